@@ -73,6 +73,7 @@ def _facts(tpu: TPU) -> str:
         ("price", "" if tpu.attached else hourly(tpu.cost, tpu.tier)),
         ("cost so far", so_far(tpu)),
         ("guard", countdown(tpu.guard) if tpu.guard is not None else ""),
+        ("maintenance", _maintenance(tpu)),
         ("problem", problem_text(tpu.problem)),
     ]
     return "\n".join(render(Text(f"  {name:11} ").append(fact)) for name, fact in facts if fact)
@@ -102,6 +103,17 @@ def _details(tpu: TPU) -> Iterator[tuple[str, str]]:
 def _state_details(tpu: TPU) -> str:
     word = f" ({tpu.cloud_state})" if tpu.cloud_state else ""
     return word + (f", health {tpu.health}" if tpu.health else "")
+
+
+def _maintenance(tpu: TPU) -> str:
+    coming = tpu.maintenance
+    if coming is None:
+        return ""
+    end = f" to {coming.end}" if coming.end else ""
+    if coming.ongoing:
+        return f"goes on{end and f', until {coming.end}'}; what ran there may have ended"
+    when = f"from {coming.start}{end}" if coming.start else "soon"
+    return f"announced by Google {when}; it ends all that runs there"
 
 
 def _running(tpu: TPU) -> str:

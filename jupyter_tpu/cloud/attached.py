@@ -21,6 +21,7 @@ from ..paths import data_dir
 from .models import (
     Endpoint,
     GuestAttributes,
+    Maintenance,
     Node,
     NodeList,
     NodeName,
@@ -202,6 +203,9 @@ class CloudWithAttached:
         if machine is None:
             raise TPUError(f"No machine {name.node} is attached.", Reason.NOT_FOUND)
         return machine.node
+
+    async def maintenance(self) -> dict[str, Maintenance]:
+        return await self._cloud.maintenance()
 
     async def begin_create(self, name: NodeName, spec: NodeSpec) -> str:
         if is_attached(name):

@@ -55,8 +55,10 @@ class GoogleAPIs:
         if self._access is None:
             self._access = self._sign_in()
         base, token = self._access
-        # An emulator has each API under its name. (Compute Engine's paths begin with it anyway.)
-        at_emulator = base if path.startswith(f"/{api}/") else f"{base}/{api}"
+        # An emulator has Cloud TPU at its root, and each other API under its name. (Compute
+        # Engine's paths begin with it anyway.)
+        bare = api == "tpu" or path.startswith(f"/{api}/")
+        at_emulator = base if bare else f"{base}/{api}"
         url = (at_emulator if base else f"https://{api}.googleapis.com") + path
         request = urllib.request.Request(
             f"{url}?{urlencode(query)}" if query else url,

@@ -110,6 +110,20 @@ class Node(Struct, frozen=True, kw_only=True):
     details: dict[str, Any] = {}
 
 
+class Maintenance(Struct, frozen=True, kw_only=True):
+    """Maintenance of a TPU by its cloud, which ends all that runs there."""
+
+    #: It goes on now; else it is announced.
+    ongoing: bool = False
+    #: Announced days before, such as Google's seven; else it is urgent.
+    scheduled: bool = False
+    #: When it begins and is over, RFC 3339; "" where that is not said.
+    start: str = ""
+    end: str = ""
+    #: Whether it can be done earlier, at a time of your choice.
+    can_reschedule: bool = False
+
+
 class DataDisk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A persistent disk that each host gets beside its boot disk."""
 

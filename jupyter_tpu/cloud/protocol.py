@@ -6,6 +6,7 @@ from typing import Protocol
 
 from .models import (
     GuestAttributes,
+    Maintenance,
     Node,
     NodeList,
     NodeName,
@@ -57,6 +58,9 @@ class Cloud(Protocol):
 
     async def get_node(self, name: NodeName) -> Node:
         """The TPU as it is now."""
+
+    async def maintenance(self) -> dict[str, Maintenance]:
+        """What the cloud announces or does of the project's TPUs, by `Node.id`."""
 
     async def begin_create(self, name: NodeName, spec: NodeSpec) -> str:
         """Asks for a TPU. A lack of capacity may show here or in the operation."""

@@ -15,6 +15,7 @@ from ..links import HostName, Link, Links, no_such_host
 from ..paths import data_dir
 from . import models
 from .discovery.availability import Availability
+from .discovery.maintenance import MaintenanceWatch
 from .discovery.networks import NetworkService
 from .discovery.observer import Observer
 from .discovery.preflight import Preflight
@@ -170,10 +171,11 @@ class Fleet:
                 desired.connected or runner.known.resumable or tunnels.tpus() or jobs.unfinished()
             ),
             busy=runner.known.changes_tpus,
-            polled=lambda: self._controller.polled(),
+            polled=self._polled,
             described=lambda node: run_times.observe([node], time.time()),
             hunted=runner.known.hunted,
         )
+        self._maintenance = MaintenanceWatch(cloud, observed, changes.mark_tpus_changed)
         grants = self.grants = Grants(
             cloud,
             store,
@@ -354,6 +356,7 @@ class Fleet:
         self._runner.load(snapshot.operations, snapshot.requests)
         await self._takeover.check()
         self._loops.start("poll of Google", self._observer.run)
+        self._loops.start("maintenance", self._maintenance.run)
         self._loops.start("operations", self._takeover.run)
         if self._supervise:
             self._loops.start("TPUs", self._controller.run)
@@ -384,6 +387,10 @@ class Fleet:
     def _prices_changed(self) -> None:
         self._changes.mark_changed("prices", "prices")
         self._changes.mark_tpus_changed(self._observed.nodes)
+
+    def _polled(self) -> None:
+        self._maintenance.polled()
+        self._controller.polled()
 
     def _links_changed(self, name: NodeName) -> None:
         self._changes.mark_tpu_changed(name)
@@ -424,7 +431,9 @@ class Fleet:
         return await self._inventory.list()
 
     async def tpu(self, ref: str) -> models.TPU:
-        return self._inventory.tpu(await self._finder.find(ref))
+        name = await self._finder.find(ref)
+        await self._maintenance.ensure_known()
+        return self._inventory.tpu(name)
 
     async def quote(self, request: models.CreateTPU) -> models.Quote:
         return await self._create.quote(request)

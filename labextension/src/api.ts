@@ -736,6 +736,15 @@ export interface IMachineCheck {
   known: boolean;
 }
 
+/** Maintenance of a TPU by its cloud, which ends all that runs there. */
+export interface IMaintenance {
+  ongoing: boolean;
+  scheduled: boolean;
+  start: string;
+  end: string;
+  can_reschedule: boolean;
+}
+
 /**
  * The project of notebooks whose kernels run on a host, which gets what is
  * changed here, and then the other hosts of its TPU.
@@ -1258,6 +1267,7 @@ export interface ITPU {
   projects: IMirroredProject[];
   shares: ISharedFolders | null;
   guard: IGuard | null;
+  maintenance: IMaintenance | null;
   problem: IProblem | null;
   operations: string[];
   labels: { [key: string]: string };

@@ -1,5 +1,5 @@
-// The plugin that notifies of ended operations while the panel is closed, of ended jobs, and of kernels
-// that died.
+// The plugin that notifies of ended operations while the panel is closed, of ended jobs, of kernels
+// that died, and of maintenance that Google announces.
 
 /* eslint-disable jupyter/prefer-lazy-imports -- An operation may end at any time. */
 
@@ -16,8 +16,10 @@ import { IOperation } from './api';
 import { kernelName } from './actions/dialogs';
 import { hasDocument } from './kernels/kernelWidget';
 import { keyOf } from './model/resources';
+import { StoredIds } from './model/storedIds';
 import { ITPUActions } from './tokens';
 import { jobState } from './labels/jobs';
+import { maintenanceText } from './labels/tpus';
 import { operationTitle } from './labels/operations';
 
 /** Milliseconds for which a success is shown. */
@@ -26,11 +28,13 @@ const SUCCESS_TIMEOUT = 8000;
 /**
  * wanted: whether to notify of operations.
  * isOpen: whether this page shows the document of a kernel, by its path on the server.
+ * announced: what was said of TPUs before, in this browser.
  */
 export function addNotifications(
   actions: Actions,
   wanted: () => boolean,
-  isOpen: (path: string) => boolean
+  isOpen: (path: string) => boolean,
+  announced = new StoredIds()
 ): void {
   const { model, trans } = actions;
   const onEnd = (_: unknown, operation: IOperation) => {
@@ -81,6 +85,25 @@ export function addNotifications(
       autoClose: false,
       actions: [log]
     });
+  });
+  model.stateChanged.connect(() => {
+    for (const tpu of model.tpus) {
+      const coming = maintenanceText(tpu, trans, actions.language);
+      const { id, maintenance } = tpu;
+      const news = `${id} ${maintenance?.start} ${maintenance?.ongoing}`;
+      if (coming && wanted() && !announced.has(news)) {
+        announced.add(news);
+        Notification.warning(`${coming.message} ${coming.hint}`, {
+          autoClose: false,
+          actions: [
+            {
+              label: trans.__('Show TPU'),
+              callback: () => actions.openPanel()
+            }
+          ]
+        });
+      }
+    }
   });
   // One notification for all kernels that were lost for the same reason.
   const lost = new Map<string, { id: string; names: string[] }>();
@@ -155,7 +178,11 @@ const plugin: JupyterFrontEndPlugin<void> = {
     addNotifications(
       actions,
       () => (settings?.get('notify').composite ?? true) as boolean,
-      path => hasDocument(app.shell, path)
+      path => hasDocument(app.shell, path),
+      new StoredIds(
+        window.localStorage,
+        `jupyter-tpu:announced-maintenance:${app.serviceManager.serverSettings.baseUrl}`
+      )
     );
     registry
       ?.load(plugin.id)

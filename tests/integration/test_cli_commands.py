@@ -151,6 +151,11 @@ def test_a_tpu_that_costs_money_is_created_only_after_its_price_was_agreed_to(
                                                             "READY, used or not.")  # fmt: skip
     assert state_of(emulator, name) == "READY"
 
+    fault = {"kind": "announce-maintenance", "node": name}
+    emulator.request("POST", "/emulator/v1/faults", fault)
+    assert main(["describe", name]) == 0
+    assert "announced by Google from 20" in capsys.readouterr().out
+
 
 def test_a_network_is_set_up_after_a_question_that_shows_each_change(
     alone: Shell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -15,7 +15,15 @@ from typing import Any
 import msgspec
 
 from jupyter_tpu.catalog import types_in, versions, zones
-from jupyter_tpu.cloud import Node, NodeName, NodeSpec, NodeState, QueuedResource, QueuedSpec
+from jupyter_tpu.cloud import (
+    Maintenance,
+    Node,
+    NodeName,
+    NodeSpec,
+    NodeState,
+    QueuedResource,
+    QueuedSpec,
+)
 from jupyter_tpu.cloud.tpu.operations import OperationStatus
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.operations.provisioning import LABEL
@@ -142,6 +150,9 @@ class Google:
             )
 
         return await self._call("operation", look)
+
+    async def maintenance(self) -> dict[str, Maintenance]:
+        return {}
 
     async def locations(self) -> tuple[str, ...]:
         return zones()

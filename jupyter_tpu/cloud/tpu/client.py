@@ -14,8 +14,10 @@ from msgspec import structs
 from ...errors import Reason, TPUError
 from ..auth import emulator_client, google_client
 from ..errors import call_error
+from ..google_apis import GoogleAPIs
 from ..models import (
     GuestAttributes,
+    Maintenance,
     Node,
     NodeList,
     NodeName,
@@ -28,6 +30,7 @@ from ..models import (
 )
 from ..protocol import Cloud
 from ..target import EmulatorAddress, Target, read_emulator
+from .maintenance import list_maintenance
 from .nodes import has_ssh_key, node_message, node_path, parse_guest_attributes, parse_node
 from .operations import operation_status, wait_for_operation
 from .queued import parse_queued, queued_message, queued_path
@@ -134,6 +137,11 @@ class CloudTPU(Cloud):
     async def get_node(self, name: NodeName) -> Node:
         """The node as it is now; NOT_FOUND where there is none."""
         return self._parse(parse_node, await self._read("get_node", {"name": node_path(name)}))
+
+    async def maintenance(self) -> dict[str, Maintenance]:
+        """What Google announces or does, by `Node.id`."""
+        with self._readable("upcomingMaintenance"):
+            return await list_maintenance(GoogleAPIs(self.target, self.project), self.project)
 
     async def begin_create(self, name: NodeName, spec: NodeSpec) -> str:
         """Asks for a node, and returns the name of Google's operation without waiting for it.

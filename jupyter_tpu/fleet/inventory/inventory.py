@@ -126,6 +126,7 @@ class Inventory:
             shares=self._shares.known(node) if node else None,
             guard=self._guards.known(node) if node else None,
             supervised=self._supervised,
+            maintenance=self._observed.maintenance.get(node.id) if node else None,
             failure=self._failures.problem(name),
             undeleted=self._runner.known.failed_deletion(name) if node else None,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...catalog import AcceleratorType
-from ...cloud import Node, NodeName, NodeState, is_attached
+from ...cloud import Maintenance, Node, NodeName, NodeState, is_attached
 from ...errors import Reason
 from ...links import Link, LinkState
 from ...retired import tpu_node_error
@@ -36,6 +36,7 @@ def view_tpu(
     shares: SharedFolders | None,
     guard: Guard | None,
     supervised: bool,
+    maintenance: Maintenance | None = None,
     failure: Problem | None = None,
     undeleted: Operation | None = None,
 ) -> TPU:
@@ -89,6 +90,7 @@ def view_tpu(
         projects=projects,
         shares=shares,
         guard=guard,
+        maintenance=maintenance,
         problem=_undeleted(node, undeleted, cost)
         if undeleted is not None and undeleted.ended > node.created and not running
         else _problem(node, environments, links, running, failure),

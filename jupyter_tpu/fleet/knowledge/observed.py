@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ...cloud import Node, NodeName, NodeState
+from ...cloud import Maintenance, Node, NodeName, NodeState
 from ...errors import Reason, TPUError
 from ...retired import tpu_node_error
 from ..models import Problem
@@ -15,6 +15,8 @@ class ObservedState:
 
     def __init__(self) -> None:
         self.nodes: dict[NodeName, Node] = {}
+        #: Maintenance that the cloud announces or does, by `Node.id`.
+        self.maintenance: dict[str, Maintenance] = {}
         #: Why the list may be incomplete.
         self.problem: Problem | None = None
         #: The project of the last poll, which says nothing about TPUs of other projects.

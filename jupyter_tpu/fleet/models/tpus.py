@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
 
-from ...cloud.models import NodeOptions, NodeState, Tier
+from ...cloud.models import Maintenance, NodeOptions, NodeState, Tier
 from ...links import LinkState
 from .costs import Cost
 from .environments import ConnectTPU, Environment
@@ -153,6 +153,8 @@ class TPU(Struct, kw_only=True):
     shares: SharedFolders | None = None
     #: What its guard last said to this server; null: it has none, or this server has not asked.
     guard: Guard | None = None
+    #: Maintenance that Google has announced, or does now; null: none that is known.
+    maintenance: Maintenance | None = None
     problem: Problem | None = None
     #: The ids of operations that run on it now, newest first.
     operations: list[str] = []

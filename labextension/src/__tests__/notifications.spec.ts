@@ -3,8 +3,9 @@ import { afterEach, expect, it } from 'vitest';
 
 import { Actions } from '../actions/actions';
 import { IKernel } from '../api';
+import { StoredIds } from '../model/storedIds';
 import { addNotifications } from '../notifications';
-import { aKernel, openModel, trans } from './server';
+import { aKernel, aTPU, openModel, trans } from './server';
 
 const OPEN = ['/home/me/one.ipynb', '/home/me/two.ipynb'];
 
@@ -57,4 +58,35 @@ it('says that a kernel died where nobody shows its notebook, but not that it was
   lose('1', '/home/me/closed.ipynb', 'It was stopped.', 'CANCELLED');
   lose('2', '/home/me/closed.ipynb', 'It was preempted.', 'CONFLICT');
   expect(shown()).toEqual(['error: closed.ipynb: It was preempted. Do this.']);
+});
+
+it('says once which maintenance was announced', async () => {
+  const { model, changes } = await openModel();
+  const actions = { model, trans, language: 'en' } as Actions;
+  const announced = new StoredIds();
+  const open = () =>
+    addNotifications(
+      actions,
+      () => true,
+      () => false,
+      announced
+    );
+  open();
+  const maintenance = {
+    ongoing: false,
+    scheduled: true,
+    start: '2026-12-01T10:00:00Z',
+    end: '2026-12-01T11:00:00Z',
+    can_reschedule: true
+  };
+  changes.tpu(aTPU({ maintenance }));
+  changes.tpu(aTPU({ maintenance, kernels: 1 }));
+  open(); // another page of this browser
+  changes.tpu(aTPU({ maintenance, kernels: 2 }));
+  expect(shown()).toHaveLength(1);
+  expect(shown()[0]).toMatch(
+    /^warning: Google will do maintenance on my-tpu: Dec 1, 2026/
+  );
+  changes.tpu(aTPU({ maintenance: { ...maintenance, ongoing: true } }));
+  expect(shown()).toHaveLength(2);
 });

@@ -281,6 +281,7 @@ export function aTPU(more: Partial<ITPU> = {}): ITPU {
     projects: [],
     shares: null,
     guard: null,
+    maintenance: null,
     problem: null,
     operations: [],
     labels: {},

@@ -44,6 +44,39 @@ function stateLabel(tpu: ITPU, trans: TranslationBundle): string {
   }
 }
 
+/** The maintenance that was announced, or goes on, and what to do; null where there is none. */
+export function maintenanceText(
+  tpu: ITPU,
+  trans: TranslationBundle,
+  language: string
+): { message: string; hint: string } | null {
+  const { maintenance, name } = tpu;
+  if (!maintenance) {
+    return null;
+  }
+  if (maintenance.ongoing) {
+    return {
+      message: trans.__('Google is doing maintenance on %1.', name),
+      hint: trans.__('What ran there may have ended.')
+    };
+  }
+  const begin = Date.parse(maintenance.start);
+  const time = new Intl.DateTimeFormat(language, {
+    dateStyle: 'medium',
+    timeStyle: 'short'
+  });
+  return {
+    message: Number.isNaN(begin)
+      ? trans.__('Google will do maintenance on %1 soon.', name)
+      : trans.__(
+          'Google will do maintenance on %1: %2.',
+          name,
+          time.format(begin)
+        ),
+    hint: trans.__('It ends all that runs there. Save your results before.')
+  };
+}
+
 /** States that lead to another one. */
 const TRANSITIONAL_STATES = [
   'CREATING',

@@ -18,6 +18,7 @@ import { failureText, problemText } from '../labels/failures';
 import {
   actionLabel,
   kernelCountLabel,
+  maintenanceText,
   notebookDevices,
   tpuStatus
 } from '../labels/tpus';
@@ -47,6 +48,7 @@ export function TPU(props: {
   const refused = model
     .runningOn(tpu)
     .find(operation => operation.undeleted === 'retrying');
+  const maintenance = maintenanceText(tpu, trans, actions.language);
   const isTheProblem = (one: IEnvironment) => isSame(one.problem, tpu.problem);
   return (
     <li className="jp-tpu-TPU" aria-label={tpu.name}>
@@ -93,6 +95,10 @@ export function TPU(props: {
         </div>
         {cost && (
           <div title={priceSource(tpu.cost, tpu.tier, trans)}>{cost}</div>
+        )}
+        {/* While it goes on, the TPU's problem says so. */}
+        {maintenance && !(tpu.maintenance?.ongoing && tpu.problem) && (
+          <Alert kind="warning" {...maintenance} />
         )}
         {tpu.problem && !tpu.environments.some(isTheProblem) && (
           <Alert kind="warning" {...problemText(tpu.problem, trans)}>
