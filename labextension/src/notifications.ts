@@ -1,5 +1,5 @@
 // The plugin that notifies of ended operations while the panel is closed, of ended jobs, of kernels
-// that died, and of maintenance that Google announces.
+// that died, of maintenance that Google announces, and of TPUs that are about to stop themselves.
 
 /* eslint-disable jupyter/prefer-lazy-imports -- An operation may end at any time. */
 
@@ -13,6 +13,7 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { startableEnvironments } from './model/availableActions';
 import { Actions } from './actions/actions';
 import { IOperation } from './api';
+import { addGuardNotices } from './guardNotices';
 import { kernelName } from './actions/dialogs';
 import { hasDocument } from './kernels/kernelWidget';
 import { keyOf } from './model/resources';
@@ -164,7 +165,8 @@ export function addNotifications(
 
 const plugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:notifications',
-  description: 'Notifies when an operation or a job ends or a kernel dies.',
+  description:
+    'Notifies when an operation or a job ends, a kernel dies, or a TPU is about to stop itself.',
   autoStart: true,
   requires: [ITPUActions],
   optional: [ISettingRegistry],
@@ -184,6 +186,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
         `jupyter-tpu:announced-maintenance:${app.serviceManager.serverSettings.baseUrl}`
       )
     );
+    addGuardNotices(actions);
     registry
       ?.load(plugin.id)
       .then(loaded => {

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from msgspec import structs
 
-from ...cloud import Cloud, NodeName, is_attached
+from ...cloud import Cloud, NodeName, NodeState, is_attached
 from ...errors import TPUError
 from ..discovery.observer import Observer
 from ..forwarding.tunnels import Tunnels
@@ -124,7 +124,7 @@ class Inventory:
             kernels=sum(kernel.state != "dead" for kernel in self._kernels.known(name)),
             projects=self._projects.on(name),
             shares=self._shares.known(node) if node else None,
-            guard=self._guards.known(node) if node else None,
+            guard=self._guards.known(node) if node and node.state is NodeState.READY else None,
             supervised=self._supervised,
             maintenance=self._observed.maintenance.get(node.id) if node else None,
             failure=self._failures.problem(name),

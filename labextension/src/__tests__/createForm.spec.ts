@@ -55,6 +55,20 @@ describe('CreateForm', () => {
     expect(form.nameProblem(trans)).toBe(problem);
   });
 
+  it('lets a TPU stop when it is idle, and deletes one that can’t be stopped', async () => {
+    const { form } = await openForm();
+    expect(form.request.guard).toBeUndefined();
+    form.set('idle', '7200');
+    expect(form.request.guard).toEqual({ action: 'stop', idle: 7200 });
+    form.set('tier', 'spot');
+    expect(form.request.guard).toEqual({ action: 'delete', idle: 7200 });
+    form.set('type', 'v4-32');
+    expect(form.request.guard).toBeUndefined();
+    form.fill({ type: 'v5litepod-8', guard: { idle: 5400 } });
+    expect(form.request.guard).toEqual({ action: 'stop', idle: 5400 });
+    expect(form.idleChoices).toContain(5400);
+  });
+
   it('allows a name that is taken in another zone', async () => {
     const { form } = await openForm(ONE);
     form.set('name', 'my-tpu');

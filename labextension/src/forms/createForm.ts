@@ -44,7 +44,12 @@ export interface IFields extends ISetupFields, INodeOptionFields, IHuntFields {
   subnetwork: string;
   packages: string;
   connect: boolean;
+  /** Seconds without work after which it stops, or is deleted if it can't be stopped; "" for never. */
+  idle: string;
 }
+
+/** Seconds. */
+const IDLE_CHOICES = [1800, 3600, 7200, 28_800];
 
 const EMPTY: IFields = {
   name: '',
@@ -56,6 +61,7 @@ const EMPTY: IFields = {
   subnetwork: '',
   packages: '',
   connect: true,
+  idle: '',
   ...nodeOptionFields(),
   ...setupFields(),
   ...huntFields()
@@ -240,6 +246,7 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
     this.set('script', setup.script);
     this.filled.ohMyZsh = setup.ohMyZsh;
     this.filled.connect = request.connect !== null;
+    this.filled.idle = String(request.guard?.idle ?? '');
     Object.assign(
       this.filled,
       nodeOptionFields(request.options, request.labels),
@@ -265,8 +272,35 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
             packages: packagesIn(fields.packages),
             ...(hasSetup(fields) ? { setup: setupOf(fields) } : {})
           }
-        : null
+        : null,
+      ...(this.canIdle && fields.idle
+        ? {
+            guard: {
+              action: this.idleAction,
+              idle: Number(fields.idle)
+            }
+          }
+        : {})
     };
+  }
+
+  /** Whether it can stop when it is idle: with one host. */
+  get canIdle(): boolean {
+    return this.type?.hosts === 1;
+  }
+
+  /** After how many seconds. */
+  get idleChoices(): number[] {
+    const chosen = Number(this.fields.idle);
+    const more = chosen && !IDLE_CHOICES.includes(chosen) ? [chosen] : [];
+    return [...IDLE_CHOICES, ...more].sort((a, b) => a - b);
+  }
+
+  /** What happens to it when it is idle: a Spot TPU can't be stopped. */
+  get idleAction(): 'delete' | 'stop' {
+    const { hunt, otherTiers, tier } = this.fields;
+    const spot = tier === 'spot' || (hunt && otherTiers.includes('spot'));
+    return spot ? 'delete' : 'stop';
   }
 
   /** The request for a hunt, of what is offered now. */

@@ -33,3 +33,14 @@ export function guardLabel(
     ? trans.__('Waits: busy with %1', guard.busy.join(', '))
     : trans.__('Waits');
 }
+
+/** "30 minutes", "2 hours". */
+export function durationLabel(
+  seconds: number,
+  trans: TranslationBundle
+): string {
+  const minutes = Math.round(seconds / 60);
+  return minutes % 60 === 0
+    ? trans._n('%1 hour', '%1 hours', minutes / 60)
+    : trans._n('%1 minute', '%1 minutes', minutes);
+}

@@ -8,6 +8,7 @@ import { IFields, nameRule } from '../forms/createForm';
 import { useStore } from '../store';
 import { coveringGrant } from '../labels/costs';
 import { failureText } from '../labels/failures';
+import { durationLabel } from '../labels/guard';
 import { typeDescription } from '../labels/tpus';
 import { Field } from './field';
 import { Price } from '../price';
@@ -200,6 +201,7 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
           </small>
         </span>
       </label>
+      <Idle actions={actions} />
       <Disclosure
         open={open}
         controls={advanced}
@@ -249,6 +251,42 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
         </div>
       )}
     </FormPage>
+  );
+}
+
+/** After which time without work it stops or deletes itself. */
+function Idle(props: { actions: Actions }): JSX.Element {
+  const { actions } = props;
+  const { trans } = actions;
+  const form = useStore(actions.createForm);
+  const stops = form.idleAction === 'stop';
+  const help = !form.canIdle
+    ? trans.__('A TPU of several hosts keeps running.')
+    : stops
+      ? trans.__('No running cell, job, terminal or program. Its disk stays.')
+      : trans.__(
+          'No running cell, job, terminal or program. A Spot TPU can’t be stopped.'
+        );
+  return (
+    <Field label={trans.__('When it is idle')} help={help}>
+      {attributes => (
+        <HTMLSelect
+          {...attributes}
+          disabled={!form.canIdle}
+          value={form.canIdle ? form.fields.idle : ''}
+          onChange={event => form.set('idle', event.target.value)}
+        >
+          <option value="">{trans.__('Keep it running')}</option>
+          {form.idleChoices.map(seconds => (
+            <option key={seconds} value={seconds}>
+              {stops
+                ? trans.__('Stop it after %1', durationLabel(seconds, trans))
+                : trans.__('Delete it after %1', durationLabel(seconds, trans))}
+            </option>
+          ))}
+        </HTMLSelect>
+      )}
+    </Field>
   );
 }
 
