@@ -45,7 +45,7 @@ COMMANDS = {
     "profile": "apps:profile",
     "top": "top:top",
     "chips": "chips:chips",
-    "guard": "guard:guard",
+    "guard": ".commands.guard_group:guard",
     "doctor": ".commands.doctor_command:doctor",
     "network": "networks:network",
     "copy": "copy:copy",

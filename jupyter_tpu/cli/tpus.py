@@ -180,8 +180,9 @@ def create(
         print(f"{tpu.name} is ready: {type_text(tpu)}, in {tpu.zone}.")
         if tpu.guard is not None:
             print(guard_text(tpu.name, tpu.guard))
-        if then_connect:
+        if wanted.connect is not None:
             _print_kernels(tpu)
+            _print_job(tpu.name, wanted.connect)
         else:
             print(f"To use it in notebooks: jupyter tpu connect {tpu.name}")
     return None
@@ -298,6 +299,7 @@ def connect_with(
             print_json(tpu)
         else:
             _print_kernels(tpu, wanted.environment)
+            _print_job(tpu.name, wanted)
 
 
 def _pass_on(session: Session, tokens: Sequence[str]) -> None:
@@ -326,3 +328,8 @@ def _print_kernels(tpu: TPU, environment: str | None = None) -> None:
             devices = f"{each.devices} devices ({each.platform})" if each.devices else ""
             versions = ", ".join(filter(None, (f"JAX {each.jax}" if each.jax else "", devices)))
             print(f'The kernel "{each.display_name}" is in every kernel picker: {versions}.')
+
+
+def _print_job(name: str, wanted: ConnectTPU) -> None:
+    if wanted.then_run:
+        print(f"Started {wanted.then_run!r} as a job: jupyter tpu job list {name}")

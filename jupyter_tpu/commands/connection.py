@@ -63,6 +63,11 @@ _OPTIONS = (
         help="Forget the apt packages, time zone, setup script and oh-my-zsh of earlier commands. "
         "What the hosts have stays.",
     ),
+    click.option(
+        "--then-run",
+        metavar="CMD",
+        help="A command of the shell to start as a job on all hosts when that is done (see `job`).",
+    ),
 )
 
 
@@ -86,6 +91,7 @@ def connection(
     setup_script: str | None,
     oh_my_zsh: bool,
     replace_setup: bool,
+    then_run: str | None,
 ) -> ConnectTPU:
     """The request. Raises INVALID for a file that can't be read."""
     from ..fleet.models import ConnectTPU, HostSetup
@@ -102,6 +108,7 @@ def connection(
         lock=read_text(lock) if lock else None,
         setup=HostSetup(apt=list(apt), timezone=timezone or "", script=script, oh_my_zsh=oh_my_zsh),
         replace_setup=replace_setup,
+        then_run=then_run or "",
     )
 
 

@@ -207,6 +207,7 @@ class Fleet:
             locks,
             poller.wake,
             defaults,
+            jobs.start_once,
         )
         self.attached = AttachedService(
             finder,

@@ -25,6 +25,7 @@ from ..commands.grammar import (
     worker_option,
 )
 from ..commands.grant_group import grant
+from ..commands.guard_group import guard
 from ..commands.job_group import job
 from ..commands.session import open_session
 from ..commands.tables import describe_tunnel, opened_tunnel, tpu_table, tunnel_table
@@ -60,8 +61,10 @@ def line(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-for _command in (connect, status, disconnect, push, pull, auto, hunt, grant, doctor, job, usage):
+for _command in (connect, status, disconnect, push, pull, auto):
     line.add_command(_command)
+for _shared in (hunt, grant, guard, doctor, job, usage):
+    line.add_command(_shared)
 
 
 @line.command("list")

@@ -154,6 +154,8 @@ export interface IConnectTPU {
   install_ipykernel?: boolean;
   setup?: IHostSetup;
   replace_setup?: boolean;
+  /** text without NUL characters */
+  then_run?: string;
 }
 
 /** Whether a TPU is connected. */

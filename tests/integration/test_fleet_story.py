@@ -21,7 +21,10 @@ from jupyter_tpu.fleet.models import (
     Connection,
     ConnectTPU,
     CreateTPU,
+    Job,
     Operation,
+    SetGuard,
+    StartJob,
 )
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import Links
@@ -93,8 +96,12 @@ async def test_from_nothing_to_a_kernel_in_jupyter_and_back_to_nothing(
     setting: Setting, emulator: Any
 ) -> None:
     fleet, name = setting.fleet, new_name()
-    wanted = CreateTPU(name=name, type="v5litepod-8", zone=ZONE, connect=ConnectTPU())
+    connect = ConnectTPU(then_run="python -c 'import jax' && echo it runs")
+    guard = SetGuard(idle=3600)
+    wanted = CreateTPU(name=name, type="v5litepod-8", zone=ZONE, connect=connect, guard=guard)
     await setting.done(await fleet.create(wanted))
+    await setting.done(next(o for o in await fleet.operations() if o.kind == "guard"))
+    assert (await fleet.guards.get(name)).idle == 3600
     connecting = next(o for o in await fleet.operations() if o.kind == "connect")
     connected = await setting.done(connecting)
     assert [step.state for step in connected.steps] == ["done"] * len(connected.steps)
@@ -109,6 +116,18 @@ async def test_from_nothing_to_a_kernel_in_jupyter_and_back_to_nothing(
     assert shown == environment.display_name
     assert name in shown
 
+    async def ended_job() -> Job | None:
+        [job] = await fleet.jobs.list(name)
+        return job if job.over else None
+
+    job = await eventually(ended_job, LIMIT)
+    assert (job.state, job.environment) == ("ended", "default"), job
+    log = await fleet.jobs.log(name, job.id)
+    assert [line.text for line in log.lines] == ["it runs"]
+    # A process that resumes the connecting does not start it twice.
+    node = NodeName(tpu.project, tpu.zone, tpu.name)
+    await fleet.jobs.start_once(node, StartJob(command=["false"]), job.id)
+
     with pytest.raises(TPUError) as taken:
         await fleet.create(CreateTPU(name=name, type="v5litepod-8", zone=ZONE))
     assert taken.value.reason is Reason.EXISTS
@@ -116,6 +135,7 @@ async def test_from_nothing_to_a_kernel_in_jupyter_and_back_to_nothing(
     # Again: what is there is found, nothing is installed a second time.
     again = await setting.done(await fleet.connect(f"{ZONE}~{name}"))
     assert "skipped" in {step.state for step in again.steps}
+    assert len(await fleet.jobs.list(name)) == 1
     assert not any("Resolved" in line for line in again.log)
 
     await setting.done(await fleet.delete(f"{ZONE}/{name}"))

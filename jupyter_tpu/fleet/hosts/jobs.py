@@ -103,6 +103,14 @@ class Jobs:
     # ---- changing ----
 
     async def start(self, ref: str, request: StartJob) -> Job:
+        return await self._start(ref, request, uuid.uuid4().hex[:8])
+
+    async def start_once(self, name: NodeName, request: StartJob, id: str) -> None:
+        """As :meth:`start`, unless a job with this *id* was started, or is to be, already."""
+        if self._records.get(id) is None:
+            await self._start(f"{name.zone}~{name.node}", request, id)
+
+    async def _start(self, ref: str, request: StartJob, id: str) -> Job:
         request = validated(request)
         if not request.command[0]:
             raise InvalidInput("A command needs a program.")
@@ -112,7 +120,7 @@ class Jobs:
         hosts = host_numbers(request.hosts, max(1, len(node.endpoints)), node.name.node)
         await default_mirrors().catch_up(self._connections.link(HostName(node.name, 0)).place)
         record = JobRecord(
-            id=uuid.uuid4().hex[:8],
+            id=id,
             project=node.name.project,
             zone=node.name.zone,
             tpu=node.name.node,

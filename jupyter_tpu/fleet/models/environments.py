@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, field
 
 from ...environment import HostSetup
+from .jobs import Text
 from .problems import Problem
 
 # Python's "$" also matches in front of a last newline; "(?!\n)" makes it mean the end, as it does
@@ -42,6 +43,8 @@ class ConnectTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     #: Whether that is all. By default it is added to what was asked for earlier. Nothing is removed
     #: from the hosts.
     replace_setup: bool = False
+    #: A command of the shell to start as a job on all hosts when it is connected; "" for none.
+    then_run: Annotated[Text, Meta(max_length=100_000)] = ""
 
 
 class EnvironmentLock(Struct, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from msgspec import structs
 
@@ -14,7 +14,7 @@ from ..discovery.observer import Observer
 from ..hosts.connections import HostConnections
 from ..hosts.kernels import shut_down_error
 from ..knowledge.desired import DesiredState
-from ..models import ConnectTPU, DisconnectTPU, Operation
+from ..models import ConnectTPU, DisconnectTPU, Operation, StartJob
 from ..models.requests import validated
 from ..store.locks import Locks
 from ..store.records import OperationRecord
@@ -35,11 +35,14 @@ from .progress import Progress
 from .runner import OperationRunner
 from .tensorboard import TensorBoardService
 
+_JOB = StepPlan("job", "Start the job", 1)
 _ONLY_READY = "Only a READY TPU can be connected."
 
 
 class ConnectService:
-    """connected_now: called when a TPU has just been connected."""
+    """connected_now: called when a TPU has just been connected. start_job(name, request, id): once,
+    however often it is called with this id.
+    """
 
     def __init__(
         self,
@@ -53,6 +56,7 @@ class ConnectService:
         locks: Locks,
         connected_now: Callable[[], None],
         defaults: EnvironmentDefaults,
+        start_job: Callable[[NodeName, StartJob, str], Awaitable[None]],
     ) -> None:
         self._cloud = cloud
         self._desired = desired
@@ -64,6 +68,7 @@ class ConnectService:
         self._locks = locks
         self._connected_now = connected_now
         self._defaults = defaults
+        self._start_job = start_job
 
     async def connect(self, name: NodeName, request: ConnectTPU) -> Operation:
         """Raises INVALID, and CONFLICT unless the TPU is READY and idle."""
@@ -133,12 +138,33 @@ class ConnectService:
     async def _connect(
         self, record: OperationRecord, request: ConnectTPU, progress: Progress
     ) -> None:
-        """Ends connected; or failed, with what was connected before as it was."""
+        """Connects, and starts a job then if *request* says so."""
+        command, request = request.then_run, structs.replace(request, then_run="")
+        await self._prepare(record, request, [_JOB] if command else [], progress)
+        if command:
+            progress.begin(_JOB.key)
+            id = record.operation.id[:8]
+            job = StartJob(command=["sh", "-c", command], environment=request.environment)
+            await self._start_job(record.name, job, id)
+            progress.done(_JOB.key)
+            progress.log(f"Started the job {id}")
+
+    async def _prepare(
+        self,
+        record: OperationRecord,
+        request: ConnectTPU,
+        more: list[StepPlan],
+        progress: Progress,
+    ) -> None:
+        """Ends connected; or failed, with what was connected before as it was. more: the steps that
+        follow.
+        """
         name = record.name
         before = self._desired.environments(name).get(request.environment)
         seen = self._observer.observed.node(name)
         hosts = len(seen.endpoints) if seen else 0
-        progress.plan(_steps(merge_request(before, request)), hosts=hosts, measured=True)
+        steps = [*_steps(merge_request(before, request)), *more]
+        progress.plan(steps, hosts=hosts, measured=True)
         progress.begin("key")
         node = await self._cloud.get_node(name)
         self._observer.upsert(node)
@@ -154,7 +180,7 @@ class ConnectService:
             request = self._defaults.added_to(asked)
             if request != asked:
                 progress.log("It also gets what c.JupyterTPU.environment_defaults names")
-        progress.plan(_steps(request), hosts=len(node.endpoints), measured=True)
+        progress.plan([*_steps(request), *more], hosts=len(node.endpoints), measured=True)
         self._desired.save(name, unfinished_record(node, request, before))
         failure: TPUError | None = TPUError("Connecting failed.", Reason.INTERNAL)
         try:

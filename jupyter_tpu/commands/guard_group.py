@@ -1,4 +1,4 @@
-"""``jupyter tpu guard``: a TPU that stops or deletes itself."""
+"""``jupyter tpu guard`` and ``%tpu guard``: a TPU that stops or deletes itself."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..commands.grammar import Group, examples, tpu_argument
-from ..commands.guard import guard_options, guard_text, seconds
-from ..commands.session import open_session
 from ..errors import InvalidInput
-from .console import json_option, note, print_json
+from .grammar import Group, examples, tpu_argument
+from .guard import guard_options, guard_text, seconds
+from .printing import json_option, note, print_json
+from .session import open_session
 
 if TYPE_CHECKING:
     from ..fleet.models import Guard, SetGuard
