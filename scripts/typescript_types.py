@@ -73,6 +73,7 @@ ANSWERS = (
     models.FoundPythons,
     models.InstalledPackage,
     models.Kernel,
+    models.TPULoad,
     models.HostFile,
     models.Finding,
     models.Diagnosis,

@@ -123,6 +123,13 @@ export interface IChipHolder {
   run: string;
 }
 
+/** One chip at one time. None: not reported. */
+export interface IChipLoad {
+  memory_used: number | null;
+  memory_total: number | null;
+  duty_cycle: number | null;
+}
+
 /** What an hour of one chip costs in one region, in USD. */
 export interface IChipPrice {
   name: string;
@@ -526,6 +533,16 @@ export interface IHostJob {
   problem: IProblem | null;
 }
 
+/** What is known of the chips of a host. */
+export interface IHostLoad {
+  host: number;
+  chips: number;
+  samples: ILoadSample[];
+  message: string;
+  errors: string[];
+  problem: IProblem | null;
+}
+
 /** A run on one host. */
 export interface IHostRun {
   host: number;
@@ -713,6 +730,14 @@ export interface ILinkStatus {
   state: LinkState;
   since: string;
   problem: IProblem | null;
+}
+
+/** The chips of a host at one time. */
+export interface ILoadSample {
+  time: number;
+  state: 'idle' | 'no_device' | 'no_port' | 'ok' | 'unreadable';
+  chips: IChipLoad[];
+  queue: number | null;
 }
 
 /**
@@ -1279,6 +1304,16 @@ export interface ITPU {
 export interface ITPUList {
   tpus: ITPU[];
   problem: IProblem | null;
+}
+
+/** Memory and load of the chips of a TPU, host by host. */
+export interface ITPULoad {
+  tpu: string;
+  zone: string;
+  type: string;
+  emulated: boolean;
+  hosts: IHostLoad[];
+  next: number;
 }
 
 /**

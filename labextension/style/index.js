@@ -1,3 +1,5 @@
+import 'uplot/dist/uPlot.min.css';
+
 import './panel.css';
 import './parts.css';
 import './tpu.css';
@@ -5,3 +7,4 @@ import './operation.css';
 import './form.css';
 import './elsewhere.css';
 import './job.css';
+import './load.css';

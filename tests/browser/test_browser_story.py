@@ -64,6 +64,15 @@ def test_a_tpu_is_created_connected_used_from_a_notebook_and_deleted(lab: LabPag
     expect(tpu).to_contain_text("1 kernel")
     pictures(lab)
 
+    # What the kernel has on the chips is drawn while it is shown.
+    tpu.get_by_role("button", name=f"Show memory and load of {NAME}").click()
+    expect(tpu).to_contain_text(re.compile(r"\d+ % · 0\.0 of 128\.0 GiB"))
+    plot = tpu.get_by_role("img", name=re.compile("Duty cycle and memory of host 0: "))
+    expect(plot.locator("canvas")).to_be_visible()
+    page.screenshot(path=OUT / "load.png")
+    tpu.get_by_role("button", name=f"Hide memory and load of {NAME}").click()
+    expect(plot).to_have_count(0)
+
     # Deleted: after a question that names what would be lost.
     lab.act(NAME, "Delete")
     dialog = page.get_by_role("dialog")

@@ -31,6 +31,7 @@ export const trans = nullTranslator.load('jupyter_tpu');
 export interface ICall {
   method: string;
   path: string;
+  query: string;
   body: unknown;
 }
 
@@ -74,13 +75,14 @@ export class TestServer {
   }
 
   private async _fetch(request: Request): Promise<Response> {
-    const path = decodeURIComponent(
+    const [path, query = ''] = decodeURIComponent(
       request.url.replace('http://localhost/hub/jupyter-tpu/v1/', '')
-    ).replace(/\?.*/, '');
+    ).split('?');
     const text = await request.text();
     const call = {
       method: request.method,
       path,
+      query,
       body: text ? JSON.parse(text) : null
     };
     this.calls.push(call);

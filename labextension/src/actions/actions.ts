@@ -36,6 +36,7 @@ import { QueuedList } from '../forms/queuedList';
 import { TokensForm } from '../forms/tokensForm';
 import { UsageList } from '../forms/usageList';
 import { IServerKernels } from '../kernels/serverKernels';
+import { Loads } from '../model/loads';
 import { Lookups } from '../model/lookups';
 import { keyOf } from '../model/resources';
 import { TPUModel } from '../model/model';
@@ -74,6 +75,7 @@ export class Actions {
     this.open = new Opener(model, _commands, examples, trans);
     this.kernels = new KernelActions(model, serverKernels, trans);
     this.jobs = new JobActions(model, view, _commands, trans);
+    this.loads = new Loads(model.client, () => view.visible);
     this.foundPythons = new Lookups(tpu => model.client.pythons(tpu));
     this.grantsForm = new GrantsForm(model.client);
     this.usageList = new UsageList(model.client);
@@ -88,6 +90,7 @@ export class Actions {
     this.tokensForm = new TokensForm(model.client);
   }
 
+  readonly loads: Loads;
   readonly foundPythons: Lookups<IFoundPythons>;
   readonly jobs: JobActions;
   readonly kernels: KernelActions;

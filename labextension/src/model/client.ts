@@ -59,6 +59,7 @@ import {
   IStopTrying,
   ITPU,
   ITPUList,
+  ITPULoad,
   IToken,
   ITunnel,
   IUsage,
@@ -464,6 +465,12 @@ export class TPUClient {
 
   stopTrying(id: string, how: IStopTrying): Promise<IOperation> {
     return this._call('POST', ['operations', id, 'stop-trying'], how);
+  }
+
+  /** Memory and load of the chips: the samples after an answer's `next`; 0: all. */
+  load(tpu: TPURef, from: number): Promise<ITPULoad> {
+    const path = [...this._path(tpu), 'metrics'];
+    return this._call('GET', path, undefined, { from: `${from}` });
   }
 
   private _path(tpu: TPURef): string[] {

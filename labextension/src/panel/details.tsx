@@ -17,6 +17,7 @@ import { IconButton, Section, StateLabel } from './elements';
 import { Environment } from './environments';
 import { Price } from '../price';
 import { Jobs } from './jobs';
+import { Load } from './load';
 import { Ports } from './ports';
 import { FoundPythons } from './pythons';
 import { SharedFolders } from './shares';
@@ -131,6 +132,9 @@ export function Details(props: {
             ))}
           </ul>
         </Section>
+      )}
+      {tpu.state === 'READY' && tpu.connection !== 'disconnected' && (
+        <Load tpu={tpu} actions={actions} />
       )}
       <Jobs tpu={tpu} actions={actions} />
       <Projects tpu={tpu} actions={actions} />

@@ -1,0 +1,155 @@
+// Memory and load of chips: asked for while they are shown, as a plot per host and in words.
+
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+
+import { IChipLoad, IHostLoad, ILoadSample, ITPU, ITPULoad } from '../api';
+import { keyOf } from '../model/resources';
+import { EVERY } from '../model/loads';
+import {
+  button,
+  disposeWidgets,
+  IOpened,
+  listOf,
+  openPanel,
+  shows
+} from './opened';
+import { aTPU } from './server';
+
+const METRICS = 'GET tpus/us-central1-a~my-tpu/metrics';
+const GIB = 2 ** 30;
+
+/** What the plots have drawn: jsdom has no canvas. */
+const drawn: unknown[] = [];
+vi.mock('uplot', () => ({
+  default: class {
+    constructor(_: object, data: unknown) {
+      drawn.push(data);
+    }
+    setData(data: unknown) {
+      drawn.push(data);
+    }
+    setSize() {}
+    destroy() {}
+  }
+}));
+
+beforeEach(() => {
+  drawn.length = 0;
+  globalThis.ResizeObserver ??= class {
+    observe() {}
+    unobserve() {}
+    disconnect() {}
+  };
+});
+
+afterEach(disposeWidgets);
+
+function aChip(duty: number | null, used: number): IChipLoad {
+  return { duty_cycle: duty, memory_used: used * GIB, memory_total: 16 * GIB };
+}
+
+function aSample(time: number, ...chips: IChipLoad[]): ILoadSample {
+  return { time, state: 'ok', chips, queue: null };
+}
+
+function aHost(host: number, more: Partial<IHostLoad> = {}): IHostLoad {
+  return {
+    host,
+    chips: 2,
+    samples: [],
+    message: '',
+    errors: [],
+    problem: null,
+    ...more
+  };
+}
+
+function aLoad(...hosts: IHostLoad[]): ITPULoad {
+  return {
+    tpu: 'my-tpu',
+    zone: 'us-central1-a',
+    type: 'v5litepod-8',
+    emulated: false,
+    hosts,
+    next: 7
+  };
+}
+
+async function open(...answers: ITPULoad[]): Promise<IOpened> {
+  const tpu: ITPU = aTPU({ connection: 'connected' });
+  const answer = () => (answers.length > 1 ? answers.shift() : answers[0]);
+  const opened = await openPanel({
+    ...listOf(tpu),
+    [METRICS]: () => [200, answer()]
+  });
+  const { actions, node } = opened;
+  actions.view.visible = true;
+  actions.view.open(keyOf(tpu));
+  await shows(node, 'Memory and load');
+  expect(opened.server.count(METRICS)).toBe(0);
+  button(node, 'Show memory and load of my-tpu').click();
+  return opened;
+}
+
+it('draws what it gets, adds what comes later, and stops when it is hidden', async () => {
+  const first = aHost(0, {
+    samples: [aSample(10, aChip(40, 2), aChip(20, 4))]
+  });
+  const then = aHost(0, {
+    samples: [aSample(12, aChip(90, 4), aChip(null, 4))]
+  });
+  const { node, server } = await open(
+    aLoad(first),
+    aLoad(then),
+    aLoad(aHost(0))
+  );
+  await shows(node, '30 % · 6.0 of 32.0 GiB', 'Chip 1', '4.0 GiB');
+  await vi.waitFor(
+    () =>
+      expect(drawn[drawn.length - 1]).toEqual([
+        [10, 12],
+        [30, 90],
+        [18.75, 25]
+      ]),
+    3 * EVERY
+  );
+  const asked = server.calls.filter(one => one.path.endsWith('/metrics'));
+  expect(asked.slice(0, 2).map(one => one.query.split('&')[0])).toEqual([
+    'from=0',
+    'from=7'
+  ]);
+  button(node, 'Hide memory and load of my-tpu').click();
+  await vi.waitFor(() => expect(node.textContent).not.toContain('Chip 1'));
+});
+
+it('says of each host why there are no figures', async () => {
+  const idle = 'No process uses the chips.';
+  const problem = {
+    message: 'The link is down.',
+    hint: 'Reconnecting.',
+    reason: 'UNREACHABLE' as const,
+    scope: '',
+    retry_after: null
+  };
+  const { node } = await open(
+    aLoad(
+      aHost(0, {
+        samples: [{ time: 1, state: 'idle', chips: [], queue: null }],
+        message: idle
+      }),
+      aHost(1, { problem }),
+      aHost(2, {
+        samples: [{ ...aSample(1, aChip(5, 1)), queue: 3 }],
+        errors: ['core halted']
+      })
+    )
+  );
+  await shows(
+    node,
+    idle,
+    'The link is down. Reconnecting.',
+    'Host 2',
+    '5 % · 1.0 of 16.0 GiB · 3 waiting',
+    'libtpu reports an error: core halted'
+  );
+});

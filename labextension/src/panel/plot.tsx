@@ -1,0 +1,82 @@
+// A small plot of percents over time.
+
+import React, { useEffect, useRef } from 'react';
+import type uPlot from 'uplot';
+
+/** A line of the plot. */
+export interface ILine {
+  /** A variable of JupyterLab's theme: it is read again when the plot is drawn. */
+  color: string;
+  values: (number | null)[];
+}
+
+const HEIGHT = 48;
+
+export function Plot(props: {
+  /** What it shows, for screen readers. */
+  label: string;
+  /** Seconds since the epoch. */
+  times: number[];
+  lines: ILine[];
+}): JSX.Element {
+  const { label, lines, times } = props;
+  const node = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const colors = lines.map(line => line.color).join();
+  const data = [times, ...lines.map(line => line.values)] as uPlot.AlignedData;
+  const last = useRef(data);
+  last.current = data;
+  useEffect(() => {
+    let ended = false;
+    const resized = new ResizeObserver(() =>
+      plot.current?.setSize({ width: widthOf(node.current), height: HEIGHT })
+    );
+    // It is loaded when the first plot is shown.
+    void import('uplot').then(({ default: UPlot }) => {
+      if (ended || !node.current) {
+        return;
+      }
+      const options = optionsOf(colors.split(','), widthOf(node.current));
+      plot.current = new UPlot(options, last.current, node.current);
+      resized.observe(node.current);
+    });
+    return () => {
+      ended = true;
+      resized.disconnect();
+      plot.current?.destroy();
+      plot.current = null;
+    };
+  }, [colors]);
+  useEffect(() => plot.current?.setData(last.current), [data]);
+  return (
+    <div ref={node} className="jp-tpu-Plot" role="img" aria-label={label} />
+  );
+}
+
+function widthOf(node: HTMLElement | null): number {
+  return Math.max(50, node?.clientWidth ?? 0);
+}
+
+function optionsOf(colors: string[], width: number): uPlot.Options {
+  return {
+    width,
+    height: HEIGHT,
+    padding: [2, 0, 2, 0],
+    legend: { show: false },
+    cursor: { show: false },
+    axes: [{ show: false }, { show: false }],
+    scales: { y: { range: [0, 100] } },
+    series: [
+      {},
+      ...colors.map(color => ({
+        stroke: () => themed(color),
+        width: 1.5,
+        points: { show: false }
+      }))
+    ]
+  };
+}
+
+function themed(color: string): string {
+  return getComputedStyle(document.body).getPropertyValue(color).trim();
+}
