@@ -5,23 +5,16 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
 from ..commands.grammar import command, examples, hosts_option, tpu_argument
-from ..commands.load import load_text, load_view
-from ..commands.session import Session, open_session
+from ..commands.load import Loads, load_text, load_view
+from ..commands.session import open_session
 from ..commands.tables import is_terminal
 from ..errors import Reason, TPUError
 from .console import json_option, print_json
 
-if TYPE_CHECKING:
-    from ..fleet.models import TPULoad
-
-#: Samples of a host that are remembered for its small plot.
-KEPT = 60
 #: What does not end the view: it may be better a moment later.
 _PASSING = (Reason.UNREACHABLE, Reason.TIMEOUT, Reason.CONFLICT, Reason.UNAVAILABLE)
 
@@ -51,52 +44,17 @@ def top(name: str | None, hosts: str, every: float, once: bool, as_json: bool) -
     wait. There are none while no process uses the chips. BEFORE has the last duty cycles.
     """
     with open_session() as session:
-        view = View(session, name, hosts, latest=as_json)
+        loads = Loads(session, name, hosts, latest=as_json)
         if as_json:
-            print_json(view.look())
+            print_json(loads.look())
         elif once or not is_terminal(sys.stdout):
-            print(load_text(view.look()))
+            print(load_text(loads.look()))
         else:
             with contextlib.suppress(KeyboardInterrupt):
-                watch(view, every)
+                watch(loads, every)
 
 
-class View:
-    """What is shown: the TPU with this name, or all that are connected.
-
-    latest: only the latest sample of each host, not those before.
-    """
-
-    def __init__(self, session: Session, name: str | None, hosts: str, *, latest: bool) -> None:
-        self._session = session
-        self._name = name
-        self._hosts = hosts
-        self._start = None if latest else 0
-        self._loads: dict[str, TPULoad] = {}
-
-    def look(self) -> Sequence[TPULoad]:
-        """All TPUs now, each with its last samples."""
-        refs = [self._name] if self._name is not None else self._connected()
-        return [self._look_at(ref) for ref in refs]
-
-    def _connected(self) -> Sequence[str]:
-        call, fleet = self._session.call, self._session.fleet
-        return [f"{each.zone}~{each.tpu}" for each in call(fleet.metrics.list())]
-
-    def _look_at(self, ref: str) -> TPULoad:
-        from ..fleet.models import LoadQuery
-
-        before = self._loads.get(ref)
-        query = LoadQuery(start=before.next if before else self._start, hosts=self._hosts)
-        load = self._session.call(self._session.fleet.metrics.get(ref, query))
-        known = {host.host: host.samples for host in before.hosts} if before is not None else {}
-        for host in load.hosts:
-            host.samples = [*known.get(host.host, ()), *host.samples][-KEPT:]
-        self._loads[ref] = load
-        return load
-
-
-def watch(view: View, every: float) -> None:
+def watch(loads: Loads, every: float) -> None:
     """Shows it until Ctrl-C. What may be better a moment later is shown, and tried again."""
     from rich.console import Console, Group
     from rich.live import Live
@@ -106,7 +64,7 @@ def watch(view: View, every: float) -> None:
     with Live(Text("Waiting for the first figures."), console=console, screen=True) as live:
         while True:
             try:
-                shown = load_view(view.look(), console.height, console.width)
+                shown = load_view(loads.look(), console.height, console.width)
                 live.update(shown, refresh=True)
             except TPUError as error:
                 if error.reason not in _PASSING:

@@ -1,4 +1,4 @@
-"""Memory and load of chips as a table, with a line per chip, or per host where these are many."""
+"""Memory and load of chips: asked again and again, and as a table with a line per chip or host."""
 
 from __future__ import annotations
 
@@ -12,15 +12,55 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ..fleet.models import ChipLoad, HostLoad, LoadSample, TPULoad
+    from .session import Session
 
 #: Seconds after which a sample is called old. While nobody looks there is one a minute.
 OLD = 90.0
+#: Samples of a host that are remembered.
+_KEPT = 60
 #: Characters of a bar, and samples that are drawn as a small plot; and on a narrow terminal.
 _SIZES, _NARROW = (12, 24), (6, 10)
 _WIDE = 96
 _STEPS = "▁▂▃▄▅▆▇█"
 _EMULATED = "emulated: processor time and arrays of JAX on this computer"
 _HEADS = ("HOST", "CHIP", "HBM", "", "DUTY CYCLE", "", "QUEUE", "BEFORE")
+
+
+class Loads:
+    """The TPU with this name, or all that are connected; what was before is remembered.
+
+    latest: only the latest sample of each host, not those before.
+    """
+
+    def __init__(
+        self, session: Session, name: str | None, hosts: str, *, latest: bool = False
+    ) -> None:
+        self._session = session
+        self._name = name
+        self._hosts = hosts
+        self._start = None if latest else 0
+        self._loads: dict[str, TPULoad] = {}
+
+    def look(self) -> Sequence[TPULoad]:
+        """All TPUs now, each with its last samples."""
+        refs = [self._name] if self._name is not None else self._connected()
+        return [self._look_at(ref) for ref in refs]
+
+    def _connected(self) -> Sequence[str]:
+        call, fleet = self._session.call, self._session.fleet
+        return [f"{each.zone}~{each.tpu}" for each in call(fleet.metrics.list())]
+
+    def _look_at(self, ref: str) -> TPULoad:
+        from ..fleet.models import LoadQuery
+
+        before = self._loads.get(ref)
+        query = LoadQuery(start=before.next if before else self._start, hosts=self._hosts)
+        load = self._session.call(self._session.fleet.metrics.get(ref, query))
+        known = {host.host: host.samples for host in before.hosts} if before is not None else {}
+        for host in load.hosts:
+            host.samples = [*known.get(host.host, ()), *host.samples][-_KEPT:]
+        self._loads[ref] = load
+        return load
 
 
 def load_text(loads: Sequence[TPULoad]) -> str:

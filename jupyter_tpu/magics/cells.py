@@ -83,6 +83,18 @@ def _publish(content: dict[str, Any], *, update: bool = False) -> None:
     )
 
 
+def print_beside(kernel: RemoteKernel, code: str) -> None:
+    """Runs *code* there, also while a cell runs, and prints what it prints. Raises its error."""
+    for _, message in kernel.execute_beside(code):
+        content = message["content"]
+        if message["msg_type"] == "stream":
+            stream = sys.stderr if content["name"] == "stderr" else sys.stdout
+            stream.write(content["text"])
+            stream.flush()
+        elif message["msg_type"] == "error":
+            raise remote_error(content, [content["ename"]])
+
+
 def _outcome(run: Run, output: CellOutput) -> Outcome:
     """How the cell ended; raises its error, of a class as `remote_error` makes it."""
     assert run.reply is not None

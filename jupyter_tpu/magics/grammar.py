@@ -32,7 +32,7 @@ from ..commands.tables import describe_tunnel, opened_tunnel, tpu_table, tunnel_
 from ..commands.usage import usage
 from ..errors import Reason, TPUError
 from .hunts import hunt
-from .kernel_grammar import auto, connect, disconnect, pull, push, status
+from .kernel_grammar import auto, connect, disconnect, memory, pull, push, status
 from .parameters import names_argument, tpu_option
 from .show import wait_for
 
@@ -61,7 +61,7 @@ def line(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-for _command in (connect, status, disconnect, push, pull, auto):
+for _command in (connect, status, disconnect, memory, push, pull, auto):
     line.add_command(_command)
 for _shared in (hunt, grant, guard, doctor, job, usage):
     line.add_command(_shared)
@@ -115,6 +115,17 @@ def remove_token(names: tuple[str, ...]) -> None:
     from ..commands.tokens import remove_tokens
 
     print(remove_tokens(names))
+
+
+@line.command("top", epilog=examples("%tpu top", "%tpu top my-tpu --worker 0"))
+@tpu_argument(required=False)
+@hosts_option
+def top(name: str | None, hosts: str) -> None:
+    """Show memory and load of the chips of a TPU, or of all connected TPUs, now."""
+    from ..commands.load import Loads, load_text
+
+    with open_session() as session:
+        print(load_text(Loads(session, name, hosts).look()))
 
 
 @line.group("chips", cls=Group)

@@ -107,6 +107,27 @@ def disconnect(kernels: NotebookKernels, name: str | None) -> None:
             print(f"Disconnected {tpu.name}. Its environments stay on its hosts.")
 
 
+@click.command("memory", cls=Command, epilog=examples("%tpu memory", "%tpu memory --free"))
+@tpu_option
+@kernel_environment_option
+@click.option(
+    "--free", is_flag=True, help="First forget what only outputs and the last error hold."
+)
+@click.pass_obj
+def memory(kernels: NotebookKernels, tpu: str | None, environment: str | None, free: bool) -> None:
+    """Show which variables hold the memory of a TPU's devices.
+
+    Works while a cell that is not waited for (%%tpu --no-wait) runs there. In a notebook whose
+    kernel is on a TPU, %tpu memory is always there, also in a subshell console.
+    """
+    from .cells import print_beside
+
+    words = "memory --free" if free else "memory"
+    print_beside(
+        kernels.use(tpu, environment)[0], f"get_ipython().run_line_magic('tpu', '{words}')"
+    )
+
+
 @click.command(
     "push", cls=Command, epilog=examples("%tpu push x params", "%tpu push x --tpu my-tpu")
 )

@@ -25,6 +25,8 @@ T = TypeVar("T")
 READY_LIMIT = 120.0
 END_LIMIT = 20.0
 ALIVE_EVERY = 2.0
+#: Seconds for a kernel to make a subshell.
+SUBSHELL_LIMIT = 10.0
 
 Message = tuple[str, dict[str, Any]]  # the channel's name, the message
 
@@ -41,6 +43,8 @@ class RemoteKernel:
         self._client: Any = None
         self._settled = threading.Event()  # it was started, or what had begun of it is undone
         self._readers: list[asyncio.Task[None]] = []
+        self._subshell: str | None = None  # its id, once it is needed; "": there is none
+        self._subshells = asyncio.Lock()
         self._runs: dict[str, Run] = {}  # by message id, those that have not finished
         #: Called on the core's thread with comm messages that come between cells.
         self.on_comm: Any = None
@@ -102,6 +106,12 @@ class RemoteKernel:
         *options* of jupyter_client's ``execute``. The kernel runs one request after the other.
         """
         return _wait(self._execute(code, options))
+
+    def execute_beside(self, code: str) -> Run:
+        """As :meth:`execute`, but at once, while a cell runs: in a subshell, another thread of the
+        kernel. One that has no subshells runs it after the cell. Nothing is kept of it.
+        """
+        return _wait(self._execute_beside(code))
 
     def unfinished(self) -> Run | None:
         """A request that runs or waits in the kernel; the one sent first."""
@@ -170,6 +180,34 @@ class RemoteKernel:
         id = self._client.execute(code, stop_on_error=False, **options)
         run = self._runs[id] = Run(self, id)
         return run
+
+    async def _execute_beside(self, code: str) -> Run:
+        if not self._runs:
+            return await self._execute(code, {"store_history": False})
+        async with self._subshells:
+            if self._subshell is None:
+                self._subshell = await self._create_subshell()
+        content = {"code": code, "silent": False, "store_history": False, "allow_stdin": False,
+                   "stop_on_error": False, "user_expressions": {}}  # fmt: skip
+        message = self._client.session.msg("execute_request", content)
+        if self._subshell:
+            message["header"]["subshell_id"] = self._subshell
+        id = message["header"]["msg_id"]
+        run = self._runs[id] = Run(self, id)
+        self._client.shell_channel.send(message)
+        return run
+
+    async def _create_subshell(self) -> str:
+        """Its id; "" if the kernel has no subshells."""
+        request = self._client.session.msg("create_subshell_request", {})
+        self._client.control_channel.send(request)
+        with contextlib.suppress(asyncio.TimeoutError, queue.Empty):
+            async with asyncio.timeout(SUBSHELL_LIMIT):
+                while True:
+                    answer = await self._client.get_control_msg(timeout=SUBSHELL_LIMIT)
+                    if answer["parent_header"].get("msg_id") == request["header"]["msg_id"]:
+                        return str(answer["content"].get("subshell_id", ""))
+        return ""
 
 
 class Run:

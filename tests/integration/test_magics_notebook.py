@@ -194,6 +194,7 @@ def test_memory_and_load_of_the_chips_are_those_of_the_cells_there(
     text = shell.out("top", NAME)
     assert re.search(r"^ +0 +2 +\S* +0\.1 / 16\.0 GiB +0 % .* \d+ %", text, re.MULTILINE), text
     assert "emulated: processor time and arrays of JAX" in text
+    assert re.search(r"0\.1 / 16\.0 GiB", notebook.text("%tpu top"))
     scraped = shell.out("api", "GET", "metrics/prometheus")
     labels = f'tpu="{NAME}",zone="us-central1-a",emulated="true",host="0"'
     assert f'tpu_hbm_total_bytes{{{labels},chip="3"}} 17179869184\n' in scraped
@@ -203,6 +204,53 @@ def test_memory_and_load_of_the_chips_are_those_of_the_cells_there(
     terminal.expect("DUTY CYCLE")
     terminal.type("\x03")
     assert terminal.end() == 0
+
+
+#: Names arrays in each way, and then runs until it is told to end, with one that only it knows.
+HOLDS = """
+import pathlib, jax, jax.numpy as jnp, time
+def mib(count, device=0):
+    return jax.device_put(jnp.zeros((count, 2**20), jnp.uint8), jax.devices()[device])
+class Model: pass
+model = Model()
+model.params = {"dense": [mib(8)]}
+def step(batch):
+    hidden = mib(16, 1)
+    raise ArithmeticError("no")
+def train(carry):
+    print(pathlib.Path.cwd(), flush=True)
+    while not pathlib.Path("end").exists(): time.sleep(0.01)
+"""
+
+
+def test_arrays_are_named_while_a_cell_runs_and_what_nobody_needs_is_freed(
+    notebook: Notebook, emulator: Any
+) -> None:
+    notebook.text(f"%%tpu {NAME}\n{HOLDS}")
+    notebook.run("%%tpu\nmib(4, 2)")
+    notebook.run("%%tpu\nstep(1)")
+    assert notebook.reply["ename"] == "ArithmeticError"
+    notebook.run("%%tpu --no-wait --out running\ntrain(mib(3))")
+    folder = notebook.text(
+        "import time\nwhile '\\n' not in running.output: time.sleep(0.01)\nprint(running.output)"
+    )
+    text = notebook.text("%tpu memory")
+    for line in (
+        r"model\.params\['dense'\]\[0\] +8×1048576 +uint8 +8\.0 MiB +0",
+        r"carry in train\(\) +3×1048576 +uint8 +3\.0 MiB +0",
+        r"hidden in step\(\) +16×1048576 +uint8 +16\.0 MiB +1",
+        r"Out\[\d+\] +4×1048576 +uint8 +4\.0 MiB +2",
+        r"Only Out\[\] holds [\d.]+ MiB and only the last error holds 16\.0 MiB\. "
+        r"This line frees it: %tpu memory --free",
+    ):
+        assert re.search(f"^{line}$", text, re.MULTILINE), (line, text)
+    text = notebook.text("%tpu memory --free")
+    assert "model.params['dense'][0]" in text
+    assert "carry in train()" in text
+    assert not re.search(r"16×1048576|\n\S* +4×1048576|Only", text), text
+    [host] = emulator.hosts(NAME)
+    Path(host["folder"] + folder.strip(), "end").touch()
+    notebook.run("running.result()")
 
 
 def test_output_streams_while_the_cell_runs(notebook: Notebook, emulator: Any) -> None:

@@ -39,8 +39,8 @@ def main() -> None:
     # Where a crash happened goes to the keeper. (ipykernel takes descriptor 2 for cells.)
     faulthandler.enable(os.dup(2), all_threads=False)
     # The script's folder, which Python puts first. The user's modules are not there.
-    jax_notes = importlib.import_module("jax_notes")
-    del sys.path[0], sys.modules["jax_notes"]
+    jax_notes, jax_memory = map(importlib.import_module, ("jax_notes", "jax_memory"))
+    del sys.path[0], sys.modules["jax_notes"], sys.modules["jax_memory"]
     if sys.argv[1] == "--warm":
         sys.argv[1:] = wait_warm(sys.argv[2:])
 
@@ -58,6 +58,7 @@ def main() -> None:
         def init_shell(self):
             super().init_shell()
             jax_notes.load(self.shell)
+            jax_memory.load(self.shell)
             try:  # of our environments: %pip, %uv and !pip
                 notebook = importlib.import_module("jupyter_tpu_packages.notebook")
             except ImportError:
