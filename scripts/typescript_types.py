@@ -29,6 +29,7 @@ REQUESTS = (
     models.DeleteTPU,
     models.DeleteQueued,
     models.StartTPU,
+    models.AdoptTPU,
     models.StopTPU,
     models.StopTrying,
     models.DisconnectTPU,

@@ -64,6 +64,8 @@ def _facts(tpu: TPU) -> str:
         ("zone", tpu.zone),
         ("project", "" if tpu.attached else tpu.project),
         ("state", state_text(tpu.state).append(_state_details(tpu), "")),
+        ("", tpu.advice),
+        ("owner", f"{tpu.owner}{' (not you)' if tpu.not_yours else ''}"),
         ("connection", state_text(tpu.connection.value)),
         ("version", tpu.version),
         ("tier", "" if tpu.attached else tpu.tier),

@@ -14,6 +14,7 @@ from ..errors import Reason, TPUError
 from .approval import approve_start
 from .console import complain, confirm, json_option, no_wait_option, note, print_json, yes_option
 from .losses import Running, losses, running_on
+from .owners import confirm_name_option, confirmed_names
 from .waiting import finish, leave, left_line, progress_stream
 
 if TYPE_CHECKING:
@@ -135,9 +136,12 @@ def detach(names: Sequence[str], yes: bool, no_wait: bool, as_json: bool) -> Non
 )
 @tpu_argument(several=True)
 @yes_option("Delete them, and end the kernels and jobs that run there, without asking.")
+@confirm_name_option
 @no_wait_option
 @json_option
-def delete(names: Sequence[str], yes: bool, no_wait: bool, as_json: bool) -> None:
+def delete(
+    names: Sequence[str], yes: bool, confirmed: tuple[str, ...], no_wait: bool, as_json: bool
+) -> None:
     """Delete TPUs and everything on their disks."""
     from ..fleet.models import DeleteTPU
 
@@ -151,9 +155,12 @@ def delete(names: Sequence[str], yes: bool, no_wait: bool, as_json: bool) -> Non
                 f"Delete {which} and everything on {disks}?{ends}",
                 "Add --yes to delete without asking.",
             )
+        typed = confirmed_names(tpus, confirmed, "delete")
 
         def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
-            return session.fleet.delete(tpu_ref(tpu), DeleteTPU(end_kernels=True, end_jobs=True))
+            name = tpu.name if tpu.name in typed else ""
+            options = DeleteTPU(end_kernels=True, end_jobs=True, confirm_name=name)
+            return session.fleet.delete(tpu_ref(tpu), options)
 
         _run(session, tpus, begin, "Deleted {}.", no_wait, as_json, stays=False)
 

@@ -23,6 +23,7 @@ from ..commands.session import open_session
 from ..commands.tables import problem_text, state_text, table
 from .approval import approve_cost
 from .console import confirm, json_option, no_wait_option, note, print_json, yes_option
+from .owners import confirm_name_option, confirmed_names
 from .waiting import finish, leave, left_line, progress_stream
 
 if TYPE_CHECKING:
@@ -202,9 +203,12 @@ def describe(name: str, as_json: bool) -> None:
 @tpu_argument()
 @click.option("--force", is_flag=True, help="With its TPUs, and everything on their disks.")
 @yes_option("Delete it without asking.")
+@confirm_name_option
 @no_wait_option
 @json_option
-def delete(name: str, force: bool, yes: bool, no_wait: bool, as_json: bool) -> None:
+def delete(
+    name: str, force: bool, yes: bool, confirmed: tuple[str, ...], no_wait: bool, as_json: bool
+) -> None:
     """Delete a queued resource. Its quota is free again."""
     from ..fleet.models import DeleteQueued
 
@@ -215,7 +219,8 @@ def delete(name: str, force: bool, yes: bool, no_wait: bool, as_json: bool) -> N
                 f"Delete {found.name} with {', '.join(found.tpus)} and everything on their disks?",
                 "Add --yes to delete it without asking.",
             )
-        options = DeleteQueued(force=force)
+        names = confirmed_names([found], confirmed, "delete")
+        options = DeleteQueued(force=force, confirm_name=found.name if found.name in names else "")
         ref = f"{found.zone}~{found.name}"
         operation = session.call(session.fleet.queued.delete(ref, options))
         if no_wait:

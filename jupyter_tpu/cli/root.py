@@ -23,6 +23,7 @@ COMMANDS = {
     "queued": "queued:queued",
     "list": "tpus:list_tpus",
     "usage": ".commands.usage:usage",
+    "adopt": "owners:adopt",
     "describe": "tpus:describe",
     "start": "power:start",
     "stop": "power:stop",

@@ -228,6 +228,10 @@ class CloudWithAttached:
         check_ours(name, "stopped")
         return await self._cloud.begin_stop(name)
 
+    async def set_label(self, node: Node, key: str, value: str) -> None:
+        check_ours(node.name, "labelled")
+        await self._cloud.set_label(node, key, value)
+
     async def operation(self, operation: str) -> OperationStatus:
         return await self._cloud.operation(operation)
 

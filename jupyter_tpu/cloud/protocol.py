@@ -74,6 +74,9 @@ class Cloud(Protocol):
     async def begin_stop(self, name: NodeName) -> str:
         """The disk stays."""
 
+    async def set_label(self, node: Node, key: str, value: str) -> None:
+        """Waits until it has the label; others stay. CONFLICT if its name is another TPU's now."""
+
     async def operation(self, operation: str) -> OperationStatus:
         """How far an operation is; NOT_FOUND for one that the cloud has forgotten."""
 

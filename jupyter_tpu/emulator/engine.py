@@ -218,6 +218,11 @@ class Engine:
         if fault.kind == "maintenance":
             self.begin(self.model.maintain_node(node.project, node.zone, node.name))
             return
+        if fault.kind == "state":
+            node.state, node.health = fault.state, fault.health
+            node.health_description = fault.description
+            self.save()
+            return
         if node.state != "READY":
             raise api_errors.wrong_state(fault.kind, node.state)
         if fault.kind == "announce-maintenance":

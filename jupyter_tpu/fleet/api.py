@@ -396,6 +396,12 @@ class UsageAPI(Protocol):
         for what is not a project's ID, and NO_PROJECT.
         """
 
+    async def adopt(self, ref: str, request: models.AdoptTPU | None = None) -> models.UsedTPU:
+        """Makes a TPU yours: its label says so from then on.
+
+        Raises NOT_YOURS for another person's, unless *request* has its name.
+        """
+
 
 class AttachedAPI(Protocol):
     """Machines that are reached by SSH alone, as TPUs in the zone "attached"."""
@@ -521,7 +527,10 @@ class FleetAPI(Protocol):
         """Stops a TPU; its disk is kept, its kernels are shut down."""
 
     async def delete(self, ref: str, options: models.DeleteTPU | None = None) -> models.Operation:
-        """Deletes a TPU and its kernelspecs, and shuts its kernels down."""
+        """Deletes a TPU and its kernelspecs, and shuts its kernels down.
+
+        Raises NOT_YOURS for another person's, unless *options* have its name.
+        """
 
     async def connect(self, ref: str, request: models.ConnectTPU | None = None) -> models.Operation:
         """Creates an environment on all hosts, registers its kernel and keeps the links up."""

@@ -35,6 +35,7 @@ from .hosts.pythons import HostPythons
 from .hosts.runs import Runs
 from .hosts.warm_kernels import WarmKernelMonitor
 from .hunts.service import HuntService
+from .inventory.forgotten import ForgottenTPUs
 from .inventory.inventory import Inventory
 from .inventory.usage import UsageService
 from .kernelspecs import KernelSpecRegistry
@@ -44,6 +45,7 @@ from .knowledge.failures import TPUFailures
 from .knowledge.finder import TPUFinder
 from .knowledge.grants import Grants
 from .knowledge.observed import ObservedState
+from .knowledge.owners import Owners
 from .knowledge.prices import Prices
 from .knowledge.run_times import RunTimes
 from .operations.attached import AttachedService
@@ -70,6 +72,9 @@ from .store.store import Store
 from .tokens import Tokens
 
 log = logging.getLogger(__name__)
+
+#: When a server looks for TPUs that were forgotten, after its start: when it has settled. Seconds.
+FIRST_LOOK = 60.0
 
 
 class Fleet:
@@ -102,6 +107,7 @@ class Fleet:
             asyncio.get_running_loop().time, changes.mark_tpu_changed
         )
         run_times = RunTimes(store)
+        owners = Owners()
 
         connections = self._connections = HostConnections(links, self._links_changed)
         monitor = KernelMonitor(changes)
@@ -174,6 +180,7 @@ class Fleet:
             polled=self._polled,
             described=lambda node: run_times.observe([node], time.time()),
             hunted=runner.known.hunted,
+            first_look=FIRST_LOOK if supervise else None,
         )
         self._maintenance = MaintenanceWatch(cloud, observed, changes.mark_tpus_changed)
         grants = self.grants = Grants(
@@ -220,7 +227,9 @@ class Fleet:
         self._environments = EnvironmentService(
             desired, observer, connections, connected, runner, locks, poller.wake
         )
-        power = self._power = PowerService(cloud, observer, connections, connected, grants, runner)
+        power = self._power = PowerService(
+            cloud, observer, connections, connected, grants, owners, runner
+        )
         self.guards = Guards(
             finder,
             connections,
@@ -248,6 +257,7 @@ class Fleet:
             self._create,
             observer,
             runner,
+            owners,
             lambda id: changes.mark_changed("queued", id),
         )
         self._takeover = Takeover(
@@ -260,6 +270,7 @@ class Fleet:
             lambda: self._inventory.reload(),
             supervise=supervise,
         )
+        forgotten = self._forgotten = ForgottenTPUs(desired, jobs, run_times, owners)
         inventory = self._inventory = Inventory(
             cloud,
             store,
@@ -278,10 +289,22 @@ class Fleet:
             run_times,
             grants,
             prices,
+            owners,
+            forgotten,
             supervised=supervise,
             reloaded=lambda: self._controller.wake(),
         )
-        self.usage = UsageService(cloud, finder, observer, desired, jobs, run_times, grants)
+        self.usage = UsageService(
+            cloud,
+            finder,
+            observer,
+            desired,
+            run_times,
+            grants,
+            owners,
+            forgotten,
+            changes.mark_tpu_changed,
+        )
         self._controller = Controller(
             links,
             desired,
@@ -392,6 +415,7 @@ class Fleet:
     def _polled(self) -> None:
         self._maintenance.polled()
         self._controller.polled()
+        self._forgotten.report(self._observed.nodes.values())
 
     def _links_changed(self, name: NodeName) -> None:
         self._changes.mark_tpu_changed(name)

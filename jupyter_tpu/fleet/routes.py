@@ -104,6 +104,7 @@ ROUTES = (
            query=_ENDS_ALL),
     _fleet("GET tpus/{tpu}", "tpu", "One TPU"),
     _fleet("DELETE tpus/{tpu}", "delete", "Delete a TPU", query=_ENDS_ALL),
+    _fleet("POST tpus/{tpu}/adopt", "usage.adopt", "Make a TPU yours: label it"),
     _fleet("POST tpus/{tpu}/start", "start", "Start a stopped TPU"),
     _fleet("POST tpus/{tpu}/stop", "stop", "Stop a TPU"),
     _fleet("POST tpus/{tpu}/connect", "connect", "Create an environment and its kernel"),

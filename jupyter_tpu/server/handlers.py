@@ -33,6 +33,7 @@ STATUS = {
     Reason.JOBS_RUNNING: 409,
     Reason.STILL_BILLED: 409,
     Reason.PRICE: 409,
+    Reason.NOT_YOURS: 409,
     Reason.CHIPS_HELD: 409,
     Reason.NO_IPYKERNEL: 409,
     Reason.CANCELLED: 409,

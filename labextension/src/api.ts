@@ -18,6 +18,11 @@ export interface IAcceleratorType {
   prices: IRegionPrice[];
 }
 
+/** How a TPU is adopted. Its name is required where it is another person's. */
+export interface IAdoptTPU {
+  confirm_name?: string;
+}
+
 /** A web app of a host that is open here; it closes with the server. */
 export interface IApp {
   id: string;
@@ -249,12 +254,14 @@ export interface IDataDisk {
  */
 export interface IDeleteQueued {
   force?: boolean;
+  confirm_name?: string;
 }
 
 /** How a TPU is deleted; each is required while such run there. */
 export interface IDeleteTPU {
   end_kernels?: boolean;
   end_jobs?: boolean;
+  confirm_name?: string;
 }
 
 /** How a machine is forgotten; each is required while such run there. */
@@ -970,6 +977,8 @@ export interface IQueuedResource {
   valid_until: string;
   can_reset: boolean;
   has_tpus: boolean;
+  owner: string;
+  not_yours: boolean;
   problem: IProblem | null;
 }
 
@@ -1012,6 +1021,7 @@ export type Reason =
   | 'KERNELS_RUNNING'
   | 'KEY_FILE'
   | 'NOT_FOUND'
+  | 'NOT_YOURS'
   | 'NO_CAPACITY'
   | 'NO_CREDENTIALS'
   | 'NO_FOLDER'
@@ -1296,6 +1306,10 @@ export interface ITPU {
   guard: IGuard | null;
   maintenance: IMaintenance | null;
   problem: IProblem | null;
+  advice: string;
+  owner: string;
+  not_yours: boolean;
+  forgotten: boolean;
   operations: string[];
   labels: { [key: string]: string };
   details: { [key: string]: unknown };

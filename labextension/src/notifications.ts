@@ -90,7 +90,7 @@ export function addNotifications(
   model.stateChanged.connect(() => {
     for (const tpu of model.tpus) {
       const coming = maintenanceText(tpu, trans, actions.language);
-      const { id, maintenance } = tpu;
+      const { forgotten, id, maintenance } = tpu;
       const news = `${id} ${maintenance?.start} ${maintenance?.ongoing}`;
       if (coming && wanted() && !announced.has(news)) {
         announced.add(news);
@@ -103,6 +103,29 @@ export function addNotifications(
             }
           ]
         });
+      }
+      if (forgotten && wanted() && !announced.has(`forgotten ${id}`)) {
+        announced.add(`forgotten ${id}`);
+        const usage = {
+          label: trans.__('Show Usage'),
+          callback: () => {
+            actions.openPanel();
+            actions.openUsage();
+          }
+        };
+        const end = {
+          label: trans.__('Delete…'),
+          callback: () =>
+            void actions.act('delete', model.tpu(keyOf(tpu)) ?? tpu)
+        };
+        Notification.warning(
+          trans.__(
+            'Nothing here has used %1 for hours. %2',
+            tpu.name,
+            tpu.advice
+          ),
+          { autoClose: false, actions: [usage, end] }
+        );
       }
     }
   });
@@ -183,7 +206,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
       path => hasDocument(app.shell, path),
       new StoredIds(
         window.localStorage,
-        `jupyter-tpu:announced-maintenance:${app.serviceManager.serverSettings.baseUrl}`
+        `jupyter-tpu:announced:${app.serviceManager.serverSettings.baseUrl}`
       )
     );
     addGuardNotices(actions);

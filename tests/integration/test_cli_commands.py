@@ -104,6 +104,28 @@ def seconds_since(time: str) -> float:
     return (datetime.now(UTC) - datetime.fromisoformat(time)).total_seconds()
 
 
+@pytest.mark.long
+def test_whose_a_tpu_is_is_shown_and_another_persons_needs_its_name(
+    alone: Shell, create_tpu: Any, emulator: Any
+) -> None:
+    made = create_tpu(type="v5litepod-1", labels={"owner": "bob"})["name"]
+    name = made.rpartition("/")[2]
+    text = alone.out("usage")
+    (row,) = [line for line in text.splitlines() if line.startswith(name)]
+    assert re.split(r"  +", row)[2:6] == ["v5litepod-1", "1", "bob", "READY"]
+    assert "bob holds 1 of 1 chip: 1 TPU." in text
+    assert f"{name} belongs to bob" in alone.complaint("delete", name, "--yes")
+    terminal = Terminal(alone, "adopt", name)
+    terminal.expect("To adopt it, type its name: ")
+    terminal.type(f"not-{name}\n")
+    assert terminal.end() == 1
+    assert "Nothing was changed." in terminal.text
+    assert f"{name} is yours now." in alone.out("adopt", name, "--confirm-name", name)
+    assert alone.json("usage", "--json")["owners"][0]["mine"]
+    assert f"Deleted {name}." in alone.out("delete", name, "--yes")
+    assert state_of(emulator, name) == ""
+
+
 def test_a_tpu_that_costs_money_is_created_only_after_its_price_was_agreed_to(
     alone: Shell,
     name: str,
@@ -288,6 +310,7 @@ def test_without_waiting_the_operation_is_given_and_goes_on_with_all_options(
         ("describe nothing", "There is no TPU called nothing"),
         ("connect nothing", "There is no TPU called nothing"),
         ("connect grpc://10.0.0.2:8470", "is the address of a TPU Node, which has no hosts to"),
+        ("attach grpc://10.0.0.2:8470", "is the address of a TPU Node, which has no hosts to"),
         ("delete nothing --yes", "There is no TPU called nothing"),
         ("queued delete nothing", "There is no queued resource called nothing"),
         ("kernel add nothing", "There is no TPU called nothing"),

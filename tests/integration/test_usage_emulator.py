@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import pytest_asyncio
@@ -12,11 +12,11 @@ from fleet_world import LIMIT, NODES, ZONE, World
 from waiting import eventually
 
 from jupyter_tpu.cloud.tpu.nodes import parse_node_path
+from jupyter_tpu.emulator.model.faults import NodeState
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.inventory import usage
+from jupyter_tpu.fleet.inventory import forgotten
 from jupyter_tpu.fleet.knowledge.owners import OWNER
-from jupyter_tpu.fleet.models import Usage as Found
-from jupyter_tpu.fleet.models import UsedTPU
+from jupyter_tpu.fleet.models import AdoptTPU, DeleteTPU, Usage, UsedTPU
 
 QUEUED = f"/v2/projects/emulated/locations/{ZONE}/queuedResources"
 VERSION = "v2-alpha-tpuv5-lite"
@@ -49,14 +49,18 @@ def ask_for_tpus(world: World, name: str, labels: dict[str, str]) -> None:
     )
 
 
-def entry(found: Found, name: str) -> UsedTPU:
+def entry(found: Usage, name: str) -> UsedTPU:
     (one,) = (each for each in found.tpus if each.name == name)
     return one
 
 
 @pytest.mark.asyncio
 async def test_what_is_there_is_listed_with_its_owners_over_projects(
-    world: World, faults: Any, create_tpu: Any, monkeypatch: pytest.MonkeyPatch
+    world: World,
+    faults: Any,
+    create_tpu: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     fleet = (await world.server()).fleet
     mine = create_tpu(type="v5litepod-1", zone=ZONE, labels={OWNER: "ana_example-com"})
@@ -69,7 +73,7 @@ async def test_what_is_there_is_listed_with_its_owners_over_projects(
     ask_for_tpus(world, "failed", {OWNER: "ana_example-com"})
     try:
 
-        async def failed() -> Found | None:
+        async def failed() -> Usage | None:
             found = await fleet.usage.show("emulated,second")
             return found if entry(found, "failed").state == "FAILED" else None
 
@@ -90,13 +94,20 @@ async def test_what_is_there_is_listed_with_its_owners_over_projects(
         assert (found.chips, found.problems) == (19, [])
 
         # It counts as forgotten only when it is mine, and nothing of this server uses it.
-        monkeypatch.setattr(usage, "FORGOTTEN", -1.0)
+        monkeypatch.setattr(forgotten, "FORGOTTEN", -1.0)
         found = await fleet.usage.show()
         assert [each.name for each in found.tpus if each.forgotten] == [name.node]
         assert "other" not in [each.name for each in found.tpus]
+        assert (await fleet.tpu(name.node)).forgotten
+        await fleet._observer.refresh()
+        await fleet._observer.refresh()
+        said = [each.message for each in caplog.records if "Nothing here has used" in each.msg]
+        assert len(said) == 1
+        assert name.node in said[0]
         fleet._connect._desired.connect(name, mine["id"])
         shown = entry(await fleet.usage.show(), name.node)
         assert (shown.connected, shown.forgotten) == (True, False)
+        assert not (await fleet.tpu(name.node)).forgotten
         fleet._connect._desired.disconnect(name)
 
         # What does not answer keeps nothing else from being shown.
@@ -134,3 +145,55 @@ async def test_a_tpu_node_is_shown_and_explained_where_it_is_used(
     with pytest.raises(TPUError, match="is the address of a TPU Node") as caught:
         await fleet.connect("grpc://10.0.0.2:8470")
     assert caught.value.reason is Reason.INVALID
+
+
+@pytest.mark.asyncio
+async def test_another_persons_tpu_is_adopted_or_deleted_by_its_name_only(
+    world: World, create_tpu: Any
+) -> None:
+    made = create_tpu(type="v5litepod-1", zone=ZONE, labels={"owner": "bob", "team": "x"})
+    name = parse_node_path(made["name"]).node
+    server = await world.server()
+    fleet = server.fleet
+    assert (await fleet.tpu(name)).not_yours
+    wrong = DeleteTPU(confirm_name=name[:-1]), AdoptTPU(confirm_name=f"{ZONE}/{name}")
+    for refused in (fleet.delete(name, wrong[0]), fleet.usage.adopt(name, wrong[1])):
+        with pytest.raises(TPUError, match=rf"{name} belongs to bob\.") as caught:
+            await refused
+        assert caught.value.reason is Reason.NOT_YOURS
+    assert world.state(name) == "READY"
+
+    adopted = await fleet.usage.adopt(name, AdoptTPU(confirm_name=name))
+    assert (adopted.owner, adopted.mine) == ("ana_example-com", True)
+    node = world.node(name) or {}
+    assert node["labels"] == {"owner": "bob", "team": "x", OWNER: "ana_example-com"}
+    assert entry(await fleet.usage.show(), name).mine
+    assert not (await fleet.tpu(name)).not_yours
+    ended = await server.end(await fleet.delete(name))
+    assert (ended.state, world.state(name)) == ("done", "gone")
+
+
+@pytest.mark.asyncio
+async def test_each_state_says_what_can_be_done_now(
+    world: World, faults: Any, create_tpu: Any
+) -> None:
+    name = create_tpu(type="v5litepod-1", zone=ZONE)["name"].rpartition("/")[2]
+    fleet = (await world.server()).fleet
+    said = {}
+    for state in get_args(NodeState):
+        faults(kind="state", node=name, state=state)
+        await fleet._observer.refresh()
+        tpu = await fleet.tpu(name)
+        assert state in (tpu.state, tpu.cloud_state)
+        said[state] = tpu.advice
+        assert tpu.problem is None or tpu.state in ("PREEMPTED", "TERMINATED")
+    assert said["READY"] == "Connect it, or stop or delete it."  # emulated, so not billed
+    assert said["HIDDEN"] == "Google keeps it for itself. It may come back."
+    assert said["UNKNOWN"].endswith("Delete it, and create another one.")
+    assert all("delete" in said[end].lower() for end in ("STOPPED", "PREEMPTED", "TERMINATED"))
+    faults(kind="state", node=name, state="REPAIRING", health="TIMEOUT", description="A chip.")
+    await fleet._observer.refresh()
+    problem = (await fleet.tpu(name)).problem
+    assert problem is not None
+    assert problem.message == "A chip."
+    faults(kind="state", node=name)

@@ -31,6 +31,7 @@ from jupyter_tpu.fleet.hunts import service as hunt_service
 from jupyter_tpu.fleet.hunts.service import HuntService
 from jupyter_tpu.fleet.knowledge.grants import Grants
 from jupyter_tpu.fleet.knowledge.observed import ObservedState
+from jupyter_tpu.fleet.knowledge.owners import Owners
 from jupyter_tpu.fleet.knowledge.prices import Prices
 from jupyter_tpu.fleet.models import (
     ConnectTPU,
@@ -154,7 +155,16 @@ class Server:
             shut_down_kernels=_nothing,
             forget=self.runner.drop_resumable,
         )
-        self.power = PowerService(links.cloud, observer, None, connected, grants, self.runner)  # type: ignore[arg-type]
+        owners = Owners()
+        self.power = PowerService(
+            links.cloud,
+            observer,
+            None,  # type: ignore[arg-type]
+            connected,
+            grants,
+            owners,
+            self.runner,
+        )
         looks: Any = SimpleNamespace(observed=self.observed, ensure_recent=_nothing)
         self.hunts = HuntService(
             links.cloud,
@@ -166,7 +176,7 @@ class Server:
             self._reload,
             lambda _: None,
         )
-        self.queued = QueuedService(links.cloud, self.create, observer, self.runner)
+        self.queued = QueuedService(links.cloud, self.create, observer, self.runner, owners)
         self.takeover = Takeover(
             self.runner,
             self.create,

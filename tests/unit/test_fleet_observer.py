@@ -48,7 +48,7 @@ def node(state: str, zone: str = "us-west4-a") -> Node:
 
 
 class Setting:
-    def __init__(self) -> None:
+    def __init__(self, first_look: float | None = None) -> None:
         self.cloud = CountingCloud()
         self.needed = self.busy = False
         self.hunted: set[NodeName] = set()
@@ -61,6 +61,7 @@ class Setting:
             busy=lambda: self.busy,
             polled=self._polled,
             hunted=lambda: self.hunted,
+            first_look=first_look,
         )
 
     def _polled(self) -> None:
@@ -92,6 +93,18 @@ def in_virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[
 async def test_google_is_not_asked_before_anybody_asks() -> None:
     async with Setting() as setting:
         assert await setting.calls_within(3600) == 0
+
+
+@in_virtual_time
+@pytest.mark.parametrize("offline", [True, False])
+async def test_a_server_that_nobody_asks_looks_once_after_its_start(offline: bool) -> None:
+    async with Setting(first_look=60.0) as setting:
+        if offline:
+            setting.cloud.answer = TPUError("No network.", Reason.UNAVAILABLE)
+        assert await setting.calls_within(59) == 0
+        assert await setting.calls_within(3600) == 1
+        await setting.observer.ensure_recent()
+        assert await setting.calls_within(10 * SLOW) > 1
 
 
 @in_virtual_time

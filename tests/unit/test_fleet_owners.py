@@ -9,7 +9,7 @@ from jupyter_tpu.fleet.discovery.preflight import tpu_node_settings
 from jupyter_tpu.fleet.knowledge.owners import OWNER, Owner, User, as_label, own_name, owner_of
 from jupyter_tpu.retired import is_tpu_node_address, refuse_tpu_node_address
 
-ME = User("ana", "AAAAmine")
+ME = User("ana", "AAAAmine", "tpu")
 MY_KEY = "tpu:ssh-ed25519 AAAAmine tpu"
 OTHER_KEY = "tpu:ssh-ed25519 AAAAother tpu"  # of somebody with the same name on another computer
 
@@ -18,11 +18,14 @@ OTHER_KEY = "tpu:ssh-ed25519 AAAAother tpu"  # of somebody with the same name on
     ("labels", "keys", "owner"),
     [
         ({OWNER: "ana"}, OTHER_KEY, Owner("ana", "label", is_me=True)),
-        ({OWNER: "bob", "owner": "ana"}, MY_KEY, Owner("bob", "label")),
-        ({"created-by": "bob", "team": "ana"}, "", Owner("bob", "label")),
+        ({OWNER: "bob", "owner": "ana"}, MY_KEY, Owner("bob", "label", is_other=True)),
+        ({"created-by": "bob", "team": "ana"}, "", Owner("bob", "label", is_other=True)),
+        ({"owner": "tpu"}, "", Owner("tpu", "label", is_me=True)),
+        ({OWNER: "tpu"}, MY_KEY, Owner("tpu", "label", is_other=True)),
         ({OWNER: ""}, MY_KEY, Owner("tpu", "ssh-keys", is_me=True)),
         ({}, f"{MY_KEY}\ntpu:ssh-rsa AAAA tpu", Owner("tpu", "ssh-keys", is_me=True)),
         ({}, OTHER_KEY, Owner("tpu", "ssh-keys")),
+        ({}, "bob:ssh-rsa AAAA bob", Owner("bob", "ssh-keys", is_other=True)),
         ({}, f"{MY_KEY}\nbob:ssh-rsa AAAA bob", Owner()),
         ({}, "", Owner()),
     ],

@@ -107,3 +107,13 @@ def test_what_was_not_deleted_before_is_another_tpu() -> None:
 def test_a_tpu_has_the_price_of_its_hours() -> None:
     cost = view().cost
     assert (cost.usd_per_hour, cost.usd, cost.region) == (9.6, 9.6, "us-west4")
+
+
+def test_each_state_says_what_it_costs_and_what_can_be_done_now() -> None:
+    assert view().advice == "It is billed, used or not. Connect it, or stop or delete it."
+    assert view(emulated=True).advice == "Connect it, or stop or delete it."
+    assert (
+        view(state=NodeState.STOPPED).advice == "Only its disk is billed. Start it, or delete it."
+    )
+    for state in NodeState:
+        assert view(state=state).advice

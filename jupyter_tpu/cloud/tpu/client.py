@@ -7,7 +7,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from msgspec import structs
 
@@ -219,27 +219,56 @@ class CloudTPU(Cloud):
         Adds a line to the node's metadata ``ssh-keys``; other lines stay. Returns False if the key
         was there already. Waits up to a minute for another change of the node to end (409).
         """
-        from google.cloud import tpu_v2
-
         kind, blob = public_key.split()[:2]
         line = f"{user}:{kind} {blob} {user}"
+
+        def with_key(node: Node) -> dict[str, str] | None:
+            if has_ssh_key(node, user, public_key):
+                return None
+            lines = [*filter(None, node.metadata.get("ssh-keys", "").splitlines()), line]
+            return {**node.metadata, "ssh-keys": "\n".join(lines)}
+
+        return await self._update(name, "metadata", with_key, "adding a key to")
+
+    async def set_label(self, node: Node, key: str, value: str) -> None:
+        """Sets a label of *node*; as :meth:`add_ssh_key`."""
+
+        def with_label(now: Node) -> dict[str, str] | None:
+            if now.id != node.id:
+                raise TPUError(
+                    f"{node.name.node} was deleted, and there is another TPU of that name now.",
+                    Reason.CONFLICT,
+                    "Look at it first.",
+                )
+            return None if now.labels.get(key) == value else {**now.labels, key: value}
+
+        await self._update(node.name, "labels", with_label, "labelling")
+
+    async def _update(
+        self,
+        name: NodeName,
+        field: Literal["labels", "metadata"],
+        change: Callable[[Node], dict[str, str] | None],
+        what: str,
+    ) -> bool:
+        """Replaces a field of a node by what *change* makes of the node; False if that is None."""
+        from google.cloud import tpu_v2
+
         pauses = iter((0.3, 0.7, 1.5, 3.0, 5.0, 8.0, 10.0, 15.0, 15.0))
         while True:
-            node = await self.get_node(name)
-            if has_ssh_key(node, user, public_key):
+            value = change(await self.get_node(name))
+            if value is None:
                 return False
-            lines = [*filter(None, node.metadata.get("ssh-keys", "").splitlines()), line]
-            metadata = {**node.metadata, "ssh-keys": "\n".join(lines)}
             request = {
-                "node": tpu_v2.Node(name=node_path(name), metadata=metadata),
-                "update_mask": {"paths": ["metadata"]},
+                "node": tpu_v2.Node(name=node_path(name), **{field: value}),
+                "update_mask": {"paths": [field]},
             }
             try:
                 started = await self._call("update_node", request, _WRITE)
                 await wait_for_operation(
                     started.operation,
                     self._poll,
-                    what=f"adding a key to {name.node}",
+                    what=f"{what} {name.node}",
                     project=name.project,
                 )
             except TPUError as error:

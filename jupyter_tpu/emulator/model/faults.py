@@ -3,6 +3,7 @@
 The body is a `Fault` as JSON. Kinds that happen at once to one *node*, which must be READY:
 
 - ``preempt``, ``reboot``, ``maintenance`` (which nobody announced), ``cut-links``;
+- ``state``: it is in *state* from then on, with *health* and *description*;
 - ``tpu-node``: it is one of the retired architecture from then on, and has no hosts to log in to;
 - ``announce-maintenance``: the node shows it as upcoming in *seconds* (7 days). Then it begins,
   or before, by ``performMaintenance``.
@@ -56,13 +57,20 @@ FaultKind = Literal[
     "reboot",
     "maintenance",
     "announce-maintenance",
+    "state",
     "tpu-node",
     "cut-links",
     "line",
 ]
+#: Names of Node.State and Node.Health.
+NodeState = Literal[
+    "CREATING", "READY", "RESTARTING", "REIMAGING", "DELETING", "REPAIRING", "STOPPED", "STOPPING",
+    "STARTING", "PREEMPTED", "TERMINATED", "HIDING", "HIDDEN", "UNHIDING", "UNKNOWN",
+]  # fmt: skip
+NodeHealth = Literal["HEALTHY", "TIMEOUT", "UNHEALTHY_TENSORFLOW", "UNHEALTHY_MAINTENANCE"]
 #: Faults that happen at once to a node. The others wait for calls.
 IMMEDIATE: tuple[str, ...] = (
-    *("preempt", "reboot", "maintenance", "announce-maintenance", "tpu-node", "cut-links"),
+    *("preempt", "reboot", "maintenance", "announce-maintenance", "state", "tpu-node", "cut-links"),
 )
 _CODES_BY_NAME = {name: code for code, (name, _) in CODES.items()}
 
@@ -97,6 +105,10 @@ class Fault(Struct, kw_only=True, forbid_unknown_fields=True):
     #: "line": the port of a proxy on the address of the node's first host, which the host then
     #: publishes as its SSH port.
     port: int = 0
+    #: "state": what the node then says of itself; *description* is of its health.
+    state: NodeState = "READY"
+    health: NodeHealth = "HEALTHY"
+    description: str = ""
     #: Set by the emulator.
     id: str = ""
 

@@ -34,7 +34,8 @@ class Observer:
     needed: whether to poll without a question (connected TPUs, operations);
     busy: whether an operation is about to change something; polled: called after each poll;
     described: called with each node that Google described in another answer;
-    hunted: TPUs whose changes are no reason to poll quickly: a hunt looks at its own for hours.
+    hunted: TPUs whose changes are no reason to poll quickly: a hunt looks at its own for hours;
+    first_look: seconds after which to poll once though nobody has asked; None: never.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Observer:
         polled: Callable[[], None],
         described: Callable[[Node], None] = lambda _: None,
         hunted: Callable[[], Collection[NodeName]] = tuple,
+        first_look: float | None = None,
     ) -> None:
         self.observed = observed
         self._cloud = cloud
@@ -55,6 +57,7 @@ class Observer:
         self._polled = polled
         self._described = described
         self._hunted = hunted
+        self._first_look = first_look
         self._wake = asyncio.Event()
         self._new = asyncio.Event()  # replaced after each poll
         self._asked = float("-inf")
@@ -138,9 +141,10 @@ class Observer:
 
     async def run(self) -> None:
         """Polls until it is cancelled."""
+        first_look = False
         while True:
             self._wake.clear()
-            if self._wanted():
+            if first_look or self._wanted():
                 self._polling = True
                 try:
                     await self._poll()
@@ -156,14 +160,20 @@ class Observer:
                 # Requests that come together are answered by one poll.
                 await asyncio.sleep(0.1)
             except TimeoutError:
-                pass
+                first_look = self._never_polled
+            else:
+                first_look = False
+
+    @property
+    def _never_polled(self) -> bool:
+        return self._polled_at == float("-inf")
 
     def _wanted(self) -> bool:
         return self._needed() or self._busy() or self._time() - self._asked < INTEREST
 
     def _pause(self) -> float | None:
         if not self._wanted():
-            return None
+            return self._first_look if self._never_polled else None
         if self.observed.unreachable is None:
             # No credentials, for example: quicker tries would not help.
             problem = self.observed.problem

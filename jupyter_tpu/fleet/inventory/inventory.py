@@ -22,6 +22,7 @@ from ..hosts.warm_kernels import WarmKernelMonitor
 from ..knowledge.desired import DesiredState
 from ..knowledge.failures import TPUFailures
 from ..knowledge.grants import Grants
+from ..knowledge.owners import UNKNOWN, Owners
 from ..knowledge.prices import Prices
 from ..knowledge.run_times import RunTimes
 from ..models import TPU, Change, TPUList
@@ -29,6 +30,7 @@ from ..operations.mirrored import MirroredProjects
 from ..operations.runner import OperationRunner
 from ..operations.shares import ShareService
 from ..store.store import Store
+from .forgotten import ForgottenTPUs
 from .references import resolve
 from .view import view_tpu
 
@@ -63,6 +65,8 @@ class Inventory:
         run_times: RunTimes,
         grants: Grants,
         prices: Prices,
+        owners: Owners,
+        forgotten: ForgottenTPUs,
         *,
         supervised: bool,
         reloaded: Callable[[], None],
@@ -86,6 +90,8 @@ class Inventory:
         self._run_times = run_times
         self._grants = grants
         self._prices = prices
+        self._owners = owners
+        self._forgotten = forgotten
         self._supervised = supervised
         self._reloaded = reloaded
 
@@ -110,6 +116,7 @@ class Inventory:
             for env, record in self._desired.environments(name).items()
         ]
         node = self._observed.node(name)
+        owner = self._owners.of(node) if node else UNKNOWN
         return view_tpu(
             name,
             node,
@@ -129,6 +136,8 @@ class Inventory:
             maintenance=self._observed.maintenance.get(node.id) if node else None,
             failure=self._failures.problem(name),
             undeleted=self._runner.known.failed_deletion(name) if node else None,
+            owner=owner,
+            forgotten=node is not None and self._forgotten.is_forgotten(node),
         )
 
     async def list(self) -> TPUList:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...cloud import Node, NodeState
+from ...cloud import Node, NodeState, is_attached
 from ...retired import INSTEAD
 
 _WAIT = "Google is working on it. Wait."
@@ -12,7 +12,7 @@ _ADVICE = {
     NodeState.READY: "Connect it, or stop or delete it.",
     NodeState.STARTING: "Google is starting it. Wait.",
     NodeState.STOPPING: "Google is stopping it. Wait.",
-    NodeState.STOPPED: "Only its disk is billed. Start it, or delete it.",
+    NodeState.STOPPED: "Start it, or delete it.",
     NodeState.RESTARTING: _WAIT,
     NodeState.REPAIRING: "Google is repairing it. Wait.",
     NodeState.HIDDEN: "Google keeps it for itself. It may come back.",
@@ -20,13 +20,20 @@ _ADVICE = {
     NodeState.PREEMPTED: _TAKEN,
     NodeState.TERMINATED: _TAKEN,
     NodeState.FAILED: "Google could not repair it. Delete it, and create another one.",
-    NodeState.UNKNOWN: "Google said nothing, or a word that this program does not know.",
+    NodeState.UNKNOWN: "Google did not say more. Look again in a minute.",
+}
+_BILLED = {
+    NodeState.READY: "It is billed, used or not. ",
+    NodeState.STOPPED: "Only its disk is billed. ",
 }
 
 
-def advice(node: Node, *, free: bool) -> str:
+def advice(node: Node, *, free: bool, connected: bool) -> str:
     """A few sentences, for people. free: whether it costs nothing while it is READY."""
+    if is_attached(node.name):
+        return "It is reached by SSH alone. Detach it when you no longer need it."
     if node.retired:
         return f"A TPU Node, which Google has retired. Delete it. {INSTEAD}"
-    billed = node.state is NodeState.READY and not free
-    return ("It is billed, used or not. " if billed else "") + _ADVICE[node.state]
+    done = connected and node.state is NodeState.READY
+    now = "Stop or delete it when you no longer need it." if done else _ADVICE[node.state]
+    return ("" if free else _BILLED.get(node.state, "")) + now

@@ -6,31 +6,29 @@ import asyncio
 import contextlib
 import re
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from msgspec import Struct, field
 
-from ...cloud import Cloud, Node, NodeState, is_attached
+from ...cloud import Cloud, Node, NodeName, NodeState, is_attached
 from ...cloud.models import QueuedResource
 from ...errors import InvalidInput, Reason, TPUError
 from ...links.single_flight import SingleFlight
 from ..discovery.observer import Observer
-from ..hosts.jobs import Jobs
 from ..knowledge.desired import DesiredState
 from ..knowledge.finder import TPUFinder
 from ..knowledge.grants import Grants, holds_chips
-from ..knowledge.owners import User, current_user, owner_of
+from ..knowledge.owners import OWNER, Owners
 from ..knowledge.run_times import RunTimes
-from ..models import Cost, OwnerUsage, Problem, Usage, UsedTPU
+from ..models import AdoptTPU, Cost, OwnerUsage, Problem, Usage, UsedTPU
 from ..models.catalog import known_type
 from ..models.costs import running_cost
 from ..operations.queued import meaning
+from .forgotten import ForgottenTPUs
 from .states import advice
 
 #: How long an answer serves further questions; seconds.
 FRESH = 3.0
-#: A TPU counts as forgotten if it is billed for longer, and nothing here uses it; seconds.
-FORGOTTEN = 4 * 3600.0
 #: States of a queued resource in which nobody can use the chips of its quota.
 _BLOCKING = ("FAILED", "SUSPENDING", "SUSPENDED")
 _PROJECT = re.compile(r"[a-z0-9][-a-z0-9.:]{0,99}")
@@ -71,17 +69,21 @@ class UsageService:
         finder: TPUFinder,
         observer: Observer,
         desired: DesiredState,
-        jobs: Jobs,
         run_times: RunTimes,
         grants: Grants,
+        owners: Owners,
+        forgotten: ForgottenTPUs,
+        changed: Callable[[NodeName], None],
     ) -> None:
         self._cloud = cloud
         self._finder = finder
         self._observer = observer
         self._desired = desired
-        self._jobs = jobs
         self._run_times = run_times
         self._grants = grants
+        self._owners = owners
+        self._forgotten = forgotten
+        self._changed = changed
         # Many that ask at the same time cause one call.
         self._listings: SingleFlight[str, _Listing] = SingleFlight(self._list, FRESH)
 
@@ -89,12 +91,11 @@ class UsageService:
         names = _project_names(projects) or [self._cloud.project]
         await self._finder.reload()
         listings = await asyncio.gather(*map(self._listings.get, names))
-        me = current_user()
         nodes = [node for each in listings for node in each.nodes]
-        found = [self._tpu(node, nodes, me) for node in nodes]
-        found += [_queued(queued, me) for each in listings for queued in each.queued]
+        found = [self._tpu(node, nodes) for node in nodes]
+        found += [self._queued(queued) for each in listings for queued in each.queued]
         return Usage(
-            me=me.name,
+            me=self._owners.me.name,
             projects=names,
             emulated=self._cloud.emulated,
             chips=sum(each.chips for each in found if each.holds == "chips"),
@@ -102,6 +103,17 @@ class UsageService:
             owners=_by_owner(found),
             problems=[problem for each in listings for problem in each.problems],
         )
+
+    async def adopt(self, ref: str, request: AdoptTPU | None = None) -> UsedTPU:
+        name = await self._finder.find(ref)
+        node = await self._cloud.get_node(name)
+        self._owners.require_consent(node, request.confirm_name if request else "", "adopt")
+        await self._cloud.set_label(node, OWNER, self._owners.me.name)
+        node = await self._cloud.get_node(name)
+        self._observer.upsert(node)
+        self._listings.forget(name.project)
+        self._changed(name)
+        return self._tpu(node, self._observer.observed.nodes.values())
 
     async def close(self) -> None:
         await self._listings.close()
@@ -133,14 +145,13 @@ class UsageService:
         except TPUError:
             return ""  # none is set; others can be asked for all the same
 
-    def _tpu(self, node: Node, nodes: Iterable[Node], me: User) -> UsedTPU:
+    def _tpu(self, node: Node, nodes: Iterable[Node]) -> UsedTPU:
         now = time.time()
         accelerator = known_type(node.type)
-        owner = owner_of(node.labels, node.metadata, me)
+        owner = self._owners.of(node)
         connected = self._desired.connected.get(node.name) == node.id
         cost = self._grants.cost(node, nodes)
         since, seconds = self._run_times.estimate(node, now)
-        idle = not connected and node.name not in self._jobs.unfinished_on()
         return UsedTPU(
             kind="tpu",
             name=node.name.node,
@@ -150,7 +161,7 @@ class UsageService:
             meaning=accelerator.meaning if accelerator else "",
             tier=node.tier,
             state=node.state,
-            advice=advice(node, free=cost.usd_per_hour == 0),
+            advice=advice(node, free=cost.usd_per_hour == 0, connected=connected),
             chips=accelerator.chips if accelerator else 0,
             holds="chips" if holds_chips(node) else "quota" if node.state.gone else "",
             owner=owner.name,
@@ -159,7 +170,30 @@ class UsageService:
             created=node.created,
             cost=running_cost(cost, since=since, seconds=seconds),
             connected=connected,
-            forgotten=owner.is_me and idle and since is not None and now - since > FORGOTTEN,
+            forgotten=self._forgotten.is_forgotten(node),
+        )
+
+    def _queued(self, queued: QueuedResource) -> UsedTPU:
+        """Its TPUs, which have their own entries, hold the chips and cost what there is to pay."""
+        accelerator = known_type(queued.type)
+        owner = self._owners.of(queued)
+        return UsedTPU(
+            kind="queued",
+            name=queued.name.node,
+            zone=queued.name.zone,
+            project=queued.name.project,
+            type=queued.type,
+            meaning=accelerator.meaning if accelerator else "",
+            tier=queued.tier,
+            state=queued.state,
+            advice=meaning(queued.state),
+            chips=len(queued.nodes) * accelerator.chips if accelerator else 0,
+            holds="quota" if queued.state in _BLOCKING else "",
+            owner=owner.name,
+            owner_source=owner.source,
+            mine=owner.is_me,
+            created=queued.created,
+            cost=Cost(usd_per_hour=0.0, usd=0.0),
         )
 
 
@@ -168,30 +202,6 @@ async def _list_queued(cloud: Cloud, project: str, listing: _Listing) -> None:
         found = await cloud.list_queued()
         listing.queued += found.queued
         listing.missing(found.unreachable)
-
-
-def _queued(queued: QueuedResource, me: User) -> UsedTPU:
-    """Its TPUs, which have their own entries, hold the chips and cost what there is to pay."""
-    accelerator = known_type(queued.type)
-    owner = owner_of(queued.labels, {}, me)
-    return UsedTPU(
-        kind="queued",
-        name=queued.name.node,
-        zone=queued.name.zone,
-        project=queued.name.project,
-        type=queued.type,
-        meaning=accelerator.meaning if accelerator else "",
-        tier=queued.tier,
-        state=queued.state,
-        advice=meaning(queued.state),
-        chips=len(queued.nodes) * accelerator.chips if accelerator else 0,
-        holds="quota" if queued.state in _BLOCKING else "",
-        owner=owner.name,
-        owner_source=owner.source,
-        mine=owner.is_me,
-        created=queued.created,
-        cost=Cost(usd_per_hour=0.0, usd=0.0),
-    )
 
 
 def _most_expensive(used: UsedTPU) -> tuple[float, float, str, str]:

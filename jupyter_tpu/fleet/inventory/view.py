@@ -10,6 +10,7 @@ from ...errors import Reason
 from ...links import Link, LinkState
 from ...retired import tpu_node_error
 from ...wording import count
+from ..knowledge.owners import UNKNOWN, Owner
 from ..models import TPU, Connection, Cost, Environment, Host, LinkStatus, Operation, Problem
 from ..models.catalog import known_type
 from ..models.costs import billing_words, running_cost
@@ -17,6 +18,7 @@ from ..models.guard import Guard
 from ..models.shares import SharedFolders
 from ..models.sync import MirroredProject
 from ..store.records import OperationRecord
+from .states import advice
 
 
 def view_tpu(
@@ -39,11 +41,14 @@ def view_tpu(
     maintenance: Maintenance | None = None,
     failure: Problem | None = None,
     undeleted: Operation | None = None,
+    owner: Owner = UNKNOWN,
+    forgotten: bool = False,
 ) -> TPU:
     """node: None where Google has not described it (yet); since and seconds: how long it is READY
     (see `RunTimes`); cost_of: what a node costs by the hour; failure: why its desired state could
     not be carried out; undeleted: a deletion or the undo of a creation that failed, after which
-    nothing else was done with a TPU of the name.
+    nothing else was done with a TPU of the name; owner: whose it is; forgotten: whether it is the
+    user's, and nothing has used it for hours.
     """
     wanted = next((r.create for r in operations if r.create is not None), None)
     node = node or Node(
@@ -94,6 +99,10 @@ def view_tpu(
         problem=_undeleted(node, undeleted, cost)
         if undeleted is not None and undeleted.ended > node.created and not running
         else _problem(node, environments, links, running, failure),
+        advice=advice(node, free=cost.usd_per_hour == 0, connected=connected),
+        owner=owner.name,
+        not_yours=owner.is_other,
+        forgotten=forgotten and not running,
         operations=[o.id for o in running],
         labels=node.labels,
         details=node.details,

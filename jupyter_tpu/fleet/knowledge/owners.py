@@ -5,13 +5,16 @@ from __future__ import annotations
 import getpass
 import os
 import re
+import time
 from collections.abc import Mapping
 from typing import Literal
 
 from msgspec import Struct
 
-from ...cloud import gcloud
-from ...ssh.keys import stored_public_key
+from ...cloud import Node, gcloud
+from ...cloud.models import QueuedResource
+from ...errors import Reason, TPUError
+from ...ssh.keys import stored_public_key, user_name
 
 #: The label with its owner on what this program creates.
 OWNER = "jupyter-tpu-owner"
@@ -20,27 +23,74 @@ OWNER_VARIABLE = "JUPYTER_TPU_OWNER"
 #: Labels in which people and other tools have it, in this order.
 _LABELS = (OWNER, "owner", "user", "created-by", "created_by", "creator")
 
+#: For how long who the user is counts as known; seconds.
+KNOWN = 30.0
+
 OwnerSource = Literal["", "label", "ssh-keys"]
 
 
 class User(Struct, frozen=True):
-    """Who uses this program: the name that labels have, and the public key; "" without one."""
+    """Who uses this program: the name that labels have, the public key ("" without one), and the
+    login name on hosts.
+    """
 
     name: str
     key: str = ""
+    login: str = ""
+
+    @property
+    def short_names(self) -> tuple[str, str]:
+        """What people write into labels of their own: "ana" for "ana_example-com"."""
+        return self.name.partition("_")[0], self.login
 
 
 class Owner(Struct, frozen=True):
-    """name: "" if it is not known. source: what says so; a key says only who may log in."""
+    """name: "" if it is not known. source: what says so; a key says only who may log in.
+
+    is_other: whether it is somebody else. Not known of a key of somebody with the user's name: it
+    may be from another computer of the user.
+    """
 
     name: str = ""
     source: OwnerSource = ""
     is_me: bool = False
+    is_other: bool = False
 
 
-def current_user() -> User:
-    """Reads files."""
-    return User(own_name(), stored_public_key())
+UNKNOWN = Owner()
+
+
+class Owners:
+    """Whose something is, for the user of this program, who is looked up anew after a while."""
+
+    def __init__(self) -> None:
+        self._me: tuple[float, User] | None = None
+
+    @property
+    def me(self) -> User:
+        now = time.monotonic()
+        if self._me is None or now - self._me[0] > KNOWN:
+            self._me = now, User(own_name(), stored_public_key(), user_name())
+        return self._me[1]
+
+    def of(self, thing: Node | QueuedResource) -> Owner:
+        metadata = thing.metadata if isinstance(thing, Node) else {}
+        return owner_of(thing.labels, metadata, self.me)
+
+    def require_consent(
+        self, thing: Node | QueuedResource, confirm_name: str, act: Literal["adopt", "delete"]
+    ) -> None:
+        """Raises NOT_YOURS for another person's, unless *confirm_name* is its name; *act*: what
+        would be done to it.
+        """
+        owner, name = self.of(thing), thing.name.node
+        if owner.is_other and confirm_name != name:
+            raise TPUError(
+                f"{name} belongs to {owner.name}.",
+                Reason.NOT_YOURS,
+                f"To {act} it, confirm its name: --confirm-name {name} on the command line, "
+                "confirm_name over REST.",
+            )
 
 
 def own_name(environ: Mapping[str, str] = os.environ) -> str:
@@ -66,15 +116,18 @@ def as_label(name: str) -> str:
 
 def owner_of(labels: Mapping[str, str], metadata: Mapping[str, str], me: User) -> Owner:
     """The owner of what has these. Where no label says it: whose SSH key alone may log in."""
-    named = next((labels[key] for key in _LABELS if labels.get(key)), "")
-    if named:
-        return Owner(named, "label", is_me=named == me.name)
+    key = next((key for key in _LABELS if labels.get(key)), "")
+    if key:
+        named = labels[key]
+        mine = named == me.name or (key != OWNER and named in me.short_names)
+        return Owner(named, "label", is_me=mine, is_other=not mine)
     keys = [line for line in metadata.get("ssh-keys", "").splitlines() if ":" in line]
     users = {line.partition(":")[0].strip() for line in keys}
     if len(users) != 1:
-        return Owner()
+        return UNKNOWN
     mine = bool(me.key) and any(me.key in line.split() for line in keys)
-    return Owner(users.pop(), "ssh-keys", is_me=mine)
+    user = users.pop()
+    return Owner(user, "ssh-keys", is_me=mine, is_other=not mine and user != me.login)
 
 
 def _local_user() -> str:

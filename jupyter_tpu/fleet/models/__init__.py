@@ -87,6 +87,7 @@ from .sync import (
 from .tokens import PassTokens, Token
 from .tpus import (
     TPU,
+    AdoptTPU,
     Connection,
     CreateTPU,
     DeleteTPU,
@@ -103,6 +104,7 @@ from .usage import OwnerUsage, Usage, UsedTPU
 
 __all__ = [
     "TPU",
+    "AdoptTPU",
     "App",
     "AppVisit",
     "AttachMachine",

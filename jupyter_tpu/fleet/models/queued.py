@@ -28,6 +28,8 @@ class DeleteQueued(Struct, kw_only=True, forbid_unknown_fields=True):
     """How it is deleted. `force` is required while it has TPUs: they are deleted, too."""
 
     force: bool = False
+    #: Its name, which is required where it is another person's.
+    confirm_name: str = ""
 
 
 class QueuedResource(Struct, kw_only=True):
@@ -52,6 +54,9 @@ class QueuedResource(Struct, kw_only=True):
     can_reset: bool = False
     #: Whether it has TPUs, or may have some: deleting it then needs `force`.
     has_tpus: bool = False
+    #: As of a TPU.
+    owner: str = ""
+    not_yours: bool = False
     problem: Problem | None = None
 
 

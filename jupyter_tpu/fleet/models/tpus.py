@@ -77,6 +77,14 @@ class DeleteTPU(Struct, kw_only=True, forbid_unknown_fields=True):
 
     end_kernels: bool = False
     end_jobs: bool = False
+    #: Its name, which is required where it is another person's.
+    confirm_name: str = ""
+
+
+class AdoptTPU(Struct, kw_only=True, forbid_unknown_fields=True):
+    """How a TPU is adopted. Its name is required where it is another person's."""
+
+    confirm_name: str = ""
 
 
 class StartTPU(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -156,6 +164,14 @@ class TPU(Struct, kw_only=True):
     #: Maintenance that Google has announced, or does now; null: none that is known.
     maintenance: Maintenance | None = None
     problem: Problem | None = None
+    #: What its state means, and what can be done now.
+    advice: str = ""
+    #: Who created it; "" if that is not known.
+    owner: str = ""
+    #: Whether that is somebody else: to delete it needs its name.
+    not_yours: bool = False
+    #: Whether it is yours, READY for hours, not connected here, and nothing runs on it.
+    forgotten: bool = False
     #: The ids of operations that run on it now, newest first.
     operations: list[str] = []
     labels: dict[str, str] = {}

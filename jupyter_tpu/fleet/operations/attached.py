@@ -15,6 +15,7 @@ from ...cloud import AttachedMachine, AttachedMachines, NodeName, attached_name,
 from ...environment import StepPlan
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName, host_alias
+from ...retired import refuse_tpu_node_address
 from ...ssh import user_host
 from ..discovery.observer import Observer
 from ..hosts.job_views import FINAL
@@ -55,6 +56,7 @@ class AttachedService:
         self._attaching = asyncio.Lock()
 
     async def check(self, request: AttachMachine) -> MachineCheck:
+        refuse_tpu_node_address(request.ssh)
         host, shown = await self._look(validated(request))
         return MachineCheck(
             name=_name(request),
@@ -67,6 +69,7 @@ class AttachedService:
         )
 
     async def attach(self, request: AttachMachine) -> TPU:
+        refuse_tpu_node_address(request.ssh)
         request = validated(request)
         name = _name(request)
         async with self._attaching:  # pressed twice: the second one finds it

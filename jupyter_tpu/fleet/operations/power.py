@@ -14,6 +14,7 @@ from ..discovery.observer import Observer
 from ..hosts.connections import HostConnections
 from ..hosts.kernels import shut_down_error
 from ..knowledge.grants import Grants
+from ..knowledge.owners import Owners
 from ..models import DeleteTPU, GuardAction, Operation, StartTPU, StopTPU, StopTrying
 from ..models.costs import billing_words
 from ..store.records import NodeClaim, OperationRecord
@@ -36,6 +37,7 @@ class PowerService:
         connections: HostConnections,
         connected: ConnectedTPUs,
         grants: Grants,
+        owners: Owners,
         runner: OperationRunner,
     ) -> None:
         self._cloud = cloud
@@ -43,6 +45,7 @@ class PowerService:
         self._connections = connections
         self._connected = connected
         self._grants = grants
+        self._owners = owners
         self._runner = runner
 
     async def start(self, name: NodeName, options: StartTPU) -> Operation:
@@ -82,7 +85,8 @@ class PowerService:
         """Stops or deletes a TPU with all that runs there, as was chosen when its guard was set."""
         if action == "stop":
             return await self.stop(name, StopTPU(end_kernels=True, end_jobs=True))
-        return await self.delete(name, DeleteTPU(end_kernels=True, end_jobs=True))
+        options = DeleteTPU(end_kernels=True, end_jobs=True, confirm_name=name.node)
+        return await self.delete(name, options)
 
     def resume(self, record: OperationRecord) -> None:
         """Continues one that another process has left."""
@@ -116,8 +120,8 @@ class PowerService:
         progress.done("stop")
 
     async def delete(self, name: NodeName, options: DeleteTPU) -> Operation:
-        """Raises CONFLICT while it is being created, KERNELS_RUNNING and JOBS_RUNNING unless
-        *options* allow that.
+        """Raises CONFLICT while it is being created; NOT_YOURS, KERNELS_RUNNING and JOBS_RUNNING
+        unless *options* allow that.
         """
         check_ours(name, "deleted")
         for record in self._runner.known.running_on(name):
@@ -127,11 +131,12 @@ class PowerService:
                     Reason.CONFLICT,
                     "Cancel its creation: that deletes what was created.",
                 )
+        node = self._observer.observed.node(name) or await self._cloud.get_node(name)
+        self._owners.require_consent(node, options.confirm_name, "delete")
         await self._connected.require_confirmation(
             name, "Deleting", end_kernels=options.end_kernels, end_jobs=options.end_jobs
         )
         await self._runner.cancel_connects(name, CANCEL_CONNECT)
-        node = self._observer.observed.node(name) or await self._cloud.get_node(name)
         record = self._runner.new_record("delete", name)
         record.claim = NodeClaim(want="absent", since=time.time(), node_id=node.id)
         return await self._runner.start_exclusive(record, *self._deletion(record))

@@ -19,6 +19,7 @@ from ...cloud import Cloud, NodeName, NodeState, QueuedSpec
 from ...environment import StepPlan
 from ...errors import InvalidInput, Reason, TPUError
 from ..discovery.observer import Observer
+from ..knowledge.owners import Owner, Owners
 from ..knowledge.pricing import Decision
 from ..models import DeleteQueued, Operation, Problem, QueuedResource, QueuedResources, QueueTPU
 from ..models.requests import validated
@@ -94,12 +95,14 @@ class QueuedService:
         create: CreateService,
         observer: Observer,
         runner: OperationRunner,
+        owners: Owners,
         changed: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._cloud = cloud
         self._create = create
         self._observer = observer
         self._runner = runner
+        self._owners = owners
         self._one_changed = changed
         self._listing = asyncio.Lock()
         self._listed: tuple[float, QueuedResources] = (float("-inf"), QueuedResources(queued=[]))
@@ -111,7 +114,7 @@ class QueuedService:
             if time.monotonic() - asked > FRESH:
                 found = await self._cloud.list_queued()
                 answer = QueuedResources(
-                    queued=sorted(map(_shown, found.queued), key=lambda each: each.created)
+                    queued=sorted(map(self._shown, found.queued), key=lambda each: each.created)
                 )
                 if found.unreachable:
                     answer.problem = Problem(
@@ -138,7 +141,7 @@ class QueuedService:
                 self._one_changed(id)
 
     async def get(self, ref: str) -> QueuedResource:
-        return _shown(await self._cloud.get_queued(await self._find(ref)))
+        return self._shown(await self._cloud.get_queued(await self._find(ref)))
 
     async def create(self, request: QueueTPU) -> Operation:
         request = validated(request)
@@ -165,8 +168,10 @@ class QueuedService:
 
     async def delete(self, ref: str, options: DeleteQueued | None = None) -> Operation:
         name = await self._find(ref)
-        force = options is not None and options.force
+        options = options or DeleteQueued()
+        force = options.force
         found = await self._cloud.get_queued(name)
+        self._owners.require_consent(found, options.confirm_name, "delete")
         if found.state in _WITH_TPUS and not force:
             raise TPUError(
                 f"{name.node} is {found.state}. Its TPUs ({', '.join(found.nodes)}) would be "
@@ -182,7 +187,7 @@ class QueuedService:
         name = await self._find(ref)
         await self._cloud.begin_reset_queued(name)
         self._changed()
-        return _shown(await self._cloud.get_queued(name))
+        return self._shown(await self._cloud.get_queued(name))
 
     def resume(self, record: OperationRecord) -> None:
         """Continues one that another process has left."""
@@ -248,6 +253,9 @@ class QueuedService:
             raise problem.to_error()
         raise TPUError(f"There is no queued resource called {name}.", Reason.NOT_FOUND)
 
+    def _shown(self, found: cloud.QueuedResource) -> QueuedResource:
+        return view_queued(found, self._owners.of(found))
+
     async def _require_new(self, name: NodeName) -> None:
         """Raises EXISTS where a TPU or a queued resource has the name."""
         await self._create.require_new(name)
@@ -300,7 +308,8 @@ def meaning(state: str) -> str:
     return _MEANINGS.get(state, "This state is not known to this program.")
 
 
-def _shown(found: cloud.QueuedResource) -> QueuedResource:
+def view_queued(found: cloud.QueuedResource, owner: Owner) -> QueuedResource:
+    """How it is shown."""
     failed = found.state == "FAILED"
     return QueuedResource(
         name=found.name.node,
@@ -317,6 +326,8 @@ def _shown(found: cloud.QueuedResource) -> QueuedResource:
         valid_until=found.valid_until,
         can_reset=found.state in _RESETTABLE,
         has_tpus=found.state in _WITH_TPUS,
+        owner=owner.name,
+        not_yours=owner.is_other,
         problem=Problem(
             message=found.error or "Google gave no reason.",
             reason=Reason.CONFLICT,

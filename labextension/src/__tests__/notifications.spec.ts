@@ -90,3 +90,27 @@ it('says once which maintenance was announced', async () => {
   changes.tpu(aTPU({ maintenance: { ...maintenance, ongoing: true } }));
   expect(shown()).toHaveLength(2);
 });
+
+it('says once that a TPU seems to be forgotten, also when the page is loaded again', async () => {
+  const tpu = aTPU({ forgotten: true, advice: 'It is billed.' });
+  const tpus = [tpu, aTPU({ name: 'used', id: '2' })];
+  const told = new StoredIds(localStorage, 'test-forgotten');
+  for (const texts of [
+    ['warning: Nothing here has used my-tpu for hours. It is billed.'],
+    []
+  ]) {
+    const { model } = await openModel({
+      'GET tpus': [200, { tpus, problem: null }]
+    });
+    const actions = { model, trans, view: { visible: true } } as Actions;
+    addNotifications(
+      actions,
+      () => true,
+      () => true,
+      told
+    );
+    await model.refresh();
+    expect(shown()).toEqual(texts);
+    Notification.dismiss();
+  }
+});

@@ -28,6 +28,8 @@ const ACTIVE: IQueuedResource = {
   valid_until: '',
   can_reset: false,
   has_tpus: true,
+  owner: '',
+  not_yours: false,
   problem: null
 };
 const GONE: IQueuedResource = {

@@ -1,9 +1,16 @@
-import { afterEach, expect, it } from 'vitest';
+import { afterEach, expect, it, vi } from 'vitest';
 
 import { CommandIDs } from '../actions/commandIDs';
 import { IUsage, IUsedTPU } from '../api';
 import { age } from '../labels/usage';
-import { button, disposeWidgets, listOf, openPanel, shows } from './opened';
+import {
+  answerDialog,
+  button,
+  disposeWidgets,
+  listOf,
+  openPanel,
+  shows
+} from './opened';
 import { aCost, aTPU } from './server';
 
 afterEach(disposeWidgets);
@@ -90,6 +97,50 @@ it('shows who has what, why it may be incomplete, and what can be done', async (
   );
   expect(server.bodies('GET usage')).toHaveLength(1);
   expect(button(node, 'Actions for my-tpu').disabled).toBe(false);
+});
+
+/** Types into the field of the dialog that opens. */
+async function typeInDialog(text: string): Promise<void> {
+  const input = await vi.waitFor(() => {
+    const found = document.querySelector<HTMLInputElement>('.jp-Dialog input');
+    expect(found).toBeTruthy();
+    return found!;
+  });
+  input.value = text;
+  input.dispatchEvent(new Event('input', { bubbles: true }));
+}
+
+it('deletes or adopts the TPU of somebody else only by its name', async () => {
+  const bobs = aTPU({ name: 'bobs', owner: 'bob', not_yours: true });
+  const used = { ...USED, name: 'bobs', zone: bobs.zone, mine: false };
+  const { actions, commands, node, server } = await openPanel({
+    ...listOf(bobs),
+    'GET usage': [200, { ...USAGE, tpus: [used] }],
+    'POST tpus/us-central1-a~bobs/adopt': [200, { ...used, mine: true }],
+    'DELETE tpus/us-central1-a~bobs': [
+      409,
+      { message: 'bobs belongs to bob.', reason: 'NOT_YOURS', hint: '' }
+    ]
+  });
+  await commands.execute(CommandIDs.usage);
+  await shows(node, 'bobs');
+  button(node, 'Adopt…').click();
+  await typeInDialog('bobs');
+  expect(await answerDialog('Adopt')).toContain('bobs belongs to bob');
+  await vi.waitFor(() =>
+    expect(server.bodies('POST tpus/us-central1-a~bobs/adopt')).toEqual([
+      { confirm_name: 'bobs' }
+    ])
+  );
+  const deleting = actions.act('delete', bobs);
+  await answerDialog('Delete');
+  await typeInDialog('other');
+  await answerDialog('Delete');
+  await deleting;
+  expect(server.bodies('DELETE tpus/us-central1-a~bobs')).toMatchObject([
+    { confirm_name: 'other' }
+  ]);
+  await shows(node, 'bobs belongs to bob.');
 });
 
 it('says ages shortly', () => {

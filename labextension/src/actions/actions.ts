@@ -20,6 +20,7 @@ import { ConnectForm } from '../forms/connectForm';
 import { Examples } from '../examples';
 import {
   confirmCancelCreate,
+  askName,
   confirmCloseTensorBoard,
   confirmCloseTunnel,
   confirmCost,
@@ -253,7 +254,22 @@ export class Actions {
   /** Deletes a queued resource; asks first, since its TPUs and their disks go with it. */
   async deleteQueued(queued: IQueuedResource): Promise<void> {
     if (await confirmDeleteQueued(queued, this.trans)) {
-      await this.queuedList.delete(queued);
+      const title = this.trans.__('Delete %1?', queued.name);
+      const ok = this.trans.__('Delete');
+      const name = await askName(queued, title, ok, this.trans);
+      if (name !== null) {
+        await this.queuedList.delete(queued, name);
+      }
+    }
+  }
+
+  /** Makes a TPU the user's; asks first for its name if it belongs to somebody else. */
+  async adopt(tpu: ITPU): Promise<void> {
+    const title = this.trans.__('Adopt %1?', tpu.name);
+    const ok = this.trans.__('Adopt');
+    const name = await askName(tpu, title, ok, this.trans);
+    if (name !== null && (await this.model.adopt(tpu, name))) {
+      await this.usageList.load();
     }
   }
 

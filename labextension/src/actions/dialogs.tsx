@@ -589,3 +589,25 @@ export async function askSeconds(
   });
   return result.button.accept ? result.value : null;
 }
+
+/**
+ * Asks for the name of what belongs to somebody else, before something is done to it: "" where it
+ * does not, null if the user does not want it. The server compares it.
+ */
+export async function askName(
+  { name, not_yours, owner }: Pick<ITPU, 'name' | 'not_yours' | 'owner'>,
+  title: string,
+  okLabel: string,
+  trans: TranslationBundle
+): Promise<string | null> {
+  if (!not_yours) {
+    return '';
+  }
+  const result = await InputDialog.getText({
+    title,
+    label: trans.__('%1 belongs to %2. To go on, type its name.', name, owner),
+    okLabel,
+    required: true
+  });
+  return result.button.accept ? (result.value ?? '').trim() : null;
+}

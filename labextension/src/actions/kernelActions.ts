@@ -8,6 +8,7 @@ import { IServerKernels } from '../kernels/serverKernels';
 import { isOver } from '../model/jobs';
 import { TPUModel } from '../model/model';
 import {
+  askName,
   confirmDestructive,
   confirmTakeOver,
   DestructiveAction
@@ -76,6 +77,7 @@ export class KernelActions {
     const apps = this._model.apps(tpu).length;
     let jobs = environment ? [] : this._runningJobs(tpu);
     let again = false;
+    let confirm_name: string | undefined;
     do {
       if (environment && kernels) {
         kernels = kernels.filter(one => one.environment === environment);
@@ -87,8 +89,27 @@ export class KernelActions {
           return;
         }
       }
+      if (action === 'delete' && confirm_name === undefined) {
+        const name = await askName(
+          tpu,
+          this._trans.__('Delete %1?', tpu.name),
+          this._trans.__('Delete'),
+          this._trans
+        );
+        if (name === null) {
+          return;
+        }
+        confirm_name = name;
+      }
       this._model.dismissFailure(tpu);
-      await this._end(action, tpu, environment, running > 0, jobs.length > 0);
+      await this._end(
+        action,
+        tpu,
+        environment,
+        running > 0,
+        jobs.length > 0,
+        confirm_name
+      );
       // The server refuses what would end kernels or jobs that were started since the question.
       const refused = this._model.failure(tpu)?.reason;
       again = false;
@@ -108,7 +129,8 @@ export class KernelActions {
     tpu: ITPU,
     environment: string,
     end_kernels: boolean,
-    end_jobs: boolean
+    end_jobs: boolean,
+    confirm_name = ''
   ): Promise<boolean> {
     const model = this._model;
     switch (action) {
@@ -116,6 +138,12 @@ export class KernelActions {
         return model.removeEnvironment(tpu, environment, end_kernels);
       case 'disconnect':
         return model.disconnect(tpu, { end_kernels });
+      case 'delete':
+        return model.delete(tpu, {
+          end_kernels,
+          end_jobs,
+          ...(confirm_name && { confirm_name })
+        });
       default:
         return model[action](tpu, { end_kernels, end_jobs });
     }

@@ -34,10 +34,16 @@ export class QueuedList extends Store {
     });
   }
 
-  /** Begins to delete it, with the TPUs that it was shown to have. */
-  delete(one: IQueuedResource): Promise<void> {
+  /**
+   * Begins to delete it, with the TPUs that it was shown to have. name: its name again, where it
+   * belongs to somebody else.
+   */
+  delete(one: IQueuedResource, name = ''): Promise<void> {
     return this._ask(async () => {
-      await this._client.deleteQueued(one, { force: one.has_tpus });
+      await this._client.deleteQueued(one, {
+        force: one.has_tpus,
+        ...(name && { confirm_name: name })
+      });
     });
   }
 

@@ -4,6 +4,7 @@ import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
 import {
+  IAdoptTPU,
   IApp,
   IAppVisit,
   IAttachMachine,
@@ -63,6 +64,7 @@ import {
   IToken,
   ITunnel,
   IUsage,
+  IUsedTPU,
   IVisitApp,
   Reason
 } from '../api';
@@ -205,6 +207,10 @@ export class TPUClient {
 
   resetQueued({ name, zone }: TPURef): Promise<IQueuedResource> {
     return this._call('POST', ['queued', `${zone}~${name}`, 'reset'], {});
+  }
+
+  adopt(tpu: TPURef, how: IAdoptTPU): Promise<IUsedTPU> {
+    return this._call('POST', [...this._path(tpu), 'adopt'], how);
   }
 
   grants(): Promise<IGrantUse[]> {

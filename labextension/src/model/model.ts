@@ -279,6 +279,13 @@ export class TPUModel extends Store {
     return this._requests.send(tpu, () => this.client.detach(tpu, how));
   }
 
+  /** *confirm_name*: its name, where it belongs to somebody else. */
+  adopt(tpu: TPURef, confirm_name: string): Promise<boolean> {
+    return this._requests.send(tpu, async () => {
+      await this.client.adopt(tpu, { confirm_name });
+    });
+  }
+
   delete(tpu: TPURef, how: IDeleteTPU): Promise<boolean> {
     return this._requests.send(tpu, () => this.client.delete(tpu, how));
   }

@@ -93,6 +93,9 @@ export function TPU(props: {
             </span>
           )}
         </div>
+        {tpu.state !== 'READY' && !tpu.problem && tpu.advice && (
+          <div>{tpu.advice}</div>
+        )}
         {cost && (
           <div title={priceSource(tpu.cost, tpu.tier, trans)}>{cost}</div>
         )}

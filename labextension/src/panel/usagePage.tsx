@@ -106,6 +106,7 @@ function Used(props: IUsageProps & { used: IUsedTPU }): JSX.Element {
     model.tpus.find(
       one => one.project === used.project && keyOf(one) === keyOf(used)
     );
+  const failure = tpu && model.failure(tpu);
   const old = age(used.created);
   return (
     <li className="jp-tpu-Row">
@@ -129,6 +130,13 @@ function Used(props: IUsageProps & { used: IUsedTPU }): JSX.Element {
           }
         />
       )}
+      {used.kind === 'queued' && used.project === model.catalog?.project && (
+        <IconButton
+          icon={ellipsesIcon}
+          label={trans.__('Show the queued resource %1', used.name)}
+          onClick={() => actions.openQueued()}
+        />
+      )}
       <span className="jp-tpu-Row-more">
         {[
           used.kind === 'queued' && trans.__('queued resource'),
@@ -141,6 +149,17 @@ function Used(props: IUsageProps & { used: IUsedTPU }): JSX.Element {
           .join(' · ')}
         <br />
         {[usedCost(used, trans), used.advice].filter(part => part).join('. ')}
+        {tpu && !used.mine && (
+          <Button
+            className="jp-tpu-Button"
+            type="button"
+            title={trans.__('Label it as yours')}
+            onClick={() => void actions.adopt(tpu)}
+          >
+            {tpu.not_yours ? trans.__('Adopt…') : trans.__('Adopt')}
+          </Button>
+        )}
+        {failure && <Alert {...failureText(failure, trans)} />}
       </span>
     </li>
   );

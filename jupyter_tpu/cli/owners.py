@@ -1,0 +1,66 @@
+"""``jupyter tpu adopt``, and what other people's TPUs need: their names, typed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ..commands.grammar import command, examples, tpu_argument
+from ..commands.session import open_session, tpu_ref
+from ..errors import Reason, TPUError
+from .console import ask, can_ask, json_option, print_json
+
+if TYPE_CHECKING:
+    from ..fleet.models import TPU, QueuedResource
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+confirm_name_option = click.option(
+    "--confirm-name",
+    "confirmed",
+    multiple=True,
+    metavar="NAME",
+    help="The name again, for a TPU that belongs to somebody else. In a terminal you are asked.",
+)
+
+
+def confirmed_names(
+    things: Sequence[TPU | QueuedResource], confirmed: Collection[str], act: str
+) -> set[str]:
+    """The names that were given as *confirmed* or are typed now; *act*: "delete".
+
+    Raises CANCELLED where another one is typed. What nobody can be asked about, the fleet refuses.
+    """
+    names = set(confirmed)
+    for each in things:
+        if each.not_yours and each.name not in names and can_ask():
+            typed = ask(f"{each.name} belongs to {each.owner}. To {act} it, type its name: ")
+            if typed.strip() != each.name:
+                raise TPUError("Nothing was changed.", Reason.CANCELLED)
+            names.add(each.name)
+    return names
+
+
+@command("adopt", epilog=examples("jupyter tpu adopt my-tpu"))
+@tpu_argument()
+@confirm_name_option
+@json_option
+def adopt(name: str, confirmed: tuple[str, ...], as_json: bool) -> None:
+    """Make a TPU yours that somebody else, or another program, has created.
+
+    Its label says then that it is yours, as `usage` shows. To use it, connect it.
+    """
+    from ..fleet.models import AdoptTPU
+
+    with open_session() as session:
+        tpu = session.call(session.fleet.tpu(name))
+        names = confirmed_names([tpu], confirmed, "adopt")
+        request = AdoptTPU(confirm_name=tpu.name if tpu.name in names else "")
+        found = session.call(session.fleet.usage.adopt(tpu_ref(tpu), request))
+    if as_json:
+        print_json(found)
+    else:
+        print(f"{found.name} is yours now.")
+        print(f"To use it in notebooks: jupyter tpu connect {found.name}")
