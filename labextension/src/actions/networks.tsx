@@ -15,6 +15,9 @@ import { Failure } from '../model/client';
 import { TPUModel } from '../model/model';
 import { wait } from './wait';
 
+/** Milliseconds for which a success is shown. */
+const SUCCESS_TIMEOUT = 8000;
+
 /** Asks whom to let in, shows what a network lacks, and creates that if the user agrees. */
 export async function setUpNetwork(
   request: ISetUpNetwork,
@@ -24,7 +27,7 @@ export async function setUpNetwork(
   const asked = await InputDialog.getText({
     title: trans.__('Who May Use SSH?'),
     label: trans.__(
-      'IPv4 address or range of the computer on which Jupyter runs. Leave it empty if a TPU is connected: its host knows the address.'
+      'The IPv4 address of Jupyter’s computer, or a range. Empty: as a connected TPU sees it.'
     ),
     placeholder: '203.0.113.4',
     okLabel: trans.__('Continue')
@@ -71,9 +74,10 @@ export async function setUpNetwork(
   };
   Notification.promise(setUp(), {
     pending: {
-      message: trans.__('Setting up the network. This can take a minute.')
+      message: trans.__('Setting up the network. This can take a minute.'),
+      options: { autoClose: false }
     },
-    success: { message: String },
+    success: { message: String, options: { autoClose: SUCCESS_TIMEOUT } },
     error: {
       message: error => {
         const { message, hint } = failureText(Failure.from(error), trans);
