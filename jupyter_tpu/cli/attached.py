@@ -31,7 +31,7 @@ def attach(machine: str, as_name: str | None, host_key: str, as_json: bool) -> N
     request = AttachMachine(ssh=machine, name=as_name, host_key=host_key)
     with open_session() as session:
         check = session.call(session.fleet.attached.check(request))
-        if not check.known and check.host_key != host_key:
+        if not (check.known or host_key):
             confirm(
                 f"The host key of {machine} ({check.user}@{check.address} port {check.port}) is "
                 f"not in your known hosts: {check.host_key}. Is this its fingerprint?",

@@ -70,7 +70,7 @@ def _facts(tpu: TPU) -> str:
         ("version", tpu.version),
         ("tier", "" if tpu.attached else tpu.tier),
         *_details(tpu),
-        ("created", tpu.created),
+        ("attached" if tpu.attached else "created", tpu.created),
         ("running", _running(tpu)),
         ("price", "" if tpu.attached else hourly(tpu.cost, tpu.tier)),
         ("cost so far", so_far(tpu)),

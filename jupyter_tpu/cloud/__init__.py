@@ -13,6 +13,7 @@ from .attached import (
     attached_name,
     check_ours,
     is_attached,
+    name_in_use,
     without_chips,
 )
 from .models import (
@@ -61,5 +62,6 @@ __all__ = [
     "check_ours",
     "has_ssh_key",
     "is_attached",
+    "name_in_use",
     "without_chips",
 ]

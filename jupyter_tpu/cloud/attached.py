@@ -117,11 +117,7 @@ class AttachedMachines:
             with self._opened() as database:
                 database.execute("INSERT INTO attached VALUES (?, ?)", row)
         except sqlite3.IntegrityError:
-            raise TPUError(
-                f"{machine.name} is attached already.",
-                Reason.EXISTS,
-                f"Choose another name, or run `jupyter tpu detach {machine.name}` first.",
-            ) from None
+            raise name_in_use(machine.name) from None
 
     def remove(self, name: str) -> None:
         """Forgets it, if it is there."""
@@ -274,6 +270,14 @@ class CloudWithAttached:
 
     async def close(self) -> None:
         await self._cloud.close()
+
+
+def name_in_use(name: str) -> TPUError:
+    return TPUError(
+        f"Another machine is attached as {name}.",
+        Reason.EXISTS,
+        f"Choose another name with --name, or run `jupyter tpu detach {name}` first.",
+    )
 
 
 def check_ours(name: NodeName, act: str) -> None:

@@ -25,6 +25,7 @@ import contextlib
 import logging
 import os
 import shlex
+import socket
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
@@ -197,15 +198,22 @@ def _host_key_error(host: HostAddress, shown: str) -> TPUError:
 
 
 def _unreachable(host: HostAddress, error: BaseException, limit: float) -> TPUError:
-    if isinstance(error, asyncio.TimeoutError):
-        problem = f"no answer within {limit:g} s"
-    elif isinstance(error, OSError) and error.errno:
-        problem = os.strerror(error.errno).lower()
-    else:
-        problem = getattr(error, "reason", "") or str(error)
     return TPUError(
         f"{host.label} at {host.address} port {host.port} can't be reached: "
-        f"{problem.strip().rstrip('.') or error.__class__.__name__}.",
+        f"{failure_text(error, limit)}.",
         Reason.UNREACHABLE,
         "Check the network, and that the TPU's firewall rules allow SSH.",
     )
+
+
+def failure_text(error: BaseException, limit: float) -> str:
+    """Why a connection was not opened within *limit* seconds, as the end of a sentence."""
+    if isinstance(error, asyncio.TimeoutError):
+        return f"no answer within {limit:g} s"
+    if isinstance(error, socket.gaierror):  # its numbers are not those of the system
+        text = str(error.strerror).lower()
+    elif isinstance(error, OSError) and error.errno:
+        text = os.strerror(error.errno).lower()
+    else:
+        text = getattr(error, "reason", "") or str(error)
+    return text.strip().rstrip(".") or error.__class__.__name__

@@ -153,7 +153,7 @@ async def shown_key(host: UserHost) -> ShownKey:
     """
     import asyncssh
 
-    from .opening import host_key_algorithms
+    from .opening import failure_text, host_key_algorithms
 
     trusted, revoked = await asyncio.to_thread(_known, host)
     try:
@@ -166,9 +166,9 @@ async def shown_key(host: UserHost) -> ShownKey:
                 config=None,
             )
     except (asyncssh.Error, OSError, TimeoutError) as error:
-        why = str(error) or f"no answer within {KEY_LIMIT:g} s"
         raise TPUError(
-            f"{host.alias} ({host.address} port {host.port}) can't be reached: {why.rstrip('.')}.",
+            f"{host.alias} ({host.address} port {host.port}) can't be reached: "
+            f"{failure_text(error, KEY_LIMIT)}.",
             Reason.UNREACHABLE,
             f"Check that `ssh {host.alias}` works.",
         ) from error

@@ -129,6 +129,8 @@ async def test_a_machine_is_attached_by_its_fingerprint_used_and_detached_withou
     assert not box.known_hosts.exists()  # the user's own
     again = await fleet.attached.attach(wanted)
     assert again.id == tpu.id
+    with pytest.raises(TPUError, match="Another machine is attached as box"):
+        await fleet.attached.attach(AttachMachine(ssh="box-by-jump", name="box"))
     assert box.authorized.read_text().split()[2:] == added  # once
 
     listed = await fleet.tpus()
@@ -183,6 +185,14 @@ async def test_the_users_known_hosts_decide_which_key_is_right(
     wanted = AttachMachine(ssh="Box.lab")
     box.trust(box.key)
     assert (await fleet.attached.check(wanted)).known
+    wanted.host_key = fingerprint(new_key(tmp_path / "expected"))
+    with pytest.raises(TPUError, match="and not the expected SHA256:") as caught:
+        await fleet.attached.attach(wanted)
+    assert caught.value.reason is Reason.HOST_KEY
+    wanted.name = "UPPER"
+    with pytest.raises(TPUError, match="The name is not allowed: it must be 1"):
+        await fleet.attached.check(wanted)
+    wanted.name = None
     box.trust(new_key(tmp_path / "other"))
     wanted.host_key = fingerprint(box.key)  # even if somebody would trust it
     with pytest.raises(TPUError, match="has another key") as caught:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from ...cloud import Node, NodeName, NodeState
+from ...cloud import Node, NodeName, NodeState, is_attached
 from ..store.records import RunRecord
 from ..store.store import Store
 
@@ -29,6 +29,8 @@ class RunTimes:
     def observe(self, nodes: Iterable[Node], now: float) -> None:
         """Takes in what Google said of nodes. *now*: seconds since the epoch."""
         for node in nodes:
+            if is_attached(node.name):
+                continue  # it runs whether it is attached or not
             before = self._runs.get(node.name)
             if before is not None and before.node_id != node.id:
                 before = None  # another node of the same name

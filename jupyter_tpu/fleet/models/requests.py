@@ -76,7 +76,12 @@ def _description(model: Any, path: str, *, of_key: bool) -> str:
         hint = typing.get_type_hints(structs[0], include_extras=True).get(part.split("[")[0])
     if of_key:
         hint = typing.get_args(hint)[0]
-    metas = [m for m in getattr(hint, "__metadata__", ()) if isinstance(m, msgspec.Meta)]
+    metas = [
+        meta
+        for each in (hint, *typing.get_args(hint))  # also of an optional one
+        for meta in getattr(each, "__metadata__", ())
+        if isinstance(meta, msgspec.Meta)
+    ]
     return (metas[0].description or "") if metas else ""
 
 

@@ -11,7 +11,14 @@ from collections.abc import Callable
 from msgspec import structs
 
 from ... import environment, ssh
-from ...cloud import AttachedMachine, AttachedMachines, NodeName, attached_name, is_attached
+from ...cloud import (
+    AttachedMachine,
+    AttachedMachines,
+    NodeName,
+    attached_name,
+    is_attached,
+    name_in_use,
+)
 from ...environment import StepPlan
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName, host_alias
@@ -74,7 +81,9 @@ class AttachedService:
         name = _name(request)
         async with self._attaching:  # pressed twice: the second one finds it
             there = await asyncio.to_thread(self._machines.find, name)
-            if there is None or there.alias != request.ssh:
+            if there is not None and there.alias != request.ssh:
+                raise name_in_use(name)
+            if there is None:
                 await self._require_free(name)
                 there = await self._examined(name, request)
                 await asyncio.to_thread(self._machines.add, there)
@@ -106,7 +115,8 @@ class AttachedService:
         with contextlib.suppress(TimeoutError):  # a machine needs no cloud that answers
             async with asyncio.timeout(_LIST_LIMIT):
                 await self._observer.ensure_recent()
-        if same := [each for each in self._observer.observed.nodes if each.node == name]:
+        others = [each for each in self._observer.observed.nodes if not is_attached(each)]
+        if same := [each for each in others if each.node == name]:
             raise TPUError(
                 f"{name} is the name of a TPU in {same[0].zone}.",
                 Reason.EXISTS,
@@ -120,7 +130,14 @@ class AttachedService:
     async def _examined(self, name: str, request: AttachMachine) -> AttachedMachine:
         """Connects, and asks what the machine is. It leaves our key there, and its key here."""
         host, shown = await self._look(request)
-        if not shown.known and shown.fingerprint != request.host_key:
+        if request.host_key and request.host_key != shown.fingerprint:
+            raise TPUError(
+                f"{request.ssh} shows the host key {shown.fingerprint}, and not the expected "
+                f"{request.host_key}. It was not attached.",
+                Reason.HOST_KEY,
+                "Someone may be intercepting the connection. Compare the fingerprint again.",
+            )
+        if not (shown.known or request.host_key):
             raise TPUError(
                 f"The host key of {request.ssh} is not in your known hosts: {shown.fingerprint}.",
                 Reason.HOST_KEY,

@@ -41,61 +41,14 @@ export function Details(props: {
   const { trans, view } = actions;
   const key = keyOf(tpu);
   const kernels = actions.model.kernels(tpu);
-  const since = ago(tpu.cost.since, Date.now(), actions.language);
-  const created = ago(tpu.created, Date.now(), actions.language);
   return (
     <div id={id} className="jp-tpu-Details">
       <Section id={`${key}#about`} view={view} title={trans.__('About')}>
         <dl>
-          {!tpu.attached && (
-            <>
-              <dt title={trans.__('Runtime version')}>{trans.__('Runtime')}</dt>
-              <dd title={tpu.version}>{tpu.version}</dd>
-              <dt>{trans.__('Tier')}</dt>
-              <dd>{tierLabel(tpu.tier, trans)}</dd>
-            </>
-          )}
-          {since && (
-            <>
-              <dt>{trans.__('Ready since')}</dt>
-              <dd title={tpu.cost.since}>{since}</dd>
-            </>
-          )}
-          {!tpu.attached && (
-            <>
-              <dt>{trans.__('Price')}</dt>
-              <dd className="jp-mod-wrap">
-                <Price cost={tpu.cost} tier={tpu.tier} trans={trans} />
-              </dd>
-            </>
-          )}
-          {!tpu.emulated && !tpu.attached && (
-            <>
-              <dt>{trans.__('Cost so far')}</dt>
-              <dd>
-                {tpu.cost.usd === null
-                  ? trans.__('Not known')
-                  : trans.__('About %1', usd(tpu.cost.usd))}
-              </dd>
-            </>
-          )}
-          {tpu.guard && <Guard guard={tpu.guard} tpu={tpu} actions={actions} />}
-          {created && (
-            <>
-              <dt>{trans.__('Created')}</dt>
-              <dd title={tpu.created}>{created}</dd>
-            </>
-          )}
           {tpu.attached ? (
-            <>
-              <dt>{trans.__('Reached by')}</dt>
-              <dd>{`ssh ${tpu.details.ssh}`}</dd>
-            </>
+            <Attached tpu={tpu} actions={actions} />
           ) : (
-            <>
-              <dt>{trans.__('Project')}</dt>
-              <dd title={tpu.project}>{tpu.project}</dd>
-            </>
+            <About tpu={tpu} actions={actions} />
           )}
         </dl>
       </Section>
@@ -141,6 +94,66 @@ export function Details(props: {
       {tpu.state === 'READY' && <SharedFolders tpu={tpu} actions={actions} />}
       <Ports tpu={tpu} actions={actions} />
     </div>
+  );
+}
+
+function About(props: { tpu: ITPU; actions: Actions }): JSX.Element {
+  const { tpu, actions } = props;
+  const { trans } = actions;
+  const since = ago(tpu.cost.since, Date.now(), actions.language);
+  const created = ago(tpu.created, Date.now(), actions.language);
+  return (
+    <>
+      <dt title={trans.__('Runtime version')}>{trans.__('Runtime')}</dt>
+      <dd title={tpu.version}>{tpu.version}</dd>
+      <dt>{trans.__('Tier')}</dt>
+      <dd>{tierLabel(tpu.tier, trans)}</dd>
+      {since && (
+        <>
+          <dt>{trans.__('Ready since')}</dt>
+          <dd title={tpu.cost.since}>{since}</dd>
+        </>
+      )}
+      <dt>{trans.__('Price')}</dt>
+      <dd className="jp-mod-wrap">
+        <Price cost={tpu.cost} tier={tpu.tier} trans={trans} />
+      </dd>
+      {!tpu.emulated && (
+        <>
+          <dt>{trans.__('Cost so far')}</dt>
+          <dd>
+            {tpu.cost.usd === null
+              ? trans.__('Not known')
+              : trans.__('About %1', usd(tpu.cost.usd))}
+          </dd>
+        </>
+      )}
+      {tpu.guard && <Guard guard={tpu.guard} tpu={tpu} actions={actions} />}
+      {created && (
+        <>
+          <dt>{trans.__('Created')}</dt>
+          <dd title={tpu.created}>{created}</dd>
+        </>
+      )}
+      <dt>{trans.__('Project')}</dt>
+      <dd title={tpu.project}>{tpu.project}</dd>
+    </>
+  );
+}
+
+/** What there is to know about a machine that is reached by SSH alone. */
+function Attached(props: { tpu: ITPU; actions: Actions }): JSX.Element {
+  const { tpu, actions } = props;
+  const { trans } = actions;
+  return (
+    <>
+      <dt>{trans.__('Reached by')}</dt>
+      <dd className="jp-mod-wrap">{`ssh ${tpu.details.ssh}`}</dd>
+      <dt>{trans.__('Attached')}</dt>
+      <dd title={tpu.created}>
+        {ago(tpu.created, Date.now(), actions.language)}
+      </dd>
+    </>
   );
 }
 
