@@ -96,7 +96,7 @@ def countdown(guard: Guard) -> str:
 
 def guard_text(name: str, guard: Guard) -> str:
     """All that is known of it, with what is to be done."""
-    limits = ", ".join(_limits(guard))
+    limits = ", or ".join(_limits(guard))
     lines = [f"{name} {_ACTS[guard.action]} {limits}.", f"Now: {countdown(guard)}."]
     if guard.problem is not None:
         lines += [

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jupyter_tpu.agent.guard.activity import chips_compute
 from jupyter_tpu.agent.guard.decision import LONGEST_STEP, Decision, Rule, Verdict
 
 HOUR = 3600.0
@@ -83,6 +84,20 @@ def test_another_rule_is_announced_anew() -> None:
     decision.keep(HOUR)
     decision.change(Rule(until=START + 60, notice=300))
     assert decision.look(None, START + 300, 300.0).left == 300.0
+
+
+@pytest.mark.parametrize(
+    ("chips", "compute"),
+    [
+        ([[1, 2, 0.0], [1, 2, 80.0]], True),
+        ([[1, 2, None], [1, 2, 80.0]], True),
+        ([[1, 2, 0.0], [1, 2, 0.1]], False),
+        ([[1, 2, 0.0], [1, 2, None]], None),
+        ([], None),
+    ],
+)
+def test_chips_are_idle_only_if_each_says_so(chips: list[Any], compute: bool | None) -> None:
+    assert chips_compute({"state": "ok", "chips": chips}) is compute
 
 
 @pytest.mark.parametrize("busy", [True, None])

@@ -7,6 +7,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import time
 import uuid
 from typing import Any, Awaitable, Callable, Dict, Optional
 
@@ -19,6 +20,8 @@ from ..protocol.processes import is_alive
 from .operation_error import OperationError
 
 Operation = Callable[[Dict[str, Any]], Awaitable[Dict[str, Any]]]
+#: Seconds to wait until the guard has seen a change.
+SEEN = 10.0
 #: What a client says of a rule.
 _RULE = ("action", "node", "node_id", "idle", "until", "cost_until", "notice", "limits")
 
@@ -84,7 +87,7 @@ class GuardOperations:
         number = uuid.uuid4().hex
         self._start({**rule, "number": number, "sources": self._sources, "keep": None,
                      "host": refused is None, "refused": refused})  # fmt: skip
-        return {"guard": self.report()}
+        return await self._seen("number", number)
 
     async def _show(self, params: Dict[str, Any]) -> Dict[str, Any]:
         return {"guard": self.report()}
@@ -94,8 +97,18 @@ class GuardOperations:
         rule = files.read(files.RULE)
         if rule is None:
             raise OperationError("NOT_FOUND", "The TPU has no guard.")
-        keep = {"number": uuid.uuid4().hex, "seconds": float(params["seconds"])}
+        number = uuid.uuid4().hex
+        keep = {"number": number, "seconds": float(params["seconds"])}
         self._start({**rule, "keep": keep, "sources": self._sources})
+        return await self._seen("keep", number)
+
+    async def _seen(self, key: str, number: str) -> Dict[str, Any]:
+        """The answer when the guard has seen what has this number, or after some seconds."""
+        deadline = time.monotonic() + SEEN
+        while (files.read(files.REPORT) or {}).get(key) != number:
+            if time.monotonic() > deadline:
+                break
+            await asyncio.sleep(0.1)
         return {"guard": self.report()}
 
     async def _remove(self, params: Dict[str, Any]) -> Dict[str, Any]:

@@ -26,6 +26,7 @@ from ..protocol.paths import boot, run_folder
 from ..protocol.processes import start_time
 from .jobs import Jobs
 from .keepers import Keepers
+from .load import take
 
 #: Seconds between two looks at the host, and between two looks for another rule.
 LOOK, NEWS = 30.0, 1.0
@@ -160,7 +161,10 @@ class GuardProcess:
         if any(job["state"] not in FINAL for job in await self._jobs.all()):
             found.append("a job")
         found += ["a terminal of %s" % user for user in activity.terminals()]
-        if any(holder["pid"] not in ours for holder in holders()):
+        compute = activity.chips_compute(await take())
+        if compute:
+            found.append("its chips")
+        elif compute is None and any(holder["pid"] not in ours for holder in holders()):
             found.append("a program that uses chips")
         now, moment = activity.processor_times(), time.monotonic()
         if self._times:

@@ -1,18 +1,19 @@
 """What of a host's processes keeps it busy: from /proc, so of all users and containers.
 
 What a kernel or a job does is known from its keeper. The rest is seen here: terminals of people,
-programs that hold chips, and the use of the processors. How busy chips are is not known here, so a
-program that holds them counts as busy, unless it belongs to an idle kernel.
+the load of the chips, and the use of the processors.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from typing import Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 #: Processors in use on average from which a host counts as busy; its own services use less.
 PROCESSORS = 0.5
+#: Percent of its time from which a chip counts as busy.
+DUTY = 5.0
 #: How sshd calls a process that serves a terminal; "@notty" are programs, such as our links.
 _TERMINAL = re.compile(rb"sshd(?:-session)?: ([^@\s]+)@pts/\d+")
 
@@ -47,6 +48,16 @@ def processors_used(before: Times, now: Times, seconds: float) -> Optional[float
         return None
     ticks = sum(max(0, time - before.get(process, 0)) for process, time in now.items())
     return ticks / os.sysconf("SC_CLK_TCK") / seconds
+
+
+def chips_compute(load: Mapping[str, Any]) -> Optional[bool]:
+    """Whether a chip was busy lately, by a sample as of `daemon.load.take`; None if that has not
+    got the duty cycle of each chip.
+    """
+    duties = [duty for _, _, duty in load.get("chips", ())]
+    if any(duty is not None and duty > DUTY for duty in duties):
+        return True
+    return False if duties and None not in duties else None
 
 
 def _content(*path: str) -> bytes:
