@@ -1,0 +1,70 @@
+"""Our SSH through the real gcloud and the emulator's Identity-Aware Proxy."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gcloud_cli import Gcloud
+from msgspec import structs
+
+from jupyter_tpu.cloud import CloudTPU, Target
+from jupyter_tpu.cloud.tpu.nodes import parse_node_path
+from jupyter_tpu.links import HostName
+from jupyter_tpu.links.lookup import Lookup, iap_command
+from jupyter_tpu.ssh import KnownHosts, connect
+
+#: Seconds; gcloud itself takes one or two to start.
+LIMIT = 120.0
+#: Of a documentation's network: nothing answers there (RFC 5737).
+NOWHERE = "192.0.2.1"
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("gcloud") is None,
+    reason="SKIPPED FOR WANT OF gcloud: install the Google Cloud CLI to check conformance",
+)
+
+
+@pytest.mark.long
+@pytest.mark.asyncio
+async def test_a_host_without_external_address_is_reached_through_gclouds_tunnel(
+    emulator: Any,
+    create_tpu: Callable[..., dict[str, Any]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    iap = emulator.request("POST", "/emulator/v1/iap", {})
+    gcloud = Gcloud(emulator, tmp_path, "us-central1-a")
+    gcloud.environment["CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE"] = iap["certificate"]
+    for variable, value in gcloud.environment.items():
+        monkeypatch.setenv(variable, value)
+    node = parse_node_path(create_tpu(networkConfig={"enableExternalIps": False})["name"])
+    cloud = CloudTPU(Target(emulator=str(emulator.state_file)))
+    lookup = Lookup(cloud, KnownHosts(tmp_path / "known"))
+    found = await lookup.find(HostName(node, 0))
+    assert not (await cloud.get_node(node)).endpoints[0].external
+    (published,) = await cloud.guest_attributes(node)
+    command = iap_command(node, published)
+    assert command, "this machine is at Google, or the host has no name"
+
+    through = structs.replace(
+        found.address,
+        address=NOWHERE,  # so that it is not reached directly
+        port=22,
+        proxy_command=(*command, f"--iap-tunnel-url-override={iap['url']}"),
+    )
+    connection = await connect(through, limit=LIMIT)
+    try:
+        sent = b"through the tunnel\n" * 20_000
+        answer = await asyncio.wait_for(connection.run(["cat"], input=sent), LIMIT)
+        assert answer.stdout.encode() == sent
+        answer = await asyncio.wait_for(connection.run(["hostname"]), LIMIT)
+        assert answer.stdout.strip() == published["vm", "hostname"]
+    finally:
+        await connection.close()
+        await lookup.close()
+        await cloud.close()
