@@ -184,23 +184,25 @@ def test_memory_and_load_of_the_chips_are_those_of_the_cells_there(
     code += "big = jax.device_put(jnp.zeros((64, 2**20), jnp.uint8), jax.devices()[2])"
     notebook.text(f"%%tpu {NAME}\n{code}")
 
-    def used() -> list[int]:
-        [load] = shell.json("top", NAME, "--json")
-        [host] = load["hosts"]
-        assert (load["tpu"], load["emulated"], host["chips"]) == (NAME, True, 4)
-        return [chip["memory_used"] for chip in host["samples"][-1]["chips"]]
+    line = re.compile(r"^ +0 +2 +\S* +0\.1 / 16\.0 GiB +0 % .* \d+ %", re.MULTILINE)
 
-    until(lambda: [each // 2**20 for each in used()] == [0, 0, 64, 0])
-    text = shell.out("top", NAME)
-    assert re.search(r"^ +0 +2 +\S* +0\.1 / 16\.0 GiB +0 % .* \d+ %", text, re.MULTILINE), text
-    assert "emulated: processor time and arrays of JAX" in text
-    assert re.search(r"0\.1 / 16\.0 GiB", notebook.text("%tpu top"))
+    def shown() -> bool:
+        text = re.sub(r"\x1b\[[\d;]*m", "", notebook.text(f"%tpu top {NAME}"))
+        return line.search(text) is not None
+
+    until(shown)
+    [load] = shell.json("top", NAME, "--json")
+    [host] = load["hosts"]
+    assert (load["tpu"], load["emulated"], host["chips"]) == (NAME, True, 4)
+    used = [chip["memory_used"] for chip in host["samples"][-1]["chips"]]
+    assert [each // 2**20 for each in used] == [0, 0, 64, 0]
     scraped = shell.out("api", "GET", "metrics/prometheus")
     labels = f'tpu="{NAME}",zone="us-central1-a",emulated="true",host="0"'
     assert f'tpu_hbm_total_bytes{{{labels},chip="3"}} 17179869184\n' in scraped
     assert f"tpu_host_in_use{{{labels}}} 1\n" in scraped
     terminal = Terminal(shell, "top")
     terminal.expect(f"{NAME}.*v5litepod-4")
+    terminal.expect("emulated: processor time and arrays of JAX")
     terminal.expect("DUTY CYCLE")
     terminal.type("\x03")
     assert terminal.end() == 0
