@@ -1,5 +1,6 @@
 // The plugin that notifies of ended operations while the panel is closed, of ended jobs, of kernels
-// that died, of maintenance that Google announces, and of TPUs that are about to stop themselves.
+// that died, of TPUs that Google took back, of maintenance that it announces, and of TPUs that are
+// about to stop themselves.
 
 /* eslint-disable jupyter/prefer-lazy-imports -- An operation may end at any time. */
 
@@ -87,36 +88,47 @@ export function addNotifications(
       actions: [log]
     });
   });
+  const isNews = (what: string) => {
+    if (!wanted() || announced.has(what)) {
+      return false;
+    }
+    announced.add(what);
+    return true;
+  };
   model.stateChanged.connect(() => {
     for (const tpu of model.tpus) {
+      const show = {
+        label: trans.__('Show TPU'),
+        callback: () => actions.openPanel()
+      };
+      const end = {
+        label: trans.__('Delete…'),
+        callback: () => void actions.act('delete', model.tpu(keyOf(tpu)) ?? tpu)
+      };
       const coming = maintenanceText(tpu, trans, actions.language);
       const { forgotten, id, maintenance } = tpu;
       const news = `${id} ${maintenance?.start} ${maintenance?.ongoing}`;
-      if (coming && wanted() && !announced.has(news)) {
-        announced.add(news);
+      if (coming && isNews(news)) {
         Notification.warning(`${coming.message} ${coming.hint}`, {
           autoClose: false,
-          actions: [
-            {
-              label: trans.__('Show TPU'),
-              callback: () => actions.openPanel()
-            }
-          ]
+          actions: [show]
         });
       }
-      if (forgotten && wanted() && !announced.has(`forgotten ${id}`)) {
-        announced.add(`forgotten ${id}`);
+      const gone = tpu.state === 'PREEMPTED' || tpu.state === 'TERMINATED';
+      if (gone && tpu.problem && isNews(`gone ${id}`)) {
+        const { message, hint } = tpu.problem;
+        Notification.error(`${message} ${hint}`.trim(), {
+          autoClose: false,
+          actions: [end, show]
+        });
+      }
+      if (forgotten && isNews(`forgotten ${id}`)) {
         const usage = {
           label: trans.__('Show Usage'),
           callback: () => {
             actions.openPanel();
             actions.openUsage();
           }
-        };
-        const end = {
-          label: trans.__('Delete…'),
-          callback: () =>
-            void actions.act('delete', model.tpu(keyOf(tpu)) ?? tpu)
         };
         Notification.warning(
           trans.__(

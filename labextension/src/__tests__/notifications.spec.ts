@@ -114,3 +114,26 @@ it('says once that a TPU seems to be forgotten, also when the page is loaded aga
     Notification.dismiss();
   }
 });
+
+it('says once that Google took a TPU back', async () => {
+  const { model, changes } = await openModel();
+  addNotifications(
+    { model, trans, language: 'en' } as Actions,
+    () => true,
+    () => false
+  );
+  const problem = {
+    message: 'my-tpu was preempted.',
+    reason: 'CONFLICT' as const,
+    hint: 'Delete it and create another one.',
+    retry_after: null,
+    scope: ''
+  };
+  changes.tpu(aTPU());
+  expect(shown()).toEqual([]);
+  changes.tpu(aTPU({ state: 'PREEMPTED', problem }));
+  changes.tpu(aTPU({ state: 'PREEMPTED', problem, labels: { a: 'b' } }));
+  expect(shown()).toEqual([
+    'error: my-tpu was preempted. Delete it and create another one.'
+  ]);
+});
