@@ -176,6 +176,9 @@ def test_a_tpu_deletes_itself_after_server_and_command_have_ended(
     wanted = ("create", name, "--type", "v5litepod-1", "--zone", "us-west4-a")
     complaint = shell.complaint(*wanted, "--spot", "--max-idle", "2h")
     assert "A spot TPU can't be stopped." in complaint
+    hunt = ("hunt", "start", name, "--type", "v5litepod-1", "--zone", "us-west4-a")
+    complaint = shell.complaint(*hunt, "--tier", "spot", "--max-idle", "2h")
+    assert "A spot TPU can't be stopped." in complaint
     assert state_of(emulator, name) == "", "it is refused before something is created"
     with running_server(shell):
         made = shell.out(*wanted, "--max-idle", "1m", "--then-delete")

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from waiting import eventually
 
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.hunts import planner
-from jupyter_tpu.fleet.models import Change, CreateTPU, Hunt, StartHunt
+from jupyter_tpu.fleet.models import Change, CreateTPU, Hunt, SetGuard, StartHunt
 
 ZONES = ["us-west4-a", "us-central1-a", "us-west1-c"]
 
@@ -93,6 +94,21 @@ async def test_zones_without_capacity_and_quota_are_passed_until_there_is_a_tpu(
     await eventually(lambda: "found" in [each.hunt.state for each in seen if each.hunt])
     with pytest.raises(TPUError, match="already exists"):
         await server.fleet.hunts.start(request(name, *ZONES))
+
+
+@pytest.mark.long
+@pytest.mark.asyncio
+async def test_it_ends_when_the_time_of_its_guard_is_over(
+    world: World, faults: Any, name: str
+) -> None:
+    faults(kind="no-capacity", zone=ZONES[0])
+    server = await world.server()
+    guard = SetGuard(until=(datetime.now(UTC) + timedelta(seconds=3)).isoformat())
+    wanted = CreateTPU(name=name, type="v5litepod-1", guard=guard)
+    hunt = await server.fleet.hunts.start(StartHunt(tpu=wanted, zones=[ZONES[0]]))
+    hunt = await ended(server, hunt)
+    assert hunt.state == "failed"
+    assert nodes(world, name) == []
 
 
 @pytest.mark.asyncio

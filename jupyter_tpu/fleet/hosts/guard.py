@@ -164,7 +164,11 @@ def cost_deadline(max_cost: float, cost: Cost, now: float) -> float:
 
 
 def check_guard(request: SetGuard, *, several: bool, spot: bool) -> None:
-    """Raises INVALID for what can't be done with a spot TPU, or one of *several* hosts."""
+    """Raises INVALID for what can't be done with a spot TPU, or one of *several* hosts, and for a
+    time that is over.
+    """
+    if request.until:
+        seconds_of(request.until, time.time())
     if request.idle is None and request.max_cost is None and not request.until:
         raise InvalidInput("A guard needs a limit.", "Give a time without work, a cost, or a time.")
     if request.action == "stop" and (several or spot):
@@ -185,7 +189,7 @@ def _rule(request: SetGuard, node: Node, cost: Cost, now: float) -> dict[str, An
         "node": f"projects/{name.project}/locations/{name.zone}/nodes/{name.node}",
         "node_id": node.id,
         "idle": request.idle,
-        "until": _seconds(request.until, now) if request.until else None,
+        "until": seconds_of(request.until, now) if request.until else None,
         "cost_until": None
         if request.max_cost is None
         else cost_deadline(request.max_cost, cost, now),
@@ -194,17 +198,18 @@ def _rule(request: SetGuard, node: Node, cost: Cost, now: float) -> dict[str, An
     }
 
 
-def _seconds(until: str, now: float) -> float:
+def seconds_of(until: str, now: float) -> float:
+    """A time in seconds since the epoch. Raises INVALID for one that is over, or none."""
     try:
-        time = datetime.fromisoformat(until)
+        end = datetime.fromisoformat(until)
     except ValueError:
         raise InvalidInput(f"The field until is not a time: {until!r}.") from None
-    if time.tzinfo is None:
+    if end.tzinfo is None:
         raise InvalidInput("The field until has no time zone.", "Add Z for UTC, for example.")
-    if time.timestamp() <= now:
-        local = time.astimezone(UTC).isoformat(timespec="seconds")
+    if end.timestamp() <= now:
+        local = end.astimezone(UTC).isoformat(timespec="seconds")
         raise InvalidInput(f"The time {local} is over.", "Choose a later one.")
-    return time.timestamp()
+    return end.timestamp()
 
 
 def _guard(report: Mapping[str, Any]) -> Guard:

@@ -19,13 +19,14 @@ from ...cloud import Cloud, NodeName
 from ...errors import Reason, TPUError
 from ...wording import count
 from ..discovery.observer import Observer
+from ..hosts.guard import seconds_of
 from ..knowledge.grants import Grants
 from ..models import Hunt, HuntAttempt, HuntCandidate, Problem, StartHunt
 from ..models.costs import cost_of
 from ..models.hunts import AttemptState, HuntState
 from ..models.requests import validated
 from ..models.times import timestamp
-from ..operations.create import CreateService
+from ..operations.create import CreateService, require_guard
 from ..operations.progress import Progress
 from ..operations.provisioner import NodeProvisioner
 from ..operations.provisioning import End
@@ -130,14 +131,19 @@ class HuntService:
         def check_price(candidate: Candidate) -> None:
             """What a grant is for is tried whenever that has room; each attempt looks again."""
             type, zone, tier = candidate.type, candidate.zone, candidate.tier
+            require_guard(structs.replace(request.tpu, type=type, tier=tier))
             if not self._grants.covering(type, zone, tier):
                 self._grants.decide(type, zone, tier).require(
                     confirm_price=request.tpu.confirm_price, max_price=request.tpu.max_price
                 )
 
-        return await candidates.plan(
-            validated(request), self._create.resolve, check_price, time.time()
-        )
+        now = time.time()
+        hunt = await candidates.plan(validated(request), self._create.resolve, check_price, now)
+        if (guard := request.tpu.guard) is not None and guard.until:
+            # Afterwards a TPU could have no guard.
+            until = seconds_of(guard.until, now)
+            hunt.deadline = until if hunt.deadline is None else min(until, hunt.deadline)
+        return hunt
 
     async def shut_down(self) -> None:
         """Ends the attempts to reach the webhook, after a moment: a command ends with its hunt."""

@@ -87,8 +87,9 @@ class CreateService:
 
     async def require_price(self, request: CreateTPU, name: NodeName) -> None:
         """Raises PRICE for what costs something without a confirmation, and INVALID for a guard
-        that this price does not allow.
+        that can't be set.
         """
+        require_guard(request)
         price = await self.price(request, name)
         price.require(confirm_price=request.confirm_price, max_price=request.max_price)
         _check_guard(request, price)
@@ -101,10 +102,7 @@ class CreateService:
         request = node_options.named_type(request)
         if request.connect is not None:
             checks.check_environment(request.connect)
-        if request.guard is not None:
-            accelerator = known_type(request.type)
-            hosts = accelerator.hosts if accelerator else 1
-            check_guard(request.guard, several=hosts > 1, spot=request.tier == "spot")
+        require_guard(request)
         request = await self._availability.resolve_defaults(request)
         assert request.zone is not None
         return request, NodeName(self._cloud.project, request.zone, request.name)
@@ -230,6 +228,14 @@ def _log_request(name: NodeName, request: CreateTPU, progress: Progress) -> None
             f"{request.version} is not the usual version for {request.type}, which is "
             f"{accelerator.version}. If JAX sees no chips there, that is the reason."
         )
+
+
+def require_guard(request: CreateTPU) -> None:
+    """Raises INVALID for a guard that the type or tier does not allow."""
+    if request.guard is not None:
+        accelerator = known_type(request.type)
+        hosts = accelerator.hosts if accelerator else 1
+        check_guard(request.guard, several=hosts > 1, spot=request.tier == "spot")
 
 
 def _check_guard(request: CreateTPU, price: Decision) -> None:
