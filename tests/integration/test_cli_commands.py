@@ -23,6 +23,7 @@ from waiting import until
 
 from jupyter_tpu.cli import main
 from jupyter_tpu.fleet.knowledge import pricing
+from jupyter_tpu.fleet.knowledge.owners import OWNER, own_name
 
 
 @pytest.fixture
@@ -279,7 +280,8 @@ def test_without_waiting_the_operation_is_given_and_goes_on_with_all_options(
     until(lambda: state_of(emulator, name) == "READY")
     (node,) = [each for each in nodes(emulator) if each["name"].endswith(f"/{name}")]
     assert (node["acceleratorType"], node["tags"]) == ("v4-8", ["one", "two"])
-    assert {"team": "vision", "use": "test"}.items() <= node["labels"].items()
+    labels = {"team": "vision", "use": "test", OWNER: own_name(either.environment)}
+    assert labels.items() <= node["labels"].items()
     metadata = node["metadata"]
     assert (metadata["startup-script"], metadata["key"]) == ("echo started\n", "value")
     assert metadata["note"] == note.read_text()
