@@ -85,7 +85,10 @@ def main() -> None:
         emulator = Emulator(Path(name, "emulator"))
         try:
             with (
-                lab_beside(emulator, Path(name, "lab"), sys.executable) as (server, spec),
+                lab_beside(emulator, Path(name, "lab"), sys.executable, tpu="bench") as (
+                    server,
+                    spec,
+                ),
                 sync_playwright() as playwright,
                 playwright.chromium.launch(
                     executable_path=chromium(), args=["--no-sandbox"]
