@@ -32,6 +32,9 @@ log = logging.getLogger(__name__)
 #: A link that was not acquired stays up for this long after its last use.
 LINGER = 30.0  # seconds
 
+#: How many times longer a link pauses between two keepalives while it is only kept up.
+AT_REST = 3
+
 #: How long `run` and the other methods wait for the link.
 WAIT = 60.0  # seconds
 
@@ -85,7 +88,7 @@ class Link:
         self._link_to = link_to
         self._one_connection = one_connection
         self._life = LinkLife(random.random)
-        self._users = 0
+        self._users = self._in_use = 0
         self._acquired = (
             False  # acquired since it was last down: the last release closes it at once
         )
@@ -171,27 +174,35 @@ class Link:
 
     # ---- who wants it ------------------------------------------------------------------------
 
-    def acquire(self) -> None:
-        """Brings it up, and keeps it up until :meth:`release`; returns at once."""
-        self._acquired = True
-        self._add_user()
+    def acquire(self, *, in_use: bool = True) -> None:
+        """Brings it up, and keeps it up until :meth:`release`; returns at once.
 
-    def _add_user(self) -> None:
+        in_use: its loss has to be noticed within the keepalive's bound, and not `AT_REST` times
+        later.
+        """
+        self._acquired = True
+        self._add_user(in_use)
+
+    def _add_user(self, in_use: bool) -> None:
         self._users += 1
+        self._in_use += in_use
+        self._adapt_keepalive()
         if self._linger is not None:
             self._linger.cancel()
             self._linger = None
         if self.state is LinkState.DOWN and not self._ended:
             self._on(LinkEvent.WANTED)
 
-    def release(self) -> None:
+    def release(self, *, in_use: bool = True) -> None:
         """Ends one :meth:`acquire`; the last one closes the connection."""
-        self._remove_user(linger=0.0)
+        self._remove_user(in_use, linger=0.0)
 
-    def _remove_user(self, linger: float) -> None:
+    def _remove_user(self, in_use: bool, linger: float) -> None:
         if self._users == 0:
             raise RuntimeError(f"{self!r} was released more often than acquired")
         self._users -= 1
+        self._in_use -= in_use
+        self._adapt_keepalive()
         if self._users or self._ended:
             return
         acquired, self._acquired = self._acquired, False
@@ -202,13 +213,24 @@ class Link:
             self._on(LinkEvent.UNWANTED)
 
     @contextlib.asynccontextmanager
-    async def _session_up(self, timeout: float = WAIT) -> AsyncIterator[HostSession]:
+    async def _session_up(
+        self, timeout: float = WAIT, *, in_use: bool = True
+    ) -> AsyncIterator[HostSession]:
         """The session, as soon as the link is up."""
-        self._add_user()
+        self._add_user(in_use)
         try:
             yield await self._wait_session(timeout)
         finally:
-            self._remove_user(LINGER)
+            self._remove_user(in_use, LINGER)
+
+    @property
+    def _interval(self) -> float:
+        """Seconds between two keepalives."""
+        return self._keepalive.interval * (1 if self._in_use else AT_REST)
+
+    def _adapt_keepalive(self) -> None:
+        if self._session is not None:
+            self._session.connection.keep_alive(self._interval)
 
     async def wait_up(self, timeout: float = WAIT) -> None:
         """Returns when it is up.
@@ -216,7 +238,7 @@ class Link:
         Raises the problem that keeps it down: at once where the user has to act (after one more
         attempt), otherwise after *timeout* seconds.
         """
-        async with self._session_up(timeout):
+        async with self._session_up(timeout, in_use=False):
             pass
 
     async def _wait_session(self, timeout: float) -> HostSession:
@@ -308,7 +330,7 @@ class Link:
 
         Each call also ends kernels there that were left by programs of this machine.
         """
-        async with self._session_up() as session:
+        async with self._session_up(in_use=False) as session:
             agent = await session.agent()
         if self._ending_orphans is None or self._ending_orphans.done():
             self._ending_orphans = self._run_in_background(end_orphans(agent, self.place))
@@ -377,6 +399,7 @@ class Link:
         self._attempt = None
         self._lookup.reached(found)
         self._session = HostSession(connection)
+        self._adapt_keepalive()
         for bulk in (self._bulk, self._compressed):
             bulk.link_up(found.address)
         self._watch = asyncio.get_running_loop().create_task(
@@ -427,7 +450,7 @@ class Link:
     async def _look_for_silence(self, connection: Connection) -> None:
         while True:
             # Of all that a link at rest does here, this is what it does most often.
-            await asyncio.sleep(self._keepalive.interval / 2)
+            await asyncio.sleep(self._interval / 2)
             self._on(LinkEvent.SILENCE if connection.silent else LinkEvent.HEARD)
 
     async def _probe(self) -> None:

@@ -65,8 +65,10 @@ class Connection:
         host: HostAddress,
         stack: AsyncExitStack,
         lost: asyncio.Future[None],
+        interval: float,
     ) -> None:
         self.host = host
+        self._interval = interval
         self._ssh = ssh
         self._stack = stack
         self._lost = lost
@@ -81,6 +83,12 @@ class Connection:
         """Whether a keepalive has gone unanswered for a whole interval."""
         # Private in asyncssh: the keepalives sent since the last answer. See `opening`.
         return getattr(self._ssh, "_keepalive_count", 0) >= 2
+
+    def keep_alive(self, interval: float) -> None:
+        """From now on a keepalive is sent after *interval* seconds in which nothing came."""
+        if interval != self._interval and not self.closed:
+            self._interval = interval
+            self._ssh.set_keepalive(interval)
 
     @property
     def closed(self) -> bool:

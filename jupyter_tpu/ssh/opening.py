@@ -68,12 +68,13 @@ async def connect(
     """
     import asyncssh
 
+    keepalive = keepalive or Keepalive()
     stack = AsyncExitStack()
     shown: list[str] = []
     try:
         async with asyncio.timeout(limit):
             route = await resolve_route(host)
-            ssh, lost = await _open(host, route, keepalive or Keepalive(), stack, shown, compressed)
+            ssh, lost = await _open(host, route, keepalive, stack, shown, compressed)
     except BaseException as error:
         # Jump hosts may be silent, too.
         with contextlib.suppress(TimeoutError):
@@ -91,7 +92,7 @@ async def connect(
         if isinstance(error, (asyncssh.Error, OSError, asyncio.TimeoutError)):
             raise _unreachable(host, error, limit) from error
         raise
-    connection = Connection(ssh, host, stack, lost)
+    connection = Connection(ssh, host, stack, lost, keepalive.interval)
     nodelay = asyncio.get_running_loop().create_task(
         _enable_nodelay(ssh, connection, command_within)
     )

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 import pytest
 import pytest_asyncio
 from cloud_operations import completed, create_node
+from fault_proxy import FaultProxy
 from waiting import eventually
 
 from jupyter_tpu.cloud import CloudTPU, NodeName, NodeSpec, Target
@@ -402,3 +403,23 @@ async def test_a_machine_that_slept_asks_its_links_for_an_answer(links, shared, 
     await asleep
     await states(link, LinkState.UP)
     link.release()
+
+
+async def test_a_link_that_is_only_kept_up_notices_a_silent_line_later(links, tpu, emulator):
+    node = tpu()
+    [host] = emulator.hosts(node.node)
+    kept_up = Links(links.cloud, keepalive=QUICK)
+    with FaultProxy(host["address"], host["port"], address=host["address"]) as line:
+        fault = {"kind": "line", "node": node.node, "port": line.port}
+        await asyncio.to_thread(emulator.request, "POST", "/emulator/v1/faults", fault)
+        used, kept = (each.get(HostName(node, 0)) for each in (links, kept_up))
+        used.acquire()
+        kept.acquire(in_use=False)
+        await asyncio.gather(used.wait_up(), kept.wait_up())
+        line.hole()
+        await states(used, LinkState.CONNECTING, LinkState.WAITING)
+        assert kept.state is LinkState.UP
+        kept.acquire()  # somebody uses it
+        await states(kept, LinkState.CONNECTING, LinkState.WAITING)
+        line.mend()
+    await kept_up.close()

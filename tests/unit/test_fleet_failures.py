@@ -78,7 +78,7 @@ class Hosts:
         return [self.link(HostName(name, 0))]
 
     def link(self, host: HostName) -> Any:
-        def ignore() -> None: ...
+        def ignore(*, in_use: bool) -> None: ...
 
         return SimpleNamespace(host=host, state=LinkState.UP, acquire=ignore, release=ignore)
 

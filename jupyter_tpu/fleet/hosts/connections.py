@@ -49,7 +49,7 @@ class HostConnections:
         for worker in range(len(links), hosts):
             link = self._links.get(HostName(name, worker))
             unsubscribe.append(link.subscribe(lambda *_: self._changed(name)))
-            link.acquire()
+            link.acquire(in_use=False)
             links.append(link)
         self._changed(name)
         return links
@@ -58,7 +58,7 @@ class HostConnections:
         for unsubscribe in self._unsubscribe.pop(name, []):
             unsubscribe()
         for link in self._acquired.pop(name, []):
-            link.release()
+            link.release(in_use=False)
         self._changed(name)
 
     def close(self) -> None:
@@ -66,15 +66,20 @@ class HostConnections:
             self.release(name)
 
     @contextlib.asynccontextmanager
-    async def borrow(self, host: HostName, timeout: float) -> AsyncIterator[Link]:
-        """The link to one host, once it is up. TPUError if that takes over *timeout* seconds."""
+    async def borrow(
+        self, host: HostName, timeout: float, *, in_use: bool = True
+    ) -> AsyncIterator[Link]:
+        """The link to one host, once it is up. TPUError if that takes over *timeout* seconds.
+
+        in_use: see `Link.acquire`.
+        """
         link = self._links.get(host)
-        link.acquire()
+        link.acquire(in_use=in_use)
         try:
             await link.wait_up(timeout=timeout)
             yield link
         finally:
-            link.release()
+            link.release(in_use=in_use)
 
     async def request(
         self, name: NodeName, op: str, timeout: float = ANSWER, **params: Any
@@ -83,10 +88,19 @@ class HostConnections:
         return await self.request_host(HostName(name, 0), op, timeout, **params)
 
     async def request_host(
-        self, host: HostName, op: str, timeout: float = ANSWER, **params: Any
+        self,
+        host: HostName,
+        op: str,
+        timeout: float = ANSWER,
+        *,
+        in_use: bool = True,
+        **params: Any,
     ) -> dict[str, Any]:
-        """The answer of a host's agent. Raises TPUError, TIMEOUT after *timeout* seconds."""
-        async with self.borrow(host, timeout) as link:
+        """The answer of a host's agent. Raises TPUError, TIMEOUT after *timeout* seconds.
+
+        in_use: see `Link.acquire`.
+        """
+        async with self.borrow(host, timeout, in_use=in_use) as link:
             try:
                 async with asyncio.timeout(DEPLOYMENT):
                     agent = await link.agent()

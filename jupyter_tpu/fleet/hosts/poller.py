@@ -121,7 +121,7 @@ class HostPoller:
         stays; its link has the reason.
         """
         link = self._connections.link(host)
-        link.acquire()  # of a TPU that has jobs, but is not connected
+        link.acquire(in_use=False)  # of a TPU that has jobs, but is not connected
         known: dict[str, Any] = {}
         try:
             while self._specs(host) == specs:
@@ -142,7 +142,7 @@ class HostPoller:
                     self._failures.clear(host.node, _what(host))
             self.wake()
         finally:
-            link.release()
+            link.release(in_use=False)
 
     async def _ask(
         self, host: HostName, specs: _Specs, jobs: Sequence[str], every: float, version: str
@@ -155,7 +155,9 @@ class HostPoller:
             "seconds": NEWS,
         }
         try:
-            return await self._connections.request_host(host, "status", ANSWER + NEWS, **asked)
+            return await self._connections.request_host(
+                host, "status", ANSWER + NEWS, in_use=False, **asked
+            )
         except TPUError as error:
             self._jobs.unreachable(host, jobs, error)
             raise
