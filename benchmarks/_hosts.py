@@ -21,7 +21,7 @@ from typing import Any
 from msgspec import structs
 from tunnel import free_port, wait_for
 
-from jupyter_tpu.cloud import Node, NodeList, NodeName, NodeState
+from jupyter_tpu.cloud import Maintenance, Node, NodeList, NodeName, NodeState
 from jupyter_tpu.cloud.models import Endpoint
 from jupyter_tpu.fleet.hosts.connections import HostConnections
 from jupyter_tpu.links import Links
@@ -165,6 +165,9 @@ class CloudOfHosts:
 
     async def get_node(self, name: NodeName) -> Node:
         return self._nodes[name]
+
+    async def maintenance(self) -> dict[str, Maintenance]:
+        return {}
 
     async def guest_attributes(self, name: NodeName) -> list[dict[tuple[str, str], str]]:
         each = {
