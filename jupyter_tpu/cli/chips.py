@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import click
 
+from ..commands.chip_split import split
 from ..commands.chips import free_chips, use_table
 from ..commands.grammar import Group, examples, hosts_option, tpu_argument
 from ..commands.session import open_session
@@ -15,7 +16,7 @@ from .console import confirm, json_option, note, print_json, yes_option
 
 @click.group("chips", cls=Group, aliases={"holders": "list", "release": "free"})
 def chips() -> None:
-    """See what uses the chips of a TPU, and free them."""
+    """See what uses the chips of a TPU, free them, and share them out."""
 
 
 @chips.command("list", epilog=examples("jupyter tpu chips list my-tpu"))
@@ -62,6 +63,9 @@ def free(name: str, hosts: str, patience: float, yes: bool, as_json: bool) -> No
         freed = free_chips(session, name, hosts, asking(yes), note if as_json else _print, patience)
     if as_json:
         print_json(freed)
+
+
+chips.add_command(split)
 
 
 def asking(yes: bool) -> Callable[[str], None]:

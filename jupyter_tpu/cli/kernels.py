@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..agent.protocol.chosen_chips import numbers
 from ..commands.grammar import Group, argument, environment_option, examples, tpu_argument
 from ..commands.session import chosen_project, open_session
 from ..commands.tables import table
@@ -78,11 +79,17 @@ def _list_running(name: str, as_json: bool) -> None:
             each.notebook or "-",
             each.state,
             _user_of(each),
-            "yes" if each.chips else "",
+            _chips_of(each),
         )
         for each in kernels
     ]
     print(table(("KERNEL", "HOST", "NOTEBOOK", "STATE", "USED BY", "CHIPS"), rows))
+
+
+def _chips_of(kernel: Kernel) -> str:
+    if kernel.booked:
+        return numbers(kernel.booked)
+    return "yes" if kernel.chips else ""
 
 
 def _user_of(kernel: Kernel) -> str:
@@ -165,7 +172,7 @@ def remove_kernel(name: str, environment: str) -> None:
     from ..kernels import KernelSpecs
 
     specs = KernelSpecs()
-    found = [spec for spec in specs.list() if _is_of(spec, name, environment)]
+    found = [s for s in specs.list() if not s.chips and _is_of(s, name, environment)]
     if not found:
         raise TPUError(
             f"{name} has no kernel of an environment {environment} here.",

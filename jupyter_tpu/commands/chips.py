@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from ..agent.protocol.chosen_chips import named
 from ..errors import Reason, TPUError
 from .doctor import numbered
 from .tables import table
 
 if TYPE_CHECKING:
-    from ..fleet.models import ChipHolder, ChipUse, FreedChips
+    from ..fleet.models import ChipBooking, ChipHolder, ChipUse, FreedChips
     from .session import Session
 
 _HEADS = "HOST", "USED BY", "PROCESS", "USER", "SINCE", "COMMAND"
@@ -39,10 +40,20 @@ def use_table(use: ChipUse) -> str:
         for each in holders_of(use)
     ]
     lines = [table(_HEADS, rows)] if rows else []
+    many = len(use.hosts) > 1
+    lines += [_booked(host.host, each, many) for host in use.hosts for each in host.bookings]
     if free := [each.host for each in use.hosts if not each.holders and each.problem is None]:
         where = f" of {numbered(free)}" if len(use.hosts) > 1 else ""
         lines.append(f"The chips{where} are not in use.")
     return "\n".join([*lines, *unseen(use)])
+
+
+def _booked(host: int, booking: ChipBooking, many: bool) -> str:
+    where = f" of host {host}" * many
+    name = f"{named(booking.chips)}{where}"
+    verb = "belongs" if len(booking.chips) == 1 else "belong"
+    whose = f"kernel of {booking.notebook}" if booking.notebook else f"kernel {booking.kernel}"
+    return f"{name[:1].upper()}{name[1:]} {verb} to the {whose}."
 
 
 def unseen(use: ChipUse) -> list[str]:

@@ -204,6 +204,18 @@ class ChipsAPI(Protocol):
         """
 
 
+class ChipKernelsAPI(Protocol):
+    """Kernels that get some chips of a TPU's host each, so that several notebooks share it."""
+
+    async def split(self, ref: str, request: models.SplitChips) -> models.ChipKernels:
+        """Puts one for each group of chips into Jupyter's kernel pickers, and removes those with
+        other groups. Running kernels keep their chips.
+
+        Raises NOT_FOUND for an environment that is not connected, INVALID for a number of chips
+        that no kernel can have.
+        """
+
+
 class MetricsAPI(Protocol):
     """Memory and load of chips. Hosts are sampled every few seconds while somebody looks, and
     once a minute otherwise.
@@ -453,6 +465,9 @@ class FleetAPI(Protocol):
 
     @property
     def chips(self) -> ChipsAPI: ...
+
+    @property
+    def chip_kernels(self) -> ChipKernelsAPI: ...
 
     @property
     def metrics(self) -> MetricsAPI: ...

@@ -49,6 +49,7 @@ from .knowledge.owners import Owners
 from .knowledge.prices import Prices
 from .knowledge.run_times import RunTimes
 from .operations.attached import AttachedService
+from .operations.chip_kernels import ChipKernelService
 from .operations.connect import ConnectService
 from .operations.connected import ConnectedTPUs
 from .operations.copies import CopyService
@@ -115,7 +116,13 @@ class Fleet:
             connections, desired, changes, by_default=warm_kernels
         )
         kernels = self._kernels = KernelService(
-            connections, monitor, warm, desired, observed, changes
+            connections,
+            monitor,
+            warm,
+            desired,
+            observed,
+            changes,
+            lambda name, record, chips: connected.register_chips(name, record, chips)[0],
         )
         finder = self._finder = TPUFinder(
             lambda: self._inventory.reload(), lambda ref: self._inventory.find(ref), observed
@@ -165,7 +172,7 @@ class Fleet:
             lambda name, reports: self._environments.follow(name, reports),
             lambda name, report: self.guards.update(name, report),
         )
-        self.chips = Chips(finder, connections, kernels, jobs, self.runs)
+        self.chips = Chips(finder, desired, connections, kernels, jobs, self.runs)
 
         runner = self._runner = OperationRunner(
             store, lease, changed=self._operation_changed, ended=self._operation_ended
@@ -198,6 +205,7 @@ class Fleet:
         connected = ConnectedTPUs(
             cloud, desired, kernelspecs, connections, kernels, tunnels, apps, jobs, runner
         )
+        self.chip_kernels = ChipKernelService(finder, desired, observed, connected)
         self.tensorboard = TensorBoardService(finder, connections, kernels, apps, runner)
         self.sync = SyncService(finder, connections, runner, data_dir() / "sync")
         self.copies = CopyService(finder, links, runner)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 
@@ -22,13 +22,28 @@ class KernelSpecRegistry(Protocol):
         emulator: str | None,
         emulated: bool,
         variables: Mapping[str, str],
+        chips: Sequence[int] = (),
     ) -> tuple[str, str]:
         """Writes the kernelspec of an environment; returns its name and display name.
 
-        Its kernels are started with *variables*.
+        Its kernels are started with *variables*, and get these *chips* of the host; (): all.
         """
 
     def unregister(
-        self, *, project: str, zone: str, tpu: str, environment: str | None = None
+        self,
+        *,
+        project: str,
+        zone: str,
+        tpu: str,
+        environment: str | None = None,
+        chips: Sequence[int] | None = None,
     ) -> None:
-        """Removes the kernelspec of an environment, or of all of a TPU's environments."""
+        """Removes the kernelspecs of an environment, or of all of a TPU's environments.
+
+        chips: only the one with these.
+        """
+
+    def choices(
+        self, *, project: str, zone: str, tpu: str, environment: str
+    ) -> Sequence[Sequence[int]]:
+        """The chips that kernelspecs of an environment choose, beside the one with all chips."""

@@ -24,7 +24,7 @@ from ..errors import TPUError
 from ..links import HostName, core_thread, default_links
 from ..tokens import passed_variables
 from .relay import Relay
-from .specs import JOURNAL_LIMIT, LEAST_JOURNAL
+from .specs import JOURNAL_LIMIT, LEAST_JOURNAL, chip_numbers
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -99,6 +99,7 @@ def _start_request(options: argparse.Namespace) -> dict[str, Any]:
         "environment": options.environment,
         "tpu": options.tpu,
         "needs_chips": options.needs_chips == "yes",
+        "chips": chip_numbers(options.chips),
         "journal_limit": options.journal_limit,
         "when_full": options.when_full,
         "cwd": options.folder,
@@ -148,6 +149,13 @@ def _parser() -> argparse.ArgumentParser:
         choices=["yes", "no"],
         default="yes",
         help="no: start it even while another process holds the TPU's chips (default: yes)",
+    )
+    add(
+        "--chips",
+        default="",
+        metavar="N[,N...]",
+        help="the chips of the host that the kernel gets, and no other (default: all, together "
+        "with other kernels)",
     )
     add(
         "--journal-limit",

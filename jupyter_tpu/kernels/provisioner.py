@@ -18,7 +18,7 @@ from ..tokens import passed_variables
 from . import persistence
 from .persistence import KernelPersistence
 from .relay import Relay
-from .specs import JOURNAL_LIMIT, LEAST_JOURNAL
+from .specs import JOURNAL_LIMIT, LEAST_JOURNAL, chip_numbers
 
 #: Running clean-ups of kernels that were reported dead; asyncio itself keeps no task alive.
 _cleanups: set[asyncio.Future[None]] = set()
@@ -54,6 +54,11 @@ class TPUProvisioner(LocalProvisioner):
         True,
         help="Do not start a kernel while another process holds the TPU's chips. False: start it "
         "anyway; JAX then fails in it.",
+    ).tag(config=True)
+    chips = Unicode(
+        "",
+        help="The chips of the host that the kernel gets, and no other: '0', or '0,1'. '': all, "
+        "together with other kernels of this kind. `jupyter tpu chips split` writes it.",
     ).tag(config=True)
     journal_limit = Integer(
         JOURNAL_LIMIT,
@@ -152,6 +157,7 @@ class TPUProvisioner(LocalProvisioner):
             "environment": self.environment,
             "tpu": self.tpu,
             "needs_chips": self.needs_chips,
+            "chips": chip_numbers(self.chips),
             "journal_limit": self.journal_limit,
             "when_full": self.when_full,
             "cwd": self.folder,

@@ -7,12 +7,13 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
+from ..agent.protocol.chosen_chips import named
 from ..files import write_atomically
 
 LOGOS = Path(__file__).parent / "logos"
@@ -31,6 +32,11 @@ class KernelSpec(Struct, frozen=True, kw_only=True):
     name: str  # of its folder, and in Jupyter's REST
     display_name: str
     config: dict[str, Any]  # the provisioner's traits
+
+    @property
+    def chips(self) -> tuple[int, ...]:
+        """The chips of the host that its kernels get; (): all."""
+        return tuple(chip_numbers(self.config.get("chips") or ""))
 
 
 class KernelSpecs:
@@ -65,11 +71,13 @@ class KernelSpecs:
         emulator: str | None,
         emulated: bool,
         variables: Mapping[str, str],
+        chips: Sequence[int] = (),
     ) -> tuple[str, str]:
         """Creates or updates the kernelspec of an environment. Returns its name and display name.
 
-        variables: environment variables of its kernels. What the user has set in its config
-        (OPTIONS) is preserved. Jupyter sees either the old kernelspec or the new one.
+        variables: environment variables of its kernels. chips: which ones they get; (): all. What
+        the user has set in its config (OPTIONS) is preserved. Jupyter sees either the old
+        kernelspec or the new one.
         """
         config = {
             "project": project,
@@ -79,6 +87,7 @@ class KernelSpecs:
             "environment": environment,
             "host_python": host_python,
             "emulator": emulator,
+            "chips": ",".join(map(str, chips)),
         }
         name = self._name(config)
         config |= self._set_by_user(name)
@@ -104,18 +113,41 @@ class KernelSpecs:
         return name, display_name
 
     def unregister(
-        self, *, project: str, zone: str, tpu: str, environment: str | None = None
+        self,
+        *,
+        project: str,
+        zone: str,
+        tpu: str,
+        environment: str | None = None,
+        chips: Sequence[int] | None = None,
     ) -> None:
-        """Removes the kernelspecs of a TPU, or of one of its environments, if there are any."""
+        """Removes the kernelspecs of a TPU, or of one of its environments, if there are any.
+
+        chips: only the one with these; None: also those.
+        """
         for spec in self.list():
             where = spec.config
-            if (where["project"], where["zone"], where["tpu"]) == (project, zone, tpu) and (
-                environment is None or where["environment"] == environment
+            if (
+                (where["project"], where["zone"], where["tpu"]) == (project, zone, tpu)
+                and environment in (None, where["environment"])
+                and (chips is None or spec.chips == tuple(chips))
             ):
                 folder = self.folder / spec.name
                 # Without this file the folder is no kernelspec.
                 (folder / "kernel.json").unlink(missing_ok=True)
                 shutil.rmtree(folder, ignore_errors=True)
+
+    def choices(
+        self, *, project: str, zone: str, tpu: str, environment: str
+    ) -> list[tuple[int, ...]]:
+        """The chips that kernelspecs of this environment choose, in their order."""
+        where = (project, zone, tpu, environment)
+        names = ("project", "zone", "tpu", "environment")
+        return sorted(
+            spec.chips
+            for spec in self._read()
+            if spec.chips and tuple(spec.config.get(name) for name in names) == where
+        )
 
     def list(self) -> list[KernelSpec]:
         """All our kernelspecs, sorted by name."""
@@ -144,6 +176,8 @@ class KernelSpecs:
         parts = ["tpu", config["zone"], config["tpu"], config["environment"]]
         if config["worker"]:
             parts.append(f"w{config['worker']}")
+        if config["chips"]:
+            parts.append("chip" + config["chips"].replace(",", "-"))
         name = re.sub(r"[^a-z0-9._-]", "-", "-".join(parts).lower())
         taken = {spec.name: _identity(spec.config) for spec in self._read()}
         if taken.get(name, _identity(config)) != _identity(config):
@@ -153,18 +187,25 @@ class KernelSpecs:
         return name
 
 
+def chip_numbers(text: str) -> list[int]:
+    """The numbers in the option ``chips``, as "0,1"."""
+    return [int(chip) for chip in text.split(",") if chip]
+
+
 def _identity(config: dict[str, Any]) -> tuple[Any, ...]:
     names = ("project", "zone", "tpu", "worker", "environment", "emulator")
-    return tuple(config.get(name) for name in names)
+    return (*(config.get(name) for name in names), config.get("chips") or "")
 
 
 def _display_name(config: dict[str, Any], python_version: str, emulated: bool) -> str:
-    """ "Python 3.12 · my-tpu"; environment and host are added if they are not the default."""
+    """ "Python 3.12 · my-tpu"; environment, host and chips are added if not the default."""
     parts = ["Python " + ".".join(python_version.split(".")[:2]), config["tpu"]]
     if config["worker"]:
         parts.append(f"host {config['worker']}")
     if config["environment"] != "default":
         parts.append(config["environment"])
+    if config["chips"]:
+        parts.append(named(chip_numbers(config["chips"])))
     return " · ".join(parts) + (" (emulated)" if emulated else "")
 
 
@@ -174,7 +215,7 @@ def _launcher(config: dict[str, Any], variables: Mapping[str, str]) -> list[str]
     for name, value in config.items():
         if isinstance(value, bool):
             value = "yes" if value else "no"
-        if value is not None:
+        if value not in (None, ""):
             options += [f"--{name.replace('_', '-')}", str(value)]
     for name, value in variables.items():
         options += ["--variable", f"{name}={value}"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..commands.attached import describe_attached, machine_options
+from ..commands.chip_split import split
 from ..commands.doctor_command import doctor
 from ..commands.grammar import (
     CONTEXT,
@@ -130,7 +131,7 @@ def top(name: str | None, hosts: str) -> None:
 
 @line.group("chips", cls=Group)
 def chips() -> None:
-    """See what uses the chips of a TPU, and free them."""
+    """See what uses the chips of a TPU, free them, and share them out."""
 
 
 @chips.command("list")
@@ -142,6 +143,9 @@ def list_chips(name: str, hosts: str) -> None:
 
     with open_session() as session:
         print(use_table(session.call(session.fleet.chips.list(name, hosts))))
+
+
+chips.add_command(split)
 
 
 @chips.command("free", epilog=examples("%tpu chips free my-tpu --yes"))

@@ -121,10 +121,10 @@ class NotebookKernels:
 
 
 def kernelspecs() -> list[KernelSpec]:
-    """The kernels of TPUs in this Jupyter, from their files."""
+    """The kernels of TPUs in this Jupyter, from their files; without those of single chips."""
     from ..kernels import KernelSpecs
 
-    return KernelSpecs().list()
+    return [spec for spec in KernelSpecs().list() if not spec.chips]
 
 
 def kernelspec_of(tpu: TPU, environment: str) -> tuple[str, str] | None:

@@ -112,6 +112,13 @@ export interface ICheckSetup {
   network?: string | null;
 }
 
+/** Chips that were given to one kernel, until it ends. */
+export interface IChipBooking {
+  chips: number[];
+  kernel: string;
+  notebook: string;
+}
+
 /** A process that uses chips of a host; no other can use them until it ends. */
 export interface IChipHolder {
   host: number;
@@ -490,6 +497,7 @@ export interface IHostChips {
   host: number;
   devices: string[];
   holders: IChipHolder[];
+  bookings: IChipBooking[];
   complete: boolean;
   problem: IProblem | null;
 }
@@ -725,6 +733,7 @@ export interface IKernel {
   attached: boolean;
   holder: string;
   chips: boolean;
+  booked: number[];
   notebook: string;
   problem: IProblem | null;
 }

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from stormy_host import line_to
 from traitlets.config import Config
 from waiting import until
 
+from jupyter_tpu.emulator.hosts.namespace_host import process_tree
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.ssh import user_name
@@ -44,10 +45,14 @@ PYTHON = "/home/tpu/env/bin/python"
 @pytest.fixture(scope="module")
 def name(emulator: Any, kernels_tpu: str) -> str:
     """The kernelspec of a TPU whose host has an environment."""
+    return register(emulator, kernels_tpu)
+
+
+def register(emulator: Any, tpu: str, chips: Sequence[int] = ()) -> str:
     spec, _ = KernelSpecs().register(
         project=emulator.state.project,
         zone=ZONE,
-        tpu=kernels_tpu,
+        tpu=tpu,
         worker=0,
         environment="default",
         python_version="3.11",
@@ -55,6 +60,7 @@ def name(emulator: Any, kernels_tpu: str) -> str:
         emulator=str(emulator.state_file),
         emulated=True,
         variables={},
+        chips=chips,
     )
     return spec
 
@@ -147,6 +153,71 @@ def test_a_start_that_finds_the_chips_held_says_by_whom_and_starts_when_they_are
     first.shutdown_kernel()
     second.start_kernel()
     second.shutdown_kernel(now=True)
+
+
+def test_kernels_of_single_chips_run_beside_each_other_and_no_chip_has_two(
+    name, emulator, kernels_tpu
+):
+    def spec(*chips: int) -> str:
+        return register(emulator, kernels_tpu, chips)
+
+    def refusal(spec: str) -> TPUError:
+        with pytest.raises(TPUError) as refused:
+            KernelManager(kernel_name=spec).start_kernel()
+        assert refused.value.reason is Reason.CHIPS_HELD
+        return refused.value
+
+    def kill(word: str) -> None:
+        """Kills those of the host's processes that have *word* in their command line."""
+        (host,) = emulator.hosts(kernels_tpu)
+        found = [p["outer"] for p in process_tree(host["init_pid"]) if word in p["cmdline"]]
+        assert found
+        for pid in found:
+            os.kill(pid, signal.SIGKILL)
+
+    first = KernelManager(kernel_name=spec(0))
+    first.start_kernel(env={**os.environ, "JPY_SESSION_NAME": "/notebooks/first.ipynb"})
+    pair = KernelManager(kernel_name=spec(2, 3))
+    pair.start_kernel()
+    show = (
+        "import os; print(*(os.environ[name] for name in ('TPU_VISIBLE_CHIPS', "
+        "'TPU_CHIPS_PER_PROCESS_BOUNDS', 'TPU_PROCESS_PORT', 'JAX_NUM_CPU_DEVICES')))"
+    )
+    notebook, beside = Notebook(first), Notebook(pair)
+    assert notebook.text(show) == "0 1,1,1 8476 1\n"
+    assert beside.text(show) == "2,3 1,2,1 8478 2\n"
+    # A process of chip 0's kernel holds its device, which concerns nobody else.
+    assert notebook.text("chip = os.open('/dev/vfio/0', os.O_RDWR); print('held')") == "held\n"
+
+    taken = refusal(spec(0))
+    assert taken.message.startswith(f"Chip 0 of {kernels_tpu} is in use by the kernel of first.ipy")
+    assert f"`jupyter tpu kernel end {kernels_tpu} {first.kernel_id}`" in taken.hint
+    assert f"by the kernel {pair.kernel_id}, which was started with chips 2-3." in str(
+        refusal(spec(3))
+    )
+    assert f"The chips of {kernels_tpu} are in use by the kernel" in refusal(name).message
+    with pytest.raises(TPUError, match="The host has the chips 0 to 3") as wrong:
+        KernelManager(kernel_name=spec(4)).start_kernel()
+    assert wrong.value.reason is Reason.INVALID
+
+    # A restart keeps the chips, and so does a kernel whose daemon was killed.
+    first.restart_kernel()
+    notebook.client.wait_for_ready(timeout=60)
+    assert notebook.text(show) == "0 1,1,1 8476 1\n"
+    kill("daemon")
+    refusal(spec(0))
+    assert beside.text("print('still here')") == "still here\n"
+
+    # What ends gives them back: a kernel that is shut down, and one whose keeper is killed.
+    notebook.close()
+    first.shutdown_kernel()
+    kill("keeper")
+    whole = KernelManager(kernel_name=name)
+    whole.start_kernel()
+    assert "which was started for all chips" in refusal(spec(0)).message
+    beside.close()
+    pair.shutdown_kernel(now=True)
+    whole.shutdown_kernel(now=True)
 
 
 @pytest.mark.parametrize("root", [False, True], ids=["of this user", "of another user"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.agent.daemon import daemon as daemon_module
+from jupyter_tpu.agent.daemon import chip_checks
 from jupyter_tpu.agent.daemon.chip_errors import held_by
 from jupyter_tpu.agent.daemon.daemon import Daemon, OperationError
 
@@ -15,8 +15,8 @@ from jupyter_tpu.agent.daemon.daemon import Daemon, OperationError
 async def test_a_kernel_is_not_started_on_a_host_whose_chips_have_no_driver(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(daemon_module, "chips", lambda: ["v5e"])
-    monkeypatch.setattr(daemon_module, "chip_devices", list)
+    monkeypatch.setattr(chip_checks, "chips", lambda: ["v5e"])
+    monkeypatch.setattr(chip_checks, "chip_devices", list)
     request = {
         "id": "1",
         "launch": "1",

@@ -223,3 +223,28 @@ def test_chosen_tokens_are_read_at_each_start_and_are_in_no_kernelspec(
         for request in (provisioner._start_request({}), launch._start_request(options)):
             assert request["env"]["HF_TOKEN"] == value
     assert "hf_" not in (specs.folder / name / "kernel.json").read_text()
+
+
+def test_kernels_of_some_chips_are_kernelspecs_beside_that_of_all(specs, jupyter):
+    whole, _ = specs.register(**WHERE, **REST)
+    name, display_name = specs.register(**WHERE, **REST, chips=[2, 3])
+    one, _ = specs.register(**WHERE, **REST, chips=[0])
+    assert name == f"{whole}-chip2-3"
+    assert display_name == "Python 3.12 · my-tpu · chips 2-3"
+    assert [spec.chips for spec in specs.list()] == [(), (0,), (2, 3)]
+    assert specs.choices(**WHERE, environment="default") == [(0,), (2, 3)]
+    assert specs.choices(**WHERE, environment="torch") == []
+
+    found = jupyter.get_kernel_spec(name)
+    config = found.metadata["kernel_provisioner"]["config"]
+    request = TPUProvisioner(kernel_spec=found, **config)._start_request({})
+    options = launch._parser().parse_args([*found.argv[3:4], "connection.json", *found.argv[5:]])
+    assert request["chips"] == launch._start_request(options)["chips"] == [2, 3]
+    found = jupyter.get_kernel_spec(whole)
+    config = found.metadata["kernel_provisioner"]["config"]
+    assert TPUProvisioner(kernel_spec=found, **config)._start_request({})["chips"] == []
+
+    specs.unregister(**WHERE, environment="default", chips=[2, 3])
+    assert [spec.name for spec in specs.list()] == [whole, one]
+    specs.unregister(**WHERE, environment="default")
+    assert specs.list() == []

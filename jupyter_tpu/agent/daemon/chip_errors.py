@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict
+from typing import Any, Dict, List
 
+from ..protocol.chosen_chips import named
 from .operation_error import OperationError
 
 
@@ -16,6 +17,32 @@ def without_driver(tpu: str) -> OperationError:
         "Create the TPU again with its type's default runtime version. `jupyter tpu doctor %s` "
         "checks its hosts." % tpu,
     )
+
+
+def booked_by(kernel: Dict[str, Any], wanted: List[int], tpu: str) -> OperationError:
+    """The *kernel*, a keeper's status, was started with chips of those *wanted* ([]: all)."""
+    notebook = os.path.basename(kernel["notebook"])
+    who = "the kernel %s" % ("of %s" % notebook if notebook else kernel["id"])
+    has = "with %s" % named(kernel["booked"]) if kernel["booked"] else "for all chips"
+    return OperationError(
+        "CHIPS_HELD",
+        "%s in use by %s, which was started %s." % (_these(wanted, tpu), who, has),
+        "Shut down that kernel in the TPU panel, or with `jupyter tpu kernel end %s %s`."
+        % (tpu, kernel["id"]),
+    )
+
+
+def booked_meanwhile(wanted: List[int], tpu: str) -> OperationError:
+    """A kernel that was started at the same time got chips of those *wanted*."""
+    message = "%s in use by a kernel that was started at the same time." % _these(wanted, tpu)
+    return OperationError("CHIPS_HELD", message, "`jupyter tpu kernel list %s` shows it." % tpu)
+
+
+def _these(wanted: List[int], tpu: str) -> str:
+    if not wanted:
+        return "The chips of %s are" % tpu
+    name = named(wanted)
+    return "%s of %s %s" % (name[:1].upper() + name[1:], tpu, "is" if len(wanted) == 1 else "are")
 
 
 def held_by(holder: Dict[str, Any], tpu: str) -> OperationError:

@@ -20,15 +20,16 @@ import time
 import traceback
 from typing import Any, Awaitable, Callable, Dict
 
-from ..protocol.chips import chip_devices, chips, holders
+from ..protocol.chips import chip_devices, holders
 from ..protocol.paths import boot
 from ..protocol.peer import peer_user
 from ..protocol.process_env import complete_variables
-from .chip_errors import held_by, without_driver
+from .chip_checks import ChipChecks, chosen_by
+from .chip_errors import booked_meanwhile
 from .guard_operations import GuardOperations
 from .job_operations import job_operations
 from .jobs import Jobs
-from .keepers import Keepers, KeeperSilent, StartError
+from .keepers import ChipsTaken, Keepers, KeeperSilent, StartError
 from .operation_error import OperationError
 from .owners import Owners
 from .probe import probe
@@ -39,8 +40,6 @@ from .warm_kernels import WarmKernels
 #: Seconds without a connection and without a kernel after which the daemon ends. The client that
 #: had it started needs some to connect if the host or the line is slow.
 IDLE = 30.0
-#: Seconds for which a start waits for chips that another process holds.
-RELEASE = 3.0
 #: Largest request, bytes.
 MAX_LINE = 1 << 20
 #: After these, those who poll hear at once of what has changed.
@@ -73,6 +72,7 @@ class Daemon:
         self._runs = Runs()
         self._jobs = Jobs(sources)
         self._owners = Owners(self._keepers, self._jobs, self._runs)
+        self._chip_checks = ChipChecks(self._keepers, self._owners)
         self._guard = GuardOperations(sources)
         self._status = HostStatus(self._warm, self._jobs, self._kernels, self._guard.report)
         self._starting: Dict[str, asyncio.Lock] = {}  # one start of a kernel id at a time
@@ -210,7 +210,8 @@ class Daemon:
         the home folder), ``env``, ``notebook``, ``journal_limit`` (bytes of
         output that no client has acknowledged), ``when_full`` ("pause" the kernel, the default, or
         "drop" the oldest output), ``needs_chips`` (waits for chips that another process holds),
-        ``tpu`` (the TPU's name in messages).
+        ``chips`` (numbers: it gets these, and no other kernel does), ``tpu`` (the TPU's name in
+        messages).
         """
         spec = _spec_from(params)
         kernel_id = spec["id"]
@@ -223,40 +224,26 @@ class Daemon:
                     )
                 await self._keepers.end(kernel_id, now=True)
                 await self._keepers.make_room()
-                if params.get("needs_chips") and not _ignores_chips(spec["env"]):
-                    await self._wait_for_chips(str(params.get("tpu", "TPU")))
-                status = await self._launch(kernel_id, spec)
+                spec["chips"] = chosen_by(params, spec["env"])
+                status = await self._launch(kernel_id, spec, str(params.get("tpu", "TPU")))
         return {
             "pid": status["pid"],
             "keeper": status["keeper"],
             "socket": self._keepers.socket_path(kernel_id),
         }
 
-    async def _launch(self, kernel_id: str, spec: Dict[str, Any]) -> Dict[str, Any]:
+    async def _launch(self, kernel_id: str, spec: Dict[str, Any], tpu: str) -> Dict[str, Any]:
+        await self._chip_checks.wait(spec["chips"], tpu)
         try:
             return await self._keepers.start(kernel_id, spec)
+        except ChipsTaken:
+            raise booked_meanwhile(spec["chips"], tpu) from None
         except StartError as error:
             raise OperationError(
                 "ENVIRONMENT",
                 "The kernel could not be started on the host: %s." % str(error).rstrip("."),
                 "Connect the TPU again to repair its environment.",
             ) from error
-
-    async def _wait_for_chips(self, tpu: str) -> None:
-        """Returns when no process holds the chips; raises OperationError after a while, and at once
-        if they can't be used at all.
-        """
-        if not chip_devices() and chips():
-            raise without_driver(tpu)
-        deadline = time.monotonic() + RELEASE
-        while True:
-            held = holders()
-            if not held:
-                return
-            if time.monotonic() > deadline:
-                break
-            await asyncio.sleep(0.1)
-        raise held_by((await self._owners.name(held))[0], tpu)
 
     async def _chips(self, params: Dict[str, Any]) -> Dict[str, Any]:
         """The ``devices`` of this host's chips and their ``holders``, with the ``kernel`` (an id)
@@ -352,16 +339,6 @@ class Daemon:
     def _end_soon(self) -> None:
         # After the answer is sent.
         asyncio.get_running_loop().call_later(0.01, self._ended.set)
-
-
-def _ignores_chips(environment: Dict[str, str]) -> bool:
-    """Whether a kernel with these variables does not use the chips, or shares them on purpose."""
-    if environment.get("JAX_PLATFORMS") == "cpu":
-        return True
-    for name in ("TPU_VISIBLE_CHIPS", "TPU_VISIBLE_DEVICES"):
-        if name in environment:
-            return len(environment[name].split(",")) < len(chip_devices())
-    return False
 
 
 def _spec_from(params: Dict[str, Any]) -> Dict[str, Any]:

@@ -37,6 +37,10 @@ class StartError(Exception):
     """A keeper could not be started; the message says why."""
 
 
+class ChipsTaken(Exception):
+    """Another kernel has booked the chips at the same time."""
+
+
 class KeeperSilent(Exception):
     """A keeper is there, but does not answer. Nothing is known of its kernel."""
 
@@ -113,7 +117,7 @@ class Keepers:
     async def start(self, kernel_id: str, spec: Dict[str, Any]) -> Dict[str, Any]:
         """Starts a keeper, or uses a warm one.
 
-        Returns ``pid`` (the kernel's) and ``keeper``; raises StartError.
+        Returns ``pid`` (the kernel's) and ``keeper``; raises StartError, ChipsTaken.
         """
         folder = kernel_folder(self.run, kernel_id)
         forget_ending(folder)
@@ -152,6 +156,8 @@ class Keepers:
         if keeper.returncode is None:
             keeper.kill()
         _clean_up(folder)
+        if answer.get("booked"):
+            raise ChipsTaken
         raise StartError(problem or "its keeper ended without a message")
 
     async def _wait_for(self, folder: str, keeper: "asyncio.subprocess.Process") -> None:

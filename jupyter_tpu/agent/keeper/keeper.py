@@ -39,6 +39,7 @@ from ..protocol.journal import Journal
 from ..protocol.paths import boot
 from ..protocol.pump import JournalDisconnected
 from ..protocol.segments import SegmentStore
+from .booking import Booking
 from .channels import KernelChannels
 from .endings import ASKED, EXPIRED, write_ending
 from .exit_cause import HostWatch
@@ -63,11 +64,13 @@ class Keeper:
     ----------
     spec: from the daemon; see ``Daemon._start_kernel``.
     process: the kernel, just started.
+    booking: its chips, given back when it has ended.
     """
 
-    def __init__(self, spec: Dict[str, Any], process: KernelProcess) -> None:
+    def __init__(self, spec: Dict[str, Any], process: KernelProcess, booking: Booking) -> None:
         self.spec = spec
         self.process = process
+        self._booking = booking
         self.folder: str = spec["folder"]
         self._path = os.path.join(self.folder, "keeper.sock")
         self.last_activity = self.started = messages.now()
@@ -196,6 +199,7 @@ class Keeper:
         self._send_event({"event": "exited", "code": self.process.code}, urgent=True)
         self._channels.drain()
         self.process.terminate_descendants()
+        self._booking.release()
         self.process.read_output()
         if not self._ending and not self._shut_down:
             for channel, parts in self._requests.answer_all(self._cause, self.process.tail):
@@ -233,6 +237,7 @@ class Keeper:
             "launch": self.spec["launch"],
             "environment": self.spec["environment"],
             "notebook": self.spec["notebook"],
+            "booked": self.spec.get("chips"),
             "state": self.state,
             "pid": self.process.pid,
             "keeper": os.getpid(),

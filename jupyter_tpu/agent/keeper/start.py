@@ -7,6 +7,8 @@ import os
 import sys
 from typing import Any, Dict
 
+from ..protocol.paths import chip_book
+from .booking import Booking, ChipsBooked
 from .kernel_process import KernelProcess
 
 
@@ -20,7 +22,10 @@ def run_keeper() -> int:
     spec = json.loads(sys.stdin.readline())
     warm = "warm" in spec
     try:
+        booking = _book(spec)
         process = KernelProcess(spec)
+    except ChipsBooked:
+        return _report_booked()
     except OSError as error:
         _report({"problem": "the kernel cannot be started: %s" % error})
         return 1
@@ -45,18 +50,32 @@ def run_keeper() -> int:
         os.dup2(log, 2)
         os.close(log)
         try:
+            booking = _book(spec)
             process.assign(spec)
+        except ChipsBooked:
+            process.signal(9)
+            return _report_booked()
         except OSError as error:
             _report({"problem": "the warm kernel has ended: %s" % error})
             return 1
 
     async def keep() -> None:
-        keeper = Keeper(spec, process)
+        keeper = Keeper(spec, process, booking)
         await keeper.run(lambda: _report({"pid": process.pid, "keeper": os.getpid()}))
 
     asyncio.run(keep())
     # A client that saw the connection end expects the process to be gone as well.
     os._exit(0)
+
+
+def _book(spec: Dict[str, Any]) -> Booking:
+    """Raises ChipsBooked, and OSError if the book can't be opened. A warm kernel has no chips."""
+    return Booking(chip_book(os.path.dirname(spec.get("folder", ""))), spec.get("chips"))
+
+
+def _report_booked() -> int:
+    _report({"booked": True, "problem": "another kernel has its chips"})
+    return 1
 
 
 def _report(fields: Dict[str, Any]) -> None:

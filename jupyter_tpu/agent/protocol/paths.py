@@ -4,6 +4,7 @@
 
     ~/.jupyter-tpu/agent/HASH/         the agent's own sources, one folder per version
     ~/.jupyter-tpu/run/HASH.sock       the daemon of that version (.lock: held while it runs)
+    ~/.jupyter-tpu/run/chips           which kernel has which chips: see keeper/booking.py
     ~/.jupyter-tpu/run/k-…/            one kernel: keeper.sock, its ipc sockets, its journal
     ~/.jupyter-tpu/run/j-….sock        the socket of a running job's keeper
     ~/.jupyter-tpu/jobs/j-…/           one job: its state and its output, until it is removed
@@ -54,6 +55,11 @@ def boot() -> str:
 def kernel_folder(run: str, kernel_id: str) -> str:
     """The folder of one kernel; its id may be any text. Not created here."""
     return run + "/k-" + hashlib.sha256(kernel_id.encode()).hexdigest()[:16]
+
+
+def chip_book(run: str) -> str:
+    """The file in which kernels book chips."""
+    return os.path.join(run, "chips")
 
 
 def keeper_socket(run: str, kernel_id: str) -> str:

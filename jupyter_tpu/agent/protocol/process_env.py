@@ -24,8 +24,8 @@ _SAME = (
 #: The layout of the chips that a process sees, by their number and the number of the host's chips.
 #: Where several are possible, libtpu decides. Sources: Ray (1 and 2 chips), pytorch/xla#7714 (4 of
 #: 4), vllm's tpu-inference (4 of 8). Nobody has tried 8 of 8 for us, nor any of these on hardware.
-_BOUNDS = {(1, 1): "1,1,1", (1, 4): "1,1,1", (1, 8): "1,1,1", (2, 4): "1,2,1", (2, 8): "1,2,1",
-           (4, 4): "2,2,1", (4, 8): "1,4,1", (8, 8): "2,4,1"}  # fmt: skip
+BOUNDS = {(1, 1): "1,1,1", (1, 4): "1,1,1", (1, 8): "1,1,1", (2, 4): "1,2,1", (2, 8): "1,2,1",
+          (4, 4): "2,2,1", (4, 8): "1,4,1", (8, 8): "2,4,1"}  # fmt: skip
 #: On an emulated host: the folder of what stands in for libtpu's metrics in processes with JAX.
 _PLUGINS = "JUPYTER_TPU_EMULATED_PLUGINS"
 #: The folder of JAX's compilation cache, in an environment that jupyter-tpu created.
@@ -82,7 +82,7 @@ def complete_variables(variables: Mapping[str, str], root: str = "/") -> Dict[st
     complete = _with_both_names(variables)
     visible = [each for each in complete.get("TPU_VISIBLE_CHIPS", "").split(",") if each.strip()]
     if visible and "TPU_CHIPS_PER_PROCESS_BOUNDS" not in complete:
-        bounds = _BOUNDS.get((len(visible), len(chips(root))))
+        bounds = BOUNDS.get((len(visible), len(chips(root))))
         if bounds:
             complete["TPU_CHIPS_PER_PROCESS_BOUNDS"] = bounds
             complete.setdefault("TPU_PROCESS_BOUNDS", "1,1,1")

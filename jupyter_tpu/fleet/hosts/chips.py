@@ -15,8 +15,10 @@ from ...cloud import Node, NodeName
 from ...environment import gather_or_cancel
 from ...errors import Reason, TPUError
 from ...links import HostName
+from ..knowledge.desired import DesiredState
 from ..knowledge.finder import TPUFinder
 from ..models import (
+    ChipBooking,
     ChipHolder,
     ChipUse,
     FreeChips,
@@ -49,12 +51,14 @@ class Chips:
     def __init__(
         self,
         finder: TPUFinder,
+        desired: DesiredState,
         connections: HostConnections,
         kernels: KernelService,
         jobs: Jobs,
         runs: Runs,
     ) -> None:
         self._finder = finder
+        self._desired = desired
         self._connections = connections
         self._kernels = kernels
         self._jobs = jobs
@@ -100,6 +104,10 @@ class Chips:
                 pids = [each.pid for each in held.holders]
                 answer = await self._connections.request_host(host, "process_owners", pids=pids)
                 owners = answer["owners"]
+            kernels: Sequence[dict[str, Any]] = []
+            if self._desired.environments(host.node):  # else no kernel of ours can be there
+                answer = await self._connections.request_host(host, "kernels")
+                kernels = answer["kernels"]
         except TPUError as error:
             return HostChips(host=host.worker, problem=Problem.of(error))
         holders = [
@@ -116,8 +124,17 @@ class Chips:
             )
             for each, owner in zip(held.holders, owners, strict=True)
         ]
+        bookings = [
+            ChipBooking(chips=each["booked"], kernel=each["id"], notebook=each["notebook"])
+            for each in kernels
+            if each.get("booked") and each["state"] != "dead"
+        ]
         return HostChips(
-            host=host.worker, devices=held.devices, holders=holders, complete=held.complete
+            host=host.worker,
+            devices=held.devices,
+            holders=holders,
+            bookings=sorted(bookings, key=lambda each: each.chips),
+            complete=held.complete,
         )
 
     # ---- freeing ----

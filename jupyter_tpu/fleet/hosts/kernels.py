@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -17,6 +17,7 @@ from ..knowledge.changes import ChangeFeed
 from ..knowledge.desired import DesiredState
 from ..knowledge.observed import ObservedState
 from ..models import Change, Kernel, Problem
+from ..store.records import EnvironmentRecord
 from .connections import ANSWER, HostConnections
 from .warm_kernels import WarmKernelMonitor
 
@@ -99,7 +100,10 @@ class KernelMonitor:
 
 
 class KernelService:
-    """Requests about the kernels of a TPU: list, shut down, take over."""
+    """Requests about the kernels of a TPU: list, shut down, take over.
+
+    kernelspec_with: writes the kernelspec of an environment with some chips; returns its name.
+    """
 
     #: None where there is no Jupyter server.
     take_over_here: TakeOver | None = None
@@ -112,6 +116,7 @@ class KernelService:
         desired: DesiredState,
         observed: ObservedState,
         changes: ChangeFeed,
+        kernelspec_with: Callable[[NodeName, EnvironmentRecord, Sequence[int]], str],
     ) -> None:
         self._connections = connections
         self._monitor = monitor
@@ -119,6 +124,7 @@ class KernelService:
         self._desired = desired
         self._observed = observed
         self._changes = changes
+        self._kernelspec_with = kernelspec_with
         # Of each TPU, the kernels that were last shut down with something else, and why.
         self._shut_down: dict[NodeName, tuple[set[str], TPUError]] = {}
 
@@ -238,14 +244,18 @@ class KernelService:
                 f"Connect it first: `jupyter tpu connect {name.node} --env {kernel.environment}`.",
             )
         key = (await self._connections.request(name, "kernel_key", id=id))["key"]
-        await self.take_over_here(id, record.environment.kernelspec, key, kernel.notebook)
+        spec = record.environment.kernelspec
+        if kernel.booked:  # a restart gives it the same chips
+            spec = self._kernelspec_with(name, record, kernel.booked)
+        await self.take_over_here(id, spec, key, kernel.notebook)
 
     async def notify_chip_holders(self, name: NodeName, problem: TPUError) -> None:
         """A kernel was not started because others hold the chips: publishes those that hold them,
         with *problem*, so that they can be shut down.
         """
         for kernel in await self._fetch(name):
-            if kernel.chips:
+            # One that has booked them may not use them yet: the problem names it.
+            if kernel.chips or kernel.id in problem.hint:
                 kernel = msgspec.structs.replace(kernel, problem=Problem.of(problem))
                 self._changes.publish(Change(what="kernel", id=kernel.id, kernel=kernel))
 
@@ -311,5 +321,6 @@ def _kernel(name: NodeName, host: int, report: dict[str, Any]) -> Kernel:
         attached=bool(report.get("attached")),
         holder=report.get("holder") or "",
         chips=bool(report.get("chips")),
+        booked=report.get("booked") or [],
         notebook=report.get("notebook") or "",
     )

@@ -9,13 +9,17 @@ from .attached import AttachMachine, DetachMachine, MachineCheck
 from .catalog import Catalog
 from .changes import Change
 from .chips import (
+    ChipBooking,
     ChipHolder,
+    ChipKernel,
+    ChipKernels,
     ChipUse,
     FreeChips,
     FreedChips,
     FreedHolder,
     HolderToEnd,
     HostChips,
+    SplitChips,
 )
 from .copies import CopyFiles, CopyResult, FileProblem, HostCopy
 from .costs import Cost
@@ -112,7 +116,10 @@ __all__ = [
     "Change",
     "ChangePackages",
     "CheckSetup",
+    "ChipBooking",
     "ChipHolder",
+    "ChipKernel",
+    "ChipKernels",
     "ChipLoad",
     "ChipUse",
     "ConnectTPU",
@@ -205,6 +212,7 @@ __all__ = [
     "SharedFolder",
     "SharedFolders",
     "SharingState",
+    "SplitChips",
     "StartHunt",
     "StartJob",
     "StartRun",

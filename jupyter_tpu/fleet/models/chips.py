@@ -28,12 +28,21 @@ class ChipHolder(Struct, kw_only=True):
     run: str = ""
 
 
+class ChipBooking(Struct, kw_only=True):
+    """Chips that were given to one kernel, until it ends."""
+
+    chips: list[int]
+    kernel: str
+    notebook: str = ""
+
+
 class HostChips(Struct, kw_only=True):
     """The chips of one host."""
 
     host: int
     devices: list[str] = []  # their device files
     holders: list[ChipHolder] = []
+    bookings: list[ChipBooking] = []
     #: False: the host could not look at the processes of other users and of containers.
     complete: bool = True
     problem: Problem | None = None  # why the host could not be asked
@@ -45,6 +54,35 @@ class ChipUse(Struct, kw_only=True):
     tpu: str
     zone: str
     hosts: list[HostChips]
+
+
+class SplitChips(Struct, kw_only=True, forbid_unknown_fields=True):
+    """For which chips of a host there is a kernel in Jupyter's kernel pickers."""
+
+    environment: str = "default"
+    #: How many chips each gets: 1, 2, or 4 of 8. 0: such kernels are removed from the pickers.
+    each: Annotated[int, Meta(ge=0)] = 1
+
+
+class ChipKernel(Struct, kw_only=True):
+    """A kernel in the kernel pickers that gets some chips of host 0, and no others."""
+
+    chips: list[int]
+    kernelspec: str
+    display_name: str
+    #: What it is started with.
+    variables: dict[str, str]
+
+
+class ChipKernels(Struct, kw_only=True):
+    """The kernels of an environment that get some of the chips."""
+
+    tpu: str
+    zone: str
+    environment: str
+    kernels: list[ChipKernel]
+    #: How far the variables are known to work on this type of TPU.
+    note: str = ""
 
 
 class HolderToEnd(Struct, kw_only=True, forbid_unknown_fields=True):

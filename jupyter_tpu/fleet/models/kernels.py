@@ -22,6 +22,8 @@ class Kernel(Struct, kw_only=True):
     attached: bool = False  # a client is connected to it
     holder: str = ""  # which client that is, or was last
     chips: bool = False  # it, or what it started, holds the host's chips
+    #: The chips of the host that only it gets; []: all, together with others, or none.
+    booked: list[int] = []
     notebook: str = ""
     #: Why it died, unless it was shut down. It is shown until it is dismissed.
     problem: Problem | None = None

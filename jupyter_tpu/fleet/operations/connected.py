@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from ...cloud import Cloud, NodeName, is_attached
 from ...environment import single_host_variables
 from ...errors import TPUError
@@ -53,22 +56,44 @@ class ConnectedTPUs:
         ]
 
     def register(self, name: NodeName, record: EnvironmentRecord) -> None:
-        """Writes (or repairs) the kernelspec of a ready environment."""
+        """Writes (or repairs) the kernelspecs of a ready environment."""
         environment = record.environment
-        environment.kernelspec, environment.display_name = self._kernelspecs.register(
-            project=name.project,
-            zone=name.zone,
-            tpu=name.node,
+        environment.kernelspec, environment.display_name = self.register_chips(name, record, ())
+        for chips in self._kernelspecs.choices(**_where(name), environment=environment.name):
+            self.register_chips(name, record, chips)
+        self._registered.add((name, environment.name))
+        self._desired.save(name, record)
+
+    def register_chips(
+        self, name: NodeName, record: EnvironmentRecord, chips: Sequence[int]
+    ) -> tuple[str, str]:
+        """Writes the kernelspec of a ready environment with these *chips* of host 0 ((): all);
+        returns its name and display name.
+        """
+        return self._kernelspecs.register(
+            **_where(name),
             worker=0,
-            environment=environment.name,
-            python_version=environment.python,
+            environment=record.environment.name,
+            python_version=record.environment.python,
             host_python=record.host_python,
             emulator=self._cloud.target.emulator,
             emulated=self._cloud.emulated and not is_attached(name),
             variables=single_host_variables(record.hosts),
+            chips=chips,
         )
-        self._registered.add((name, environment.name))
-        self._desired.save(name, record)
+
+    def split(
+        self, name: NodeName, record: EnvironmentRecord, groups: Sequence[Sequence[int]]
+    ) -> list[tuple[str, str]]:
+        """Writes the kernelspecs with these *groups* of chips, and removes those with others;
+        returns their names and display names.
+        """
+        wanted = set(map(tuple, groups))
+        environment = record.environment.name
+        for chips in self._kernelspecs.choices(**_where(name), environment=environment):
+            if tuple(chips) not in wanted:
+                self._kernelspecs.unregister(**_where(name), environment=environment, chips=chips)
+        return [self.register_chips(name, record, chips) for chips in groups]
 
     def disconnect(self, name: NodeName) -> None:
         """The environments stay on the hosts."""
@@ -82,9 +107,7 @@ class ConnectedTPUs:
 
     def remove_environment(self, name: NodeName, environment: str) -> None:
         """It is gone from the hosts. Without any, the TPU is not connected."""
-        self._kernelspecs.unregister(
-            project=name.project, zone=name.zone, tpu=name.node, environment=environment
-        )
+        self._kernelspecs.unregister(**_where(name), environment=environment)
         self._registered.discard((name, environment))
         self._desired.remove_environment(name, environment)
         if not self._desired.environments(name) and name in self._desired.connected:
@@ -118,7 +141,12 @@ class ConnectedTPUs:
         progress.done("kernels", "done" if count else "skipped")
 
     def _unregister(self, name: NodeName) -> None:
-        self._kernelspecs.unregister(project=name.project, zone=name.zone, tpu=name.node)
+        self._kernelspecs.unregister(**_where(name))
         for env, record in self._desired.environments(name).items():
             record.environment.kernelspec = record.environment.display_name = ""
             self._registered.discard((name, env))
+
+
+def _where(name: NodeName) -> dict[str, Any]:
+    """It, as arguments of a `KernelSpecRegistry`."""
+    return {"project": name.project, "zone": name.zone, "tpu": name.node}

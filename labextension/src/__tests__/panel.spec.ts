@@ -222,7 +222,11 @@ describe('a TPU in the list', () => {
 
   it('says who has a kernel, and has this server take it', async () => {
     const mine = aKernel({ id: 'mine', notebook: 'mine.ipynb' });
-    const theirs = aKernel({ notebook: 'theirs.ipynb', holder: 'me@laptop' });
+    const theirs = aKernel({
+      notebook: 'theirs.ipynb',
+      holder: 'me@laptop',
+      booked: [2, 3]
+    });
     const dead = aKernel({ id: 'dead', notebook: 'd.ipynb', state: 'dead' });
     let kernels = [mine, theirs, dead];
     const path = 'tpus/us-central1-a~my-tpu/kernels';
@@ -233,7 +237,7 @@ describe('a TPU in the list', () => {
     });
     await actions.serverKernels.show('mine');
     button(node, 'my-tpu').click();
-    await shows(node, 'theirs.ipynb', 'In use by me@laptop.');
+    await shows(node, 'theirs.ipynb chips 2-3', 'In use by me@laptop.');
     const take = button(node, 'Take over theirs.ipynb…');
     expect(node.textContent!.match(/Take over…/g)).toHaveLength(1);
     kernels = [{ ...theirs, attached: false }];

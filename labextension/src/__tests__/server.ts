@@ -340,6 +340,7 @@ export function aKernel(more: Partial<IKernel> = {}): IKernel {
     attached: true,
     holder: '',
     chips: false,
+    booked: [],
     notebook: 'work/Untitled.ipynb',
     problem: null,
     ...more

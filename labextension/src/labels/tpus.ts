@@ -317,3 +317,13 @@ export function typeDescription(
       : trans._n('JAX sees %1 device.', 'JAX sees %1 devices.', type.devices);
   return `${type.meaning}. ${devices}`;
 }
+
+/** "chip 2", "chips 2-3": those that a kernel has for itself; they are neighbors. */
+export function chipsLabel(
+  chips: ReadonlyArray<number>,
+  trans: TranslationBundle
+): string {
+  return chips.length === 1
+    ? trans.__('chip %1', chips[0])
+    : trans.__('chips %1-%2', chips[0], chips[chips.length - 1]);
+}

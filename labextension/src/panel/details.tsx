@@ -11,7 +11,12 @@ import { keyOf } from '../model/resources';
 import { useStore } from '../store';
 import { usd } from '../labels/costs';
 import { guardLabel } from '../labels/guard';
-import { kernelStateLabel, linkLabel, tierLabel } from '../labels/tpus';
+import {
+  chipsLabel,
+  kernelStateLabel,
+  linkLabel,
+  tierLabel
+} from '../labels/tpus';
 import { ago, Tone } from '../labels/translation';
 import { IconButton, Section, StateLabel } from './elements';
 import { Environment } from './environments';
@@ -301,6 +306,9 @@ function Kernel(props: {
         {name}
         {tpu.hosts.length > 1 && (
           <em> {trans.__('on host %1', kernel.host)}</em>
+        )}
+        {kernel.booked.length > 0 && (
+          <em> {chipsLabel(kernel.booked, trans)}</em>
         )}
       </span>
       <StateLabel tone={KERNEL_TONES[kernel.state] ?? 'quiet'}>

@@ -1,0 +1,114 @@
+"""Whether a kernel can have the chips that it needs, before it is started."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from typing import Any, Dict, List, Optional
+
+from ..protocol.chips import chip_devices, chips, holders
+from ..protocol.chosen_chips import chip_variables, devices_by_chip, problem_of
+from .chip_errors import booked_by, held_by, without_driver
+from .keepers import Keepers
+from .operation_error import OperationError
+from .owners import Owners
+
+#: Seconds for which a start waits for chips that another process holds.
+RELEASE = 3.0
+
+
+def chosen_by(params: Dict[str, Any], environment: Dict[str, str]) -> Optional[List[int]]:
+    """The chips that a kernel with these parameters of ``start_kernel`` books: [] means all,
+    together with others; None: it does not use the chips, or shares them on purpose.
+
+    Chosen ones are put into its *environment*. Raises OperationError for a choice that is none.
+    """
+    chosen = [int(chip) for chip in params.get("chips") or ()]
+    if chosen:
+        count, generations = len(devices_by_chip()), chips()
+        problem = problem_of(chosen, count)
+        if problem:
+            raise OperationError(
+                "INVALID",
+                "No kernel can have the chips %s. %s" % (", ".join(map(str, chosen)), problem),
+                "`jupyter tpu chips split %s` makes kernels that fit." % params.get("tpu", "TPU"),
+            )
+        generation = generations[0] if generations else ""
+        environment.update(chip_variables(chosen, count, generation, os.environ))
+        return chosen
+    return [] if params.get("needs_chips") and not _ignores_chips(environment) else None
+
+
+def _ignores_chips(environment: Dict[str, str]) -> bool:
+    """Whether a kernel with these variables does not use the chips, or shares them on purpose."""
+    if environment.get("JAX_PLATFORMS") == "cpu":
+        return True
+    for name in ("TPU_VISIBLE_CHIPS", "TPU_VISIBLE_DEVICES"):
+        if name in environment:
+            return len(environment[name].split(",")) < len(chip_devices())
+    return False
+
+
+class ChipChecks:
+    """Looks at what the keepers have booked, and at what holds the chips of this host."""
+
+    def __init__(self, keepers: Keepers, owners: Owners) -> None:
+        self._keepers = keepers
+        self._owners = owners
+
+    async def wait(self, wanted: Optional[List[int]], tpu: str) -> None:
+        """Returns when a kernel can have the chips *wanted* (see `chosen_by`).
+
+        Raises OperationError: after a while if a process holds them, which may be about to end;
+        at once if a kernel has booked them, or if they can't be used at all.
+        """
+        if wanted is None:
+            return
+        if not chip_devices() and chips():
+            raise without_driver(tpu)
+        deadline = time.monotonic() + RELEASE
+        while True:
+            statuses = await self._keepers.statuses()
+            require_unbooked(statuses, wanted, tpu)
+            held = await self._held(statuses, wanted)
+            if not held:
+                return
+            if time.monotonic() > deadline:
+                raise held_by(held[0], tpu)
+            await asyncio.sleep(0.1)
+
+    async def _held(self, statuses: List[Dict[str, Any]], wanted: List[int]) -> List[Any]:
+        """The holders of the chips *wanted*, but for kernels that have booked others."""
+        held = holders()
+        if not held:
+            return []
+        held = await self._owners.name(held, statuses)
+        if not wanted:
+            return held
+        others = {status["id"] for status in statuses if status.get("booked")}
+        devices = devices_by_chip()
+        files = set().union(*(devices[chip] for chip in wanted))
+        return [
+            each
+            for each in held
+            # Where only the lock is known, it is that of all chips.
+            if (not each["devices"] or files & set(each["devices"]))
+            and each["kernel"] not in others
+        ]
+
+
+def require_unbooked(statuses: List[Dict[str, Any]], wanted: List[int], tpu: str) -> None:
+    """Raises OperationError if a kernel, of which *statuses* has that of the keeper, has booked
+    chips that a kernel with the chips *wanted* can't share.
+    """
+    for status in statuses:
+        booked = status.get("booked")
+        if status["state"] != "dead" and booked is not None and _conflict(wanted, booked):
+            raise booked_by(status, wanted, tpu)
+
+
+def _conflict(wanted: List[int], booked: List[int]) -> bool:
+    if wanted and booked:
+        return bool(set(wanted) & set(booked))
+    return bool(wanted or booked)

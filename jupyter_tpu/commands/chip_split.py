@@ -1,0 +1,63 @@
+"""``jupyter tpu chips split``: kernels for some of a TPU's chips each, for several notebooks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ..agent.protocol.chosen_chips import numbers
+from .grammar import command, environment_option, examples, tpu_argument
+from .printing import json_option, print_json
+from .session import open_session
+from .tables import table
+
+if TYPE_CHECKING:
+    from ..fleet.models import ChipKernels
+
+
+@command(
+    "split",
+    epilog=examples(
+        "jupyter tpu chips split my-tpu",
+        "jupyter tpu chips split my-tpu --each 2",
+        "jupyter tpu chips split my-tpu --each 0",
+    ),
+)
+@tpu_argument()
+@click.option(
+    "--each",
+    type=click.IntRange(0),
+    default=1,
+    metavar="CHIPS",
+    help="How many chips each kernel gets. 0: remove these kernels.",
+)
+@environment_option
+@json_option
+def split(name: str, each: int, environment: str, as_json: bool) -> None:
+    """Offer kernels that get some of the chips of host 0 each, for several notebooks.
+
+    They are in the kernel pickers beside the kernel for all chips. A chip has one such kernel at a
+    time, until that is shut down. While one runs, the kernel for all chips does not start, and the
+    other way round.
+    """
+    from ..fleet.models import SplitChips
+
+    request = SplitChips(environment=environment, each=each)
+    with open_session() as session:
+        kernels = session.call(session.fleet.chip_kernels.split(name, request))
+    if as_json:
+        print_json(kernels)
+    else:
+        print(kernels_table(kernels))
+
+
+def kernels_table(split: ChipKernels) -> str:
+    """The kernels that get some of the chips, and how far that is known to work."""
+    if not split.kernels:
+        return (
+            f"Only the kernel for all chips of {split.tpu} is in the kernel pickers now. Running "
+            "kernels keep their chips."
+        )
+    rows = [(numbers(each.chips), each.display_name, each.kernelspec) for each in split.kernels]
+    return f"{table(('CHIPS', 'KERNEL', 'KERNELSPEC'), rows)}\n{split.note}"
