@@ -118,9 +118,13 @@ it('sets up the network where no firewall rule lets SSH in, after showing what c
   const text = await answerDialog('Set Up');
   expect(text).toContain(`Change${change}OKThe network default exists.`);
   await vi.waitFor(() =>
-    expect(
-      Notification.manager.notifications.map(each => each.message)
-    ).toContain('default is set up.')
+    expect(Notification.manager.notifications).toContainEqual(
+      expect.objectContaining({
+        message: 'default is set up.',
+        // Without a time it would not pop up.
+        options: expect.objectContaining({ autoClose: 8000 })
+      })
+    )
   );
   // What was shown is what is done, whatever the address is by then.
   expect(server.bodies('POST networks')).toEqual([

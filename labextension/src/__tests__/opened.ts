@@ -83,6 +83,8 @@ export async function answerDialog(name: string): Promise<string> {
   const dialog = await vi.waitFor(() => {
     const found = document.querySelector<HTMLElement>('.jp-Dialog');
     expect(found?.querySelector('.jp-Dialog-body')?.textContent).toBeTruthy();
+    // The title is rendered by itself, on a busy machine a moment later.
+    expect(found?.querySelector('.jp-Dialog-header')?.textContent).not.toBe('');
     return found!;
   });
   const text = dialog.textContent ?? '';
