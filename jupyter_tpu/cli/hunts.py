@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..commands.grammar import command, examples
 from ..commands.hunt_group import agreed, costs_money, hunt_argument, hunt_group, hunt_options
-from ..commands.hunts import candidate_table, left_to_server
+from ..commands.hunts import QUEUED, candidate_table, left_to_server
 from ..commands.session import Session, open_session
 from ..errors import Reason, TPUError
 from ..wording import count
@@ -79,6 +79,8 @@ def hunt_for(
         require_server(session, "continues the hunt")
     wanted = _approved(session, wanted, yes=yes, as_json=as_json)
     found = session.call(session.fleet.hunts.start(wanted))
+    if found.queued and not as_json:
+        print(QUEUED, flush=True)
     if not no_wait:
         _wait(session, found, as_json)
     elif as_json:

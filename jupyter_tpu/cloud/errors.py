@@ -172,6 +172,12 @@ def operation_error(status: Status, *, project: str = "") -> TPUError:
     return _error(status.code, status.message, _read_details(status.details), project)
 
 
+def status_error(status: Mapping[str, Any], *, project: str = "") -> TPUError:
+    """As `operation_error`, of a google.rpc.Status in JSON."""
+    details = _read_details(status.get("details", ()))
+    return _error(status.get("code"), status.get("message", ""), details, project)
+
+
 def call_error(
     error: GoogleAPICallError, *, timeout: float, project: str = "", emulated: bool = False
 ) -> TPUError:

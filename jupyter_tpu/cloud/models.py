@@ -185,7 +185,7 @@ class QueuedResource(Struct, frozen=True, kw_only=True):
     name: NodeName  # of the request, not of its TPUs
     state: str  # the names of google.cloud.tpu_v2.QueuedResourceState.State
     initiator: str = ""  # of a suspension: "USER" or "SERVICE"
-    error: str = ""  # why it failed
+    error: TPUError | None = None  # why it failed
     created: str = ""  # RFC 3339; another one of the same name has another
     nodes: tuple[str, ...] = ()  # the names of its TPUs, which may not exist yet
     type: str = ""

@@ -78,6 +78,12 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="No attempt begins later: 90m, 8h, 2d, or a time such as 2026-07-01T08:00.",
     ),
     click.option(
+        "--queued/--no-queued",
+        default=None,
+        help="Let each attempt wait in Google's queue, also while this computer is off.  "
+        "[default: if the deadline is more than 4 hours away]",
+    ),
+    click.option(
         "--version",
         metavar="VERSION",
         shell_complete=complete_version,
@@ -113,6 +119,7 @@ def hunt_options(function: Callable[..., None]) -> Callable[..., None]:
         zones: tuple[str, ...],
         tiers: tuple[Any, ...],
         deadline: str,
+        queued: bool | None,
         version: str | None,
         network: str | None,
         subnetwork: str | None,
@@ -149,6 +156,7 @@ def hunt_options(function: Callable[..., None]) -> Callable[..., None]:
             types=[*types],
             tiers=[*tiers],
             deadline=end_of(deadline) if deadline else "",
+            queued=queued,
         )
         function(*args, wanted=hunt, **own)
 

@@ -14,6 +14,8 @@ from .tables import problem_text, state_text, table
 if TYPE_CHECKING:
     from ..fleet.models import Hunt, HuntAttempt, HuntCandidate
 
+#: Of a hunt in the queue.
+QUEUED = "Each attempt is a queued resource: Google continues it while this computer is off."
 _UNITS = {"m": 60, "h": 3600, "d": 86_400}
 
 
@@ -65,6 +67,8 @@ def describe_hunt(hunt: Hunt) -> str:
         lines.append(problem_text(hunt.problem))
     if hunt.request.deadline:
         lines.append(f"No attempt begins after {local_time(hunt.request.deadline)}.")
+    if hunt.queued:
+        lines.append(QUEUED)
     lines += ["", candidate_table(hunt.candidates), "", attempt_table(hunt)]
     if ahead := next_text(hunt):
         lines += ["", ahead]

@@ -8,7 +8,7 @@ import click
 
 from ..commands.grammar import command, examples
 from ..commands.hunt_group import agreed, costs_money, hunt_group, hunt_options
-from ..commands.hunts import candidate_table, left_to_server
+from ..commands.hunts import QUEUED, candidate_table, left_to_server
 from ..commands.session import open_session
 from ..errors import Reason, TPUError
 from .show import wait_for
@@ -41,6 +41,8 @@ def start(wanted: StartHunt, yes: bool) -> None:
                 "Add --yes to agree to these prices, or --max-price USD.",
             )
         found = session.call(session.fleet.hunts.start(confirmed))
+        if found.queued:
+            print(QUEUED)
         if session.server is not None:
             print(left_to_server(found))
         else:

@@ -614,6 +614,7 @@ export interface IHunt {
   message: string;
   zone: string;
   request: IStartHunt;
+  queued: boolean;
   candidates: IHuntCandidate[];
   attempts: IHuntAttempt[];
   attempted: number;
@@ -1170,6 +1171,7 @@ export interface IStartHunt {
   types: string[];
   tiers: ('on-demand' | 'reserved' | 'spot')[];
   deadline: string;
+  queued: boolean | null;
 }
 
 /** A command to run as a job. */

@@ -40,15 +40,21 @@ def name(world: World) -> Iterator[str]:
     name = f"tpu-{uuid.uuid4().hex[:8]}"
     yield name
     world.emulator.request("DELETE", "/emulator/v1/faults")
+    for queued in paths(world, name, "queuedResources"):
+        world.emulator.wait(world.emulator.request("DELETE", f"/v2/{queued}?force=true"))
     for node in nodes(world, name):
         world.emulator.wait(world.emulator.request("DELETE", f"/v2/{node}"))
 
 
-def nodes(world: World, name: str) -> list[str]:
-    """The paths of the nodes of this name, in all zones."""
-    listed = world.emulator.request("GET", "/v2/projects/emulated/locations/-/nodes")
-    paths = [node["name"] for node in listed.get("nodes", [])]
-    return [path for path in paths if path.endswith(f"/{name}")]
+def nodes(world: World, name: str, state: str = "") -> list[str]:
+    """The paths of the nodes of this name, in all zones; of those in *state*, if that is given."""
+    return paths(world, name, "nodes", state)
+
+
+def paths(world: World, name: str, kind: str, state: str = "") -> list[str]:
+    listed = world.emulator.request("GET", f"/v2/projects/emulated/locations/-/{kind}")
+    found = [each["name"] for each in listed.get(kind, []) if state in ("", each["state"])]
+    return [path for path in found if path.endswith(f"/{name}")]
 
 
 def request(name: str, *zones: str, **options: Any) -> StartHunt:
@@ -195,3 +201,42 @@ async def test_it_waits_for_a_way_to_google_and_says_what_is_in_it(
 async def stands_in_the_way(server: Server, name: str) -> bool:
     problem = (await server.fleet.hunts.get(name)).problem
     return problem is not None and problem.reason is Reason.NO_CREDENTIALS
+
+
+@pytest.mark.asyncio
+async def test_in_the_queue_each_zone_has_its_turn_and_google_goes_on_without_a_server(
+    world: World, faults: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planner, "TURN", (0.5, 3600.0))
+    faults(kind="quota", zone=ZONES[0])
+    full = [faults(kind="no-capacity", zone=zone) for zone in ZONES[1:]]
+    first = await world.server()
+    wanted = request(name, *ZONES, deadline="2999-01-01T00:00:00Z", tiers=["spot"])
+    began = await first.fleet.hunts.start(wanted)
+
+    async def second_turn() -> list[str]:
+        attempts = (await first.fleet.hunts.get(name)).attempts
+        return paths(world, name, "queuedResources") if len(attempts) > 3 else []
+
+    (queued,) = await eventually(second_turn, LIMIT)
+    hunt = await first.fleet.hunts.get(name)
+    assert hunt.queued
+    failed = [(each.zone, each.problem.reason) for each in hunt.attempts if each.problem]
+    assert failed[0] == (ZONES[0], Reason.QUOTA)
+    assert failed[1:3] == [(zone, Reason.NO_CAPACITY) for zone in ZONES[1:]]
+    waiting = hunt.attempts[-1]
+    assert (waiting.state, waiting.unattended) == ("trying", True)
+    assert f"/{waiting.zone}/" in queued, "what waited before is deleted"
+    there = await first.fleet.queued.get(f"{waiting.zone}~{name}")
+    assert (there.state, there.tier) == ("WAITING_FOR_RESOURCES", "spot")
+    assert there.valid_until == "2999-01-01T00:00:00Z"
+    await world.stop(first)
+
+    for fault in full:
+        world.emulator.request("DELETE", f"/emulator/v1/faults/{fault['id']}")
+    await eventually(lambda: nodes(world, name, "READY"), LIMIT)
+    second = await world.server()
+    found = await ended(second, began)
+    assert (found.state, found.zone, found.attempted) == ("found", waiting.zone, waiting.number)
+    assert (await second.fleet.tpu(name)).tier == "spot"
+    assert paths(world, name, "queuedResources") == [queued]

@@ -91,7 +91,8 @@ class Google:
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
         self.nodes: dict[NodeName, Node] = {}
-        self.queued: dict[NodeName, QueuedSpec] = {}
+        self.queued: dict[NodeName, QueuedResource] = {}
+        self.asked: list[QueuedSpec] = []  # of all queued resources that ever were
         self.fates: dict[str, list[str]] = {}
         self.outage = ("", 0.0)
         self.deletes_creating = True  # else a deletion is refused while the node is CREATING
@@ -127,17 +128,18 @@ class Google:
         return await self._call("node", lambda _: self._node(name))
 
     async def begin_queue(self, name: NodeName, spec: QueuedSpec) -> str:
-        self.queued[name] = spec
-        operation = f"operation-{len(self._operations)}"
-        self._operations[operation] = (self._loop.now, None)
-        return operation
+        label = spec.node.labels[LABEL]
+        return await self._call("create", lambda fate: self._queue(name, spec, fate), label)
 
     async def get_queued(self, name: NodeName) -> QueuedResource:
-        if name not in self.queued:
-            raise TPUError("There is no such queued resource.", Reason.NOT_FOUND)
-        labels = self.queued[name].node.labels
-        return QueuedResource(
-            name=name, state="WAITING_FOR_RESOURCES", created="now", labels=labels
+        return await self._call("node", lambda _: self._queued(name))
+
+    async def begin_delete_queued(self, name: NodeName, *, force: bool) -> str:
+        node, found = self.nodes.get(name), self.queued.get(name)
+        if force and node is not None and found is not None and node.labels == found.labels:
+            self.deletions.append(node.id)
+        return await self._call(
+            "delete", lambda _: self._unqueue(name, force=force), f"delete {name.node}"
         )
 
     async def operation(self, operation: str) -> OperationStatus:
@@ -225,6 +227,81 @@ class Google:
             return self._begin("create", node, left, error)
         return self._begin("create", node, NodeState.READY)
 
+    def _queue(self, name: NodeName, spec: QueuedSpec, fate: str = "") -> str:
+        if name in self.nodes or name in self.queued:
+            raise TPUError("It exists.", Reason.EXISTS)
+        self.asked.append(spec)
+        found = self.queued[name] = QueuedResource(
+            name=name,
+            state="ACCEPTED",
+            created=f"queued {len(self.asked)}",
+            labels={LABEL: spec.node.labels[LABEL]},
+        )
+        steps = {
+            "no capacity": [(1.0, "WAITING_FOR_RESOURCES"), (60.0, "PROVISIONING")],
+            "no room": [(1.0, "WAITING_FOR_RESOURCES")],
+            "leaves a wreck": [(1.0, "WAITING_FOR_RESOURCES"), (20.0, "FAILED")],
+        }
+        usual = [(1.0, "WAITING_FOR_RESOURCES"), (5.0, "PROVISIONING")]
+        for seconds, state in steps.get(fate, usual):
+            self._loop.call_later(seconds, self._move, found, state)
+        return self._ended(0.0)
+
+    def get_room(self, name: NodeName) -> None:
+        self._move(self.queued[name], "PROVISIONING")
+
+    def _move(self, was: QueuedResource, state: str) -> None:
+        now = self.queued.get(was.name)
+        if now is None or now.created != was.created or now.state in ("FAILED", "DELETING"):
+            return
+        if state == "PROVISIONING":
+            if was.name in self.nodes:
+                state = "FAILED"
+            else:
+                self._create(was.name, was.labels[LABEL])
+                self._loop.call_later(TAKES["create"] + 1.0, self._move, was, "ACTIVE")
+        elif state == "ACTIVE":
+            node = self.nodes.get(was.name)
+            if node is None or node.labels != was.labels or node.state != "READY":
+                state = "SUSPENDED"
+        self.queued[was.name] = msgspec.structs.replace(now, state=state)
+
+    def _queued(self, name: NodeName) -> QueuedResource:
+        if name not in self.queued:
+            raise TPUError("There is no such queued resource.", Reason.NOT_FOUND)
+        if self.queued[name].state == "ACTIVE":
+            self._move(self.queued[name], "ACTIVE")  # its TPU may be gone
+        return self.queued[name]
+
+    def _unqueue(self, name: NodeName, *, force: bool) -> str:
+        found = self._queued(name)
+        node = self.nodes.get(name)
+        if node is not None and node.labels != found.labels:
+            node = None
+        if not self.deletes:
+            raise TPUError("It has attached disks.", Reason.CONFLICT)
+        if found.state == "DELETING":
+            raise TPUError("Another operation is in progress.", Reason.CONFLICT)
+        if node is not None and not force:
+            raise TPUError("It has TPUs.", Reason.CONFLICT)
+        self.queued[name] = msgspec.structs.replace(found, state="DELETING")
+        if node is not None and node.state != "DELETING":
+            self.nodes[name] = msgspec.structs.replace(node, state=NodeState.DELETING)
+            self._begin("delete", node, None)
+        self._loop.call_later(TAKES["delete"], self._forget, found)
+        return self._ended(TAKES["delete"])
+
+    def _forget(self, was: QueuedResource) -> None:
+        now = self.queued.get(was.name)
+        if now is not None and now.created == was.created:
+            del self.queued[was.name]
+
+    def _ended(self, seconds: float, error: TPUError | None = None) -> str:
+        """An operation that ends then."""
+        operation = f"operation-{len(self._operations)}"
+        self._operations[operation] = (self._loop.now + seconds, error)
+        return operation
+
     def _delete(self, name: NodeName) -> str:
         node = self._node(name)
         if not self.deletes:
@@ -253,10 +330,8 @@ class Google:
             else:
                 self.nodes[node.name] = msgspec.structs.replace(now, state=state)
 
-        operation = f"operation-{len(self._operations)}"
-        self._operations[operation] = (self._loop.now + TAKES[verb], error)
         self._loop.call_later(TAKES[verb], end)
-        return operation
+        return self._ended(TAKES[verb], error)
 
     # ---- other people ----
 
@@ -273,6 +348,9 @@ class Google:
     def of(self, label: str) -> Node | None:
         """The node that carries our label for an operation."""
         return next((n for n in self.nodes.values() if n.labels.get(LABEL) == label), None)
+
+    def labels_of_queued(self) -> set[str]:
+        return {queued.labels[LABEL] for queued in self.queued.values()}
 
     def may_come(self, label: str) -> bool:
         return any(each == label for each, _ in self.late)

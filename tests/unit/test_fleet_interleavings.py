@@ -322,6 +322,9 @@ class World:
                 node = self.google.of(label)
                 assert not self.google.may_come(label), "an attempt may still make a TPU"
                 assert node is None or node.state in said, f"{operation.state}, and it is there"
+                if operation.undeleted != "kept":
+                    waiting = self.google.labels_of_queued()
+                    assert label not in waiting, f"{operation.state}, and it may still get a TPU"
             if operation.undeleted:
                 self._judge_kept(record)
             return
@@ -440,6 +443,8 @@ what_follows = st.builds(Then, pauses, st.booleans(), st.booleans(), st.booleans
 
 
 class Interleavings(RuleBasedStateMachine):
+    queues = False  # whether hunts wait in the queue, too
+
     def __init__(self) -> None:
         super().__init__()
         world = self.world = World()
@@ -449,6 +454,8 @@ class Interleavings(RuleBasedStateMachine):
         use_clock(world, self.patch)
         for reason in (Reason.QUOTA, Reason.NO_CAPACITY):
             self.patch.setitem(planner.MENDED_BY_TIME, reason, (20.0, 80.0))
+        # The first turn ends about when the usual queued resource gets room.
+        self.patch.setattr(planner, "TURN", (6.0, 60.0))
         self.patch.setattr(takeover, "EVERY", 15.0)  # most of them find nothing to do
         world.start()
 
@@ -490,15 +497,19 @@ class Interleavings(RuleBasedStateMachine):
         self._follow(server, then)
 
     @precondition(lambda self: bool(self.world.servers) and not self._running("hunt"))
-    @rule(name=names, which=numbers, everywhere=st.booleans(), then=what_follows)
-    def hunt(self, name: NodeName, which: int, everywhere: bool, then: Then) -> None:
+    @rule(
+        name=names, which=numbers, everywhere=st.booleans(), queued=st.booleans(), then=what_follows
+    )
+    def hunt(self, name: NodeName, which: int, everywhere: bool, queued: bool, then: Then) -> None:
         """With *everywhere*, all processes are asked at the same moment."""
         asked = self._server(which)
         tpu = CreateTPU(name=name.node, type="v5litepod-1", zone=name.zone, confirm_price=True)
         accepted: list[object] = []
 
         def ask(server: Server) -> None:
-            server.do(lambda: server.hunts.start(StartHunt(tpu=tpu)), accepted.append)
+            types = ["v5litepod-1", "v5litepod-4"]
+            request = StartHunt(tpu=tpu, types=types, queued=queued and self.queues)
+            server.do(lambda: server.hunts.start(request), accepted.append)
 
         for server in self.world.servers if everywhere else [asked]:
             ask(server)
@@ -633,7 +644,9 @@ class Interleavings(RuleBasedStateMachine):
 
 
 class ManyInterleavings(Interleavings):
-    """The same, for longer."""
+    """The same, for longer, and with hunts in the queue."""
+
+    queues = True
 
 
 SETTINGS = settings(

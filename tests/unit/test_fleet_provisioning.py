@@ -383,3 +383,49 @@ def test_a_deletion_that_is_given_up_ends_when_nothing_can_delete_the_node_any_m
         assert (end.how, google.node.state) == ("kept", "READY")
         assert (google.now - asked >= SETTLE) == (way == "lost")
         assert "my-tpu is READY. Trying to delete it was stopped." in end.error.message
+
+
+@pytest.mark.parametrize("meanwhile", ["waits", "has room", "is asked for", "is cancelled"])
+def test_what_waits_at_the_end_of_its_turn_is_taken_back_and_what_has_got_room_stays(meanwhile):
+    claim = NodeClaim(want="present", since=1.0, label=ours, tidy=True, withdraw_at=100.0)
+    waits = SeenNode(id="1", state=NodeState.CREATING, label=ours, waiting=True)
+    life = Provisioning(claim, "my-tpu", "queued resource")
+    life.sending(1.0)
+    life.create_accepted("")
+    life.node_seen(waits)
+    assert life.next(99.0) is Ask.NODE
+    life.node_seen(waits)
+    assert life.next(100.0) is Ask.DELETE
+    assert life.claim.withdrawing, "it must not be forced"
+    life.sending_delete(100.0)
+    if meanwhile == "is cancelled":
+        life.cancel()
+        assert not life.claim.withdrawing
+        life.delete_failed(TPUError("It has TPUs.", Reason.CONFLICT), 100.0)
+        life.node_seen(SeenNode(id="1", state=NodeState.READY, label=ours))
+        assert life.next(101.0) is Ask.DELETE, "with its TPUs, now"
+        return
+    if meanwhile == "waits":
+        life.delete_accepted("operation")
+        life.node_seen(waits)
+        assert life.next(101.0) is Ask.DELETING
+        life.delete_ended(None)
+        life.node_missing()
+        end = life.next(102.0)
+        assert isinstance(end, End)
+        assert (end.how, end.error.reason) == ("failed", Reason.NO_CAPACITY)
+        return
+    error = TPUError("It has TPUs.", Reason.CONFLICT)
+    if meanwhile == "has room":
+        life.delete_failed(error, 100.0)
+    else:
+        life.delete_accepted("operation")
+        life.node_seen(waits)
+        life.next(101.0)
+        life.delete_ended(error)
+    life = Provisioning(copy.copy(life.claim), "my-tpu", "queued resource")  # the next process
+    assert life.next(102.0) is Ask.NODE
+    life.node_seen(waits)
+    assert life.next(103.0) is Ask.NODE, "it is not asked for again and again"
+    life.node_seen(SeenNode(id="1", state=NodeState.READY, label=ours))
+    assert life.next(104.0) == End("ready")

@@ -15,7 +15,7 @@ from jupyter_tpu import catalog
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.fleet.hunts import candidates
-from jupyter_tpu.fleet.hunts.planner import Over, Try, Wait, learn, next_step
+from jupyter_tpu.fleet.hunts.planner import Over, Try, Wait, learn, next_step, turn
 from jupyter_tpu.fleet.models import CreateTPU, StartHunt
 from jupyter_tpu.fleet.store.records import Candidate, HuntRecord
 
@@ -142,6 +142,18 @@ def test_nothing_begins_after_the_deadline() -> None:
     assert step.error.reason is Reason.TIMEOUT
 
 
+def test_turns_in_the_queue_double_up_to_half_an_hour_and_the_last_one_has_no_end() -> None:
+    record = hunt("us-east5-a", "us-west4-a")
+    here, other = record.candidates
+    turns = []
+    for failures in range(6):
+        here.failures = failures
+        turns.append(turn(record, here))
+    assert turns == [120, 240, 480, 960, 1800, 1800]
+    other.ruled_out = True
+    assert turn(record, here) is None
+
+
 def test_a_clock_that_is_set_back_keeps_nobody_waiting_for_a_day() -> None:
     record = hunt("us-east5-a")
     tried(record, DAY, NO_CAPACITY)
@@ -166,10 +178,15 @@ def only_spot(candidate: Candidate) -> None:
 
 
 async def planned(
-    *tiers: Any, zones: Sequence[str] = ("us-west4-a", "us-central2-b")
+    *tiers: Any, zones: Sequence[str] = ("us-west4-a", "us-central2-b"), **options: Any
 ) -> HuntRecord:
-    tpu = CreateTPU(name="my-tpu", type="v5litepod-8")
-    request = StartHunt(tpu=tpu, types=["v5litepod-8", "v4-8"], zones=[*zones], tiers=[*tiers])
+    request = StartHunt(
+        tpu=CreateTPU(name="my-tpu", type="v5litepod-8"),
+        types=["v5litepod-8", "v4-8"],
+        zones=[*zones],
+        tiers=[*tiers],
+        **options,
+    )
     return await candidates.plan(request, offered, only_spot, now=0.0)
 
 
@@ -184,6 +201,16 @@ async def test_only_what_is_offered_and_agreed_to_is_tried_in_the_order_of_the_r
     everywhere = await planned("spot", zones=["-"])
     zones = {each.zone for each in everywhere.candidates}
     assert {"us-west4-a", "us-central1-a", "us-central2-b"} <= zones
+
+
+@pytest.mark.asyncio
+async def test_over_night_it_waits_in_the_queue_unless_the_request_says_otherwise() -> None:
+    after = {hours: f"1970-01-01T{hours:02}:00:00Z" for hours in (4, 5)}
+    assert not (await planned("spot")).queued
+    assert not (await planned("spot", deadline=after[4])).queued
+    assert (await planned("spot", deadline=after[5])).queued
+    assert not (await planned("spot", deadline=after[5], queued=False)).queued
+    assert (await planned("spot", queued=True)).queued
 
 
 @pytest.mark.asyncio

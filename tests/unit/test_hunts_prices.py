@@ -127,4 +127,4 @@ def test_several_tpus_at_once_need_the_price_of_all_confirmed(world: World, serv
     assert world.google.queued == {}
     run(world, server.queued.create(QueueTPU(tpu=request(max_price=2.4), node_count=2)))
     world.loop.pass_time(5.0)
-    assert [each.node_count for each in world.google.queued.values()] == [2]
+    assert [each.node_count for each in world.google.asked] == [2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..errors import status_error
 from ..models import NodeName, QueuedResource, QueuedSpec
 from .nodes import node_message, parse_tier
 
@@ -23,6 +24,7 @@ def parse_queued(data: Mapping[str, Any]) -> QueuedResource:
     specs = data.get("tpu", {}).get("nodeSpec", ())
     node = specs[0].get("node", {}) if specs else {}
     state = data.get("state", {})
+    failure = state.get("failedData", {}).get("error")
     policy = data.get("queueingPolicy", {})
     tier = "spot" if "spot" in data else parse_tier(node.get("schedulingConfig", {}))
     reservation = data.get("reservationName", "")
@@ -30,7 +32,7 @@ def parse_queued(data: Mapping[str, Any]) -> QueuedResource:
         name=NodeName(project, zone, name),
         state=str(state.get("state", "")),
         initiator=str(state.get("stateInitiator", "")),
-        error=state.get("failedData", {}).get("error", {}).get("message", ""),
+        error=None if failure is None else status_error(failure, project=project),
         created=data.get("createTime", ""),
         nodes=tuple(each for spec in specs for each in _node_ids(spec, name)),
         type=node.get("acceleratorType", ""),

@@ -18,6 +18,10 @@ from .planner import Over, next_step
 
 T = TypeVar("T")
 
+#: A hunt whose deadline is further away goes on while this computer is off, unless its request says
+#: otherwise; seconds.
+OVERNIGHT = 4 * 3600.0
+
 #: Fills in a request's defaults; raises INVALID for what its zone does not offer.
 Resolve = Callable[[CreateTPU], Awaitable[tuple[CreateTPU, NodeName]]]
 
@@ -37,6 +41,8 @@ async def plan(
         *(_resolved(request.tpu, zone, types, resolve) for zone in zones)
     )
     found = dict(zip(zones, per_zone, strict=True))
+    deadline = _deadline(request.deadline, now)
+    overnight = deadline is not None and deadline - now > OVERNIGHT
     hunt = HuntRecord(
         request=request,
         candidates=[
@@ -45,7 +51,8 @@ async def plan(
             for tier in tiers
             for zone in zones
         ],
-        deadline=_deadline(request.deadline, now),
+        deadline=deadline,
+        queued=overnight if request.queued is None else request.queued,
     )
     for each in hunt.candidates:
         if not each.ruled_out:

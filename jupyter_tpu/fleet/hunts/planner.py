@@ -18,6 +18,8 @@ anything else         nothing about the candidate: all wait, as long as Google s
                       that doubles (no credentials, a rate limit, no network, a full disk)
 ====================  ==========================================================================
 
+Where each attempt is a queued resource, it waits for room at Google: for its :func:`turn`.
+
 A hunt is over when all candidates are ruled out, and when its deadline has passed.
 """
 
@@ -44,6 +46,9 @@ MENDED_BY_TIME = {
 }
 #: The same, of what is not about a candidate.
 GOOGLE = (10.0, 300.0)
+#: How long an attempt that waits for room at Google may keep the others waiting: the first of a
+#: candidate, and the longest. Seconds.
+TURN = (120.0, 1800.0)
 #: Pauses are this much shorter or longer, by chance: many hunts do not ask in step.
 JITTER = 0.25
 #: A longer pause than any: what waits longer has met a clock that was set back. Seconds.
@@ -87,6 +92,14 @@ def next_step(hunt: HuntRecord, now: float) -> Try | Wait | Over:
 def due(hunt: HuntRecord, candidate: Candidate, now: float) -> float:
     """When it may be tried; seconds since the epoch."""
     return min(max(candidate.retry_at, hunt.retry_at), now + _LONGEST)
+
+
+def turn(hunt: HuntRecord, candidate: Candidate) -> float | None:
+    """How long *candidate* may wait for room at Google, in seconds; None where there is no other to
+    try: as long as it likes.
+    """
+    others = any(each is not candidate and not each.ruled_out for each in hunt.candidates)
+    return _pause(TURN, candidate.failures + 1) if others else None
 
 
 def learn(

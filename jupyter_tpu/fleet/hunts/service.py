@@ -21,7 +21,7 @@ from ...wording import count
 from ..discovery.observer import Observer
 from ..hosts.guard import seconds_of
 from ..knowledge.grants import Grants
-from ..models import Hunt, HuntAttempt, HuntCandidate, Problem, StartHunt
+from ..models import Hunt, HuntAttempt, HuntCandidate, Problem, QueueTPU, StartHunt
 from ..models.costs import cost_of
 from ..models.hunts import AttemptState, HuntState
 from ..models.requests import validated
@@ -35,7 +35,7 @@ from ..operations.running import CarryOut, OperationCancelled, Work
 from ..store.records import Candidate, HuntRecord, NodeClaim, OperationRecord, OperationRequest
 from ..store.store import Store
 from . import candidates, webhook
-from .planner import Over, Try, Wait, due, learn, next_step
+from .planner import Over, Try, Wait, due, learn, next_step, turn
 
 #: How many attempts are kept.
 HISTORY = 50
@@ -224,6 +224,7 @@ class HuntService:
             message=operation.message,
             zone=operation.zone if operation.state == "done" else "",
             request=hunt.request,
+            queued=hunt.queued,
             candidates=[self._candidate(each, due(hunt, each, now)) for each in hunt.candidates],
             attempts=list(hunt.attempts),
             attempted=hunt.attempted,
@@ -290,6 +291,11 @@ def _news(record: OperationRecord, error: TPUError | None) -> dict[str, object]:
     }
 
 
+def _doing(attempt: HuntAttempt) -> str:
+    what = f"{attempt.type} ({attempt.tier}) in {attempt.zone}"
+    return f"Waiting in the queue for {what}" if attempt.unattended else f"Trying {what}"
+
+
 class _HuntRun:
     """One hunt while it runs in this process."""
 
@@ -335,11 +341,11 @@ class _HuntRun:
                     await self._wait(until, progress)
                 case Over(error):
                     raise error
-        name, claim = self._record.name, self._record.claim
+        name = self._record.name
         progress.log(f"{name.node} is READY in {name.zone}")
         assert self._record.create is not None
-        assert claim is not None
-        self._create.follow_up(name, self._record.create, claim)
+        assert self._provisioner is not None
+        self._create.follow_up(name, self._record.create, self._provisioner.node_id)
 
     async def _attempt(self, candidate: Candidate, progress: Progress) -> None:
         """Begins one: from then on there is a claim."""
@@ -352,6 +358,7 @@ class _HuntRun:
             type=candidate.type,
             tier=candidate.tier,
             started=timestamp(),
+            unattended=hunt.queued,
         )
         hunt.attempts = [*hunt.attempts, attempt][-HISTORY:]
         request = structs.replace(
@@ -361,12 +368,15 @@ class _HuntRun:
             tier=candidate.tier,
             version=candidate.version,
         )
-        doing = f"Trying {candidate.type} ({candidate.tier}) in {candidate.zone}"
-        progress.set_message(doing)
-        progress.log(f"Attempt {attempt.number}: {doing}")
+        progress.set_message(_doing(attempt))
+        progress.log(f"Attempt {attempt.number}: {_doing(attempt)}")
+        if hunt.queued:
+            progress.log("Google continues this attempt while this computer is off")
         try:
             name = structs.replace(record.name, zone=candidate.zone)
             await self._create.require_new(name)
+            if hunt.queued:
+                await self._create.require_not_queued(name)
             await self._create.require_price(request, name)
         except TPUError as error:
             self._failed(error, progress)
@@ -382,14 +392,16 @@ class _HuntRun:
             label=f"{record.operation.id}-{attempt.number}",
             tidy=True,
         )
+        if hunt.queued:
+            end, limit = hunt.deadline, turn(hunt, candidate)
+            until = timestamp("seconds", at=end) if end is not None else ""
+            record.queue = QueueTPU(tpu=request, valid_until=until)
+            record.claim.withdraw_at = time.time() + limit if limit is not None else 0.0
         self._provisioner = self._new_provisioner()
         self._runner.save_soon(record)
 
     def _new_provisioner(self) -> NodeProvisioner:
-        attempt = self._hunt.attempts[-1]
-        return self._create.provisioner(
-            self._record, f"Trying {attempt.type} ({attempt.tier}) in {attempt.zone}"
-        )
+        return self._create.provisioner(self._record, _doing(self._hunt.attempts[-1]))
 
     def _attempt_ended(self, end: End, progress: Progress) -> bool:
         """Whether there is a TPU. Raises where the hunt ends without one."""
@@ -404,7 +416,7 @@ class _HuntRun:
             self._end_attempt("failed", end.error)
             raise end.error
         name, record = self._record.name, self._record
-        self._provisioner = record.claim = record.create = None
+        self._provisioner = record.claim = record.create = record.queue = None
         record.operation.zone = ""
         self._failed(end.error, progress)
         self._changed(name)

@@ -27,6 +27,9 @@ class StartHunt(Struct, kw_only=True, forbid_unknown_fields=True):
     tiers: list[Tier] = []
     #: No attempt begins later: RFC 3339, such as "2026-07-01T08:00:00Z".
     deadline: str = ""
+    #: Whether each attempt is a queued resource, which Google continues while this computer is off.
+    #: null: if the deadline is more than four hours away.
+    queued: bool | None = None
 
 
 class HuntCandidate(Struct, kw_only=True):
@@ -75,6 +78,8 @@ class Hunt(Struct, kw_only=True):
     #: Where the TPU was found.
     zone: str = ""
     request: StartHunt
+    #: Whether each attempt is a queued resource.
+    queued: bool = False
     candidates: list[HuntCandidate] = []
     #: The last ones, the oldest first.
     attempts: list[HuntAttempt] = []

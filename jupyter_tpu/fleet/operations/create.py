@@ -26,6 +26,7 @@ from . import checks, node_options
 from .progress import Progress
 from .provisioner import NodeProvisioner
 from .provisioning import LABEL
+from .queued_provisioner import QueuedNodeProvisioner
 from .runner import OperationRunner
 from .running import CarryOut, OperationCancelled, Work
 
@@ -146,7 +147,8 @@ class CreateService:
         request, claim = record.create, record.claim
         assert request is not None
         assert claim is not None
-        return NodeProvisioner(
+        kind = NodeProvisioner if record.queue is None else QueuedNodeProvisioner
+        return kind(
             self._cloud,
             self._observer,
             self._grants,
@@ -167,6 +169,20 @@ class CreateService:
                 return
             raise
         raise _exists(name)
+
+    async def require_not_queued(self, name: NodeName) -> None:
+        """As `require_new`, of the names of queued resources."""
+        try:
+            await self._cloud.get_queued(name)
+        except TPUError as error:
+            if error.reason is Reason.NOT_FOUND:
+                return
+            raise
+        raise TPUError(
+            f"A queued resource called {name.node} already exists in {name.zone}.",
+            Reason.EXISTS,
+            f"Choose another name, or delete it: jupyter tpu queued delete {name.node}",
+        )
 
     async def spec(self, request: CreateTPU, label: str) -> NodeSpec:
         """What Google is asked for, with our label and key."""
@@ -209,14 +225,16 @@ class CreateService:
             raise OperationCancelled
         progress.done("create")
         progress.log(f"{name.node} is READY")
-        self.follow_up(name, request, claim)
+        self.follow_up(name, request, provisioner.node_id)
 
-    def follow_up(self, name: NodeName, request: CreateTPU, claim: NodeClaim) -> None:
-        """Starts what *request* wants to be done with a TPU that was just created."""
+    def follow_up(self, name: NodeName, request: CreateTPU, node_id: str) -> None:
+        """Starts what *request* wants to be done with a TPU that was just created; *node_id*:
+        Google's id of it.
+        """
         if request.guard is not None:
-            self._guard(name, request.guard, claim.node_id)
+            self._guard(name, request.guard, node_id)
         if request.connect is not None and name not in self._runner.known.resumable:
-            self._connect(name, request.connect, claim.node_id)
+            self._connect(name, request.connect, node_id)
 
 
 def _log_request(name: NodeName, request: CreateTPU, progress: Progress) -> None:

@@ -71,6 +71,11 @@ class Provisioner(ABC):
         """What it costs while it is there, in words; "" for nothing."""
         return ""
 
+    @property
+    def node_id(self) -> str:
+        """Google's id of the TPU that was made; "" while it is not known."""
+        return self._provisioning.claim.node_id
+
     def carry_out(self, request: OperationRequest) -> None:
         """Cancel: the node is to be absent. :meth:`run` goes on until it is, and so does the next
         process if this one ends. Stop trying: a node that Google refuses to delete stays.
@@ -221,8 +226,9 @@ class NodeProvisioner(Provisioner):
         record: OperationRecord,
         spec: Callable[[], Awaitable[NodeSpec]] | None = None,
         message: str = "Create the TPU",
+        thing: str = "TPU",
     ) -> None:
-        super().__init__(cloud, runner, record, message)
+        super().__init__(cloud, runner, record, message, thing)
         self._observer = observer
         self._grants = grants
         self._spec = spec

@@ -23,6 +23,8 @@ present, accepted        Google's operation, until it ends
   … which succeeded      the node, until it is READY (done) or in a state it does not leave: then it
                          has failed; with `claim.tidy`, as below
   … which failed         as *absent*, then failed with Google's words
+  … and waits for room   the node, until `claim.withdraw_at`; then DELETE, which is refused if it
+                         has got room meanwhile: then the node again, until it is READY
 present, in doubt        the node: ours, go on; another's, failed (EXISTS); missing, wait until it
                          is settled and CREATE once more
 absent, node is ours     DELETE at once, since that goes by the name, which somebody else may have
@@ -71,7 +73,10 @@ _ON_ITS_WAY = frozenset(
 _UNHEARD = frozenset({Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.INTERNAL, Reason.CANCELLED})
 #: And those that are given while another change of the node goes on.
 _UNKNOWN = _UNHEARD | {Reason.CONFLICT}
-#: The longest pause between questions: usually, and while something stands in the way. Seconds.
+#: How long what could not be taken back is left in peace; seconds.
+_AGAIN = 60.0
+#: The longest pause between questions: usually, and while it waits for room or something stands in
+#: the way. Seconds.
 _LONGEST = 5.0
 _LONGEST_BLOCKED = 30.0
 
@@ -99,6 +104,8 @@ class SeenNode(Struct, frozen=True, kw_only=True):
     id: str
     state: NodeState
     label: str = ""  # the value of LABEL
+    waiting: bool = False  # for room: there is nothing yet that could be used
+    problem: Problem | None = None  # why it is not on its way to READY, where that is known
 
 
 class Provisioning:
@@ -163,12 +170,21 @@ class Provisioning:
         if node.state is NodeState.READY:
             return self._ended(End("ready"))
         if node.state in _ON_ITS_WAY:
-            return self._look_again()
-        message = f"{self._what} was created and is now {node.state}."
-        if claim.tidy:
-            claim.failure = Problem(message=message, reason=Reason.CONFLICT)
+            if not (node.waiting and 0 < claim.withdraw_at <= now):
+                return self._look_again()
+            claim.withdrawing = True
+            claim.withdraw_at = now + _AGAIN  # where that is refused
+            claim.failure = Problem(
+                message=f"There was no room for {self._what} during its turn to wait.",
+                reason=Reason.NO_CAPACITY,
+            )
             return self._remove(now)
-        return self._failed(message, Reason.CONFLICT)
+        message = f"{self._what} was created and is now {node.state}."
+        problem = node.problem or Problem(message=message, reason=Reason.CONFLICT)
+        if claim.tidy:
+            claim.failure = problem
+            return self._remove(now)
+        return self._ended(End("failed", problem.to_error()))
 
     def _remove(self, now: float) -> Ask | End:
         claim, node = self.claim, self._node
@@ -244,6 +260,7 @@ class Provisioning:
     def cancel(self) -> None:
         """The user no longer wants the node: it is to be absent, whatever was asked for."""
         self.claim.want = "absent"
+        self.claim.withdrawing = False
         self._progress()
 
     def give_up(self) -> None:
@@ -297,6 +314,9 @@ class Provisioning:
         claim = self.claim
         unheard = sent and error.reason in _UNHEARD
         claim.delete_in_doubt = now if unheard else self._doubted
+        if claim.withdrawing and error.reason is Reason.CONFLICT:
+            self._keep()
+            return
         claim.delete_sent |= error.reason in _UNKNOWN
         if error.reason is Reason.NOT_FOUND:
             self._node = None
@@ -324,9 +344,17 @@ class Provisioning:
         self.claim.deleting = ""
         if error is None:
             self._progress()
+        elif self.claim.withdrawing and error.reason is Reason.CONFLICT:
+            self._keep()
         else:
             self.claim.refusal = Problem.of(error)
             self.unanswered(error)
+
+    def _keep(self) -> None:
+        """It got room before it could be taken back."""
+        claim = self.claim
+        claim.withdrawing, claim.failure, claim.refusal = False, None, None
+        self._progress()
 
     def operation_forgotten(self) -> None:
         """Google does not know the operation (any more): what became of it, the node tells."""
@@ -365,4 +393,6 @@ class Provisioning:
         self.pause = 0.2
 
     def _wait(self) -> None:
-        self.pause = min(max(0.2, self.pause * 1.4), _LONGEST_BLOCKED if self.problem else _LONGEST)
+        waiting = isinstance(self._node, SeenNode) and self._node.waiting
+        longest = _LONGEST_BLOCKED if waiting or self.problem else _LONGEST
+        self.pause = min(max(0.2, self.pause * 1.4), longest)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 from msgspec import structs
 
 from ... import cloud
-from ...cloud import Cloud, NodeName, NodeState, QueuedSpec
+from ...cloud import Cloud, NodeName, QueuedSpec
 from ...environment import StepPlan
 from ...errors import InvalidInput, Reason, TPUError
 from ..discovery.observer import Observer
@@ -26,14 +26,12 @@ from ..models.requests import validated
 from ..store.records import NodeClaim, OperationRecord
 from .create import CreateService
 from .progress import Progress
-from .provisioner import Provisioner
-from .provisioning import LABEL, SeenNode
+from .queued_provisioner import WITH_TPUS, QueuedProvisioner, failure
 from .runner import OperationRunner
 from .running import CarryOut, OperationCancelled, Work
 
 #: How long an answer about all queued resources serves further questions; seconds.
 FRESH = 10.0
-_THING = "queued resource"
 #: What each state means, by Google's name for it.
 _MEANINGS = {
     "CREATING": "Google is checking the request.",
@@ -47,43 +45,6 @@ _MEANINGS = {
     "DELETING": "It is being deleted.",
 }
 _RESETTABLE = ("FAILED", "SUSPENDED")
-#: Where its TPUs exist, or may.
-_WITH_TPUS = ("PROVISIONING", "ACTIVE", "SUSPENDING")
-
-
-class QueuedProvisioner(Provisioner):
-    """Creates or deletes a queued resource. spec: makes what is created; None for a deletion."""
-
-    def __init__(
-        self,
-        cloud: Cloud,
-        runner: OperationRunner,
-        record: OperationRecord,
-        spec: Callable[[], Awaitable[QueuedSpec]] | None,
-    ) -> None:
-        super().__init__(cloud, runner, record, "Ask Google for the TPUs", _THING)
-        self._spec = spec
-
-    async def _prepare(self) -> Callable[[], Awaitable[str]]:
-        assert self._spec is not None
-        spec = await self._spec()
-        return lambda: self._cloud.begin_queue(self._name, spec)
-
-    async def _begin_delete(self) -> str:
-        # What is undone right after it was asked for may have got TPUs meanwhile.
-        force = self._record.queue is not None or self._record.force
-        return await self._cloud.begin_delete_queued(self._name, force=force)
-
-    async def _see(self) -> SeenNode:
-        found = await self._cloud.get_queued(self._name)
-        return SeenNode(id=found.created, state=_as_node(found), label=found.labels.get(LABEL, ""))
-
-
-def _as_node(found: cloud.QueuedResource) -> NodeState:
-    """What its state is for a claim: READY once Google has accepted it."""
-    if found.state in ("CREATING", "DELETING"):
-        return NodeState(found.state)
-    return NodeState.FAILED if found.state == "FAILED" else NodeState.READY
 
 
 class QueuedService:
@@ -155,7 +116,8 @@ class QueuedService:
             )
         _check_time(request.valid_until)
         wanted, name = await self._create.resolve(request.tpu)
-        await self._require_new(name)
+        await self._create.require_new(name)
+        await self._create.require_not_queued(name)
         price = _of_all(await self._create.price(wanted, name), request.node_count)
         if not self._cloud.emulated:
             price.require(confirm_price=wanted.confirm_price, max_price=wanted.max_price)
@@ -172,7 +134,7 @@ class QueuedService:
         force = options.force
         found = await self._cloud.get_queued(name)
         self._owners.require_consent(found, options.confirm_name, "delete")
-        if found.state in _WITH_TPUS and not force:
+        if found.state in WITH_TPUS and not force:
             raise TPUError(
                 f"{name.node} is {found.state}. Its TPUs ({', '.join(found.nodes)}) would be "
                 "deleted, too.",
@@ -256,21 +218,6 @@ class QueuedService:
     def _shown(self, found: cloud.QueuedResource) -> QueuedResource:
         return view_queued(found, self._owners.of(found))
 
-    async def _require_new(self, name: NodeName) -> None:
-        """Raises EXISTS where a TPU or a queued resource has the name."""
-        await self._create.require_new(name)
-        try:
-            await self._cloud.get_queued(name)
-        except TPUError as error:
-            if error.reason is Reason.NOT_FOUND:
-                return
-            raise
-        raise TPUError(
-            f"A queued resource called {name.node} already exists in {name.zone}.",
-            Reason.EXISTS,
-            "Choose another name, or delete it.",
-        )
-
 
 def _id(queued: QueuedResource) -> str:
     return f"{queued.zone}/{queued.name}"
@@ -310,7 +257,6 @@ def meaning(state: str) -> str:
 
 def view_queued(found: cloud.QueuedResource, owner: Owner) -> QueuedResource:
     """How it is shown."""
-    failed = found.state == "FAILED"
     return QueuedResource(
         name=found.name.node,
         zone=found.name.zone,
@@ -325,14 +271,8 @@ def view_queued(found: cloud.QueuedResource, owner: Owner) -> QueuedResource:
         created=found.created,
         valid_until=found.valid_until,
         can_reset=found.state in _RESETTABLE,
-        has_tpus=found.state in _WITH_TPUS,
+        has_tpus=found.state in WITH_TPUS,
         owner=owner.name,
         not_yours=owner.is_other,
-        problem=Problem(
-            message=found.error or "Google gave no reason.",
-            reason=Reason.CONFLICT,
-            hint="Delete it: it uses quota until then.",
-        )
-        if failed
-        else None,
+        problem=failure(found, "Delete it: it uses quota until then."),
     )

@@ -82,6 +82,10 @@ class NodeClaim(Struct, kw_only=True):
     failure: Problem | None = None
     #: Whether a node that will not be READY is removed, too.
     tidy: bool = False
+    #: From when on what still waits for room is taken back; seconds since the epoch, 0 for never.
+    withdraw_at: float = 0.0
+    #: Whether it is being taken back. What has got room meanwhile stays.
+    withdrawing: bool = False
 
 
 class Candidate(Struct, kw_only=True):
@@ -118,6 +122,8 @@ class HuntRecord(Struct, kw_only=True):
     failures: int = 0
     #: No attempt begins later; None: no limit. Seconds since the epoch.
     deadline: float | None = None
+    #: Whether each attempt is a queued resource.
+    queued: bool = False
 
 
 #: What users ask of an operation that runs, in whichever process.
@@ -136,7 +142,8 @@ class OperationRecord(Struct, kw_only=True):
     #: Of a creation or deletion, or of a hunt's current attempt.
     claim: NodeClaim | None = None
     hunt: HuntRecord | None = None
-    #: Of a new queued resource; *force*: whether one is deleted with its TPUs.
+    #: Of a new queued resource, also that of a hunt's attempt; *force*: whether one is deleted with
+    #: its TPUs.
     queue: QueueTPU | None = None
     force: bool = False
     #: Google's id of the node that is meant; "" where *claim* says it.

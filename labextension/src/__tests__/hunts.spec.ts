@@ -46,8 +46,10 @@ function aHunt(more: Partial<IHunt> = {}): IHunt {
       zones: ['us-central1-a', 'us-west4-a'],
       types: ['v5litepod-8'],
       tiers: ['on-demand', 'spot'],
-      deadline: ''
+      deadline: '',
+      queued: null
     },
+    queued: false,
     candidates: [],
     attempts: [anAttempt()],
     attempted: 1,
@@ -102,8 +104,29 @@ describe('a hunt', () => {
       zones: ['us-central1-a', 'us-west4-a'],
       types: ['v5litepod-8'],
       tiers: ['on-demand', 'spot'],
-      deadline: ''
+      deadline: '',
+      queued: false
     });
+  });
+
+  it('of many hours waits in the queue, unless the user does not want that', async () => {
+    const { actions, node } = await openPanel();
+    const form = actions.createForm;
+    button(node, 'New TPU').click();
+    await shows(node, 'Try again until there is one');
+    tick(node, 'Try again until there is one');
+    const ticked = () =>
+      [...node.querySelectorAll('label')]
+        .find(one => one.textContent?.startsWith("Wait in Google's queue"))!
+        .querySelector('input')!.checked;
+    await shows(node, "Wait in Google's queue");
+    expect(ticked()).toBe(false);
+    form.set('hours', '8');
+    await vi.waitFor(() => expect(ticked()).toBe(true));
+    expect(form.huntRequest.queued).toBe(true);
+    tick(node, "Wait in Google's queue");
+    await vi.waitFor(() => expect(ticked()).toBe(false));
+    expect(form.huntRequest.queued).toBe(false);
   });
 
   it('says what each choice costs before it begins, where that is billed', async () => {

@@ -12,6 +12,16 @@ export interface IHuntFields {
   otherTiers: Tier[];
   /** After how many hours no attempt begins; "" for no limit. */
   hours: string;
+  /** Whether each attempt is a queued resource; null: if there are many hours. */
+  queued: boolean | null;
+}
+
+/** A hunt that has more hours waits in Google's queue, as the server would decide. */
+const OVERNIGHT = 4;
+
+/** Whether each attempt is a queued resource. */
+export function isQueued({ hours, queued }: IHuntFields): boolean {
+  return queued ?? Number(hours) > OVERNIGHT;
 }
 
 /** The fields for a request; without one, those of a form that hunts for nothing. */
@@ -21,7 +31,8 @@ export function huntFields(request?: IStartHunt): IHuntFields {
     otherZones: request?.zones.slice(1) ?? [],
     otherTypes: request?.types.slice(1) ?? [],
     otherTiers: request?.tiers.slice(1) ?? [],
-    hours: ''
+    hours: '',
+    queued: request?.queued ?? null
   };
 }
 
@@ -38,7 +49,8 @@ export function huntOf(
     zones: unique([...(tpu.zone ? [tpu.zone] : []), ...otherZones]),
     types: unique([tpu.type, ...otherTypes]),
     tiers: unique([tpu.tier ?? 'on-demand', ...otherTiers]),
-    deadline: hours ? end : ''
+    deadline: hours ? end : '',
+    queued: isQueued(fields)
   };
 }
 

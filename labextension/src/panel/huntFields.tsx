@@ -5,7 +5,7 @@ import React from 'react';
 
 import { Actions } from '../actions/actions';
 import { IFields } from '../forms/createForm';
-import { IHuntFields } from '../forms/hunt';
+import { IHuntFields, isQueued } from '../forms/hunt';
 import { tierLabel } from '../labels/tpus';
 import { Field } from './field';
 
@@ -75,6 +75,19 @@ export function HuntFields(props: { actions: Actions }): JSX.Element {
               </HTMLSelect>
             )}
           </Field>
+          <label className="jp-tpu-Check">
+            <input
+              type="checkbox"
+              checked={isQueued(fields)}
+              onChange={event => form.set('queued', event.target.checked)}
+            />
+            <span>
+              {trans.__("Wait in Google's queue")}
+              <small>
+                {trans.__('Each attempt goes on while this computer is off')}
+              </small>
+            </span>
+          </label>
         </div>
       )}
     </>

@@ -1,0 +1,136 @@
+"""Queued resources by a claim: until Google has accepted them, or until their TPU is READY."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from ...cloud import Cloud, NodeSpec, NodeState, QueuedResource, QueuedSpec
+from ...errors import Reason, TPUError
+from ..discovery.observer import Observer
+from ..knowledge.grants import Grants
+from ..models import Problem
+from ..store.records import OperationRecord
+from .provisioner import NodeProvisioner, Provisioner
+from .provisioning import LABEL, SeenNode
+from .runner import OperationRunner
+
+#: Where its TPUs exist, or may.
+WITH_TPUS = ("PROVISIONING", "ACTIVE", "SUSPENDING")
+#: Where it waits, and has none.
+_WAITING = ("ACCEPTED", "WAITING_FOR_RESOURCES")
+#: Google's reasons that are about what was asked for. The others are about calls.
+_LIMITS = (Reason.NO_CAPACITY, Reason.QUOTA, Reason.PERMISSION, Reason.INVALID)
+_THING = "queued resource"
+
+
+def failure(found: QueuedResource, hint: str = "") -> Problem | None:
+    """Why it failed, in Google's words; None for one that has not."""
+    if found.state != "FAILED":
+        return None
+    error = found.error or TPUError("Google gave no reason.", Reason.CONFLICT)
+    problem = Problem.of(error)
+    problem.hint = hint or problem.hint
+    if problem.reason not in _LIMITS:
+        problem.reason = Reason.CONFLICT
+    return problem
+
+
+class QueuedProvisioner(Provisioner):
+    """Creates or deletes a queued resource. spec: makes what is created; None for a deletion."""
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        runner: OperationRunner,
+        record: OperationRecord,
+        spec: Callable[[], Awaitable[QueuedSpec]] | None,
+    ) -> None:
+        super().__init__(cloud, runner, record, "Ask Google for the TPUs", _THING)
+        self._spec = spec
+
+    async def _prepare(self) -> Callable[[], Awaitable[str]]:
+        assert self._spec is not None
+        spec = await self._spec()
+        return lambda: self._cloud.begin_queue(self._name, spec)
+
+    async def _begin_delete(self) -> str:
+        # What is undone right after it was asked for may have got TPUs meanwhile.
+        force = self._record.queue is not None or self._record.force
+        return await self._cloud.begin_delete_queued(self._name, force=force)
+
+    async def _see(self) -> SeenNode:
+        found = await self._cloud.get_queued(self._name)
+        state = NodeState.READY  # once Google has accepted it
+        if found.state in ("CREATING", "DELETING", "FAILED"):
+            state = NodeState(found.state)
+        return _seen(found, state)
+
+
+class QueuedNodeProvisioner(NodeProvisioner):
+    """Creates a TPU as a queued resource of its name, and waits until it is READY. What has not got
+    room by `claim.withdraw_at` is deleted again; what has is kept.
+    """
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        observer: Observer,
+        grants: Grants,
+        runner: OperationRunner,
+        record: OperationRecord,
+        spec: Callable[[], Awaitable[NodeSpec]],
+        message: str,
+    ) -> None:
+        super().__init__(cloud, observer, grants, runner, record, spec, message, _THING)
+        self._tpu: SeenNode | None = None
+
+    @property
+    def node_id(self) -> str:
+        return self._tpu.id if self._tpu is not None else ""
+
+    async def _prepare(self) -> Callable[[], Awaitable[str]]:
+        assert self._spec is not None
+        assert self._record.queue is not None
+        spec = QueuedSpec(
+            node=await self._spec(),
+            node_id=self._name.node,
+            valid_until=self._record.queue.valid_until,
+        )
+        return lambda: self._cloud.begin_queue(self._name, spec)
+
+    async def _begin_delete(self) -> str:
+        force = not self._provisioning.claim.withdrawing
+        return await self._cloud.begin_delete_queued(self._name, force=force)
+
+    async def _see(self) -> SeenNode:
+        found = await self._cloud.get_queued(self._name)
+        self._tpu = await self._see_tpu() if found.state in WITH_TPUS else None
+        match found.state:
+            case "ACTIVE":
+                state = self._tpu.state if self._tpu is not None else NodeState.UNKNOWN
+            case "FAILED" | "DELETING":
+                state = NodeState(found.state)
+            case "SUSPENDING" | "SUSPENDED":
+                state = NodeState.PREEMPTED
+            case _:
+                state = NodeState.CREATING
+        return _seen(found, state)
+
+    async def _see_tpu(self) -> SeenNode | None:
+        try:
+            return await super()._see()
+        except TPUError as error:
+            if error.reason is not Reason.NOT_FOUND:
+                raise
+            self._unseen()
+            return None
+
+
+def _seen(found: QueuedResource, state: NodeState) -> SeenNode:
+    return SeenNode(
+        id=found.created,
+        state=state,
+        label=found.labels.get(LABEL, ""),
+        waiting=found.state in _WAITING,
+        problem=failure(found),
+    )

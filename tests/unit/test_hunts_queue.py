@@ -1,0 +1,104 @@
+"""Hunts in the queue: turns, and what has got room in the moment in which one ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from google_model import Google
+from test_fleet_interleavings import NAMES, World, use_clock
+
+from jupyter_tpu.fleet.models import ConnectTPU, CreateTPU, StartHunt
+from jupyter_tpu.fleet.models.times import timestamp
+
+NAME = NAMES[0]
+#: The first has its turn first.
+TYPES = ["v5litepod-1", "v5litepod-4"]
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    world = World()
+    use_clock(world, monkeypatch)
+    world.start()
+    yield world
+    world.close()
+
+
+def start(world: World, **options: Any) -> None:
+    tpu = CreateTPU(
+        name=NAME.node,
+        type=TYPES[0],
+        zone=Google.zone,
+        confirm_price=True,
+        connect=ConnectTPU(),
+    )
+    hunt = StartHunt(tpu=tpu, types=TYPES, queued=True, **options)
+    world.loop.run_until_complete(world.servers[0].hunts.start(hunt))
+
+
+def after(world: World, seconds: float) -> Any:
+    world.loop.pass_time(seconds)
+    return world.loop.run_until_complete(world.servers[0].hunts.get(NAME.node))
+
+
+def test_each_candidate_has_its_turn_and_what_waited_is_deleted(world: World) -> None:
+    world.google.fates["create"] = ["no room", "no room", "no room"]
+    end = timestamp("seconds", at=world.loop.now + 86_400.0)
+    start(world, deadline=end)
+    hunt = after(world, 100.0)
+    assert [(each.type, each.state) for each in hunt.attempts] == [(TYPES[0], "trying")]
+    hunt = after(world, 400.0)
+    assert [(each.type, each.state) for each in hunt.attempts] == [
+        (TYPES[0], "failed"),
+        (TYPES[1], "failed"),
+        (TYPES[0], "trying"),
+    ]
+    assert hunt.attempts[0].problem.reason == "NO_CAPACITY"
+    assert len(world.google.queued) == 1
+    assert {each.valid_until for each in world.google.asked} == {end}
+    hunt = after(world, 600.0)
+    assert (hunt.state, hunt.attempts[-1].type) == ("found", TYPES[1])
+    (tpu,) = world.google.nodes.values()
+    assert [each.node_id for each in world.connects] == [tpu.id], "and then it is connected"
+
+
+def test_what_gets_room_in_the_moment_in_which_its_turn_ends_is_kept(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    google = world.google
+    google.fates["create"] = ["no room"]
+    begin = google.begin_delete_queued
+    forced: list[bool] = []
+
+    async def at_the_last_moment(name: Any, *, force: bool) -> str:
+        forced.append(force)
+        google.get_room(name)
+        return await begin(name, force=force)
+
+    monkeypatch.setattr(google, "begin_delete_queued", at_the_last_moment)
+    start(world)
+    hunt = after(world, 300.0)
+    assert forced == [False]
+    assert (hunt.state, hunt.attempted) == ("found", 1)
+    assert google.deletions == []
+
+
+def test_the_only_candidate_that_is_left_waits_as_long_as_it_likes(world: World) -> None:
+    world.google.fates["create"] = ["no room", "INVALID", "no room"]
+    start(world)
+    hunt = after(world, 9_000.0)
+    assert [each.state for each in hunt.attempts] == ["failed", "failed", "trying"]
+    world.google.get_room(NAME)
+    assert after(world, 90.0).state == "found"
+
+
+def test_a_stopped_one_is_deleted_with_its_tpu(world: World) -> None:
+    start(world)
+    hunt = after(world, 20.0)
+    assert world.google.queued[NAME].state == "PROVISIONING"
+    world.loop.run_until_complete(world.servers[0].hunts.stop(NAME.node))
+    hunt = after(world, 30.0)
+    assert (hunt.state, hunt.attempts[-1].state) == ("stopped", "cancelled")
+    assert (world.google.queued, world.google.nodes) == ({}, {})
