@@ -42,6 +42,7 @@ REQUESTS = (
     models.SetUpNetwork,
     models.Grant,
     models.FreeChips,
+    models.SplitChips,
     models.SetGuard,
     models.KeepTPU,
     models.StartRun,
@@ -57,6 +58,7 @@ REQUESTS = (
 )
 ANSWERS = (
     models.ChipUse,
+    models.ChipKernels,
     models.FreedChips,
     models.Problem,
     models.Catalog,

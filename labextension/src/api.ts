@@ -135,6 +135,25 @@ export interface IChipHolder {
   run: string;
 }
 
+/**
+ * A kernel in the kernel pickers that gets some chips of host 0, and no others.
+ */
+export interface IChipKernel {
+  chips: number[];
+  kernelspec: string;
+  display_name: string;
+  variables: { [key: string]: string };
+}
+
+/** The kernels of an environment that get some of the chips. */
+export interface IChipKernels {
+  tpu: string;
+  zone: string;
+  environment: string;
+  kernels: IChipKernel[];
+  note: string;
+}
+
 /** One chip at one time. None: not reported. */
 export interface IChipLoad {
   memory_used: number | null;
@@ -1159,6 +1178,12 @@ export interface ISharingState {
   role: 'client' | 'server';
   mounted: boolean;
   problem: string;
+}
+
+/** For which chips of a host there is a kernel in Jupyter's kernel pickers. */
+export interface ISplitChips {
+  environment?: string;
+  each?: number;
 }
 
 /**

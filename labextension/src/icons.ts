@@ -78,6 +78,7 @@ const ACTION_ICONS: { [action in Action]: LabIcon } = {
   notebook: notebookIcon,
   run: runIcon,
   share: filesIcon,
+  split: duplicateIcon,
   start: runIcon,
   stop: stopIcon,
   sync: refreshIcon,

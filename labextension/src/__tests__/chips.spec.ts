@@ -5,7 +5,7 @@ import { COMMANDS } from '../actions/commandIDs';
 import { IChipHolder } from '../api';
 import { keyOf } from '../model/resources';
 import { answerDialog, disposeWidgets, listOf, openPanel } from './opened';
-import { Answer, aTPU, TestServer } from './server';
+import { Answer, aTPU, connectedTPU, TestServer } from './server';
 
 const LOOK = 'GET tpus/us-central1-a~my-tpu/chips';
 const FREE = 'POST tpus/us-central1-a~my-tpu/chips/free';
@@ -135,4 +135,43 @@ it('is offered where the check found what uses the chips', async () => {
   await answerDialog('Free Chips…');
   expect(await answerDialog('Close')).toContain('No process uses the chips.');
   await done();
+});
+
+it('offers kernels with chips of their own, as many as the user chooses', async () => {
+  const SPLIT = 'POST tpus/us-central1-a~my-tpu/chips/split';
+  const tpu = connectedTPU({ chips: 8 });
+  const kernels = [0, 4].map(first => ({
+    kernelspec: `chip${first}`,
+    display_name: `my-tpu · chips ${first}-${first + 3}`
+  }));
+  const { commands, server } = await openPanel({
+    ...listOf(tpu),
+    [SPLIT]: [200, { kernels, note: 'Not tried on hardware.' }]
+  });
+  const done = commands.execute(COMMANDS.split, { tpu: keyOf(tpu) });
+  await vi.waitFor(() =>
+    expect(document.querySelector('.jp-Dialog select')).not.toBeNull()
+  );
+  const select =
+    document.querySelector<HTMLSelectElement>('.jp-Dialog select')!;
+  expect([...select.options].map(option => option.text)).toEqual([
+    'One chip for each',
+    '2 chips for each',
+    '4 chips for each',
+    'All chips for one kernel'
+  ]);
+  select.selectedIndex = 2;
+  await answerDialog('Offer');
+  await vi.waitFor(() =>
+    expect(document.querySelector('.jp-Dialog li')).not.toBeNull()
+  );
+  const text = await answerDialog('Close');
+  await done;
+  expect(text).toContain('my-tpu · chips 0-3my-tpu · chips 4-7');
+  expect(text).toContain('Not tried on hardware.');
+  const call = server.calls.find(
+    each => `${each.method} ${each.path}` === SPLIT
+  );
+  expect(call?.body).toEqual({ environment: 'default', each: 4 });
+  expect(shown()).toEqual([]);
 });

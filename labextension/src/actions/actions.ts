@@ -43,7 +43,7 @@ import { keyOf } from '../model/resources';
 import { TPUModel } from '../model/model';
 import { Unlisted } from '../model/synchronizer';
 import { CommandIDs } from './commandIDs';
-import { freeChips } from './chips';
+import { freeChips, splitChips } from './chips';
 import { attachMachine } from './attach';
 import { checkSetup, checkTPU } from './doctor';
 import { askCopy } from './copyDialog';
@@ -135,6 +135,9 @@ export class Actions {
         break;
       case 'chips':
         await freeChips(tpu, this.model, this.trans);
+        break;
+      case 'split':
+        await splitChips(tpu, this.model, this.trans);
         break;
       case 'connect':
         await this._connect(tpu);

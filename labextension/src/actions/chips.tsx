@@ -1,13 +1,19 @@
 // What uses the chips of a TPU, and how they are freed after a question.
 
-import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
+import {
+  Dialog,
+  InputDialog,
+  Notification,
+  showDialog
+} from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import { IChipHolder, IChipUse, IFreedChips, ITPU } from '../api';
+import { IChipHolder, IChipKernels, IChipUse, IFreedChips, ITPU } from '../api';
 import { failureText } from '../labels/failures';
 import { Failure } from '../model/client';
+import { chipShares, startableEnvironments } from '../model/availableActions';
 import { TPUModel } from '../model/model';
 
 /** Shows what uses the chips of all hosts, and ends it if the user agrees. */
@@ -56,6 +62,70 @@ export async function freeChips(
   } else if (freed) {
     Notification.error(notFreed(tpu, freed, trans), { autoClose: false });
   }
+}
+
+/** Asks how many chips each notebook gets, and offers kernels for that. */
+export async function splitChips(
+  tpu: ITPU,
+  model: TPUModel,
+  trans: TranslationBundle
+): Promise<void> {
+  const [environment] = startableEnvironments(tpu);
+  const choices = new Map<string, number>(
+    chipShares(tpu).map(each => [
+      each === 1
+        ? trans.__('One chip for each')
+        : trans.__('%1 chips for each', each),
+      each
+    ])
+  );
+  choices.set(trans.__('All chips for one kernel'), 0);
+  const result = await InputDialog.getItem({
+    title: trans.__('Split the chips of %1', tpu.name),
+    label: trans.__(
+      'Several notebooks can share a host if each kernel has chips of its own. Which kernels should Jupyter offer?'
+    ),
+    items: [...choices.keys()],
+    okLabel: trans.__('Offer')
+  });
+  const each = choices.get(result.value ?? '');
+  if (!result.button.accept || each === undefined || !environment) {
+    return;
+  }
+  const offered = await withProgress(
+    trans.__('Splitting the chips of %1', tpu.name),
+    model.client.splitChips(tpu, { environment: environment.name, each }),
+    trans
+  );
+  if (offered) {
+    model.noteKernelspecs();
+    await showDialog({
+      title: trans.__('Kernels for chips of %1', tpu.name),
+      body: <Offered offered={offered} trans={trans} />,
+      buttons: [Dialog.okButton({ label: trans.__('Close') })]
+    });
+  }
+}
+
+function Offered(props: {
+  offered: IChipKernels;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { offered, trans } = props;
+  if (offered.kernels.length === 0) {
+    return <p>{trans.__('Jupyter offers the kernel for all chips only.')}</p>;
+  }
+  return (
+    <div className="jp-tpu-Dialog">
+      <p>{trans.__('Beside the kernel for all chips, Jupyter now offers:')}</p>
+      <ul>
+        {offered.kernels.map(kernel => (
+          <li key={kernel.kernelspec}>{kernel.display_name}</li>
+        ))}
+      </ul>
+      <p>{offered.note}</p>
+    </div>
+  );
 }
 
 /** The answer of a request that takes a while; undefined if it failed. */

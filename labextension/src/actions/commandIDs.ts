@@ -9,6 +9,7 @@ export namespace CommandIDs {
   export const refresh = 'tpu:refresh';
   export const check = 'tpu:check';
   export const chips = 'tpu:free-chips';
+  export const split = 'tpu:split-chips';
   export const connect = 'tpu:connect';
   export const detach = 'tpu:detach';
   export const disconnect = 'tpu:disconnect';
@@ -60,6 +61,7 @@ export const COMMANDS: { [action in Action]: string } = {
   notebook: CommandIDs.notebook,
   run: CommandIDs.run,
   share: CommandIDs.share,
+  split: CommandIDs.split,
   start: CommandIDs.start,
   stop: CommandIDs.stop,
   sync: CommandIDs.sync,

@@ -174,6 +174,8 @@ export function actionLabel(action: Action, trans: TranslationBundle): string {
       return trans.__('Check This TPU…');
     case 'chips':
       return trans.__('Free Chips…');
+    case 'split':
+      return trans.__('Split Chips…');
     case 'connect':
       return trans.__('Connect');
     case 'console':
@@ -232,6 +234,8 @@ export function namedActionLabel(
       return trans.__('TPU: Check %1…', tpu);
     case 'chips':
       return trans.__('TPU: Free Chips of %1…', tpu);
+    case 'split':
+      return trans.__('TPU: Split Chips of %1…', tpu);
     case 'connect':
       return trans.__('TPU: Connect %1', tpu);
     case 'console':

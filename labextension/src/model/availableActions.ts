@@ -20,6 +20,7 @@ export type Action =
   | 'notebook'
   | 'run'
   | 'share'
+  | 'split'
   | 'start'
   | 'stop'
   | 'sync'
@@ -82,6 +83,9 @@ export function availableActions(
     }
     if (startableEnvironments(tpu).length > 0) {
       actions.push('notebook', 'console', 'example');
+      if (chipShares(tpu).length > 0) {
+        actions.push('split');
+      }
     } else if (!busy && !actions.includes('connect')) {
       actions.push('connect');
     }
@@ -124,6 +128,12 @@ export function availableActions(
     actions.push('stop');
   }
   return actions;
+}
+
+/** How many of a host's chips a kernel can have, other than all. */
+export function chipShares(tpu: ITPU): number[] {
+  const ofHost = tpu.chips / Math.max(1, tpu.hosts.length);
+  return [1, 2, 4].filter(each => ofHost % 4 === 0 && each < ofHost);
 }
 
 /** Why Google can't stop a TPU that is ready; null if it can. */

@@ -9,6 +9,7 @@ import {
   IAppVisit,
   IAttachMachine,
   ICatalog,
+  IChipKernels,
   IChipUse,
   IChangePackages,
   IConnectTPU,
@@ -51,6 +52,7 @@ import {
   ISetUpNetwork,
   ISharedFolders,
   IShareFolder,
+  ISplitChips,
   IStartHunt,
   IStartJob,
   IStartRun,
@@ -243,6 +245,10 @@ export class TPUClient {
 
   freeChips(tpu: TPURef, request: IFreeChips): Promise<IFreedChips> {
     return this._call('POST', [...this._path(tpu), 'chips', 'free'], request);
+  }
+
+  splitChips(tpu: TPURef, request: ISplitChips): Promise<IChipKernels> {
+    return this._call('POST', [...this._path(tpu), 'chips', 'split'], request);
   }
 
   pythons(tpu: TPURef): Promise<IFoundPythons> {

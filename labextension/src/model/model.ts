@@ -124,6 +124,11 @@ export class TPUModel extends Store {
     return this._sync.kernelspecsChanged;
   }
 
+  /** To be called when a request has changed them. */
+  noteKernelspecs(): void {
+    this._sync.noteKernelspecs();
+  }
+
   /** By name, then zone. */
   get tpus(): ITPU[] {
     return this._resources.tpus;

@@ -84,6 +84,11 @@ export class Synchronizer extends Store {
     return this._kernelspecsChanged;
   }
 
+  /** To be called when a request has changed them. */
+  noteKernelspecs(): void {
+    this._kernelspecsChanged.emit();
+  }
+
   /** An operation has ended. */
   get operationEnded(): ISignal<this, IOperation> {
     return this._operationEnded;

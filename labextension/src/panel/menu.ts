@@ -18,6 +18,7 @@ const ORDER: Action[] = [
   'job',
   'check',
   'chips',
+  'split',
   'browse',
   'upload',
   'download',
