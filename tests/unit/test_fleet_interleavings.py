@@ -187,13 +187,18 @@ class Server:
             self._reload,
             supervise=True,
         )
-        self.tasks: set[asyncio.Task[Any]] = set()
+        # In order: what they do in turn must not differ between two runs of one example.
+        self.tasks: dict[asyncio.Task[Any], None] = {}
 
     async def begin(self) -> None:
         self.runner.load(self.store.snapshot.operations, self.store.snapshot.requests)
         await self.takeover.check()
-        self.tasks.add(asyncio.create_task(self.takeover.run()))
-        self.tasks.add(asyncio.create_task(self._resume_connects()))
+        self._keep(asyncio.create_task(self.takeover.run()))
+        self._keep(asyncio.create_task(self._resume_connects()))
+
+    def _keep(self, task: asyncio.Task[Any]) -> None:
+        self.tasks[task] = None
+        task.add_done_callback(lambda ended: self.tasks.pop(ended, None))
 
     async def _reload(self) -> None:
         if (snapshot := await self.store.refresh()) is not None:
@@ -231,15 +236,11 @@ class Server:
             if then is not None:
                 then(operation)
 
-        task = self.world.loop.create_task(answer())
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+        self._keep(self.world.loop.create_task(answer()))
 
     def _look(self, name: NodeName) -> None:
         """An operation has just ended: what it says is so."""
-        task = self.world.loop.create_task(self._judge())
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+        self._keep(self.world.loop.create_task(self._judge()))
 
     async def _judge(self) -> None:
         await self.store.flush()
@@ -255,7 +256,7 @@ class Server:
         return [task for task in (*self.tasks, *running) if task and not task.done()]
 
     def kill(self) -> None:
-        self.tasks.update(self.store.kill())
+        self.tasks |= dict.fromkeys(self.store.kill())
         while left := self._left():  # those that end may begin to judge
             for task in left:
                 task.cancel()
