@@ -8,9 +8,9 @@ import secrets
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from ...errors import InvalidInput, Reason, TPUError
 from ...paths import private_dir
@@ -19,6 +19,8 @@ from .boot_script import BOOT_FILE, boot_script, unshare_command
 from .host_files import CACHE, free_port, prepare_host, prepare_shared_files, remove_tree
 from .namespace_host import NamespaceHost
 from .spec import HostSpec
+
+T = TypeVar("T")
 
 # From best to least; each is tried until one works.
 MODES = ("root", "subuid", "user", "fallback")
@@ -207,14 +209,14 @@ class Runtime:
         host: NamespaceHost | fallback_host.FallbackHost
         if self.mode == "fallback":
             private_dir(spec.folder)
-            await asyncio.to_thread(prepare_shared_files, self.folder, self.mode)
-            await asyncio.to_thread(remove_tree, spec.folder / "tmp", self.mode)
+            await _in_thread(prepare_shared_files, self.folder, self.mode)
+            await _in_thread(remove_tree, spec.folder / "tmp", self.mode)
             host = fallback_host.FallbackHost(spec, port, self.folder / CACHE)
             await host.boot()
         else:
             async with self._shared:
-                await asyncio.to_thread(prepare_shared_files, self.folder, self.mode)
-            plan = await asyncio.to_thread(prepare_host, spec, self.mode, port, self.folder)
+                await _in_thread(prepare_shared_files, self.folder, self.mode)
+            plan = await _in_thread(prepare_host, spec, self.mode, port, self.folder)
             keys = etc.host_keys(spec.folder / "upper")
             host = NamespaceHost(spec, port, keys, self.mode)
             (spec.folder / BOOT_FILE).write_text(boot_script(plan))
@@ -233,3 +235,15 @@ class Runtime:
         """Ends all hosts; their files stay."""
         running, self._running = self._running, {}
         await asyncio.gather(*(host.stop() for host in running.values()))
+
+
+async def _in_thread(function: Callable[..., T], *args: Any) -> T:
+    """`asyncio.to_thread`, but cancelled only when the thread has ended: what it writes is removed
+    by whoever cancels.
+    """
+    work = asyncio.ensure_future(asyncio.to_thread(function, *args))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.gather(work, return_exceptions=True)
+        raise
