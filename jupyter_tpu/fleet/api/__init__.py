@@ -1,0 +1,53 @@
+"""What the fleet offers, in this process (`Fleet`) or through a running server (`client`).
+
+A reference (``ref``) to a TPU is its name, or ``zone~name`` (``zone/name``) where two zones have
+the same one. All methods raise :class:`~jupyter_tpu.errors.TPUError`: NOT_FOUND for an unknown
+reference or id, CONFLICT for an ambiguous one and for what the TPU's state or a running operation
+does not allow, INVALID for a wrong request, and what Google answers.
+
+Delete, stop, disconnect and detach shut kernels down. While kernels run they raise KERNELS_RUNNING
+unless the request has ``end_kernels``. Delete, stop and detach end jobs, too: they raise
+JOBS_RUNNING unless the request has ``end_jobs``.
+"""
+
+from .capacity import GrantsAPI, HuntsAPI, NetworksAPI, PricesAPI, QueuedAPI
+from .files import CopiesAPI, SharesAPI, SyncAPI, TokensAPI
+from .fleet import FleetAPI
+from .forwarding import AppsAPI, TensorBoardAPI, TunnelsAPI
+from .hosts import (
+    ChipKernelsAPI,
+    ChipsAPI,
+    DoctorAPI,
+    GuardAPI,
+    JobsAPI,
+    MetricsAPI,
+    PythonsAPI,
+    RunsAPI,
+)
+from .inventory import AttachedAPI, UsageAPI
+
+__all__ = [
+    "AppsAPI",
+    "AttachedAPI",
+    "ChipKernelsAPI",
+    "ChipsAPI",
+    "CopiesAPI",
+    "DoctorAPI",
+    "FleetAPI",
+    "GrantsAPI",
+    "GuardAPI",
+    "HuntsAPI",
+    "JobsAPI",
+    "MetricsAPI",
+    "NetworksAPI",
+    "PricesAPI",
+    "PythonsAPI",
+    "QueuedAPI",
+    "RunsAPI",
+    "SharesAPI",
+    "SyncAPI",
+    "TensorBoardAPI",
+    "TokensAPI",
+    "TunnelsAPI",
+    "UsageAPI",
+]

@@ -1,0 +1,97 @@
+"""Getting TPUs: hunts, queued resources, grants, prices and networks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from .. import models
+
+
+class HuntsAPI(Protocol):
+    """Searches for a TPU over zones, types and tiers. A hunt is named by its id, or by its TPU."""
+
+    async def list(self) -> Sequence[models.Hunt]:
+        """Running and recent hunts, newest first."""
+
+    async def quote(self, request: models.StartHunt) -> Sequence[models.HuntCandidate]:
+        """What :meth:`start` would try, and what that costs; raises what it raises."""
+
+    async def start(self, request: models.StartHunt) -> models.Hunt:
+        """Starts a hunt: attempts, one after the other, until there is a TPU.
+
+        Raises INVALID where there is nothing to try, EXISTS for the name of a TPU in one of the
+        zones, and while there is a hunt for this name.
+        """
+
+    async def get(self, id: str) -> models.Hunt:
+        """One hunt, with its last attempts."""
+
+    async def stop(self, id: str) -> models.Hunt:
+        """Stops a hunt, and deletes what its current attempt has made.
+
+        Waits a moment for its end; it is "stopping" until then. One that has ended is returned as
+        it is.
+        """
+
+
+class QueuedAPI(Protocol):
+    """Queued resources. One is named by its name, or by zone~name where two zones have the same."""
+
+    async def list(self) -> models.QueuedResources:
+        """All of the project, the oldest first, as Google describes them now."""
+
+    async def create(self, request: models.QueueTPU) -> models.Operation:
+        """Asks for TPUs that Google creates when there is room; ends when Google has accepted that.
+
+        To cancel the operation deletes what it has asked for. Raises EXISTS for a name in use, and
+        PRICE for what costs something without a confirmation.
+        """
+
+    async def get(self, ref: str) -> models.QueuedResource: ...
+
+    async def delete(
+        self, ref: str, options: models.DeleteQueued | None = None
+    ) -> models.Operation:
+        """Deletes one. Raises CONFLICT if it has TPUs, unless *options* allow to delete them."""
+
+    async def reset(self, ref: str) -> models.QueuedResource:
+        """Puts a failed or suspended one back into the queue; CONFLICT in other states."""
+
+
+class GrantsAPI(Protocol):
+    """What may be used at no charge; outside of it a price has to be confirmed."""
+
+    async def list(self) -> Sequence[models.GrantUse]:
+        """The grants, those that end first first, and how much of each is in use."""
+
+    async def add(self, request: models.Grant) -> Sequence[models.GrantUse]:
+        """Adds a grant; the answer has all. Raises INVALID, and EXISTS for a name in use."""
+
+    async def remove(self, name: str) -> None:
+        """Forgets a grant. TPUs that are inside it go on, and count as charged from then on."""
+
+
+class PricesAPI(Protocol):
+    """What chips cost, by region, with the date of each price."""
+
+    async def list(self) -> models.PriceList:
+        """The prices that are used now."""
+
+    async def refresh(self) -> models.PriceList:
+        """Reads them from Google's Cloud Billing Catalog. If that fails, the earlier ones stay.
+
+        Raises NO_CREDENTIALS, PERMISSION where the API is disabled, and what the network does.
+        """
+
+
+class NetworksAPI(Protocol):
+    """The VPC networks of the project, and whom their firewall rules let in."""
+
+    async def set_up(self, request: models.SetUpNetwork) -> models.NetworkSetup:
+        """Creates what a network lacks: itself, a subnetwork, narrow firewall rules.
+
+        Waits until that is done, about a minute for a new network. Doing it again continues with
+        what is missing. With `dry_run` it changes nothing. Raises INVALID for a wrong address or
+        zone, PERMISSION, and what the network does.
+        """

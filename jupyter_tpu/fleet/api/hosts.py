@@ -1,0 +1,181 @@
+"""What runs on the hosts of a TPU: jobs, commands, Pythons, and who uses the chips."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from .. import models
+
+
+class JobsAPI(Protocol):
+    """Commands on hosts that go on without link, server or this machine."""
+
+    async def list(self, ref: str) -> Sequence[models.Job]:
+        """The jobs of a TPU, the oldest first."""
+
+    async def all(self) -> Sequence[models.Job]:
+        """The jobs of all TPUs."""
+
+    async def get(self, ref: str, id: str) -> models.Job:
+        """One job."""
+
+    async def start(self, ref: str, request: models.StartJob) -> models.Job:
+        """Starts a job on hosts of a READY TPU.
+
+        A host that can't be reached now starts it when it can. One that can't start it is named in
+        the answer; if that is so on all hosts, this raises why: NO_FOLDER, DISK_FULL, …. Raises
+        INVALID for a host that does not exist, NOT_FOUND for such an environment.
+        """
+
+    async def stop(self, ref: str, id: str, options: models.StopJob | None = None) -> models.Job:
+        """Begins to stop a job: SIGTERM, after a while SIGKILL, for all that it started.
+
+        A host that can't be reached stops it when it can.
+        """
+
+    async def remove(self, ref: str, id: str) -> None:
+        """Deletes a job that has ended, with its output. Raises CONFLICT if it may be running."""
+
+    async def log(
+        self, ref: str, id: str, query: models.JobLogQuery | None = None
+    ) -> models.JobLog:
+        """A part of a job's output on one host.
+
+        Waits for a line if there is none yet. With *search*: only lines that have that text, in any
+        case; there may be more from `JobLog.next` on even if there is none in this part.
+        """
+
+
+class RunsAPI(Protocol):
+    """Commands on hosts, which end with the process that started them."""
+
+    async def list(self, ref: str) -> Sequence[models.Run]:
+        """Those that run on a TPU and the last ones that ended, the oldest first."""
+
+    async def start(self, ref: str, request: models.StartRun) -> models.Run:
+        """Starts a command on hosts of a TPU; returns at once.
+
+        INVALID for hosts that the TPU has not got, NOT_FOUND for an environment that does not
+        exist. What a host says against it is in its state.
+        """
+
+    async def get(self, ref: str, id: str) -> models.Run:
+        """Its state on each host."""
+
+    async def output(
+        self, ref: str, id: str, start: str | None = None, wait: str | None = None
+    ) -> models.RunOutput:
+        """Its output from the offset *start* on (a number; None: 0).
+
+        Waits up to *wait* seconds (at most, and by default, 20) for some, for a host on which it
+        has begun or ended, or for the end. What is before *start* may be forgotten then.
+        """
+
+    async def write(self, ref: str, id: str, request: models.RunInput) -> models.Run:
+        """Writes to the standard input of all hosts; returns when the slowest has taken it."""
+
+    async def stop(self, ref: str, id: str) -> models.Run:
+        """Ends it on all hosts: with SIGINT, then SIGTERM, then SIGKILL.
+
+        Returns when it has ended. A host that does not answer in time is in the state "unknown".
+        """
+
+
+class PythonsAPI(Protocol):
+    """Pythons that were on the hosts of a TPU before it was connected."""
+
+    async def list(self, ref: str, path: str | None = None) -> models.FoundPythons:
+        """Those in the usual places, and the one at *path*.
+
+        Asks all hosts; UNREACHABLE if none answers. One of these becomes an environment, as it is,
+        by `connect` with its ``python_path``.
+        """
+
+
+class DoctorAPI(Protocol):
+    """What keeps JAX from the chips of a TPU, and a TPU from being created."""
+
+    async def preflight(self, request: models.CheckSetup | None = None) -> models.Diagnosis:
+        """Checks login, API, permissions, quota, key and firewall before there is a TPU.
+
+        Changes nothing. What can't be asked is a finding, too.
+        """
+
+    async def check(self, ref: str) -> models.Diagnosis:
+        """Checks all hosts at once, and JAX in each environment; changes nothing.
+
+        Takes as long as JAX takes to start in each environment. A host that can't be checked is a
+        finding. Raises CONFLICT for a TPU that is not READY.
+        """
+
+
+class ChipsAPI(Protocol):
+    """The chips of a TPU's hosts, and what holds them."""
+
+    async def list(self, ref: str, hosts: str | None = None) -> models.ChipUse:
+        """Asks *hosts* ("0,2-5"; None: all) of a READY TPU; one that can't be asked says why.
+
+        Raises INVALID for a host that does not exist.
+        """
+
+    async def free(self, ref: str, request: models.FreeChips) -> models.FreedChips:
+        """Ends processes that hold chips, waits until they have ended, and looks again.
+
+        Kernels are shut down, jobs and runs are stopped on all their hosts; other processes get
+        SIGTERM, and SIGKILL if they hold chips after a while. Each is looked at again before each
+        signal.
+        """
+
+
+class ChipKernelsAPI(Protocol):
+    """Kernels that get some chips of a TPU's host each, so that several notebooks share it."""
+
+    async def split(self, ref: str, request: models.SplitChips) -> models.ChipKernels:
+        """Puts one for each group of chips into Jupyter's kernel pickers, and removes those with
+        other groups. Running kernels keep their chips.
+
+        Raises NOT_FOUND for an environment that is not connected, INVALID for a number of chips
+        that no kernel can have.
+        """
+
+
+class MetricsAPI(Protocol):
+    """Memory and load of chips. Hosts are sampled every few seconds while somebody looks, and
+    once a minute otherwise.
+    """
+
+    async def get(self, ref: str, query: models.LoadQuery | None = None) -> models.TPULoad:
+        """Those of a READY TPU; a host that can't be asked says why.
+
+        Waits a few seconds for a recent sample of each host. Raises INVALID for a host that does
+        not exist.
+        """
+
+    async def list(self) -> Sequence[models.TPULoad]:
+        """Those of all connected TPUs, the latest sample of each host. Does not wait, and does not
+        count as a look.
+        """
+
+
+class GuardAPI(Protocol):
+    """A TPU that stops or deletes itself, from its host 0, while every computer of its user is off.
+
+    All methods raise CONFLICT for a TPU that is not READY.
+    """
+
+    async def get(self, ref: str) -> models.Guard:
+        """The guard of a TPU, as its host describes it now. Raises NOT_FOUND if it has none."""
+
+    async def set(self, ref: str, request: models.SetGuard) -> models.Guard:
+        """Sets or replaces the guard. Raises INVALID for what can't be done with this TPU.
+
+        The host first asks Google whether it may act. If not, the answer has the reason, and a
+        Jupyter server acts in its place while it runs.
+        """
+
+    async def keep(self, ref: str, request: models.KeepTPU | None = None) -> models.Guard:
+        """Nothing is stopped or deleted for some time, and then after a new notice only."""
+
+    async def remove(self, ref: str) -> None:
+        """Removes the guard: the TPU runs until somebody stops it."""
