@@ -71,6 +71,13 @@ def session(server: Server) -> dict[str, Any]:
     return start_session(server)
 
 
+@pytest.fixture
+def home(emulator: Any) -> Path:
+    """The folder of the user on the TPU's host."""
+    [host] = emulator.hosts("kept")
+    return Path(host["folder"], "home", "tpu")
+
+
 def start_session(server: Server, path: str = "work.ipynb") -> dict[str, Any]:
     [environment] = server.tpu("GET", "tpus/kept/environments")
     kernel = {"name": environment["kernelspec"]}
@@ -105,17 +112,19 @@ ALL_WAYS = [
 
 @pytest.mark.parametrize("way", ALL_WAYS)
 def test_a_cell_goes_on_and_every_line_of_it_arrives_once(
-    server: Server, session: dict[str, Any], way: str
+    server: Server, session: dict[str, Any], home: Path, way: str
 ) -> None:
     kernel_id = session["kernel"]["id"]
     client = Client(server, kernel_id)
     client.connect()
-    request = client.execute(LINES.format(n=80, pause=0.05))
+    told = "\n    open('printed.txt', 'w').write(f'{i:03}')"
+    request = client.execute(LINES.format(n=80, pause=0.05) + told)
     client.until(line(20))
     WAYS[way](server)
     while client.read() is not None:  # what was under way
         pass
-    time.sleep(1.0)  # the time without a server, in which the cell goes on
+    seen = len(client.printed(request).splitlines())
+    until(lambda: int((home / "printed.txt").read_text() or 0) > min(seen + 15, 78), 60)
     server.start()
     [kernel] = server.request("GET", "/api/kernels")
     assert kernel["id"] == kernel_id
@@ -128,13 +137,6 @@ def test_a_cell_goes_on_and_every_line_of_it_arrives_once(
     client.until_done(again)
     assert client.printed(again) == "still 79\n"
     client.close()
-
-
-@pytest.fixture
-def home(emulator: Any) -> Path:
-    """The folder of the user on the TPU's host."""
-    [host] = emulator.hosts("kept")
-    return Path(host["folder"], "home", "tpu")
 
 
 def test_a_kernel_that_died_while_there_was_no_server_leaves_its_lines_and_the_cause(
@@ -315,9 +317,13 @@ def test_an_adopted_kernel_keeps_its_last_activity_and_an_idle_one_is_not_shown_
     before = active_at(server, kernel_id)
     server.stop()
     server.start()
-    until(lambda: server.kernel(kernel_id)["execution_state"] == "idle")
+    states = [server.kernel(kernel_id)["execution_state"]]
+    while states[-1] != "idle":
+        states.append(server.kernel(kernel_id)["execution_state"])
+    assert "busy" not in states
     # For a moment the server counts what the kernel's host kept for it as activity.
     until(lambda: abs(active_at(server, kernel_id) - before) < timedelta(seconds=1))
+    assert server.kernel(kernel_id)["execution_state"] == "idle"
 
 
 def active_at(server: Server, kernel_id: str) -> datetime:

@@ -530,27 +530,24 @@ async def test_a_server_that_closes_after_each_answer_serves_many(
     server.close()
 
 
-async def small_requests(fleet: Fleet, tpu: str, address: str, count: int) -> None:
+@pytest.mark.parametrize("count", [1000, pytest.param(10_000, marks=pytest.mark.long)])
+async def test_thousands_of_small_requests(
+    fleet: Fleet, tpu: str, address: str, count: int
+) -> None:
     async with serving(application(echo=echo), address) as port, opened(
         fleet, tpu, port
     ) as visitor:  # fmt: skip
 
-        async def some(first: int) -> None:
+        async def some(first: int) -> list[tuple[str, str]]:
+            answers = []
             for number in range(first, count, 10):
                 answer = await visitor.request("POST", f"/echo?{number}", data=str(number))
                 seen = await answer.json()
-                assert (seen["path"], seen["body"]) == (f"/echo?{number}", str(number))
+                answers.append((seen["path"], seen["body"]))
+            return answers
 
-        await asyncio.gather(*(some(first) for first in range(10)))
-
-
-async def test_a_thousand_small_requests(fleet: Fleet, tpu: str, address: str) -> None:
-    await small_requests(fleet, tpu, address, 1000)
-
-
-@pytest.mark.long
-async def test_ten_thousand_small_requests(fleet: Fleet, tpu: str, address: str) -> None:
-    await small_requests(fleet, tpu, address, 10_000)
+        for first, answers in enumerate(await asyncio.gather(*map(some, range(10)))):
+            assert answers == [(f"/echo?{each}", str(each)) for each in range(first, count, 10)]
 
 
 async def test_a_host_that_reboots_cuts_what_is_under_way_and_is_found_again(
