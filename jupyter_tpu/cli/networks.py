@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..commands.grammar import Group, argument, complete_zone, examples, project_option
+from ..commands.grammar import (
+    Group,
+    argument,
+    complete_zone,
+    examples,
+    parameters,
+    project_option,
+)
 from ..commands.networks import setup_text
 from ..commands.session import Session, open_session
 from .console import confirm, json_option, print_json, yes_option
@@ -22,54 +28,50 @@ def network() -> None:
     """Check and set up the VPC network of TPUs: who may reach them."""
 
 
-def _wanted(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say what a network should have."""
-    decorators = (
-        argument(
-            "network",
-            metavar="[NETWORK]",
-            default="default",
-            help="Its name.  [default: default]",
-        ),
-        click.option(
-            "--zone",
-            metavar="ZONE",
-            shell_complete=complete_zone,
-            help="Where TPUs will be: their subnetwork is in its region.  [default: gcloud's]",
-        ),
-        click.option(
-            "--subnetwork",
-            "--subnet",
-            metavar="SUBNETWORK",
-            help="Its name.  [default: the network's own in the region]",
-        ),
-        click.option(
-            "--source",
-            "--source-ranges",
-            "sources",
-            multiple=True,
-            metavar="ADDRESS",
-            help="Who may use SSH: an IPv4 address or range. Repeatable.  [default: this computer, "
-            "if a TPU is connected]",
-        ),
-        click.option(
-            "--anywhere",
-            is_flag=True,
-            help="Everybody on the internet may try to log in (0.0.0.0/0).",
-        ),
-        click.option("--mosh", is_flag=True, help="The same may use mosh (UDP 60000-61000), too."),
-        click.option(
-            "--iap",
-            is_flag=True,
-            help="SSH through Identity-Aware Proxy, for TPUs without external addresses. Nobody "
-            "else is let in, unless --source says so.",
-        ),
-        project_option,
-        json_option,
-    )
-    for decorator in reversed(decorators):
-        function = decorator(function)
-    return function
+#: What a network should have.
+_wanted = parameters(
+    argument(
+        "network",
+        metavar="[NETWORK]",
+        default="default",
+        help="Its name.  [default: default]",
+    ),
+    click.option(
+        "--zone",
+        metavar="ZONE",
+        shell_complete=complete_zone,
+        help="Where TPUs will be: their subnetwork is in its region.  [default: gcloud's]",
+    ),
+    click.option(
+        "--subnetwork",
+        "--subnet",
+        metavar="SUBNETWORK",
+        help="Its name.  [default: the network's own in the region]",
+    ),
+    click.option(
+        "--source",
+        "--source-ranges",
+        "sources",
+        multiple=True,
+        metavar="ADDRESS",
+        help="Who may use SSH: an IPv4 address or range. Repeatable.  [default: this computer, "
+        "if a TPU is connected]",
+    ),
+    click.option(
+        "--anywhere",
+        is_flag=True,
+        help="Everybody on the internet may try to log in (0.0.0.0/0).",
+    ),
+    click.option("--mosh", is_flag=True, help="The same may use mosh (UDP 60000-61000), too."),
+    click.option(
+        "--iap",
+        is_flag=True,
+        help="SSH through Identity-Aware Proxy, for TPUs without external addresses. Nobody "
+        "else is let in, unless --source says so.",
+    ),
+    project_option,
+    json_option,
+)
 
 
 @network.command(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,8 +14,6 @@ from .console import ask, can_ask, json_option, print_json
 
 if TYPE_CHECKING:
     from ..fleet.models import TPU, QueuedResource
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 confirm_name_option = click.option(
     "--confirm-name",

@@ -2,41 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from ..wording import count
-from .grammar import argument
+from .grammar import argument, parameters
 
 if TYPE_CHECKING:
     from ..fleet.models import TPU
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def machine_options(function: F) -> F:
-    """The argument `machine`, and the options `as_name` and `host_key`."""
-    decorators = (
-        argument("machine", metavar="SSH_ALIAS", help="What you give to `ssh`."),
-        click.option(
-            "--name",
-            "as_name",
-            metavar="NAME",
-            help="Its name here.  [default: made from SSH_ALIAS]",
-        ),
-        click.option(
-            "--host-key",
-            default="",
-            metavar="FINGERPRINT",
-            help="Trust the host key with this fingerprint (SHA256:…) without asking, if your "
-            "known hosts do not have it.",
-        ),
-    )
-    for decorator in reversed(decorators):
-        function = decorator(function)
-    return function
+#: The argument `machine`, and the options `as_name` and `host_key`.
+machine_options = parameters(
+    argument("machine", metavar="SSH_ALIAS", help="What you give to `ssh`."),
+    click.option(
+        "--name",
+        "as_name",
+        metavar="NAME",
+        help="Its name here.  [default: made from SSH_ALIAS]",
+    ),
+    click.option(
+        "--host-key",
+        default="",
+        metavar="FINGERPRINT",
+        help="Trust the host key with this fingerprint (SHA256:…) without asking, if your "
+        "known hosts do not have it.",
+    ),
+)
 
 
 def describe_attached(tpu: TPU, connect: str) -> str:

@@ -5,20 +5,19 @@ of `create --connect` and `env create`.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from ..errors import InvalidInput
+from .grammar import parameters
 
 if TYPE_CHECKING:
     from ..fleet.models import ConnectTPU
 
-F = TypeVar("F", bound=Callable[..., object])
-
-_OPTIONS = (
+#: --python, --packages, --requirements …: what `connection` takes.
+content_options = parameters(
     click.option(
         "--python",
         metavar="VERSION",
@@ -69,13 +68,6 @@ _OPTIONS = (
         help="A command of the shell to start as a job on all hosts when that is done (see `job`).",
     ),
 )
-
-
-def content_options(function: F) -> F:
-    """--python, --packages, --requirements …: what `connection` takes."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
 
 
 def connection(

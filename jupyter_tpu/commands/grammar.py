@@ -246,6 +246,17 @@ def argument(name: str, **settings: Any) -> Callable[[F], F]:
     return click.argument(name, cls=Argument, **settings)
 
 
+def parameters(*decorators: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Several parameters as one decorator; `--help` shows them in this order."""
+
+    def decorate(function: F) -> F:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return decorate
+
+
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
 

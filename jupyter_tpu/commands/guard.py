@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import InvalidInput
+from .grammar import parameters
 from .hunts import deadline, local_time
 
 if TYPE_CHECKING:
@@ -18,8 +19,7 @@ _UNITS = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
 _REASONS = {"idle": "it is idle", "time": "its time is over", "cost": "it has cost its limit"}
 _ACTS = {"stop": "stops", "delete": "is deleted"}
 
-
-_OPTIONS = (
+_options = parameters(
     click.option(
         "--max-idle",
         metavar="TIME",
@@ -68,10 +68,7 @@ def guard_options(function: Callable[..., Any]) -> Callable[..., Any]:
             )
         return function(*args, guard=wanted, **others)
 
-    result: Callable[..., Any] = with_guard
-    for option in reversed(_OPTIONS):
-        result = option(result)
-    return result
+    return _options(with_guard)
 
 
 def seconds(text: str) -> float:

@@ -20,6 +20,7 @@ from .grammar import (
     complete_zone,
     environment_option,
     examples,
+    parameters,
     project_option,
 )
 from .guard import guard_options
@@ -40,7 +41,7 @@ there is a TPU, nothing is left to try, its deadline has passed, or you stop it.
 """
 hunt_argument = argument("hunt", metavar="HUNT", help="The name of its TPU, or its ID.")
 
-_OPTIONS: tuple[Callable[[Any], Any], ...] = (
+_options = parameters(
     argument("tpu", metavar="NAME", help="Lower-case letters, digits and hyphens."),
     click.option(
         "--type",
@@ -160,10 +161,7 @@ def hunt_options(function: Callable[..., None]) -> Callable[..., None]:
         )
         function(*args, wanted=hunt, **own)
 
-    result: Callable[..., None] = guard_options(with_options)
-    for option in reversed(_OPTIONS):
-        result = option(result)
-    return result
+    return _options(guard_options(with_options))
 
 
 def agreed(session: Session, wanted: StartHunt) -> tuple[Sequence[HuntCandidate], StartHunt]:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import InvalidInput
 from .connection import read_text
+from .grammar import parameters
 
 if TYPE_CHECKING:
     from ..cloud import DataDisk
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-_OPTIONS = (
+_options = parameters(
     click.option(
         "--topology",
         metavar="TOPOLOGY",
@@ -71,7 +70,7 @@ _OPTIONS = (
 )
 
 
-def node_options(function: F) -> Callable[..., Any]:
+def node_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """The options, which *function* gets as `options` (NodeOptions) and `labels`."""
 
     @wraps(function)
@@ -111,10 +110,7 @@ def node_options(function: F) -> Callable[..., Any]:
         )
         return function(*args, options=options, labels=pairs(labels, "--labels"), **others)
 
-    result: Callable[..., Any] = with_options
-    for option in reversed(_OPTIONS):
-        result = option(result)
-    return result
+    return _options(with_options)
 
 
 def _words(values: Iterable[str]) -> list[str]:
