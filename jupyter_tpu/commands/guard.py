@@ -10,12 +10,11 @@ import click
 
 from ..errors import InvalidInput
 from .grammar import parameters
-from .hunts import deadline, local_time
+from .hunts import deadline, local_time, seconds
 
 if TYPE_CHECKING:
     from ..fleet.models import Guard, SetGuard
 
-_UNITS = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
 _REASONS = {"idle": "it is idle", "time": "its time is over", "cost": "it has cost its limit"}
 _ACTS = {"stop": "stops", "delete": "is deleted"}
 
@@ -69,14 +68,6 @@ def guard_options(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*args, guard=wanted, **others)
 
     return _options(with_guard)
-
-
-def seconds(text: str) -> float:
-    """Of a duration such as 90m, 2h or 1d."""
-    number, unit = text[:-1], text[-1:]
-    if unit in _UNITS and number.isascii() and number.isdecimal() and 0 < len(number) < 6:
-        return int(number) * _UNITS[unit]
-    raise InvalidInput(f"{text!r} is not a duration.", "Write 90m, 2h or 1d.")
 
 
 def countdown(guard: Guard) -> str:

@@ -8,7 +8,8 @@ import click
 
 from ..errors import InvalidInput
 from .grammar import Group, examples, tpu_argument
-from .guard import guard_options, guard_text, seconds
+from .guard import guard_options, guard_text
+from .hunts import seconds
 from .printing import json_option, note, print_json
 from .session import open_session
 

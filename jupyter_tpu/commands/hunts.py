@@ -16,22 +16,38 @@ if TYPE_CHECKING:
 
 #: Of a hunt in the queue.
 QUEUED = "Each attempt is a queued resource: Google continues it while this computer is off."
-_UNITS = {"m": 60, "h": 3600, "d": 86_400}
+_UNITS = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 def deadline(text: str) -> str:
     """An RFC 3339 time, from such a time or from a duration such as 90m, 8h or 2d."""
-    number, unit = text[:-1], text[-1:]
-    if unit in _UNITS and number.isascii() and number.isdecimal() and len(number) < 6:
-        end = datetime.now(UTC) + timedelta(seconds=int(number) * _UNITS[unit])
-        return end.isoformat(timespec="seconds").replace("+00:00", "Z")
+    length = _seconds(text)
     try:
-        time = datetime.fromisoformat(text)
+        time = (
+            datetime.fromisoformat(text)
+            if length is None
+            else datetime.now(UTC) + timedelta(seconds=length)
+        )
     except ValueError:
         raise InvalidInput(
             f"{text!r} is not a duration or a time.", "Write 90m, 8h, 2d or 2026-07-01T08:00."
         ) from None
     return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def seconds(text: str) -> float:
+    """Of a duration such as 90m, 2h or 1d."""
+    length = _seconds(text)
+    if length is None:
+        raise InvalidInput(f"{text!r} is not a duration.", "Write 90m, 2h or 1d.")
+    return length
+
+
+def _seconds(text: str) -> float | None:
+    number, unit = text[:-1], text[-1:]
+    if unit in _UNITS and number.isascii() and number.isdecimal() and len(number) < 6:
+        return int(number) * _UNITS[unit]
+    return None
 
 
 def place(each: HuntAttempt | HuntCandidate) -> str:
