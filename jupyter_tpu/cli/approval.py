@@ -37,15 +37,15 @@ def approve_cost(quote: Quote, *, yes: bool, as_json: bool) -> None:
 
 def approve_start(tpus: Sequence[TPU], *, yes: bool, as_json: bool) -> None:
     """As `approve_cost`, for stopped TPUs that are about to be started."""
-    prices = {each.name: hourly(each.cost, each.tier) for each in tpus if not each.emulated}
+    prices = [(each, hourly(each.cost, each.tier)) for each in tpus if not each.emulated]
     ask = any(each.cost.usd_per_hour != 0 for each in tpus) and not yes
     if can_ask() if ask else not as_json:
-        for tpu in tpus:
-            if tpu.name in prices:
-                out = sys.stderr if as_json else sys.stdout
-                print(_sentence(prices[tpu.name], tpu.cost), file=out, flush=True)
+        out = sys.stderr if as_json else sys.stdout
+        for tpu, price in prices:
+            which = f"{tpu.name}: " if len(tpus) > 1 else ""
+            print(f"{which}{_sentence(price, tpu.cost)}", file=out, flush=True)
     if ask:
-        shown = "" if can_ask() else f", {'; '.join(prices.values())}"
+        shown = "" if can_ask() else f", {'; '.join(price for _, price in prices)}"
         confirm(
             f"Start {', '.join(each.name for each in tpus)}{shown}?",
             "Add --yes to start without asking, or --max-price USD.",

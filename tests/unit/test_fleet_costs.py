@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from jupyter_tpu.cli.approval import approve_start
 from jupyter_tpu.cloud.models import Node, NodeName, NodeState, Tier
 from jupyter_tpu.commands.costs import hourly, so_far
 from jupyter_tpu.fleet.knowledge.run_times import RunTimes
@@ -122,6 +123,21 @@ def test_a_price_is_said_with_its_region_tier_and_date(
     type: str, zone: str, tier: Tier, emulated: bool, words: str
 ) -> None:
     assert hourly(cost_of(type, zone, tier, emulated=emulated), tier) == words
+
+
+def test_tpus_of_one_name_in_two_zones_are_started_each_at_its_own_price(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tpus = [
+        TPU(name="t", zone=zone, project="p", cost=cost_of(type, zone, "on-demand", emulated=False))
+        for type, zone in (("v4-8", "us-central2-b"), ("v5p-12288", "us-east5-a"))
+    ]
+    approve_start(tpus, yes=True, as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(" (")[0] for line in lines] == [
+        "t: About $12.88 an hour",
+        "t: About $25,805 an hour",
+    ]
 
 
 def test_a_sum_that_is_not_known_is_not_made_up() -> None:
