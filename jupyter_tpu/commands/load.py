@@ -125,10 +125,16 @@ def _together(chips: Sequence[ChipLoad]) -> ChipLoad:
 
     duty = [each.duty_cycle for each in chips if each.duty_cycle is not None]
     return ChipLoad(
-        memory_used=sum(each.memory_used or 0 for each in chips),
-        memory_total=sum(each.memory_total or 0 for each in chips),
+        memory_used=_sum([each.memory_used for each in chips]),
+        memory_total=_sum([each.memory_total for each in chips]),
         duty_cycle=sum(duty) / len(duty) if duty else None,
     )
+
+
+def _sum(values: Sequence[int | None]) -> int | None:
+    """None where one is not known."""
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
 
 
 def _value(sample: LoadSample, chip: int | None) -> float | None:
