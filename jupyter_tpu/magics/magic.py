@@ -107,7 +107,9 @@ class TPUMagics:
 
     def _complete(self, _shell: Any, event: Any) -> list[str]:
         """Commands, variables, and the names of TPUs that have a kernel here; asks no network."""
-        from .grammar import grant, hunt, job, line, token, tunnel
+        import click
+
+        from .grammar import line
 
         words = event.line.split()
         if words[:2] == ["%%tpu", "compile"] and event.line != "%%tpu compile":
@@ -121,11 +123,11 @@ class TPUMagics:
             return list(line.commands)
         if words[1] == "push":
             return [name for name in self._shell.user_ns if not name.startswith("_")]
-        if words[1] == "token":
-            return [*token.commands]
-        groups = {"grant": grant, "hunt": hunt, "job": job, "tunnel": tunnel}
-        first = {"auto": ["on", "off"], **{name: [*each.commands] for name, each in groups.items()}}
-        return [] if words[1] == "pull" else [*first.get(words[1], []), *names]
+        command = line.commands.get(words[1])
+        verbs = [*command.commands] if isinstance(command, click.Group) else []
+        if words[1] in ("pull", "token"):
+            return verbs
+        return ["on", "off", *names] if words[1] == "auto" else [*verbs, *names]
 
 
 def _run(command: click.Command, line: str, kernels: NotebookKernels) -> Any:

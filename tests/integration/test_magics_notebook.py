@@ -657,6 +657,7 @@ def test_subcommands_and_tpus_are_completed(notebook: Notebook) -> None:
     assert "mine" in completed("%tpu push ")
     assert "off" in completed("%tpu auto ")
     assert "logs" in completed("%tpu job ")
+    assert "keep" in completed("%tpu guard ")
 
 
 def test_describe_and_delete_name_the_notebook_whose_kernel_would_end(
