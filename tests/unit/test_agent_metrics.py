@@ -231,6 +231,21 @@ async def test_a_host_without_chips_and_one_whose_chips_nobody_uses_are_told_apa
 
 
 @pytest.mark.asyncio
+async def test_chips_are_idle_on_a_host_whose_localhost_has_two_addresses(
+    monkeypatch: pytest.MonkeyPatch, chips: None
+) -> None:
+    def both(host: str, port: int, *_: Any, **__: Any) -> list[Any]:
+        return [
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))
+            for address in ("127.0.0.1", "127.0.0.2")
+        ]
+
+    monkeypatch.setattr(socket, "getaddrinfo", both)
+    monkeypatch.setenv("TPU_RUNTIME_METRICS_PORTS", str(closed_port()))
+    assert await load.take() == {"state": "idle", "of": 2}
+
+
+@pytest.mark.asyncio
 async def test_samples_are_taken_when_they_are_due_and_each_client_gets_those_it_has_not(
     service: Service, chips: None
 ) -> None:

@@ -81,7 +81,8 @@ async def _read_port(port: int) -> "Tuple[Dict[str, _Values], List[str]]":
     metric = SERVICE + "GetRuntimeMetric"
     requests = [(metric, encode(1, name.encode())) for name in _METRICS]
     requests.append((SERVICE + "GetTpuRuntimeStatus", b""))
-    address = os.environ.get(ADDRESS, "localhost")
+    # A name could have several addresses: connecting then fails with an error of another kind.
+    address = os.environ.get(ADDRESS, "127.0.0.1")
     *answers, status = await call(address, port, requests)
     values = {
         name: _values(decode(answer))
