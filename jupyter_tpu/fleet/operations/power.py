@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from ...cloud import Cloud, NodeName, NodeState, check_ours
+from ...cloud import Cloud, Node, NodeName, NodeState, check_ours
 from ...cloud.polling import poll_intervals
 from ...environment import StepPlan
 from ...errors import Reason, TPUError
@@ -85,8 +85,8 @@ class PowerService:
         """Stops or deletes a TPU with all that runs there, as was chosen when its guard was set."""
         if action == "stop":
             return await self.stop(name, StopTPU(end_kernels=True, end_jobs=True))
-        options = DeleteTPU(end_kernels=True, end_jobs=True, confirm_name=name.node)
-        return await self.delete(name, options)
+        node = await self._require_deletable(name)
+        return await self._begin_deletion(node, DeleteTPU(end_kernels=True, end_jobs=True))
 
     def resume(self, record: OperationRecord) -> None:
         """Continues one that another process has left."""
@@ -123,6 +123,11 @@ class PowerService:
         """Raises CONFLICT while it is being created; NOT_YOURS, KERNELS_RUNNING and JOBS_RUNNING
         unless *options* allow that.
         """
+        node = await self._require_deletable(name)
+        self._owners.require_consent(node, options.confirm_name, "delete")
+        return await self._begin_deletion(node, options)
+
+    async def _require_deletable(self, name: NodeName) -> Node:
         check_ours(name, "deleted")
         for record in self._runner.known.running_on(name):
             if record.operation.kind == "create":
@@ -131,8 +136,10 @@ class PowerService:
                     Reason.CONFLICT,
                     "Cancel its creation: that deletes what was created.",
                 )
-        node = self._observer.observed.node(name) or await self._cloud.get_node(name)
-        self._owners.require_consent(node, options.confirm_name, "delete")
+        return self._observer.observed.node(name) or await self._cloud.get_node(name)
+
+    async def _begin_deletion(self, node: Node, options: DeleteTPU) -> Operation:
+        name = node.name
         await self._connected.require_confirmation(
             name, "Deleting", end_kernels=options.end_kernels, end_jobs=options.end_jobs
         )
