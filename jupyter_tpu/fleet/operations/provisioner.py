@@ -7,6 +7,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
 
 from ...cloud import Cloud, NodeSpec
 from ...cloud.errors import never_sent
@@ -21,16 +22,19 @@ from .runner import OperationRunner
 
 log = logging.getLogger(__name__)
 
+Spec = TypeVar("Spec")
+
 #: From how long a pause on it is said when the next try is; seconds.
 SHOWN_PAUSE = 5.0
 
 
-class Provisioner(ABC):
+class Provisioner(ABC, Generic[Spec]):
     """Carries out the claim of *record*, as often as processes end in between.
 
     Parameters
     ----------
     record: of an operation that has a claim; it runs in this process.
+    spec: makes what is created; None for a deletion.
     message: what is said while nothing else is to be said.
     thing: what it makes or deletes, in sentences.
     """
@@ -40,6 +44,7 @@ class Provisioner(ABC):
         cloud: Cloud,
         runner: OperationRunner,
         record: OperationRecord,
+        spec: Callable[[], Awaitable[Spec]] | None,
         message: str,
         thing: str = "TPU",
     ) -> None:
@@ -47,6 +52,7 @@ class Provisioner(ABC):
         self._cloud = cloud
         self._runner = runner
         self._record = record
+        self._spec = spec
         self._message = message
         self._thing = thing
         self._name = record.name
@@ -54,8 +60,7 @@ class Provisioner(ABC):
         self._asked = asyncio.Event()
 
     @abstractmethod
-    async def _prepare(self) -> Callable[[], Awaitable[str]]:
-        """What begins the creation, ready to be called."""
+    async def _begin_create(self, spec: Spec) -> str: ...
 
     @abstractmethod
     async def _begin_delete(self) -> str: ...
@@ -64,7 +69,7 @@ class Provisioner(ABC):
     async def _see(self) -> SeenNode:
         """It, as Google describes it now; raises NOT_FOUND."""
 
-    def _unseen(self) -> None:  # noqa: B027 - most need not know
+    def _unseen(self) -> None:  # most need not know
         """It is not there."""
 
     def _billed(self) -> str:
@@ -162,13 +167,14 @@ class Provisioner(ABC):
 
     async def _create(self) -> None:
         provisioning = self._provisioning
-        begin = await self._prepare()
+        assert self._spec is not None
+        spec = await self._spec()
         if provisioning.claim.want == "absent":
             return  # cancelled meanwhile
         provisioning.sending(time.time())
         await self._runner.save(self._record)
         try:
-            provisioning.create_accepted(await begin())
+            provisioning.create_accepted(await self._begin_create(spec))
         except TPUError as error:
             provisioning.create_failed(error, time.time(), sent=not never_sent(error))
 
@@ -214,8 +220,8 @@ class Provisioner(ABC):
             provisioning.delete_ended(status.error)
 
 
-class NodeProvisioner(Provisioner):
-    """Creates or deletes a TPU. spec: makes what is created; None for a deletion."""
+class NodeProvisioner(Provisioner[NodeSpec]):
+    """Creates or deletes a TPU."""
 
     def __init__(
         self,
@@ -228,15 +234,12 @@ class NodeProvisioner(Provisioner):
         message: str = "Create the TPU",
         thing: str = "TPU",
     ) -> None:
-        super().__init__(cloud, runner, record, message, thing)
+        super().__init__(cloud, runner, record, spec, message, thing)
         self._observer = observer
         self._grants = grants
-        self._spec = spec
 
-    async def _prepare(self) -> Callable[[], Awaitable[str]]:
-        assert self._spec is not None
-        spec = await self._spec()
-        return lambda: self._cloud.begin_create(self._name, spec)
+    async def _begin_create(self, spec: NodeSpec) -> str:
+        return await self._cloud.begin_create(self._name, spec)
 
     async def _begin_delete(self) -> str:
         return await self._cloud.begin_delete(self._name)

@@ -35,8 +35,8 @@ def failure(found: QueuedResource, hint: str = "") -> Problem | None:
     return problem
 
 
-class QueuedProvisioner(Provisioner):
-    """Creates or deletes a queued resource. spec: makes what is created; None for a deletion."""
+class QueuedProvisioner(Provisioner[QueuedSpec]):
+    """Creates or deletes a queued resource."""
 
     def __init__(
         self,
@@ -45,13 +45,10 @@ class QueuedProvisioner(Provisioner):
         record: OperationRecord,
         spec: Callable[[], Awaitable[QueuedSpec]] | None,
     ) -> None:
-        super().__init__(cloud, runner, record, "Ask Google for the TPUs", _THING)
-        self._spec = spec
+        super().__init__(cloud, runner, record, spec, "Ask Google for the TPUs", _THING)
 
-    async def _prepare(self) -> Callable[[], Awaitable[str]]:
-        assert self._spec is not None
-        spec = await self._spec()
-        return lambda: self._cloud.begin_queue(self._name, spec)
+    async def _begin_create(self, spec: QueuedSpec) -> str:
+        return await self._cloud.begin_queue(self._name, spec)
 
     async def _begin_delete(self) -> str:
         # What is undone right after it was asked for may have got TPUs meanwhile.
@@ -88,15 +85,12 @@ class QueuedNodeProvisioner(NodeProvisioner):
     def node_id(self) -> str:
         return self._tpu.id if self._tpu is not None else ""
 
-    async def _prepare(self) -> Callable[[], Awaitable[str]]:
-        assert self._spec is not None
+    async def _begin_create(self, spec: NodeSpec) -> str:
         assert self._record.queue is not None
-        spec = QueuedSpec(
-            node=await self._spec(),
-            node_id=self._name.node,
-            valid_until=self._record.queue.valid_until,
+        queued = QueuedSpec(
+            node=spec, node_id=self._name.node, valid_until=self._record.queue.valid_until
         )
-        return lambda: self._cloud.begin_queue(self._name, spec)
+        return await self._cloud.begin_queue(self._name, queued)
 
     async def _begin_delete(self) -> str:
         force = not self._provisioning.claim.withdrawing
