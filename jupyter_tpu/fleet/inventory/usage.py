@@ -7,6 +7,7 @@ import contextlib
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -146,28 +147,14 @@ class UsageService:
             return ""  # none is set; others can be asked for all the same
 
     def _tpu(self, node: Node, nodes: Iterable[Node]) -> UsedTPU:
-        now = time.time()
-        accelerator = known_type(node.type)
-        owner = self._owners.of(node)
         connected = self._desired.connected.get(node.name) == node.id
         cost = self._grants.cost(node, nodes)
-        since, seconds = self._run_times.estimate(node, now)
-        return UsedTPU(
+        since, seconds = self._run_times.estimate(node, time.time())
+        return self._used(
+            node,
             kind="tpu",
-            name=node.name.node,
-            zone=node.name.zone,
-            project=node.name.project,
-            type=node.type,
-            meaning=accelerator.meaning if accelerator else "",
-            tier=node.tier,
-            state=node.state,
             advice=advice(node, free=cost.usd_per_hour == 0, connected=connected),
-            chips=accelerator.chips if accelerator else 0,
             holds="chips" if holds_chips(node) else "quota" if node.state.gone else "",
-            owner=owner.name,
-            owner_source=owner.source,
-            mine=owner.is_me,
-            created=node.created,
             cost=running_cost(cost, since=since, seconds=seconds),
             connected=connected,
             forgotten=self._forgotten.is_forgotten(node),
@@ -175,25 +162,33 @@ class UsageService:
 
     def _queued(self, queued: QueuedResource) -> UsedTPU:
         """Its TPUs, which have their own entries, hold the chips and cost what there is to pay."""
-        accelerator = known_type(queued.type)
-        owner = self._owners.of(queued)
-        return UsedTPU(
+        return self._used(
+            queued,
+            count=len(queued.nodes),
             kind="queued",
-            name=queued.name.node,
-            zone=queued.name.zone,
-            project=queued.name.project,
-            type=queued.type,
-            meaning=accelerator.meaning if accelerator else "",
-            tier=queued.tier,
-            state=queued.state,
             advice=meaning(queued.state),
-            chips=len(queued.nodes) * accelerator.chips if accelerator else 0,
             holds="quota" if queued.state in _BLOCKING else "",
+            cost=Cost(usd_per_hour=0.0, usd=0.0),
+        )
+
+    def _used(self, thing: Node | QueuedResource, *, count: int = 1, **fields: Any) -> UsedTPU:
+        """An entry: these *fields*, and those that both kinds have. *count*: of its TPUs."""
+        accelerator = known_type(thing.type)
+        owner = self._owners.of(thing)
+        return UsedTPU(
+            name=thing.name.node,
+            zone=thing.name.zone,
+            project=thing.name.project,
+            type=thing.type,
+            meaning=accelerator.meaning if accelerator else "",
+            tier=thing.tier,
+            state=thing.state,
+            chips=count * accelerator.chips if accelerator else 0,
             owner=owner.name,
             owner_source=owner.source,
             mine=owner.is_me,
-            created=queued.created,
-            cost=Cost(usd_per_hour=0.0, usd=0.0),
+            created=thing.created,
+            **fields,
         )
 
 
@@ -235,6 +230,6 @@ def _project_names(text: str | None) -> list[str]:
         if not _PROJECT.fullmatch(name):
             raise InvalidInput(
                 f"{name[:50]!r} is not the ID of a project.",
-                "Write several with commas: my-project,team-project.",
+                "Separate several with commas: my-project,team-project.",
             )
     return names
