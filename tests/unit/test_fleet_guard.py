@@ -75,7 +75,7 @@ async def test_a_cost_is_a_time_by_the_price_and_what_it_has_cost(
         (SetGuard(max_cost=1.0), 1, Cost(usd_per_hour=0.0, usd=0.0), "costs nothing"),
         (SetGuard(max_cost=1.0), 1, Cost(), "not known"),
         (SetGuard(max_cost=1.0), 1, Cost(usd_per_hour=9.0, usd=2.0), r"has cost \$2.00 already"),
-        (SetGuard(until="2020-01-01T00:00:00Z"), 1, Cost(), "is over"),
+        (SetGuard(until="2020-01-01T00:00:00Z"), 1, Cost(), "has passed"),
         (SetGuard(until="2099-01-01T00:00:00"), 1, Cost(), "no time zone"),
         (SetGuard(until="soon"), 1, Cost(), "not a time"),
         (SetGuard(idle=5.0), 1, Cost(), "idle"),

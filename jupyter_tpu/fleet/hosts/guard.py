@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import convert
@@ -17,7 +16,7 @@ from ..knowledge.finder import TPUFinder
 from ..knowledge.observed import ObservedState
 from ..models import Cost, Guard, GuardAction, KeepTPU, SetGuard
 from ..models.requests import validated
-from ..models.times import timestamp
+from ..models.times import future_seconds, timestamp
 from .connections import ANSWER, HostConnections
 
 log = logging.getLogger(__name__)
@@ -168,7 +167,7 @@ def check_guard(request: SetGuard, *, several: bool, spot: bool) -> None:
     time that is over.
     """
     if request.until:
-        seconds_of(request.until, time.time())
+        future_seconds(request.until, "until", time.time())
     if request.idle is None and request.max_cost is None and not request.until:
         raise InvalidInput("A guard needs a limit.", "Give a time without work, a cost, or a time.")
     if request.action == "stop" and (several or spot):
@@ -189,27 +188,13 @@ def _rule(request: SetGuard, node: Node, cost: Cost, now: float) -> dict[str, An
         "node": f"projects/{name.project}/locations/{name.zone}/nodes/{name.node}",
         "node_id": node.id,
         "idle": request.idle,
-        "until": seconds_of(request.until, now) if request.until else None,
+        "until": future_seconds(request.until, "until", now) if request.until else None,
         "cost_until": None
         if request.max_cost is None
         else cost_deadline(request.max_cost, cost, now),
         "notice": min(request.notice, request.idle or request.notice),
         "limits": {"max_cost": request.max_cost, "until": request.until},
     }
-
-
-def seconds_of(until: str, now: float) -> float:
-    """A time in seconds since the epoch. Raises INVALID for one that is over, or none."""
-    try:
-        end = datetime.fromisoformat(until)
-    except ValueError:
-        raise InvalidInput(f"The field until is not a time: {until!r}.") from None
-    if end.tzinfo is None:
-        raise InvalidInput("The field until has no time zone.", "Add Z for UTC, for example.")
-    if end.timestamp() <= now:
-        local = end.astimezone(UTC).isoformat(timespec="seconds")
-        raise InvalidInput(f"The time {local} is over.", "Choose a later one.")
-    return end.timestamp()
 
 
 def _guard(report: Mapping[str, Any]) -> Guard:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import TypeVar
 
 from msgspec import structs
@@ -13,6 +13,7 @@ from ...cloud import NodeName
 from ...errors import InvalidInput, Reason, TPUError
 from ..models import CreateTPU, Problem, StartHunt
 from ..models.catalog import known_type
+from ..models.times import future_seconds
 from ..store.records import Candidate, HuntRecord
 from .planner import Over, next_step
 
@@ -41,7 +42,9 @@ async def plan(
         *(_resolved(request.tpu, zone, types, resolve) for zone in zones)
     )
     found = dict(zip(zones, per_zone, strict=True))
-    deadline = _deadline(request.deadline, now)
+    deadline = (
+        future_seconds(request.deadline, "deadline", now, zone=UTC) if request.deadline else None
+    )
     overnight = deadline is not None and deadline - now > OVERNIGHT
     hunt = HuntRecord(
         request=request,
@@ -100,19 +103,3 @@ async def _resolved(
             candidate.type, candidate.version = wanted.type, wanted.version or ""
         found[type] = candidate
     return found
-
-
-def _deadline(text: str, now: float) -> float | None:
-    if not text:
-        return None
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidInput(
-            f"The deadline {text!r} is not a time.", "Write it like 2026-07-01T08:00:00Z."
-        ) from None
-    if time.tzinfo is None:
-        time = time.replace(tzinfo=UTC)
-    if time.timestamp() <= now:
-        raise InvalidInput(f"The deadline {text} has passed.", "Choose a later one.")
-    return time.timestamp()

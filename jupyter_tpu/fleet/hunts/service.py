@@ -19,13 +19,12 @@ from ...cloud import Cloud, NodeName
 from ...errors import Reason, TPUError
 from ...wording import count
 from ..discovery.observer import Observer
-from ..hosts.guard import seconds_of
 from ..knowledge.grants import Grants
 from ..models import Hunt, HuntAttempt, HuntCandidate, Problem, QueueTPU, StartHunt
 from ..models.costs import cost_of
 from ..models.hunts import AttemptState, HuntState
 from ..models.requests import validated
-from ..models.times import timestamp
+from ..models.times import future_seconds, timestamp
 from ..operations.create import CreateService, require_guard
 from ..operations.progress import Progress
 from ..operations.provisioner import NodeProvisioner
@@ -141,7 +140,7 @@ class HuntService:
         hunt = await candidates.plan(validated(request), self._create.resolve, check_price, now)
         if (guard := request.tpu.guard) is not None and guard.until:
             # Afterwards a TPU could have no guard.
-            until = seconds_of(guard.until, now)
+            until = future_seconds(guard.until, "until", now)
             hunt.deadline = until if hunt.deadline is None else min(until, hunt.deadline)
         return hunt
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Literal
+
+from ...errors import InvalidInput
 
 
 def timestamp(
@@ -12,3 +14,26 @@ def timestamp(
     """The time now, or *at* so many seconds since the epoch."""
     time = datetime.now(UTC) if at is None else datetime.fromtimestamp(at, UTC)
     return time.isoformat(timespec=precision).replace("+00:00", "Z")
+
+
+def future_seconds(text: str, field: str, now: float, zone: tzinfo | None = None) -> float:
+    """The time *text* of a request's *field*, in seconds since the epoch.
+
+    zone: that of a text without one; None: it needs one. Raises INVALID for what is not a time, and
+    for a time that has passed.
+    """
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput(
+            f"The field {field} is not a time: {text!r}.", "Write it like 2026-07-01T08:00:00Z."
+        ) from None
+    if time.tzinfo is None:
+        if zone is None:
+            raise InvalidInput(
+                f"The field {field} has no time zone: {text}.", "Add Z for UTC, for example."
+            )
+        time = time.replace(tzinfo=zone)
+    if time.timestamp() <= now:
+        raise InvalidInput(f"The time {text} has passed.", "Choose a later time.")
+    return time.timestamp()

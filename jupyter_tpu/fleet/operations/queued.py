@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 
 from msgspec import structs
 
@@ -23,6 +22,7 @@ from ..knowledge.owners import Owner, Owners
 from ..knowledge.pricing import Decision
 from ..models import DeleteQueued, Operation, Problem, QueuedResource, QueuedResources, QueueTPU
 from ..models.requests import validated
+from ..models.times import future_seconds
 from ..store.records import NodeClaim, OperationRecord
 from .create import CreateService
 from .progress import Progress
@@ -114,7 +114,8 @@ class QueuedService:
             raise InvalidInput(
                 "A queued TPU can't have a guard yet.", "Set its guard when it is READY."
             )
-        _check_time(request.valid_until)
+        if request.valid_until:
+            future_seconds(request.valid_until, "valid_until", time.time())
         wanted, name = await self._create.resolve(request.tpu)
         await self._create.require_new(name)
         await self._create.require_not_queued(name)
@@ -235,19 +236,6 @@ def _of_all(price: Decision, count: int) -> Decision:
         question=f"{count} TPUs. Each: {price.question or 'inside a grant, if it covers all.'}",
         uncovered=price.uncovered,
     )
-
-
-def _check_time(text: str) -> None:
-    if not text:
-        return
-    try:
-        end = datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidInput(
-            f"{text!r} is not a time.", "Write it like 2026-07-01T08:00:00Z."
-        ) from None
-    if end.tzinfo is None or end <= datetime.now(UTC):
-        raise InvalidInput(f"{text} is over, or has no time zone.", "Give a later time, in UTC.")
 
 
 def meaning(state: str) -> str:
