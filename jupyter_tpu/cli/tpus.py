@@ -85,6 +85,11 @@ if TYPE_CHECKING:
     help="Try again until there is capacity. --zone may be several, as in us-west4-a,us-east5-b. "
     "See `hunt`, which also has several types and tiers.",
 )
+@click.option(
+    "--queued",
+    is_flag=True,
+    help="With --until-available: wait in Google's queue, also while this computer is off.",
+)
 @node_options
 @environment_option
 @content_options
@@ -110,6 +115,7 @@ def create(
     subnetwork: str | None,
     then_connect: bool,
     until_available: bool,
+    queued: bool,
     environment: str,
     yes: bool,
     max_price: float | None,
@@ -131,6 +137,11 @@ def create(
 
     if spot and reserved:
         raise InvalidInput("A TPU is either spot or reserved.", "Omit --spot or --reserved.")
+    if queued and not until_available:
+        raise InvalidInput(
+            "--queued needs --until-available.",
+            "Add it; or ask for a queued resource with `jupyter tpu queued create`.",
+        )
     if not then_connect and any(content.values()):
         raise InvalidInput(
             "Options of an environment, such as --packages, need --connect.",
@@ -154,7 +165,8 @@ def create(
             from .hunts import hunt_for
 
             wanted = structs.replace(wanted, max_price=max_price)
-            hunt = StartHunt(tpu=wanted, zones=zone.split(",") if zone else [])
+            zones = zone.split(",") if zone else []
+            hunt = StartHunt(tpu=wanted, zones=zones, queued=queued)
             return hunt_for(session, hunt, yes=yes, no_wait=no_wait, as_json=as_json)
         if no_wait and (then_connect or guard is not None):
             after = "connect the TPU" if then_connect else "set its guard"

@@ -85,6 +85,11 @@ _options = parameters(
         "[default: if the deadline is more than 4 hours away]",
     ),
     click.option(
+        "--direct",
+        is_flag=True,
+        help="In a hunt that waits in the queue, also try each zone, type and tier without it.",
+    ),
+    click.option(
         "--version",
         metavar="VERSION",
         shell_complete=complete_version,
@@ -121,6 +126,7 @@ def hunt_options(function: Callable[..., None]) -> Callable[..., None]:
         tiers: tuple[Any, ...],
         deadline: str,
         queued: bool | None,
+        direct: bool,
         version: str | None,
         network: str | None,
         subnetwork: str | None,
@@ -158,6 +164,7 @@ def hunt_options(function: Callable[..., None]) -> Callable[..., None]:
             tiers=[*tiers],
             deadline=end_of(deadline) if deadline else "",
             queued=queued,
+            direct=direct,
         )
         function(*args, wanted=hunt, **own)
 

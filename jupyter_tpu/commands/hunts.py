@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..fleet.models import Hunt, HuntAttempt, HuntCandidate
 
 #: Of a hunt in the queue.
-QUEUED = "Each attempt is a queued resource: Google continues it while this computer is off."
+QUEUED = "Attempts in the queue are queued resources, which go on while this computer is off."
 _UNITS = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
@@ -97,7 +97,7 @@ def candidate_table(candidates: Sequence[HuntCandidate]) -> str:
         (
             each.type,
             each.zone,
-            each.tier,
+            f"{each.tier}, queued" if each.queued else each.tier,
             hourly(each.cost, each.tier),
             str(each.attempts) if each.attempts else "",
             f"not tried: {problem_text(each.problem)}" if each.ruled_out else "",
@@ -116,7 +116,7 @@ def attempt_table(hunt: Hunt) -> str:
             local_time(each.started),
             each.type,
             each.zone,
-            each.tier,
+            f"{each.tier}, queued" if each.unattended else each.tier,
             state_text(each.state),
             each.problem.message if each.problem else "",
         )

@@ -661,6 +661,7 @@ export interface IHuntCandidate {
   zone: string;
   type: string;
   tier: 'on-demand' | 'reserved' | 'spot';
+  queued: boolean;
   version: string;
   cost: ICost;
   attempts: number;
@@ -1197,6 +1198,7 @@ export interface IStartHunt {
   tiers: ('on-demand' | 'reserved' | 'spot')[];
   deadline: string;
   queued: boolean | null;
+  direct: boolean;
 }
 
 /** A command to run as a job. */

@@ -308,6 +308,7 @@ def test_without_waiting_the_operation_is_given_and_goes_on_with_all_options(
         ("create ok --type v5litepod-4 --version v1", "There is no runtime version 'v1'"),
         ("create ok --type v5litepod-4 --connect --python 2.7", "JAX needs Python 3.11 or newer"),
         ("create ok --type v5litepod-4 --connect --env ../x", "connect.environment is not allowed"),
+        ("create ok --type v4-8 --queued", "--queued needs --until-available"),
         ("create ok --type v4-8 --packages x", "such as --packages, need --connect"),
         ("describe nothing", "There is no TPU called nothing"),
         ("connect nothing", "There is no TPU called nothing"),

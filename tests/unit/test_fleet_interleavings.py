@@ -499,9 +499,16 @@ class Interleavings(RuleBasedStateMachine):
 
     @precondition(lambda self: bool(self.world.servers) and not self._running("hunt"))
     @rule(
-        name=names, which=numbers, everywhere=st.booleans(), queued=st.booleans(), then=what_follows
+        name=names,
+        which=numbers,
+        everywhere=st.booleans(),
+        queued=st.booleans(),
+        direct=st.booleans(),
+        then=what_follows,
     )
-    def hunt(self, name: NodeName, which: int, everywhere: bool, queued: bool, then: Then) -> None:
+    def hunt(
+        self, name: NodeName, which: int, everywhere: bool, queued: bool, direct: bool, then: Then
+    ) -> None:
         """With *everywhere*, all processes are asked at the same moment."""
         asked = self._server(which)
         tpu = CreateTPU(name=name.node, type="v5litepod-1", zone=name.zone, confirm_price=True)
@@ -509,7 +516,8 @@ class Interleavings(RuleBasedStateMachine):
 
         def ask(server: Server) -> None:
             types = ["v5litepod-1", "v5litepod-4"]
-            request = StartHunt(tpu=tpu, types=types, queued=queued and self.queues)
+            waits = queued and self.queues
+            request = StartHunt(tpu=tpu, types=types, queued=waits, direct=waits and direct)
             server.do(lambda: server.hunts.start(request), accepted.append)
 
         for server in self.world.servers if everywhere else [asked]:

@@ -214,6 +214,25 @@ async def test_over_night_it_waits_in_the_queue_unless_the_request_says_otherwis
 
 
 @pytest.mark.asyncio
+async def test_what_is_also_tried_without_the_queue_comes_first_and_knows_nothing_of_it() -> None:
+    record = await planned("spot", queued=True, direct=True)
+    left = [each for each in record.candidates if not each.ruled_out]
+    assert [(each.zone, record.waits(each)) for each in left] == [
+        ("us-west4-a", False),
+        ("us-central2-b", False),
+        ("us-west4-a", True),
+        ("us-central2-b", True),
+    ]
+    for now, each in enumerate(left):
+        assert tried(record, float(now), NO_CAPACITY) is each
+    quota_is_gone = quota(0, "zone")
+    assert tried(record, 60.0, quota_is_gone) is left[0]
+    assert [each.ruled_out for each in left] == [True, False, True, False]
+    plain = await planned("spot", direct=True)
+    assert not any(map(plain.waits, plain.candidates))
+
+
+@pytest.mark.asyncio
 async def test_a_hunt_for_what_nobody_has_agreed_to_pay_does_not_begin() -> None:
     with pytest.raises(TPUError, match=r"about \$9.60 an hour") as refused:
         await planned("on-demand", zones=["us-west4-a"])

@@ -94,6 +94,24 @@ def test_the_only_candidate_that_is_left_waits_as_long_as_it_likes(world: World)
     assert after(world, 90.0).state == "found"
 
 
+def test_each_place_is_tried_with_and_without_the_queue_in_turn(world: World) -> None:
+    world.google.fates["create"] = ["no capacity", "no capacity", "no room", "no room"]
+    start(world, direct=True)
+    hunt = after(world, 700.0)
+    assert [(each.type, each.unattended) for each in hunt.attempts] == [
+        (TYPES[0], False),
+        (TYPES[1], False),
+        (TYPES[0], True),
+        (TYPES[1], True),
+        (TYPES[0], False),
+    ]
+    assert hunt.state == "found"
+    assert world.google.queued == {}, "nothing of the attempts in the queue is left"
+    assert [(each.type, each.queued) for each in hunt.candidates] == [
+        (type, queued) for queued in (False, True) for type in TYPES
+    ]
+
+
 def test_a_stopped_one_is_deleted_with_its_tpu(world: World) -> None:
     start(world)
     hunt = after(world, 20.0)

@@ -46,16 +46,18 @@ async def plan(
         future_seconds(request.deadline, "deadline", now, zone=UTC) if request.deadline else None
     )
     overnight = deadline is not None and deadline - now > OVERNIGHT
+    queued = overnight if request.queued is None else request.queued
     hunt = HuntRecord(
         request=request,
         candidates=[
-            structs.replace(found[zone][type], tier=tier)
+            structs.replace(found[zone][type], tier=tier, direct=direct)
+            for direct in ([True, False] if queued and request.direct else [False])
             for type in types
             for tier in tiers
             for zone in zones
         ],
         deadline=deadline,
-        queued=overnight if request.queued is None else request.queued,
+        queued=queued,
     )
     for each in hunt.candidates:
         if not each.ruled_out:

@@ -18,7 +18,7 @@ anything else         nothing about the candidate: all wait, as long as Google s
                       that doubles (no credentials, a rate limit, no network, a full disk)
 ====================  ==========================================================================
 
-Where each attempt is a queued resource, it waits for room at Google: for its :func:`turn`.
+An attempt that is a queued resource waits for room at Google: for its :func:`turn`.
 
 A hunt is over when all candidates are ruled out, and when its deadline has passed.
 """
@@ -55,6 +55,7 @@ JITTER = 0.25
 _LONGEST = 3600.0
 
 _FOR_GOOD = (Reason.INVALID, Reason.PERMISSION)
+_ABOUT_ROOM = (Reason.NO_CAPACITY, Reason.CONFLICT)
 
 
 class Try(Struct, frozen=True):
@@ -121,7 +122,9 @@ def learn(
         candidate.failures += 1
         pause = _pause(MENDED_BY_TIME[reason], candidate.failures) * factor
         for each in _in_scope(hunt, candidate, error.scope):
-            if each.type == candidate.type:
+            # Where there is no room now, there may be some for who waits, and the reverse.
+            alike = reason not in _ABOUT_ROOM or each.direct == candidate.direct
+            if each.type == candidate.type and alike:
                 each.problem = problem
                 each.retry_at = now + max(pause, error.retry_after or 0.0)
     else:
@@ -182,8 +185,8 @@ def _nothing_left(hunt: HuntRecord) -> TPUError:
 
 
 def _names(candidates: list[Candidate]) -> str:
-    shown = ", ".join(f"{each.type} ({each.tier}) in {each.zone}" for each in candidates[:3])
-    return shown + (f" and {len(candidates) - 3} more" if len(candidates) > 3 else "")
+    names = list(dict.fromkeys(f"{each.type} ({each.tier}) in {each.zone}" for each in candidates))
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _too_late(hunt: HuntRecord, deadline: float) -> TPUError:

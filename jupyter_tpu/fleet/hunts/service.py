@@ -78,7 +78,7 @@ class HuntService:
 
     async def quote(self, request: StartHunt) -> list[HuntCandidate]:
         hunt = await self._plan(request)
-        return [self._candidate(each) for each in hunt.candidates]
+        return [self._candidate(hunt, each) for each in hunt.candidates]
 
     async def start(self, request: StartHunt) -> Hunt:
         await self._reload()
@@ -224,7 +224,9 @@ class HuntService:
             zone=operation.zone if operation.state == "done" else "",
             request=hunt.request,
             queued=hunt.queued,
-            candidates=[self._candidate(each, due(hunt, each, now)) for each in hunt.candidates],
+            candidates=[
+                self._candidate(hunt, each, due(hunt, each, now)) for each in hunt.candidates
+            ],
             attempts=list(hunt.attempts),
             attempted=hunt.attempted,
             next_attempt=timestamp("seconds", at=step.until) if isinstance(step, Wait) else "",
@@ -242,12 +244,13 @@ class HuntService:
         abandoned = (each.operation.id for each in self._runner.abandoned())
         return "paused" if operation.id in abandoned else "running"
 
-    def _candidate(self, candidate: Candidate, due: float = 0.0) -> HuntCandidate:
+    def _candidate(self, hunt: HuntRecord, candidate: Candidate, due: float = 0.0) -> HuntCandidate:
         later = not candidate.ruled_out and due > time.time()
         return HuntCandidate(
             zone=candidate.zone,
             type=candidate.type,
             tier=candidate.tier,
+            queued=hunt.waits(candidate),
             version=candidate.version,
             cost=cost_of(
                 candidate.type,
@@ -357,7 +360,7 @@ class _HuntRun:
             type=candidate.type,
             tier=candidate.tier,
             started=timestamp(),
-            unattended=hunt.queued,
+            unattended=hunt.waits(candidate),
         )
         hunt.attempts = [*hunt.attempts, attempt][-HISTORY:]
         request = structs.replace(
@@ -369,12 +372,12 @@ class _HuntRun:
         )
         progress.set_message(_doing(attempt))
         progress.log(f"Attempt {attempt.number}: {_doing(attempt)}")
-        if hunt.queued:
+        if attempt.unattended:
             progress.log("Google continues this attempt while this computer is off")
         try:
             name = structs.replace(record.name, zone=candidate.zone)
             await self._create.require_new(name)
-            if hunt.queued:
+            if attempt.unattended:
                 await self._create.require_not_queued(name)
             await self._create.require_price(request, name)
         except TPUError as error:
@@ -391,7 +394,7 @@ class _HuntRun:
             label=f"{record.operation.id}-{attempt.number}",
             tidy=True,
         )
-        if hunt.queued:
+        if attempt.unattended:
             end, limit = hunt.deadline, turn(hunt, candidate)
             until = timestamp("seconds", at=end) if end is not None else ""
             record.queue = QueueTPU(tpu=request, valid_until=until)
@@ -427,6 +430,7 @@ class _HuntRun:
             each
             for each in self._hunt.candidates
             if (each.zone, each.type, each.tier) == (attempt.zone, attempt.type, attempt.tier)
+            and self._hunt.waits(each) == attempt.unattended
         )
         self._end_attempt("failed", error)
         learn(self._hunt, candidate, error, time.time(), random.random())

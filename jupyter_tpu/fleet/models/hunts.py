@@ -30,6 +30,8 @@ class StartHunt(Struct, kw_only=True, forbid_unknown_fields=True):
     #: Whether each attempt is a queued resource, which Google continues while this computer is off.
     #: null: if the deadline is more than four hours away.
     queued: bool | None = None
+    #: Whether each is tried without the queue, too, in a hunt that waits in it.
+    direct: bool = False
 
 
 class HuntCandidate(Struct, kw_only=True):
@@ -38,6 +40,8 @@ class HuntCandidate(Struct, kw_only=True):
     zone: str
     type: str
     tier: Tier
+    #: Whether it waits in Google's queue.
+    queued: bool = False
     version: str = ""
     cost: Cost = field(default_factory=Cost)
     attempts: int = 0
@@ -78,7 +82,7 @@ class Hunt(Struct, kw_only=True):
     #: Where the TPU was found.
     zone: str = ""
     request: StartHunt
-    #: Whether each attempt is a queued resource.
+    #: Whether its attempts, but for those of `direct`, are queued resources.
     queued: bool = False
     candidates: list[HuntCandidate] = []
     #: The last ones, the oldest first.

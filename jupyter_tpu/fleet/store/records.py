@@ -97,6 +97,8 @@ class Candidate(Struct, kw_only=True):
     zone: str
     type: str
     tier: Tier
+    #: Whether it is tried without the queue, in a hunt that waits in it.
+    direct: bool = False
     version: str = ""
     attempts: int = 0
     #: In a row, of the kind that time may mend.
@@ -122,8 +124,12 @@ class HuntRecord(Struct, kw_only=True):
     failures: int = 0
     #: No attempt begins later; None: no limit. Seconds since the epoch.
     deadline: float | None = None
-    #: Whether each attempt is a queued resource.
+    #: Whether its attempts are queued resources, but for those of a candidate that is *direct*.
     queued: bool = False
+
+    def waits(self, candidate: Candidate) -> bool:
+        """Whether *candidate* waits in Google's queue."""
+        return self.queued and not candidate.direct
 
 
 #: What users ask of an operation that runs, in whichever process.

@@ -47,7 +47,8 @@ function aHunt(more: Partial<IHunt> = {}): IHunt {
       types: ['v5litepod-8'],
       tiers: ['on-demand', 'spot'],
       deadline: '',
-      queued: null
+      queued: null,
+      direct: false
     },
     queued: false,
     candidates: [],
@@ -124,15 +125,19 @@ describe('a hunt', () => {
     form.set('hours', '8');
     await vi.waitFor(() => expect(ticked()).toBe(true));
     expect(form.huntRequest.queued).toBe(true);
+    await shows(node, 'Also try without the queue');
+    tick(node, 'Also try without the queue');
+    await vi.waitFor(() => expect(form.huntRequest.direct).toBe(true));
     tick(node, "Wait in Google's queue");
     await vi.waitFor(() => expect(ticked()).toBe(false));
-    expect(form.huntRequest.queued).toBe(false);
+    expect(form.huntRequest).toMatchObject({ queued: false, direct: false });
   });
 
   it('says what each choice costs before it begins, where that is billed', async () => {
     const cost = aCost({ since: '', usd: null });
     const candidate = {
       ...{ zone: 'us-west4-a', type: 'v5litepod-8', tier: 'on-demand', cost },
+      queued: false,
       ...{ version: '', attempts: 0, retry_at: '', problem: null },
       ruled_out: false
     };

@@ -12,14 +12,16 @@ export interface IHuntFields {
   otherTiers: Tier[];
   /** After how many hours no attempt begins; "" for no limit. */
   hours: string;
-  /** Whether each attempt is a queued resource; null: if there are many hours. */
+  /** Whether attempts are queued resources; null: if there are many hours. */
   queued: boolean | null;
+  /** Whether each is also tried without the queue. */
+  direct: boolean;
 }
 
 /** A hunt that has more hours waits in Google's queue, as the server would decide. */
 const OVERNIGHT = 4;
 
-/** Whether each attempt is a queued resource. */
+/** Whether attempts are queued resources. */
 export function isQueued({ hours, queued }: IHuntFields): boolean {
   return queued ?? Number(hours) > OVERNIGHT;
 }
@@ -32,7 +34,8 @@ export function huntFields(request?: IStartHunt): IHuntFields {
     otherTypes: request?.types.slice(1) ?? [],
     otherTiers: request?.tiers.slice(1) ?? [],
     hours: '',
-    queued: request?.queued ?? null
+    queued: request?.queued ?? null,
+    direct: request?.direct ?? false
   };
 }
 
@@ -50,7 +53,8 @@ export function huntOf(
     types: unique([tpu.type, ...otherTypes]),
     tiers: unique([tpu.tier ?? 'on-demand', ...otherTiers]),
     deadline: hours ? end : '',
-    queued: isQueued(fields)
+    queued: isQueued(fields),
+    direct: isQueued(fields) && fields.direct
   };
 }
 

@@ -29,12 +29,13 @@ export function attemptState(
   }
 }
 
-/** "v5litepod-8 · Spot · us-west4-a" */
+/** "v5litepod-8 · Spot · us-west4-a", and whether it waits in the queue. */
 export function attemptPlace(
-  { tier, type, zone }: IHuntAttempt,
+  { tier, type, unattended, zone }: IHuntAttempt,
   trans: TranslationBundle
 ): string {
-  return `${type} · ${tierLabel(tier, trans)} · ${zone}`;
+  const place = `${type} · ${tierLabel(tier, trans)} · ${zone}`;
+  return unattended ? trans.__('%1 · in the queue', place) : place;
 }
 
 /** The clock's time: "14:03:10"; with the day if that is not today. */

@@ -83,11 +83,22 @@ export function HuntFields(props: { actions: Actions }): JSX.Element {
             />
             <span>
               {trans.__("Wait in Google's queue")}
-              <small>
-                {trans.__('Each attempt goes on while this computer is off')}
-              </small>
+              <small>{trans.__('Goes on while this computer is off')}</small>
             </span>
           </label>
+          {isQueued(fields) && (
+            <label className="jp-tpu-Check">
+              <input
+                type="checkbox"
+                checked={fields.direct}
+                onChange={event => form.set('direct', event.target.checked)}
+              />
+              <span>
+                {trans.__('Also try without the queue')}
+                <small>{trans.__('In turn, while Jupyter runs')}</small>
+              </span>
+            </label>
+          )}
         </div>
       )}
     </>
