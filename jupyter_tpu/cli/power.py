@@ -32,10 +32,16 @@ _SEVERAL = "jupyter tpu {0} my-tpu other-tpu --zone us-west4-a"
     metavar="USD",
     help="Start without asking what costs at most so many USD an hour.",
 )
+@confirm_name_option
 @no_wait_option
 @json_option
 def start(
-    names: Sequence[str], yes: bool, max_price: float | None, no_wait: bool, as_json: bool
+    names: Sequence[str],
+    yes: bool,
+    max_price: float | None,
+    confirmed: tuple[str, ...],
+    no_wait: bool,
+    as_json: bool,
 ) -> None:
     """Start stopped TPUs. Says first what they cost, and asks."""
     from ..fleet.models import StartTPU
@@ -44,12 +50,14 @@ def start(
     with open_session() as session:
         tpus = _find(session, names, "started")
         approve_start(tpus, yes=yes or limited, as_json=as_json)
+        typed = confirmed_names(tpus, confirmed, "start")
 
         def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
             # What was said is what may be paid, also if the price changes; None: it is not known.
             price = max_price if yes or limited else tpu.cost.usd_per_hour or None
             agreed = yes or tpu.cost.usd_per_hour != 0
-            options = StartTPU(confirm_price=agreed, max_price=price)
+            name = tpu.name if tpu.name in typed else ""
+            options = StartTPU(confirm_price=agreed, max_price=price, confirm_name=name)
             return session.fleet.start(tpu_ref(tpu), options)
 
         _run(session, tpus, begin, "Started {}.", no_wait, as_json)
@@ -58,9 +66,12 @@ def start(
 @command("stop", epilog=examples(_SEVERAL.format("stop")))
 @tpu_argument(several=True)
 @yes_option("End the kernels and jobs that run there without asking.")
+@confirm_name_option
 @no_wait_option
 @json_option
-def stop(names: Sequence[str], yes: bool, no_wait: bool, as_json: bool) -> None:
+def stop(
+    names: Sequence[str], yes: bool, confirmed: tuple[str, ...], no_wait: bool, as_json: bool
+) -> None:
     """Stop TPUs. Their disks are kept."""
     from ..fleet.models import StopTPU
 
@@ -69,11 +80,16 @@ def stop(names: Sequence[str], yes: bool, no_wait: bool, as_json: bool) -> None:
         running = running_on(session, tpus)
         if not yes:
             _confirm(running, "Stop")
+        typed = confirmed_names(tpus, confirmed, "stop")
 
         def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
             known = running[tpu_ref(tpu)]
-            kernels, jobs = yes or known.kernel_count > 0, yes or bool(known.jobs)
-            return session.fleet.stop(tpu_ref(tpu), StopTPU(end_kernels=kernels, end_jobs=jobs))
+            options = StopTPU(
+                end_kernels=yes or known.kernel_count > 0,
+                end_jobs=yes or bool(known.jobs),
+                confirm_name=tpu.name if tpu.name in typed else "",
+            )
+            return session.fleet.stop(tpu_ref(tpu), options)
 
         _run(session, tpus, begin, "Stopped {}. Its disk is kept.", no_wait, as_json)
 

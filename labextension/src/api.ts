@@ -1230,6 +1230,7 @@ export interface IStartRun {
 export interface IStartTPU {
   confirm_price?: boolean;
   max_price?: number | null;
+  confirm_name?: string;
 }
 
 /** One step of an operation, in words that a user understands. */
@@ -1249,6 +1250,7 @@ export interface IStopJob {
 export interface IStopTPU {
   end_kernels?: boolean;
   end_jobs?: boolean;
+  confirm_name?: string;
 }
 
 /**

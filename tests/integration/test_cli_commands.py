@@ -116,6 +116,10 @@ def test_whose_a_tpu_is_is_shown_and_another_persons_needs_its_name(
     assert re.split(r"  +", row)[2:6] == ["v5litepod-1", "1", "bob", "READY"]
     assert "bob holds 1 of 1 chip: 1 TPU." in text
     assert f"{name} belongs to bob" in alone.complaint("delete", name, "--yes")
+    assert f"To stop it, confirm its name: --confirm-name {name}" in alone.complaint("stop", name)
+    assert f"Stopped {name}" in alone.out("stop", name, "--confirm-name", name)
+    assert f"{name} belongs to bob" in alone.complaint("start", name, "--yes")
+    assert f"Started {name}." in alone.out("start", name, "--yes", "--confirm-name", name)
     terminal = Terminal(alone, "adopt", name)
     terminal.expect("To adopt it, type its name: ")
     terminal.type(f"not-{name}\n")

@@ -16,7 +16,7 @@ from jupyter_tpu.emulator.model.faults import NodeState
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.inventory import forgotten
 from jupyter_tpu.fleet.knowledge.owners import OWNER
-from jupyter_tpu.fleet.models import AdoptTPU, DeleteTPU, Usage, UsedTPU
+from jupyter_tpu.fleet.models import AdoptTPU, DeleteTPU, StopTPU, Usage, UsedTPU
 
 QUEUED = f"/v2/projects/emulated/locations/{ZONE}/queuedResources"
 VERSION = "v2-alpha-tpuv5-lite"
@@ -148,7 +148,7 @@ async def test_a_tpu_node_is_shown_and_explained_where_it_is_used(
 
 
 @pytest.mark.asyncio
-async def test_another_persons_tpu_is_adopted_or_deleted_by_its_name_only(
+async def test_another_persons_tpu_is_adopted_stopped_or_deleted_by_its_name_only(
     world: World, create_tpu: Any
 ) -> None:
     made = create_tpu(type="v5litepod-1", zone=ZONE, labels={"owner": "bob", "team": "x"})
@@ -156,8 +156,11 @@ async def test_another_persons_tpu_is_adopted_or_deleted_by_its_name_only(
     server = await world.server()
     fleet = server.fleet
     assert (await fleet.tpu(name)).not_yours
-    wrong = DeleteTPU(confirm_name=name[:-1]), AdoptTPU(confirm_name=f"{ZONE}/{name}")
-    for refused in (fleet.delete(name, wrong[0]), fleet.usage.adopt(name, wrong[1])):
+    for refused in (
+        fleet.delete(name, DeleteTPU(confirm_name=name[:-1])),
+        fleet.usage.adopt(name, AdoptTPU(confirm_name=f"{ZONE}/{name}")),
+        fleet.stop(name, StopTPU(end_kernels=True, end_jobs=True)),
+    ):
         with pytest.raises(TPUError, match=rf"{name} belongs to bob\.") as caught:
             await refused
         assert caught.value.reason is Reason.NOT_YOURS

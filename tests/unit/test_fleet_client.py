@@ -38,7 +38,11 @@ OPERATION = Operation(id="1", kind="stop")
             "stop",
             ("us-west4-a/my-tpu", StopTPU(end_kernels=True)),
             OPERATION,
-            ("POST", "tpus/us-west4-a~my-tpu/stop", b'{"end_kernels":true,"end_jobs":false}'),
+            (
+                "POST",
+                "tpus/us-west4-a~my-tpu/stop",
+                b'{"end_kernels":true,"end_jobs":false,"confirm_name":""}',
+            ),
         ),
         (
             "end_kernel",

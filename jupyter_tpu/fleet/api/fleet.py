@@ -116,10 +116,16 @@ class FleetAPI(Protocol):
         """
 
     async def start(self, ref: str, options: models.StartTPU | None = None) -> models.Operation:
-        """Starts a stopped TPU. Raises PRICE for what costs something without a confirmation."""
+        """Starts a stopped TPU.
+
+        Raises PRICE for what costs something without a confirmation, NOT_YOURS as `delete`.
+        """
 
     async def stop(self, ref: str, options: models.StopTPU | None = None) -> models.Operation:
-        """Stops a TPU; its disk is kept, its kernels are shut down."""
+        """Stops a TPU; its disk is kept, its kernels are shut down.
+
+        Raises NOT_YOURS as `delete`.
+        """
 
     async def delete(self, ref: str, options: models.DeleteTPU | None = None) -> models.Operation:
         """Deletes a TPU and its kernelspecs, and shuts its kernels down.

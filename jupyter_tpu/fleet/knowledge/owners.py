@@ -78,7 +78,10 @@ class Owners:
         return owner_of(thing.labels, metadata, self.me)
 
     def require_consent(
-        self, thing: Node | QueuedResource, confirm_name: str, act: Literal["adopt", "delete"]
+        self,
+        thing: Node | QueuedResource,
+        confirm_name: str,
+        act: Literal["adopt", "delete", "start", "stop"],
     ) -> None:
         """Raises NOT_YOURS for another person's, unless *confirm_name* is its name; *act*: what
         would be done to it.

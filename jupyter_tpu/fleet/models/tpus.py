@@ -95,6 +95,8 @@ class StartTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     confirm_price: bool = False
     #: Agree to at most so many USD an hour, whatever `confirm_price` is.
     max_price: Annotated[float, Meta(ge=0)] | None = None
+    #: Its name, which is required where it is another person's.
+    confirm_name: str = ""
 
 
 class StopTPU(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -102,6 +104,8 @@ class StopTPU(Struct, kw_only=True, forbid_unknown_fields=True):
 
     end_kernels: bool = False
     end_jobs: bool = False
+    #: Its name, which is required where it is another person's.
+    confirm_name: str = ""
 
 
 class LinkStatus(Struct, kw_only=True):
@@ -168,7 +172,7 @@ class TPU(Struct, kw_only=True):
     advice: str = ""
     #: Who created it; "" if that is not known.
     owner: str = ""
-    #: Whether that is somebody else: to delete it needs its name.
+    #: Whether that is somebody else: to start, stop or delete it needs its name.
     not_yours: bool = False
     #: Whether it is yours, READY for hours, not connected here, and nothing runs on it.
     forgotten: bool = False

@@ -49,13 +49,14 @@ class PowerService:
         self._runner = runner
 
     async def start(self, name: NodeName, options: StartTPU) -> Operation:
-        """Raises CONFLICT unless the TPU is stopped, PRICE unless it costs nothing or *options*
-        allow what it costs.
+        """Raises CONFLICT unless the TPU is stopped; NOT_YOURS and PRICE (unless it costs nothing)
+        unless *options* allow that.
         """
         check_ours(name, "started")
         node = self._observer.observed.require(
             name, (NodeState.STOPPED, NodeState.STOPPING), "Only a stopped TPU can be started."
         )
+        self._owners.require_consent(node, options.confirm_name, "start")
         await self._grants.refresh()
         self._grants.decide(node.type, name.zone, node.tier, again=name).require(
             confirm_price=options.confirm_price, max_price=options.max_price
@@ -66,17 +67,24 @@ class PowerService:
         )
 
     async def stop(self, name: NodeName, options: StopTPU) -> Operation:
-        """Raises CONFLICT unless the TPU is READY, KERNELS_RUNNING and JOBS_RUNNING unless
-        *options* allow that.
+        """Raises CONFLICT unless the TPU is READY; NOT_YOURS, KERNELS_RUNNING and JOBS_RUNNING
+        unless *options* allow that.
         """
+        node = self._require_stoppable(name)
+        self._owners.require_consent(node, options.confirm_name, "stop")
+        return await self._begin_stop(node, options)
+
+    def _require_stoppable(self, name: NodeName) -> Node:
         check_ours(name, "stopped")
-        node = self._observer.observed.require(
+        return self._observer.observed.require(
             name, (NodeState.READY,), "Only a READY TPU can be stopped."
         )
+
+    async def _begin_stop(self, node: Node, options: StopTPU) -> Operation:
         await self._connected.require_confirmation(
-            name, "Stopping", end_kernels=options.end_kernels, end_jobs=options.end_jobs
+            node.name, "Stopping", end_kernels=options.end_kernels, end_jobs=options.end_jobs
         )
-        record = self._runner.new_record("stop", name, node_id=node.id)
+        record = self._runner.new_record("stop", node.name, node_id=node.id)
         return await self._runner.start_exclusive(
             record, lambda progress: self._stop(record, progress)
         )
@@ -84,7 +92,8 @@ class PowerService:
     async def act_for_guard(self, name: NodeName, action: GuardAction) -> Operation:
         """Stops or deletes a TPU with all that runs there, as was chosen when its guard was set."""
         if action == "stop":
-            return await self.stop(name, StopTPU(end_kernels=True, end_jobs=True))
+            ready = self._require_stoppable(name)
+            return await self._begin_stop(ready, StopTPU(end_kernels=True, end_jobs=True))
         node = await self._require_deletable(name)
         return await self._begin_deletion(node, DeleteTPU(end_kernels=True, end_jobs=True))
 

@@ -11,7 +11,7 @@ import {
   openPanel,
   shows
 } from './opened';
-import { aCost, aTPU } from './server';
+import { aCost, anOperation, aTPU } from './server';
 
 afterEach(disposeWidgets);
 
@@ -110,7 +110,7 @@ async function typeInDialog(text: string): Promise<void> {
   input.dispatchEvent(new Event('input', { bubbles: true }));
 }
 
-it('deletes or adopts the TPU of somebody else only by its name', async () => {
+it('deletes, stops or adopts the TPU of somebody else only by its name', async () => {
   const bobs = aTPU({ name: 'bobs', owner: 'bob', not_yours: true });
   const used = { ...USED, name: 'bobs', zone: bobs.zone, mine: false };
   const { actions, commands, node, server } = await openPanel({
@@ -120,7 +120,9 @@ it('deletes or adopts the TPU of somebody else only by its name', async () => {
     'DELETE tpus/us-central1-a~bobs': [
       409,
       { message: 'bobs belongs to bob.', reason: 'NOT_YOURS', hint: '' }
-    ]
+    ],
+    'POST tpus/us-central1-a~bobs/stop': [202, anOperation({ kind: 'stop' })],
+    'POST tpus/us-central1-a~bobs/start': [202, anOperation({ kind: 'start' })]
   });
   await commands.execute(CommandIDs.usage);
   await shows(node, 'bobs');
@@ -141,6 +143,20 @@ it('deletes or adopts the TPU of somebody else only by its name', async () => {
     { confirm_name: 'other' }
   ]);
   await shows(node, 'bobs belongs to bob.');
+  const stopping = actions.act('stop', bobs);
+  await answerDialog('Stop');
+  await typeInDialog('bobs');
+  await answerDialog('Stop');
+  await stopping;
+  const starting = actions.act('start', { ...bobs, emulated: true });
+  await typeInDialog('bobs');
+  await answerDialog('Start');
+  await starting;
+  for (const act of ['stop', 'start']) {
+    expect(server.bodies(`POST tpus/us-central1-a~bobs/${act}`)).toMatchObject([
+      { confirm_name: 'bobs' }
+    ]);
+  }
 });
 
 it('says ages shortly', () => {

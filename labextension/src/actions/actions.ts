@@ -170,13 +170,7 @@ export class Actions {
         await this.shares.share(tpu);
         break;
       case 'start':
-        if (tpu.emulated || (await confirmStart(tpu, this.trans))) {
-          const price = tpu.cost.usd_per_hour;
-          await this.model.start(
-            tpu,
-            price === 0 ? {} : { confirm_price: true, max_price: price }
-          );
-        }
+        await this._start(tpu);
         break;
       case 'sync':
         await this._sync(tpu);
@@ -483,6 +477,22 @@ export class Actions {
     if (request) {
       await this.model.openTunnel(tpu, request);
       this.view.open(keyOf(tpu));
+    }
+  }
+
+  private async _start(tpu: ITPU): Promise<void> {
+    const title = this.trans.__('Start %1?', tpu.name);
+    const ok = this.trans.__('Start');
+    if (!tpu.emulated && !(await confirmStart(tpu, this.trans))) {
+      return;
+    }
+    const name = await askName(tpu, title, ok, this.trans);
+    if (name !== null) {
+      const price = tpu.cost.usd_per_hour;
+      await this.model.start(tpu, {
+        ...(price !== 0 && { confirm_price: true, max_price: price }),
+        ...(name && { confirm_name: name })
+      });
     }
   }
 

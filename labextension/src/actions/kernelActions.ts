@@ -89,11 +89,17 @@ export class KernelActions {
           return;
         }
       }
-      if (action === 'delete' && confirm_name === undefined) {
+      if (
+        (action === 'delete' || action === 'stop') &&
+        confirm_name === undefined
+      ) {
+        const deletes = action === 'delete';
         const name = await askName(
           tpu,
-          this._trans.__('Delete %1?', tpu.name),
-          this._trans.__('Delete'),
+          deletes
+            ? this._trans.__('Delete %1?', tpu.name)
+            : this._trans.__('Stop %1?', tpu.name),
+          deletes ? this._trans.__('Delete') : this._trans.__('Stop'),
           this._trans
         );
         if (name === null) {
@@ -133,19 +139,16 @@ export class KernelActions {
     confirm_name = ''
   ): Promise<boolean> {
     const model = this._model;
+    const name = confirm_name ? { confirm_name } : {};
     switch (action) {
       case 'environment':
         return model.removeEnvironment(tpu, environment, end_kernels);
       case 'disconnect':
         return model.disconnect(tpu, { end_kernels });
-      case 'delete':
-        return model.delete(tpu, {
-          end_kernels,
-          end_jobs,
-          ...(confirm_name && { confirm_name })
-        });
+      case 'detach':
+        return model.detach(tpu, { end_kernels, end_jobs });
       default:
-        return model[action](tpu, { end_kernels, end_jobs });
+        return model[action](tpu, { end_kernels, end_jobs, ...name });
     }
   }
 

@@ -150,14 +150,16 @@ function Used(props: IUsageProps & { used: IUsedTPU }): JSX.Element {
         <br />
         {[usedCost(used, trans), used.advice].filter(part => part).join('. ')}
         {tpu && !used.mine && (
-          <Button
-            className="jp-tpu-Button"
-            type="button"
-            title={trans.__('Label it as yours')}
-            onClick={() => void actions.adopt(tpu)}
-          >
-            {tpu.not_yours ? trans.__('Adopt…') : trans.__('Adopt')}
-          </Button>
+          <div className="jp-tpu-Buttons">
+            <Button
+              className="jp-tpu-Button"
+              type="button"
+              title={trans.__('Label it as yours')}
+              onClick={() => void actions.adopt(tpu)}
+            >
+              {tpu.not_yours ? trans.__('Adopt…') : trans.__('Adopt')}
+            </Button>
+          </div>
         )}
         {failure && <Alert {...failureText(failure, trans)} />}
       </span>
