@@ -15,12 +15,12 @@ import { startableEnvironments } from './model/availableActions';
 import { Actions } from './actions/actions';
 import { IOperation } from './api';
 import { addGuardNotices } from './guardNotices';
-import { kernelName } from './actions/dialogs';
 import { hasDocument } from './kernels/kernelWidget';
 import { keyOf } from './model/resources';
 import { StoredIds } from './model/storedIds';
 import { ITPUActions } from './tokens';
 import { jobState } from './labels/jobs';
+import { kernelName } from './labels/kernels';
 import { maintenanceText } from './labels/tpus';
 import { operationTitle } from './labels/operations';
 

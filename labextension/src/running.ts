@@ -16,7 +16,8 @@ import { tpuIcon } from './icons';
 import { keyOf } from './model/resources';
 import { TPUModel } from './model/model';
 import { ITPUActions } from './tokens';
-import { kernelCountLabel, tpuStatus } from './labels/tpus';
+import { kernelCountLabel } from './labels/kernels';
+import { tpuStatus } from './labels/tpus';
 
 /** Adds the section. */
 export function addRunning(

@@ -6,7 +6,8 @@ import { IJob, IKernel, ISyncConflict, ISyncResult } from '../api';
 import { ConnectForm } from '../forms/connectForm';
 import { CreateForm } from '../forms/createForm';
 import { PackagesForm } from '../forms/packagesForm';
-import * as dialogs from '../actions/dialogs';
+import * as costs from '../actions/costDialogs';
+import * as kernels from '../actions/kernelDialogs';
 import { PanelState } from '../actions/panelState';
 import { answerDialog } from './opened';
 import {
@@ -29,9 +30,9 @@ import {
   trans
 } from './server';
 
-const ask = vi.spyOn(dialogs, 'confirmDestructive');
-const askForCost = vi.spyOn(dialogs, 'confirmCost');
-const askToTake = vi.spyOn(dialogs, 'confirmTakeOver');
+const ask = vi.spyOn(kernels, 'confirmDestructive');
+const askForCost = vi.spyOn(costs, 'confirmCost');
+const askToTake = vi.spyOn(kernels, 'confirmTakeOver');
 const TPU = 'tpus/us-central1-a~my-tpu';
 const kernel = aKernel();
 
@@ -106,7 +107,9 @@ it('takes each file in conflict from a host that has changed it', async () => {
   } as ISyncResult;
   const decided = async (pull: boolean) => {
     const before = server.bodies(`POST ${TPU}/sync`).length;
-    expect(await actions.decideConflicts(aTPU(), result, pull)).toBe(true);
+    expect(await actions.copies.decideConflicts(aTPU(), result, pull)).toBe(
+      true
+    );
     return server.bodies(`POST ${TPU}/sync`).slice(before);
   };
   expect(await decided(true)).toMatchObject([

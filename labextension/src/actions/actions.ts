@@ -11,24 +11,18 @@ import {
   IFoundPythons,
   IOperation,
   IQueuedResource,
-  ISyncConflict,
-  ISyncResult,
   ITPU,
   ITunnel
 } from '../api';
 import { ConnectForm } from '../forms/connectForm';
 import { Examples } from '../examples';
 import {
-  confirmCancelCreate,
   askName,
+  confirmCancelCreate,
   confirmCloseTensorBoard,
   confirmCloseTunnel,
-  confirmCost,
   confirmDeleteQueued,
-  confirmHuntCost,
-  confirmInstallIpykernel,
-  confirmKeep,
-  confirmStart
+  confirmInstallIpykernel
 } from './dialogs';
 import { CreateForm } from '../forms/createForm';
 import { PackagesForm } from '../forms/packagesForm';
@@ -43,19 +37,19 @@ import { keyOf } from '../model/resources';
 import { TPUModel } from '../model/model';
 import { Unlisted } from '../model/synchronizer';
 import { CommandIDs } from './commandIDs';
-import { freeChips, splitChips } from './chips';
+import { approveCost } from './approval';
 import { attachMachine } from './attach';
+import { freeChips, splitChips } from './chips';
+import { CopyActions } from './copies';
+import { confirmKeep, confirmStart } from './costDialogs';
 import { checkSetup, checkTPU } from './doctor';
-import { askCopy } from './copyDialog';
 import { FileTransfers } from './files';
 import { JobActions } from './jobs';
 import { KernelActions } from './kernelActions';
 import { Opener } from './opener';
 import { ShareActions } from './shares';
 import { askPort } from './portDialog';
-import { askSync } from './syncDialog';
 import { PanelState } from './panelState';
-import { copyResult, wouldOverwrite } from '../panel/copies';
 
 export class Actions {
   constructor(
@@ -73,6 +67,7 @@ export class Actions {
     readonly language = 'en'
   ) {
     this._files = new FileTransfers(model, trans);
+    this.copies = new CopyActions(model, trans);
     this.open = new Opener(model, _commands, examples, trans);
     this.kernels = new KernelActions(model, serverKernels, trans);
     this.jobs = new JobActions(model, view, _commands, trans);
@@ -91,6 +86,7 @@ export class Actions {
     this.tokensForm = new TokensForm(model.client);
   }
 
+  readonly copies: CopyActions;
   readonly loads: Loads;
   readonly foundPythons: Lookups<IFoundPythons>;
   readonly jobs: JobActions;
@@ -146,7 +142,7 @@ export class Actions {
         await this.open.console(tpu);
         break;
       case 'copy':
-        await this._copy(tpu);
+        await this.copies.copy(tpu);
         break;
       case 'download':
         await this._files.download(tpu);
@@ -173,7 +169,7 @@ export class Actions {
         await this._start(tpu);
         break;
       case 'sync':
-        await this._sync(tpu);
+        await this.copies.sync(tpu);
         break;
       case 'tensorboard':
         await this.open.tensorBoard(tpu);
@@ -190,26 +186,6 @@ export class Actions {
       default:
         await this.kernels.destroy(action, tpu);
     }
-  }
-
-  /** Copies the files in conflict: those of this computer, or those of the TPU; whether it began. */
-  async decideConflicts(
-    tpu: ITPU,
-    result: ISyncResult,
-    pull: boolean
-  ): Promise<boolean> {
-    const { folder, remote, conflicts } = result;
-    // A push is for all hosts; a pull is from a host that has changed the file.
-    const from = (each: ISyncConflict) => (pull ? each.hosts[0] : 0);
-    for (const host of new Set(conflicts.map(from))) {
-      const files = conflicts.filter(each => from(each) === host);
-      const only = files.map(each => each.path);
-      const request = { folder, remote, pull, host, only, overwrite: true };
-      if (!(await this.model.sync(tpu, request))) {
-        return false;
-      }
-    }
-    return true;
   }
 
   /** Opens the form, with its earlier input. */
@@ -301,45 +277,15 @@ export class Actions {
   }
 
   async submit(form: CreateForm | ConnectForm): Promise<void> {
-    if (form === this.createForm && !(await this._approveCost())) {
+    if (
+      form === this.createForm &&
+      !(await approveCost(this.createForm, this.trans))
+    ) {
       return;
     }
     if (await form.submit()) {
       this.view.show('list');
     }
-  }
-
-  /** Whether the user agrees to what the TPU costs; nobody is asked if nothing is to confirm. */
-  private async _approveCost(): Promise<boolean> {
-    const { createForm, trans } = this;
-    if (createForm.catalog?.emulated) {
-      return true;
-    }
-    if (createForm.fields.hunt) {
-      const { name } = createForm.fields;
-      const all = await createForm.huntQuote();
-      const candidates = all?.filter(one => !one.ruled_out);
-      const prices = candidates?.map(one => one.cost.usd_per_hour) ?? [];
-      if (
-        !candidates ||
-        (prices.some(price => price !== 0) &&
-          !(await confirmHuntCost(name, candidates, trans)))
-      ) {
-        return false;
-      }
-      const known = prices.filter((price): price is number => price !== null);
-      createForm.agreedHunt = {
-        confirm_price: true,
-        max_price: known.length === prices.length ? Math.max(...known) : null
-      };
-      return true;
-    }
-    const quote = await createForm.quote();
-    if (!quote || (quote.question && !(await confirmCost(quote, trans)))) {
-      return false;
-    }
-    createForm.agreed = quote;
-    return true;
   }
 
   /** Tries again what an operation failed to do. */
@@ -374,7 +320,7 @@ export class Actions {
           }
           break;
         case 'copy':
-          await this._copyAgain(tpu, operation);
+          await this.copies.again(tpu, operation);
           break;
         case 'share':
           await this.shares.again(tpu, operation);
@@ -446,32 +392,6 @@ export class Actions {
     }
   }
 
-  private async _sync(tpu: ITPU): Promise<void> {
-    const request = await askSync(tpu, this._synced, this.trans);
-    if (request) {
-      this._synced = request.folder;
-      await this.model.sync(tpu, request);
-    }
-  }
-
-  private async _copy(tpu: ITPU): Promise<void> {
-    const request = await askCopy(tpu, this.trans);
-    if (request) {
-      await this.model.copy(tpu, request);
-    }
-  }
-
-  /** Copies the same again, and overwrites the files that were in its way. */
-  private async _copyAgain(tpu: ITPU, operation: IOperation): Promise<void> {
-    const result = copyResult(operation);
-    if (!result) {
-      await this._copy(tpu); // it ended with its server
-      return;
-    }
-    const overwrite = wouldOverwrite(operation) || result.request.overwrite;
-    await this.model.copy(tpu, { ...result.request, overwrite });
-  }
-
   private async _openTunnel(tpu: ITPU): Promise<void> {
     const request = await askPort('tunnel', tpu, this.trans);
     if (request) {
@@ -505,7 +425,5 @@ export class Actions {
     );
   }
 
-  /** The folder that was synced last. */
-  private _synced = '';
   private _files: FileTransfers;
 }

@@ -7,12 +7,12 @@ import { IJob, IKernel, ITPU } from '../api';
 import { IServerKernels } from '../kernels/serverKernels';
 import { isOver } from '../model/jobs';
 import { TPUModel } from '../model/model';
+import { askName } from './dialogs';
 import {
-  askName,
   confirmDestructive,
   confirmTakeOver,
   DestructiveAction
-} from './dialogs';
+} from './kernelDialogs';
 
 export class KernelActions {
   constructor(

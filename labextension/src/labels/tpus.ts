@@ -118,24 +118,6 @@ export function tpuStatus(
   }
 }
 
-export function kernelStateLabel(
-  state: string,
-  trans: TranslationBundle
-): string {
-  switch (state) {
-    case 'busy':
-      return trans.__('busy');
-    case 'dead':
-      return trans.__('dead');
-    case 'idle':
-      return trans.__('idle');
-    case 'starting':
-      return trans.__('starting');
-    default:
-      return state; // a kernel may have states of its own
-  }
-}
-
 /** Why a host is not connected; "" if it is, or need not be. */
 export function linkLabel(host: IHost, trans: TranslationBundle): string {
   switch (host.link.state) {
@@ -291,13 +273,6 @@ export function notStoppableLabel(
     : trans.__('Stop (not possible with Spot)');
 }
 
-export function kernelCountLabel(
-  count: number,
-  trans: TranslationBundle
-): string {
-  return trans._n('%1 kernel', '%1 kernels', count);
-}
-
 /** What a notebook has of a TPU of several hosts. */
 export function notebookDevices(
   type: IAcceleratorType,
@@ -320,14 +295,4 @@ export function typeDescription(
       ? notebookDevices(type, trans)
       : trans._n('JAX sees %1 device.', 'JAX sees %1 devices.', type.devices);
   return `${type.meaning}. ${devices}`;
-}
-
-/** "chip 2", "chips 2-3": those that a kernel has for itself; they are neighbors. */
-export function chipsLabel(
-  chips: ReadonlyArray<number>,
-  trans: TranslationBundle
-): string {
-  return chips.length === 1
-    ? trans.__('chip %1', chips[0])
-    : trans.__('chips %1-%2', chips[0], chips[chips.length - 1]);
 }

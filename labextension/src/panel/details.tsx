@@ -6,17 +6,17 @@ import React from 'react';
 import { filesIcon, traceIcon } from '../icons';
 import { Actions } from '../actions/actions';
 import { IGuard, IHost, IKernel, ITPU } from '../api';
-import { holderLabel, kernelName } from '../actions/dialogs';
 import { keyOf } from '../model/resources';
 import { useStore } from '../store';
 import { usd } from '../labels/costs';
 import { guardLabel } from '../labels/guard';
 import {
   chipsLabel,
-  kernelStateLabel,
-  linkLabel,
-  tierLabel
-} from '../labels/tpus';
+  holderLabel,
+  kernelName,
+  kernelStateLabel
+} from '../labels/kernels';
+import { linkLabel, tierLabel } from '../labels/tpus';
 import { ago, Tone } from '../labels/translation';
 import { IconButton, Section, StateLabel } from './elements';
 import { Environment } from './environments';

@@ -62,7 +62,7 @@ function Conflicts(props: {
   const { tpu, result, actions, onDecided } = props;
   const { trans } = actions;
   const decide = (pull: boolean) => async () => {
-    if (await actions.decideConflicts(tpu!, result, pull)) {
+    if (await actions.copies.decideConflicts(tpu!, result, pull)) {
       onDecided?.();
     }
   };

@@ -15,9 +15,9 @@ import { actionIcon } from '../icons';
 import { isSame, keyOf } from '../model/resources';
 import { priceSource, tpuCost } from '../labels/costs';
 import { failureText, problemText } from '../labels/failures';
+import { kernelCountLabel } from '../labels/kernels';
 import {
   actionLabel,
-  kernelCountLabel,
   maintenanceText,
   notebookDevices,
   tpuStatus
