@@ -6,12 +6,10 @@ the node is READY. In all other cases it returns None, and `Lookup` does the wor
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from ..cloud import NodeState, Target, has_ssh_key, is_attached
 from ..cloud.tpu.rest import RestReader
 from ..ssh import HostAddress, KnownHosts, user_name
-from ..ssh.keys import key_path
+from ..ssh.keys import key_path, stored_public_key
 from .lookup import HostName, host_alias
 
 
@@ -23,9 +21,8 @@ def fast_lookup(target: Target, host: HostName) -> HostAddress | None:
     node = reader.node(host.node)
     if node is None or node.state is not NodeState.READY or host.worker >= len(node.endpoints):
         return None
-    identity = key_path()
-    public = _public_key(identity)
-    if public is None or not has_ssh_key(node, user_name(), public):
+    public = stored_public_key()
+    if not public or not has_ssh_key(node, user_name(), public):
         return None
     alias = host_alias(node.id, host.worker)
     pinned = KnownHosts().keys(alias)
@@ -45,13 +42,5 @@ def fast_lookup(target: Target, host: HostName) -> HostAddress | None:
         host_keys=pinned,
         alias=alias,
         name=str(host),
-        identity_file=identity,
+        identity_file=key_path(),
     )
-
-
-def _public_key(identity: Path) -> str | None:
-    try:
-        kind, blob = identity.with_name(identity.name + ".pub").read_text().split()[:2]
-    except (OSError, ValueError):
-        return None
-    return f"{kind} {blob}"

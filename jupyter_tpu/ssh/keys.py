@@ -51,7 +51,7 @@ def ensure_key(path: Path | None = None) -> Path:
         key = load_key(path)
         public = path.with_name(path.name + ".pub")
         if not public.exists():
-            write_atomically(public, _public_line(key) + "\n", mode=0o644, overwrite=False)
+            write_atomically(public, public_line(key) + "\n", mode=0o644, overwrite=False)
     except OSError as error:
         raise TPUError(
             f"The SSH key {path} can't be used: {error.strerror or error}.",
@@ -102,21 +102,23 @@ def _parsed(path: Path, changed: int, inode: int) -> SSHKey:
 
 def public_key(path: Path) -> str:
     """The public half, "ssh-ed25519 AAAA…", of the private key at *path*; raises KEY_FILE."""
-    return _public_line(load_key(path))
+    return public_line(load_key(path))
 
 
 def stored_public_key() -> str:
-    """The public key beside ours, "AAAA…", without looking at the private one; "" if there is
-    none.
+    """The public key beside ours, "ssh-ed25519 AAAA…", without looking at the private one; "" if
+    there is none.
     """
     path = key_path()
     try:
-        return path.with_name(path.name + ".pub").read_text(encoding="ascii").split()[1]
-    except (OSError, ValueError, IndexError):
+        kind, blob = path.with_name(path.name + ".pub").read_text(encoding="ascii").split()[:2]
+    except (OSError, ValueError):
         return ""
+    return f"{kind} {blob}"
 
 
-def _public_line(key: SSHKey) -> str:
+def public_line(key: SSHKey) -> str:
+    """The public half of *key*, "ssh-ed25519 AAAA…"."""
     kind, blob = key.export_public_key("openssh").decode().split()[:2]
     return f"{kind} {blob}"
 
@@ -131,14 +133,15 @@ def _create(path: Path) -> None:
 
 def user_name(environ: Mapping[str, str] = os.environ) -> str:
     """The login name on hosts: ``JUPYTER_TPU_SSH_USER``, else the local one as Linux accepts it."""
-    chosen = environ.get(USER_VARIABLE)
-    if chosen:
-        return chosen
+    return environ.get(USER_VARIABLE) or fit_user_name(local_user())
+
+
+def local_user() -> str:
+    """The user's name on this computer; "" if there is none."""
     try:
-        local = getpass.getuser()
-    except (KeyError, ImportError, OSError):  # the user has no name
-        local = ""
-    return fit_user_name(local)
+        return getpass.getuser()
+    except (KeyError, ImportError, OSError):
+        return ""
 
 
 def fit_user_name(local: str) -> str:

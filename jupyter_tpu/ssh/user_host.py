@@ -22,7 +22,7 @@ from msgspec import Struct
 from ..errors import InvalidInput, Reason, TPUError
 from ..files import write_atomically
 from .address import HostAddress
-from .keys import fingerprint
+from .keys import fingerprint, public_line
 
 if TYPE_CHECKING:
     from asyncssh import SSHKey
@@ -162,7 +162,7 @@ async def shown_key(host: UserHost) -> ShownKey:
                 host.address,
                 host.port,
                 proxy_command=list(host.proxy_command) or None,
-                server_host_key_algs=host_key_algorithms([_text(key) for key in trusted]),
+                server_host_key_algs=host_key_algorithms([public_line(key) for key in trusted]),
                 config=None,
             )
     except (asyncssh.Error, OSError, TimeoutError) as error:
@@ -174,9 +174,9 @@ async def shown_key(host: UserHost) -> ShownKey:
         ) from error
     if shown is None:
         raise TPUError(f"{host.alias} showed no host key.", Reason.UNREACHABLE)
-    key = _text(shown)
-    known = key in map(_text, trusted)
-    if key in map(_text, revoked) or (trusted and not known):
+    key = public_line(shown)
+    known = key in map(public_line, trusted)
+    if key in map(public_line, revoked) or (trusted and not known):
         why = "has another key there" if not known else "is revoked there"
         raise TPUError(
             f"{host.alias} shows the host key {fingerprint(key)}, but {host.known_as} {why} (in "
@@ -274,7 +274,3 @@ async def _ssh(
 def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1].rstrip(".") if lines else "it said nothing"
-
-
-def _text(key: SSHKey) -> str:
-    return " ".join(key.export_public_key("openssh").decode().split()[:2])

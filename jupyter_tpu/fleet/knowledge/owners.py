@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import re
 import time
@@ -14,7 +13,7 @@ from msgspec import Struct
 from ...cloud import Node, gcloud
 from ...cloud.models import QueuedResource
 from ...errors import Reason, TPUError
-from ...ssh.keys import stored_public_key, user_name
+from ...ssh.keys import local_user, stored_public_key, user_name
 
 #: The label with its owner on what this program creates.
 OWNER = "jupyter-tpu-owner"
@@ -30,8 +29,8 @@ OwnerSource = Literal["", "label", "ssh-keys"]
 
 
 class User(Struct, frozen=True):
-    """Who uses this program: the name that labels have, the public key ("" without one), and the
-    login name on hosts.
+    """Who uses this program: the name that labels have, the public key ("AAAA…"; "" without one),
+    and the login name on hosts.
     """
 
     name: str
@@ -70,7 +69,8 @@ class Owners:
     def me(self) -> User:
         now = time.monotonic()
         if self._me is None or now - self._me[0] > KNOWN:
-            self._me = now, User(own_name(), stored_public_key(), user_name())
+            _, _, key = stored_public_key().partition(" ")
+            self._me = now, User(own_name(), key, user_name())
         return self._me[1]
 
     def of(self, thing: Node | QueuedResource) -> Owner:
@@ -104,7 +104,7 @@ def own_name(environ: Mapping[str, str] = os.environ) -> str:
         environ.get(OWNER_VARIABLE)
         or environ.get("JUPYTERHUB_USER")
         or gcloud.setting("core", "account", environ)
-        or _local_user()
+        or local_user()
     )
 
 
@@ -131,10 +131,3 @@ def owner_of(labels: Mapping[str, str], metadata: Mapping[str, str], me: User) -
     mine = bool(me.key) and any(me.key in line.split() for line in keys)
     user = users.pop()
     return Owner(user, "ssh-keys", is_me=mine, is_other=not mine and user != me.login)
-
-
-def _local_user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, ImportError, OSError):  # the user has no name
-        return ""
