@@ -197,7 +197,7 @@ class CloudWithAttached:
             return await self._cloud.get_node(name)
         machine = await asyncio.to_thread(self.machines.find, name.node)
         if machine is None:
-            raise TPUError(f"No machine {name.node} is attached.", Reason.NOT_FOUND)
+            raise TPUError(f"The machine {name.node} is not attached.", Reason.NOT_FOUND)
         return machine.node
 
     async def maintenance(self) -> dict[str, Maintenance]:

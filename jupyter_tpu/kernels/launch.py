@@ -154,8 +154,8 @@ def _parser() -> argparse.ArgumentParser:
         "--chips",
         default="",
         metavar="N[,N...]",
-        help="the chips of the host that the kernel gets, and no other (default: all, together "
-        "with other kernels)",
+        help="the chips of the host that only this kernel uses (default: all chips, shared with "
+        "other kernels)",
     )
     add(
         "--journal-limit",

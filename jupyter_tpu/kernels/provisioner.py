@@ -57,8 +57,8 @@ class TPUProvisioner(LocalProvisioner):
     ).tag(config=True)
     chips = Unicode(
         "",
-        help="The chips of the host that the kernel gets, and no other: '0', or '0,1'. '': all, "
-        "together with other kernels of this kind. `jupyter tpu chips split` writes it.",
+        help="The chips of the host that only this kernel uses: '0', or '0,1'. '': all chips, "
+        "shared with other such kernels. `jupyter tpu chips split` writes it.",
     ).tag(config=True)
     journal_limit = Integer(
         JOURNAL_LIMIT,

@@ -142,7 +142,7 @@ class Lookup:
             ),
             key_wait=0.0,
             key_problem=TPUError(
-                f"{host} does not accept the key of jupyter-tpu any more.",
+                f"{host} no longer accepts the key of jupyter-tpu.",
                 Reason.PERMISSION,
                 f"Run `jupyter tpu detach {node.name.node}`, and attach it again.",
             ),

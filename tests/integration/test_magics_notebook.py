@@ -153,7 +153,7 @@ def test_a_notebook_gets_a_chip_of_its_own_and_the_others_stay_for_others(
     split = shell.json("chips", "split", NAME, "--json")
     assert [each["chips"] for each in split["kernels"]] == [[0], [1], [2], [3]]
     assert split["kernels"][2]["variables"]["TPU_VISIBLE_CHIPS"] == "2"
-    assert "not been tried with them on hardware" in split["note"]
+    assert "not tested them on hardware" in split["note"]
     listed = shell.json("kernel", "list", "--json")
     assert [spec["display_name"].partition(NAME)[2] for spec in listed] == [
         " (emulated)",

@@ -82,12 +82,12 @@ def test_an_emulated_host_simulates_as_many_devices_as_chips_were_chosen():
         ([4], 4, "The host has the chips 0 to 3."),
         ([-1], 4, "The host has the chips 0 to 3."),
         ([0], 0, "The host has no chips."),
-        ([0], 1, "Of 1 chips, a kernel can have none alone, or all."),
+        ([0], 1, "A kernel gets all chips of this host."),
         ([0, 1, 2], 4, "Of 4 chips, a kernel can have 1, 2, or all."),
         ([0, 1, 2, 3], 4, "Of 4 chips, a kernel can have 1, 2, or all."),
-        ([1, 2], 4, "Chips of one kernel are neighbors: 0-1, 2-3."),
-        ([3, 2], 4, "Chips of one kernel are neighbors: 0-1, 2-3."),
-        ([0, 0], 4, "Chips of one kernel are neighbors: 0-1, 2-3."),
+        ([1, 2], 4, "The chips of one kernel must be neighbors: 0-1, 2-3."),
+        ([3, 2], 4, "The chips of one kernel must be neighbors: 0-1, 2-3."),
+        ([0, 0], 4, "The chips of one kernel must be neighbors: 0-1, 2-3."),
     ],
 )
 def test_a_choice_that_no_process_can_have_is_refused_with_what_it_can_have(chips, of, problem):

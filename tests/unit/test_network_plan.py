@@ -155,8 +155,8 @@ def test_a_rule_that_keeps_an_address_out_is_named_and_not_touched() -> None:
     made = planned(INTERNAL, rule("no-ssh", **denied, priority=5))
     assert not made.changes
     assert made.blocked == [
-        f"The firewall rule no-ssh keeps {HOME} out (priority 5). Delete it, or let it make an "
-        "exception."
+        f"The firewall rule no-ssh keeps {HOME} out (priority 5). Delete it, or add an exception "
+        "to it."
     ]
     # Ours comes before this one.
     assert planned(INTERNAL, rule("no-ssh", **denied, priority=65000)).changes
@@ -165,7 +165,7 @@ def test_a_rule_that_keeps_an_address_out_is_named_and_not_touched() -> None:
 def test_a_rule_of_ours_that_was_narrowed_by_somebody_is_not_widened() -> None:
     made = planned(INTERNAL, own(HOME, targetTags=["mine"]))
     assert not made.changes
-    assert "jupyter-tpu-ssh-lab was changed by somebody" in made.blocked[0]
+    assert "jupyter-tpu-ssh-lab was changed by someone else" in made.blocked[0]
 
 
 def test_a_rule_for_everybody_is_warned_of() -> None:

@@ -94,7 +94,7 @@ def free(shell):
         shell.displayhook.flush()
     gc.collect()
     freed = before - _total(jax)
-    return "Outputs and the last error are forgotten: %s are free." % _size(freed)
+    return "Cleared the outputs and the last error. Freed %s." % _size(freed)
 
 
 def names_of(shell, jax):
@@ -291,7 +291,7 @@ def _remarks(kept):
         found.append("Only %s. This line frees it: %s" % (" and only ".join(only), FREE))
     if kept.get(""):
         found.append(
-            "%s have no name here: a library holds them, or a computation." % _size(kept[""])
+            "%s have no name here: a library or a computation holds them." % _size(kept[""])
         )
     return found
 

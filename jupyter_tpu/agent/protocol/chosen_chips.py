@@ -21,7 +21,7 @@ PORT = 8476
 #: What emulated hosts say: the devices of JAX for each chip.
 _EMULATED_CORES = "JUPYTER_TPU_EMULATED_CORES"
 #: How many chips of a host with so many a recipe is known for, other than all; generations that it
-#: was written for. Of the others nobody is known to have tried it.
+#: was written for. For the others no test of it is known.
 _KNOWN = {
     (1, 4): ("v2", "v3", "v4", "v5e", "v5p", "v6e"),
     (1, 8): ("v5e", "v6e"),
@@ -38,9 +38,13 @@ def problem_of(chosen: Sequence[int], of: int) -> str:
         return "The host has the chips 0 to %d." % (of - 1) if of else "The host has no chips."
     if count == of or (count, of) not in BOUNDS:
         counts = ", ".join(str(each) for each in group_sizes(of))
-        return "Of %d chips, a kernel can have %s, or all." % (of, counts or "none alone")
+        if not counts:
+            return "A kernel gets all chips of this host."
+        return "Of %d chips, a kernel can have %s, or all." % (of, counts)
     if chosen[0] % count or list(chosen) != list(range(chosen[0], chosen[0] + count)):
-        return "Chips of one kernel are neighbors: %s." % ", ".join(map(numbers, groups(count, of)))
+        return "The chips of one kernel must be neighbors: %s." % ", ".join(
+            map(numbers, groups(count, of))
+        )
     return ""
 
 

@@ -129,7 +129,7 @@ class Networks:
             raise TPUError(
                 f"Compute Engine was not done within {CHANGE_LIMIT:.0f} s.",
                 Reason.TIMEOUT,
-                "Look at it again in a minute.",
+                "Check again in a minute.",
             ) from error
         for problem in operation.get("error", {}).get("errors", ()):
             message = str(problem.get("message", ""))

@@ -238,7 +238,7 @@ class CloudTPU(Cloud):
                 raise TPUError(
                     f"{node.name.node} was deleted, and there is another TPU of that name now.",
                     Reason.CONFLICT,
-                    "Look at it first.",
+                    "Check it first.",
                 )
             return None if now.labels.get(key) == value else {**now.labels, key: value}
 

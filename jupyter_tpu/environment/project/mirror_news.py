@@ -34,7 +34,7 @@ class MirrorNews:
     @property
     def waiting(self) -> str:
         """For a cell that waits for the project."""
-        return f"{self._still_copied} The cell waits; interrupt it to end that."
+        return f"{self._still_copied} The cell is waiting. To cancel it, interrupt the kernel."
 
     @property
     def _still_copied(self) -> str:

@@ -58,8 +58,8 @@ class _Need(Struct, frozen=True, kw_only=True):
 def read_sources(request: SetUpNetwork) -> list[str]:
     """The ranges that *request* names: "203.0.113.4" becomes "203.0.113.4/32".
 
-    Raises INVALID for what is no IPv4 range, and for one that is most of the internet, unless the
-    request says so (`anywhere`).
+    Raises INVALID for what is not an IPv4 range, and for a range that is most of the internet,
+    unless the request says so (`anywhere`).
     """
     ranges = [ANYWHERE] if request.anywhere else []
     for text in request.sources:
@@ -195,7 +195,7 @@ def _plan_rule(made: NetworkPlan, need: _Need, network: Network, path: str) -> N
         if any(rule.priority <= _PRIORITY for rule in refusing):
             made.blocked.append(
                 f"The firewall rule {refusing[0].name} keeps {source} out (priority "
-                f"{refusing[0].priority}). Delete it, or let it make an exception."
+                f"{refusing[0].priority}). Delete it, or add an exception to it."
             )
         elif refusing or None in deciding:
             missing.append(source)
@@ -206,7 +206,7 @@ def _plan_rule(made: NetworkPlan, need: _Need, network: Network, path: str) -> N
     own = next((rule for rule in network.rules if rule.name == rule_name(need, network)), None)
     if own is not None and (own.tags or own.of_accounts or own.denied):
         made.blocked.append(
-            f"The firewall rule {own.name} was changed by somebody. Delete it, and try again."
+            f"The firewall rule {own.name} was changed by someone else. Delete it, and try again."
         )
     elif own is None and missing:
         _create(made, need, network, path, missing)
@@ -267,8 +267,8 @@ def _update(made: NetworkPlan, need: _Need, own: Rule, missing: list[str]) -> No
 def _warnings(need: _Need, network: Network) -> Iterator[str]:
     if ANYWHERE in need.sources:
         yield (
-            "Everybody on the internet may try to log in. Only keys are accepted, but an error in "
-            "the SSH server would be open to all. Your own address alone is safer."
+            "Everybody on the internet may try to log in. Only keys are accepted, but a bug in the "
+            "SSH server could let others in. It is safer to allow only your own address."
         )
         return
     for rule in network.rules:

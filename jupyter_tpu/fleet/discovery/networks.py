@@ -78,8 +78,8 @@ class NetworkService:
         if self._cloud.emulated:  # it is reached from this computer only
             return "127.0.0.1/32"
         raise InvalidInput(
-            "Which address this computer has on the internet is not known, since it is not "
-            "connected to a TPU.",
+            "The internet address of this computer is not known, because it is not connected to a "
+            "TPU.",
             f'{_NAME_SOURCES} A web search for "what is my IP address" shows it.',
         )
 

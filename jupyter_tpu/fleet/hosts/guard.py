@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 
 #: Seconds for Google's answers to host 0 about its permissions.
 CHECK = 90.0
+#: Where a cost can't be the limit.
+_OTHER = "Set an idle limit or an end time."
 
 
 class Guards:
@@ -145,37 +147,40 @@ def _needs_server(guard: Guard) -> bool:
 
 
 def cost_deadline(max_cost: float, cost: Cost, now: float) -> float:
-    """When a TPU will have cost *max_cost* USD if it runs on; seconds since the epoch.
+    """When a TPU will have cost *max_cost* USD if it continues to run; seconds since the epoch.
 
-    Raises INVALID where that can't be said, or is never.
+    Raises INVALID where that is not known, or will not happen.
     """
     hourly = cost.usd_per_hour
     if hourly is None or cost.usd is None:
-        why = "What this TPU costs is not known, so it can't stop at a cost."
-    elif hourly == 0:
-        why = "This TPU costs nothing, so it can't stop at a cost."
-    else:
-        if cost.usd < max_cost:
-            return now + (max_cost - cost.usd) / hourly * 3600.0
-        why = f"This TPU has cost ${cost.usd:.2f} already."
-        raise InvalidInput(why, "Choose a higher limit, or stop it now.")
-    raise InvalidInput(why, "Choose a time without work, or a time.")
+        raise InvalidInput(
+            "The price of this TPU is not known, so no cost limit can be set.", _OTHER
+        )
+    if hourly == 0:
+        raise InvalidInput("This TPU costs nothing, so no cost limit can be set.", _OTHER)
+    if cost.usd >= max_cost:
+        raise InvalidInput(
+            f"This TPU has cost ${cost.usd:.2f} already.", "Choose a higher limit, or stop it now."
+        )
+    return now + (max_cost - cost.usd) / hourly * 3600.0
 
 
 def check_guard(request: SetGuard, *, several: bool, spot: bool) -> None:
-    """Raises INVALID for what can't be done with a spot TPU, or one of *several* hosts, and for a
-    time that is over.
+    """Raises INVALID for what can't be done with a spot TPU, or one of *several* hosts, and for an
+    end time that has passed.
     """
     if request.until:
         future_seconds(request.until, "until", time.time())
     if request.idle is None and request.max_cost is None and not request.until:
-        raise InvalidInput("A guard needs a limit.", "Give a time without work, a cost, or a time.")
+        raise InvalidInput(
+            "A guard needs a limit.", "Set an idle limit, a cost limit, or an end time."
+        )
     if request.action == "stop" and (several or spot):
         what = "TPU of several hosts" if several else "spot TPU"
-        raise InvalidInput(f"A {what} can't be stopped.", "Let it be deleted instead.")
+        raise InvalidInput(f"A {what} can't be stopped.", "Choose to delete it instead.")
     if request.idle is not None and several:
         raise InvalidInput(
-            "The idle limit works for a TPU of one host only.", "Choose a cost or a time."
+            "The idle limit works for a TPU of one host only.", "Set a cost limit or an end time."
         )
 
 

@@ -95,7 +95,7 @@ class AttachedService:
         name = await self._finder.find(ref)
         if not is_attached(name):
             raise TPUError(
-                f"{name.node} is a TPU of the cloud, and not an attached machine.",
+                f"{name.node} is a Cloud TPU, not an attached machine.",
                 Reason.CONFLICT,
                 "`jupyter tpu disconnect` removes its kernels from Jupyter, and `jupyter tpu "
                 "delete` deletes it.",

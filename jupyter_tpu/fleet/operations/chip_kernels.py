@@ -72,10 +72,10 @@ def _note(generation: str, count: int, of: int) -> str:
     what = f"{count} of the {of} chips of a {generation} host"
     if is_known(generation, count, of):
         return (
-            f"The variables for {what} follow published recipes. jupyter-tpu has not been tried "
-            "with them on hardware: check jax.devices() in each notebook."
+            f"The variables for {what} follow published recipes. jupyter-tpu has not tested them "
+            "on hardware. Check jax.devices() in each notebook."
         )
     return (
-        f"Nobody is known to have tried these variables for {what} on hardware: check "
-        "jax.devices() in each notebook."
+        f"Whether these variables work for {what} is not known. Check jax.devices() in each "
+        "notebook."
     )

@@ -175,7 +175,7 @@ class Provisioning:
             claim.withdrawing = True
             claim.withdraw_at = now + _AGAIN  # where that is refused
             claim.failure = Problem(
-                message=f"There was no room for {self._what} during its turn to wait.",
+                message=f"There was no capacity for {self._what} while it waited.",
                 reason=Reason.NO_CAPACITY,
             )
             return self._remove(now)
