@@ -13,6 +13,7 @@ from .attached import (
     attached_name,
     check_ours,
     is_attached,
+    is_emulated,
     name_in_use,
     without_chips,
 )
@@ -62,6 +63,7 @@ __all__ = [
     "check_ours",
     "has_ssh_key",
     "is_attached",
+    "is_emulated",
     "name_in_use",
     "without_chips",
 ]

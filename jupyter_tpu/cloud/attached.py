@@ -81,6 +81,11 @@ def is_attached(name: NodeName) -> bool:
     return name.zone == ATTACHED
 
 
+def is_emulated(cloud: Cloud, name: NodeName) -> bool:
+    """Whether it is emulated: a TPU of an emulator, and not a machine attached beside it."""
+    return cloud.emulated and not is_attached(name)
+
+
 def without_chips(cloud: Cloud, node: Node) -> bool:
     """Whether JAX has only the CPU on the hosts of *node*."""
     return cloud.emulated if node.chips is None else node.chips == 0

@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 
-from ..cloud import Cloud, CloudTPU, CloudWithAttached, Node, NodeState, Target, is_attached
+from ..cloud import Cloud, CloudTPU, CloudWithAttached, Node, NodeState, Target, is_emulated
 from ..cloud.tpu.rest import RestReader
 from ..errors import Reason, TPUError
 from ..ssh import Keepalive, KnownHosts, ensure_key, public_key, user_name
@@ -84,7 +84,7 @@ class Links:
         """
         lookup = self._pool.lookup
         lookup.note(node)
-        if self.cloud.emulated and not is_attached(node.name):  # their ports
+        if is_emulated(self.cloud, node.name):  # their ports
             reader = RestReader(self.cloud.target)
             published = await asyncio.to_thread(reader.guest_attributes, node.name)
             if published is not None:

@@ -46,6 +46,7 @@ def test_kernels_runs_files_jobs_and_tunnels_of_an_attached_machine(
         hostname = shell.out("run", "box", "--", "hostname").strip()
         (spec,) = shell.json("describe", "box", "--json")["environments"]
         assert "emulated" not in spec["display_name"]
+        assert shell.json("api", "GET", "tpus/box/metrics")["emulated"] is False
         code = "import jax, socket; print(jax.devices()[0].platform, socket.gethostname())"
         assert in_kernel(shell, spec["kernelspec"], code) == f"cpu {hostname}\n"
 

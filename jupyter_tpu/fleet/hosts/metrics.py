@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ...cloud import Node, NodeName
+from ...cloud import Node, NodeName, is_attached
 from ...environment import gather_or_cancel
 from ...errors import TPUError
 from ...links import HostName, LinkState
@@ -184,7 +184,7 @@ class Metrics:
             tpu=node.name.node,
             zone=node.name.zone,
             type=node.type,
-            emulated=self._emulated,
+            emulated=self._emulated and not is_attached(node.name),
             hosts=[self._host_view(host, start) for host in hosts],
             next=self._number,
         )

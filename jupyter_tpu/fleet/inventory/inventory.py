@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from msgspec import structs
 
-from ...cloud import Cloud, NodeName, NodeState, is_attached
+from ...cloud import Cloud, NodeName, NodeState, is_emulated
 from ...errors import TPUError
 from ..discovery.observer import Observer
 from ..forwarding.tunnels import Tunnels
@@ -123,7 +123,7 @@ class Inventory:
             since=self._run_times.since(node) if node else None,
             seconds=self._run_times.seconds(node, time.time()) if node else 0.0,
             cost_of=self._grants.cost,
-            emulated=self._cloud.emulated and not is_attached(name),
+            emulated=is_emulated(self._cloud, name),
             connected=name in self._desired.connected,
             environments=environments,
             links=self._connections.links(name),

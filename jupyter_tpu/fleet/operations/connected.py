@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...cloud import Cloud, NodeName, is_attached
+from ...cloud import Cloud, NodeName, is_emulated
 from ...environment import single_host_variables
 from ...errors import TPUError
 from ..forwarding.apps import Apps
@@ -77,7 +77,7 @@ class ConnectedTPUs:
             python_version=record.environment.python,
             host_python=record.host_python,
             emulator=self._cloud.target.emulator,
-            emulated=self._cloud.emulated and not is_attached(name),
+            emulated=is_emulated(self._cloud, name),
             variables=single_host_variables(record.hosts),
             chips=chips,
         )
