@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from msgspec import structs
@@ -124,15 +124,10 @@ class CloudTPU(Cloud):
         """The nodes of *zone*, "-" for all zones, with the zones that did not answer."""
         nodes: list[Node] = []
         unreachable: set[str] = set()
-        token = ""
-        while True:
-            request = {"parent": self._parent(zone), "page_token": token}
-            page = await self._page("list_nodes", request)
+        async for page in self._pages("list_nodes", zone):
             nodes += [self._parse(parse_node, node) for node in page.nodes]
             unreachable.update(path.rpartition("/")[2] for path in page.unreachable)
-            token = page.next_page_token
-            if not token:
-                return NodeList(nodes=tuple(nodes), unreachable=tuple(sorted(unreachable)))
+        return NodeList(nodes=tuple(nodes), unreachable=tuple(sorted(unreachable)))
 
     async def get_node(self, name: NodeName) -> Node:
         """The node as it is now; NOT_FOUND where there is none."""
@@ -175,15 +170,10 @@ class CloudTPU(Cloud):
         """The queued resources of *zone*, "-" for all, with the zones that did not answer."""
         found: list[QueuedResource] = []
         unreachable: set[str] = set()
-        token = ""
-        while True:
-            request = {"parent": self._parent(zone), "page_token": token}
-            page = await self._page("list_queued_resources", request)
+        async for page in self._pages("list_queued_resources", zone):
             found += [self._parse(parse_queued, each) for each in page.queued_resources]
             unreachable.update(path.rpartition("/")[2] for path in page.unreachable)
-            token = page.next_page_token
-            if not token:
-                return QueuedList(queued=tuple(found), unreachable=tuple(sorted(unreachable)))
+        return QueuedList(queued=tuple(found), unreachable=tuple(sorted(unreachable)))
 
     async def get_queued(self, name: NodeName) -> QueuedResource:
         """The queued resource as it is now; NOT_FOUND where there is none."""
@@ -308,14 +298,9 @@ class CloudTPU(Cloud):
 
     async def _all(self, method: str, zone: str, field: str, attribute: str) -> tuple[str, ...]:
         names: list[str] = []
-        token = ""
-        while True:
-            request = {"parent": self._parent(zone), "page_token": token}
-            page = await self._page(method, request)
+        async for page in self._pages(method, zone):
             names += (getattr(item, attribute) for item in getattr(page, field))
-            token = page.next_page_token
-            if not token:
-                return tuple(names)
+        return tuple(names)
 
     # ---- calls -----------------------------------------------------------------------------
 
@@ -410,12 +395,18 @@ class CloudTPU(Cloud):
         except RetryError as error:
             raise error.cause or error from None
 
-    async def _page(self, method: str, request: Any) -> Any:
-        """One page of a list."""
-        page = await anext((await self._read(method, request)).pages)
-        if page is None:
-            raise self._unreadable("it is damaged")
-        return page
+    async def _pages(self, method: str, zone: str) -> AsyncIterator[Any]:
+        """The pages of a list of *zone*, "-" for all zones. Each is a call that is repeated."""
+        token = ""
+        while True:
+            request = {"parent": self._parent(zone), "page_token": token}
+            page = await anext((await self._read(method, request)).pages)
+            if page is None:
+                raise self._unreadable("it is damaged")
+            yield page
+            token = page.next_page_token
+            if not token:
+                return
 
     async def _begin(self, method: str, request: Any) -> str:
         started = await self._call(method, request, _WRITE)
