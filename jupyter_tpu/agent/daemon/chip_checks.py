@@ -22,7 +22,7 @@ def chosen_by(params: Dict[str, Any], environment: Dict[str, str]) -> Optional[L
     """The chips that a kernel with these parameters of ``start_kernel`` books: [] means all,
     together with others; None: it does not use the chips, or shares them on purpose.
 
-    Chosen ones are put into its *environment*. Raises OperationError for a choice that is none.
+    Chosen ones are put into its *environment*. Raises OperationError for a wrong choice.
     """
     chosen = [int(chip) for chip in params.get("chips") or ()]
     if chosen:

@@ -30,7 +30,7 @@ from .load import take
 
 #: Seconds between two looks at the host, and between two looks for another rule.
 LOOK, NEWS = 30.0, 1.0
-#: Seconds by which the end has to move to be reported anew.
+#: Seconds by which the end has to change to be reported again.
 STEADY = 20.0
 #: Seconds for which the guard of another version may still hold the lock.
 TAKE_OVER = 30.0

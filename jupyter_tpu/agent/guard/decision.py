@@ -75,7 +75,7 @@ class Decision:
         }
 
     def change(self, rule: Rule) -> None:
-        """Another rule: its notice begins anew, and a keep is over."""
+        """Takes another rule: the notice starts again, and a keep ends."""
         self.rule = rule
         self._announced, self._kept, self._pause = None, 0.0, 0.0
         self._failures, self._agreed = 0, False
@@ -86,7 +86,7 @@ class Decision:
         self._announced, self._agreed = None, False
 
     def look(self, busy: Optional[bool], clock: float, uptime: float) -> Verdict:
-        """busy: None if nobody can say; that counts as busy."""
+        """busy: None if that is not known; then it counts as busy."""
         before = uptime if self._uptime is None else self._uptime
         step = min(max(0.0, uptime - before), LONGEST_STEP)
         self._uptime = uptime

@@ -1,9 +1,9 @@
-"""A kernel's claim to chips of its host, which ends with its keeper, however that one ends.
+"""A kernel's claim to chips of its host, which ends when its keeper ends, also if that is killed.
 
 Each byte of one file stands for a chip. A kernel with chosen chips locks theirs; one that may use
 all of them shares a lock of the whole file with others of its kind. So the system itself keeps the
-book: for the daemons of all versions, and also after one was killed. Whoever uses the host under
-another name has a book of their own.
+book: for the daemons of all versions, and also after one was killed. Each user of the host has a
+separate book.
 """
 
 from __future__ import annotations

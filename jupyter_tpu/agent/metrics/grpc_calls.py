@@ -22,7 +22,7 @@ _BEGIN = _PREFACE + b"\0\0\0" + bytes([_SETTINGS, 0]) + b"\0\0\0\0"
 
 
 class NotGRPC(Exception):
-    """What answers on the port is no gRPC service."""
+    """What answers on the port is not a gRPC service."""
 
 
 async def call(

@@ -21,7 +21,7 @@ def encode(number: int, content: bytes) -> bytes:
 
 
 def decode(data: bytes) -> Fields:
-    """The fields of a message, in order. Raises ValueError if it is none."""
+    """The fields of a message, in order. Raises ValueError if it is not a message."""
     found: Fields = {}
     position = 0
     while position < len(data):

@@ -13,8 +13,8 @@ from ..knowledge.observed import ObservedState
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two calls, while the TPUs that run are the same. Google announces seven days
-#: before; who tries it with an emulator does not wait so long.
+#: Seconds between two calls, while the TPUs that run are the same. Google announces maintenance
+#: seven days before; people who try it with an emulator should see it soon.
 INTERVAL = 600.0
 EMULATED_INTERVAL = 10.0
 #: For how long a user waits for the answer; seconds.

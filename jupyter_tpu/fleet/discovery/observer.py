@@ -35,7 +35,7 @@ class Observer:
     busy: whether an operation is about to change something; polled: called after each poll;
     described: called with each node that Google described in another answer;
     hunted: TPUs whose changes are no reason to poll quickly: a hunt looks at its own for hours;
-    first_look: seconds after which to poll once though nobody has asked; None: never.
+    first_look: seconds after which to poll once without a question; None: never.
     """
 
     def __init__(
@@ -225,7 +225,7 @@ class Observer:
 
 
 def _with_attached(nodes: dict[NodeName, Node], attached: Iterable[Node]) -> dict[NodeName, Node]:
-    """*nodes*, of which only the attached machines are known anew."""
+    """*nodes*, with *attached* in place of the attached machines in it."""
     kept = {name: node for name, node in nodes.items() if not is_attached(name)}
     return kept | {node.name: node for node in attached}
 

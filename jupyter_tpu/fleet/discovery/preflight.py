@@ -101,7 +101,7 @@ class Preflight:
         return _ok("permission", "Your account may create, connect and delete TPUs.")
 
     async def _os_login(self, apis: GoogleAPIs, project: str) -> list[Finding]:
-        """Whether Google decides who logs in as whom, and nobody has prepared for that."""
+        """Whether the project uses OS Login, and no username for that is set."""
         if os.environ.get(USER_VARIABLE):
             return []
         try:

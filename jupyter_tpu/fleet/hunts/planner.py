@@ -96,8 +96,8 @@ def due(hunt: HuntRecord, candidate: Candidate, now: float) -> float:
 
 
 def turn(hunt: HuntRecord, candidate: Candidate) -> float | None:
-    """How long *candidate* may wait for room at Google, in seconds; None where there is no other to
-    try: as long as it likes.
+    """How long *candidate* may wait for room at Google, in seconds; None if there is no other
+    candidate to try: then there is no limit.
     """
     others = any(each is not candidate and not each.ruled_out for each in hunt.candidates)
     return _pause(TURN, candidate.failures + 1) if others else None

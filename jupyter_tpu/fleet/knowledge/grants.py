@@ -208,7 +208,7 @@ class Grants:
 
 
 def holds_chips(node: Node) -> bool:
-    """Whether it has chips that nobody else can have."""
+    """Whether it has chips, which others can't have then."""
     return not (node.state in _WITHOUT_CHIPS or node.state.gone or is_attached(node.name))
 
 

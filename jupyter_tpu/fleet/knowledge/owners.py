@@ -17,7 +17,7 @@ from ...ssh.keys import local_user, stored_public_key, user_name
 
 #: The label with its owner on what this program creates.
 OWNER = "jupyter-tpu-owner"
-#: Says who uses this program, where that is none of the names below.
+#: Has the name of the user of this program, where the names below are wrong.
 OWNER_VARIABLE = "JUPYTER_TPU_OWNER"
 #: Labels in which people and other tools have it, in this order.
 _LABELS = (OWNER, "owner", "user", "created-by", "created_by", "creator")
@@ -60,7 +60,7 @@ UNKNOWN = Owner()
 
 
 class Owners:
-    """Whose something is, for the user of this program, who is looked up anew after a while."""
+    """Whose something is. The user of this program is looked up again after a while."""
 
     def __init__(self) -> None:
         self._me: tuple[float, User] | None = None

@@ -73,7 +73,7 @@ _ON_ITS_WAY = frozenset(
 _UNHEARD = frozenset({Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.INTERNAL, Reason.CANCELLED})
 #: And those that are given while another change of the node goes on.
 _UNKNOWN = _UNHEARD | {Reason.CONFLICT}
-#: How long what could not be taken back is left in peace; seconds.
+#: Seconds until Google is asked again to take back what it did not take back.
 _AGAIN = 60.0
 #: The longest pause between questions: usually, and while it waits for room or something stands in
 #: the way. Seconds.
