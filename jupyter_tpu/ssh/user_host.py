@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 import shlex
 import shutil
+import signal
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -266,9 +268,17 @@ async def _ssh(
     finally:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
-                process.kill()
+                _kill(process)
             await process.wait()
     return process.returncode or 0, out.decode(errors="replace"), err.decode(errors="replace")
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    """Also what `ssh` has started: commands of `Match exec`, and proxies."""
+    if hasattr(os, "killpg"):
+        os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
 
 
 def _last_line(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import getpass
 import os
@@ -15,6 +16,7 @@ import pytest_asyncio
 from own_sshd import needs_sshd, new_key, path_with_ssh, running_sshd
 from waiting import eventually
 
+from jupyter_tpu.agent.protocol.processes import start_time
 from jupyter_tpu.cloud import (
     AttachedMachines,
     CloudTPU,
@@ -83,6 +85,21 @@ def _processes_of(home: Path) -> list[int]:
             if f"HOME={home}".encode() in variables:
                 found.append(int(pid))
     return found
+
+
+async def test_a_command_of_the_users_configuration_ends_with_the_question(
+    box: Box, tmp_path: Path
+) -> None:
+    written = tmp_path / "pid"
+    config = box.config.read_text()
+    box.config.write_text(f'Match exec "echo $$ > {written}; sleep 1000; true"\n{config}')
+    asking = asyncio.create_task(user_host.resolve("Box.lab"))
+    pid = int(await eventually(lambda: written.exists() and written.read_text().strip()))
+    assert start_time(pid)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    await eventually(lambda: not start_time(pid))
 
 
 @pytest.fixture
