@@ -21,7 +21,7 @@ METADATA = "/metadata/"
 #: Where clients on a host find the APIs, by gcloud's names of them.
 _SERVICES = {"TPU": "", "CLOUDRESOURCEMANAGER": "cloudresourcemanager/"}
 #: What a token of a host begins with; then come the node's id and a signature.
-_TOKEN = re.compile(r"Bearer ya29\.host-([^.]+)\.[0-9a-f]+")
+_TOKEN = re.compile(r"Bearer ya29\.host-([^.]+)\.([0-9a-f]+)")
 
 
 class HostIdentities:
@@ -54,8 +54,8 @@ class HostIdentities:
 
         Raises ApiError for a host whose scopes do not suffice.
         """
-        shown = _TOKEN.fullmatch(header := request.headers.get("Authorization", ""))
-        if shown is None or header != f"Bearer {self.access_token(shown[1])}":
+        shown = _TOKEN.fullmatch(request.headers.get("Authorization", ""))
+        if shown is None or not self._token.is_signed(f"access {shown[1]}", shown[2]):
             return False
         node = next((n for n in engine.model.nodes.values() if n.id == shown[1]), None)
         if node is None:
