@@ -98,7 +98,7 @@ def _details(tpu: TPU) -> Iterator[tuple[str, str]]:
             for each in details.get("dataDisks", ())
         ),
     )
-    yield "queued as", details.get("queuedResource", "").rpartition("/")[2]
+    yield "queued as", tpu.queued
     yield "description", details.get("description", "")
 
 

@@ -168,7 +168,7 @@ def delete(
             which = ", ".join(f"{tpu.name} ({type_text(tpu)}, in {tpu.zone})" for tpu in tpus)
             disks = "its disk" if len(tpus) == 1 else "their disks"
             confirm(
-                f"Delete {which} and everything on {disks}?{ends}",
+                f"Delete {which} and everything on {disks}?{ends}{_queued(tpus)}",
                 "Add --yes to delete without asking.",
             )
         typed = confirmed_names(tpus, confirmed, "delete")
@@ -179,6 +179,16 @@ def delete(
             return session.fleet.delete(tpu_ref(tpu), options)
 
         _run(session, tpus, begin, "Deleted {}.", no_wait, as_json, stays=False)
+
+
+def _queued(tpus: Sequence[TPU]) -> str:
+    """What else may be deleted at Google: "" or a sentence."""
+    names = {tpu.queued: None for tpu in tpus if tpu.queued and not tpu.not_yours}
+    if not names:
+        return ""
+    what = "queued resource" if len(names) == 1 else "queued resources"
+    yours = "it is" if len(names) == 1 else "they are"
+    return f" This deletes the {what} {', '.join(names)}, too, if {yours} yours."
 
 
 def _find(session: Session, names: Sequence[str], act: str = "") -> list[TPU]:

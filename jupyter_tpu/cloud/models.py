@@ -104,6 +104,8 @@ class Node(Struct, frozen=True, kw_only=True):
     created: str = ""  # RFC 3339
     metadata: dict[str, str] = {}
     labels: dict[str, str] = {}
+    #: The name of the queued resource that it came from; "" for one that did not.
+    queued: str = ""
     #: Whether it is a TPU Node: of the retired architecture, without hosts to log in to.
     retired: bool = False
     #: All else that the cloud says of it, by the names and in the JSON of its API.

@@ -1352,6 +1352,7 @@ export interface ITPU {
   forgotten: boolean;
   operations: string[];
   labels: { [key: string]: string };
+  queued: string;
   details: { [key: string]: unknown };
 }
 

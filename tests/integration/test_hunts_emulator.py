@@ -239,4 +239,10 @@ async def test_in_the_queue_each_zone_has_its_turn_and_google_goes_on_without_a_
     found = await ended(second, began)
     assert (found.state, found.zone, found.attempted) == ("found", waiting.zone, waiting.number)
     assert (await second.fleet.tpu(name)).tier == "spot"
+    assert (await second.fleet.tpu(name)).queued == name
     assert paths(world, name, "queuedResources") == [queued]
+    lost = faults(kind="lost-answer", method="DeleteQueuedResource", count=1)
+    deleted = await second.end(await second.fleet.delete(name))
+    assert (deleted.state, nodes(world, name)) == ("done", [])
+    assert paths(world, name, "queuedResources") == [], "it would use quota"
+    await world.used(lost)

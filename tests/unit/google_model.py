@@ -259,6 +259,8 @@ class Google:
                 state = "FAILED"
             else:
                 self._create(was.name, was.labels[LABEL])
+                made = msgspec.structs.replace(self.nodes[was.name], queued=was.name.node)
+                self.nodes[was.name] = made
                 self._loop.call_later(TAKES["create"] + 1.0, self._move, was, "ACTIVE")
         elif state == "ACTIVE":
             node = self.nodes.get(was.name)

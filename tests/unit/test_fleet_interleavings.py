@@ -151,7 +151,7 @@ class Server:
             guard.follow,
         )
         connected: Any = SimpleNamespace(
-            kernels=SimpleNamespace(require_confirmation=_nothing),
+            require_confirmation=_nothing,
             shut_down_kernels=_nothing,
             forget=self.runner.drop_resumable,
         )
@@ -233,6 +233,10 @@ class Server:
                 operation = await work()
             except TPUError:  # a refusal
                 return
+            except Exception as error:  # the task would swallow it
+                if not self.store.dead:
+                    self.world.failures.append(AssertionError(repr(error)))
+                raise
             if then is not None:
                 then(operation)
 
@@ -265,7 +269,7 @@ class Server:
         self.lease.close()
 
 
-async def _nothing(*_: object) -> None:
+async def _nothing(*_: object, **__: object) -> None:
     pass
 
 
@@ -350,6 +354,9 @@ class World:
                 self._judge_kept(record)
         elif operation.state == "done":
             assert self.node(claim.node_id) is None, "deleted, and it is there"
+            origin = record.origin.created if record.origin is not None else ""
+            left = [each.created for each in self.google.queued.values()]
+            assert not origin or origin not in left, "deleted, and its queued resource is there"
         else:
             node = self.node(claim.node_id)
             assert node is None or node.state != "DELETING", "failed, and it is being deleted"

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from google_model import Google
+from msgspec import structs
 from test_fleet_interleavings import NAMES, World, use_clock
 
-from jupyter_tpu.fleet.models import ConnectTPU, CreateTPU, StartHunt
+from jupyter_tpu.fleet.knowledge.owners import OWNER
+from jupyter_tpu.fleet.models import ConnectTPU, CreateTPU, DeleteTPU, Operation, StartHunt
 from jupyter_tpu.fleet.models.times import timestamp
 
 NAME = NAMES[0]
@@ -120,3 +122,69 @@ def test_a_stopped_one_is_deleted_with_its_tpu(world: World) -> None:
     hunt = after(world, 30.0)
     assert (hunt.state, hunt.attempts[-1].state) == ("stopped", "cancelled")
     assert (world.google.queued, world.google.nodes) == ({}, {})
+
+
+def found(world: World) -> None:
+    """Has a hunt find a TPU in the queue."""
+    world.google.fates["create"] = [""]
+    start(world)
+    assert after(world, 120.0).state == "found"
+    assert world.google.queued[NAME].state == "ACTIVE"
+
+
+def delete(world: World) -> Operation:
+    options = DeleteTPU(end_kernels=True)
+    return world.loop.run_until_complete(world.servers[0].power.delete(NAME, options))
+
+
+def ended(world: World, id: str) -> Operation:
+    (record,) = (each for each in world.records() if each.operation.id == id)
+    return record.operation
+
+
+def test_the_queued_resource_of_a_deleted_tpu_is_deleted_also_after_lost_answers(
+    world: World,
+) -> None:
+    found(world)
+    began = delete(world)
+    world.loop.pass_time(1.0)
+    world.google.fates |= {"delete": ["lost", "answer lost"], "node": ["", "", "UNAVAILABLE"]}
+    world.kill(world.servers[0])
+    world.start()
+    world.loop.pass_time(200.0)
+    assert world.google.fates["delete"] == []
+    assert ended(world, began.id).state == "done"
+    assert (world.google.nodes, world.google.queued) == ({}, {})
+
+
+def test_a_queued_resource_that_google_does_not_let_go_is_named_when_its_tpu_is_deleted(
+    world: World,
+) -> None:
+    found(world)
+    began = delete(world)
+    world.loop.pass_time(1.0)
+    world.google.fates["delete"] = ["CONFLICT", "PERMISSION"]
+    world.loop.pass_time(200.0)
+    problem = ended(world, began.id).problem
+    assert problem is not None
+    assert problem.message == "tpu-a is deleted, and its queued resource tpu-a is not: Refused."
+    assert "jupyter tpu queued delete tpu-a" in problem.hint
+    assert (world.google.nodes, list(world.google.queued)) == ({}, [NAME])
+
+
+@pytest.mark.parametrize(
+    "others",
+    [{"labels": {OWNER: "somebody-else"}}, {"nodes": ("tpu-a", "tpu-b")}, {"created": "later"}],
+    ids=["another's", "with other TPUs", "a new one of that name"],
+)
+def test_a_queued_resource_stays_that_is(world: World, others: dict[str, Any]) -> None:
+    found(world)
+    queued = world.google.queued
+    if "created" not in others:
+        queued[NAME] = structs.replace(queued[NAME], **others)
+    began = delete(world)
+    if "created" in others:
+        queued[NAME] = structs.replace(queued[NAME], **others)
+    world.loop.pass_time(200.0)
+    assert ended(world, began.id).state == "done"
+    assert (world.google.nodes, list(queued)) == ({}, [NAME])

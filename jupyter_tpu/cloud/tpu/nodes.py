@@ -33,6 +33,7 @@ _RETIRED = ("V1_ALPHA1", "V1")
 _PARSED = frozenset(
     {"name", "id", "acceleratorType", "state", "health", "healthDescription", "runtimeVersion"}
     | {"schedulingConfig", "networkEndpoints", "createTime", "metadata", "labels", "apiVersion"}
+    | {"queuedResource"}
 )
 
 
@@ -76,6 +77,7 @@ def parse_node(data: Mapping[str, Any]) -> Node:
         created=data.get("createTime", ""),
         metadata=dict(data.get("metadata", {})),
         labels=dict(data.get("labels", {})),
+        queued=data.get("queuedResource", "").rpartition("/")[2],
         retired=data.get("apiVersion") in _RETIRED,
         details={key: value for key, value in data.items() if key not in _PARSED},
     )

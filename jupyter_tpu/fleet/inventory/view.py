@@ -105,6 +105,7 @@ def view_tpu(
         forgotten=forgotten and not running,
         operations=[o.id for o in running],
         labels=node.labels,
+        queued=node.queued,
         details=node.details,
     )
 

@@ -179,6 +179,8 @@ class TPU(Struct, kw_only=True):
     #: The ids of operations that run on it now, newest first.
     operations: list[str] = []
     labels: dict[str, str] = {}
+    #: The name of the queued resource that it came from; "" for one that did not.
+    queued: str = ""
     #: All else that Google says of it, by the names of its API: networks, disks, tags, symptoms,
     #: and what this program does not know.
     details: dict[str, Any] = {}

@@ -22,11 +22,13 @@ from . import checks
 from .connected import ConnectedTPUs
 from .progress import Progress
 from .provisioner import NodeProvisioner
+from .queued_origin import QueuedOrigins, left
 from .runner import OperationRunner
 from .running import CarryOut, Work
 
 #: How long a connect may take to clean up before its TPU is deleted; seconds.
 CANCEL_CONNECT = 15.0
+_QUEUED = StepPlan("queued", "Delete its queued resource", 2)
 
 
 class PowerService:
@@ -46,6 +48,7 @@ class PowerService:
         self._connected = connected
         self._grants = grants
         self._owners = owners
+        self._origins = QueuedOrigins(cloud, owners)
         self._runner = runner
 
     async def start(self, name: NodeName, options: StartTPU) -> Operation:
@@ -155,6 +158,7 @@ class PowerService:
         await self._runner.cancel_connects(name, CANCEL_CONNECT)
         record = self._runner.new_record("delete", name)
         record.claim = NodeClaim(want="absent", since=time.time(), node_id=node.id)
+        record.origin = await self._origins.of(node)
         return await self._runner.start_exclusive(record, *self._deletion(record))
 
     async def stop_trying(self, id: str, options: StopTrying) -> Operation:
@@ -178,19 +182,22 @@ class PowerService:
             self._cloud, self._observer, self._grants, self._runner, record
         )
         return (
-            lambda progress: self._delete(record.name, provisioner, progress),
+            lambda progress: self._delete(record, provisioner, progress),
             provisioner.carry_out,
         )
 
     async def _delete(
-        self, name: NodeName, provisioner: NodeProvisioner, progress: Progress
+        self, record: OperationRecord, provisioner: NodeProvisioner, progress: Progress
     ) -> None:
-        """Kernelspecs go last: if Google refuses to delete the TPU, they are kept."""
+        """Kernelspecs go after the TPU: if Google refuses to delete it, they are kept."""
+        name, origin = record.name, record.origin
+        queued = [_QUEUED] if origin is not None and origin.created else []
         progress.plan(
             [
                 StepPlan("kernels", "Shut down kernels", 1),
                 StepPlan("delete", "Delete the TPU", 9),
                 StepPlan("forget", "Remove its kernels from Jupyter", 1),
+                *queued,
             ]
         )
         why = shut_down_error(f"delete {name.node}", "Choose the kernel of another TPU.")
@@ -204,6 +211,12 @@ class PowerService:
         progress.begin("forget")
         self._connected.forget(name)
         progress.done("forget")
+        if queued:
+            progress.begin(_QUEUED.key)
+            await self._origins.delete(record, progress)
+            progress.done(_QUEUED.key)
+        elif origin is not None:
+            progress.log(f"Its queued resource {origin.name} stays. {left(origin)}")
 
     async def _change(
         self,

@@ -88,6 +88,14 @@ class NodeClaim(Struct, kw_only=True):
     withdrawing: bool = False
 
 
+class QueuedOrigin(Struct, frozen=True, kw_only=True):
+    """The queued resource that a TPU came from, while the TPU is deleted."""
+
+    name: str
+    #: When it was created, which is its id: it is deleted, too. "": it stays.
+    created: str = ""
+
+
 class Candidate(Struct, kw_only=True):
     """A zone, type and tier of a hunt, and what was learned of it. Times: seconds since the epoch.
 
@@ -152,6 +160,8 @@ class OperationRecord(Struct, kw_only=True):
     #: its TPUs.
     queue: QueueTPU | None = None
     force: bool = False
+    #: Of a TPU that is deleted.
+    origin: QueuedOrigin | None = None
     #: Google's id of the node that is meant; "" where *claim* says it.
     node_id: str = ""
 

@@ -399,8 +399,9 @@ describe('what goes on without the user', () => {
       scope: ''
     };
     const creating = anOperation({ kind: 'create', undeleted: 'retrying' });
+    const cost = aCost();
     const { node, changes, server } = await openPanel({
-      ...listOf(aTPU({ emulated: false, cost: aCost(), problem })),
+      ...listOf(aTPU({ emulated: false, cost, problem, queued: 'asked-for' })),
       'POST operations/o1/stop-trying': [202, creating]
     });
     expect(() => button(node, 'Stop Trying…')).toThrow();
@@ -425,7 +426,9 @@ describe('what goes on without the user', () => {
     await shows(node, 'my-tpu could not be deleted', 'my-tpu is READY.');
     expect(() => button(node, 'Stop Trying…')).toThrow();
     button(node, 'Try Again').click();
-    expect(await answerDialog('Cancel')).toContain('Delete my-tpu?');
+    const question = await answerDialog('Cancel');
+    expect(question).toContain('Delete my-tpu?');
+    expect(question).toContain('its queued resource asked-for');
   });
 
   it('says when it is tried again', async () => {

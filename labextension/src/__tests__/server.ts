@@ -291,6 +291,7 @@ export function aTPU(more: Partial<ITPU> = {}): ITPU {
     forgotten: false,
     operations: [],
     labels: {},
+    queued: '',
     details: {},
     ...more
   };

@@ -119,10 +119,17 @@ function words(
       return {
         title: trans.__('Delete %1?', tpu.name),
         accept: trans.__('Delete'),
-        consequence: trans.__(
-          'This permanently deletes the TPU in %1, its disk, and all environments and files on it.',
-          tpu.zone
-        )
+        consequence:
+          tpu.queued && !tpu.not_yours
+            ? trans.__(
+                'This permanently deletes the TPU in %1, its disk, and all environments and files on it; and its queued resource %2, if it is yours.',
+                tpu.zone,
+                tpu.queued
+              )
+            : trans.__(
+                'This permanently deletes the TPU in %1, its disk, and all environments and files on it.',
+                tpu.zone
+              )
       };
     case 'detach':
       return {
