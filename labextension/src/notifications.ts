@@ -221,7 +221,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
         `jupyter-tpu:announced:${app.serviceManager.serverSettings.baseUrl}`
       )
     );
-    addGuardNotices(actions);
+    addGuardNotices(actions, app.shell);
     registry
       ?.load(plugin.id)
       .then(loaded => {

@@ -20,42 +20,42 @@ it.each<[string, ITPU, IOperation[], string, string | undefined]>([
     'a ready one',
     aTPU(),
     [],
-    'connect environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel delete stop',
+    'connect environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel guard delete stop',
     'connect'
   ],
   [
     'a connected one',
     connectedTPU(),
     [],
-    'notebook console example split environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel disconnect delete stop',
+    'notebook console example split environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel guard disconnect delete stop',
     'notebook'
   ],
   [
     'one that needs the user',
     connectedTPU({ connection: 'needs-you' }),
     [],
-    'connect notebook console example split environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel disconnect delete stop',
+    'connect notebook console example split environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel guard disconnect delete stop',
     'connect'
   ],
   [
     'one that is being connected',
     aTPU({ connection: 'connecting' }),
     [connecting],
-    'terminal run job check chips browse upload download copy sync share tensorboard app tunnel disconnect delete',
+    'terminal run job check chips browse upload download copy sync share tensorboard app tunnel guard disconnect delete',
     undefined
   ],
   [
     'one that could not be connected',
     aTPU(),
     [failed],
-    'connect environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel delete stop',
+    'connect environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel guard delete stop',
     'connect'
   ],
   [
     'one on which TensorBoard is being opened',
     connectedTPU(),
     [anOperation({ kind: 'tensorboard' })],
-    'notebook console example split environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel disconnect delete stop',
+    'notebook console example split environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel guard disconnect delete stop',
     'notebook'
   ],
   ['one that is being stopped', aTPU(), [stopping], '', undefined],
@@ -73,14 +73,14 @@ it.each<[string, ITPU, IOperation[], string, string | undefined]>([
     'a pod, which Google does not stop',
     aTPU({ hosts: [host, { ...host, index: 1 }] }),
     [],
-    'connect environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel delete',
+    'connect environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel guard delete',
     'connect'
   ],
   [
     'a spot one, which Google does not stop',
     aTPU({ tier: 'spot' }),
     [],
-    'connect environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel delete',
+    'connect environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel guard delete',
     'connect'
   ]
 ])('can do with %s what its state allows', (_, tpu, running, all, main) => {

@@ -1,12 +1,28 @@
+import { JupyterFrontEnd } from '@jupyterlab/application';
 import { Notification } from '@jupyterlab/apputils';
+import { Signal } from '@lumino/signaling';
+import { BoxPanel, Widget } from '@lumino/widgets';
 import { afterEach, expect, it, vi } from 'vitest';
 
 import { IGuard } from '../api';
 import { addGuardNotices } from '../guardNotices';
-import { button, disposeWidgets, listOf, openPanel, shows } from './opened';
-import { aTPU } from './server';
+import { COMMANDS } from '../actions/commandIDs';
+import { keyOf } from '../model/resources';
+import {
+  answerDialog,
+  button,
+  dialogInputs,
+  disposeWidgets,
+  listOf,
+  openPanel,
+  shows,
+  type,
+  widgets
+} from './opened';
+import { aTPU, connectedTPU } from './server';
 
-const KEEP = 'POST tpus/us-central1-a~my-tpu/guard/keep';
+const PATH = 'tpus/us-central1-a~my-tpu/guard';
+const KEEP = `POST ${PATH}/keep`;
 
 function aGuard(more: Partial<IGuard> = {}): IGuard {
   return {
@@ -61,6 +77,130 @@ it('says what a TPU waits for, and why it can’t stop itself', async () => {
   expect(node.textContent).not.toContain('Keep it');
 });
 
+it('sets the limits that are typed, beginning with those that its host has', async () => {
+  const before = aGuard({ idle: 5400, max_cost: 7, notice: 600, ends: '' });
+  const { commands, server } = await openPanel({
+    ...listOf(aTPU({ guard: null })),
+    [`GET ${PATH}`]: [200, before],
+    [`POST ${PATH}`]: [200, { ...before, idle: 3600 }]
+  });
+  const done = commands.execute(COMMANDS.guard, { tpu: keyOf(aTPU()) });
+  const [cost, until] = await dialogInputs(2);
+  const [idle, action] =
+    document.querySelectorAll<HTMLSelectElement>('.jp-Dialog select');
+  expect([idle.selectedOptions[0].text, cost.value, until.value]).toEqual([
+    'After 90 minutes',
+    '7',
+    ''
+  ]);
+  expect(action.value).toBe('stop');
+  choose(idle, '3600');
+  choose(action, 'delete');
+  type(cost, '');
+  type(until, '2099-12-24T08:00');
+  await answerDialog('Save');
+  await done;
+  const call = server.calls.find(each => each.method === 'POST');
+  expect(call?.body).toEqual({
+    action: 'delete',
+    idle: 3600,
+    max_cost: null,
+    until: new Date(2099, 11, 24, 8).toISOString(),
+    notice: 600
+  });
+  expect(Notification.manager.notifications.map(one => one.message)).toEqual([
+    'my-tpu: Waits.'
+  ]);
+});
+
+it('removes the guard of a TPU that gets no limit, and a pod can only be deleted', async () => {
+  const host = (index: number) => ({
+    index,
+    internal_address: '',
+    external_address: '',
+    link: { state: 'up' as const, since: '', problem: null }
+  });
+  const pod = aTPU({ hosts: [host(0), host(1)], guard: aGuard() });
+  const { node, server } = await openPanel({
+    ...listOf(pod),
+    [`GET ${PATH}`]: [200, aGuard({ action: 'delete' })],
+    [`DELETE ${PATH}`]: [204, null]
+  });
+  button(node, 'my-tpu').click();
+  await shows(node, 'Change…');
+  button(node, 'Let my-tpu stop by itself…').click();
+  await dialogInputs(2);
+  const [idle, action] =
+    document.querySelectorAll<HTMLSelectElement>('.jp-Dialog select');
+  expect([action.value, action.disabled]).toEqual(['delete', true]);
+  choose(idle, '');
+  await answerDialog('Save');
+  await vi.waitFor(() => expect(server.count(`DELETE ${PATH}`)).toBe(1));
+});
+
+it('warns in the notebooks of the TPU, and in no other', async () => {
+  const tpu = connectedTPU({
+    guard: aGuard({ ends: new Date(Date.now() + 60_000).toISOString() })
+  });
+  const { actions, changes, server } = await openPanel({
+    ...listOf(tpu),
+    [KEEP]: [200, aGuard()]
+  });
+  const { kernelspec } = tpu.environments[0];
+  const shell = new TestShell(
+    new Document(kernelspec),
+    new Document(`another-${kernelspec}`)
+  );
+  addGuardNotices(actions, shell.shell);
+  const [notebook, other] = shell.documents;
+  expect(notebook.node.textContent).toContain('my-tpu: Stops at');
+  expect(other.node.textContent).toBe('');
+  // One that is opened later has it, too.
+  shell.documents.push(new Document(`${kernelspec}-chip0`));
+  shell.currentChanged.emit(undefined);
+  expect(shell.documents[2].node.textContent).toBe(notebook.node.textContent);
+  button(notebook.node, 'Keep It for an Hour').click();
+  await vi.waitFor(() => expect(server.count(KEEP)).toBe(1));
+  changes.tpu({ ...tpu, guard: aGuard() });
+  expect(notebook.node.textContent).toBe('');
+});
+
+function choose(select: HTMLSelectElement, value: string): void {
+  select.value = value;
+  select.dispatchEvent(new Event('change', { bubbles: true }));
+}
+
+/** A notebook, or a console. */
+class Document extends Widget {
+  constructor(name: string) {
+    super();
+    this.sessionContext = { path: '', session: { kernel: { name } } };
+    this.node.append(this.contentHeader.node);
+    widgets.push(this, this.contentHeader);
+    Widget.attach(this, document.body);
+  }
+
+  readonly contentHeader = new BoxPanel();
+  readonly sessionContext: object;
+}
+
+class TestShell {
+  constructor(...documents: Document[]) {
+    this.documents = documents;
+  }
+
+  get shell(): JupyterFrontEnd.IShell {
+    return this as unknown as JupyterFrontEnd.IShell;
+  }
+
+  widgets(): Widget[] {
+    return this.documents;
+  }
+
+  readonly documents: Document[];
+  readonly currentChanged = new Signal<this, undefined>(this);
+}
+
 it('warns once before a TPU stops, and takes that back when it is kept', async () => {
   const soon = (minutes: number) =>
     new Date(Date.now() + minutes * 60_000).toISOString();
@@ -70,7 +210,7 @@ it('warns once before a TPU stops, and takes that back when it is kept', async (
     [KEEP]: [200, aGuard()]
   });
   vi.useFakeTimers({ now: Date.now() });
-  addGuardNotices(actions);
+  addGuardNotices(actions, new TestShell().shell);
   vi.advanceTimersByTime(24 * 60_000);
   expect(Notification.manager.notifications).toEqual([]);
   vi.advanceTimersByTime(2 * 60_000);

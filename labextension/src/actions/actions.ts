@@ -44,6 +44,7 @@ import { CopyActions } from './copies';
 import { confirmKeep, confirmStart } from './costDialogs';
 import { checkSetup, checkTPU } from './doctor';
 import { FileTransfers } from './files';
+import { changeGuard } from './guard';
 import { JobActions } from './jobs';
 import { KernelActions } from './kernelActions';
 import { Opener } from './opener';
@@ -131,6 +132,9 @@ export class Actions {
         break;
       case 'chips':
         await freeChips(tpu, this.model, this.trans);
+        break;
+      case 'guard':
+        await changeGuard(tpu, this.model, this.language, this.trans);
         break;
       case 'split':
         await splitChips(tpu, this.model, this.trans);

@@ -11,10 +11,9 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { IChipHolder, IChipKernels, IChipUse, IFreedChips, ITPU } from '../api';
-import { failureText } from '../labels/failures';
-import { Failure } from '../model/client';
 import { chipShares, startableEnvironments } from '../model/availableActions';
 import { TPUModel } from '../model/model';
+import { withProgress } from './progress';
 
 /** Shows what uses the chips of all hosts, and ends it if the user agrees. */
 export async function freeChips(
@@ -126,24 +125,6 @@ function Offered(props: {
       <p>{offered.note}</p>
     </div>
   );
-}
-
-/** The answer of a request that takes a while; undefined if it failed. */
-async function withProgress<T>(
-  text: string,
-  request: Promise<T>,
-  trans: TranslationBundle
-): Promise<T | undefined> {
-  const id = Notification.emit(text, 'in-progress', { autoClose: false });
-  try {
-    return await request;
-  } catch (error) {
-    const { message, hint } = failureText(Failure.from(error), trans);
-    Notification.error(`${message} ${hint}`.trim(), { autoClose: false });
-    return undefined;
-  } finally {
-    Notification.dismiss(id);
-  }
 }
 
 function holdersOf(use: IChipUse): IChipHolder[] {

@@ -10,6 +10,7 @@ export namespace CommandIDs {
   export const check = 'tpu:check';
   export const chips = 'tpu:free-chips';
   export const split = 'tpu:split-chips';
+  export const guard = 'tpu:set-guard';
   export const connect = 'tpu:connect';
   export const detach = 'tpu:detach';
   export const disconnect = 'tpu:disconnect';
@@ -57,6 +58,7 @@ export const COMMANDS: { [action in Action]: string } = {
   download: CommandIDs.download,
   environment: CommandIDs.environment,
   example: CommandIDs.example,
+  guard: CommandIDs.guard,
   job: CommandIDs.job,
   notebook: CommandIDs.notebook,
   run: CommandIDs.run,

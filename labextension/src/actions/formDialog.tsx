@@ -35,6 +35,9 @@ export function TextField(props: {
   help?: string;
   placeholder?: string;
   required?: boolean;
+  type?: 'datetime-local' | 'number';
+  min?: string;
+  step?: string;
   value: string;
   onChange: (value: string) => void;
 }): JSX.Element {

@@ -13,6 +13,7 @@ import {
   IQuote,
   IStartHunt
 } from '../api';
+import { IDLE_CHOICES } from '../labels/guard';
 import { catalogCost } from '../labels/costs';
 import { CreateDefaults } from './createDefaults';
 import { Form } from './form';
@@ -47,9 +48,6 @@ export interface IFields extends ISetupFields, INodeOptionFields, IHuntFields {
   /** Seconds without work after which it stops, or is deleted if it can't be stopped; "" for never. */
   idle: string;
 }
-
-/** Seconds. */
-const IDLE_CHOICES = [1800, 3600, 7200, 28_800];
 
 const EMPTY: IFields = {
   name: '',

@@ -34,6 +34,9 @@ export function guardLabel(
     : trans.__('Waits');
 }
 
+/** Seconds without work that are offered. */
+export const IDLE_CHOICES = [1800, 3600, 7200, 28_800];
+
 /** "30 minutes", "2 hours". */
 export function durationLabel(
   seconds: number,

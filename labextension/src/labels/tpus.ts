@@ -158,6 +158,8 @@ export function actionLabel(action: Action, trans: TranslationBundle): string {
       return trans.__('Free Chips…');
     case 'split':
       return trans.__('Split Chips…');
+    case 'guard':
+      return trans.__('Stop by Itself…');
     case 'connect':
       return trans.__('Connect');
     case 'console':
@@ -218,6 +220,8 @@ export function namedActionLabel(
       return trans.__('TPU: Free Chips of %1…', tpu);
     case 'split':
       return trans.__('TPU: Split Chips of %1…', tpu);
+    case 'guard':
+      return trans.__('TPU: Let %1 Stop by Itself…', tpu);
     case 'connect':
       return trans.__('TPU: Connect %1', tpu);
     case 'console':

@@ -16,6 +16,7 @@ export type Action =
   | 'download'
   | 'environment'
   | 'example'
+  | 'guard'
   | 'job'
   | 'notebook'
   | 'run'
@@ -107,6 +108,9 @@ export function availableActions(
         'share'
       );
       actions.push('tensorboard', 'app', 'tunnel');
+      if (!tpu.attached) {
+        actions.push('guard');
+      }
     }
   }
   // These cancel a running connect; any other operation must end first.

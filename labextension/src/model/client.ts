@@ -27,6 +27,7 @@ import {
   IFoundPythons,
   IFreeChips,
   IFreedChips,
+  IGuard,
   IHostFile,
   IHunt,
   IHuntCandidate,
@@ -49,6 +50,7 @@ import {
   IRemoveEnvironment,
   IRun,
   IRunOutput,
+  ISetGuard,
   ISetUpNetwork,
   ISharedFolders,
   IShareFolder,
@@ -288,6 +290,26 @@ export class TPUClient {
 
   shutDownKernel(tpu: TPURef, id: string): Promise<void> {
     return this._call('DELETE', [...this._path(tpu), 'kernels', id]);
+  }
+
+  /** The guard of a TPU, as its host says; null if it has none. */
+  async guard(tpu: TPURef): Promise<IGuard | null> {
+    try {
+      return await this._call<IGuard>('GET', [...this._path(tpu), 'guard']);
+    } catch (error) {
+      if (error instanceof Failure && error.reason === 'NOT_FOUND') {
+        return null;
+      }
+      throw error;
+    }
+  }
+
+  setGuard(tpu: TPURef, request: ISetGuard): Promise<IGuard> {
+    return this._call('POST', [...this._path(tpu), 'guard'], request);
+  }
+
+  removeGuard(tpu: TPURef): Promise<void> {
+    return this._call('DELETE', [...this._path(tpu), 'guard']);
   }
 
   /** Keeps a TPU with a guard for an hour in any case. */

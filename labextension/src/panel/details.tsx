@@ -5,7 +5,7 @@ import React from 'react';
 
 import { filesIcon, traceIcon } from '../icons';
 import { Actions } from '../actions/actions';
-import { IGuard, IHost, IKernel, ITPU } from '../api';
+import { IHost, IKernel, ITPU } from '../api';
 import { keyOf } from '../model/resources';
 import { useStore } from '../store';
 import { usd } from '../labels/costs';
@@ -18,7 +18,7 @@ import {
 } from '../labels/kernels';
 import { linkLabel, tierLabel } from '../labels/tpus';
 import { ago, Tone } from '../labels/translation';
-import { IconButton, Section, StateLabel } from './elements';
+import { IconButton, Link, Section, StateLabel } from './elements';
 import { Environment } from './environments';
 import { Price } from '../price';
 import { Jobs } from './jobs';
@@ -133,7 +133,7 @@ function About(props: { tpu: ITPU; actions: Actions }): JSX.Element {
           </dd>
         </>
       )}
-      {tpu.guard && <Guard guard={tpu.guard} tpu={tpu} actions={actions} />}
+      {tpu.state === 'READY' && <Guard tpu={tpu} actions={actions} />}
       {created && (
         <>
           <dt>{trans.__('Created')}</dt>
@@ -163,28 +163,32 @@ function Attached(props: { tpu: ITPU; actions: Actions }): JSX.Element {
 }
 
 /** When the TPU stops or deletes itself. */
-function Guard(props: {
-  guard: IGuard;
-  tpu: ITPU;
-  actions: Actions;
-}): JSX.Element {
-  const { guard, tpu, actions } = props;
+function Guard(props: { tpu: ITPU; actions: Actions }): JSX.Element {
+  const { tpu, actions } = props;
+  const { guard } = tpu;
   const { trans } = actions;
   return (
     <>
       <dt>{trans.__('Guard')}</dt>
       <dd className="jp-mod-wrap">
-        {guardLabel(guard, trans, actions.language)}{' '}
-        {guard.ends && (
-          <button
-            type="button"
-            className="jp-tpu-Link"
-            onClick={() => void actions.model.keep(tpu)}
-          >
-            {trans.__('Keep it for an hour')}
-          </button>
+        {guard && `${guardLabel(guard, trans, actions.language)} `}
+        {guard?.ends && (
+          <>
+            <Link
+              label={trans.__('Keep it for an hour')}
+              onClick={() => void actions.model.keep(tpu)}
+            >
+              {trans.__('Keep it for an hour')}
+            </Link>{' '}
+          </>
         )}
-        {guard.problem && (
+        <Link
+          label={trans.__('Let %1 stop by itself…', tpu.name)}
+          onClick={() => void actions.act('guard', tpu)}
+        >
+          {guard ? trans.__('Change…') : trans.__('Stop by itself…')}
+        </Link>
+        {guard?.problem && (
           <>
             {' '}
             {trans.__(

@@ -32,6 +32,7 @@ const ORDER: Action[] = [
   'tunnel',
   'disconnect',
   'start',
+  'guard',
   'stop',
   'detach',
   'delete'

@@ -1,0 +1,81 @@
+// A line at the top of notebooks and consoles about the TPU that they use.
+
+import { JupyterFrontEnd } from '@jupyterlab/application';
+import { BoxPanel, Widget } from '@lumino/widgets';
+
+import { IKernelWidget } from './kernelWidget';
+
+interface IDocument extends IKernelWidget {
+  /** JupyterLab's place between a document's toolbar and its content. */
+  contentHeader: BoxPanel;
+}
+
+type Document = Widget & IDocument;
+
+interface IAction {
+  label: string;
+  callback: () => void;
+}
+
+/** Each round of `begin`, `show` … and `end` says which lines there are. */
+export class NotebookNotices {
+  constructor(private _shell: JupyterFrontEnd.IShell) {}
+
+  begin(): void {
+    this._wanted = new Set();
+  }
+
+  /** Shows *text*, with a button, in the documents whose kernels have one of these kernelspecs. */
+  show(kernelspecs: string[], text: string, action: IAction): void {
+    for (const widget of this._documents()) {
+      const name = widget.sessionContext.session?.kernel?.name ?? '';
+      // Kernels with chips of their own have a kernelspec whose name is longer.
+      if (kernelspecs.some(spec => spec && `${name}-`.startsWith(`${spec}-`))) {
+        this._wanted.add(widget);
+        const before = this._lines.get(widget);
+        if (before?.node.dataset.text !== text) {
+          before?.dispose();
+          const line = new Line(text, action);
+          widget.contentHeader.addWidget(line);
+          this._lines.set(widget, line);
+        }
+      }
+    }
+  }
+
+  end(): void {
+    for (const [widget, line] of this._lines) {
+      if (!this._wanted.has(widget)) {
+        line.dispose();
+        this._lines.delete(widget);
+      }
+    }
+  }
+
+  private _documents(): Document[] {
+    const widgets: Iterable<Widget & Partial<IDocument>> =
+      this._shell.widgets('main');
+    return [...widgets].filter(
+      (widget): widget is Document =>
+        !!widget.sessionContext && !!widget.contentHeader
+    );
+  }
+
+  private _lines = new Map<Document, Line>();
+  private _wanted = new Set<Document>();
+}
+
+class Line extends Widget {
+  constructor(text: string, { label, callback }: IAction) {
+    super();
+    this.addClass('jp-tpu-Notice');
+    this.node.setAttribute('role', 'status');
+    this.node.dataset.text = text;
+    const button = document.createElement('button');
+    button.type = 'button';
+    button.className = 'jp-mod-styled jp-mod-minimal';
+    button.textContent = label;
+    button.onclick = callback;
+    this.node.append(text, ' ', button);
+  }
+}
