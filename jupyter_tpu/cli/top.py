@@ -41,7 +41,8 @@ def top(name: str | None, hosts: str, every: float, once: bool, as_json: bool) -
 
     Runs until Ctrl-C. If the output is not a terminal, and with --json, it looks once. The figures
     are libtpu's: HBM in use, the part of the time in which the cores were busy, and programs that
-    wait. There are none while no process uses the chips. BEFORE has the last duty cycles.
+    wait. There are none while no process uses the chips. BEFORE has the last duty cycles, KERNEL
+    the notebook of a kernel with chips of its own.
     """
     with open_session() as session:
         loads = Loads(session, name, hosts, latest=as_json)

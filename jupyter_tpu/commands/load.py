@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from .tables import problem_text, render
@@ -23,7 +24,7 @@ _SIZES, _NARROW = (12, 24), (6, 10)
 _WIDE = 96
 _STEPS = "▁▂▃▄▅▆▇█"
 _EMULATED = "emulated: processor time and arrays of JAX on this computer"
-_HEADS = ("HOST", "CHIP", "HBM", "", "DUTY CYCLE", "", "QUEUE", "BEFORE")
+_HEADS = ("HOST", "CHIP", "HBM", "", "DUTY CYCLE", "", "QUEUE", "BEFORE", "KERNEL")
 
 
 class Loads:
@@ -95,11 +96,22 @@ def _rows(host: HostLoad, by_host: bool, narrow: bool) -> Iterator[Sequence[Any]
     chips = _chips(host)
     bar, line = _NARROW if narrow else _SIZES
     queue = host.samples[-1].queue if chips else None
+    owners = {} if by_host else _owners(host)
     for number, chip in enumerate([_together(chips)] if by_host and chips else chips):
         name = f"all {len(chips)}" if by_host else str(number)
         history = [_value(each, None if by_host else number) for each in host.samples[-line:]]
         waiting = "" if queue is None or number else str(queue)
-        yield str(host.host), name, *_memory(chip, bar), *_duty(chip, bar), waiting, _plot(history)
+        figures = *_memory(chip, bar), *_duty(chip, bar), waiting, _plot(history)
+        yield str(host.host), name, *figures, owners.get(number, "")
+
+
+def _owners(host: HostLoad) -> dict[int, str]:
+    """Whose each chip is that a kernel has for itself."""
+    return {
+        chip: PurePosixPath(each.notebook).name or each.kernel[:8]
+        for each in host.bookings
+        for chip in each.chips
+    }
 
 
 def _grid(rows: Sequence[Sequence[Any]]) -> RenderableType:

@@ -572,6 +572,7 @@ export interface IHostLoad {
   host: number;
   chips: number;
   samples: ILoadSample[];
+  bookings: IChipBooking[];
   message: string;
   errors: string[];
   problem: IProblem | null;

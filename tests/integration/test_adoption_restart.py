@@ -262,6 +262,63 @@ def test_rest_says_that_the_chips_are_held_and_by_whom(
     client.close()
 
 
+@pytest.mark.long
+def test_kernels_with_chips_of_their_own_are_there_after_kill_9_with_chips_variables_and_figures(
+    server: Server,
+) -> None:
+    def split(each: int) -> list[dict[str, Any]]:
+        return server.tpu("POST", "tpus/kept/chips/split", {"each": each})["kernels"]
+
+    def start(path: str, kernelspec: str) -> str:
+        body = {"path": path, "name": path, "type": "notebook", "kernel": {"name": kernelspec}}
+        return str(server.request("POST", "/api/sessions", body)["kernel"]["id"])
+
+    def printed(kernel_id: str, code: str) -> str:
+        client = Client(server, kernel_id)
+        client.connect()
+        request = client.execute(code)
+        client.until_done(request)
+        client.close()
+        return client.printed(request)
+
+    def used() -> list[Any]:
+        """MiB on each chip."""
+        [host] = server.tpu("GET", "tpus/kept/metrics")["hosts"]
+        assert [(each["chips"], Path(each["notebook"]).name) for each in host["bookings"]] == [
+            ([0, 1], "first.ipynb"),
+            ([2, 3], "second.ipynb"),
+        ]
+        chips = [chip["memory_used"] for chip in host["samples"][-1]["chips"]]
+        return [None if each is None else each // 2**20 for each in chips]
+
+    first, second = (each["kernelspec"] for each in split(2))
+    kernels = {start("first.ipynb", first): 0, start("second.ipynb", second): 1}
+    for kernel_id, device in kernels.items():
+        code = (
+            "import os, jax, jax.numpy as jnp\n"
+            f"big = jax.device_put(jnp.zeros(({8 + device}, 2**20), jnp.uint8), "
+            f"jax.devices()[{device}])\n"
+            "print(os.environ['TPU_VISIBLE_CHIPS'], jax.device_count())"
+        )
+        assert printed(kernel_id, code) == ("2,3 2\n" if device else "0,1 2\n")
+    until(lambda: used() == [8, 0, 0, 9])
+    server.kill()
+    server.start()
+    assert {kernel["id"] for kernel in server.request("GET", "/api/kernels")} == kernels.keys()
+    for kernel_id, device in kernels.items():
+        assert printed(kernel_id, "print(big.shape)") == f"({8 + device}, 1048576)\n"
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        start("third.ipynb", first)
+    answer = json.loads(refused.value.read())
+    assert answer["message"].startswith("Chips 0-1 of kept are in use by the kernel of first.ipynb")
+    until(lambda: used() == [8, 0, 0, 9])
+    for each in server.request("GET", "/api/sessions"):
+        server.request("DELETE", f"/api/sessions/{each['id']}")
+    third = start("third.ipynb", second)
+    assert printed(third, "import os; print(os.environ['TPU_RUNTIME_METRICS_PORTS'])") == "8433\n"
+    split(0)
+
+
 def test_a_local_kernel_ends_with_the_server_as_ever(server: Server) -> None:
     kernel = server.request("POST", "/api/kernels", {"name": "python3"})
     client = Client(server, kernel["id"])

@@ -35,17 +35,17 @@ SMALL = ("v2", "v3", "v4", "v5e", "v5p", "v6e", "TPU7x")
 
 @pytest.mark.parametrize("generation", SMALL)
 @pytest.mark.parametrize(
-    ("chips", "of", "visible", "bounds", "port"),
+    ("chips", "of", "visible", "bounds", "port", "metrics"),
     [
-        ([0], 4, "0", "1,1,1", "8476"),
-        ([3], 4, "3", "1,1,1", "8479"),
-        ([2, 3], 4, "2,3", "1,2,1", "8478"),
-        ([7], 8, "7", "1,1,1", "8483"),
-        ([4, 5, 6, 7], 8, "4,5,6,7", "1,4,1", "8480"),
+        ([0], 4, "0", "1,1,1", "8476", "8431"),
+        ([3], 4, "3", "1,1,1", "8479", "8434"),
+        ([2, 3], 4, "2,3", "1,2,1", "8478", "8433"),
+        ([7], 8, "7", "1,1,1", "8483", "8438"),
+        ([4, 5, 6, 7], 8, "4,5,6,7", "1,4,1", "8480", "8435"),
     ],
 )
 def test_a_process_with_some_chips_is_told_all_that_libtpu_asks(
-    generation, chips, of, visible, bounds, port
+    generation, chips, of, visible, bounds, port, metrics
 ):
     found = chip_variables(chips, of, generation, {})
     expected = {
@@ -58,6 +58,7 @@ def test_a_process_with_some_chips_is_told_all_that_libtpu_asks(
         "TPU_PROCESS_ADDRESSES": f"localhost:{port}",
         "TPU_PROCESS_PORT": port,
         "CLOUD_TPU_TASK_ID": "0",
+        "TPU_RUNTIME_METRICS_PORTS": metrics,
     }
     if generation in ("v2", "v3"):
         expected |= {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -135,7 +136,7 @@ def served(service: Service) -> Iterator[int]:
 def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
     service = Service()
     with served(service) as port:
-        monkeypatch.setenv(libtpu.PORTS, f"{closed_port()},{port}")
+        monkeypatch.setenv(libtpu.METRICS_PORTS, f"{closed_port()},{port}")
         yield service
 
 
@@ -185,15 +186,57 @@ async def test_of_several_processes_each_reports_its_own_devices(
         libtpu.DUTY: [of_device(0, as_double=0.0), of_device(1, as_double=50.0)],
     }
     with served(other) as port:
-        monkeypatch.setenv(libtpu.PORTS, f"{libtpu._ports()[1]},{port}")
+        monkeypatch.setenv(libtpu.METRICS_PORTS, f"{libtpu._ports()[1]},{port}")
         figures, _ = await libtpu.read(2)
     assert figures is not None
     assert figures.chips == [[4 * GIB, 32 * GIB, 87.7], [5 * GIB, 32 * GIB, 50.0]]
 
 
+@pytest.mark.asyncio
+async def test_kernels_with_a_chip_each_report_on_ports_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where each numbers its devices from 0 on. The last one's port has another program."""
+    first, second, other = Service(), Service(), Service()
+    for own, used in ((first, 1), (second, 2)):
+        own.metrics = {
+            libtpu.USED: [of_device(0, as_int=used * GIB)],
+            libtpu.DUTY: [of_device(0, as_double=10.0 * used)],
+            libtpu.QUEUE: [of_queue(0, used, "tensor")],
+        }
+    other.metrics = {libtpu.USED: [of_device(n, as_int=9 * GIB) for n in range(4)]}
+    with served(first) as one, served(second) as two, served(other) as three:
+        ports = {(0,): one, (2,): two, (3,): three}
+        monkeypatch.setenv(libtpu.METRICS_PORTS, str(closed_port()))
+        monkeypatch.setattr(libtpu, "metrics_port", lambda chosen: ports[tuple(chosen)])
+        figures, _ = await libtpu.read(4, [[0], [2]])
+        assert figures is not None
+        unused = [None, None, None]
+        assert figures.chips == [[GIB, None, 10.0], unused, [2 * GIB, None, 20.0], unused]
+        assert (figures.queue, figures.programs) == (3, 2)
+        figures, _ = await libtpu.read(4, [[0], [2], [3]])
+        assert figures is not None
+        assert [row[0] for row in figures.chips] == [GIB, 9 * GIB, 2 * GIB, 9 * GIB]
+
+
+@pytest.mark.asyncio
+async def test_programs_that_use_the_chips_without_figures_are_counted(
+    service: Service, chips: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = [{"pid": pid, "devices": ["/dev/accel0"]} for pid in (os.getppid(), os.getpid())]
+    monkeypatch.setattr(load, "holders", lambda: held)
+    assert "silent" not in await load.take([]), "a program and its child are one"
+    monkeypatch.setattr(load, "descendants", lambda pid: [])
+    assert (await load.take([]))["silent"] == 1
+
+
 @pytest.fixture
 def chips(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "chip_devices", lambda: ["/dev/accel0", "/dev/accel1"])
+
+
+async def no_kernels() -> list[dict[str, Any]]:
+    return []
 
 
 @pytest.mark.asyncio
@@ -212,22 +255,22 @@ async def test_what_listens_on_the_port_without_speaking_grpc_is_named(
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        monkeypatch.setenv(libtpu.PORTS, str(port))
-        found = await load.take()
+        monkeypatch.setenv(libtpu.METRICS_PORTS, str(port))
+        found = await load.take([])
         why = f"port {port}: it does not speak HTTP/2"
         assert found == {"state": "unreadable", "why": why, "of": 2}
         said = b""
-        assert (await load.take())["why"] == "no answer for 0 s"
+        assert (await load.take([]))["why"] == "no answer for 0 s"
 
 
 @pytest.mark.asyncio
 async def test_a_host_without_chips_and_one_whose_chips_nobody_uses_are_told_apart(
     monkeypatch: pytest.MonkeyPatch, chips: None
 ) -> None:
-    monkeypatch.setenv(libtpu.PORTS, str(closed_port()))
-    assert await load.take() == {"state": "idle", "of": 2}
+    monkeypatch.setenv(libtpu.METRICS_PORTS, str(closed_port()))
+    assert await load.take([]) == {"state": "idle", "of": 2}
     monkeypatch.setattr(load, "chip_devices", list)
-    assert await load.take() == {"state": "no_device"}
+    assert await load.take([]) == {"state": "no_device"}
 
 
 @pytest.mark.asyncio
@@ -250,7 +293,7 @@ async def test_samples_are_taken_when_they_are_due_and_each_client_gets_those_it
     service: Service, chips: None
 ) -> None:
     taken = asyncio.Event()
-    samples = load.HostLoad(taken.set)
+    samples = load.HostLoad(taken.set, no_kernels)
     assert samples.sample(60.0) == 60.0
     await taken.wait()
     assert 59 < samples.sample(60.0) <= 60  # nothing is due

@@ -7,7 +7,7 @@ import time
 from jupyter_tpu.commands.load import load_text, load_view
 from jupyter_tpu.commands.tables import render
 from jupyter_tpu.errors import Reason
-from jupyter_tpu.fleet.models import ChipLoad, HostLoad, LoadSample, Problem, TPULoad
+from jupyter_tpu.fleet.models import ChipBooking, ChipLoad, HostLoad, LoadSample, Problem, TPULoad
 from jupyter_tpu.server.prometheus import STALE, exposition
 
 GIB = 2**30
@@ -40,6 +40,19 @@ def test_each_chip_has_its_memory_its_duty_cycle_and_what_was_before() -> None:
     memory = ["███", "4.0", "/", "16.0", "GiB", "25", "%"]
     assert first == ["0", "0", *memory, "████████████", "100", "%", "3", "▅█"]
     assert second == ["0", "1", *memory, "██████", "50", "%", "▃▅"]
+
+
+def test_chips_that_a_kernel_has_for_itself_have_its_notebook() -> None:
+    apart = host(0, 100.0, 50.0, 0.0)
+    apart.samples[-1].chips[2] = ChipLoad()
+    apart.bookings = [
+        ChipBooking(chips=[0], kernel="k", notebook="deep/er/train.ipynb"),
+        ChipBooking(chips=[1], kernel="1b671a64-40d5"),
+    ]
+    _, heads, *rows = words(load_text([tpu(apart)]))
+    assert heads[-1] == "KERNEL"
+    assert [row[-1] for row in rows[:2]] == ["train.ipynb", "1b671a64"]
+    assert rows[2][:3] == ["0", "2", "▁"]
 
 
 def test_hosts_have_one_line_each_where_chips_are_more_than_lines() -> None:

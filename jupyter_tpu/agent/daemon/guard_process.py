@@ -154,14 +154,15 @@ class GuardProcess:
     async def _reasons(self) -> List[str]:
         found: List[str] = []
         ours: Set[int] = set()
-        for kernel in await self._keepers.statuses():
+        kernels = await self._keepers.statuses()
+        for kernel in kernels:
             ours |= {kernel["keeper"], *descendants(kernel["keeper"])}
             if kernel["state"] not in _QUIET:
                 found.append("a kernel")
         if any(job["state"] not in FINAL for job in await self._jobs.all()):
             found.append("a job")
         found += ["a terminal of %s" % user for user in activity.terminals()]
-        compute = activity.chips_compute(await take())
+        compute = activity.chips_compute(await take(kernels))
         if compute:
             found.append("its chips")
         elif compute is None and any(holder["pid"] not in ours for holder in holders()):

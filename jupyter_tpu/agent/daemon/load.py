@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
+from typing import Any, Awaitable, Callable, Deque, Dict, List, Optional, Sequence, Tuple
 
+from ..keeper.owned_process import descendants
 from ..metrics.libtpu import read
 from ..protocol.chips import chip_devices, chips, holders
 
@@ -21,11 +22,16 @@ LIMIT, KEPT = 3.0, 150
 class HostLoad:
     """Samples of libtpu's figures; see `take` for what each has.
 
-    taken() is called after each.
+    taken() is called after each. kernels() gives the status of each kernel.
     """
 
-    def __init__(self, taken: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        taken: Callable[[], None],
+        kernels: Callable[[], Awaitable[Sequence[Dict[str, Any]]]],
+    ) -> None:
         self._taken = taken
+        self._kernels = kernels
         self._samples: Deque[Tuple[int, float, Dict[str, Any]]] = deque(maxlen=KEPT)
         self._number = 0
         self._begun = float("-inf")
@@ -70,7 +76,7 @@ class HostLoad:
 
     async def _take(self) -> None:
         try:
-            found = await take()
+            found = await take(await self._kernels())
             self._number += 1
             self._samples.append((self._number, time.monotonic(), found))
         finally:
@@ -78,8 +84,10 @@ class HostLoad:
         self._taken()
 
 
-async def take() -> Dict[str, Any]:
-    """One sample: its ``state``, and ``chips`` (see `Figures`), ``queue`` and ``errors``.
+async def take(kernels: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
+    """One sample: its ``state``, and ``chips`` (see `Figures`), ``queue`` and ``errors``; of the
+    *kernels* those with chips of their own are ``bookings``; ``silent``: how many of the programs
+    that use the chips report no figures.
 
     The state is "ok"; "idle": no process uses the chips; "no_port": one does, and serves no
     figures; "unreadable": what answers can't be read, and ``why``; "no_device": there are no chips.
@@ -88,12 +96,28 @@ async def take() -> Dict[str, Any]:
     count = len(devices) or len(chips())
     if not count:
         return {"state": "no_device"}
+    own = [each for each in kernels if each.get("booked") and each["state"] != "dead"]
+    bookings = [
+        {"chips": each["booked"], "kernel": each["id"], "notebook": each["notebook"]}
+        for each in sorted(own, key=lambda each: each["booked"])
+    ]
+    host: Dict[str, Any] = {"of": count, **({"bookings": bookings} if bookings else {})}
     try:
-        figures, problem = await asyncio.wait_for(read(count), LIMIT)
+        figures, problem = await asyncio.wait_for(
+            read(count, [each["chips"] for each in bookings]), LIMIT
+        )
     except asyncio.TimeoutError:
         figures, problem = None, "no answer for %.0f s" % LIMIT
     if figures is not None:
-        return {"state": "ok", "of": count, **figures._asdict()}
+        found = figures._asdict()
+        silent = max(0, _programs() - found.pop("programs"))
+        return {"state": "ok", **host, **found, **({"silent": silent} if silent else {})}
     if problem:
-        return {"state": "unreadable", "why": problem, "of": count}
-    return {"state": "no_port" if holders() else "idle", "of": count}
+        return {"state": "unreadable", "why": problem, **host}
+    return {"state": "no_port" if holders() else "idle", **host}
+
+
+def _programs() -> int:
+    """How many programs are seen to use the chips; one with its children counts once."""
+    users = {holder["pid"] for holder in holders() if holder["devices"]}
+    return len(users - {child for pid in users for child in descendants(pid)})

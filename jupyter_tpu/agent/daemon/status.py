@@ -41,7 +41,7 @@ class HostStatus:
         self._kernels = kernels
         self._guard = guard
         self._packages = RequestedPackages()
-        self.load = HostLoad(self.look)
+        self.load = HostLoad(self.look, self._all_kernels)
         self._requests: Dict[Hashable, object] = {}  # the latest one, by client
         self._changed = asyncio.Event()
 
@@ -90,8 +90,12 @@ class HostStatus:
         due = self.load.sample(float(wanted["every"]))
         return self.load.since(int(wanted.get("after", 0))), due
 
+    async def _all_kernels(self) -> List[Dict[str, Any]]:
+        found: List[Dict[str, Any]] = (await self._kernels({}))["kernels"]
+        return found
+
     async def _report(self, wanted: "list[str]") -> Dict[str, Any]:
-        kernels = (await self._kernels({}))["kernels"]
+        kernels = await self._all_kernels()
         jobs = {
             job: {name: value for name, value in status.items() if name not in _JOB_LOG}
             for job, status in (await self._jobs.some(wanted)).items()

@@ -4,7 +4,9 @@ The process that has loaded libtpu serves them on the first port of TPU_RUNTIME_
 is free, 8431 usually: without such a process nothing listens there. Memory is reported per device
 of JAX (two a chip on v2 and v3), and the duty cycle per chip. Several processes that share a host
 each listen on a port; where they report the same device, the larger figure counts, since each may
-know only of its own work. Nobody has tried that for us on hardware.
+know only of its own work. A kernel with chips of its own has a port of its own, so that its figures
+are those of its chips, whether libtpu numbers its devices from 0 on or not. Nobody has tried that
+for us on hardware.
 
 Source: AI-Hypercomputer/cloud-accelerator-diagnostics, tpu_info/proto and tpu_info/metrics.py.
 """
@@ -12,8 +14,9 @@ Source: AI-Hypercomputer/cloud-accelerator-diagnostics, tpu_info/proto and tpu_i
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
+from ..protocol.chosen_chips import METRICS_PORT, METRICS_PORTS, metrics_port
 from .grpc_calls import NotGRPC, call
 from .protobuf import Fields, decode, double, encode, integer, message, messages, text
 
@@ -23,8 +26,8 @@ USED = "tpu.runtime.hbm.memory.usage.bytes"
 DUTY = "tpu.runtime.tensorcore.dutycycle.percent"
 QUEUE = "hlo.queue.size.gauge"
 #: Where the service is: set on emulated hosts, which share the machine's loopback addresses.
-ADDRESS, PORTS = "JUPYTER_TPU_METRICS_ADDRESS", "TPU_RUNTIME_METRICS_PORTS"
-_DEFAULT_PORTS = range(8431, 8439)
+ADDRESS = "JUPYTER_TPU_METRICS_ADDRESS"
+_DEFAULT_PORTS = range(METRICS_PORT, METRICS_PORT + 8)
 _METRICS = (TOTAL, USED, DUTY, QUEUE)
 
 #: The values of one metric by device.
@@ -34,23 +37,27 @@ _Values = Dict[int, float]
 class Figures(NamedTuple):
     """Of each chip ``[memory used, memory in all, duty cycle]``, in bytes and percent, each None
     where libtpu does not say it. queue: the programs that wait, over all chips; errors: what
-    libtpu says is wrong with a core.
+    libtpu says is wrong with a core. programs: how many processes report these figures.
     """
 
     chips: List[List[Any]]
     queue: Optional[int]
     errors: List[str]
+    programs: int
 
 
-async def read(chips: int) -> "Tuple[Optional[Figures], str]":
+async def read(chips: int, booked: Sequence[Sequence[int]] = ()) -> "Tuple[Optional[Figures], str]":
     """The figures of a host with so many *chips*, and "" or why there are none.
 
-    None and "": no process serves them.
+    booked: the chips of each kernel that has some of its own. None and "": no process serves
+    figures.
     """
+    owners = {metrics_port(own): own for own in booked}
+    apart: Dict[int, Dict[str, _Values]] = {}  # by port
     found: Dict[str, _Values] = {}
     errors: List[str] = []
     answers, problem = 0, ""
-    for port in _ports():
+    for port in sorted({*_ports(), *owners}):
         try:
             values, wrong = await _read_port(port)
         except ConnectionRefusedError:
@@ -60,19 +67,30 @@ async def read(chips: int) -> "Tuple[Optional[Figures], str]":
             continue
         answers += 1
         errors += [each for each in wrong if each not in errors]
+        # With more chips than the kernel has, they are those of another program on its port.
+        if port in owners and len(_by_chip(values, len(owners[port]))) <= len(owners[port]):
+            apart[port] = values
+            continue
         for name, each in values.items():
             known = found.setdefault(name, {})
             for device, value in each.items():
                 known[device] = max(value, known.get(device, value))
     if not answers:
         return None, problem
-    if not any(found.get(name) for name in (TOTAL, USED, DUTY)):
+    if not any(each.get(name) for each in (found, *apart.values()) for name in (TOTAL, USED, DUTY)):
         return None, problem or "libtpu reports no chips"
-    return Figures(_by_chip(found, chips), _sum(found.get(QUEUE)), errors), ""
+    rows = _by_chip(found, chips)
+    if owners:
+        rows += [[None, None, None] for _ in range(chips - len(rows))]
+        for port, values in apart.items():
+            for chip, row in zip(owners[port], _by_chip(values, len(owners[port]))):
+                rows[chip] = row
+    queue = [each[QUEUE] for each in (found, *apart.values()) if each.get(QUEUE)]
+    return Figures(rows, sum(map(_sum, queue)) if queue else None, errors, answers), ""
 
 
 def _ports() -> List[int]:
-    words = os.environ.get(PORTS, "").split(",")
+    words = os.environ.get(METRICS_PORTS, "").split(",")
     return [int(word) for word in words if word.strip().isdecimal()] or list(_DEFAULT_PORTS)
 
 
@@ -124,6 +142,8 @@ def _by_chip(found: Dict[str, _Values], chips: int) -> List[List[Any]]:
     duty = _ordered(found.get(DUTY))
     total, used = _ordered(found.get(TOTAL)), _ordered(found.get(USED))
     devices = max(len(total), len(used), len(duty))
+    if not devices:
+        return []
     # A process that uses only some of the chips reports only those.
     count = len(duty) or (devices // 2 if devices == 2 * chips else devices)
     per_chip = max(1, devices // count)
@@ -146,5 +166,5 @@ def _percent(values: List[float], chip: int) -> Optional[float]:
     return round(values[chip], 1) if chip < len(values) else None
 
 
-def _sum(values: Optional[_Values]) -> Optional[int]:
-    return int(sum(values.values())) if values else None
+def _sum(values: _Values) -> int:
+    return int(sum(values.values()))

@@ -18,6 +18,9 @@ from .process_env import BOUNDS, complete_variables
 
 #: The port of chip 0's process; that of chip N is N higher.
 PORT = 8476
+#: The variable with the ports of which libtpu takes the first free one to report figures, and the
+#: first port; the kernel with chip N as its first has the one that is N higher, and no other.
+METRICS_PORTS, METRICS_PORT = "TPU_RUNTIME_METRICS_PORTS", 8431
 #: What emulated hosts say: the devices of JAX for each chip.
 _EMULATED_CORES = "JUPYTER_TPU_EMULATED_CORES"
 #: How many chips of a host with so many a recipe is known for, other than all; generations that it
@@ -89,6 +92,7 @@ def chip_variables(
         "TPU_PROCESS_ADDRESSES": "localhost:%d" % port,
         "TPU_PROCESS_PORT": str(port),
         "CLOUD_TPU_TASK_ID": "0",
+        METRICS_PORTS: str(metrics_port(chosen)),
     }
     if generation in ("v2", "v3"):
         found["TPU_MESH_CONTROLLER_ADDRESS"] = "localhost:%d" % port
@@ -96,6 +100,11 @@ def chip_variables(
     if _EMULATED_CORES in host:
         found["JAX_NUM_CPU_DEVICES"] = str(len(chosen) * int(host[_EMULATED_CORES]))
     return complete_variables(found)
+
+
+def metrics_port(chosen: Sequence[int]) -> int:
+    """Where a process with these chips of its own reports its figures."""
+    return METRICS_PORT + chosen[0]
 
 
 def devices_by_chip(root: str = "/") -> List[Set[str]]:

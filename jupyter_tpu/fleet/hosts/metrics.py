@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from msgspec import convert
+
 from ...cloud import Node, NodeName, is_attached
 from ...environment import gather_or_cancel
 from ...errors import TPUError
@@ -19,7 +21,7 @@ from ...links import HostName, LinkState
 from ..knowledge.desired import DesiredState
 from ..knowledge.finder import TPUFinder
 from ..knowledge.observed import ObservedState
-from ..models import ChipLoad, HostLoad, LoadQuery, LoadSample, Problem, TPULoad
+from ..models import ChipBooking, ChipLoad, HostLoad, LoadQuery, LoadSample, Problem, TPULoad
 from .connections import HostConnections
 from .numbers import host_numbers
 
@@ -53,6 +55,7 @@ class _Host:
         self.node_id = ""  # once it is known
         self.after = 0  # the agent's own number of the latest
         self.chips = 0
+        self.bookings: list[ChipBooking] = []
         self.message = ""
         self.errors: list[str] = []
         self.problem: Problem | None = None
@@ -105,9 +108,10 @@ class Metrics:
             known.after = each["number"]
             known.chips = each.get("of", 0)
             known.errors = each.get("errors", [])
+            known.bookings = convert(each.get("bookings", []), list[ChipBooking])
             known.problem = None
             sample = _sample(each)
-            known.message = _message(known.chips, sample, each.get("why", ""))
+            known.message = _message(sample, each)
             known.samples.append(_Sample(self._number, sample))
         while len(known.samples) > min(HISTORY, max(LEAST, ALL // len(self._hosts))):
             known.samples.popleft()
@@ -204,6 +208,7 @@ class Metrics:
             host=host.worker,
             chips=known.chips,
             samples=samples,
+            bookings=known.bookings,
             message=known.message,
             errors=known.errors,
             problem=problem,
@@ -221,9 +226,16 @@ def _sample(report: Mapping[str, Any]) -> LoadSample:
     )
 
 
-def _message(chips: int, sample: LoadSample, why: str) -> str:
+def _message(sample: LoadSample, report: Mapping[str, Any]) -> str:
     if sample.state == "unreadable":
-        return f"libtpu's figures can't be read ({why})."
+        return f"libtpu's figures can't be read ({report.get('why', '')})."
+    if silent := report.get("silent", 0):
+        who = "1 program that uses" if silent == 1 else f"{silent} programs that use"
+        return (
+            f"{who} the chips can't report figures: another program has the port 8431. Start each "
+            "with a port of its own, such as TPU_RUNTIME_METRICS_PORTS=8432."
+        )
+    chips = report.get("of", 0)
     if sample.state == "ok" and len(sample.chips) < chips:
         return f"libtpu reports {len(sample.chips)} of the host's {chips} chips."
     return _MESSAGES.get(sample.state, "")

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from .chips import ChipBooking
 from .problems import Problem
 
 
@@ -24,7 +25,8 @@ class LoadSample(Struct, kw_only=True):
     #: "ok": there are figures. "idle": no process uses the chips. "no_port": one does, but libtpu
     #: serves no figures. "unreadable": they can't be read. "no_device": the host has no chips.
     state: Literal["ok", "idle", "no_port", "unreadable", "no_device"]
-    #: In the order of libtpu's devices; those of which there are figures.
+    #: Those of which there are figures, in the order of libtpu's devices. All chips of the host
+    #: where kernels have chips of their own.
     chips: list[ChipLoad] = []
     #: Programs that wait to run on the chips; None: not reported.
     queue: int | None = None
@@ -37,6 +39,8 @@ class HostLoad(Struct, kw_only=True):
     chips: int = 0  # device files of chips that it has; 0: not known
     #: The oldest first; which ones, the query says.
     samples: list[LoadSample] = []
+    #: The kernels that have chips of their own.
+    bookings: list[ChipBooking] = []
     #: What the latest figures do not say, or why there are none; "" if nothing is missing.
     message: str = ""
     #: What libtpu says is wrong with cores.

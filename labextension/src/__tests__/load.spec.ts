@@ -57,6 +57,7 @@ function aHost(host: number, more: Partial<IHostLoad> = {}): IHostLoad {
     host,
     chips: 2,
     samples: [],
+    bookings: [],
     message: '',
     errors: [],
     problem: null,
@@ -140,6 +141,10 @@ it('says of each host why there are no figures', async () => {
       aHost(1, { problem }),
       aHost(2, {
         samples: [{ ...aSample(1, aChip(5, 1)), queue: 3 }],
+        bookings: [
+          { chips: [0, 1], kernel: 'k', notebook: 'a/train.ipynb' },
+          { chips: [2], kernel: '1b671a64-40d5', notebook: '' }
+        ],
         errors: ['core halted']
       })
     )
@@ -149,6 +154,8 @@ it('says of each host why there are no figures', async () => {
     idle,
     'The link is down. Reconnecting.',
     'Host 2',
+    'chips 0-1: train.ipynb',
+    'chip 2: 1b671a64',
     '5 % · 1.0 of 16.0 GiB · 3 waiting',
     'libtpu reports an error: core halted'
   );

@@ -1,22 +1,23 @@
 // Memory and load of chips in words.
 
+import { PathExt } from '@jupyterlab/coreutils';
 import { TranslationBundle } from '@jupyterlab/translation';
 
 import { IChipLoad, IHostLoad, ILoadSample } from '../api';
+import { chipsLabel } from './kernels';
 
 /** Of several chips: the sum of their memory, and the mean of their duty cycles. */
 export function together(chips: IChipLoad[]): IChipLoad {
-  const duty = chips
-    .map(chip => chip.duty_cycle)
-    .filter(value => value !== null);
-  const sum = (values: (number | null)[]) =>
-    values.some(value => value === null)
-      ? null
-      : values.reduce<number>((all, value) => all + value!, 0);
+  // Chips that no kernel uses have none, where others have one each.
+  const known = (key: keyof IChipLoad) =>
+    chips.map(chip => chip[key]).filter(value => value !== null);
+  const sum = (key: keyof IChipLoad) =>
+    known(key).length ? known(key).reduce((all, value) => all + value) : null;
+  const duty = sum('duty_cycle');
   return {
-    memory_used: sum(chips.map(chip => chip.memory_used)),
-    memory_total: sum(chips.map(chip => chip.memory_total)),
-    duty_cycle: duty.length ? sum(duty)! / duty.length : null
+    memory_used: sum('memory_used'),
+    memory_total: sum('memory_total'),
+    duty_cycle: duty === null ? null : duty / known('duty_cycle').length
   };
 }
 
@@ -54,9 +55,16 @@ export function latest(host: IHostLoad): ILoadSample | null {
   return last?.state === 'ok' ? last : null;
 }
 
-/** What the figures of a host do not say. */
+/** Whose its chips are, and what the figures of a host do not say. */
 export function loadNotes(host: IHostLoad, trans: TranslationBundle): string[] {
   return [
+    ...host.bookings.map(each =>
+      trans.__(
+        '%1: %2',
+        chipsLabel(each.chips, trans),
+        PathExt.basename(each.notebook) || each.kernel.slice(0, 8)
+      )
+    ),
     ...(host.problem ? [`${host.problem.message} ${host.problem.hint}`] : []),
     ...(host.message ? [host.message] : []),
     ...host.errors.map(error => trans.__('libtpu reports an error: %1', error))

@@ -20,7 +20,8 @@ METRIC_PATH = b"/tpu.monitoring.runtime.RuntimeMetricService/GetRuntimeMetric"
 TOTAL = "tpu.runtime.hbm.memory.total.bytes"
 USED = "tpu.runtime.hbm.memory.usage.bytes"
 DUTY = "tpu.runtime.tensorcore.dutycycle.percent"
-PORTS = range(8431, 8439)
+#: Of these ports the first free one is used, unless TPU_RUNTIME_METRICS_PORTS has others.
+PORTS = "8431,8432,8433,8434,8435,8436,8437,8438"
 #: Seconds of processor time that a duty cycle is made from, at least.
 WINDOW = 0.5
 
@@ -39,7 +40,8 @@ def initialize():
     if not address:
         return
     figures = Figures()
-    for port in PORTS:
+    ports = os.environ.get("TPU_RUNTIME_METRICS_PORTS") or PORTS
+    for port in map(int, ports.split(",")):
         try:
             server = Server((address, port), figures)
         except OSError:
