@@ -285,7 +285,7 @@ async def test_chips_are_idle_on_a_host_whose_localhost_has_two_addresses(
 
     monkeypatch.setattr(socket, "getaddrinfo", both)
     monkeypatch.setenv("TPU_RUNTIME_METRICS_PORTS", str(closed_port()))
-    assert await load.take() == {"state": "idle", "of": 2}
+    assert await load.take([]) == {"state": "idle", "of": 2}
 
 
 @pytest.mark.asyncio
