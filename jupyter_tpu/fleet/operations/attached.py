@@ -230,7 +230,7 @@ class AttachedService:
                 elif host.state not in FINAL:
                     progress.log(f"{job.name} ({job.id}) may go on: {host.cause}")
 
-        await asyncio.gather(*map(stop, running))
+        await environment.gather_or_cancel([stop(job) for job in running])
 
 
 class _ConnectedHost:
