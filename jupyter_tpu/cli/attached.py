@@ -20,9 +20,9 @@ from .console import confirm, json_option, print_json
 def attach(machine: str, as_name: str | None, host_key: str, as_json: bool) -> None:
     """Use a machine that you reach by SSH as a TPU, without a cloud.
 
-    It is connected as `ssh SSH_ALIAS` connects, with your proxies. Your known hosts decide which
-    host key is right; of an unknown one the fingerprint is shown, and you are asked once. The key
-    of jupyter-tpu is added to ~/.ssh/authorized_keys there. Then: `jupyter tpu connect NAME`.
+    It is connected as `ssh SSH_ALIAS` connects, with your proxies. Its host key must be in your
+    known hosts; if they do not have the machine, you see the fingerprint and are asked once. The
+    key of jupyter-tpu is added to ~/.ssh/authorized_keys there. Then: `jupyter tpu connect NAME`.
     """
     from msgspec import structs
 

@@ -16,7 +16,7 @@ from .console import confirm, json_option, note, print_json, yes_option
 
 @click.group("chips", cls=Group, aliases={"holders": "list", "release": "free"})
 def chips() -> None:
-    """See what uses the chips of a TPU, free them, and share them out."""
+    """See what uses the chips of a TPU, free them, or split them between kernels."""
 
 
 @chips.command("list", epilog=examples("jupyter tpu chips list my-tpu"))

@@ -113,9 +113,9 @@ def _maintenance(tpu: TPU) -> str:
         return ""
     end = f" to {coming.end}" if coming.end else ""
     if coming.ongoing:
-        return f"goes on{end and f', until {coming.end}'}; what ran there may have ended"
+        return f"in progress{end and f', until {coming.end}'}; what ran there may have ended"
     when = f"from {coming.start}{end}" if coming.start else "soon"
-    return f"announced by Google {when}; it ends all that runs there"
+    return f"announced by Google {when}; everything that runs there will end"
 
 
 def _running(tpu: TPU) -> str:

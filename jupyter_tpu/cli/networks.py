@@ -60,14 +60,14 @@ _wanted = parameters(
     click.option(
         "--anywhere",
         is_flag=True,
-        help="Everybody on the internet may try to log in (0.0.0.0/0).",
+        help="Anyone on the internet may try to log in (0.0.0.0/0).",
     ),
-    click.option("--mosh", is_flag=True, help="The same may use mosh (UDP 60000-61000), too."),
+    click.option("--mosh", is_flag=True, help="They may also use mosh (UDP 60000-61000)."),
     click.option(
         "--iap",
         is_flag=True,
-        help="SSH through Identity-Aware Proxy, for TPUs without external addresses. Nobody "
-        "else is let in, unless --source says so.",
+        help="SSH through Identity-Aware Proxy, for TPUs without external addresses. Other "
+        "addresses may use SSH only with --source.",
     ),
     project_option,
     json_option,
@@ -111,14 +111,14 @@ def check(as_json: bool, **wanted: Any) -> None:
 @click.option(
     "--replace",
     is_flag=True,
-    help="Take earlier addresses out of the rules that this command has made.",
+    help="Remove earlier addresses from the rules that this command created.",
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @yes_option("Do not ask.")
 def setup(dry_run: bool, yes: bool, as_json: bool, **wanted: Any) -> None:
-    """Create what a network lacks: itself, a subnetwork, and narrow firewall rules.
+    """Create what is missing: the network, a subnetwork, and narrow firewall rules.
 
-    Shows what it will do, and asks. Only the addresses that you name are let in.
+    Shows what it will do, and asks. Only the addresses that you name may use SSH.
     Networks and firewall rules cost nothing. Needs the roles Compute Network Admin and Compute
     Security Admin.
     """

@@ -20,7 +20,7 @@ confirm_name_option = click.option(
     "confirmed",
     multiple=True,
     metavar="NAME",
-    help="The name again, for a TPU that belongs to somebody else. In a terminal you are asked.",
+    help="The name again, if it belongs to someone else. In a terminal you are asked.",
 )
 
 
@@ -29,7 +29,7 @@ def confirmed_names(
 ) -> set[str]:
     """The names that were given as *confirmed* or are typed now; *act*: "delete".
 
-    Raises CANCELLED where another one is typed. What nobody can be asked about, the fleet refuses.
+    Raises CANCELLED if another name is typed. Without a terminal, the fleet refuses the rest.
     """
     names = set(confirmed)
     for each in things:
@@ -46,9 +46,9 @@ def confirmed_names(
 @confirm_name_option
 @json_option
 def adopt(name: str, confirmed: tuple[str, ...], as_json: bool) -> None:
-    """Make a TPU yours that somebody else, or another program, has created.
+    """Make a TPU yours that someone else or another program created.
 
-    Its label says then that it is yours, as `usage` shows. To use it, connect it.
+    This changes the label with its owner, which `usage` shows. To use the TPU, connect it.
     """
     from ..fleet.models import AdoptTPU
 

@@ -43,7 +43,7 @@ def start(
     no_wait: bool,
     as_json: bool,
 ) -> None:
-    """Start stopped TPUs. Says first what they cost, and asks."""
+    """Start stopped TPUs. Shows what they cost, and asks first."""
     from ..fleet.models import StartTPU
 
     limited = max_price is not None

@@ -32,9 +32,9 @@ _PASSING = (Reason.UNREACHABLE, Reason.TIMEOUT, Reason.CONFLICT, Reason.UNAVAILA
     type=click.FloatRange(1, 3600),
     default=2.0,
     metavar="SECONDS",
-    help="Time between two looks.",
+    help="Time between two updates.",
 )
-@click.option("--once", is_flag=True, help="Look once, print it, and exit.")
+@click.option("--once", is_flag=True, help="Print it once, and exit.")
 @json_option
 def top(name: str | None, hosts: str, every: float, once: bool, as_json: bool) -> None:
     """Show memory and load of the chips of a TPU, or of all connected TPUs.
@@ -57,7 +57,7 @@ def top(name: str | None, hosts: str, every: float, once: bool, as_json: bool) -
 
 def watch(loads: Loads, every: float) -> None:
     """Shows it until Ctrl-C. What may be better a moment later is shown, and tried again."""
-    from rich.console import Console, Group
+    from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
@@ -70,6 +70,5 @@ def watch(loads: Loads, every: float) -> None:
             except TPUError as error:
                 if error.reason not in _PASSING:
                     raise
-                note = Text(f"{error}\nTrying again.", "yellow")
-                live.update(Group(note), refresh=True)
+                live.update(Text(f"{error}\nTrying again.", "yellow"), refresh=True)
             time.sleep(every)

@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 @environment_option
 @json_option
 def split(name: str, each: int, environment: str, as_json: bool) -> None:
-    """Offer kernels that get some of the chips of host 0 each, for several notebooks.
+    """Offer kernels that each get some of the chips of host 0, for several notebooks.
 
     They are in the kernel pickers beside the kernel for all chips. A chip has one such kernel at a
-    time, until that is shut down. While one runs, the kernel for all chips does not start, and the
-    other way round.
+    time, until that kernel is shut down. While one runs, the kernel for all chips does not start.
+    While the kernel for all chips runs, none of them starts.
     """
     from ..fleet.models import SplitChips
 

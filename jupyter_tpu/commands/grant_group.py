@@ -118,7 +118,7 @@ def remove(title: str) -> None:
 
 @click.group("prices", cls=Group)
 def prices() -> None:
-    """Show what TPUs cost, and read it anew from Google."""
+    """Show what TPUs cost, and update the prices from Google."""
 
 
 @prices.command("list")

@@ -1,4 +1,4 @@
-"""The guard of a TPU: its options, and what is known of it in words."""
+"""The guard of a TPU: its options, and its state in words."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _options = parameters(
     click.option(
         "--max-idle",
         metavar="TIME",
-        help="After so long without work, such as 2h: no running cell, job, terminal or program.",
+        help="Limit: time without a running cell, job, terminal or program, such as 2h.",
     ),
     click.option(
         "--max-cost",
         type=click.FloatRange(min=0, min_open=True),
         metavar="USD",
-        help="When it has cost so much since its creation, about.",
+        help="Limit: about what it has cost since its creation.",
     ),
-    click.option("--until", metavar="TIME", help="At a time, or after a time such as 8h."),
+    click.option("--until", metavar="TIME", help="Limit: a time, or a time from now such as 8h."),
     click.option(
         "--then-delete",
         is_flag=True,
-        help="Delete it, with its disk. Else it is stopped, and its disk stays.",
+        help="At a limit, delete it with its disk.  [default: stop it, and keep its disk]",
     ),
 )
 
@@ -79,11 +79,11 @@ def countdown(guard: Guard) -> str:
         return f"{act} at {local_time(guard.ends)} because {_REASONS[guard.reason]}"
     if guard.busy:
         return f"busy with {', '.join(guard.busy)}"
-    return "has not looked yet" if guard.busy is None else "waits"
+    return "no report from the host yet" if guard.busy is None else "no limit is near"
 
 
 def guard_text(name: str, guard: Guard) -> str:
-    """All that is known of it, with what is to be done."""
+    """Its limits and its state, and what to do about a problem."""
     limits = ", or ".join(_limits(guard))
     lines = [f"{name} {_ACTS[guard.action]} {limits}.", f"Now: {countdown(guard)}."]
     if guard.problem is not None:

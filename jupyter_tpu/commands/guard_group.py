@@ -38,17 +38,17 @@ def guard() -> None:
     "--notice",
     default="5m",
     metavar="TIME",
-    help="For how long it is announced before, at most 60m.",
+    help="How long before it acts the guard announces that, at most 60m.",
 )
 @json_option
 def set_guard(name: str, guard: SetGuard | None, notice: str, as_json: bool) -> None:
-    """Set or replace the guard of a TPU. What runs there then ends with it."""
+    """Set or replace the guard of a TPU. When it acts, everything that runs there ends."""
     if guard is None:
         raise InvalidInput("A guard needs a limit.", "Add --max-idle, --max-cost or --until.")
     from msgspec import structs
 
     guard = structs.replace(guard, notice=seconds(notice))
-    note("Asking Google whether the TPU may do that.")
+    note("Checking whether the TPU has the permission.")
     with open_session() as session:
         found = session.call(session.fleet.guards.set(name, guard))
     _print(name, found, as_json)
@@ -69,7 +69,7 @@ def show(name: str, as_json: bool) -> None:
 @click.option("--for", "length", default="1h", metavar="TIME", help="How long.")
 @json_option
 def keep(name: str, length: str, as_json: bool) -> None:
-    """Keep a TPU for some time in any case."""
+    """Keep a TPU running for some time, whatever its limits are."""
     from ..fleet.models import KeepTPU
 
     wanted = KeepTPU(seconds=seconds(length))

@@ -1,4 +1,4 @@
-"""A network in words: what is right, what has to be changed, and what one should know."""
+"""A network in words: what is right, what has to be changed, and warnings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def setup_text(setup: NetworkSetup) -> str:
 
 def _summary(setup: NetworkSetup) -> str:
     if setup.blocked:
-        return "a rule that was not made here is in the way."
+        return "a rule that jupyter-tpu did not create is in the way."
     if setup.changes and setup.dry_run:
         return "it is not set up."
     return "it is set up."

@@ -131,7 +131,7 @@ def top(name: str | None, hosts: str) -> None:
 
 @line.group("chips", cls=Group)
 def chips() -> None:
-    """See what uses the chips of a TPU, free them, and share them out."""
+    """See what uses the chips of a TPU, free them, or split them between kernels."""
 
 
 @chips.command("list")

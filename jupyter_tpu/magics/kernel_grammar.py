@@ -111,7 +111,7 @@ def disconnect(kernels: NotebookKernels, name: str | None) -> None:
 @tpu_option
 @kernel_environment_option
 @click.option(
-    "--free", is_flag=True, help="First forget what only outputs and the last error hold."
+    "--free", is_flag=True, help="First free what only outputs and the last error keep in memory."
 )
 @click.pass_obj
 def memory(kernels: NotebookKernels, tpu: str | None, environment: str | None, free: bool) -> None:

@@ -84,7 +84,7 @@ export async function confirmDeleteQueued(
             'Its TPUs will be deleted, too, with everything on their disks: %1.',
             queued.tpus.join(', ')
           )
-        : trans.__('Google no longer looks for room for its TPUs.')}
+        : trans.__('It is removed from Google’s queue.')}
     </p>,
     Dialog.warnButton({ label: trans.__('Delete') }),
     trans
@@ -252,7 +252,11 @@ export async function askName(
   }
   const result = await InputDialog.getText({
     title,
-    label: trans.__('%1 belongs to %2. To go on, type its name.', name, owner),
+    label: trans.__(
+      '%1 belongs to %2. To continue, type its name.',
+      name,
+      owner
+    ),
     okLabel,
     required: true
   });

@@ -73,7 +73,9 @@ export function maintenanceText(
           name,
           time.format(begin)
         ),
-    hint: trans.__('It ends all that runs there. Save your results before.')
+    hint: trans.__(
+      'Everything that runs there will end. Save your results before.'
+    )
   };
 }
 

@@ -53,8 +53,8 @@ export function ownerSummary(
   if (owner.blocked_chips) {
     parts.push(
       trans._n(
-        '%1 chip of quota that nobody can use',
-        '%1 chips of quota that nobody can use',
+        '%1 chip of unusable quota',
+        '%1 chips of unusable quota',
         owner.blocked_chips
       )
     );
