@@ -13,7 +13,7 @@ import React from 'react';
 import { IChipHolder, IChipKernels, IChipUse, IFreedChips, ITPU } from '../api';
 import { chipShares, startableEnvironments } from '../model/availableActions';
 import { TPUModel } from '../model/model';
-import { withProgress } from './progress';
+import { waitToEnd } from './wait';
 
 /** Shows what uses the chips of all hosts, and ends it if the user agrees. */
 export async function freeChips(
@@ -21,7 +21,7 @@ export async function freeChips(
   model: TPUModel,
   trans: TranslationBundle
 ): Promise<void> {
-  const use = await withProgress(
+  const use = await waitToEnd(
     trans.__('Looking at the chips of %1', tpu.name),
     model.client.chips(tpu),
     trans
@@ -49,7 +49,7 @@ export async function freeChips(
     return;
   }
   const wanted = holders.map(({ host, pid, start }) => ({ host, pid, start }));
-  const freed = await withProgress(
+  const freed = await waitToEnd(
     trans.__('Freeing the chips of %1', tpu.name),
     model.client.freeChips(tpu, { holders: wanted }),
     trans
@@ -91,7 +91,7 @@ export async function splitChips(
   if (!result.button.accept || each === undefined || !environment) {
     return;
   }
-  const offered = await withProgress(
+  const offered = await waitToEnd(
     trans.__('Splitting the chips of %1', tpu.name),
     model.client.splitChips(tpu, { environment: environment.name, each }),
     trans

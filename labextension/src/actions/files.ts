@@ -4,7 +4,7 @@ import { Notification } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 
 import { ITPU } from '../api';
-import { failureText } from '../labels/failures';
+import { failureLine } from '../labels/failures';
 import { Failure } from '../model/client';
 import { TPUModel } from '../model/model';
 import { askDownload, askOverwrite, askUpload } from './fileDialogs';
@@ -138,7 +138,6 @@ export class FileTransfers {
   }
 
   private _why(error: unknown): string {
-    const { message, hint } = failureText(Failure.from(error), this._trans);
-    return `${message} ${hint}`.trim();
+    return failureLine(error, this._trans);
   }
 }

@@ -11,7 +11,7 @@ import { whyNotStoppable } from '../model/availableActions';
 import { TPUModel } from '../model/model';
 import { Field } from '../panel/field';
 import { ask, TextField } from './formDialog';
-import { withProgress } from './progress';
+import { waitToEnd } from './wait';
 
 /** What is typed: seconds, USD, and a time of this computer; "" for no limit. */
 interface IGuardInput {
@@ -28,7 +28,7 @@ export async function changeGuard(
   language: string,
   trans: TranslationBundle
 ): Promise<void> {
-  const asked = await withProgress(
+  const asked = await waitToEnd(
     trans.__('Asking %1 whether it has a guard', tpu.name),
     model.client.guard(tpu).then(guard => ({ guard })),
     trans
@@ -51,7 +51,7 @@ export async function changeGuard(
   }
   const wanted = requestOf(input, guard);
   if (wanted) {
-    const found = await withProgress(
+    const found = await waitToEnd(
       trans.__('Asking Google whether %1 may do that', tpu.name),
       model.client.setGuard(tpu, wanted),
       trans
@@ -60,7 +60,7 @@ export async function changeGuard(
       announce(tpu, found, language, trans);
     }
   } else if (guard) {
-    const removed = await withProgress(
+    const removed = await waitToEnd(
       trans.__('Removing the guard of %1', tpu.name),
       model.client.removeGuard(tpu).then(() => true),
       trans

@@ -10,8 +10,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { INetworkSetup, ISetUpNetwork } from '../api';
-import { failureText } from '../labels/failures';
-import { Failure } from '../model/client';
+import { failureLine } from '../labels/failures';
 import { TPUModel } from '../model/model';
 import { wait } from './wait';
 
@@ -79,10 +78,7 @@ export async function setUpNetwork(
     },
     success: { message: String, options: { autoClose: SUCCESS_TIMEOUT } },
     error: {
-      message: error => {
-        const { message, hint } = failureText(Failure.from(error), trans);
-        return `${message} ${hint}`.trim();
-      },
+      message: error => failureLine(error, trans),
       options: { autoClose: false }
     }
   });

@@ -3,26 +3,36 @@
 import { Notification } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { failureText } from '../labels/failures';
-import { Failure } from '../model/client';
+import { failureLine } from '../labels/failures';
 
 /** Shows that something takes a while, and can be cancelled; null if it failed. */
-export async function wait<T>(
+export function wait<T>(
   message: string,
   begin: (signal: AbortSignal) => Promise<T>,
   trans: TranslationBundle
 ): Promise<T | null> {
   const aborter = new AbortController();
+  return waitToEnd(message, begin(aborter.signal), trans, aborter);
+}
+
+/** As `wait`, for what can't be cancelled without an *aborter*. */
+export async function waitToEnd<T>(
+  message: string,
+  request: Promise<T>,
+  trans: TranslationBundle,
+  aborter?: AbortController
+): Promise<T | null> {
   const id = Notification.emit(message, 'in-progress', {
     autoClose: false,
-    actions: [{ label: trans.__('Cancel'), callback: () => aborter.abort() }]
+    actions: aborter && [
+      { label: trans.__('Cancel'), callback: () => aborter.abort() }
+    ]
   });
   try {
-    return await begin(aborter.signal);
+    return await request;
   } catch (error) {
-    if (!aborter.signal.aborted) {
-      const { message, hint } = failureText(Failure.from(error), trans);
-      Notification.error(`${message} ${hint}`.trim(), { autoClose: false });
+    if (!aborter?.signal.aborted) {
+      Notification.error(failureLine(error, trans), { autoClose: false });
     }
     return null;
   } finally {

@@ -4,8 +4,7 @@ import { Notification } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 
 import { IOperation } from '../api';
-import { failureText } from '../labels/failures';
-import { Failure } from '../model/client';
+import { failureLine } from '../labels/failures';
 import { TPUModel } from '../model/model';
 import { reachableAddress } from './address';
 import { IAppTarget, targetKey, targetOf, tpuOf } from './target';
@@ -82,11 +81,10 @@ export class AppOpener {
       opened.location.replace(url);
     } catch (error) {
       opened.close();
-      const { message, hint } = failureText(Failure.from(error), trans);
-      Notification.error(
-        `${trans.__('%1 could not be opened', target.name)}: ${message} ${hint}`.trim(),
-        { autoClose: false }
-      );
+      const what = trans.__('%1 could not be opened', target.name);
+      Notification.error(`${what}: ${failureLine(error, trans)}`, {
+        autoClose: false
+      });
     }
   }
 }

@@ -87,6 +87,12 @@ export function failureText(
   return { message, hint: [hint, again].filter(Boolean).join(' ') };
 }
 
+/** Why a request failed, and what to do, in one line. */
+export function failureLine(error: unknown, trans: TranslationBundle): string {
+  const { message, hint } = failureText(Failure.from(error), trans);
+  return `${message} ${hint}`.trim();
+}
+
 /** "30 s", "5 min". */
 function inSeconds(seconds: number): string {
   return seconds < 120

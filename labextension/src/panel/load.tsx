@@ -29,22 +29,23 @@ export function Load(props: { tpu: ITPU; actions: Actions }): JSX.Element {
   const { tpu, actions } = props;
   const { trans, view } = actions;
   const shown = `${keyOf(tpu)}#load-shown`;
+  const isShown = view.isOpen(shown);
   return (
     <Section
       id={`${keyOf(tpu)}#load`}
       view={view}
       title={trans.__('Memory and load')}
     >
-      {view.isOpen(shown) && <Live tpu={tpu} actions={actions} />}
+      {isShown && <Live tpu={tpu} actions={actions} />}
       <Link
         label={
-          view.isOpen(shown)
+          isShown
             ? trans.__('Hide memory and load of %1', tpu.name)
             : trans.__('Show memory and load of %1', tpu.name)
         }
         onClick={() => view.toggle(shown)}
       >
-        {view.isOpen(shown) ? trans.__('Hide') : trans.__('Show')}
+        {isShown ? trans.__('Hide') : trans.__('Show')}
       </Link>
     </Section>
   );
@@ -108,22 +109,23 @@ function Host(props: {
   const chips = sample?.chips ?? [];
   const now = together(chips);
   const before = host.samples.map(one => together(one.chips));
-  const figures = [dutyLabel(now, trans), memoryLabel(now, trans)];
-  if (sample?.queue) {
-    figures.push(trans.__('%1 waiting', sample.queue));
-  }
+  const figures = [
+    dutyLabel(now, trans),
+    memoryLabel(now, trans),
+    sample?.queue ? trans.__('%1 waiting', sample.queue) : ''
+  ].filter(Boolean);
   return (
     <li className="jp-tpu-Load">
       <span className="jp-tpu-Load-figures">
         {!single && <span>{trans.__('Host %1', host.host)}</span>}
-        <span>{figures.filter(Boolean).join(' · ')}</span>
+        <span>{figures.join(' · ')}</span>
       </span>
       {sample && (
         <Plot
           label={trans.__(
             'Duty cycle and memory of host %1: %2',
             host.host,
-            figures.filter(Boolean).join(', ')
+            figures.join(', ')
           )}
           times={host.samples.map(one => one.time)}
           lines={[

@@ -15,6 +15,7 @@ import { Poll } from '@lumino/polling';
 import React from 'react';
 
 import { Actions } from '../actions/actions';
+import { Page } from '../actions/panelState';
 import { ICatalog, IOperation } from '../api';
 import { tpuIcon } from '../icons';
 import { useStore } from '../store';
@@ -94,12 +95,24 @@ interface IPanelProps {
   menu: TPUMenu;
 }
 
+const PAGES: { [page in Page]: (props: IPanelProps) => JSX.Element } = {
+  connect: ConnectPage,
+  create: CreatePage,
+  grants: GrantsPage,
+  list: List,
+  packages: PackagesPage,
+  queued: QueuedPage,
+  tokens: TokensPage,
+  usage: UsagePage
+};
+
 function Panel(props: IPanelProps): JSX.Element {
   const { actions } = props;
   const model = useStore(actions.model);
   const view = useStore(actions.view);
   const { trans } = actions;
   const usable = model.phase === 'ready';
+  const Shown = PAGES[usable ? view.page : 'list'];
   return (
     <>
       <header className="jp-tpu-Header">
@@ -137,23 +150,7 @@ function Panel(props: IPanelProps): JSX.Element {
       </header>
       {model.catalog && <Project catalog={model.catalog} trans={trans} />}
       <div className="jp-tpu-Body">
-        {view.page === 'create' && usable ? (
-          <CreatePage actions={actions} />
-        ) : view.page === 'connect' && usable ? (
-          <ConnectPage actions={actions} />
-        ) : view.page === 'packages' && usable ? (
-          <PackagesPage actions={actions} />
-        ) : view.page === 'grants' && usable ? (
-          <GrantsPage actions={actions} />
-        ) : view.page === 'queued' && usable ? (
-          <QueuedPage actions={actions} />
-        ) : view.page === 'tokens' && usable ? (
-          <TokensPage actions={actions} />
-        ) : view.page === 'usage' && usable ? (
-          <UsagePage {...props} />
-        ) : (
-          <List {...props} />
-        )}
+        <Shown {...props} />
       </div>
       <div className="jp-tpu-ScreenReader" role="status">
         {model.operations

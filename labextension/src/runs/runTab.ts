@@ -7,7 +7,7 @@ import { Widget } from '@lumino/widgets';
 
 import { IRun, IRunOutput } from '../api';
 import { tpuIcon } from '../icons';
-import { failureText } from '../labels/failures';
+import { failureLine } from '../labels/failures';
 import { runOutcomes, runTitle } from '../labels/runs';
 import { Failure, TPURef } from '../model/client';
 import { TPUModel } from '../model/model';
@@ -133,8 +133,7 @@ export class RunView extends Widget {
 
   private _showFailure(error: unknown): void {
     if (!this._aborter.signal.aborted) {
-      const { message, hint } = failureText(Failure.from(error), this._trans);
-      this._status.textContent = `${message} ${hint}`.trim();
+      this._status.textContent = failureLine(error, this._trans);
       this._status.dataset.state = 'failed';
     }
   }
