@@ -103,11 +103,8 @@ WAYS = {
     "POST /api/shutdown": stop_by_request,
 }
 
-#: Of several similar ways `make test` takes those that differ most.
-ALL_WAYS = [
-    pytest.param(way, marks=pytest.mark.long if way in ("SIGTERM", "POST /api/shutdown") else ())
-    for way in WAYS
-]
+#: Of several similar ways `make test` takes the hardest.
+ALL_WAYS = [pytest.param(way, marks=() if way == "kill -9" else pytest.mark.long) for way in WAYS]
 
 
 @pytest.mark.parametrize("way", ALL_WAYS)

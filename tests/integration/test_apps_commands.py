@@ -70,6 +70,7 @@ def visit(url: str) -> str:
     return text
 
 
+@pytest.mark.long
 def test_an_app_is_opened_listed_and_closed(shell: Shell, tpu: dict[str, Any], port: int) -> None:
     name = tpu["name"].rpartition("/")[2]
     with running_server(shell):

@@ -95,6 +95,7 @@ def venvs(server: Server) -> None:
 
 
 @pytest.mark.usefixtures("venvs")
+@pytest.mark.long
 def test_the_pythons_of_all_hosts_are_listed_with_what_they_have_and_lack(server: Server) -> None:
     shown = cli(server, "env", "list", NAME, "--found")
     print(shown.stdout, shown.stderr)

@@ -384,6 +384,7 @@ def in_shell(server: Server, host: int, script: str) -> str:
     return server.on_host(NAME, host, "bash", "-c", script)
 
 
+@pytest.mark.long
 def test_hosts_get_what_was_asked_for_and_only_what_is_missing_is_done_again(
     server: Server, tmp_path: Path
 ) -> None:

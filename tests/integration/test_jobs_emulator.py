@@ -69,6 +69,7 @@ async def texts(fleet: Fleet, job: Job, **query: Any) -> list[str]:
 
 
 @pytest.mark.asyncio
+@pytest.mark.long
 async def test_a_job_goes_on_without_the_server_and_keeps_every_line_and_exit_code(
     server: Server, tpu: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

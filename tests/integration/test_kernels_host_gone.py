@@ -190,6 +190,7 @@ def test_a_restart_that_comes_before_anybody_has_noticed_gives_a_kernel_on_the_r
     server.request("DELETE", f"/api/sessions/{session['id']}")
 
 
+@pytest.mark.long
 def test_a_kernel_whose_host_was_rebooted_while_there_was_no_server_is_dead_to_the_next(
     server: Server, spec: str, emulator: Any
 ) -> None:

@@ -146,7 +146,7 @@ def test_a_progress_bar_after_an_absence_ends_right(stormy, notebook, peak):
     assert printed(seen).rpartition("\r")[2] == f"100.0%|{'#' * 50}|"
 
 
-@pytest.mark.parametrize("count", [4_000, pytest.param(20_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [2_000, pytest.param(20_000, marks=pytest.mark.long)])
 def test_every_display_comes_when_the_line_was_stuck(stormy, notebook, peak, count):
     seen = run_behind_a_break(
         stormy,

@@ -153,6 +153,7 @@ def test_no_line_of_many_is_lost(notebook):
     assert shown.split() == [str(number) for number in range(LINES)]
 
 
+@pytest.mark.long
 def test_no_display_of_many_is_lost(notebook):
     # ipykernel's own iopub drops beyond 1000 that are not taken in time.
     _, seen = notebook.run(

@@ -155,6 +155,7 @@ def test_a_start_that_finds_the_chips_held_says_by_whom_and_starts_when_they_are
     second.shutdown_kernel(now=True)
 
 
+@pytest.mark.long
 def test_kernels_of_single_chips_run_beside_each_other_and_no_chip_has_two(
     name, emulator, kernels_tpu
 ):

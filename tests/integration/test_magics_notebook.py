@@ -147,6 +147,7 @@ manager.shutdown_kernel()
 """
 
 
+@pytest.mark.long
 def test_a_notebook_gets_a_chip_of_its_own_and_the_others_stay_for_others(
     shell: Shell, made: list[str]
 ) -> None:

@@ -104,6 +104,7 @@ def test_the_emulator_comes_and_goes_with_the_server_and_outlives_only_its_death
     assert not state.exists()
 
 
+@pytest.mark.long
 def test_results_of_a_compilation_outlive_the_server_and_an_interrupted_one_says_so(
     make_server: Callable[..., Server], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -122,14 +122,8 @@ def test_the_guide_and_its_jaxkit_run_on_the_tpus_host_over_all_its_devices(
     assert "shape without padding" in pages
 
 
-#: `make test` takes the notebook that shards in each way.
-LIKE_OTHERS = [
-    pytest.param(name, marks=pytest.mark.long)
-    for name in ("jax-tour", "lorenz-ode", "wave-equation")
-]
-
-
-@pytest.mark.parametrize("name", ["spmd-cookbook", *LIKE_OTHERS])
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["spmd-cookbook", "jax-tour", "lorenz-ode", "wave-equation"])
 def test_a_notebook_draws_on_the_tpus_host_what_all_its_devices_computed(
     name: str, environment: dict[str, Any]
 ) -> None:

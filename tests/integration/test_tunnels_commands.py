@@ -223,7 +223,9 @@ def test_beside_a_server_tunnels_are_opened_listed_and_removed(
         said(local)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGKILL]
+)
 def test_tunnels_come_back_with_the_server_on_the_same_port(
     server: JupyterServer, tpu: dict[str, Any], behind: int, number: int
 ) -> None:
