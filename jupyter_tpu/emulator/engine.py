@@ -45,7 +45,7 @@ class Engine:
     ) -> None:
         self.model = model
         #: What programs on a node's hosts need to call Google as these hosts: variables.
-        self.identity: Callable[[NodeRecord], dict[str, str]] = lambda node: {}
+        self.identity: Callable[[NodeRecord, HostRecord], dict[str, str]] = lambda *_: {}
         self._runtime = runtime
         self._folder = folder
         self._delay = delay
@@ -363,7 +363,7 @@ class Engine:
             hostname=host.hostname,
             address=host.address,
             internal=host.internal,
-            environment={**host_variables(node, host), **self.identity(node)},
+            environment={**host_variables(node, host), **self.identity(node, host)},
             peers=tuple((other.hostname, other.address) for other in node.hosts),
             folder=self._host_folder(node, host),
             devices=device_files(node.accelerator),

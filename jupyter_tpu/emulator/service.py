@@ -113,7 +113,7 @@ async def serve(
         folder.save_ports(Ports(rest=rest_port, grpc=grpc_port))
 
         address = f"http://127.0.0.1:{rest_port}"
-        engine.identity = lambda node: identities.variables(node.id, address)
+        engine.identity = lambda node, host: identities.variables(node.id, address, host.worker)
         await engine.open()
         state = EmulatorState(
             id=model.id,

@@ -23,6 +23,7 @@ from waiting import eventually, until
 
 from jupyter_tpu.emulator.api.host_identity import HostIdentities
 from jupyter_tpu.emulator.state_folder import Token
+from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.models import Guard, SetGuard, StartJob
 
 
@@ -150,6 +151,34 @@ async def test_the_token_of_a_host_is_for_its_own_tpu(
 
 
 @pytest.mark.asyncio
+async def test_another_host_of_a_pod_publishes_what_it_does_and_does_not_act(
+    host: LocalHost, node: dict[str, Any], emulator: Any
+) -> None:
+    argv = [sys.executable, "-c", "import time; time.sleep(600)"]
+    await (await host.agent()).request("start_job", id="j-2", argv=argv)
+    guard = await set_guard(host, node, hosts=2, worker=1)
+    assert "a job" in guard["busy"]
+    assert (guard["ends"], guard["problem"]) == (None, None)
+    answer = emulator.request(
+        "POST", f"/v2/{node['name']}:getGuestAttributes", {"queryPath": "jupyter-tpu/guard"}
+    )
+    [item] = answer["guestAttributes"][0]["queryValue"]["items"]
+    assert "a job" in json.loads(item["value"])["busy"]
+
+
+@pytest.mark.asyncio
+async def test_a_pod_whose_host_0_may_not_hear_the_others_has_no_idle_limit(
+    host: LocalHost, node: dict[str, Any], faults: Any
+) -> None:
+    faults(kind="permission")
+    with pytest.raises(TPUError, match=r"tpu\.nodes\.getGuestAttributes") as refused:
+        await set_guard(host, node, action="delete", idle=600, hosts=2)
+    assert refused.value.reason is Reason.PERMISSION
+    assert "roles/tpu.admin" in refused.value.hint
+    assert not guards(host)
+
+
+@pytest.mark.asyncio
 async def test_the_tpu_stops_without_any_client(
     host: LocalHost, node: dict[str, Any], emulator: Any
 ) -> None:
@@ -220,3 +249,29 @@ async def test_a_server_stops_a_tpu_that_may_not_stop_itself_and_only_once(
         guard = await eventually(looked, 60)
         assert (guard.phase, guard.ends) == ("watching", "")
         assert state_of(emulator, tpu) == "READY"
+
+
+@pytest.mark.long
+@pytest.mark.asyncio
+async def test_a_pod_deletes_itself_when_all_its_hosts_are_idle_and_not_before(
+    emulator: Any, create_tpu: Any, tmp_path: Path
+) -> None:
+    node = create_tpu(type="v4-16", zone="us-central2-b")
+    tpu = node["name"].rpartition("/")[2]
+    async with open_pod(emulator, tpu, tmp_path) as pod:
+        job = await pod.fleet.jobs.start(tpu, StartJob(command=["sleep", "600"], hosts="1"))
+        guard = await pod.fleet.guards.set(tpu, SetGuard(action="delete", idle=60, notice=0))
+        assert (guard.actor, guard.problem) == ("host", None)
+
+        async def heard() -> bool:
+            return (await pod.fleet.guards.get(tpu)).busy == ["a job on host 1"]
+
+        await eventually(heard, 120)
+        await pod.fleet.jobs.stop(tpu, job.id)
+
+        async def counting() -> Guard | None:
+            guard = await pod.fleet.guards.get(tpu)
+            return guard if guard.reason == "idle" else None
+
+        assert (await eventually(counting, 120)).busy == []
+    await eventually(lambda: state_of(emulator, tpu) == "", 300)

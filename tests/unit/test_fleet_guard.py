@@ -8,10 +8,11 @@ import pytest
 
 from jupyter_tpu.cloud import Node, NodeName, NodeState, attached_name
 from jupyter_tpu.cloud.models import Endpoint
-from jupyter_tpu.errors import InvalidInput
+from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.fleet.hosts.guard import Guards
 from jupyter_tpu.fleet.knowledge.observed import ObservedState
 from jupyter_tpu.fleet.models import Cost, Guard, KeepTPU, SetGuard
+from jupyter_tpu.links import HostName
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
 DAY = "2099-01-01T00:00:00Z"
@@ -20,8 +21,10 @@ DAY = "2099-01-01T00:00:00Z"
 class Host:
     """Answers as host 0's agent does that has not looked yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, unreachable: int = -1) -> None:
         self.rule: dict[str, Any] = {}
+        self.others: dict[int, Any] = {}  # what the other hosts were asked last
+        self.unreachable = unreachable
 
     async def request(
         self, name: NodeName, op: str, timeout: float, **params: Any
@@ -29,6 +32,12 @@ class Host:
         self.rule = params
         fields = {"phase": "watching", "reason": "", "ends": None, "busy": None, "problem": None}
         return {"guard": {"rule": params, "host": True, "refused": None, **fields}}
+
+    async def request_host(self, host: HostName, op: str, **params: Any) -> dict[str, Any]:
+        if host.worker == self.unreachable:
+            raise TPUError("The link is down.", Reason.UNREACHABLE)
+        self.others[host.worker] = op, params
+        return {"guard": None}
 
 
 class Finder:
@@ -71,7 +80,6 @@ async def test_a_cost_is_a_time_by_the_price_and_what_it_has_cost(
     [
         (SetGuard(), 1, Cost(), "needs a limit"),
         (SetGuard(until=DAY), 2, Cost(), "several hosts can't be stopped"),
-        (SetGuard(action="delete", idle=60.0), 2, Cost(), "one host only"),
         (SetGuard(max_cost=1.0), 1, Cost(usd_per_hour=0.0, usd=0.0), "costs nothing"),
         (SetGuard(max_cost=1.0), 1, Cost(), "not known"),
         (SetGuard(max_cost=1.0), 1, Cost(usd_per_hour=9.0, usd=2.0), r"has cost \$2.00 already"),
@@ -95,6 +103,31 @@ async def test_a_pod_can_be_deleted_at_a_time() -> None:
     host = Host()
     await guards(host, hosts=2).set("my-tpu", SetGuard(action="delete", until=DAY))
     assert host.rule["action"] == "delete"
+
+
+@pytest.mark.asyncio
+async def test_the_other_hosts_of_a_pod_say_whether_they_are_idle_and_never_act() -> None:
+    host = Host()
+    part = guards(host, hosts=3)
+    await part.set("my-tpu", SetGuard(action="delete", idle=600.0, until=DAY))
+    assert (host.rule["idle"], host.rule["hosts"], host.rule.get("worker")) == (600.0, 3, None)
+    assert sorted(host.others) == [1, 2]
+    for number, (op, rule) in host.others.items():
+        assert (op, rule["worker"], rule["hosts"], rule["node_id"]) == ("set_guard", number, 3, "7")
+        assert rule["idle"] is rule["until"] is rule["cost_until"] is None
+    # Without an idle limit nobody has to say anything.
+    await part.set("my-tpu", SetGuard(action="delete", until=DAY))
+    assert {op for op, _ in host.others.values()} == {"remove_guard"}
+    assert "hosts" not in host.rule
+
+
+@pytest.mark.asyncio
+async def test_a_host_that_can_not_say_whether_it_is_idle_is_named_and_nothing_is_set() -> None:
+    host = Host(unreachable=2)
+    with pytest.raises(TPUError, match="because of host 2: The link is down") as failed:
+        await guards(host, hosts=3).set("my-tpu", SetGuard(action="delete", idle=600.0))
+    assert failed.value.reason is Reason.UNREACHABLE
+    assert host.rule == {}
 
 
 @pytest.mark.asyncio

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import subprocess
 import sys
@@ -23,7 +24,8 @@ Operation = Callable[[Dict[str, Any]], Awaitable[Dict[str, Any]]]
 #: Seconds to wait until the guard has seen a change.
 SEEN = 10.0
 #: What a client says of a rule.
-_RULE = ("action", "node", "node_id", "idle", "until", "cost_until", "notice", "limits")
+_RULE = ("action", "node", "node_id", "idle", "until", "cost_until", "notice", "limits", "hosts",
+         "worker")  # fmt: skip
 
 
 class GuardOperations:
@@ -72,17 +74,28 @@ class GuardOperations:
 
     async def _set(self, params: Dict[str, Any]) -> Dict[str, Any]:
         """Replaces the rule: ``action``, ``node``, ``node_id``, ``idle``, ``until``,
-        ``cost_until``, ``notice``, and ``limits`` (the client's own words of them).
+        ``cost_until``, ``notice``, and ``limits`` (the client's own words of them); ``hosts``: of
+        so many hosts this one, the ``worker``, says what it is busy with, and worker 0 decides.
 
-        First asks Google whether this host may act: ``host`` says it, and ``refused`` why not. The
-        rule counts in both cases, because a client can act in the host's place.
+        First asks Google whether worker 0 may act: ``host`` says it, and ``refused`` why not. The
+        rule counts in both cases, because a client can act in the host's place; but not if the
+        host has to hear others and may not.
         """
         rule = {name: params.get(name) for name in _RULE}
-        refused, loop = None, asyncio.get_running_loop()
-        asked = str(params["node"]), str(params["action"])
+        hears = (params.get("hosts") or 1) > 1
+        refused = None
         try:
-            await loop.run_in_executor(None, require_permission, *asked)
+            if not params.get("worker"):
+                asked = functools.partial(
+                    require_permission, str(params["node"]), str(params["action"]), hears=hears
+                )
+                await asyncio.get_running_loop().run_in_executor(None, asked)
         except GoogleError as error:
+            if hears:
+                problem = error.problem
+                raise OperationError(
+                    problem["reason"], problem["message"], problem["hint"]
+                ) from None
             refused = error.problem
         number = uuid.uuid4().hex
         self._start({**rule, "number": number, "sources": self._sources, "keep": None,

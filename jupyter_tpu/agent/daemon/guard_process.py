@@ -18,7 +18,8 @@ from typing import Any, Dict, List, Optional, Set
 
 from ..guard import activity, files
 from ..guard.decision import Decision, Rule, Verdict
-from ..guard.google import GoogleError, carry_out
+from ..guard.google import GoogleError, carry_out, publish, published
+from ..guard.others import Listener, Speaker
 from ..keeper.job_state import FINAL
 from ..keeper.owned_process import descendants
 from ..protocol.chips import holders
@@ -76,6 +77,9 @@ class GuardProcess:
         self._times: activity.Times = {}
         self._measured = 0.0
         self._problem: Optional[Dict[str, Any]] = None  # why Google has refused
+        self._speaker = Speaker()
+        self._listener: Optional[Listener] = None
+        self._unheard: Optional[Dict[str, Any]] = None  # why hosts can't tell each other
         self._keep: Optional[str] = None  # the last one that was heard
         self._done = False  # the limits of time and cost
         self._ends: Optional[float] = None
@@ -96,14 +100,14 @@ class GuardProcess:
         number = None
         while rule is not None and _is_mine(rule, self._sources):
             if number not in (None, rule["number"]):
-                self._done, self._problem = False, None
+                self._done, self._problem, self._listener = False, None, None
                 decision.change(self._limits(rule))
             number = rule["number"]
             keep = rule.get("keep")
             if keep and keep["number"] != self._keep:
                 self._keep = keep["number"]
                 decision.keep(float(keep["seconds"]))
-            busy = await self._busy()
+            busy = await self._busy_together(rule, await self._busy())
             verdict = decision.look(None if busy is None else bool(busy), time.time(), _uptime())
             self._save(rule, verdict, busy, decision)
             if verdict.act:
@@ -121,9 +125,9 @@ class GuardProcess:
         )
 
     async def _act(self, rule: Dict[str, Any], decision: Decision) -> None:
-        loop, what = asyncio.get_running_loop(), (rule["node"], rule["node_id"], rule["action"])
+        what = rule["node"], rule["node_id"], rule["action"]
         try:
-            await loop.run_in_executor(None, carry_out, *what)
+            await _loop().run_in_executor(None, carry_out, *what)
         except GoogleError as error:
             self._problem = error.problem
             decision.asked(False)
@@ -142,6 +146,29 @@ class GuardProcess:
                 return now
             if time.monotonic() >= deadline:
                 return rule
+
+    async def _busy_together(
+        self, rule: Dict[str, Any], busy: Optional[List[str]]
+    ) -> Optional[List[str]]:
+        """What keeps the TPU busy, where it has several hosts: host 0 hears the others, and only if
+        it has nothing to do itself; the others say what they do.
+        """
+        hosts, worker, loop = rule.get("hosts") or 1, rule.get("worker") or 0, _loop()
+        if hosts == 1 or (worker == 0 and busy != []):
+            return busy
+        try:
+            if worker:
+                await loop.run_in_executor(None, publish, self._speaker.text(busy))
+            else:
+                texts = await loop.run_in_executor(None, published, rule["node"])
+                self._listener = self._listener or Listener(hosts)
+                self._listener.hear(texts, _uptime())
+                busy = self._listener.busy(_uptime())
+        except GoogleError as error:
+            self._unheard = error.problem
+            return busy if worker else None
+        self._unheard = None
+        return busy
 
     async def _busy(self) -> Optional[List[str]]:
         """What keeps the host busy, in words; None if that can't be said."""
@@ -199,7 +226,7 @@ class GuardProcess:
             "reason": verdict.reason,
             "ends": self._ends,
             "busy": busy,
-            "problem": self._problem,
+            "problem": self._problem or self._unheard,
         }
         with contextlib.suppress(OSError):  # the disk is full: it goes on by what it knows
             files.write(files.REPORT, report)
@@ -207,6 +234,10 @@ class GuardProcess:
 
 def _is_mine(rule: Optional[Dict[str, Any]], sources: str) -> bool:
     return rule is not None and rule.get("sources") == sources
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    return asyncio.get_running_loop()
 
 
 def _uptime() -> float:

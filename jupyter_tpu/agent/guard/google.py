@@ -1,7 +1,9 @@
 """Stops or deletes this TPU by the Cloud TPU API, as the service account of this VM.
 
-The token comes from the metadata server. Sources: cloud.google.com/compute/docs/access/
-authenticate-workloads#applications and cloud.google.com/tpu/docs/reference/rest.
+The token comes from the metadata server, to which each host can also publish guest attributes;
+those of all hosts are read by the API. Sources: cloud.google.com/compute/docs/access/
+authenticate-workloads#applications, cloud.google.com/compute/docs/metadata/manage-guest-attributes
+and cloud.google.com/tpu/docs/reference/rest.
 """
 
 from __future__ import annotations
@@ -10,13 +12,17 @@ import json
 import os
 import urllib.error
 import urllib.request
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 #: Seconds for one answer.
 PATIENCE = 20.0
 #: The permission that each action needs.
 PERMISSIONS = {"stop": "tpu.nodes.stop", "delete": "tpu.nodes.delete"}
-_METADATA = "http://%s/computeMetadata/v1/instance/service-accounts/default/"
+#: To read what other hosts publish.
+_ATTRIBUTES = "tpu.nodes.getGuestAttributes"
+_METADATA = "http://%s/computeMetadata/v1/%s"
+#: Where a host publishes what it is busy with.
+_NAMESPACE, _KEY = "jupyter-tpu", "guard"
 
 
 class GoogleError(Exception):
@@ -27,13 +33,15 @@ class GoogleError(Exception):
         self.problem = {"reason": reason, "message": message, "hint": hint}
 
 
-def require_permission(node: str, action: str) -> None:
+def require_permission(node: str, action: str, *, hears: bool = False) -> None:
     """Returns if the VM's account may do *action* with *node*; raises GoogleError if not.
 
-    node: ``projects/P/locations/Z/nodes/N``. Where Google does not say what the account may do (the
-    Resource Manager API is disabled, for example), it returns if the TPU can be read at least.
+    node: ``projects/P/locations/Z/nodes/N``. hears: and to read what its hosts publish. Where
+    Google does not say what the account may do (the Resource Manager API is disabled, for example),
+    it returns if the TPU can be read at least.
     """
     project, needed = node.split("/")[1], ["tpu.nodes.get", PERMISSIONS[action]]
+    needed += [_ATTRIBUTES] if hears else []
     path = "v1/projects/%s:testIamPermissions" % project
     try:
         answer = _call("cloudresourcemanager", "POST", path, {"permissions": needed})
@@ -41,6 +49,8 @@ def require_permission(node: str, action: str) -> None:
         if error.problem["reason"] != "PERMISSION":
             raise
         _call("tpu", "GET", "v2/" + node)
+        if hears:
+            published(node)
         return
     missing = [each for each in needed if each not in answer.get("permissions", ())]
     if missing:
@@ -60,6 +70,35 @@ def carry_out(node: str, node_id: str, action: str) -> None:
         _call("tpu", "POST", "v2/%s:stop" % node, {})
     else:
         _call("tpu", "DELETE", "v2/" + node)
+
+
+def publish(text: str) -> None:
+    """Publishes what this host says to the other hosts of its TPU. Raises GoogleError."""
+    request = metadata_request("instance/guest-attributes/%s/%s" % (_NAMESPACE, _KEY))
+    request.data, request.method = text.encode(), "PUT"
+    try:
+        _open(request, direct=True)
+    except urllib.error.HTTPError as error:
+        raise GoogleError(
+            "UNAVAILABLE",
+            "The host can't publish guest attributes: %s" % _message(error),
+            "Create the TPU with the metadata enable-guest-attributes=TRUE.",
+        ) from None
+    except OSError as error:
+        raise _no_metadata(error) from None
+
+
+def published(node: str) -> List[str]:
+    """What each host of *node* has published last, host 0 first; "" for nothing yet.
+
+    Raises GoogleError.
+    """
+    found = _call("tpu", "POST", "v2/%s:getGuestAttributes" % node, {"queryPath": _NAMESPACE + "/"})
+    return [
+        next((item.get("value", "") for item in host.get("queryValue", {}).get("items", ())
+              if (item.get("namespace"), item.get("key")) == (_NAMESPACE, _KEY)), "")
+        for host in found.get("guestAttributes", ())
+    ]  # fmt: skip
 
 
 def _call(
@@ -93,9 +132,7 @@ def _email() -> str:
 
 
 def _account(path: str) -> Dict[str, Any]:
-    host = os.environ.get("GCE_METADATA_HOST", "metadata.google.internal")
-    headers = {"Metadata-Flavor": "Google"}
-    request = urllib.request.Request(_METADATA % host + path, headers=headers)
+    request = metadata_request("instance/service-accounts/default/" + path)
     try:
         return _read(request, direct=True)
     except urllib.error.HTTPError as error:
@@ -105,18 +142,31 @@ def _account(path: str) -> Dict[str, Any]:
             "Create the TPU with a service account that has the role TPU Admin.",
         ) from None
     except (OSError, ValueError) as error:
-        raise GoogleError(
-            "UNREACHABLE", "The host's metadata server does not answer: %s" % error
-        ) from None
+        raise _no_metadata(error) from None
+
+
+def _no_metadata(error: Exception) -> GoogleError:
+    return GoogleError("UNREACHABLE", "The host's metadata server does not answer: %s" % error)
+
+
+def metadata_request(path: str) -> urllib.request.Request:
+    """Asks this VM's metadata server for *path*."""
+    host = os.environ.get("GCE_METADATA_HOST", "metadata.google.internal")
+    return urllib.request.Request(_METADATA % (host, path), headers={"Metadata-Flavor": "Google"})
 
 
 def _read(request: urllib.request.Request, direct: bool) -> Dict[str, Any]:
-    handlers = [urllib.request.ProxyHandler({})] if direct else []
-    with urllib.request.build_opener(*handlers).open(request, timeout=PATIENCE) as answer:
-        found = json.loads(answer.read() or b"{}")
+    found = json.loads(_open(request, direct) or b"{}")
     if not isinstance(found, dict):
         raise ValueError("no JSON object")
     return found
+
+
+def _open(request: urllib.request.Request, direct: bool) -> bytes:
+    handlers = [urllib.request.ProxyHandler({})] if direct else []
+    with urllib.request.build_opener(*handlers).open(request, timeout=PATIENCE) as answer:
+        content: bytes = answer.read()
+    return content
 
 
 def _message(error: urllib.error.HTTPError) -> str:

@@ -1,5 +1,7 @@
 """The identity of hosts: a metadata server that gives a token, and what that token allows.
 
+It also takes what a host publishes of itself: guest attributes.
+
 Emulated hosts share this machine's network, so their metadata server is a folder of the REST
 address whose name is secret (``GCE_METADATA_HOST`` may have a path): other users can't guess it.
 The token of a host works for its own TPU only. A real one is for all that its service account may.
@@ -30,9 +32,10 @@ class HostIdentities:
     def __init__(self, token: Token) -> None:
         self._token = token
 
-    def variables(self, node_id: str, rest: str) -> dict[str, str]:
-        """What programs on a node's hosts need; *rest*: the REST address."""
-        folder = f"{node_id}.{self._token.sign(f'metadata {node_id}')}"
+    def variables(self, node_id: str, rest: str, worker: int = 0) -> dict[str, str]:
+        """What programs on a host of a node need; *rest*: the REST address."""
+        host = f"{node_id}-{worker}"
+        folder = f"{host}.{self._token.sign(f'metadata {host}')}"
         return {
             "GCE_METADATA_HOST": f"{rest.partition('://')[2]}{METADATA}{folder}",
             **{
@@ -43,8 +46,15 @@ class HostIdentities:
 
     def node_of_folder(self, folder: str) -> str:
         """The node's id; "" for a wrong folder."""
-        id, _, signature = folder.partition(".")
-        return id if self._token.is_signed(f"metadata {id}", signature) else ""
+        return self.host_of_folder(folder)[0]
+
+    def host_of_folder(self, folder: str) -> tuple[str, int]:
+        """The node's id and the worker; "" for a wrong folder."""
+        host, _, signature = folder.partition(".")
+        if not self._token.is_signed(f"metadata {host}", signature):
+            return "", 0
+        id, _, worker = host.rpartition("-")
+        return id, int(worker)
 
     def access_token(self, node_id: str) -> str:
         return f"ya29.host-{node_id}.{self._token.sign(f'access {node_id}')}"
@@ -67,6 +77,7 @@ class HostIdentities:
             ("GET", path),
             ("DELETE", path),
             ("POST", f"{path}:stop"),
+            ("POST", f"{path}:getGuestAttributes"),
             ("POST", f"/cloudresourcemanager/v1/projects/{node.project}:testIamPermissions"),
         }
 
@@ -101,4 +112,16 @@ def add_routes(app: web.Application, engine: Engine, identities: HostIdentities)
             return web.Response(text=found, headers=flavor)
         return web.json_response(found, headers=flavor)
 
-    app.router.add_get(f"{METADATA}{{folder}}/computeMetadata/v1/{{path:.+}}", answer)
+    async def publish(request: web.Request) -> web.Response:
+        """A guest attribute of one host."""
+        id, worker = identities.host_of_folder(request.match_info["folder"])
+        node = next((n for n in engine.model.nodes.values() if n.id == id), None)
+        if node is None or request.headers.get("Metadata-Flavor") != "Google":
+            raise web.HTTPForbidden
+        namespace, key = request.match_info["namespace"], request.match_info["key"]
+        node.hosts[worker].published[f"{namespace}/{key}"] = await request.text()
+        return web.Response()
+
+    version = f"{METADATA}{{folder}}/computeMetadata/v1"
+    app.router.add_get(f"{version}/{{path:.+}}", answer)
+    app.router.add_put(f"{version}/instance/guest-attributes/{{namespace}}/{{key}}", publish)

@@ -332,6 +332,9 @@ class Model:
                 port = proxy_port or host.port
                 if port != 22:
                     items.append(("ssh", "port", str(port)))
+            for path, value in host.published.items():
+                namespace_of, _, key_of = path.partition("/")
+                items.append((namespace_of, key_of, value))
             answer.append(
                 [item for item in items if namespace in ("", item[0]) and key in ("", item[1])]
             )

@@ -61,6 +61,8 @@ class HostRecord(Struct, kw_only=True):
     port: int = 22  # of its sshd
     #: "ssh-ed25519" → base64; published as guest attributes, known once it has run.
     host_keys: dict[str, str] = {}
+    #: Further guest attributes, which programs on it publish: "namespace/key" → value.
+    published: dict[str, str] = {}
 
     @property
     def address(self) -> str:

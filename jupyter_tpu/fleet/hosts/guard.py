@@ -1,17 +1,22 @@
-"""The guards of TPUs: set, shown, put off and removed on host 0, where each runs."""
+"""The guards of TPUs: set, shown, put off and removed on host 0, which decides.
+
+Where one has to know whether a TPU of several hosts is idle, a guard on each of the others says it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import convert
 
 from ...cloud import Node, NodeName, is_attached
+from ...environment import gather_or_cancel
 from ...errors import InvalidInput, Reason, TPUError
+from ...links import HostName
 from ..knowledge.finder import TPUFinder
 from ..knowledge.observed import ObservedState
 from ..models import Cost, Guard, GuardAction, KeepTPU, SetGuard
@@ -23,6 +28,15 @@ log = logging.getLogger(__name__)
 
 #: Seconds for Google's answers to host 0 about its permissions.
 CHECK = 90.0
+#: What the other hosts have of a rule, and what they have not: limits, at which they would act.
+_COMMON = ("action", "node", "node_id", "hosts")
+_SILENT: Mapping[str, Any] = {
+    "idle": None,
+    "until": None,
+    "cost_until": None,
+    "notice": 0.0,
+    "limits": {},
+}
 #: Where a cost can't be the limit.
 _OTHER = "Set an idle limit or an end time."
 
@@ -82,7 +96,22 @@ class Guards:
         request = validated(request)
         node = await self._find(ref)
         rule = _rule(request, node, self._cost_of(node.name), time.time())
-        return self._found(node, await self._request(node, "set_guard", CHECK, **rule))
+        others = range(1, len(node.endpoints))
+        if request.idle is None:
+            guard = await self._request(node, "set_guard", CHECK, **rule)
+            await self._on_hosts(node, others, "remove_guard")
+        else:
+            rule["hosts"] = 1 + len(others)
+            # Host 0 is the last: until all others say what they do, its old rule counts.
+            silent = {**_SILENT, **{name: rule[name] for name in _COMMON}}
+            for host, error in await self._on_hosts(node, others, "set_guard", **silent):
+                raise TPUError(
+                    f"The guard of {node.name.node} is not set, because of host {host}: {error}",
+                    error.reason,
+                    error.hint or "Try again when the host can be reached.",
+                )
+            guard = await self._request(node, "set_guard", CHECK, **rule)
+        return self._found(node, guard)
 
     async def keep(self, ref: str, request: KeepTPU | None = None) -> Guard:
         seconds = validated(request or KeepTPU()).seconds
@@ -92,6 +121,25 @@ class Guards:
     async def remove(self, ref: str) -> None:
         node = await self._find(ref)
         await self._request(node, "remove_guard")
+        # The others only say what they do, and to nobody now.
+        await self._on_hosts(node, range(1, len(node.endpoints)), "remove_guard")
+
+    async def _on_hosts(
+        self, node: Node, hosts: Sequence[int], op: str, /, **params: Any
+    ) -> list[tuple[int, TPUError]]:
+        """Asks each of these hosts, and returns those that did not do it, with why."""
+
+        async def ask(number: int) -> TPUError | None:
+            host = HostName(node.name, number)
+            try:
+                await self._connections.request_host(host, op, worker=number, **params)
+            except TPUError as error:
+                log.info("The guard of %s: %s", host, error)
+                return error
+            return None
+
+        answers = await gather_or_cancel([ask(host) for host in hosts])
+        return [(host, error) for host, error in zip(hosts, answers, strict=True) if error]
 
     async def _find(self, ref: str) -> Node:
         node = await self._finder.find_ready(ref, "A guard runs on the host of a READY TPU.")
@@ -178,10 +226,6 @@ def check_guard(request: SetGuard, *, several: bool, spot: bool) -> None:
     if request.action == "stop" and (several or spot):
         what = "TPU of several hosts" if several else "spot TPU"
         raise InvalidInput(f"A {what} can't be stopped.", "Choose to delete it instead.")
-    if request.idle is not None and several:
-        raise InvalidInput(
-            "The idle limit works for a TPU of one host only.", "Set a cost limit or an end time."
-        )
 
 
 def _rule(request: SetGuard, node: Node, cost: Cost, now: float) -> dict[str, Any]:

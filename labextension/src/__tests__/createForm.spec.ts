@@ -62,8 +62,9 @@ describe('CreateForm', () => {
     expect(form.request.guard).toEqual({ action: 'stop', idle: 7200 });
     form.set('tier', 'spot');
     expect(form.request.guard).toEqual({ action: 'delete', idle: 7200 });
+    form.set('tier', 'on-demand');
     form.set('type', 'v4-32');
-    expect(form.request.guard).toBeUndefined();
+    expect(form.request.guard).toEqual({ action: 'delete', idle: 7200 });
     form.fill({ type: 'v5litepod-8', guard: { idle: 5400 } });
     expect(form.request.guard).toEqual({ action: 'stop', idle: 5400 });
     expect(form.idleChoices).toContain(5400);

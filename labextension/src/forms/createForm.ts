@@ -271,7 +271,7 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
             ...(hasSetup(fields) ? { setup: setupOf(fields) } : {})
           }
         : null,
-      ...(this.canIdle && fields.idle
+      ...(fields.idle
         ? {
             guard: {
               action: this.idleAction,
@@ -282,11 +282,6 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
     };
   }
 
-  /** Whether it can stop when it is idle: with one host. */
-  get canIdle(): boolean {
-    return this.type?.hosts === 1;
-  }
-
   /** After how many seconds. */
   get idleChoices(): number[] {
     const chosen = Number(this.fields.idle);
@@ -294,11 +289,15 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
     return [...IDLE_CHOICES, ...more].sort((a, b) => a - b);
   }
 
-  /** What happens to it when it is idle: a Spot TPU can't be stopped. */
+  /** What happens to it when it is idle: a Spot TPU, and one of several hosts, can't be stopped. */
   get idleAction(): 'delete' | 'stop' {
-    const { hunt, otherTiers, tier } = this.fields;
+    const { hunt, otherTiers, otherTypes, tier } = this.fields;
     const spot = tier === 'spot' || (hunt && otherTiers.includes('spot'));
-    return spot ? 'delete' : 'stop';
+    const others = this.otherTypes.filter(one => otherTypes.includes(one.name));
+    const types = [this.type, ...(hunt ? others : [])];
+    return spot || types.some(type => type && type.hosts > 1)
+      ? 'delete'
+      : 'stop';
   }
 
   /** The request for a hunt, of what is offered now. */

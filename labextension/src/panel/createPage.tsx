@@ -260,20 +260,17 @@ function Idle(props: { actions: Actions }): JSX.Element {
   const { trans } = actions;
   const form = useStore(actions.createForm);
   const stops = form.idleAction === 'stop';
-  const help = !form.canIdle
-    ? trans.__('A TPU of several hosts keeps running.')
-    : stops
-      ? trans.__('No running cell, job, terminal or program. Its disk stays.')
-      : trans.__(
-          'No running cell, job, terminal or program. A Spot TPU can’t be stopped.'
-        );
+  const help = stops
+    ? trans.__('No running cell, job, terminal or program. Its disk stays.')
+    : trans.__(
+        'No running cell, job, terminal or program. A Spot TPU, and one of several hosts, can’t be stopped.'
+      );
   return (
     <Field label={trans.__('When it is idle')} help={help}>
       {attributes => (
         <HTMLSelect
           {...attributes}
-          disabled={!form.canIdle}
-          value={form.canIdle ? form.fields.idle : ''}
+          value={form.fields.idle}
           onChange={event => form.set('idle', event.target.value)}
         >
           <option value="">{trans.__('Keep it running')}</option>

@@ -1,0 +1,70 @@
+"""What the hosts of a TPU tell each other: each publishes what it is busy with; host 0 hears it.
+
+A text that was published does not say when. So each look of a host makes another text. Of one that
+has changed, host 0 knows that it was made since it last heard it, by its own uptime: no clocks are
+compared, and a host whose guard has ended, or that was restarted, soon counts as busy.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+#: Seconds for which a host's text counts, also where looks take longer than they should.
+FRESH = 120.0
+
+
+class Speaker:
+    """Makes the texts of this host."""
+
+    def __init__(self) -> None:
+        self._process, self._looks = os.urandom(6).hex(), 0
+
+    def text(self, busy: Optional[Sequence[str]]) -> str:
+        """busy: what the host is busy with; None: it can't say."""
+        self._looks += 1
+        return json.dumps({"look": "%s %d" % (self._process, self._looks), "busy": busy})
+
+
+class Listener:
+    """What host 0 knows of the *hosts* in all, itself among them."""
+
+    def __init__(self, hosts: int) -> None:
+        self._hosts = hosts
+        self._heard: Optional[float] = None
+        #: What each host said last, and since when at most; None: it may have said it long ago.
+        self._texts: Dict[int, Tuple[str, Optional[float]]] = {}
+
+    def hear(self, texts: Sequence[str], uptime: float) -> None:
+        """texts: those of all hosts, host 0's first."""
+        for host in range(1, self._hosts):
+            text = texts[host] if host < len(texts) else ""
+            if host not in self._texts:
+                self._texts[host] = text, None
+            elif text != self._texts[host][0]:
+                self._texts[host] = text, self._heard
+        self._heard = uptime
+
+    def busy(self, uptime: float) -> List[str]:
+        """What the other hosts are busy with, in words; one that has not said it lately is, too."""
+        found = []
+        for host in range(1, self._hosts):
+            text, since = self._texts.get(host, ("", None))
+            said = None
+            if since is not None and uptime - since <= FRESH:
+                said = _read(text)
+            if said is None:
+                found.append("host %d (no report)" % host)
+            else:
+                found += ["%s on host %d" % (each, host) for each in said]
+        return found
+
+
+def _read(text: str) -> Optional[List[str]]:
+    """What a host has said; None if it could not say, or that can't be read."""
+    try:
+        said: Any = json.loads(text)["busy"]
+        return None if said is None else [str(each)[:80] for each in said]
+    except (ValueError, KeyError, TypeError):
+        return None
