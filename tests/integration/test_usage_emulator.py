@@ -91,8 +91,8 @@ async def test_what_is_there_is_listed_with_its_owners_over_projects(
         assert "It still uses quota: delete it" in queued.advice
         holding = [(each.owner, each.chips, each.blocked_chips) for each in found.owners]
         # Other tests' TPUs on this emulator may be listed, too.
-        mine = [each for each in holding if each[0] in ("bob", "", found.me)]
-        assert mine == [("bob", 16, 0), ("", 2, 0), (found.me, 1, 16)]
+        made = [each for each in holding if each[0] in ("bob", "", found.me)]
+        assert made == [("bob", 16, 0), ("", 2, 0), (found.me, 1, 16)]
         assert (found.chips, found.problems) == (sum(chips for _, chips, _ in holding), [])
 
         # It counts as forgotten only when it is mine, and nothing of this server uses it.
