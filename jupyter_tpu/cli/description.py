@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from ..commands.costs import hourly, running_for, so_far
+from ..commands.doctor import numbered
 from ..commands.guard import countdown
 from ..commands.shares import shares_text
 from ..commands.tables import problem_text, render, state_text, table
@@ -76,6 +77,7 @@ def _facts(tpu: TPU) -> str:
         ("cost so far", so_far(tpu)),
         ("guard", countdown(tpu.guard) if tpu.guard is not None else ""),
         ("maintenance", _maintenance(tpu)),
+        ("announced", _interruption(tpu)),
         ("problem", problem_text(tpu.problem)),
     ]
     return "\n".join(render(Text(f"  {name:11} ").append(fact)) for name, fact in facts if fact)
@@ -116,6 +118,15 @@ def _maintenance(tpu: TPU) -> str:
         return f"in progress{end and f', until {coming.end}'}; what ran there may have ended"
     when = f"from {coming.start}{end}" if coming.start else "soon"
     return f"announced by Google {when}; everything that runs there will end"
+
+
+def _interruption(tpu: TPU) -> str:
+    coming = tpu.interruption
+    if coming is None:
+        return ""
+    does = {"preemption": "takes it back", "maintenance": "does maintenance"}[coming.kind]
+    told = f"{numbered(coming.hosts)} was told at {coming.noticed}"
+    return f"Google {does} in a moment ({told}); that ends all that runs there"
 
 
 def _running(tpu: TPU) -> str:

@@ -20,6 +20,7 @@ from .model import api_errors
 from .model.faults import Fault
 from .model.host_profile import device_files, host_variables, missing_features
 from .model.model import Model
+from .model.notices import Notices
 from .model.os_login import is_enabled
 from .model.records import HostRecord, NodeRecord, OperationRecord
 from .model.ssh_users import authorized
@@ -31,6 +32,7 @@ INTERNAL = 13
 STARTS_AT_ONCE = 8  # hosts; more at the same time start no sooner
 START_LIMIT = 120.0  # seconds for one host
 WEEK = 7 * 24 * 3600.0  # seconds
+NOTICE = 60.0  # seconds before an announced maintenance, at which hosts are told of it
 STEP_SECONDS = 0.2  # between two looks at queued resources that wait
 
 
@@ -46,6 +48,7 @@ class Engine:
         self.model = model
         #: What programs on a node's hosts need to call Google as these hosts: variables.
         self.identity: Callable[[NodeRecord, HostRecord], dict[str, str]] = lambda *_: {}
+        self.notices = Notices()
         self._runtime = runtime
         self._folder = folder
         self._delay = delay
@@ -121,6 +124,8 @@ class Engine:
         self.save()
         if operation.target not in self.model.nodes:
             return  # of a queued resource: the queue carries it out
+        if operation.verb == "maintain":
+            self.notices.announce(self.model.node_of(operation).id, "maintenance-event")
         if operation.verb == "update":
             limit = 0.0
         else:
@@ -189,6 +194,7 @@ class Engine:
     async def _maintain(self, operation: OperationRecord, node: NodeRecord) -> None:
         node.health = "UNHEALTHY_MAINTENANCE"
         await self._end_hosts(node.path)
+        self.notices.withdraw(node.id)
         self.model.addresses.renew_external(node)
         await self._start_hosts(node)
         self.model.complete(operation)
@@ -216,7 +222,7 @@ class Engine:
     def inject_fault(self, fault: Fault, node: NodeRecord) -> None:
         """Starts an immediate fault of *node*; returns before it has ended."""
         if fault.kind == "maintenance":
-            self.begin(self.model.maintain_node(node.project, node.zone, node.name))
+            self._maintain_now(node)
             return
         if fault.kind == "state":
             node.state, node.health = fault.state, fault.health
@@ -231,9 +237,11 @@ class Engine:
             self.save()
             self._spawn(self._maintain_later(node, seconds))
         elif fault.kind == "preempt":
-            self.model.preempt(node)
-            self.save()
-            self._spawn(self._end_hosts(node.path))
+            self.notices.announce(node.id, "preempted")
+            if fault.seconds:
+                self._spawn(self._preempt_later(node, fault.seconds))
+            else:
+                self._preempt(node)
         elif fault.kind == "tpu-node":
             node.retired = True
             self.save()
@@ -245,10 +253,33 @@ class Engine:
 
     async def _maintain_later(self, node: NodeRecord, seconds: float) -> None:
         announced = node.upcoming_maintenance
+
+        def is_due() -> bool:
+            return self._is_ready(node) and node.upcoming_maintenance is announced
+
+        await asyncio.sleep(max(0.0, seconds - NOTICE))
+        if is_due():
+            self.notices.announce(node.id, "maintenance-event")
+            await asyncio.sleep(min(seconds, NOTICE))
+        if is_due():
+            self._maintain_now(node)
+
+    def _maintain_now(self, node: NodeRecord) -> None:
+        self.begin(self.model.maintain_node(node.project, node.zone, node.name))
+
+    async def _preempt_later(self, node: NodeRecord, seconds: float) -> None:
         await asyncio.sleep(seconds)
-        now = self.model.nodes.get(node.path)
-        if now is node and node.state == "READY" and node.upcoming_maintenance is announced:
-            self.begin(self.model.maintain_node(node.project, node.zone, node.name))
+        if self._is_ready(node):
+            self._preempt(node)
+
+    def _preempt(self, node: NodeRecord) -> None:
+        self.model.preempt(node)
+        self.save()
+        self._spawn(self._end_hosts(node.path))
+
+    def _is_ready(self, node: NodeRecord) -> bool:
+        """Whether this very node still runs."""
+        return self.model.nodes.get(node.path) is node and node.state == "READY"
 
     async def _reboot(self, node: NodeRecord) -> None:
         await self._end_hosts(node.path)

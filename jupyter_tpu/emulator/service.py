@@ -100,6 +100,7 @@ async def serve(
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
+        stack.callback(engine.notices.close)
         last = folder.load_ports()
         rest_port = await _start_rest(runner, port, last.rest)
 

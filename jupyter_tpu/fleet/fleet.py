@@ -27,6 +27,7 @@ from .hosts.contents import HostContents
 from .hosts.doctor import Doctor
 from .hosts.files import HostFiles
 from .hosts.guard import Guards
+from .hosts.interruptions import Interruptions
 from .hosts.jobs import Jobs
 from .hosts.kernels import KernelMonitor, KernelService, TakeOver
 from .hosts.metrics import Metrics
@@ -162,6 +163,7 @@ class Fleet:
             wake=lambda: self._poller.wake(),
             emulated=cloud.emulated,
         )
+        interruptions = Interruptions(observed, changes.mark_tpu_changed)
         poller = self._poller = HostPoller(
             connections,
             monitor,
@@ -171,6 +173,7 @@ class Fleet:
             failures,
             lambda name, reports: self._environments.follow(name, reports),
             lambda name, report: self.guards.update(name, report),
+            interruptions.update,
         )
         self.chips = Chips(finder, desired, connections, kernels, jobs, self.runs)
 
@@ -292,6 +295,7 @@ class Fleet:
             mirrored,
             self.shares,
             self.guards,
+            interruptions,
             runner,
             failures,
             run_times,

@@ -679,6 +679,16 @@ export interface IInstalledPackage {
   required: boolean;
 }
 
+/**
+ * Google is about to stop hosts of a TPU, within seconds or minutes: they were
+ * told so.
+ */
+export interface IInterruption {
+  kind: 'maintenance' | 'preemption';
+  hosts: number[];
+  noticed: string;
+}
+
 /** A command that runs on hosts of a TPU. */
 export interface IJob {
   id: string;
@@ -1346,6 +1356,7 @@ export interface ITPU {
   shares: ISharedFolders | null;
   guard: IGuard | null;
   maintenance: IMaintenance | null;
+  interruption: IInterruption | null;
   problem: IProblem | null;
   advice: string;
   owner: string;

@@ -1,5 +1,5 @@
 // The plugin that notifies of ended operations while the panel is closed, of ended jobs, of kernels
-// that died, of TPUs that Google took back, of maintenance that it announces, and of TPUs that are
+// that died, of TPUs that Google takes back, of maintenance that it announces, and of TPUs that are
 // about to stop themselves.
 
 /* eslint-disable jupyter/prefer-lazy-imports -- An operation may end at any time. */
@@ -106,8 +106,10 @@ export function addNotifications(
         callback: () => void actions.act('delete', model.tpu(keyOf(tpu)) ?? tpu)
       };
       const coming = maintenanceText(tpu, trans, actions.language);
-      const { forgotten, id, maintenance } = tpu;
-      const news = `${id} ${maintenance?.start} ${maintenance?.ongoing}`;
+      const { forgotten, id, interruption, maintenance } = tpu;
+      const news = interruption
+        ? `${id} ${interruption.kind} ${interruption.noticed}`
+        : `${id} ${maintenance?.start} ${maintenance?.ongoing}`;
       if (coming && isNews(news)) {
         Notification.warning(`${coming.message} ${coming.hint}`, {
           autoClose: false,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -27,13 +27,15 @@ ENTRY_POINT = EntryPoint(
 
 
 @contextmanager
-def local_host(name: str) -> Iterator[tuple[LocalHost, Callable[..., KernelManager]]]:
+def local_host(
+    name: str, variables: Mapping[str, str] | None = None
+) -> Iterator[tuple[LocalHost, Callable[..., KernelManager]]]:
     """A host, and what makes managers of kernels on it; nothing is left there afterwards."""
     home = Path(tempfile.mkdtemp(prefix="h-"))  # below /tmp itself: sockets' paths are short
     (home / "kernels").mkdir()
 
     async def make() -> LocalHost:
-        return LocalHost(home, {"JUPYTER_TPU_AGENT_IDLE": "1"})
+        return LocalHost(home, {"JUPYTER_TPU_AGENT_IDLE": "1", **(variables or {})})
 
     host = hosts[name] = core_thread().wait(make())
     factory = KernelProvisionerFactory.instance()

@@ -140,7 +140,7 @@ async def polling(hosts: Hosts, monitors: Monitors) -> AsyncIterator[TPUFailures
 
     failures = TPUFailures(asyncio.get_running_loop().time, lambda _: None)
     parts: Any = (hosts, monitors, monitors, monitors, monitors)
-    poller = HostPoller(*parts, failures, ignore, lambda name, report: None)
+    poller = HostPoller(*parts, failures, ignore, *2 * [lambda name, report: None])
     task = asyncio.create_task(poller.run())
     async with asyncio.timeout(20):
         await monitors.enough.wait()

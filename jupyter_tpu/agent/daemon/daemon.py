@@ -21,15 +21,18 @@ import traceback
 from typing import Any, Awaitable, Callable, Dict
 
 from ..protocol.chips import chip_devices, holders
+from ..protocol.messages import now
 from ..protocol.paths import boot
 from ..protocol.peer import peer_user
 from ..protocol.process_env import complete_variables
 from .chip_checks import ChipChecks, chosen_by
 from .chip_errors import booked_meanwhile
 from .guard_operations import GuardOperations
+from .interruption import Announced
 from .job_operations import job_operations
 from .jobs import Jobs
 from .keepers import ChipsTaken, Keepers, KeeperSilent, StartError
+from .metadata import follow_announcements
 from .operation_error import OperationError
 from .owners import Owners
 from .probe import probe
@@ -74,7 +77,10 @@ class Daemon:
         self._owners = Owners(self._keepers, self._jobs, self._runs)
         self._chip_checks = ChipChecks(self._keepers, self._owners)
         self._guard = GuardOperations(sources)
-        self._status = HostStatus(self._warm, self._jobs, self._kernels, self._guard.report)
+        self._announced = Announced()
+        self._status = HostStatus(
+            self._warm, self._jobs, self._kernels, self._guard.report, self._announced
+        )
         self._starting: Dict[str, asyncio.Lock] = {}  # one start of a kernel id at a time
         self._tasks: "set[asyncio.Future[Any]]" = set()
         self._ended = asyncio.Event()
@@ -109,6 +115,7 @@ class Daemon:
         warm = asyncio.ensure_future(self._warm.run())
         with contextlib.suppress(OSError):  # the disk is full
             self._guard.resume()
+        follow_announcements(self._metadata_noted)
         await self._ended.wait()
         watch.cancel()
         with contextlib.suppress(FileNotFoundError):
@@ -136,6 +143,13 @@ class Daemon:
                 self._used = time.monotonic()
             elif time.monotonic() - self._used > self._idle:
                 self._ended.set()
+
+    def _metadata_noted(self, key: str, value: str) -> None:
+        if self._announced.note(key, value, now()):
+            self._status.look()
+            task = asyncio.ensure_future(self._keepers.announce(self._announced.interruption))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     # ---- connections
 

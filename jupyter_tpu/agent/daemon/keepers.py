@@ -109,6 +109,12 @@ class Keepers:
                 with contextlib.suppress(KeeperSilent):
                     await self.end(status["id"], now=True, why=ROOM)
 
+    async def announce(self, interruption: Optional[Dict[str, Any]]) -> None:
+        """Tells all keepers what is announced to this host (see `Announced`); None: nothing."""
+        query = {"ask": "announce", "kind": interruption["kind"] if interruption else ""}
+        asked = (self._ask(folder, query) for folder in self.folders)
+        await asyncio.gather(*asked, return_exceptions=True)  # some may be silent
+
     async def signal(self, kernel_id: str, number: int) -> Optional[Dict[str, Any]]:
         """Sends the kernel a signal; None if there is none. Raises KeeperSilent."""
         query = {"ask": "signal", "signal": number}

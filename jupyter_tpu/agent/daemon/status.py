@@ -8,6 +8,7 @@ import hashlib
 import json
 from typing import Any, Awaitable, Callable, Dict, Hashable, List, Optional, Tuple
 
+from .interruption import Announced
 from .jobs import Jobs
 from .load import HostLoad
 from .packages import RequestedPackages
@@ -35,11 +36,13 @@ class HostStatus:
         jobs: Jobs,
         kernels: Callable[[Dict[str, Any]], Awaitable[Dict[str, Any]]],
         guard: Callable[[], Optional[Dict[str, Any]]],
+        announced: Announced,
     ) -> None:
         self._warm = warm
         self._jobs = jobs
         self._kernels = kernels
         self._guard = guard
+        self._announced = announced
         self._packages = RequestedPackages()
         self.load = HostLoad(self.look, self._all_kernels)
         self._requests: Dict[Hashable, object] = {}  # the latest one, by client
@@ -58,7 +61,7 @@ class HostStatus:
     async def wait(self, params: Dict[str, Any]) -> Dict[str, Any]:
         """The ``kernels`` and which of them hold ``chips``, the ``warm`` kernels, the status of
         those of the ``jobs`` (ids) that are there, the ``packages`` that were asked for in each
-        environment, and the ``guard``.
+        environment, the ``guard``, and the announced ``interruption`` of this host.
 
         Only their ``version`` is answered if it is still *version* after so many *seconds*, or
         when the client asks again.
@@ -106,6 +109,7 @@ class HostStatus:
             "jobs": jobs,
             "packages": self._packages.all(),
             "guard": self._guard(),
+            "interruption": self._announced.interruption,
         }
 
 

@@ -47,7 +47,7 @@ from .journal_limit import JournalLimit
 from .kernel_process import KernelProcess
 from .kernel_startup import KernelStartup
 from .owned_process import become_subreaper
-from .requests import Requests
+from .requests import INTERRUPTIONS, Requests
 from .server import KeeperServer
 
 #: Seconds from a kernel's end for which its last messages are kept for a client that is away. (The
@@ -86,6 +86,7 @@ class Keeper:
         self._channels: Optional[KernelChannels] = None
         self._requests = Requests(spec["key"])
         self._host = HostWatch()
+        self._announced = ""  # what Google is about to do with this host
         self._cause = ""  # why the kernel ended
         self._died_at: Optional[float] = None  # on the monotonic clock …
         self._died_on = ""  # … and as a date
@@ -261,7 +262,17 @@ class Keeper:
             self._begin_ending(now=bool(query.get("now")))
         elif query["ask"] == "signal":
             self.process.signal(int(query["signal"]))
+        elif query["ask"] == "announce":
+            self._announce(str(query["kind"]))
         return self.status()
+
+    def _announce(self, kind: str) -> None:
+        """The running cell shows, once, that Google is about to stop this host; "": it is not."""
+        if kind not in ("", self._announced) and self.process.code is None:
+            for channel, parts in self._requests.tell_running(INTERRUPTIONS.get(kind, kind)):
+                self._journal.send(channel, parts)
+            self._server.wake()
+        self._announced = kind
 
     def hello_fields(self) -> Dict[str, Any]:
         """What the hello tells a client that has just got the lease."""

@@ -14,6 +14,11 @@ from ..protocol import messages
 from ..protocol.activity import KernelActivity
 from ..protocol.events import IOPUB, SHELL
 
+#: What a running cell shows when Google announces that it is about to stop this host.
+INTERRUPTIONS = {
+    "preemption": "Google is about to take this TPU back. That ends this kernel.",
+    "maintenance": "Google is about to do maintenance on this TPU. That ends this kernel.",
+}
 #: How many cells that wait are remembered.
 REMEMBERED = 4096
 #: Lines of the process's own output that are shown with the error.
@@ -68,6 +73,12 @@ class Requests:
                 if request in self._cells:
                     count = json.loads(parts[at + messages.CONTENT]).get("execution_count")
                     self._counts[request] = count
+
+    def tell_running(self, text: str) -> Iterator[Tuple[int, List[bytes]]]:
+        """The messages with which the running cells show a line of *text*, with their channels."""
+        for request, header in self.activity.running.items():
+            if request in self._cells:
+                yield self._publish("stream", {"name": "stderr", "text": text + "\n"}, header)
 
     def answer_all(self, cause: str, output: str) -> Iterator[Tuple[int, List[bytes]]]:
         """The messages with which a dead kernel's requests end, each with its channel.

@@ -9,12 +9,14 @@ The token of a host works for its own TPU only. A real one is for all that its s
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 from aiohttp import web
 
 from ..engine import Engine
 from ..model import api_errors
+from ..model.notices import QUIET
 from ..model.records import NodeRecord
 from ..state_folder import Token
 from .messages import SCOPE
@@ -82,6 +84,10 @@ class HostIdentities:
         }
 
 
+def _etag(value: str) -> str:
+    return hashlib.sha256(value.encode()).hexdigest()[:16]
+
+
 def _scopes(node: NodeRecord) -> list[str]:
     return node.scopes or [SCOPE]
 
@@ -104,13 +110,26 @@ def add_routes(app: web.Application, engine: Engine, identities: HostIdentities)
                 "token_type": "Bearer",
             },
             **{f"instance/attributes/{key}": value for key, value in node.metadata.items()},
-        }.get(request.match_info["path"])
+        }.get(path := request.match_info["path"])
+        flavor = {"Metadata-Flavor": "Google"}
+        if (key := path.removeprefix("instance/")) in QUIET:
+            value = await notice(key, id, request)
+            return web.Response(text=value, headers={**flavor, "ETag": _etag(value)})
         if found is None:
             raise web.HTTPNotFound
-        flavor = {"Metadata-Flavor": "Google"}
         if isinstance(found, str):
             return web.Response(text=found, headers=flavor)
         return web.json_response(found, headers=flavor)
+
+    async def notice(key: str, id: str, request: web.Request) -> str:
+        value, known = engine.notices.get(id, key), request.query.get("last_etag")
+        if request.query.get("wait_for_change") != "true" or known not in (None, _etag(value)):
+            return value
+        try:
+            seconds = float(request.query.get("timeout_sec", "inf"))
+        except ValueError:
+            raise web.HTTPBadRequest from None
+        return await engine.notices.wait(id, key, value, seconds)
 
     async def publish(request: web.Request) -> web.Response:
         """A guest attribute of one host."""

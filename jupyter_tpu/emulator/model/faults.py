@@ -2,7 +2,8 @@
 
 The body is a `Fault` as JSON. Kinds that happen at once to one *node*, which must be READY:
 
-- ``preempt``, ``reboot``, ``maintenance`` (which nobody announced), ``cut-links``;
+- ``preempt`` (the hosts hear of it *seconds* (0) before), ``reboot``, ``maintenance`` (which nobody
+  announced), ``cut-links``;
 - ``state``: it is in *state* from then on, with *health* and *description*;
 - ``tpu-node``: it is one of the retired architecture from then on, and has no hosts to log in to;
 - ``announce-maintenance``: the node shows it as upcoming in *seconds* (7 days). Then it begins,
@@ -94,7 +95,8 @@ class Fault(Struct, kw_only=True, forbid_unknown_fields=True):
     #: How many calls it hits; None: all, until it is deleted.
     count: int | None = None
     #: How much longer an operation takes ("slow": 10), or a call ("silent": until it is deleted);
-    #: how long until a maintenance begins ("announce-maintenance": 7 days).
+    #: how long until a maintenance begins ("announce-maintenance": 7 days), or the hosts are taken
+    #: away ("preempt": 0).
     seconds: float | None = None
     #: The name of a google.rpc.Code ("error", "lost-answer").
     code: str = "UNAVAILABLE"

@@ -34,7 +34,8 @@ class HostPoller:
     """Asks the agents of connected hosts whose links are up, and of hosts that have jobs.
 
     packages(name, reports) is called with what is asked for in the environments of a TPU, and
-    guard(name, report) with what the guard on host 0 says.
+    guard(name, report) with what the guard on host 0 says, and interruption(host, report) with what
+    each host says that Google announces to it.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class HostPoller:
         failures: TPUFailures,
         packages: Callable[[NodeName, Mapping[str, Any]], Awaitable[None]],
         guard: Callable[[NodeName, Mapping[str, Any] | None], None],
+        interruption: Callable[[HostName, Mapping[str, Any] | None], None],
     ) -> None:
         self._connections = connections
         self._kernels = kernels
@@ -56,6 +58,7 @@ class HostPoller:
         self._failures = failures
         self._packages = packages
         self._guard = guard
+        self._interruption = interruption
         self._polls: dict[HostName, tuple[_Asked, asyncio.Task[None]]] = {}
         self._wake = asyncio.Event()
 
@@ -171,8 +174,9 @@ class HostPoller:
             if host.worker == 0:
                 self._warm.update(host.node, specs, answer["warm"])
                 await self._packages(host.node, answer["packages"])
+        self._interruption(host, answer.get("interruption"))  # an older agent says nothing
         if host.worker == 0:
-            self._guard(host.node, answer.get("guard"))  # an older agent says nothing
+            self._guard(host.node, answer.get("guard"))
 
 
 def _what(host: HostName) -> str:

@@ -16,6 +16,7 @@ from ..discovery.observer import Observer
 from ..forwarding.tunnels import Tunnels
 from ..hosts.connections import HostConnections
 from ..hosts.guard import Guards
+from ..hosts.interruptions import Interruptions
 from ..hosts.jobs import Jobs
 from ..hosts.kernels import KernelMonitor
 from ..hosts.warm_kernels import WarmKernelMonitor
@@ -60,6 +61,7 @@ class Inventory:
         projects: MirroredProjects,
         shares: ShareService,
         guards: Guards,
+        interruptions: Interruptions,
         runner: OperationRunner,
         failures: TPUFailures,
         run_times: RunTimes,
@@ -85,6 +87,7 @@ class Inventory:
         self._projects = projects
         self._shares = shares
         self._guards = guards
+        self._interruptions = interruptions
         self._runner = runner
         self._failures = failures
         self._run_times = run_times
@@ -116,6 +119,7 @@ class Inventory:
             for env, record in self._desired.environments(name).items()
         ]
         node = self._observed.node(name)
+        ready = node if node is not None and node.state is NodeState.READY else None
         owner = self._owners.of(node) if node else UNKNOWN
         return view_tpu(
             name,
@@ -131,7 +135,8 @@ class Inventory:
             kernels=sum(kernel.state != "dead" for kernel in self._kernels.known(name)),
             projects=self._projects.on(name),
             shares=self._shares.known(node) if node else None,
-            guard=self._guards.known(node) if node and node.state is NodeState.READY else None,
+            guard=self._guards.known(ready) if ready else None,
+            interruption=self._interruptions.known(ready) if ready else None,
             supervised=self._supervised,
             maintenance=self._observed.maintenance.get(node.id) if node else None,
             failure=self._failures.problem(name),

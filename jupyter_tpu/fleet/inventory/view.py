@@ -15,6 +15,7 @@ from ..models import TPU, Connection, Cost, Environment, Host, LinkStatus, Opera
 from ..models.catalog import known_type
 from ..models.costs import billing_words, running_cost
 from ..models.guard import Guard
+from ..models.interruptions import Interruption
 from ..models.shares import SharedFolders
 from ..models.sync import MirroredProject
 from ..store.records import OperationRecord
@@ -39,6 +40,7 @@ def view_tpu(
     guard: Guard | None,
     supervised: bool,
     maintenance: Maintenance | None = None,
+    interruption: Interruption | None = None,
     failure: Problem | None = None,
     undeleted: Operation | None = None,
     owner: Owner = UNKNOWN,
@@ -96,6 +98,7 @@ def view_tpu(
         shares=shares,
         guard=guard,
         maintenance=maintenance,
+        interruption=interruption,
         problem=_undeleted(node, undeleted, cost)
         if undeleted is not None and undeleted.ended > node.created and not running
         else _problem(node, environments, links, running, failure),

@@ -51,6 +51,7 @@ from .forwarding import (
 from .grants import Grant, GrantUse
 from .guard import Guard, GuardAction, KeepTPU, SetGuard
 from .hunts import Hunt, HuntAttempt, HuntCandidate, StartHunt
+from .interruptions import Interruption
 from .jobs import (
     HostJob,
     Job,
@@ -168,6 +169,7 @@ __all__ = [
     "HuntAttempt",
     "HuntCandidate",
     "InstalledPackage",
+    "Interruption",
     "Job",
     "JobAttempt",
     "JobLine",

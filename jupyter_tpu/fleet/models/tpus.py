@@ -12,6 +12,7 @@ from ...links import LinkState
 from .costs import Cost
 from .environments import ConnectTPU, Environment
 from .guard import Guard, SetGuard
+from .interruptions import Interruption
 from .problems import Problem
 from .shares import SharedFolders
 from .sync import MirroredProject
@@ -167,6 +168,8 @@ class TPU(Struct, kw_only=True):
     guard: Guard | None = None
     #: Maintenance that Google has announced, or does now; null: none that is known.
     maintenance: Maintenance | None = None
+    #: What its hosts said of an end that is near; null: nothing, or this server does not ask them.
+    interruption: Interruption | None = None
     problem: Problem | None = None
     #: What its state means, and what can be done now.
     advice: str = ""

@@ -89,6 +89,14 @@ it('says once which maintenance was announced', async () => {
   );
   changes.tpu(aTPU({ maintenance: { ...maintenance, ongoing: true } }));
   expect(shown()).toHaveLength(2);
+  const noticed = '2026-12-01T10:00:00Z';
+  const interruption = { kind: 'preemption' as const, hosts: [0], noticed };
+  changes.tpu(aTPU({ maintenance, interruption }));
+  changes.tpu(aTPU({ interruption: { ...interruption, hosts: [0, 1] } }));
+  expect(shown().slice(0, 1)).toEqual([
+    'warning: Google is about to take my-tpu back. ' +
+      'It ends all that runs there. Save your results now.'
+  ]);
 });
 
 it('says once that a TPU seems to be forgotten, also when the page is loaded again', async () => {

@@ -284,6 +284,7 @@ export function aTPU(more: Partial<ITPU> = {}): ITPU {
     shares: null,
     guard: null,
     maintenance: null,
+    interruption: null,
     problem: null,
     advice: '',
     owner: '',

@@ -44,13 +44,25 @@ function stateLabel(tpu: ITPU, trans: TranslationBundle): string {
   }
 }
 
-/** The maintenance that was announced, or goes on, and what to do; null where there is none. */
+/**
+ * The maintenance or preemption that was announced, or goes on, and what to do; null where there
+ * is none.
+ */
 export function maintenanceText(
   tpu: ITPU,
   trans: TranslationBundle,
   language: string
 ): { message: string; hint: string } | null {
-  const { maintenance, name } = tpu;
+  const { interruption, maintenance, name } = tpu;
+  if (interruption) {
+    return {
+      message:
+        interruption.kind === 'preemption'
+          ? trans.__('Google is about to take %1 back.', name)
+          : trans.__('Google is about to do maintenance on %1.', name),
+      hint: trans.__('It ends all that runs there. Save your results now.')
+    };
+  }
   if (!maintenance) {
     return null;
   }

@@ -1,0 +1,64 @@
+"""Follows what the metadata server of this VM announces, without asking again and again.
+
+Its answer to ``wait_for_change`` comes when there is something new. Source:
+cloud.google.com/compute/docs/metadata/querying-metadata#waitforchange.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import threading
+import time
+import urllib.request
+from typing import Callable, Tuple
+
+from ..guard.google import metadata_request
+from .interruption import KEYS
+
+#: Most seconds that the server waits, and how much longer its answer may take.
+WAIT, PATIENCE = 300, 30.0
+#: Seconds until the next attempt, which double: a machine may have no metadata server at all.
+PAUSE, LONGEST = 1.0, 600.0
+#: Bytes of an answer that are read.
+MOST = 1000
+
+
+def follow_announcements(noted: Callable[[str, str], None]) -> None:
+    """Calls *noted*, on the running loop, with each key and its value, now and when it changes.
+
+    By threads that end with this process: nobody can end a wait for the name server.
+    """
+    loop = asyncio.get_running_loop()
+    for key, _, _ in KEYS:
+        name = "metadata " + key
+        threading.Thread(target=_follow, args=(key, loop, noted), name=name, daemon=True).start()
+
+
+def _follow(key: str, loop: asyncio.AbstractEventLoop, noted: Callable[[str, str], None]) -> None:
+    etag, pause = "", PAUSE
+    while not loop.is_closed():
+        try:
+            value, etag = _ask(key, etag)
+        except (OSError, ValueError, http.client.HTTPException):
+            time.sleep(pause)
+            etag, pause = "", min(2 * pause, LONGEST)
+            continue
+        pause = PAUSE
+        try:
+            loop.call_soon_threadsafe(noted, key, value)
+        except RuntimeError:
+            return  # the loop is closed
+        time.sleep(PAUSE if etag else LONGEST)  # one that does not wait is not asked all the time
+
+
+def _ask(key: str, etag: str) -> Tuple[str, str]:
+    """The value and its tag; once it has another tag than *etag* ("": now), or after a while."""
+    path = "instance/" + key
+    if etag:
+        path += "?wait_for_change=true&timeout_sec=%d&last_etag=%s" % (WAIT, etag)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(metadata_request(path), timeout=WAIT + PATIENCE) as answer:
+        if answer.headers.get("Metadata-Flavor") != "Google":
+            raise ValueError("this is not the metadata server")
+        return answer.read(MOST).decode(errors="replace"), answer.headers.get("ETag") or ""

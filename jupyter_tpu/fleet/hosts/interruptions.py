@@ -1,0 +1,50 @@
+"""What the hosts of a TPU say of an interruption that Google announces to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import convert
+
+from ...cloud import Node, NodeName
+from ...links import HostName
+from ..knowledge.observed import ObservedState
+from ..models import Interruption
+
+
+class Interruptions:
+    """What is known of them. changed(name) is called when a TPU's hosts say something else."""
+
+    def __init__(self, observed: ObservedState, changed: Callable[[NodeName], None]) -> None:
+        self._observed = observed
+        self._changed = changed
+        #: By TPU: its node's id, and what each host that says something said last.
+        self._said: dict[NodeName, tuple[str, dict[int, Interruption]]] = {}
+
+    def update(self, host: HostName, report: Mapping[str, Any] | None) -> None:
+        """Takes the report of a host. None: nothing is announced to it, or an older agent."""
+        node = self._observed.node(host.node)
+        if node is None:
+            return
+        before = self._of(node)
+        said = {each: what for each, what in before.items() if each != host.worker}
+        if report is not None:
+            said[host.worker] = convert({**report, "hosts": [host.worker]}, Interruption)
+        if said != before:
+            self._said[host.node] = node.id, said
+            self._changed(host.node)
+
+    def known(self, node: Node) -> Interruption | None:
+        """Of all hosts together, the gravest; it stays known while a host that said so is gone."""
+        said = self._of(node)
+        for kind in ("preemption", "maintenance"):
+            hosts = sorted(host for host, what in said.items() if what.kind == kind)
+            if hosts:
+                noticed = min(said[host].noticed for host in hosts)
+                return Interruption(kind=said[hosts[0]].kind, hosts=hosts, noticed=noticed)
+        return None
+
+    def _of(self, node: Node) -> dict[int, Interruption]:
+        id, said = self._said.get(node.name, ("", {}))
+        return said if id == node.id else {}

@@ -1,0 +1,100 @@
+"""What happens when Google announces to a host that it is about to stop it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jupyter_client.manager import KernelManager
+from local_host import LocalHost
+from local_kernels import Notebook, local_host, printed
+from pod_fleet import open_pod
+from waiting import eventually
+
+from jupyter_tpu.emulator.api.host_identity import HostIdentities
+from jupyter_tpu.emulator.state_folder import Token
+from jupyter_tpu.fleet.models import TPU, StartJob
+from jupyter_tpu.links import core_thread
+
+Remote = tuple[LocalHost, Callable[..., KernelManager]]
+
+
+@pytest.fixture(scope="module")
+def node(emulator: Any) -> Iterator[dict[str, Any]]:
+    with emulator.tpu("interrupted", "v5litepod-1", "us-west4-a") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def remote(emulator: Any, node: dict[str, Any]) -> Iterator[Remote]:
+    """A host that asks the metadata server of *node*."""
+    identities = HostIdentities(Token(Path(emulator.state.token_file)))
+    variables = identities.variables(node["id"], emulator.state.rest)
+    with local_host("interrupted", variables) as found:
+        yield found
+
+
+def status(host: LocalHost, **params: Any) -> dict[str, Any]:
+    async def ask() -> dict[str, Any]:
+        return await (await host.agent()).request("status", environments=[], **params)
+
+    return core_thread().wait(ask())
+
+
+def test_the_running_cell_and_the_server_hear_of_it_at_once(
+    remote: Remote, node: dict[str, Any], faults: Any
+) -> None:
+    host, make = remote
+    manager = make()
+    manager.start_kernel()
+    notebook = Notebook(manager)
+    try:
+        cell = notebook.client.execute("print('begun', flush=True); input()", allow_stdin=True)
+        notebook.until_output(cell, "begun")
+        before = status(host)
+        assert before["interruption"] is None
+        faults(kind="preempt", node=node["name"], seconds=3600)
+        shown = printed(notebook.until_output(cell, "Google"))
+        assert "Google is about to take this TPU back. That ends this kernel." in shown
+        after = status(host, version=before["version"], seconds=30)
+        assert after["interruption"]["kind"] == "preemption"
+        notebook.client.input("")
+        assert "Google" not in printed(notebook.until_idle(cell)), "it is said once"
+    finally:
+        notebook.close()
+        manager.shutdown_kernel(now=True)
+
+
+@pytest.mark.long
+@pytest.mark.asyncio
+async def test_a_tpu_shows_what_its_hosts_are_told_until_it_is_over(
+    emulator: Any, create_tpu: Any, faults: Any, tmp_path: Path
+) -> None:
+    node = create_tpu(type="v5litepod-16", zone="us-west4-a")
+    tpu = node["name"].rpartition("/")[2]
+    async with open_pod(emulator, tpu, tmp_path) as pod:
+        # The hosts of jobs are asked all the time, as those of connected TPUs are.
+        await pod.fleet.jobs.start(tpu, StartJob(command=["sleep", "600"], restart_with_tpu=True))
+
+        async def shown(accept: Callable[[TPU], bool]) -> TPU:
+            async def found() -> TPU | None:
+                seen = await pod.fleet.tpu(tpu)
+                return seen if accept(seen) else None
+
+            return await eventually(found, 120)
+
+        faults(kind="announce-maintenance", node=node["name"], seconds=20)
+        told = (await shown(lambda seen: seen.interruption is not None)).interruption
+        assert told is not None
+        assert told.kind == "maintenance"
+        everywhere = await shown(lambda s: s.interruption is None or len(s.interruption.hosts) == 4)
+        assert everywhere.interruption is not None
+        await shown(lambda seen: seen.interruption is None)
+        faults(kind="preempt", node=node["name"], seconds=10)
+        told = (await shown(lambda seen: seen.interruption is not None)).interruption
+        assert told is not None
+        assert told.kind == "preemption"
+        gone = await shown(lambda seen: seen.state == "PREEMPTED")
+        assert gone.interruption is None

@@ -1,0 +1,76 @@
+"""What is announced to hosts, from what their metadata servers say in any order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_tpu.agent.daemon.interruption import Announced
+from jupyter_tpu.cloud import Node, NodeName, NodeState
+from jupyter_tpu.fleet.hosts.interruptions import Interruptions
+from jupyter_tpu.fleet.knowledge.observed import ObservedState
+from jupyter_tpu.links import HostName
+
+NAME = NodeName("p", "us-west4-a", "my-tpu")
+
+VALUES = st.one_of(
+    st.tuples(st.just("preempted"), st.sampled_from(["FALSE", "TRUE", "true\n", ""])),
+    st.tuples(
+        st.just("maintenance-event"),
+        st.sampled_from(["NONE", "TERMINATE_ON_HOST_MAINTENANCE", "MIGRATE_ON_HOST_MAINTENANCE"]),
+    ),
+)
+
+
+@given(st.lists(VALUES))
+def test_it_is_told_once_until_something_else_is_announced(values: list[tuple[str, str]]) -> None:
+    announced, last = Announced(), {"preempted": "FALSE", "maintenance-event": "NONE"}
+    for number, (key, value) in enumerate(values):
+        before = announced.interruption
+        changed = announced.note(key, value, str(number))
+        last[key] = value.strip().upper()
+        kind = (
+            "preemption"
+            if last["preempted"] == "TRUE"
+            else "maintenance"
+            if last["maintenance-event"] != "NONE"
+            else None
+        )
+        after = announced.interruption
+        assert (after and after["kind"]) == kind
+        assert changed == ((before and before["kind"]) != kind)
+        if not changed:
+            assert after == before, "it is known since the first time"
+
+
+def node(id: str) -> Node:
+    return Node(name=NAME, id=id, type="v5litepod-16", state=NodeState.READY, health="HEALTHY")
+
+
+def report(kind: str, noticed: str) -> dict[str, Any]:
+    return {"kind": kind, "noticed": noticed}
+
+
+def test_hosts_that_say_the_same_are_one_announcement_and_another_tpu_has_none() -> None:
+    observed, changed = ObservedState(), []
+    observed.nodes = {NAME: node("7")}
+    interruptions = Interruptions(observed, changed.append)
+    interruptions.update(HostName(NAME, 0), None)
+    assert changed == []
+    interruptions.update(HostName(NAME, 2), report("maintenance", "10:02"))
+    interruptions.update(HostName(NAME, 0), report("maintenance", "10:01"))
+    interruptions.update(HostName(NAME, 0), report("maintenance", "10:01"))
+    assert len(changed) == 2
+    known = interruptions.known(node("7"))
+    assert known is not None
+    assert (known.kind, known.hosts, known.noticed) == ("maintenance", [0, 2], "10:01")
+    interruptions.update(HostName(NAME, 3), report("preemption", "10:03"))
+    known = interruptions.known(node("7"))
+    assert known is not None
+    assert (known.kind, known.hosts) == ("preemption", [3])
+    assert interruptions.known(node("8")) is None, "it was created later, with the same name"
+    for host in (0, 2, 3):
+        interruptions.update(HostName(NAME, host), None)
+    assert interruptions.known(node("7")) is None
