@@ -26,7 +26,7 @@ REQUIREMENTS = ("msgspec", "numpy")
 
 @cache
 def jaxkit_sources() -> tuple[str, str]:
-    """Their digest, and a zip file of them in base64. A new version has a new digest."""
+    """Their digest, and `Bundle.data` of them in base64. A new version has a new digest."""
     top = Path(__file__).parents[1]
     names = {path.relative_to(top).as_posix() for each in _SOURCES for path in top.glob(each)}
     packed = Bundle(

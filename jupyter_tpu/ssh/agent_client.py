@@ -50,7 +50,7 @@ echo no python
 #: Unpacks to a temporary folder and renames it, so that a half-written agent is never run. An agent
 #: that is there already keeps its folder if it is whole: another client may be starting it.
 _UNPACK = """\
-import filecmp, io, os, shutil, sys, tempfile, zipfile
+import filecmp, io, os, shutil, sys, tempfile, zipfile, zlib
 os.umask(0o077)
 base = os.path.join(os.path.expanduser("~"), ".jupyter-tpu")
 agents = os.path.join(base, "agent")
@@ -59,7 +59,8 @@ os.chmod(base, 0o700)
 goal = os.path.join(agents, sys.argv[1])
 unpacked = tempfile.mkdtemp(dir=agents)
 try:
-    zipfile.ZipFile(io.BytesIO(sys.stdin.buffer.read())).extractall(unpacked)
+    packed = io.BytesIO(zlib.decompress(sys.stdin.buffer.read()))
+    zipfile.ZipFile(packed).extractall(unpacked)
     with open(os.path.join(unpacked, "python"), "w") as file:
         file.write(sys.executable)
     try:

@@ -6,6 +6,7 @@ import ast
 import io
 import sys
 import zipfile
+import zlib
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,8 @@ def test_the_bundle_is_the_same_for_the_same_sources():
 
 
 def test_the_bundle_has_all_the_agent_under_a_name_of_its_own():
-    names = set(zipfile.ZipFile(io.BytesIO(bundle().data)).namelist())
+    packed = io.BytesIO(zlib.decompress(bundle().data))
+    names = set(zipfile.ZipFile(packed).namelist())
     modules = {path.relative_to(AGENT).as_posix() for path in SOURCES} - {"bundle.py"}
     assert names == {"__main__.py", *(f"jupyter_tpu_agent/{name}" for name in modules)}
 

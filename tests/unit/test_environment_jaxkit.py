@@ -11,6 +11,7 @@ import subprocess
 import sys
 import venv
 import zipfile
+import zlib
 from pathlib import Path
 
 import jupyter_tpu
@@ -23,7 +24,8 @@ VERSION = "from jupyter_tpu import jaxkit, __version__; print(__version__)"
 def test_all_of_it_can_be_imported_without_what_the_server_needs(tmp_path: Path) -> None:
     _, archive = jaxkit_sources()
     assert len(archive) < 150_000, "it is sent over thin lines"
-    with zipfile.ZipFile(io.BytesIO(base64.b64decode(archive))) as sources:
+    packed = zlib.decompress(base64.b64decode(archive))
+    with zipfile.ZipFile(io.BytesIO(packed)) as sources:
         sources.extractall(tmp_path)
     code = """
 import json, pkgutil, sys
@@ -71,13 +73,15 @@ def test_an_environment_has_the_version_that_connected_it_last(tmp_path: Path) -
     assert sorted(site.iterdir()) == before
 
     (site / "jupyter_tpu_jaxkit_newer.part").mkdir()  # of an installation that was cut off
-    newer = io.BytesIO(base64.b64decode(archive))
+    newer = io.BytesIO(zlib.decompress(base64.b64decode(archive)))
     with zipfile.ZipFile(newer) as old, zipfile.ZipFile(changed := io.BytesIO(), "w") as new:
         version_file = "jupyter_tpu/_version.py"  # missing in a source tree that was never built
         for name in {*old.namelist()} - {version_file}:
             new.writestr(name, old.read(name))
         new.writestr(version_file, '__version__ = "9.9"\n')
-    install_jaxkit(str(tmp_path), "newer", base64.b64encode(changed.getvalue()).decode())
+    install_jaxkit(
+        str(tmp_path), "newer", base64.b64encode(zlib.compress(changed.getvalue())).decode()
+    )
     assert version() == "9.9"
     assert set(before) < set(site.iterdir())  # kernels that run have their modules
 

@@ -5,6 +5,7 @@ import io
 import os
 import shutil
 import zipfile
+import zlib
 
 from .packages import site_packages
 from .paths import write_file
@@ -13,7 +14,8 @@ PACKAGE = "jupyter_tpu_jaxkit"
 
 
 def install_jaxkit(path, digest, archive):
-    """Puts jaxkit's sources into the environment at *path*; *archive* is a zip file in base64.
+    """Puts jaxkit's sources into the environment at *path*; *archive* is `Bundle.data`
+    in base64.
 
     They come after the packages, so a jupyter-tpu that the user installs there is the one that is
     used. Each version has a folder of its own: running kernels keep theirs.
@@ -24,7 +26,8 @@ def install_jaxkit(path, digest, archive):
     if not os.path.isdir(folder):
         part = folder + ".part"
         shutil.rmtree(part, ignore_errors=True)
-        with zipfile.ZipFile(io.BytesIO(base64.b64decode(archive))) as sources:
+        packed = io.BytesIO(zlib.decompress(base64.b64decode(archive)))
+        with zipfile.ZipFile(packed) as sources:
             for each in sources.infolist():
                 # The same time everywhere, so that environments can share compiled modules.
                 os.utime(sources.extract(each, part), (0, 0))
