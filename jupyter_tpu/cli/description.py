@@ -77,7 +77,7 @@ def _facts(tpu: TPU) -> str:
         ("cost so far", so_far(tpu)),
         ("guard", countdown(tpu.guard) if tpu.guard is not None else ""),
         ("maintenance", _maintenance(tpu)),
-        ("announced", _interruption(tpu)),
+        *(("announced", line) for line in _interruption(tpu)),
         ("problem", problem_text(tpu.problem)),
     ]
     return "\n".join(render(Text(f"  {name:11} ").append(fact)) for name, fact in facts if fact)
@@ -120,13 +120,17 @@ def _maintenance(tpu: TPU) -> str:
     return f"announced by Google {when}; everything that runs there will end"
 
 
-def _interruption(tpu: TPU) -> str:
+def _interruption(tpu: TPU) -> Iterator[str]:
     coming = tpu.interruption
     if coming is None:
-        return ""
+        return
     does = {"preemption": "takes it back", "maintenance": "does maintenance"}[coming.kind]
     told = f"{numbered(coming.hosts)} was told at {coming.noticed}"
-    return f"Google {does} in a moment ({told}); that ends all that runs there"
+    yield f"Google {does} in a moment ({told}); that ends all that runs there"
+    for run in coming.checkpoints:
+        where = f"{run.notebook} on host {run.host}" if run.notebook else f"host {run.host}"
+        why = f": {run.error}" if run.error else ""
+        yield f"{run.what} of {where}: {run.state}{why}"
 
 
 def _running(tpu: TPU) -> str:

@@ -33,7 +33,7 @@ from ..commands.tables import describe_tunnel, opened_tunnel, tpu_table, tunnel_
 from ..commands.usage import usage
 from ..errors import Reason, TPUError
 from .hunts import hunt
-from .kernel_grammar import auto, connect, disconnect, memory, pull, push, status
+from .kernel_grammar import auto, checkpoint, connect, disconnect, memory, pull, push, status
 from .parameters import names_argument, tpu_option
 from .show import wait_for
 
@@ -62,7 +62,7 @@ def line(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-for _command in (connect, status, disconnect, memory, push, pull, auto):
+for _command in (connect, status, disconnect, memory, checkpoint, push, pull, auto):
     line.add_command(_command)
 for _shared in (hunt, grant, guard, doctor, job, usage):
     line.add_command(_shared)

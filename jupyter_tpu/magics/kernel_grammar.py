@@ -129,6 +129,30 @@ def memory(kernels: NotebookKernels, tpu: str | None, environment: str | None, f
 
 
 @click.command(
+    "checkpoint", cls=Command, epilog=examples("%tpu checkpoint save", "%tpu checkpoint off")
+)
+@click.argument("function", required=False, default="")
+@tpu_option
+@kernel_environment_option
+@click.pass_obj
+def checkpoint(
+    kernels: NotebookKernels, function: str, tpu: str | None, environment: str | None
+) -> None:
+    """Choose a function that runs when Google announces that it stops the TPU.
+
+    FUNCTION is one of the kernel on the TPU, without arguments, such as save or trainer.save. It
+    runs in a thread, also beside a running cell. Without FUNCTION the chosen one is shown; "off"
+    chooses none. In a notebook whose kernel is on a TPU, %tpu checkpoint is always there.
+    """
+    from .cells import print_beside
+
+    words = f"checkpoint {function}".strip()
+    print_beside(
+        kernels.use(tpu, environment)[0], f"get_ipython().run_line_magic('tpu', {words!r})"
+    )
+
+
+@click.command(
     "push", cls=Command, epilog=examples("%tpu push x params", "%tpu push x --tpu my-tpu")
 )
 @names_argument("Variables of this notebook.")

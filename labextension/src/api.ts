@@ -112,6 +112,19 @@ export interface ICheckSetup {
   network?: string | null;
 }
 
+/**
+ * What the user lets run when a host is about to be stopped, to save what must
+ * not be lost.
+ */
+export interface ICheckpoint {
+  host: number;
+  what: string;
+  notebook: string;
+  state: 'done' | 'failed' | 'running';
+  seconds: number | null;
+  error: string;
+}
+
 /** Chips that were given to one kernel, until it ends. */
 export interface IChipBooking {
   chips: number[];
@@ -687,6 +700,7 @@ export interface IInterruption {
   kind: 'maintenance' | 'preemption';
   hosts: number[];
   noticed: string;
+  checkpoints: ICheckpoint[];
 }
 
 /** A command that runs on hosts of a TPU. */

@@ -13,7 +13,7 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 
 import { startableEnvironments } from './model/availableActions';
 import { Actions } from './actions/actions';
-import { IOperation } from './api';
+import { IInterruption, IOperation } from './api';
 import { addGuardNotices } from './guardNotices';
 import { hasDocument } from './kernels/kernelWidget';
 import { keyOf } from './model/resources';
@@ -26,6 +26,12 @@ import { operationTitle } from './labels/operations';
 
 /** Milliseconds for which a success is shown. */
 const SUCCESS_TIMEOUT = 8000;
+
+/** What the checkpoints have led to: "" until all of them have ended. */
+function howItWent({ checkpoints }: IInterruption): string {
+  const states = checkpoints.map(each => each.state);
+  return states.includes('running') ? '' : states.join(' ');
+}
 
 /**
  * wanted: whether to notify of operations.
@@ -108,7 +114,7 @@ export function addNotifications(
       const coming = maintenanceText(tpu, trans, actions.language);
       const { forgotten, id, interruption, maintenance } = tpu;
       const news = interruption
-        ? `${id} ${interruption.kind} ${interruption.noticed}`
+        ? `${id} ${interruption.kind} ${interruption.noticed} ${howItWent(interruption)}`
         : `${id} ${maintenance?.start} ${maintenance?.ongoing}`;
       if (coming && isNews(news)) {
         Notification.warning(`${coming.message} ${coming.hint}`, {

@@ -43,7 +43,26 @@ def status(host: LocalHost, **params: Any) -> dict[str, Any]:
     return core_thread().wait(ask())
 
 
-def test_the_running_cell_and_the_server_hear_of_it_at_once(
+SETUP = """
+def save():
+    print("saving", len(state), "steps")
+    with open("saved", "w") as file:
+        file.write(repr(state))
+    done.set()
+"""
+#: It runs until the function has run beside it.
+CELL = """
+import threading
+done, state = threading.Event(), [1, 2, 3]
+print("begun", flush=True)
+while not done.wait(0.01):
+    pass
+%tpu checkpoint off
+input()
+"""
+
+
+def test_the_running_cell_hears_of_it_at_once_and_the_chosen_function_runs_beside_it(
     remote: Remote, node: dict[str, Any], faults: Any
 ) -> None:
     host, make = remote
@@ -51,17 +70,25 @@ def test_the_running_cell_and_the_server_hear_of_it_at_once(
     manager.start_kernel()
     notebook = Notebook(manager)
     try:
-        cell = notebook.client.execute("print('begun', flush=True); input()", allow_stdin=True)
+        notebook.run(SETUP)
+        assert "it is not a function" in notebook.text("n = 1\n%tpu checkpoint n")
+        assert "save() runs when Google" in notebook.text("%tpu checkpoint save")
+        cell = notebook.client.execute(CELL, allow_stdin=True)
         notebook.until_output(cell, "begun")
         before = status(host)
         assert before["interruption"] is None
         faults(kind="preempt", node=node["name"], seconds=3600)
-        shown = printed(notebook.until_output(cell, "Google"))
+        shown = printed(notebook.until_output(cell, "save() is done"))
         assert "Google is about to take this TPU back. That ends this kernel." in shown
+        assert "save() runs now" in shown
+        saved = next(host.home.rglob("saved"))
+        assert saved.read_text() == "[1, 2, 3]"
         after = status(host, version=before["version"], seconds=30)
         assert after["interruption"]["kind"] == "preemption"
+        (run,) = status(host)["interruption"]["checkpoints"]
+        assert (run["what"], run["state"], run["error"]) == ("save()", "done", "")
         notebook.client.input("")
-        assert "Google" not in printed(notebook.until_idle(cell)), "it is said once"
+        assert "Google is about" not in printed(notebook.until_idle(cell)), "it is said once"
     finally:
         notebook.close()
         manager.shutdown_kernel(now=True)

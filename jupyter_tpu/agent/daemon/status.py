@@ -109,8 +109,20 @@ class HostStatus:
             "jobs": jobs,
             "packages": self._packages.all(),
             "guard": self._guard(),
-            "interruption": self._announced.interruption,
+            "interruption": self._interruption(kernels),
         }
+
+    def _interruption(self, kernels: "List[Dict[str, Any]]") -> Optional[Dict[str, Any]]:
+        """What is announced, and what the user lets run then."""
+        announced = self._announced.interruption
+        if announced is None:
+            return None
+        run = [
+            {**each["checkpoint"], "notebook": each["notebook"]}
+            for each in kernels
+            if each.get("checkpoint")  # not of an older keeper
+        ]
+        return {**announced, "checkpoints": run}
 
 
 def _version(report: Dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ profile is read and no user code runs, so it becomes the same kernel as after a 
 """
 
 import faulthandler
+import functools
 import importlib
 import json
 import os
@@ -29,6 +30,10 @@ OWN = (
     "tornado.queues",
     "sqlite3",
 )
+USAGE = (
+    "In a kernel on a TPU, %tpu has only: %tpu memory [--free] and %tpu checkpoint [FUNCTION|off]. "
+    "The other commands are for a notebook on your computer."
+)
 #: Suffixes of the files by which pip records an installed package.
 MARKS = (".dist-info", ".egg-info", ".egg-link", ".pth")
 
@@ -39,8 +44,11 @@ def main() -> None:
     # Where a crash happened goes to the keeper. (ipykernel takes descriptor 2 for cells.)
     faulthandler.enable(os.dup(2), all_threads=False)
     # The script's folder, which Python puts first. The user's modules are not there.
-    jax_notes, jax_memory = map(importlib.import_module, ("jax_notes", "jax_memory"))
-    del sys.path[0], sys.modules["jax_notes"], sys.modules["jax_memory"]
+    own = "jax_notes", "jax_memory", "kernel_checkpoint"
+    jax_notes, jax_memory, kernel_checkpoint = map(importlib.import_module, own)
+    del sys.path[0]
+    for name in own:
+        del sys.modules[name]
     if sys.argv[1] == "--warm":
         sys.argv[1:] = wait_warm(sys.argv[2:])
 
@@ -58,7 +66,10 @@ def main() -> None:
         def init_shell(self):
             super().init_shell()
             jax_notes.load(self.shell)
-            jax_memory.load(self.shell)
+            shell = self.shell
+            checkpoint = kernel_checkpoint.Checkpoint(shell).command
+            memory = functools.partial(jax_memory.command, shell)
+            load_magic(shell, {"memory": memory, "checkpoint": checkpoint})
             try:  # of our environments: %pip, %uv and !pip
                 notebook = importlib.import_module("jupyter_tpu_packages.notebook")
             except ImportError:
@@ -66,6 +77,25 @@ def main() -> None:
             notebook.load(self.shell)
 
     Application.launch_instance()
+
+
+def load_magic(shell, commands):
+    """Adds `%tpu` to IPython's *shell*. `%load_ext jupyter_tpu` replaces it.
+
+    commands: by their first words; each gets the other words and returns what to print, None for
+    a misuse.
+    """
+
+    def tpu(line):
+        """What holds the memory of the devices: %tpu memory [--free]
+
+        A function that runs when Google stops this TPU: %tpu checkpoint [FUNCTION|off]
+        """
+        first, *words = line.split() or [""]
+        text = commands[first](words) if first in commands else None
+        print(USAGE if text is None else text)
+
+    shell.register_magic_function(tpu, "line", "tpu")
 
 
 def wait_warm(modules):

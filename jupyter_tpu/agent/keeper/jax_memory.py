@@ -15,10 +15,6 @@ import threading
 import traceback
 import types
 
-USAGE = (
-    "In a kernel on a TPU, %tpu has only: %tpu memory [--free]. The other commands are for a "
-    "notebook on your computer."
-)
 FREE = "%tpu memory --free"
 #: Arrays that have a line, objects that are looked into, and how deep.
 LINES, OBJECTS, DEPTH = 40, 200_000, 12
@@ -33,20 +29,12 @@ _KERNEL = ("IPython", "ipykernel", "traitlets", "zmq", "tornado", "asyncio", "lo
 NAMED, RUNNING, OUTPUT, ERROR = "named", "running", "output", "error"
 
 
-def load(shell):
-    """Adds the magic to IPython's *shell*. `%load_ext jupyter_tpu` replaces it."""
-
-    def tpu(line):
-        """Show what holds the memory of the devices: %tpu memory [--free]"""
-        words = line.split()
-        if words[:1] != ["memory"] or not set(words[1:]) <= {"--free"}:
-            print(USAGE)
-            return
-        if "--free" in words:
-            print(free(shell))
-        print(report(shell))
-
-    shell.register_magic_function(tpu, "line", "tpu")
+def command(shell, words):
+    """What `%tpu memory` prints in IPython's *shell*; None for a misuse."""
+    if not set(words) <= {"--free"}:
+        return None
+    freed = [free(shell)] if words else []
+    return "\n".join([*freed, report(shell)])
 
 
 def report(shell):

@@ -41,6 +41,7 @@ from ..protocol.pump import JournalDisconnected
 from ..protocol.segments import SegmentStore
 from .booking import Booking
 from .channels import KernelChannels
+from .checkpoint_request import CheckpointRequest
 from .endings import ASKED, EXPIRED, write_ending
 from .exit_cause import HostWatch
 from .journal_limit import JournalLimit
@@ -85,6 +86,7 @@ class Keeper:
         self._startup = KernelStartup(self._signer)
         self._channels: Optional[KernelChannels] = None
         self._requests = Requests(spec["key"])
+        self._checkpoint = CheckpointRequest(spec["key"])
         self._host = HostWatch()
         self._announced = ""  # what Google is about to do with this host
         self._cause = ""  # why the kernel ended
@@ -160,6 +162,9 @@ class Keeper:
         header, parent = parts[delimiter + messages.HEADER], parts[delimiter + messages.PARENT]
         if self._startup.is_answer(parent):
             self._answered(channel, parts)
+            return
+        if self._checkpoint.is_answer(parent):
+            self._tell_running(self._checkpoint.note(parts))
             return
         self._requests.note_message(channel, parts, delimiter)
         if channel == IOPUB:
@@ -239,6 +244,7 @@ class Keeper:
             "environment": self.spec["environment"],
             "notebook": self.spec["notebook"],
             "booked": self.spec.get("chips"),
+            "checkpoint": self._checkpoint.outcome,
             "state": self.state,
             "pid": self.process.pid,
             "keeper": os.getpid(),
@@ -267,12 +273,18 @@ class Keeper:
         return self.status()
 
     def _announce(self, kind: str) -> None:
-        """The running cell shows, once, that Google is about to stop this host; "": it is not."""
+        """Google is about to stop this host; "": it is not. The running cell shows it, and the
+        user's checkpoint function runs; both once.
+        """
         if kind not in ("", self._announced) and self.process.code is None:
-            for channel, parts in self._requests.tell_running(INTERRUPTIONS.get(kind, kind)):
-                self._journal.send(channel, parts)
-            self._server.wake()
+            self._tell_running(INTERRUPTIONS.get(kind, kind))
+            self._to_kernel(CONTROL, self._checkpoint.message())
         self._announced = kind
+
+    def _tell_running(self, text: str) -> None:
+        for channel, parts in self._requests.tell_running(text) if text else ():
+            self._journal.send(channel, parts)
+        self._server.wake()
 
     def hello_fields(self) -> Dict[str, Any]:
         """What the hello tells a client that has just got the lease."""

@@ -30,7 +30,9 @@ class Interruptions:
         before = self._of(node)
         said = {each: what for each, what in before.items() if each != host.worker}
         if report is not None:
-            said[host.worker] = convert({**report, "hosts": [host.worker]}, Interruption)
+            run = [{**each, "host": host.worker} for each in report["checkpoints"]]
+            fields = {**report, "hosts": [host.worker], "checkpoints": run}
+            said[host.worker] = convert(fields, Interruption)
         if said != before:
             self._said[host.node] = node.id, said
             self._changed(host.node)
@@ -41,8 +43,12 @@ class Interruptions:
         for kind in ("preemption", "maintenance"):
             hosts = sorted(host for host, what in said.items() if what.kind == kind)
             if hosts:
-                noticed = min(said[host].noticed for host in hosts)
-                return Interruption(kind=said[hosts[0]].kind, hosts=hosts, noticed=noticed)
+                return Interruption(
+                    kind=said[hosts[0]].kind,
+                    hosts=hosts,
+                    noticed=min(said[host].noticed for host in hosts),
+                    checkpoints=[run for host in sorted(said) for run in said[host].checkpoints],
+                )
         return None
 
     def _of(self, node: Node) -> dict[int, Interruption]:

@@ -51,7 +51,7 @@ from .forwarding import (
 from .grants import Grant, GrantUse
 from .guard import Guard, GuardAction, KeepTPU, SetGuard
 from .hunts import Hunt, HuntAttempt, HuntCandidate, StartHunt
-from .interruptions import Interruption
+from .interruptions import Checkpoint, Interruption
 from .jobs import (
     HostJob,
     Job,
@@ -117,6 +117,7 @@ __all__ = [
     "Change",
     "ChangePackages",
     "CheckSetup",
+    "Checkpoint",
     "ChipBooking",
     "ChipHolder",
     "ChipKernel",

@@ -7,6 +7,17 @@ from typing import Literal
 from msgspec import Struct
 
 
+class Checkpoint(Struct, frozen=True, kw_only=True):
+    """What the user lets run when a host is about to be stopped, to save what must not be lost."""
+
+    host: int
+    what: str  # "save()"
+    notebook: str = ""  # whose kernel runs it
+    state: Literal["running", "done", "failed"]
+    seconds: float | None = None  # that it took; null while it runs
+    error: str = ""
+
+
 class Interruption(Struct, frozen=True, kw_only=True):
     """Google is about to stop hosts of a TPU, within seconds or minutes: they were told so."""
 
@@ -16,3 +27,4 @@ class Interruption(Struct, frozen=True, kw_only=True):
     hosts: list[int]
     #: When the first of them heard of it.
     noticed: str
+    checkpoints: list[Checkpoint] = []

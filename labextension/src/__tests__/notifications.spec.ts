@@ -90,13 +90,28 @@ it('says once which maintenance was announced', async () => {
   changes.tpu(aTPU({ maintenance: { ...maintenance, ongoing: true } }));
   expect(shown()).toHaveLength(2);
   const noticed = '2026-12-01T10:00:00Z';
-  const interruption = { kind: 'preemption' as const, hosts: [0], noticed };
+  const interruption = {
+    kind: 'preemption' as const,
+    hosts: [0],
+    noticed,
+    checkpoints: []
+  };
   changes.tpu(aTPU({ maintenance, interruption }));
   changes.tpu(aTPU({ interruption: { ...interruption, hosts: [0, 1] } }));
   expect(shown().slice(0, 1)).toEqual([
     'warning: Google is about to take my-tpu back. ' +
       'It ends all that runs there. Save your results now.'
   ]);
+  const run = { host: 0, what: 'save()', notebook: '/home/me/a.ipynb' };
+  for (const state of ['running', 'done', 'done'] as const) {
+    const checkpoints = [{ ...run, state, seconds: 3, error: '' }];
+    changes.tpu(aTPU({ interruption: { ...interruption, checkpoints } }));
+  }
+  expect(shown()).toHaveLength(4);
+  expect(shown()[0]).toBe(
+    'warning: Google is about to take my-tpu back. ' +
+      'a.ipynb: save() is done after 3 s.'
+  );
 });
 
 it('says once that a TPU seems to be forgotten, also when the page is loaded again', async () => {

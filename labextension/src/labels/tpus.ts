@@ -1,8 +1,9 @@
 // What the panel says of TPUs, hosts and kernels, and the names of actions.
 
+import { PathExt } from '@jupyterlab/coreutils';
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { IAcceleratorType, IHost, ITPU } from '../api';
+import { IAcceleratorType, ICheckpoint, IHost, ITPU } from '../api';
 import { Action } from '../model/availableActions';
 import { Tone } from './translation';
 
@@ -44,6 +45,26 @@ function stateLabel(tpu: ITPU, trans: TranslationBundle): string {
   }
 }
 
+/** "train.ipynb: save() is done after 3 s." */
+function checkpointLabel(run: ICheckpoint, trans: TranslationBundle): string {
+  const place = run.notebook
+    ? PathExt.basename(run.notebook)
+    : trans.__('Host %1', run.host);
+  switch (run.state) {
+    case 'running':
+      return trans.__('%1: %2 runs now.', place, run.what);
+    case 'done':
+      return trans.__(
+        '%1: %2 is done after %3 s.',
+        place,
+        run.what,
+        run.seconds
+      );
+    case 'failed':
+      return trans.__('%1: %2 failed. %3', place, run.what, run.error);
+  }
+}
+
 /**
  * The maintenance or preemption that was announced, or goes on, and what to do; null where there
  * is none.
@@ -60,7 +81,11 @@ export function maintenanceText(
         interruption.kind === 'preemption'
           ? trans.__('Google is about to take %1 back.', name)
           : trans.__('Google is about to do maintenance on %1.', name),
-      hint: trans.__('It ends all that runs there. Save your results now.')
+      hint: interruption.checkpoints.length
+        ? interruption.checkpoints
+            .map(each => checkpointLabel(each, trans))
+            .join(' ')
+        : trans.__('It ends all that runs there. Save your results now.')
     };
   }
   if (!maintenance) {

@@ -1,0 +1,74 @@
+"""``%tpu checkpoint`` in a kernel on a host: a function that saves what must not be lost.
+
+Loaded by `ipython_kernel` in the environment's own Python. When Google announces that it is about
+to stop the host, the keeper sends a request on the control channel (see `checkpoint_request`). Then
+the function runs in a thread of its own, also beside a running cell; how it went is published for
+the keeper.
+"""
+
+import threading
+import time
+
+#: The type of the keeper's request, and of what is published about it.
+KIND = "jupyter_tpu_checkpoint"
+
+
+class Checkpoint:
+    """The function that is chosen in IPython's *shell*, by its name."""
+
+    def __init__(self, shell):
+        self._shell = shell
+        self._name = ""
+        self._running = threading.Lock()
+        shell.kernel.control_handlers[KIND] = self._requested
+
+    def command(self, words):
+        """What `%tpu checkpoint` prints; None for a misuse."""
+        if len(words) > 1:
+            return None
+        if words == ["off"]:
+            self._name = ""
+        elif words:
+            try:
+                self._find(words[0])
+            except Exception as error:  # whatever the expression raises
+                return "%s can't be the checkpoint function: %s" % (words[0], error)
+            self._name = words[0]
+        if not self._name:
+            return "No function runs when Google stops this TPU. Choose one: %tpu checkpoint NAME"
+        return (
+            "%s() runs when Google announces that it stops this TPU, beside the cell that runs "
+            "then." % self._name
+        )
+
+    def _find(self, name):
+        """The function; looked up each time, because a cell may define it anew."""
+        function = eval(name, self._shell.user_ns)  # trainer.save, too
+        if not callable(function):
+            raise TypeError("it is not a function")
+        return function
+
+    def _requested(self, stream, ident, request):
+        # Not in this thread, which has to stay free for interrupts.
+        if self._name:
+            thread = threading.Thread(target=self._run, args=(self._name, request), daemon=True)
+            thread.start()
+
+    def _run(self, name, request):
+        if not self._running.acquire(blocking=False):
+            return  # it runs already
+        self._publish(request, name, "running", None, "")
+        begun, error = time.monotonic(), ""
+        try:
+            self._find(name)()
+        except BaseException as problem:
+            error = ("%s: %s" % (type(problem).__name__, problem))[:1000]
+        finally:
+            self._running.release()
+        seconds = round(time.monotonic() - begun, 1)
+        self._publish(request, name, "failed" if error else "done", seconds, error)
+
+    def _publish(self, request, name, state, seconds, error):
+        kernel = self._shell.kernel
+        content = {"what": name + "()", "state": state, "seconds": seconds, "error": error}
+        kernel.session.send(kernel.iopub_socket, KIND, content, parent=request)
