@@ -15,12 +15,13 @@ import { startableEnvironments } from './model/availableActions';
 import { Actions } from './actions/actions';
 import { IInterruption, IOperation } from './api';
 import { addGuardNotices } from './guardNotices';
-import { hasDocument } from './kernels/kernelWidget';
+import { findDocument } from './kernels/kernelWidget';
+import { runAbove } from './kernels/runAbove';
 import { keyOf } from './model/resources';
 import { StoredIds } from './model/storedIds';
 import { ITPUActions } from './tokens';
 import { jobState } from './labels/jobs';
-import { kernelName } from './labels/kernels';
+import { addLostKernels, IOpenNotebooks } from './lostKernels';
 import { maintenanceText } from './labels/tpus';
 import { operationTitle } from './labels/operations';
 
@@ -35,13 +36,13 @@ function howItWent({ checkpoints }: IInterruption): string {
 
 /**
  * wanted: whether to notify of operations.
- * isOpen: whether this page shows the document of a kernel, by its path on the server.
+ * notebooks: those of this page.
  * announced: what was said of TPUs before, in this browser.
  */
 export function addNotifications(
   actions: Actions,
   wanted: () => boolean,
-  isOpen: (path: string) => boolean,
+  notebooks: IOpenNotebooks,
   announced = new StoredIds()
 ): void {
   const { model, trans } = actions;
@@ -149,61 +150,7 @@ export function addNotifications(
       }
     }
   });
-  // One notification for all kernels that were lost for the same reason.
-  const lost = new Map<string, { id: string; names: string[] }>();
-  model.kernelProblem.connect((_, kernel) => {
-    const { message, hint, reason } = kernel.problem!;
-    const name = kernelName(kernel, trans);
-    const show = {
-      label: trans.__('Show TPU'),
-      callback: () => actions.openPanel()
-    };
-    if (reason === 'CHIPS_HELD') {
-      // This kernel is running; another one was not started because of it.
-      const end = {
-        label: trans.__('Shut Down %1', name),
-        callback: () => {
-          const tpu = model.tpu(keyOf({ name: kernel.tpu, zone: kernel.zone }));
-          if (tpu) {
-            void actions.kernels.shutDown(tpu, { ...kernel, problem: null });
-          }
-        }
-      };
-      const free = {
-        label: trans.__('Free Chips…'),
-        callback: () => {
-          const tpu = model.tpu(keyOf({ name: kernel.tpu, zone: kernel.zone }));
-          if (tpu) {
-            void actions.act('chips', tpu);
-          }
-        }
-      };
-      Notification.warning(message, {
-        autoClose: false,
-        actions: [end, free, show]
-      });
-      return;
-    }
-    const isShutDown = reason === 'CANCELLED';
-    if (isShutDown && kernel.notebook && !isOpen(kernel.notebook)) {
-      return; // somebody wanted it, and nobody here looks for it
-    }
-    const why = `${message} ${hint ?? ''}`.trim();
-    const shown = lost.get(why);
-    if (shown && Notification.manager.has(shown.id)) {
-      const names = [...new Set([...shown.names, name])];
-      const { id } = shown;
-      lost.set(why, { id, names });
-      Notification.update({ id, message: `${names.join(', ')}: ${why}` });
-    } else {
-      const id = Notification.emit(
-        `${name}: ${why}`,
-        isShutDown ? 'warning' : 'error',
-        { autoClose: false, actions: [show] }
-      );
-      lost.set(why, { id, names: [name] });
-    }
-  });
+  addLostKernels(actions, notebooks);
 }
 
 const plugin: JupyterFrontEndPlugin<void> = {
@@ -223,7 +170,10 @@ const plugin: JupyterFrontEndPlugin<void> = {
     addNotifications(
       actions,
       () => (settings?.get('notify').composite ?? true) as boolean,
-      path => hasDocument(app.shell, path),
+      {
+        isOpen: path => !!findDocument(app.shell, path),
+        runAbove: path => runAbove(app, path)
+      },
       new StoredIds(
         window.localStorage,
         `jupyter-tpu:announced:${app.serviceManager.serverSettings.baseUrl}`

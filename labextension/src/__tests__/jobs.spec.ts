@@ -162,11 +162,10 @@ async function loadPage(server: TestServer, storage = localStorage) {
     new StoredIds(storage, 'jobs')
   );
   const actions = { model, trans, view: { visible: true } } as Actions;
-  addNotifications(
-    actions,
-    () => true,
-    () => false
-  );
+  addNotifications(actions, () => true, {
+    isOpen: () => false,
+    runAbove: async () => {}
+  });
   await model.refresh();
   return changes;
 }

@@ -1,25 +1,41 @@
+import { JupyterFrontEnd } from '@jupyterlab/application';
 import { Notification } from '@jupyterlab/apputils';
-import { afterEach, expect, it } from 'vitest';
+import { Widget } from '@lumino/widgets';
+import { afterEach, expect, it, vi } from 'vitest';
 
 import { Actions } from '../actions/actions';
 import { IKernel } from '../api';
+import { runAbove } from '../kernels/runAbove';
+import { IOpenNotebooks } from '../lostKernels';
 import { StoredIds } from '../model/storedIds';
 import { addNotifications } from '../notifications';
-import { aKernel, aTPU, openModel, trans } from './server';
+import { aKernel, aTPU, connectedTPU, openModel, trans } from './server';
 
 const OPEN = ['/home/me/one.ipynb', '/home/me/two.ipynb'];
 
-afterEach(() => Notification.dismiss());
+const ran: string[] = [];
+const NOTEBOOKS: IOpenNotebooks = {
+  isOpen: path => OPEN.includes(path),
+  runAbove: async path => {
+    ran.push(path);
+  }
+};
+
+afterEach(() => {
+  Notification.dismiss();
+  ran.length = 0;
+});
 
 async function openNotifications() {
   const { model, changes } = await openModel();
   const actions = { model, trans, view: { visible: true } } as Actions;
-  addNotifications(
-    actions,
-    () => true,
-    path => OPEN.includes(path)
-  );
-  return (id: string, notebook: string, message: string, reason: string) => {
+  addNotifications(actions, () => true, NOTEBOOKS);
+  const lose = (
+    id: string,
+    notebook: string,
+    message: string,
+    reason: string
+  ) => {
     const hint = 'Do this.';
     const problem = { message, reason, hint, retry_after: null, scope: '' };
     changes.kernel({
@@ -27,6 +43,7 @@ async function openNotifications() {
       problem: problem as IKernel['problem']
     });
   };
+  return { changes, lose };
 }
 
 function shown(): string[] {
@@ -36,7 +53,7 @@ function shown(): string[] {
 }
 
 it('says once why notebooks lost their kernels', async () => {
-  const lose = await openNotifications();
+  const { lose } = await openNotifications();
   lose('1', OPEN[0], 'It was stopped.', 'CANCELLED');
   lose('2', OPEN[1], 'It was stopped.', 'CANCELLED');
   lose('2', OPEN[1], 'It was stopped.', 'CANCELLED');
@@ -46,7 +63,7 @@ it('says once why notebooks lost their kernels', async () => {
 });
 
 it('says it again when it happens again', async () => {
-  const lose = await openNotifications();
+  const { lose } = await openNotifications();
   lose('1', OPEN[0], 'It was stopped.', 'CANCELLED');
   Notification.dismiss();
   lose('3', OPEN[1], 'It was stopped.', 'CANCELLED');
@@ -54,23 +71,74 @@ it('says it again when it happens again', async () => {
 });
 
 it('says that a kernel died where nobody shows its notebook, but not that it was shut down', async () => {
-  const lose = await openNotifications();
+  const { lose } = await openNotifications();
   lose('1', '/home/me/closed.ipynb', 'It was stopped.', 'CANCELLED');
   lose('2', '/home/me/closed.ipynb', 'It was preempted.', 'CONFLICT');
   expect(shown()).toEqual(['error: closed.ipynb: It was preempted. Do this.']);
 });
+
+it('offers to run notebooks again when their TPU is connected again', async () => {
+  const { changes, lose } = await openNotifications();
+  const buttons = () =>
+    Notification.manager.notifications[0].options.actions!.map(
+      each => each.label
+    );
+  changes.tpu(aTPU());
+  lose('1', OPEN[0], 'Its host was restarted.', 'NOT_FOUND');
+  lose('2', OPEN[1], 'Its host was restarted.', 'NOT_FOUND');
+  lose('3', '/home/me/closed.ipynb', 'Its host was restarted.', 'NOT_FOUND');
+  expect(buttons()).toEqual(['Show TPU']);
+  changes.tpu(connectedTPU({ zone: 'us-west4-a' })); // hunted for again
+  changes.tpu(connectedTPU({ zone: 'us-west4-a', kernels: 1 }));
+  expect(shown()).toEqual([
+    'error: one.ipynb, two.ipynb, closed.ipynb: Its host was restarted. ' +
+      'Do this. my-tpu is connected again.'
+  ]);
+  expect(buttons()).toEqual(['Run Above', 'Show TPU']);
+  const [{ options }] = Notification.manager.notifications;
+  await options.actions![0].callback(new MouseEvent('click'));
+  await vi.waitFor(() => expect(ran).toEqual(OPEN));
+});
+
+it.each([
+  ['dead', true, ['notebook:restart-kernel', 'notebook:run-all-above']],
+  ['dead', false, ['notebook:restart-kernel']],
+  ['idle', true, ['notebook:run-all-above']]
+] as const)(
+  'runs a notebook again whose kernel is %s, if a new kernel is agreed to: %s',
+  async (status, agreed, expected) => {
+    const done: string[] = [];
+    const widget = Object.assign(new Widget(), {
+      sessionContext: {
+        path: 'one.ipynb',
+        session: { kernel: { status, connectionStatus: 'connected' } }
+      }
+    });
+    const shell = {
+      widgets: () => [widget],
+      activateById: (id: string) => expect(id).toBe(widget.id)
+    };
+    const commands = {
+      execute: async (id: string) => {
+        done.push(id);
+        return agreed;
+      }
+    };
+    const app = { shell, commands } as unknown as JupyterFrontEnd;
+    await runAbove(app, '/home/me/closed.ipynb');
+    expect(done).toEqual([]);
+    await runAbove(app, OPEN[0]);
+    expect(done).toEqual(expected);
+    widget.dispose();
+  }
+);
 
 it('says once which maintenance was announced', async () => {
   const { model, changes } = await openModel();
   const actions = { model, trans, language: 'en' } as Actions;
   const announced = new StoredIds();
   const open = () =>
-    addNotifications(
-      actions,
-      () => true,
-      () => false,
-      announced
-    );
+    addNotifications(actions, () => true, NOTEBOOKS, announced);
   open();
   const maintenance = {
     ongoing: false,
@@ -126,12 +194,7 @@ it('says once that a TPU seems to be forgotten, also when the page is loaded aga
       'GET tpus': [200, { tpus, problem: null }]
     });
     const actions = { model, trans, view: { visible: true } } as Actions;
-    addNotifications(
-      actions,
-      () => true,
-      () => true,
-      told
-    );
+    addNotifications(actions, () => true, NOTEBOOKS, told);
     await model.refresh();
     expect(shown()).toEqual(texts);
     Notification.dismiss();
@@ -143,7 +206,7 @@ it('says once that Google took a TPU back', async () => {
   addNotifications(
     { model, trans, language: 'en' } as Actions,
     () => true,
-    () => false
+    NOTEBOOKS
   );
   const problem = {
     message: 'my-tpu was preempted.',

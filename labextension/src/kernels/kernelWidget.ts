@@ -24,17 +24,17 @@ export function findKernelWidget(
   );
 }
 
-/** Whether a notebook or console is open whose *path* on the server's machine is this. */
-export function hasDocument(
+/** The notebook or console whose *path* on the server's machine is this; undefined: none is open. */
+export function findDocument(
   shell: JupyterFrontEnd.IShell,
   path: string
-): boolean {
+): (Widget & IKernelWidget) | undefined {
   const widgets: Iterable<Widget & Partial<IKernelWidget>> =
     shell.widgets('main');
   const absolute = path.replace(/\\/g, '/');
-  return [...widgets].some(({ sessionContext }) => {
+  return [...widgets].find((widget): widget is Widget & IKernelWidget => {
     // Below the server's folder; a drive of the browser's, such as RTC:, is not part of it.
-    const relative = sessionContext?.path?.replace(/^\w+:/, '');
+    const relative = widget.sessionContext?.path?.replace(/^\w+:/, '');
     return !!relative && absolute.endsWith(`/${relative}`);
   });
 }
