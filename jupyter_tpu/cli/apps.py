@@ -1,4 +1,4 @@
-"""``jupyter tpu app``, ``tensorboard`` and ``profile``: web apps of hosts in the browser."""
+"""``jupyter tpu app`` and ``tensorboard``: web apps of hosts in the browser."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..commands.grammar import (
 )
 from ..commands.session import Session, open_session
 from ..commands.tables import host_text, problem_text, size, state_text, table
-from ..errors import InvalidInput, Reason, TPUError
+from ..errors import Reason, TPUError
 from .console import json_option, note, print_json
 from .waiting import finish, progress_stream
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _browser_option(function: F) -> F:
+def browser_option(function: F) -> F:
     return click.option(
         "--no-browser",
         is_flag=True,
@@ -65,7 +65,7 @@ def app() -> None:
     "Only for apps you trust.",
 )
 @worker_option
-@_browser_option
+@browser_option
 @json_option
 def open_app(
     name: str, port: int, path: str, anywhere: bool, worker: int, no_browser: bool, as_json: bool
@@ -151,7 +151,7 @@ def close_app(id: str, as_json: bool) -> None:
     help="Open a folder that does not exist yet. TensorBoard shows it when there are logs.",
 )
 @worker_option
-@_browser_option
+@browser_option
 @json_option
 def tensorboard(
     name: str, logdir: str, allow_missing: bool, worker: int, no_browser: bool, as_json: bool
@@ -165,74 +165,39 @@ def tensorboard(
     wanted = OpenTensorBoard(logdir=logdir, host=worker, allow_missing=allow_missing)
     with open_session() as session:
         operation = session.call(session.fleet.tensorboard.open(name, wanted))
-        _finish(session, operation, no_browser, as_json)
-
-
-@command("profile", epilog=examples("jupyter tpu profile my-tpu --seconds 3"))
-@tpu_argument()
-@argument(
-    "kernel",
-    metavar="[KERNEL]",
-    required=False,
-    help="Kernel ID.  [default: the TPU's only kernel]",
-)
-@click.option(
-    "--seconds", type=float, default=3.0, metavar="SECONDS", help="Duration of the trace."
-)
-@click.option("--logdir", metavar="DIR", help="A folder on the host.  [default: a new folder]")
-@_browser_option
-@json_option
-def profile(
-    name: str,
-    kernel: str | None,
-    seconds: float,
-    logdir: str | None,
-    no_browser: bool,
-    as_json: bool,
-) -> None:
-    """Trace a running kernel, and show the trace in TensorBoard."""
-    from ..fleet.models import ProfileKernel
-
-    wanted = ProfileKernel(seconds=seconds, logdir=logdir or "")
-    with open_session() as session:
-        kernel = kernel or _only_kernel(session, name)
-        operation = session.call(session.fleet.tensorboard.profile(name, kernel, wanted))
-        _finish(session, operation, no_browser, as_json)
-
-
-def _only_kernel(session: Session, name: str) -> str:
-    kernels = [k for k in session.call(session.fleet.kernels(name)) if k.state != "dead"]
-    if len(kernels) == 1:
-        return kernels[0].id
-    if not kernels:
-        raise TPUError(f"No kernel runs on {name}.", Reason.NOT_FOUND, "Start a notebook first.")
-    names = ", ".join(f"{k.id} ({k.notebook or k.environment})" for k in kernels)
-    raise InvalidInput(f"{len(kernels)} kernels run on {name}: {names}.", "Give the ID of one.")
-
-
-def _finish(session: Session, operation: Operation, no_browser: bool, as_json: bool) -> None:
-    ended = finish(session, operation, progress_stream(as_json))
-    for opened in session.call(session.fleet.apps.list()):
-        if opened.id == ended.app:
-            _show(session, opened, no_browser, as_json)
+        ended = finish(session, operation, progress_stream(as_json))
+        _show(session, opened_app(session, ended), no_browser, as_json)
 
 
 def _show(session: Session, opened: App, no_browser: bool, as_json: bool) -> None:
+    if as_json:
+        print_json(opened)
+    show_app(session, opened, no_browser=no_browser, quiet=as_json)
+
+
+def opened_app(session: Session, operation: Operation) -> App:
+    """The app that an operation has opened."""
+    apps = session.call(session.fleet.apps.list())
+    found = next((each for each in apps if each.id == operation.app), None)
+    if found is None:
+        raise TPUError("TensorBoard was closed meanwhile.", Reason.NOT_FOUND, "Open it again.")
+    return found
+
+
+def show_app(session: Session, opened: App, *, no_browser: bool, quiet: bool) -> None:
     """Opens it in the browser. Without a server the app lasts as long as this command."""
     import threading
 
-    if as_json:
-        print_json(opened)
     visit = session.call(session.fleet.apps.visit(opened.id))
-    if not as_json:
+    if not quiet:
         print(f"{_title(opened)}: {visit.url}", flush=True)
     if not no_browser:
         if not _browse(visit.url):
             note("Could not start a browser. Open the address yourself.")
-    elif not as_json:
+    elif not quiet:
         note("The address works once, within 30 seconds. Run the command again for another one.")
     if session.server is None:
-        if not as_json:
+        if not quiet:
             print("Press Ctrl-C to close it.", flush=True)
         threading.Event().wait()  # until Ctrl-C
 

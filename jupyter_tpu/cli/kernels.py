@@ -104,7 +104,7 @@ def _user_of(kernel: Kernel) -> str:
 def end_kernel(name: str, kernel: str) -> None:
     """Shut down a kernel that runs on a TPU, also if others use it."""
     with open_session() as session:
-        found = _find(session.call(session.fleet.kernels(name)), kernel, name)
+        found = find_kernel(session.call(session.fleet.kernels(name)), kernel, name)
         session.call(session.fleet.end_kernel(name, found.id))
     print(f"Shut down {_title(found)}.")
 
@@ -118,7 +118,7 @@ def take_kernel(name: str, kernel: str) -> None:
     Whoever uses it now loses it. Running cells continue.
     """
     with open_session() as session:
-        found = _find(session.call(session.fleet.kernels(name)), kernel, name)
+        found = find_kernel(session.call(session.fleet.kernels(name)), kernel, name)
         session.call(session.fleet.take_over_kernel(name, found.id))
     print(f"Your Jupyter server now has {_title(found)}.")
 
@@ -127,7 +127,7 @@ def _title(kernel: Kernel) -> str:
     return f"kernel {kernel.id}" + (f" of {kernel.notebook}" if kernel.notebook else "")
 
 
-def _find(kernels: Sequence[Kernel], id: str, tpu: str) -> Kernel:
+def find_kernel(kernels: Sequence[Kernel], id: str, tpu: str) -> Kernel:
     """The kernel whose ID is *id* or begins with it; raises NOT_FOUND, or CONFLICT for several."""
     found = [kernel for kernel in kernels if kernel.id == id]
     found = found or [kernel for kernel in kernels if kernel.id.startswith(id)]

@@ -43,7 +43,7 @@ COMMANDS = {
     "tunnel": "tunnels:tunnel",
     "app": "apps:app",
     "tensorboard": "apps:tensorboard",
-    "profile": "apps:profile",
+    "profile": "profile:profile",
     "top": "top:top",
     "chips": "chips:chips",
     "guard": ".commands.guard_group:guard",

@@ -25,7 +25,7 @@ _ACTIVITIES = {
     "environment": "changing an environment on {}",
     "compile": "compiling the program",
     "tensorboard": "starting TensorBoard on {}",
-    "profile": "tracing a kernel on {}",
+    "profile": "tracing {}",
     "sync": "syncing with {}",
     "copy": "copying files of {}",
     "share": "sharing a folder of {}",

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from ..agent import protocol
+from .. import agent
 from ..errors import ConnectionLost, Reason, TPUError
 from .host_program import COMMAND, NO_PYTHON, program
 from .models import RemoteHost
@@ -26,10 +26,18 @@ _MODULES = (
 @cache
 def sources(modules: tuple[str, ...], shared: tuple[str, ...] = ()) -> bytes:
     """*modules* of ``on_host`` in the order in which they import each other, after those that are
-    *shared* with the agent; the last one has `main`.
+    *shared* with the agent (of its protocol, or as ``metrics.NAME``); the last one has `main`.
     """
-    agent, own = files(protocol), files(__package__).joinpath("on_host")
-    found = [(f"{protocol.__name__}.{n}", agent.joinpath(f"{n}.py")) for n in shared]
+    own = files(__package__).joinpath("on_host")
+    found = []
+    for name in shared:
+        folder, _, module = name.rpartition(".")
+        found.append(
+            (
+                f"{agent.__name__}.{folder or 'protocol'}.{module}",
+                files(agent).joinpath(folder or "protocol", f"{module}.py"),
+            )
+        )
     found += [(n, own.joinpath(f"{n}.py")) for n in modules]
     return program(found)
 

@@ -1,4 +1,4 @@
-"""TensorBoard on a host, in an environment of its own: installed, started, stopped; and traces."""
+"""TensorBoard on a host, in an environment of its own: installed, started, stopped."""
 
 from __future__ import annotations
 
@@ -116,28 +116,3 @@ async def start(host: RemoteHost, logdir: str, reporter: ProgressReporter) -> Te
 async def stop(host: RemoteHost, logdir: str | None = None) -> None:
     """Stops the TensorBoard of a folder, or all that we have started there."""
     await call(host, "stop_tensorboard", log=lambda line: None, timeout=60, logdir=logdir)
-
-
-async def capture_trace(
-    host: RemoteHost,
-    environment: str,
-    kernel: str,
-    logdir: str,
-    seconds: float,
-    reporter: ProgressReporter,
-) -> str:
-    """Traces a kernel for some seconds; returns the absolute path of the folder with the trace.
-
-    Raises CONFLICT for a kernel that has not imported JAX, NOT_FOUND for one that has ended.
-    """
-    answer = await call(
-        host,
-        "trace",
-        log=reporter.log,
-        timeout=seconds + 240,
-        name=environment,
-        kernel=kernel,
-        logdir=logdir,
-        seconds=seconds,
-    )
-    return answer["logdir"]

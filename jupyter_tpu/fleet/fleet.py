@@ -60,6 +60,7 @@ from .operations.guard import GuardService
 from .operations.mirrored import MirroredProjects
 from .operations.packages import EnvironmentService
 from .operations.power import PowerService
+from .operations.profiles import ProfileService
 from .operations.queued import QueuedService
 from .operations.runner import OperationRunner
 from .operations.shares import ShareService
@@ -209,7 +210,10 @@ class Fleet:
             cloud, desired, kernelspecs, connections, kernels, tunnels, apps, jobs, runner
         )
         self.chip_kernels = ChipKernelService(finder, desired, observed, connected)
-        self.tensorboard = TensorBoardService(finder, connections, kernels, apps, runner)
+        self.tensorboard = TensorBoardService(finder, connections, apps, runner)
+        self.profiles = ProfileService(
+            finder, desired, links, connections, kernels, self.tensorboard, runner
+        )
         self.sync = SyncService(finder, connections, runner, data_dir() / "sync")
         self.copies = CopyService(finder, links, runner)
         self.shares = ShareService(finder, connections, runner, changes.mark_tpu_changed)

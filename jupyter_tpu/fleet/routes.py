@@ -9,7 +9,7 @@ from typing import Any, Literal, cast, get_args, get_type_hints
 from msgspec import Struct
 
 from .api import FleetAPI
-from .models import CopyResult, Operation, ShareResult, SyncResult
+from .models import CopyResult, Operation, Profile, ShareResult, SyncResult
 
 #: Where the interface is, under the server's base URL.
 ROOT = "jupyter-tpu/v1"
@@ -169,8 +169,13 @@ ROUTES = (
     _fleet("POST apps/{app}/visits", "apps.visit", "A URL that opens an app once", status=201),
     _fleet("DELETE apps/{app}", "apps.close", "Close an app"),
     _fleet("POST tpus/{tpu}/tensorboard", "tensorboard.open", "Open TensorBoard for a folder"),
-    _fleet("POST tpus/{tpu}/kernels/{kernel}/profile", "tensorboard.profile",
-           "Trace a kernel and show it in TensorBoard"),
+    _fleet("POST tpus/{tpu}/profiles", "profiles.start",
+           "Trace its programs, on all hosts at once, and show that in TensorBoard",
+           result=Profile),
+    _fleet("GET tpus/{tpu}/memory", "profiles.memory",
+           "What fills the memory of its devices, by the lines of programs",
+           query={"hosts": "numbers such as 0,2-5; default: all",
+                  "kernel": "the id of one; default: all"}),
     _fleet("GET tpus/{tpu}/runs", "runs.list", "The commands that run there"),
     _fleet("POST tpus/{tpu}/runs", "runs.start", "Run a command on hosts", status=201),
     _fleet("GET tpus/{tpu}/runs/{run}", "runs.get", "One run, host by host"),

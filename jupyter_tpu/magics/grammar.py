@@ -28,6 +28,7 @@ from ..commands.grammar import (
 from ..commands.grant_group import grant
 from ..commands.guard_group import guard
 from ..commands.job_group import job
+from ..commands.profiles import profile_options
 from ..commands.session import open_session
 from ..commands.tables import describe_tunnel, opened_tunnel, tpu_table, tunnel_table
 from ..commands.usage import usage
@@ -127,6 +128,42 @@ def top(name: str | None, hosts: str) -> None:
 
     with open_session() as session:
         print(load_text(Loads(session, name, hosts).look()))
+
+
+@line.command(
+    "profile",
+    epilog=examples("%tpu profile", "%tpu profile my-pod --seconds 5", "%tpu profile --memory"),
+)
+@tpu_argument(required=False)
+@profile_options
+@click.pass_obj
+def profile(
+    kernels: NotebookKernels,
+    name: str | None,
+    seconds: float,
+    hosts: str,
+    port: int | None,
+    memory: bool,
+) -> None:
+    """Trace the programs of a TPU (default: the one used last), on all hosts at once.
+
+    A program is traced while it runs, such as a cell that is not waited for (%%tpu --no-wait), or
+    one of another notebook. The running Jupyter server shows the trace in TensorBoard.
+    """
+    from ..fleet.models import MemoryQuery, ProfileTPU
+    from .profiles import show_memory, show_trace
+
+    name = name or kernels.last_tpu
+    if not name:
+        raise TPUError(
+            "This notebook has no kernel on a TPU.",
+            Reason.NOT_FOUND,
+            "Name the TPU: %tpu profile NAME",
+        )
+    if memory:
+        show_memory(name, MemoryQuery(hosts=hosts))
+    else:
+        show_trace(name, ProfileTPU(seconds=seconds, hosts=hosts, port=port))
 
 
 @line.group("chips", cls=Group)

@@ -835,6 +835,39 @@ export interface IMaintenance {
 }
 
 /**
+ * A line of a program, and the memory that it, and what it called, has
+ * allocated.
+ */
+export interface IMemoryLine {
+  line: string;
+  function: string;
+  file: string;
+  bytes: number;
+  count: number;
+  calls: IMemoryLine[];
+}
+
+/** What fills the memory of JAX's devices in a program (pprof, as a tree). */
+export interface IMemoryProfile {
+  host: number;
+  kernel: string;
+  notebook: string;
+  problem: IProblem | null;
+  devices: { [key: string]: number };
+  others: { [key: string]: number };
+  bytes: number;
+  lines: IMemoryLine[];
+}
+
+/** Memory profiles of the kernels of a TPU. */
+export interface IMemoryProfiles {
+  tpu: string;
+  zone: string;
+  emulated: boolean;
+  profiles: IMemoryProfile[];
+}
+
+/**
  * The project of notebooks whose kernels run on a host, which gets what is
  * changed here, and then the other hosts of its TPU.
  */
@@ -1010,9 +1043,28 @@ export interface IProblem {
   scope: string;
 }
 
-/** A trace of a kernel to capture and to show in TensorBoard. */
-export interface IProfileKernel {
+/**
+ * A trace of a TPU: TensorBoard's folder, the name of the run in it, and each
+ * host's part.
+ */
+export interface IProfile {
+  tpu: string;
+  zone: string;
+  emulated: boolean;
+  logdir: string;
+  run: string;
+  host: number;
+  traces: ITrace[];
+}
+
+/**
+ * A trace of all hosts of a TPU at once, to be shown in TensorBoard (xprof).
+ */
+export interface IProfileTPU {
   seconds?: number;
+  hosts?: string;
+  kernels?: string[];
+  port?: number | null;
   logdir?: string;
 }
 
@@ -1404,6 +1456,19 @@ export interface IToken {
   name: string;
   source: string;
   hint: string;
+}
+
+/** How one program of a host was traced. */
+export interface ITrace {
+  host: number;
+  kernel: string;
+  notebook: string;
+  state: 'done' | 'failed' | 'idle';
+  problem: IProblem | null;
+  path: string;
+  bytes: number;
+  began: number;
+  ended: number;
 }
 
 /**

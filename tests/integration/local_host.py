@@ -92,13 +92,15 @@ class LocalHost:
         async with ProjectHost(self.home).stream_bulk(argv) as stream:
             yield stream
 
-    async def run(self, argv, *, input=b"", timeout=60.0, check=True):
+    async def run(self, argv, *, input=b"", timeout=60.0, check=True, on_line=None):
         self.commands += 1
         self.uploaded += len(input) + sum(map(len, argv))
         process = await asyncio.create_subprocess_exec(
             *argv, stdin=-1, stdout=-1, stderr=-1, env=self.environment, cwd=self.home
         )
         out, err = await asyncio.wait_for(process.communicate(input), timeout)
+        for line in out.decode().splitlines() if on_line else ():
+            on_line(line)
         return CompletedCommand(
             returncode=process.returncode, stdout=out.decode(), stderr=err.decode()
         )

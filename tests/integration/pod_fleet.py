@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,3 +60,13 @@ async def open_pod(emulator: Any, tpu: str, folder: Path) -> AsyncIterator[Pod]:
         await fleet.close()
         await links.close()
         await links.cloud.close()
+
+
+def ssh_servers(init: int) -> Iterator[int]:
+    """The pids of sshd and its children on the host with this *init*."""
+    there = os.readlink(f"/proc/{init}/ns/pid")
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            same_host = os.readlink(process / "ns/pid") == there
+            if same_host and (process / "comm").read_text().startswith("sshd"):
+                yield int(process.name)

@@ -1,21 +1,26 @@
-"""TensorBoard with xprof on an emulated host, and the trace of a running kernel in it: all real,
-from the package index over REST and commands to what TensorBoard answers.
+"""TensorBoard with xprof on emulated hosts, and traces of running kernels in it: all real, from the
+package index over REST and commands to what TensorBoard answers.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+import os
+import shutil
+import signal
 import subprocess
 import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from adoption_server import LIMIT, Client, Server
+from pod_fleet import ssh_servers
 from waiting import until
 
 NAME = "boards"
@@ -151,13 +156,12 @@ def test_a_running_kernel_is_traced_and_its_trace_shown(server: Server, emulator
     client = Client(server, kernel)
     client.connect()
     client.until_done(client.execute("1"), LIMIT)
-    path = f"tpus/{NAME}/kernels/{kernel}/profile"
+    path = f"tpus/{NAME}/profiles"
     for seconds in (0, -1, 1e6):
         assert problem_of(server.tpu, "POST", path, {"seconds": seconds})["reason"] == "INVALID"
-    missing = f"tpus/{NAME}/kernels/nothing/profile"
-    assert problem_of(server.tpu, "POST", missing, {})["reason"] == "NOT_FOUND"
+    assert problem_of(server.tpu, "POST", path, {"kernels": ["no"]})["reason"] == "NOT_FOUND"
     # Without JAX there is nothing to trace, which is said.
-    operation = server.tpu("POST", path, {"seconds": 1})
+    operation = server.tpu("POST", path, {"seconds": 1, "kernels": [kernel]})
 
     def ended() -> dict[str, Any] | None:
         now = server.tpu("GET", f"operations/{operation['id']}")
@@ -165,7 +169,7 @@ def test_a_running_kernel_is_traced_and_its_trace_shown(server: Server, emulator
 
     failed = until(ended, LIMIT)
     assert failed["problem"]["reason"] == "CONFLICT"
-    assert "has not imported JAX" in failed["problem"]["message"]
+    assert "has not used JAX" in failed["problem"]["message"]
 
     work = client.execute(WORK)
     client.until(lambda message: "begun" in message["content"].get("text", ""), LIMIT)
@@ -197,3 +201,81 @@ def test_a_running_kernel_is_traced_and_its_trace_shown(server: Server, emulator
     server.finish(server.tpu("POST", f"tpus/{NAME}/disconnect", {"end_kernels": True}))
     until(lambda: server.tpu("GET", "apps") == [], LIMIT)
     until(lambda: not boards(emulator), LIMIT)
+
+
+@pytest.mark.long
+def test_all_hosts_of_a_pod_are_traced_at_once_and_one_that_fails_is_named(
+    server: Server, emulator: Any
+) -> None:
+    pod = {"name": "traced-pod", "type": "v4-16", "zone": "us-central2-b"}
+    server.finish(server.tpu("POST", "tpus", pod))
+    path = f"tpus/{pod['name']}"
+    server.finish(server.tpu("POST", f"{path}/connect", {}))
+    [environment] = server.tpu("GET", f"{path}/environments")
+    clients = []
+    for host in (0, 1):
+        spec = kernelspec_on(server, environment["kernelspec"], host)
+        kernel = server.request("POST", "/api/kernels", {"name": spec})["id"]
+        client = Client(server, kernel)
+        client.connect()
+        client.execute(WORK)
+        client.until(lambda message: "begun" in message["content"].get("text", ""), LIMIT)
+        clients.append(client)
+    done = server.finish(server.tpu("POST", f"{path}/profiles", {"seconds": 2}))
+    traces = done["result"]["traces"]
+    assert [(each["host"], each["state"]) for each in traces] == [(0, "done"), (1, "done")], traces
+    assert max(each["began"] for each in traces) < min(each["ended"] for each in traces)
+    browser = Browser(server, done["app"])
+    run = done["result"]["run"]
+    assert run in browser.json("/data/plugin/profile/runs")
+    assert profiled_hosts(browser, run) == ["host-0", "host-1"]
+    memory = server.tpu("GET", f"{path}/memory")
+    assert memory["emulated"]
+    for each in memory["profiles"]:
+        assert each["lines"][0]["line"].startswith("In[1]:"), each
+    assert [each["host"] for each in memory["profiles"]] == [0, 1]
+
+    # By the command, when a host does not answer.
+    (last,) = [each for each in emulator.hosts(pod["name"]) if each["worker"] == 1]
+    stopped = list(ssh_servers(last["init_pid"]))
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        said = subprocess.run(
+            [sys.executable, "-m", "jupyter_tpu.cli", "profile", pod["name"], "--no-browser"],
+            env=server.environment,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+        )
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+    assert said.returncode == 1
+    assert "Host 1 was not traced: " in said.stderr
+    assert "Traced host 0 of traced-pod" in said.stdout
+    newest = max(browser.json("/data/plugin/profile/runs"))
+    assert newest > run
+    assert profiled_hosts(browser, newest) == ["host-0"]
+    for client in clients:
+        server.request("POST", f"/api/kernels/{client.kernel_id}/interrupt")
+        client.close()
+        server.request("DELETE", f"/api/kernels/{client.kernel_id}")
+    server.finish(server.tpu("DELETE", f"{path}?end_kernels=true"))
+
+
+def kernelspec_on(server: Server, name: str, host: int) -> str:
+    """A copy of an environment's kernelspec, whose kernels run on another host."""
+    there = Path(server.environment["JUPYTER_DATA_DIR"]) / "kernels"
+    copied = f"{name}-host-{host}"
+    shutil.copytree(there / name, there / copied)
+    spec = json.loads((there / copied / "kernel.json").read_text())
+    spec["metadata"]["kernel_provisioner"]["config"]["worker"] = host
+    (there / copied / "kernel.json").write_text(json.dumps(spec))
+    return copied
+
+
+def profiled_hosts(browser: Browser, run: str) -> list[str]:
+    tag = "trace_viewer%40"
+    found = browser.json(f"/data/plugin/profile/hosts?run={run}&tag={tag}")
+    return sorted(each["hostname"] for each in found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import signal
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from cli_shell import COMMAND, LIMIT, Shell
-from pod_fleet import Pod, open_pod
+from pod_fleet import Pod, open_pod, ssh_servers
 from waiting import eventually
 
 from jupyter_tpu.commands.chips import use_table
@@ -220,7 +219,7 @@ async def test_a_host_that_cannot_be_asked_is_named_and_the_others_are_freed(
     assert [each.job for each in held] == [job.id]
     monkeypatch.setattr(chips, "REACH", 3.0)
     (last,) = [host for host in emulator.hosts(pod.tpu) if host["worker"] == 1]
-    stopped = list(_ssh_servers(last["init_pid"]))
+    stopped = list(ssh_servers(last["init_pid"]))
     assert stopped
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
@@ -231,13 +230,3 @@ async def test_a_host_that_cannot_be_asked_is_named_and_the_others_are_freed(
     assert "Host 1 could not be asked: " in use_table(freed.use)
     for pid in stopped:
         os.kill(pid, signal.SIGCONT)
-
-
-def _ssh_servers(init: int) -> Iterator[int]:
-    """The pids of sshd and its children on the host with this *init*."""
-    there = os.readlink(f"/proc/{init}/ns/pid")
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            same_host = os.readlink(process / "ns/pid") == there
-            if same_host and (process / "comm").read_text().startswith("sshd"):
-                yield int(process.name)

@@ -20,6 +20,25 @@ def encode(number: int, content: bytes) -> bytes:
     return _varint(number << 3 | _BYTES) + _varint(len(content)) + content
 
 
+def encode_number(number: int, value: int) -> bytes:
+    """A field that holds a number from 0 on, or a boolean."""
+    return _varint(number << 3 | _VARINT) + _varint(value)
+
+
+def numbers(fields: Fields, number: int) -> List[int]:
+    """The numbers in a repeated field, which may be packed. Raises ValueError."""
+    found: List[int] = []
+    for each in fields.get(number, []):
+        if isinstance(each, int):
+            found.append(each)
+            continue
+        position = 0
+        while position < len(each):
+            value, position = _read_varint(each, position)
+            found.append(value)
+    return found
+
+
 def decode(data: bytes) -> Fields:
     """The fields of a message, in order. Raises ValueError if it is not a message."""
     found: Fields = {}

@@ -9,7 +9,7 @@ from .packages import change_packages, list_packages, lock_packages, resolve, sy
 from .pod import join_pod
 from .probe import probe
 from .shares import change_sharing, examine_sharing
-from .tensorboard import check_log_folder, start_tensorboard, stop_tensorboard, trace
+from .tensorboard import check_log_folder, start_tensorboard, stop_tensorboard
 from .uv import get_uv
 from .virtualenv import create_venv, install_packages, remove, verify, write_marker
 
@@ -38,7 +38,6 @@ CALLS: dict = {
     "check_log_folder": check_log_folder,
     "start_tensorboard": start_tensorboard,
     "stop_tensorboard": stop_tensorboard,
-    "trace": trace,
     "examine_sharing": examine_sharing,
     "change_sharing": change_sharing,
 }

@@ -1,4 +1,4 @@
-"""TensorBoard, which outlives the call that starts it; and traces of kernels for it to show."""
+"""TensorBoard, which outlives the call that starts it."""
 
 import contextlib
 import hashlib
@@ -11,8 +11,8 @@ import time
 import urllib.error
 import urllib.request
 
-from .paths import HOME, ROOT, environment_dir, exclusive_lock, private_dir
-from .processes import clean_environment, run
+from .paths import HOME, environment_dir, exclusive_lock, private_dir
+from .processes import clean_environment
 from .protocol import HostError, emit
 
 #: Seconds until it answers; its first start compiles a lot of Python.
@@ -179,142 +179,3 @@ def _answers(port):
     except OSError:
         return False
     return True
-
-
-#: Runs in the kernel, in a subshell (a thread beside the one that runs cells).
-TRACE = """
-import sys, time
-if "jax" not in sys.modules:
-    answer = "no jax"
-else:
-    import jax
-    try:
-        jax.profiler.start_trace(logdir)
-        try:
-            time.sleep(seconds)
-        finally:
-            jax.profiler.stop_trace()
-        answer = "done"
-    except RuntimeError as error:
-        answer = str(error)
-"""
-#: Runs in the environment's Python: a client of the kernel.
-CLIENT = """
-import json, sys, time
-from queue import Empty
-from jupyter_client import BlockingKernelClient
-
-arguments = json.loads(%r)
-client = BlockingKernelClient(connection_file=arguments["connection"])
-client.load_connection_file()
-# No iopub: its messages are for the notebook.
-client.start_channels(shell=True, iopub=False, stdin=False, hb=False, control=True)
-
-def emit(**payload):
-    print("captured " + json.dumps(payload), flush=True)
-
-def wait_for_reply(channel, request, timeout):
-    deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline:
-        try:
-            message = channel.get_msg(timeout=max(0.05, deadline - time.monotonic()))
-        except Empty:
-            break
-        if message["parent_header"].get("msg_id") == request["header"]["msg_id"]:
-            return message["content"]
-    return None
-
-def send(channel, message_type, content, timeout, **header):
-    request = client.session.msg(message_type, content)
-    request["header"].update(header)
-    channel.send(request)
-    return wait_for_reply(channel, request, timeout)
-
-created = send(client.control_channel, "create_subshell_request", {}, 10)
-if not created or created.get("status") != "ok":
-    emit(problem="no subshells")
-    sys.exit()
-subshell = created["subshell_id"]
-try:
-    expression = "(lambda d: exec(%%r, d) or d['answer'])(%%r)" %% (
-        arguments["code"], {"logdir": arguments["logdir"], "seconds": arguments["seconds"]})
-    content = {"code": "", "silent": True, "store_history": False, "allow_stdin": False,
-               "stop_on_error": False, "user_expressions": {"it": expression}}
-    print("tracing", flush=True)
-    reply = send(client.shell_channel, "execute_request", content, arguments["seconds"] + 120,
-                subshell_id=subshell)
-    result = (reply or {}).get("user_expressions", {}).get("it", {})
-    if result.get("status") == "ok":
-        emit(answer=result["data"]["text/plain"])
-    else:
-        emit(problem=result.get("evalue") or "the kernel did not answer")
-finally:
-    send(client.control_channel, "delete_subshell_request", {"subshell_id": subshell}, 10)
-"""
-
-
-def trace(name, kernel, logdir, seconds):
-    """Traces a kernel for some seconds; the trace is written below *logdir*."""
-    logdir = log_folder(logdir)
-    connection = _connection(kernel)
-    arguments = {"connection": connection, "logdir": logdir, "seconds": seconds, "code": TRACE}
-    os.makedirs(logdir, mode=0o700, exist_ok=True)
-    before = _traces(logdir)
-    emit(log="Tracing the kernel for %g s" % seconds)
-    status, lines = run(
-        [os.path.join(environment_dir(name), "bin", "python"), "-"],
-        input=CLIENT % json.dumps(arguments),
-        env=clean_environment(),
-        timeout=seconds + 200,
-        on_line=lambda line: None if line.startswith("captured ") else emit(log=line),
-    )
-    results = [
-        json.loads(line[len("captured ") :]) for line in lines if line.startswith("captured ")
-    ]
-    problem = (
-        results[-1].get("problem", "") if results else "its client ended with status %d" % status
-    )
-    answer = results[-1].get("answer", "").strip("'\"") if results else ""
-    if problem == "no subshells":
-        raise HostError(
-            "ENVIRONMENT",
-            "This kernel has no subshells, so it can't be traced while it runs cells.",
-            "Install ipykernel 7 or newer in its environment, and restart the kernel.",
-        )
-    if answer == "no jax":
-        raise HostError(
-            "CONFLICT",
-            "The kernel has not imported JAX, so there is nothing to trace.",
-            "Run a cell that uses JAX, and capture a trace while it runs.",
-        )
-    if problem or answer != "done":
-        raise HostError("ENVIRONMENT", "The kernel could not be traced: %s." % (problem or answer))
-    traces = sorted(_traces(logdir) - before)
-    if not traces:
-        raise HostError("ENVIRONMENT", "The kernel was traced, but JAX wrote no trace.")
-    for path in traces:
-        emit(log="%s: %.1f MB" % (path, os.path.getsize(path) / 1e6))
-    return {"logdir": logdir, "traces": traces}
-
-
-def _connection(kernel):
-    """The connection file of a kernel of our agent."""
-    name = "k-" + hashlib.sha256(kernel.encode()).hexdigest()[:16]
-    short = hashlib.sha256(os.fsencode(os.path.join(ROOT, "run"))).hexdigest()[:16]
-    for run_folder in (
-        os.path.join(ROOT, "run"),
-        "/tmp/jupyter-tpu-%d-%s" % (os.getuid(), short),
-    ):
-        path = os.path.join(run_folder, name, "connection.json")
-        if os.path.isfile(path) and os.stat(path).st_uid == os.getuid():
-            return path
-    raise HostError("NOT_FOUND", "The kernel has ended.")
-
-
-def _traces(logdir):
-    return {
-        os.path.join(top, name)
-        for top, _, names in os.walk(logdir)
-        for name in names
-        if name.endswith(".xplane.pb")
-    }

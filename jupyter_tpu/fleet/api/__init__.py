@@ -25,6 +25,7 @@ from .hosts import (
     RunsAPI,
 )
 from .inventory import AttachedAPI, UsageAPI
+from .profiles import ProfilesAPI
 
 __all__ = [
     "AppsAPI",
@@ -41,6 +42,7 @@ __all__ = [
     "MetricsAPI",
     "NetworksAPI",
     "PricesAPI",
+    "ProfilesAPI",
     "PythonsAPI",
     "QueuedAPI",
     "RunsAPI",

@@ -20,6 +20,7 @@ from .hosts import (
     RunsAPI,
 )
 from .inventory import AttachedAPI, UsageAPI
+from .profiles import ProfilesAPI
 
 
 class FleetAPI(Protocol):
@@ -39,6 +40,9 @@ class FleetAPI(Protocol):
 
     @property
     def tensorboard(self) -> TensorBoardAPI: ...
+
+    @property
+    def profiles(self) -> ProfilesAPI: ...
 
     @property
     def doctor(self) -> DoctorAPI: ...

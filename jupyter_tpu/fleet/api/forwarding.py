@@ -62,8 +62,3 @@ class TensorBoardAPI(Protocol):
         Raises INVALID for what can't be a folder or a host. The operation fails with NO_FOLDER for
         a folder that does not exist, unless ``allow_missing``.
         """
-
-    async def profile(
-        self, ref: str, kernel_id: str, request: models.ProfileKernel | None = None
-    ) -> models.Operation:
-        """Traces a kernel for some seconds and opens the trace in TensorBoard."""

@@ -139,6 +139,12 @@ class KernelService:
         except HostGone:  # it is no longer READY, which the link noticed first
             return self._monitor.known(name)
 
+    async def list_on(self, host: HostName, timeout: float = ANSWER) -> list[Kernel]:
+        """Asks one host of a READY TPU; raises TPUError if it does not answer."""
+        answer = await self._connections.request_host(host, "kernels", timeout)
+        self._monitor.update(host.node, answer["kernels"], host.worker)
+        return [each for each in self._monitor.known(host.node) if each.host == host.worker]
+
     async def require(self, name: NodeName, id: str) -> Kernel:
         """The living kernel of that id; raises NOT_FOUND."""
         kernel = {kernel.id: kernel for kernel in await self.list_kernels(name)}.get(id)
@@ -284,12 +290,8 @@ class KernelService:
     async def _fetch(self, name: NodeName, timeout: float = ANSWER) -> list[Kernel]:
         """Asks host 0 and those that have kernels now; raises TPUError if one does not answer."""
 
-        async def ask(host: int) -> None:
-            answer = await self._connections.request_host(HostName(name, host), "kernels", timeout)
-            self._monitor.update(name, answer["kernels"], host)
-
         hosts = {0, *(kernel.host for kernel in self._monitor.known(name))}
-        await gather_or_cancel([ask(host) for host in hosts])
+        await gather_or_cancel([self.list_on(HostName(name, host), timeout) for host in hosts])
         return self._monitor.known(name)
 
 

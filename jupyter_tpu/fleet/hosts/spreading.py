@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from msgspec import structs
 
 from ...cloud import Node
 from ...environment.host_program import COMMAND
@@ -20,6 +22,8 @@ from .copying import Report, call_host, copy_of, download, upload
 
 #: How often the connection to the origin may be lost.
 _LOSSES = 10
+#: Hosts that send to one host at the same time.
+_AT_ONCE = 4
 #: Reasons to begin with another host.
 _OF_ONE_HOST = (Reason.UNREACHABLE, Reason.DISK_FULL)
 #: Called with each host's copy when it has ended.
@@ -114,6 +118,53 @@ async def copy_between_hosts(
     return copies[1:]
 
 
+async def collect_on_host(
+    links: Links, node: Node, target: int, sources: Mapping[int, Sequence[str]]
+) -> dict[int, HostCopy]:
+    """Copies files of other hosts, by their numbers, to the same paths of the host *target*.
+
+    Returns how it went for each of these hosts; none stops the others.
+    """
+    everyone = _everyone(node)
+    acquired = [links.get(host) for host in everyone]
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def collect(host: int, paths: Sequence[str]) -> HostCopy:
+        link, list_id = links.get(HostName(node.name, host)), secrets.token_hex(8)
+        refusal = refused.get(link.host) or refused.get(HostName(node.name, target))
+        if refusal is not None:
+            return failed_copy(host, refusal)
+        async with gate:
+            try:
+                request = {"call": "list", "sources": list(paths), "list_id": list_id}
+                there = await call_host(link, request)
+                to = links.get(HostName(node.name, target))
+                copy = await _forward(link, to, there["targets"], list_id, overwrite=False)
+                for each in (link, to):
+                    await call_host(each, {"call": "forget", "list_id": list_id})
+            except TPUError as error:
+                return failed_copy(host, error)
+        return structs.replace(copy, host=host)
+
+    for link in acquired:
+        link.acquire()
+    try:
+        refused = await authorize_hosts(links.get, everyone)
+        copies = await asyncio.gather(*(collect(*each) for each in sources.items()))
+    finally:
+        for link in acquired:
+            link.release()
+    return dict(zip(sources, copies, strict=True))
+
+
+def _everyone(node: Node) -> dict[HostName, str]:
+    """All hosts of a TPU, with their internal addresses."""
+    return {
+        HostName(node.name, worker): endpoint.internal
+        for worker, endpoint in enumerate(node.endpoints)
+    }
+
+
 async def _to_hosts(
     links: Links,
     node: Node,
@@ -127,10 +178,7 @@ async def _to_hosts(
     """origins: hosts of which one must have the files first; to_first(list_id, host) gets them
     there, and has the host keep the list of them.
     """
-    everyone = {
-        HostName(node.name, worker): endpoint.internal
-        for worker, endpoint in enumerate(node.endpoints)
-    }
+    everyone = _everyone(node)
     list_id = secrets.token_hex(8)
     copies: dict[int, HostCopy] = {}
 

@@ -44,7 +44,6 @@ from .forwarding import (
     OpenApp,
     OpenTensorBoard,
     OpenTunnel,
-    ProfileKernel,
     Tunnel,
     VisitApp,
 )
@@ -68,6 +67,15 @@ from .networks import NetworkSetup, SetUpNetwork
 from .operations import Operation, Step, StopTrying
 from .prices import PriceList
 from .problems import Problem
+from .profiles import (
+    MemoryLine,
+    MemoryProfile,
+    MemoryProfiles,
+    MemoryQuery,
+    Profile,
+    ProfileTPU,
+    Trace,
+)
 from .queued import DeleteQueued, QueuedResource, QueuedResources, QueueTPU
 from .runs import HostRun, OutputPart, Run, RunInput, RunOutput, StartRun
 from .shares import (
@@ -184,6 +192,10 @@ __all__ = [
     "LoadSample",
     "LoopStatus",
     "MachineCheck",
+    "MemoryLine",
+    "MemoryProfile",
+    "MemoryProfiles",
+    "MemoryQuery",
     "MirroredProject",
     "NetworkSetup",
     "NotCopied",
@@ -196,7 +208,8 @@ __all__ = [
     "PassTokens",
     "PriceList",
     "Problem",
-    "ProfileKernel",
+    "Profile",
+    "ProfileTPU",
     "QueueTPU",
     "QueuedResource",
     "QueuedResources",
@@ -233,6 +246,7 @@ __all__ = [
     "TPUName",
     "Tier",
     "Token",
+    "Trace",
     "Tunnel",
     "Usage",
     "UsedTPU",

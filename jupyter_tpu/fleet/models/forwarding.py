@@ -120,11 +120,3 @@ class OpenTensorBoard(Struct, kw_only=True, forbid_unknown_fields=True):
     host: int = 0
     #: Opens a folder that does not exist yet. Otherwise that fails with NO_FOLDER.
     allow_missing: bool = False
-
-
-class ProfileKernel(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A trace of a kernel to capture and to show in TensorBoard."""
-
-    seconds: float = 3.0
-    #: The folder on the host to write to; "": the default folder for all traces.
-    logdir: Annotated[str, Meta(max_length=4096)] = ""

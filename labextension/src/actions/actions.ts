@@ -50,6 +50,7 @@ import { KernelActions } from './kernelActions';
 import { Opener } from './opener';
 import { ShareActions } from './shares';
 import { askPort } from './portDialog';
+import { showMemory } from './profiles';
 import { PanelState } from './panelState';
 
 export class Actions {
@@ -160,8 +161,14 @@ export class Actions {
       case 'job':
         await this.jobs.start(tpu);
         break;
+      case 'memory':
+        await showMemory(tpu, this.model, this.trans);
+        break;
       case 'notebook':
         await this.open.notebook(tpu);
+        break;
+      case 'profile':
+        await this.open.profile(tpu);
         break;
       case 'run':
         await this.open.run(tpu);

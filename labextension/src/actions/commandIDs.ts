@@ -20,6 +20,8 @@ export namespace CommandIDs {
   export const start = 'tpu:start';
   export const stop = 'tpu:stop';
   export const remove = 'tpu:delete';
+  export const memory = 'tpu:memory-profile';
+  export const profile = 'tpu:profile';
   export const notebook = 'tpu:new-notebook';
   export const console = 'tpu:new-console';
   export const copy = 'tpu:copy-files';
@@ -60,7 +62,9 @@ export const COMMANDS: { [action in Action]: string } = {
   example: CommandIDs.example,
   guard: CommandIDs.guard,
   job: CommandIDs.job,
+  memory: CommandIDs.memory,
   notebook: CommandIDs.notebook,
+  profile: CommandIDs.profile,
   run: CommandIDs.run,
   share: CommandIDs.share,
   split: CommandIDs.split,

@@ -227,9 +227,9 @@ export async function askSeconds(
   trans: TranslationBundle
 ): Promise<number | null> {
   const result = await InputDialog.getNumber({
-    title: trans.__('Trace a kernel on %1', tpu.name),
+    title: trans.__('Trace %1', tpu.name),
     label: trans.__(
-      'Duration in seconds. Run the cell to trace during this time.'
+      'Duration in seconds. Run the cell or job to trace during this time.'
     ),
     value: 3,
     okLabel: trans.__('Trace')

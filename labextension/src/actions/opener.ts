@@ -20,6 +20,7 @@ import { askRun } from '../runs/runDialog';
 import { CommandIDs } from './commandIDs';
 import { askExample, askLogdir, askSeconds } from './dialogs';
 import { askPort } from './portDialog';
+import { notifyUntraced } from './profiles';
 
 /** Each opens something in a tab or a window, if the user does not cancel the question before it. */
 export class Opener {
@@ -86,14 +87,17 @@ export class Opener {
     await this._commands.execute(CommandIDs.showApp, target);
   }
 
-  /** Traces a kernel for some seconds, and shows the trace. */
-  async profile(tpu: ITPU, kernel: IKernel): Promise<void> {
+  /** Traces a kernel, or all programs that use JAX on all hosts, and shows that. */
+  async profile(tpu: ITPU, kernel?: IKernel): Promise<void> {
     const seconds = await askSeconds(tpu, this._trans);
-    if (seconds !== null) {
-      const app = await this._model.profile(tpu, kernel.id, seconds);
-      if (app) {
-        await this.app(targetOf(app));
-      }
+    if (seconds === null) {
+      return;
+    }
+    const kernels = kernel ? [kernel.id] : [];
+    const traced = await this._model.profile(tpu, { seconds, kernels });
+    if (traced) {
+      notifyUntraced(traced.profile, this._trans);
+      await this.app(targetOf(traced.app));
     }
   }
 

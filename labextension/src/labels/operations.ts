@@ -127,10 +127,10 @@ function titles(
       };
     case 'profile':
       return {
-        running: trans.__('Tracing a kernel on %1', name),
-        done: trans.__('Traced a kernel on %1', name),
-        cancelled: trans.__('Tracing a kernel on %1 was cancelled', name),
-        failed: trans.__('The kernel on %1 could not be traced', name)
+        running: trans.__('Tracing %1', name),
+        done: trans.__('Traced %1', name),
+        cancelled: trans.__('Tracing %1 was cancelled', name),
+        failed: trans.__('%1 could not be traced', name)
       };
     case 'guard':
       return {

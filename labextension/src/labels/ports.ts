@@ -30,12 +30,12 @@ export function trafficLabel(
   trans: TranslationBundle
 ): string {
   return sent + received > 0
-    ? trans.__('%1 sent, %2 received', bytes(sent), bytes(received))
+    ? trans.__('%1 sent, %2 received', sizeLabel(sent), sizeLabel(received))
     : '';
 }
 
-/** In decimal units. */
-function bytes(count: number): string {
+/** A number of bytes, in decimal units. */
+export function sizeLabel(count: number): string {
   const units = ['B', 'kB', 'MB', 'GB', 'TB'];
   let unit = 0;
   while (count >= 1000 && unit < units.length - 1) {

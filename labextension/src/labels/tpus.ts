@@ -219,8 +219,12 @@ export function actionLabel(action: Action, trans: TranslationBundle): string {
       return trans.__('Open Example…');
     case 'job':
       return trans.__('New Job…');
+    case 'memory':
+      return trans.__('Memory Profile…');
     case 'notebook':
       return trans.__('New Notebook');
+    case 'profile':
+      return trans.__('Profile…');
     case 'run':
       return trans.__('Run Command…');
     case 'share':
@@ -281,8 +285,12 @@ export function namedActionLabel(
       return trans.__('TPU: Open Example on %1…', tpu);
     case 'job':
       return trans.__('TPU: New Job on %1…', tpu);
+    case 'memory':
+      return trans.__('TPU: Memory Profile of %1…', tpu);
     case 'notebook':
       return trans.__('TPU: New Notebook on %1', tpu);
+    case 'profile':
+      return trans.__('TPU: Profile %1…', tpu);
     case 'run':
       return trans.__('TPU: Run Command on %1…', tpu);
     case 'share':

@@ -18,7 +18,9 @@ export type Action =
   | 'example'
   | 'guard'
   | 'job'
+  | 'memory'
   | 'notebook'
+  | 'profile'
   | 'run'
   | 'share'
   | 'split'
@@ -83,7 +85,7 @@ export function availableActions(
       actions.push('connect');
     }
     if (startableEnvironments(tpu).length > 0) {
-      actions.push('notebook', 'console', 'example');
+      actions.push('notebook', 'console', 'example', 'profile', 'memory');
       if (chipShares(tpu).length > 0) {
         actions.push('split');
       }

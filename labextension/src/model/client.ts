@@ -36,6 +36,7 @@ import {
   IJobLog,
   IKernel,
   IMachineCheck,
+  IMemoryProfiles,
   INetworkSetup,
   IOpenApp,
   IOpenTensorBoard,
@@ -43,7 +44,7 @@ import {
   IOperation,
   IPassTokens,
   IProblem,
-  IProfileKernel,
+  IProfileTPU,
   IQueuedResource,
   IQueuedResources,
   IQuote,
@@ -321,13 +322,14 @@ export class TPUClient {
     return this._call('POST', [...this._path(tpu), 'kernels', id, 'take']);
   }
 
-  profile(
-    tpu: TPURef,
-    id: string,
-    request: IProfileKernel = {}
-  ): Promise<IOperation> {
-    const path = [...this._path(tpu), 'kernels', id, 'profile'];
-    return this._call('POST', path, request);
+  profile(tpu: TPURef, request: IProfileTPU = {}): Promise<IOperation> {
+    return this._call('POST', [...this._path(tpu), 'profiles'], request);
+  }
+
+  /** What fills the memory of the devices, in each kernel. */
+  memory(tpu: TPURef, signal?: AbortSignal): Promise<IMemoryProfiles> {
+    const path = [...this._path(tpu), 'memory'];
+    return this._call('GET', path, undefined, {}, signal);
   }
 
   copy(tpu: TPURef, request: ICopyFiles): Promise<IOperation> {

@@ -21,6 +21,8 @@ import {
   IOpenTunnel,
   IOperation,
   IProblem,
+  IProfile,
+  IProfileTPU,
   IRun,
   IShareFolder,
   IStartHunt,
@@ -419,19 +421,23 @@ export class TPUModel extends Store {
     }
   }
 
-  /** Traces a kernel, and returns the TensorBoard that shows the trace; null if that failed. */
+  /** Traces programs, and returns the TensorBoard that shows that; null if it failed. */
   async profile(
     tpu: TPURef,
-    kernel: string,
-    seconds: number
-  ): Promise<IApp | null> {
+    request: IProfileTPU
+  ): Promise<{ app: IApp; profile: IProfile } | null> {
     let operation: IOperation | undefined;
     const done = await this._requests.send(tpu, async () => {
-      operation = await this.client.profile(tpu, kernel, { seconds });
+      operation = await this.client.profile(tpu, request);
       return operation;
     });
+    if (!done || !operation) {
+      return null;
+    }
     try {
-      return done && operation ? await this._waitForApp(operation) : null;
+      const app = await this._waitForApp(operation);
+      const { result } = this.operation(operation.id) ?? operation;
+      return { app, profile: result as unknown as IProfile };
     } catch {
       return null; // the operation shows why
     }

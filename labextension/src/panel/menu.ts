@@ -19,6 +19,8 @@ const ORDER: Action[] = [
   'check',
   'chips',
   'split',
+  'profile',
+  'memory',
   'browse',
   'upload',
   'download',

@@ -1,0 +1,136 @@
+"""``jupyter tpu profile``: what programs do with the devices of a TPU, and with their memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..commands.grammar import argument, command, examples, tpu_argument
+from ..commands.profiles import (
+    memory_text,
+    profile_options,
+    profile_text,
+    traced_line,
+    untraced_lines,
+)
+from ..commands.session import Session, open_session
+from ..errors import InvalidInput
+from .apps import browser_option, opened_app, show_app
+from .console import json_option, note, print_json
+from .kernels import find_kernel
+from .waiting import finish, progress_stream
+
+if TYPE_CHECKING:
+    from ..fleet.models import ProfileTPU
+
+
+@command(
+    "profile",
+    epilog=examples(
+        "jupyter tpu profile my-tpu --seconds 5",
+        "jupyter tpu profile my-pod --port 9999     with jax.profiler.start_server(9999)",
+        "jupyter tpu profile my-tpu --memory",
+        "jupyter tpu profile --file memory.prof",
+    ),
+)
+@tpu_argument(required=False)
+@argument(
+    "kernel",
+    metavar="[KERNEL]",
+    required=False,
+    help="Kernel ID, or its unique prefix.  [default: all kernels that use JAX]",
+)
+@profile_options
+@click.option("--logdir", metavar="DIR", help="A folder on the hosts.  [default: ours]")
+@click.option(
+    "--file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Without NAME: show a memory profile (pprof) that "
+    "jax.profiler.save_device_memory_profile has written to this file.",
+)
+@browser_option
+@json_option
+def profile(
+    name: str | None,
+    kernel: str | None,
+    seconds: float,
+    hosts: str,
+    port: int | None,
+    memory: bool,
+    logdir: str | None,
+    file: Path | None,
+    no_browser: bool,
+    as_json: bool,
+) -> None:
+    """Trace the programs of a TPU, on all hosts at once, and show that in TensorBoard (xprof).
+
+    A program is traced while it runs: start it first. The exit code is 1 if a host failed; what was
+    traced is shown all the same.
+    """
+    if (name is None) == (file is None):
+        raise InvalidInput("Say what to profile: the TPU's NAME, or a --file.")
+    if file is not None:
+        _show_file(file, as_json)
+        return
+    assert name is not None
+    from ..fleet.models import MemoryQuery, ProfileTPU
+
+    with open_session() as session:
+        if kernel is not None:
+            kernel = find_kernel(session.call(session.fleet.kernels(name)), kernel, name).id
+        if memory:
+            query = MemoryQuery(hosts=hosts, kernel=kernel)
+            found = session.call(session.fleet.profiles.memory(name, query))
+            if as_json:
+                print_json(found)
+            else:
+                print(memory_text(found))
+            return
+        request = ProfileTPU(
+            seconds=seconds,
+            hosts=hosts,
+            kernels=[kernel] if kernel else [],
+            port=port,
+            logdir=logdir or "",
+        )
+        _trace(session, name, request, no_browser, as_json)
+
+
+def _trace(
+    session: Session, name: str, request: ProfileTPU, no_browser: bool, as_json: bool
+) -> None:
+    import msgspec
+
+    from ..fleet.models import Profile
+
+    operation = session.call(session.fleet.profiles.start(name, request))
+    ended = finish(session, operation, progress_stream(as_json))
+    found = msgspec.convert(ended.result, Profile)
+    if as_json:
+        print_json(found)
+    else:
+        print(traced_line(found), flush=True)
+    for line in untraced_lines(found):
+        note(line)
+    if not (as_json and no_browser):
+        opened = opened_app(session, ended)
+        show_app(session, opened, no_browser=no_browser, quiet=as_json)
+    if any(each.state == "failed" for each in found.traces):
+        raise click.exceptions.Exit(1)
+
+
+def _show_file(file: Path, as_json: bool) -> None:
+    from ..fleet.hosts.pprof import read_memory_profile
+
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise InvalidInput(f"{file} can't be read: {error.strerror}.") from None
+    found = read_memory_profile(data)
+    if as_json:
+        print_json(found)
+    else:
+        print(profile_text(found))

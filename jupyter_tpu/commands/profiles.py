@@ -1,0 +1,103 @@
+"""Profiles in words, and their options: what was traced, and what fills the devices' memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from .grammar import hosts_option
+from .tables import problem_text, size, table
+
+if TYPE_CHECKING:
+    from ..fleet.models import MemoryLine, MemoryProfile, MemoryProfiles, Profile
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: Lines of a memory profile that are shown, and the smallest part of all that one has.
+_LINES, _SMALLEST = 60, 0.005
+_EMULATED = "emulated: JAX on the CPU of this computer"
+
+
+def profile_options(function: F) -> F:
+    """--seconds, --worker (as *hosts*), --port and --memory."""
+    for option in (
+        click.option(
+            "--memory",
+            is_flag=True,
+            help="Show what fills the memory of the devices instead, by the lines of the programs.",
+        ),
+        click.option(
+            "--port",
+            type=click.IntRange(1, 65535),
+            metavar="PORT",
+            help="Also trace programs that are not kernels, such as jobs, which called "
+            "jax.profiler.start_server(PORT).",
+        ),
+        hosts_option,
+        click.option(
+            "--seconds", type=float, default=3.0, metavar="SECONDS", help="Duration of the trace."
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def traced_line(profile: Profile) -> str:
+    """What was traced: "Traced my-pod for …: host 0 (train.ipynb), host 1"."""
+    done = [each for each in profile.traces if each.state == "done"]
+    names = ", ".join(
+        f"host {each.host}" + (f" ({each.notebook})" if each.notebook else "") for each in done
+    )
+    line = f"Traced {names} of {profile.tpu}, {size(sum(each.bytes for each in done))}."
+    return f"{line} ({_EMULATED})" if profile.emulated else line
+
+
+def untraced_lines(profile: Profile) -> list[str]:
+    return [
+        f"Host {host} was not traced: {problem_text(problem)}"
+        for host, problem in profile.not_traced().items()
+    ]
+
+
+def memory_text(found: MemoryProfiles) -> str:
+    """A tree of the programs' lines for each kernel."""
+    return "\n\n".join(_profile_text(each, found) for each in found.profiles)
+
+
+def _profile_text(profile: MemoryProfile, found: MemoryProfiles) -> str:
+    what = profile.notebook or (f"Kernel {profile.kernel}" if profile.kernel else "")
+    title = ", ".join(filter(None, (what, f"{found.tpu} host {profile.host}")))
+    if found.emulated and profile.problem is None:
+        title += f" ({_EMULATED})"
+    return f"{title}\n{profile_text(profile)}"
+
+
+def profile_text(profile: MemoryProfile) -> str:
+    """One profile: its lines, each with what it called below it, and the devices."""
+    if profile.problem is not None:
+        return problem_text(profile.problem)
+    if not profile.bytes:
+        return "Nothing is in the memory of the devices."
+    lines = list(_lines(profile.lines, 0, profile.bytes * _SMALLEST))
+    rows = [
+        (size(each.bytes), f"{each.bytes / profile.bytes:.0%}", str(each.count),
+         "  " * depth + each.line, each.function)
+        for depth, each in lines[:_LINES]
+    ]  # fmt: skip
+    parts = [table(("SIZE", "PART", "COUNT", "LINE", "FUNCTION"), rows)]
+    if len(lines) > _LINES:
+        parts.append(f"… and {len(lines) - _LINES} smaller ones: --json has them.")
+    sums = [*profile.devices.items(), *profile.others.items()]
+    parts.append(", ".join(f"{name or 'arrays'}: {size(sum)}" for name, sum in sums if sum))
+    return "\n".join(parts)
+
+
+def _lines(
+    lines: Sequence[MemoryLine], depth: int, least: float
+) -> Iterator[tuple[int, MemoryLine]]:
+    for each in lines:
+        if each.bytes >= least:
+            yield depth, each
+            yield from _lines(each.calls, depth + 1, least)

@@ -1,0 +1,108 @@
+"""Profiles: what the devices of a TPU do for some seconds, and what fills their memory."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from .problems import Problem
+
+
+class ProfileTPU(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A trace of all hosts of a TPU at once, to be shown in TensorBoard (xprof)."""
+
+    #: Up to 120.
+    seconds: float = 3.0
+    #: Numbers such as "0,2-5", or "all".
+    hosts: str = "all"
+    #: The ids of the kernels to trace; []: all that use JAX.
+    kernels: list[str] = []
+    #: Programs that are not kernels, such as jobs, are traced if they called
+    #: ``jax.profiler.start_server`` with this port, on each host.
+    port: Annotated[int, Meta(ge=1, le=65535)] | None = None
+    #: The folder on the hosts to write to; "": the default folder for all traces.
+    logdir: Annotated[str, Meta(max_length=4096)] = ""
+
+
+class Trace(Struct, kw_only=True):
+    """How one program of a host was traced."""
+
+    host: int
+    kernel: str = ""  # its id; "" for a program that is not a kernel, or none at all
+    notebook: str = ""
+    #: "idle": nothing there uses JAX. "failed": `problem` says why, and what was kept.
+    state: Literal["done", "idle", "failed"]
+    problem: Problem | None = None
+    #: On the host where TensorBoard runs, or if it could not be brought there, on its own.
+    path: str = ""
+    bytes: int = 0
+    #: Seconds since 1970, by the host's clock.
+    began: float = 0.0
+    ended: float = 0.0
+
+
+class Profile(Struct, kw_only=True):
+    """A trace of a TPU: TensorBoard's folder, the name of the run in it, and each host's part."""
+
+    tpu: str
+    zone: str
+    emulated: bool
+    logdir: str
+    run: str
+    host: int  # where TensorBoard runs
+    traces: list[Trace] = []
+
+    def not_traced(self) -> dict[int, Problem]:
+        """Why hosts have no trace, or one of their programs failed; by their numbers."""
+        done = {each.host for each in self.traces if each.state == "done"}
+        return {
+            each.host: each.problem
+            for each in self.traces
+            if each.problem is not None and (each.state == "failed" or each.host not in done)
+        }
+
+
+class MemoryQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Which kernels' memory to show."""
+
+    #: Numbers such as "0,2-5"; None: all.
+    hosts: str | None = None
+    #: The id of a kernel; None: all that use JAX.
+    kernel: str | None = None
+
+
+class MemoryLine(Struct, kw_only=True):
+    """A line of a program, and the memory that it, and what it called, has allocated."""
+
+    #: "In[3]:2" of a notebook, or "train.py:42".
+    line: str
+    function: str
+    file: str
+    bytes: int
+    count: int  # of arrays and compiled programs
+    #: What it called, the largest first. Lines of libraries are left out.
+    calls: list[MemoryLine] = []
+
+
+class MemoryProfile(Struct, kw_only=True):
+    """What fills the memory of JAX's devices in a program (pprof, as a tree)."""
+
+    host: int = 0
+    kernel: str = ""
+    notebook: str = ""
+    problem: Problem | None = None  # why there is none
+    #: Bytes of arrays by device, and of other things by their kind ("executable").
+    devices: dict[str, int] = {}
+    others: dict[str, int] = {}
+    bytes: int = 0
+    lines: list[MemoryLine] = []
+
+
+class MemoryProfiles(Struct, kw_only=True):
+    """Memory profiles of the kernels of a TPU."""
+
+    tpu: str
+    zone: str
+    emulated: bool
+    profiles: list[MemoryProfile]

@@ -1,0 +1,100 @@
+import { Notification } from '@jupyterlab/apputils';
+import { afterEach, expect, it, vi } from 'vitest';
+
+import { CommandIDs, COMMANDS, NO_ARGUMENTS } from '../actions/commandIDs';
+import { IMemoryProfile } from '../api';
+import { keyOf } from '../model/resources';
+import { answerDialog, disposeWidgets, listOf, openPanel } from './opened';
+import { anApp, anOperation, connectedTPU } from './server';
+
+const PROFILE = 'POST tpus/us-central1-a~my-tpu/profiles';
+const MEMORY = 'GET tpus/us-central1-a~my-tpu/memory';
+
+afterEach(() => {
+  Notification.dismiss();
+  disposeWidgets();
+});
+
+it('traces all hosts, opens the trace, and names a host that failed', async () => {
+  const tpu = connectedTPU();
+  const problem = { message: 'Host 1 is away.', reason: 'UNREACHABLE' };
+  const traces = [
+    { host: 0, state: 'done', problem: null },
+    { host: 0, state: 'idle', problem },
+    { host: 1, state: 'failed', problem: { ...problem, hint: 'Try again.' } }
+  ];
+  const app = anApp({ id: 'a1', kind: 'tensorboard', logdir: '~/traces' });
+  const ended = anOperation({
+    kind: 'profile',
+    state: 'done',
+    app: 'a1',
+    result: { traces }
+  });
+  const { commands, server } = await openPanel({
+    ...listOf(tpu),
+    [PROFILE]: [202, ended],
+    'GET apps': [200, [app]]
+  });
+  const shown = vi.fn();
+  commands.addCommand(CommandIDs.showApp, {
+    execute: shown,
+    describedBy: NO_ARGUMENTS
+  });
+  const done = commands.execute(COMMANDS.profile, { tpu: keyOf(tpu) });
+  expect(await answerDialog('Trace')).toContain('Trace my-tpu');
+  await done;
+  expect(server.bodies(PROFILE)).toEqual([{ seconds: 3, kernels: [] }]);
+  expect(shown).toHaveBeenCalledOnce();
+  const [{ message, type }] = Notification.manager.notifications;
+  expect(`${type}: ${message}`).toBe(
+    'warning: Host 1 was not traced: Host 1 is away. Try again.'
+  );
+});
+
+it('shows what fills the memory, line by line, and which host has no program', async () => {
+  const tpu = connectedTPU();
+  const line = { file: '/tmp/7.py', count: 1, calls: [] };
+  const weights = {
+    ...line,
+    line: 'In[3]:4',
+    function: 'make_weights',
+    bytes: 3e9
+  };
+  const profile: IMemoryProfile = {
+    host: 0,
+    kernel: 'k1',
+    notebook: 'work/train.ipynb',
+    problem: null,
+    devices: { 'TPU:0': 4e9 },
+    others: { executable: 0 },
+    bytes: 4e9,
+    lines: [
+      {
+        ...line,
+        line: 'In[3]:7',
+        function: '',
+        bytes: 4e9,
+        calls: [weights]
+      }
+    ]
+  };
+  const none = {
+    ...profile,
+    host: 1,
+    kernel: '',
+    notebook: '',
+    problem: { message: 'No kernel runs on host 1.', hint: 'Run a cell.' }
+  };
+  const { commands } = await openPanel({
+    ...listOf(tpu),
+    [MEMORY]: [200, { emulated: true, profiles: [profile, none] }]
+  });
+  const done = commands.execute(COMMANDS.memory, { tpu: keyOf(tpu) });
+  const text = await answerDialog('Close');
+  await done;
+  expect(text).toContain('Memory of my-tpu');
+  expect(text).toContain('Emulated: JAX on the CPU of this computer.');
+  expect(text).toContain('train.ipynbTPU:0 4.0 GB');
+  expect(text).toContain('4.0 GBIn[3]:7 3.0 GBIn[3]:4 make_weights');
+  expect(text).toContain('No kernel runs on host 1. Run a cell.');
+});

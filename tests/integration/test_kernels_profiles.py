@@ -1,0 +1,113 @@
+"""Traces and memory profiles of a kernel while it runs a cell: real JAX, agent and host program."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from jupyter_client.manager import KernelManager
+from local_host import LocalHost
+from local_kernels import Notebook, local_host, printed
+from ports import free_port
+
+from jupyter_tpu.environment import profiles
+from jupyter_tpu.environment.profiles import TracedKernel
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet.hosts.pprof import read_memory_profile
+from jupyter_tpu.links import core_thread
+
+WORK = """\
+import time, jax, jax.numpy as jnp
+jax.profiler.start_server({port})
+def make_weights():
+    return jnp.ones((256, 1024))
+weights = make_weights()
+step = jax.jit(lambda a: jnp.tanh(a @ a.T) @ a)
+print("begun", flush=True)
+while True:
+    step(weights).block_until_ready()
+    time.sleep(0.02)
+"""
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[tuple[LocalHost, KernelManager]]:
+    with local_host("profiles") as (host, make):
+        manager = make()
+        manager.start_kernel(env={})
+        yield host, manager
+        manager.shutdown_kernel(now=True)
+
+
+@pytest.mark.long
+def test_a_running_cell_is_traced_and_its_memory_shown_by_its_lines(
+    world: tuple[LocalHost, KernelManager],
+) -> None:
+    host, manager = world
+    kernel = TracedKernel(
+        id=manager.kernel_id, environment="default", python=sys.executable, name="host-1"
+    )
+    port = free_port()
+
+    def trace(*kernels: TracedKernel, port: tuple[int, str] | None = None):  # type: ignore[no-untyped-def]
+        called = profiles.trace(
+            host,
+            kernels,
+            port,
+            "~/traces/plugins/profile/run",
+            seconds=0.3,
+            start=time.time(),
+            lead=0.0,
+            log=lambda line: None,
+        )
+        return core_thread().wait(called, 60)
+
+    def memory() -> list[profiles.KernelMemory | TPUError]:
+        return core_thread().wait(profiles.profile_memory(host, [kernel]), 60)
+
+    notebook = Notebook(manager)
+    assert notebook.text("1") == ""
+    # JAX is not started by that: it would take the chips.
+    [idle] = memory()
+    assert isinstance(idle, TPUError)
+    assert (idle.reason, "has not used JAX" in idle.message) == (Reason.CONFLICT, True)
+    assert notebook.text("import sys; print('jax' in sys.modules)") == "False\n"
+
+    cell = notebook.client.execute(WORK.format(port=port))
+    seen = notebook.until_output(cell, "begun")
+    gone = TracedKernel(id="gone", environment="default", python="", name="host-1-gone")
+    other = free_port()
+    done, missing, refused = trace(kernel, gone, port=(other, "other"))
+    assert isinstance(done, profiles.WrittenTrace)
+    assert done.ended - done.began >= 0.3
+    assert done.path == str(host.home / "traces/plugins/profile/run/host-1.xplane.pb")
+    content = Path(done.path).read_bytes()
+    assert len(content) == done.bytes
+    assert b"jit__lambda" in content
+    assert (missing.reason, missing.message) == (Reason.NOT_FOUND, "The kernel has ended.")
+    assert f"jax.profiler.start_server({other})" in refused.hint
+    # The same program through its own server, as a job's is.
+    [served] = trace(port=(port, "host-1-port"))
+    assert isinstance(served, profiles.WrittenTrace), served
+    assert b"jit__lambda" in Path(served.path).read_bytes()
+    assert not list((host.home / ".jupyter-tpu/profiles").iterdir())
+
+    [found] = memory()
+    assert isinstance(found, profiles.KernelMemory)
+    profile = read_memory_profile(found.data, found.cells)
+    [line] = [each for each in profile.lines if each.line == "In[3]:5"]
+    assert [(each.line, each.function) for each in line.calls] == [("In[3]:4", "make_weights")]
+    assert line.bytes >= 256 * 1024 * 4
+    assert list(profile.devices) == ["cpu:0"]
+
+    # The cell went on, and its notebook saw nothing of this.
+    manager.interrupt_kernel()
+    seen += notebook.until_idle(cell)
+    assert printed(seen) == "begun\n"
+    assert [m["content"]["ename"] for m in seen if m["msg_type"] == "error"] == [
+        "KeyboardInterrupt"
+    ]
+    notebook.close()

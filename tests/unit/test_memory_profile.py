@@ -1,0 +1,131 @@
+"""Memory profiles of JAX in this process, read without Go; and how a program is asked for one."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+from pathlib import Path
+from typing import Any
+
+import jax
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jupyter_tpu.agent.metrics import protobuf
+from jupyter_tpu.cli.profile import profile
+from jupyter_tpu.commands.profiles import profile_text, untraced_lines
+from jupyter_tpu.environment.on_host import profiles as on_host
+from jupyter_tpu.errors import InvalidInput, Reason
+from jupyter_tpu.fleet.hosts.pprof import read_memory_profile
+from jupyter_tpu.fleet.models import MemoryLine, Problem, Profile, Trace
+
+CELL = "/tmp/ipykernel_1/7.py"
+CODE = """\
+def make(count):
+    return [jnp.ones((256, 1024)) + i for i in range(count)]
+held = make(2)
+"""
+
+
+@pytest.fixture
+def held() -> dict[str, Any]:
+    """The variables of a cell that holds 2 MiB."""
+    variables: dict[str, Any] = {"jnp": jax.numpy}
+    exec(compile(CODE, CELL, "exec"), variables)
+    return variables
+
+
+def in_program(code: str, **variables: Any) -> Any:
+    """What *code*, as it is sent to kernels, answers in this process."""
+    exec(code, variables)
+    return variables["answer"]
+
+
+def lines_of(lines: list[MemoryLine]) -> list[MemoryLine]:
+    return [found for each in lines for found in (each, *lines_of(each.calls))]
+
+
+def test_each_line_of_a_cell_has_what_it_holds(held: dict[str, Any], tmp_path: Path) -> None:
+    assert in_program(on_host.MEMORY, folder=str(tmp_path))["state"] == "done"
+    data = (tmp_path / "memory").read_bytes()
+    found = read_memory_profile(data, {CELL: 3})
+    by_line = {each.line: each for each in lines_of(found.lines)}
+    assert by_line["In[3]:2"].bytes == 2 << 20
+    assert [each.line for each in by_line["In[3]:3"].calls] == ["In[3]:2"]
+    assert found.devices["cpu:0"] == found.bytes >= 2 << 20
+    assert not [line for line in by_line if "array_creation" in line], "libraries are left out"
+
+    shown = profile_text(found).splitlines()
+    (row,) = [line for line in shown if " In[3]:2 " in line]
+    assert row.split()[:2] == ["2.1", "MB"]
+    assert row.endswith("make")
+    # As a file, it is shown without a TPU.
+    (tmp_path / "my.prof").write_bytes(data)
+    ran = CliRunner().invoke(profile, ["--file", str(tmp_path / "my.prof")])
+    assert "7.py:2" in ran.output
+    held.clear()
+    assert in_program(on_host.MEMORY, folder=str(tmp_path))["state"] == "done"
+    after = read_memory_profile((tmp_path / "memory").read_bytes(), {CELL: 3})
+    assert "In[3]:2" not in [each.line for each in lines_of(after.lines)]
+
+
+def test_a_program_is_traced_only_once_it_uses_jax(
+    held: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted: dict[str, Any] = {"seconds": 0.01, "start": 0.0, "lead": 0.0}
+    with monkeypatch.context() as patch:
+        patch.setattr("jax._src.xla_bridge._backends", {})
+        answer = in_program(on_host.TRACE, folder=str(tmp_path / "a"), **wanted)
+        assert answer == {"state": "no jax"}
+        assert in_program(on_host.MEMORY, folder=str(tmp_path)) == {"state": "no jax"}
+    done = in_program(on_host.TRACE, folder=str(tmp_path / "b"), **wanted)
+    assert done["ended"] - done["began"] >= 0.01
+    assert list((tmp_path / "b").rglob("*" + on_host.SUFFIX))
+    jax.profiler.start_trace(str(tmp_path / "c"))
+    try:
+        answer = in_program(on_host.TRACE, folder=str(tmp_path / "d"), **wanted)
+    finally:
+        jax.profiler.stop_trace()
+    assert (answer["state"], "already" in answer["error"]) == ("failed", True)
+
+
+def test_what_is_not_a_memory_profile_is_refused() -> None:
+    whole = jax.profiler.device_memory_profile()
+    times = gzip.compress(protobuf.encode(6, b"") + protobuf.encode(1, b""))
+    for data in (b"", b"text", whole[:-20], gzip.compress(b"\xff" * 9), times):
+        with pytest.raises(InvalidInput, match="not a memory profile"):
+            read_memory_profile(data)
+
+
+@settings(max_examples=60)
+@given(at=st.integers(0, 10_000), byte=st.integers(0, 255))
+def test_a_damaged_profile_is_read_or_refused(at: int, byte: int) -> None:
+    data = bytearray(gzip.decompress(jax.profiler.device_memory_profile()))
+    data[at % len(data)] = byte
+    with contextlib.suppress(InvalidInput):
+        read_memory_profile(bytes(data))
+
+
+def test_hosts_without_a_trace_are_named_once() -> None:
+    problem = Problem(message="It is gone.", reason=Reason.UNREACHABLE, hint="Look.")
+    idle = Problem(message="The kernel has not used JAX yet.", reason=Reason.CONFLICT)
+    found = Profile(
+        tpu="pod",
+        zone="z",
+        emulated=True,
+        logdir="~/t",
+        run="r",
+        host=0,
+        traces=[
+            Trace(host=0, state="done"),
+            Trace(host=0, state="idle", problem=idle),
+            Trace(host=1, state="failed", problem=problem),
+            Trace(host=2, state="idle", problem=idle),
+        ],
+    )
+    assert untraced_lines(found) == [
+        "Host 1 was not traced: It is gone. Look.",
+        "Host 2 was not traced: The kernel has not used JAX yet.",
+    ]
