@@ -91,6 +91,11 @@ def guard_text(name: str, guard: Guard) -> str:
             f"The TPU can't do it by itself. {guard.problem.message} {guard.problem.hint}".rstrip(),
             "A Jupyter server does it, while one runs and is connected to this TPU.",
         ]
+    if guard.no_restart:
+        lines.append(
+            "After a restart of the host, the guard starts when a Jupyter server or a command "
+            f"connects to it: {guard.no_restart}"
+        )
     return "\n".join(lines)
 
 

@@ -506,6 +506,7 @@ export interface IGuard {
   ends: string;
   busy: string[] | null;
   actor: 'host' | 'server';
+  no_restart: string;
   problem: IProblem | null;
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -275,3 +276,33 @@ async def test_a_pod_deletes_itself_when_all_its_hosts_are_idle_and_not_before(
 
         assert (await eventually(counting, 120)).busy == []
     await eventually(lambda: state_of(emulator, tpu) == "", 300)
+
+
+@pytest.mark.long
+@pytest.mark.asyncio
+async def test_a_guard_is_there_after_a_restart_of_its_host_before_anybody_connects(
+    emulator: Any, create_tpu: Any, faults: Any, tmp_path: Path
+) -> None:
+    tpu = create_tpu(type="v5litepod-1", zone="us-west4-a")["name"].rpartition("/")[2]
+
+    def running(before: int = 0) -> int:
+        """The first process of the host, if it is another one and a guard runs."""
+        [found] = emulator.hosts(tpu)
+        guard = any(process["cmdline"][-1] == "guard" for process in found["processes"])
+        return found["init_pid"] if guard and found["init_pid"] != before else 0
+
+    async with open_pod(emulator, tpu, tmp_path) as pod:
+        await pod.output(await pod.shell("echo '0 8 * * * true' | crontab -"))
+        guard = await pod.fleet.guards.set(tpu, SetGuard(until="2099-01-01T00:00:00Z"))
+        assert guard.no_restart == ""
+        before = running()
+        assert before
+    await asyncio.to_thread(faults, kind="reboot", node=tpu)
+    await eventually(lambda: running(before), 60)
+    async with open_pod(emulator, tpu, tmp_path) as pod:
+        guard = await pod.fleet.guards.get(tpu)
+        assert (guard.reason, guard.no_restart) == ("time", "")
+        await pod.fleet.guards.remove(tpu)
+        await eventually(lambda: not running())
+        [table] = await pod.stdout(await pod.shell("crontab -l"))
+        assert table == b"0 8 * * * true\n", "only its own line is gone"

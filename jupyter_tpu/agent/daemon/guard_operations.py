@@ -70,6 +70,7 @@ class GuardOperations:
             "ends": report.get("ends"),
             "busy": report.get("busy"),
             "problem": report.get("problem"),
+            "no_restart": report.get("no_restart", ""),
         }
 
     async def _set(self, params: Dict[str, Any]) -> Dict[str, Any]:

@@ -1,7 +1,7 @@
 """The guard's process: looks at the host again and again, and acts when its time has come.
 
-It is started by the daemon and goes on without it, and without any client. It ends when its rule is
-removed, and when another version of the agent takes it over.
+It is started by the daemon, or with the host, and goes on without client and daemon. It ends when
+its rule is removed, and when another version of the agent takes it over.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 import traceback
 from typing import Any, Dict, List, Optional, Set
 
-from ..guard import activity, files
+from ..guard import activity, files, restart
 from ..guard.decision import Decision, Rule, Verdict
 from ..guard.google import GoogleError, carry_out, publish, published
 from ..guard.others import Listener, Speaker
@@ -82,6 +82,7 @@ class GuardProcess:
         self._unheard: Optional[Dict[str, Any]] = None  # why hosts can't tell each other
         self._keep: Optional[str] = None  # the last one that was heard
         self._done = False  # the limits of time and cost
+        self._no_restart = ""  # why it does not start with the host
         self._ends: Optional[float] = None
 
     async def run(self) -> None:
@@ -98,6 +99,7 @@ class GuardProcess:
             state, self._done = None, self._done or report["due"]
         decision = Decision(self._limits(rule), state)
         number = None
+        self._no_restart = await _loop().run_in_executor(None, restart.enable, self._sources)
         while rule is not None and _is_mine(rule, self._sources):
             if number not in (None, rule["number"]):
                 self._done, self._problem, self._listener = False, None, None
@@ -114,6 +116,8 @@ class GuardProcess:
                 await self._act(rule, decision)
                 self._save(rule, verdict, busy, decision)
             rule = await self._news(rule, verdict)
+        if rule is None:
+            await _loop().run_in_executor(None, restart.disable)
 
     def _limits(self, rule: Optional[Dict[str, Any]]) -> Rule:
         fields = rule or {}
@@ -227,6 +231,7 @@ class GuardProcess:
             "ends": self._ends,
             "busy": busy,
             "problem": self._problem or self._unheard,
+            "no_restart": self._no_restart,
         }
         with contextlib.suppress(OSError):  # the disk is full: it goes on by what it knows
             files.write(files.REPORT, report)

@@ -29,6 +29,8 @@ _DROPPED = (
     "syslog",
     "wake_alarm",
 )
+_WITHOUT_POWERS = ("setpriv", "--bounding-set", ",".join(f"-{name}" for name in _DROPPED))
+_SECOND_NAMESPACE = ("unshare", "--user", "--map-user=1000", "--map-group=1000")
 BOOT_FILE = "boot.sh"  # in the host's folder
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
@@ -82,7 +84,7 @@ def unshare_command(mode: str) -> tuple[str, ...]:
 def boot_script(plan: BootPlan) -> str:
     """The whole script; `sh` runs it from `BOOT_FILE`."""
     parts = [_BEGIN, _overlays(plan), _KERNEL[plan.mode == "root"], _devices(plan), _folders(plan)]
-    parts += [_shared(plan), _PIVOT, _links(plan), _last(plan)]
+    parts += [_shared(plan), _PIVOT, _links(plan), _CRONTAB, _cron(plan), _last(plan)]
     return "\n".join(part for part in parts if part) + "\n"
 
 
@@ -114,6 +116,44 @@ pivot_root root root/run/old
 cd /
 umount -l /run/old
 rmdir /run/old"""
+
+
+# Users' tables of cron, without a cron: of their lines only those of @reboot count, see `_cron`.
+_TABLES = "/var/spool/cron/crontabs"
+_CRONTAB = f"""\
+mkdir -p {_TABLES}
+chmod 1777 {_TABLES}
+rm -f /usr/bin/crontab
+cat > /usr/bin/crontab << 'END'
+#!/bin/sh
+user=$(id -un)
+table={_TABLES}/$user
+case ${{1-}} in
+  -l) if [ -e "$table" ]; then cat "$table"; else echo "no crontab for $user" >&2; exit 1; fi ;;
+  -r) rm "$table" ;;
+  -) cat > "$table.new" && mv "$table.new" "$table" ;;
+  *) echo "usage: crontab -l | -r | -" >&2; exit 2 ;;
+esac
+END
+chmod 755 /usr/bin/crontab"""
+
+
+def _cron(plan: BootPlan) -> str:
+    """Starts what the users' tables say for @reboot, with the variables of /etc/environment."""
+    become = {
+        "root": (*_WITHOUT_POWERS, "--reuid", "$user", "--regid", "$user", "--init-groups"),
+        "subuid": ("setpriv", "--reuid", "$user", "--regid", "$user", "--init-groups"),
+        "user": _SECOND_NAMESPACE,
+    }[plan.mode]
+    return f"""\
+for table in {_TABLES}/*; do
+  user=${{table##*/}}
+  [ -d "/home/$user" ] || continue
+  sed -n -e 's/\\\\%/%/g' -e 's/^@reboot //p' "$table" | while read -r job; do
+    setsid env -i HOME="/home/$user" LOGNAME="$user" PATH=/usr/bin:/bin {" ".join(become)} \\
+      sh -c "set -a; . /etc/environment; set +a; cd; $job" > /dev/null 2>&1 &
+  done
+done"""
 
 
 def _overlays(plan: BootPlan) -> str:
@@ -230,9 +270,9 @@ def _links(plan: BootPlan) -> str:
 def _last(plan: BootPlan) -> str:
     before: Sequence[str] = ()
     if plan.mode == "root":
-        before = ("setpriv", "--bounding-set", ",".join(f"-{name}" for name in _DROPPED), "--")
+        before = (*_WITHOUT_POWERS, "--")
     elif plan.mode == "user":
-        before = ("unshare", "--user", "--map-user=1000", "--map-group=1000", "--")
+        before = (*_SECOND_NAMESPACE, "--")
     return "exec " + _join(
         ["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", *before, *plan.final]
     )

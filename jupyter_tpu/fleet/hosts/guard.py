@@ -254,6 +254,7 @@ def _guard(report: Mapping[str, Any]) -> Guard:
             **{key: rule[key] for key in ("action", "idle", "notice")},
             **rule["limits"],
             **{key: report[key] for key in ("phase", "reason", "busy")},
+            "no_restart": report.get("no_restart", ""),
             "ends": "" if ends is None else timestamp("seconds", ends),
             "actor": "host" if report["host"] and not report["problem"] else "server",
             "problem": report["problem"] or report["refused"],

@@ -49,5 +49,7 @@ class Guard(Struct, kw_only=True):
     busy: list[str] | None = None
     #: "host": it acts by itself. "server": the host may not, so that a running Jupyter server acts.
     actor: Literal["host", "server"] = "host"
+    #: Why it does not start with the host, but only with the next connection; "": it does.
+    no_restart: str = ""
     #: Why the host can't act, or why Google refused when it did.
     problem: Problem | None = None

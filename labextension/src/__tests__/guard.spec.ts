@@ -36,6 +36,7 @@ function aGuard(more: Partial<IGuard> = {}): IGuard {
     ends: '2099-01-01T12:00:00Z',
     busy: [],
     actor: 'host',
+    no_restart: '',
     problem: null,
     ...more
   };
