@@ -398,6 +398,7 @@ class Engine:
             peers=tuple((other.hostname, other.address) for other in node.hosts),
             folder=self._host_folder(node, host),
             devices=device_files(node.accelerator),
+            startup_script=node.metadata.get("startup-script", ""),
             **missing_features(node.metadata),
         )
 

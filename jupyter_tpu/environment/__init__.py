@@ -20,6 +20,7 @@ from .models import (
     SyncedPackages,
 )
 from .progress import ProgressReporter, StepPlan
+from .unattended import GuardRules, UnattendedStart, startup_script
 from .verification import single_host_variables
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "Finding",
     "FoundPython",
     "FoundPythons",
+    "GuardRules",
     "HeldChips",
     "HostSetup",
     "InstalledPackage",
@@ -40,6 +42,7 @@ __all__ = [
     "Requested",
     "StepPlan",
     "SyncedPackages",
+    "UnattendedStart",
     "create",
     "describe_machine",
     "diagnose",
@@ -52,4 +55,5 @@ __all__ = [
     "packages",
     "plan",
     "single_host_variables",
+    "startup_script",
 ]

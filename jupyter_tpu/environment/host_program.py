@@ -10,18 +10,18 @@ from importlib.resources.abc import Traversable
 
 NO_PYTHON = 86  # an exit status of ours: the shell found no Python 3.8 or newer
 
-#: Finds a Python and becomes it.
-_SHELL = f"""
+#: Finds a Python and becomes it, with the program $1 and further arguments.
+SHELL = f"""
 for name in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python3.9 python3.8 \
 /usr/bin/python3 /usr/local/bin/python3 /opt/conda/bin/python3 python; do
   path=$(command -v "$name") || continue
   "$path" -I -S -c 'import sys; sys.exit(sys.version_info < (3, 8))' </dev/null >/dev/null 2>&1 ||
     continue
-  exec "$path" -I -c "$1"
+  exec "$path" -I -c "$@"
 done
 exit {NO_PYTHON}
 """
-_BOOT = """
+BOOT = """
 import json, sys, types
 package = sys.modules["on_host"] = types.ModuleType("on_host")
 package.__path__ = []
@@ -34,7 +34,7 @@ for name, source in package.sources.items():
 module.main()
 """
 #: Runs the program that it reads first; what follows is the program's own input.
-COMMAND = ("sh", "-c", _SHELL, "sh", _BOOT)
+COMMAND = ("sh", "-c", SHELL, "sh", BOOT)
 
 
 def program(modules: Iterable[tuple[str, Traversable]]) -> bytes:

@@ -25,15 +25,21 @@ REQUIREMENTS = ("msgspec", "numpy")
 
 
 @cache
-def jaxkit_sources() -> tuple[str, str]:
-    """Their digest, and `Bundle.data` of them in base64. A new version has a new digest."""
+def jaxkit_bundle() -> Bundle:
+    """Them; a new version has a new hash."""
     top = Path(__file__).parents[1]
     names = {path.relative_to(top).as_posix() for each in _SOURCES for path in top.glob(each)}
-    packed = Bundle(
+    return Bundle(
         {
             f"{top.name}/{name}": (top / name).read_bytes()
             for name in names
             if not name.startswith(_ONLY_SERVER)
         }
     )
+
+
+@cache
+def jaxkit_sources() -> tuple[str, str]:
+    """Their hash, and `Bundle.data` of them in base64."""
+    packed = jaxkit_bundle()
     return packed.hash, base64.b64encode(packed.data).decode()

@@ -15,11 +15,11 @@ from .models import RemoteHost
 
 #: What the agent and ``on_host`` share, and the modules of ``on_host``, in the order in which they
 #: import each other.
-_SHARED = "chips", "process_env", "processes"
-_MODULES = (
+SHARED = "chips", "process_env", "processes"
+MODULES = (
     "protocol", "paths", "processes", "calls", "uv", "packages", "commands", "notebook", "jaxkit",
     "holding", "hardware", "host_setup", "probe", "found", "virtualenv", "pod", "doctor",
-    "tensorboard", "shares", "main",
+    "tensorboard", "shares",
 )  # fmt: skip
 
 
@@ -59,8 +59,8 @@ async def call(
     part: Callable[[float], None] = lambda part: None,
     timeout: float,
     attempts: int = 1,
-    modules: tuple[str, ...] = _MODULES,
-    shared: tuple[str, ...] = _SHARED,
+    modules: tuple[str, ...] = (*MODULES, "main"),
+    shared: tuple[str, ...] = SHARED,
     **arguments: Any,
 ) -> Any:
     """The function's result.

@@ -66,6 +66,7 @@ from .operations.runner import OperationRunner
 from .operations.shares import ShareService
 from .operations.sync import SyncService
 from .operations.tensorboard import TensorBoardService
+from .operations.unattended import UnattendedStarts
 from .reconcile.controller import Controller
 from .reconcile.loops import Loops
 from .reconcile.takeover import Takeover
@@ -255,7 +256,14 @@ class Fleet:
         )
         guard = GuardService(cloud, runner, self.guards.set)
         self._create = CreateService(
-            links, availability, observer, grants, runner, connect.follow, guard.follow
+            links,
+            availability,
+            observer,
+            grants,
+            runner,
+            connect.follow,
+            guard.follow,
+            UnattendedStarts(cloud, locks, defaults),
         )
         self.hunts = HuntService(
             cloud,

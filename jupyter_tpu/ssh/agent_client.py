@@ -13,7 +13,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ..agent.bundle import Bundle, bundle
+from ..agent.bundle import UNPACK, Bundle, bundle
 from ..agent.protocol.paths import keeper_socket
 from ..errors import ConnectionLost, Reason, TPUError
 
@@ -45,46 +45,6 @@ for python in python3 /usr/bin/python3 python3.13 python3.12 python3.11 python3.
   fi
 done
 echo no python
-"""
-
-#: Unpacks to a temporary folder and renames it, so that a half-written agent is never run. An agent
-#: that is there already keeps its folder if it is whole: another client may be starting it.
-_UNPACK = """\
-import filecmp, io, os, shutil, sys, tempfile, zipfile, zlib
-os.umask(0o077)
-base = os.path.join(os.path.expanduser("~"), ".jupyter-tpu")
-agents = os.path.join(base, "agent")
-os.makedirs(agents, mode=0o700, exist_ok=True)
-os.chmod(base, 0o700)
-goal = os.path.join(agents, sys.argv[1])
-unpacked = tempfile.mkdtemp(dir=agents)
-try:
-    packed = io.BytesIO(zlib.decompress(sys.stdin.buffer.read()))
-    zipfile.ZipFile(packed).extractall(unpacked)
-    with open(os.path.join(unpacked, "python"), "w") as file:
-        file.write(sys.executable)
-    try:
-        os.rename(unpacked, goal)
-    except OSError:
-        if not os.path.isdir(goal):
-            raise
-        whole = True
-        for folder, _, names in os.walk(unpacked):
-            for name in names:
-                new = os.path.join(folder, name)
-                old = os.path.join(goal, os.path.relpath(new, unpacked))
-                same = os.path.isfile(old) and filecmp.cmp(new, old, shallow=False)
-                whole = whole and (same or name == "python")
-        if whole:
-            os.replace(os.path.join(unpacked, "python"), os.path.join(goal, "python"))
-        else:
-            os.rename(goal, unpacked + ".old")
-            os.rename(unpacked, goal)
-            shutil.rmtree(unpacked + ".old", ignore_errors=True)
-except OSError as error:
-    sys.exit("errno %d: %s" % (error.errno or 0, error))
-finally:
-    shutil.rmtree(unpacked, ignore_errors=True)
 """
 
 
@@ -121,7 +81,7 @@ async def _up(run: Callable[..., Awaitable[Any]], packed: Bundle) -> dict[str, A
     done = await run(["sh", "-c", _UP, "sh", packed.hash], timeout=UP_TIMEOUT, check=False)
     if done.stdout.strip() == "missing":
         done = await run(
-            ["sh", "-c", _INSTALL, "sh", packed.hash, _UNPACK],
+            ["sh", "-c", _INSTALL, "sh", packed.hash, UNPACK],
             input=packed.data,
             timeout=UP_TIMEOUT,
             check=False,

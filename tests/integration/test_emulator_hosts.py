@@ -79,7 +79,8 @@ def shell(emulator: Any, key: Path, tmp_path: Path) -> Shell:
 def test_a_key_in_the_metadata_lets_its_user_in_and_the_host_is_a_tpu_vm(
     create_tpu: Callable[..., Tpu], shell: Shell, key: Path, emulator: Any
 ) -> None:
-    node = create_tpu(name="vm", type="v5litepod-8", metadata=ssh_keys(key))
+    started = {"startup-script": "date >> /var/log/started; id -u >> /var/log/started"}
+    node = create_tpu(name="vm", type="v5litepod-8", metadata={**ssh_keys(key), **started})
     (host,) = emulator.hosts("vm")
     said = shell(node, 'echo "$(id -un) $(hostname) $HOME"; env')
     first, *rest = said.splitlines()
@@ -92,6 +93,8 @@ def test_a_key_in_the_metadata_lets_its_user_in_and_the_host_is_a_tpu_vm(
     assert variables["TPU_WORKER_ID"] == "0"
     assert variables["TPU_NAME"] == "vm"
     assert shell(node, "python3 -c 'import sys; print(sys.version_info >= (3, 8))'") == "True"
+    boot = until(lambda: shell(node, "cat /var/log/started", check=False).splitlines()[1:])
+    assert boot == ["0" if emulator.state.mode != "user" else shell(node, "id -u")], "root's, once"
 
 
 def test_a_key_added_later_works_at_once_and_a_removed_one_no_longer(

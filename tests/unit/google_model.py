@@ -93,6 +93,7 @@ class Google:
         self.nodes: dict[NodeName, Node] = {}
         self.queued: dict[NodeName, QueuedResource] = {}
         self.asked: list[QueuedSpec] = []  # of all queued resources that ever were
+        self.created_as: list[NodeSpec] = []  # of all creations without the queue
         self.fates: dict[str, list[str]] = {}
         self.outage = ("", 0.0)
         self.deletes_creating = True  # else a deletion is refused while the node is CREATING
@@ -110,6 +111,7 @@ class Google:
 
     async def begin_create(self, name: NodeName, spec: NodeSpec) -> str:
         label = spec.labels[LABEL]
+        self.created_as.append(spec)
         return await self._call("create", lambda fate: self._create(name, label, fate), label)
 
     async def begin_delete(self, name: NodeName) -> str:

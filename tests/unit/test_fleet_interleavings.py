@@ -44,15 +44,18 @@ from jupyter_tpu.fleet.models import (
 )
 from jupyter_tpu.fleet.operations import create, power, provisioner, queued
 from jupyter_tpu.fleet.operations.create import CreateService
+from jupyter_tpu.fleet.operations.defaults import EnvironmentDefaults
 from jupyter_tpu.fleet.operations.guard import GuardService
 from jupyter_tpu.fleet.operations.power import PowerService
 from jupyter_tpu.fleet.operations.progress import Progress
 from jupyter_tpu.fleet.operations.provisioning import LABEL
 from jupyter_tpu.fleet.operations.queued import QueuedService
 from jupyter_tpu.fleet.operations.runner import OperationRunner
+from jupyter_tpu.fleet.operations.unattended import UnattendedStarts
 from jupyter_tpu.fleet.reconcile import takeover
 from jupyter_tpu.fleet.reconcile.takeover import Takeover
 from jupyter_tpu.fleet.store.database import Database
+from jupyter_tpu.fleet.store.locks import Locks
 from jupyter_tpu.fleet.store.process_lease import ProcessLease
 from jupyter_tpu.fleet.store.records import OperationRecord
 from jupyter_tpu.fleet.store.store import Store
@@ -149,6 +152,7 @@ class Server:
             self.runner,
             self.connect,
             guard.follow,
+            UnattendedStarts(links.cloud, Locks(path.with_name("locks")), EnvironmentDefaults()),
         )
         connected: Any = SimpleNamespace(
             require_confirmation=_nothing,
@@ -204,8 +208,8 @@ class Server:
         if (snapshot := await self.store.refresh()) is not None:
             self.runner.load(snapshot.operations, snapshot.requests)
 
-    def connect(self, name: NodeName, request: ConnectTPU, node_id: str) -> Operation:
-        record = self.runner.new_record("connect", name, connect=request, node_id=node_id)
+    def connect(self, name: NodeName, request: ConnectTPU, node_id: str, job: str) -> Operation:
+        record = self.runner.new_record("connect", name, connect=request, node_id=node_id, job=job)
         self.world.connects.append(record)
         self.runner.save_soon(record)
         return self.runner.resume(record, self._connecting)

@@ -10,6 +10,8 @@ from google_model import Google
 from msgspec import structs
 from test_fleet_interleavings import NAMES, World, use_clock
 
+from jupyter_tpu.cloud import NodeOptions
+from jupyter_tpu.errors import InvalidInput
 from jupyter_tpu.fleet.knowledge.owners import OWNER
 from jupyter_tpu.fleet.models import ConnectTPU, CreateTPU, DeleteTPU, Operation, StartHunt
 from jupyter_tpu.fleet.models.times import timestamp
@@ -28,15 +30,15 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     world.close()
 
 
-def start(world: World, **options: Any) -> None:
+def start(world: World, created: dict[str, Any] | None = None, **hunted: Any) -> None:
     tpu = CreateTPU(
         name=NAME.node,
         type=TYPES[0],
         zone=Google.zone,
         confirm_price=True,
-        connect=ConnectTPU(),
+        **{"connect": ConnectTPU(), **(created or {})},
     )
-    hunt = StartHunt(tpu=tpu, types=TYPES, queued=True, **options)
+    hunt = StartHunt(tpu=tpu, types=TYPES, queued=True, **hunted)
     world.loop.run_until_complete(world.servers[0].hunts.start(hunt))
 
 
@@ -122,6 +124,22 @@ def test_a_stopped_one_is_deleted_with_its_tpu(world: World) -> None:
     hunt = after(world, 30.0)
     assert (hunt.state, hunt.attempts[-1].state) == ("stopped", "cancelled")
     assert (world.google.queued, world.google.nodes) == ({}, {})
+
+
+def test_a_tpu_of_the_queue_has_its_job_with_it_and_others_get_it_when_they_are_connected(
+    world: World,
+) -> None:
+    world.google.fates["create"] = ["no capacity", "no capacity", ""]
+    job = ConnectTPU(then_run="python train.py")
+    with pytest.raises(InvalidInput, match="has a startup script already"):
+        start(world, {"connect": job, "options": NodeOptions(startup_script="echo mine")})
+    start(world, {"connect": job}, direct=True)
+    hunt = after(world, 200.0)
+    assert (hunt.state, hunt.attempts[-1].unattended) == ("found", True)
+    direct, waiting = world.google.created_as[0], world.google.asked[0].node
+    assert "startup-script" not in direct.metadata
+    assert waiting.metadata["startup-script"].startswith("#!/bin/sh\n")
+    assert [each.job for each in world.connects] == [hunt.id[:8]], "the same, so it begins once"
 
 
 def found(world: World) -> None:

@@ -13,7 +13,7 @@ import uuid
 from typing import Any, Awaitable, Callable, Dict, Optional
 
 from ..guard import files
-from ..guard.google import GoogleError, require_permission
+from ..guard.google import GoogleError, id_of, require_permission
 from ..protocol import umask
 from ..protocol.paths import boot
 from ..protocol.process_env import without_allocator
@@ -74,9 +74,10 @@ class GuardOperations:
         }
 
     async def _set(self, params: Dict[str, Any]) -> Dict[str, Any]:
-        """Replaces the rule: ``action``, ``node``, ``node_id``, ``idle``, ``until``,
-        ``cost_until``, ``notice``, and ``limits`` (the client's own words of them); ``hosts``: of
-        so many hosts this one, the ``worker``, says what it is busy with, and worker 0 decides.
+        """Replaces the rule: ``action``, ``node``, ``node_id`` ("": Google is asked), ``idle``,
+        ``until``, ``cost_until``, ``notice``, and ``limits`` (the client's own words of them);
+        ``hosts``: of so many hosts this one, the ``worker``, says what it is busy with, and worker
+        0 decides.
 
         First asks Google whether worker 0 may act: ``host`` says it, and ``refused`` why not. The
         rule counts in both cases, because a client can act in the host's place; but not if the
@@ -84,15 +85,17 @@ class GuardOperations:
         """
         rule = {name: params.get(name) for name in _RULE}
         hears = (params.get("hosts") or 1) > 1
-        refused = None
+        refused, loop = None, asyncio.get_running_loop()
         try:
             if not params.get("worker"):
                 asked = functools.partial(
                     require_permission, str(params["node"]), str(params["action"]), hears=hears
                 )
-                await asyncio.get_running_loop().run_in_executor(None, asked)
+                await loop.run_in_executor(None, asked)
+            if not rule["node_id"]:
+                rule["node_id"] = await loop.run_in_executor(None, id_of, str(params["node"]))
         except GoogleError as error:
-            if hears:
+            if hears or not rule["node_id"]:
                 problem = error.problem
                 raise OperationError(
                     problem["reason"], problem["message"], problem["hint"]

@@ -58,13 +58,17 @@ def require_permission(node: str, action: str, *, hears: bool = False) -> None:
             _email(), " and ".join(missing)))  # fmt: skip
 
 
+def id_of(node: str) -> str:
+    """Google's id of the TPU that is called *node* now; raises GoogleError."""
+    return str(_call("tpu", "GET", "v2/" + node).get("id", ""))
+
+
 def carry_out(node: str, node_id: str, action: str) -> None:
     """Has Google stop or delete *node*, if it still is the one with the id *node_id*.
 
     Raises GoogleError.
     """
-    found = _call("tpu", "GET", "v2/" + node)
-    if str(found.get("id", "")) != node_id:
+    if id_of(node) != node_id:
         raise GoogleError("CONFLICT", "This host belongs to another TPU now.")
     if action == "stop":
         _call("tpu", "POST", "v2/%s:stop" % node, {})

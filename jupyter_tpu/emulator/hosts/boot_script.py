@@ -32,6 +32,8 @@ _DROPPED = (
 _WITHOUT_POWERS = ("setpriv", "--bounding-set", ",".join(f"-{name}" for name in _DROPPED))
 _SECOND_NAMESPACE = ("unshare", "--user", "--map-user=1000", "--map-group=1000")
 BOOT_FILE = "boot.sh"  # in the host's folder
+_STARTUP = "/run/startup-script"  # in the host
+_STARTUP_LOG = "/var/log/startup-script.log"
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 _MOUNT_FLAGS = {2: "nosuid", 4: "nodev", 8: "noexec", 1024: "noatime", 2048: "nodiratime"}
@@ -52,6 +54,9 @@ class BootPlan(Struct, frozen=True, kw_only=True):
     links: (target, link) to create in the host, replacing what is there.
     disk_limit_mb: size of /home in MiB, in memory; None for a folder on the disk.
     devices: empty files made in /dev, which every user may open.
+    startup: a script in the host's folder that is run at each boot, in the background; "" for
+        none. It is root's, but with a single uid, where there is no root.
+    variables: those of the startup script.
     final: the program, and its arguments, that becomes PID 1.
     """
 
@@ -65,6 +70,8 @@ class BootPlan(Struct, frozen=True, kw_only=True):
     links: tuple[tuple[Path, str], ...] = ()
     disk_limit_mb: int | None = None
     devices: tuple[str, ...] = ()
+    startup: str = ""
+    variables: tuple[tuple[str, str], ...] = ()
     final: tuple[str, ...] = ()
 
 
@@ -84,7 +91,8 @@ def unshare_command(mode: str) -> tuple[str, ...]:
 def boot_script(plan: BootPlan) -> str:
     """The whole script; `sh` runs it from `BOOT_FILE`."""
     parts = [_BEGIN, _overlays(plan), _KERNEL[plan.mode == "root"], _devices(plan), _folders(plan)]
-    parts += [_shared(plan), _PIVOT, _links(plan), _CRONTAB, _cron(plan), _last(plan)]
+    parts += [_shared(plan), _startup_file(plan), _PIVOT, _links(plan), _CRONTAB, _cron(plan)]
+    parts.append(_last(plan))
     return "\n".join(part for part in parts if part) + "\n"
 
 
@@ -267,15 +275,26 @@ def _links(plan: BootPlan) -> str:
     )
 
 
+def _startup_file(plan: BootPlan) -> str:
+    if not plan.startup:
+        return ""
+    file = f"root{_STARTUP}"
+    return f"cp {shlex.quote(plan.startup)} {file}\nchmod 700 {file}"
+
+
 def _last(plan: BootPlan) -> str:
     before: Sequence[str] = ()
     if plan.mode == "root":
         before = (*_WITHOUT_POWERS, "--")
     elif plan.mode == "user":
         before = (*_SECOND_NAMESPACE, "--")
-    return "exec " + _join(
-        ["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", *before, *plan.final]
-    )
+    clean = ("env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin")
+    startup = ""
+    if plan.startup:
+        variables = [f"{name}={value}" for name, value in plan.variables]
+        script = _join([*clean, "HOME=/root", *variables, *before, "sh", "-c", _STARTUP])
+        startup = f"{script} > {_STARTUP_LOG} 2>&1 &\n"
+    return startup + "exec " + _join([*clean, *before, *plan.final])
 
 
 def _join(words: Iterable[str]) -> str:

@@ -32,6 +32,7 @@ SKIPPED: tuple[str, ...] = (
     "Only one host can run at a time, so types with several hosts can't be created.",
     "The host shares this machine's host name, user, processes, files and accelerators.",
     "There is no sudo and no apt on the host.",
+    "Startup scripts are not run.",
 )
 _ON_LINUX = sys.platform == "linux"
 if not _ON_LINUX:

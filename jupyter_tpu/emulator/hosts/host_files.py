@@ -60,6 +60,8 @@ def prepare_host(spec: HostSpec, mode: str, port: int, state: Path) -> BootPlan:
     etc.write_ssh(folder / "upper", spec, port, variables=host_variables(spec))
     for pattern in _removed(spec):
         _white_out(folder / "upper", pattern)
+    startup = folder / "startup-script"
+    startup.write_text(spec.startup_script)
     interpreters = _interpreters(spec)
     return BootPlan(
         mode=mode,
@@ -72,6 +74,8 @@ def prepare_host(spec: HostSpec, mode: str, port: int, state: Path) -> BootPlan:
         links=_links(interpreters),
         disk_limit_mb=spec.disk_limit_mb,
         devices=spec.devices,
+        startup=startup.name if spec.startup_script else "",
+        variables=tuple(host_variables(spec).items()),
         final=(etc.sshd_program() or "sshd", "-D", "-e", "-f", "/etc/ssh/sshd_config"),
     )
 

@@ -30,6 +30,7 @@ class HostSpec(Struct, frozen=True, kw_only=True):
     without_python: there is no Python at all.
     disk_limit_mb: the size in MiB of /home, which is then in memory and lost at a stop.
     devices: files in /dev that stand for chips: they can be opened, and nothing is behind them.
+    startup_script: the text of a program that root runs at each boot; "" for none.
     """
 
     node_id: str
@@ -46,6 +47,7 @@ class HostSpec(Struct, frozen=True, kw_only=True):
     without_python: bool = False
     disk_limit_mb: int | None = None
     devices: tuple[str, ...] = ()
+    startup_script: str = ""
 
     def __post_init__(self) -> None:
         if not _HOSTNAME.fullmatch(self.hostname):

@@ -117,8 +117,10 @@ print("verified " + json.dumps(found))
 
 def verify(name, variables, python=""):
     """What JAX sees in the environment's Python, and what there is to see; see `check_python`."""
-    before = hardware()
-    return dict(check_python(name, variables, python=python), hardware=before)
+    # No job that waits for the environment takes the chips meanwhile.
+    with exclusive_lock(name) if name else contextlib.nullcontext():
+        before = hardware()
+        return dict(check_python(name, variables, python=python), hardware=before)
 
 
 def check_python(name, variables, start_jax=True, python=""):

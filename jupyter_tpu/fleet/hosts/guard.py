@@ -95,15 +95,23 @@ class Guards:
     async def set(self, ref: str, request: SetGuard) -> Guard:
         request = validated(request)
         node = await self._find(ref)
-        rule = _rule(request, node, self._cost_of(node.name), time.time())
-        others = range(1, len(node.endpoints))
+        hosts = len(node.endpoints)
+        rule = guard_rule(
+            request,
+            node.name,
+            self._cost_of(node.name),
+            time.time(),
+            node_id=node.id,
+            hosts=hosts,
+            spot=node.tier == "spot",
+        )
+        others = range(1, hosts)
         if request.idle is None:
             guard = await self._request(node, "set_guard", CHECK, **rule)
             await self._on_hosts(node, others, "remove_guard")
         else:
-            rule["hosts"] = 1 + len(others)
             # Host 0 is the last: until all others say what they do, its old rule counts.
-            silent = {**_SILENT, **{name: rule[name] for name in _COMMON}}
+            silent = silent_rule(rule)
             for host, error in await self._on_hosts(node, others, "set_guard", **silent):
                 raise TPUError(
                     f"The guard of {node.name.node} is not set, because of host {host}: {error}",
@@ -228,14 +236,25 @@ def check_guard(request: SetGuard, *, several: bool, spot: bool) -> None:
         raise InvalidInput(f"A {what} can't be stopped.", "Choose to delete it instead.")
 
 
-def _rule(request: SetGuard, node: Node, cost: Cost, now: float) -> dict[str, Any]:
-    """What host 0 gets. Raises INVALID for what can't be done with this TPU."""
-    check_guard(request, several=len(node.endpoints) > 1, spot=node.tier == "spot")
-    name = node.name
+def guard_rule(
+    request: SetGuard,
+    name: NodeName,
+    cost: Cost,
+    now: float,
+    *,
+    node_id: str,
+    hosts: int,
+    spot: bool,
+) -> dict[str, Any]:
+    """What host 0 gets; *node_id*: Google's id of the TPU, "" where the host has to ask for it.
+
+    Raises INVALID for what can't be done with this TPU; see `check_guard`.
+    """
+    check_guard(request, several=hosts > 1, spot=spot)
     return {
         "action": request.action,
         "node": f"projects/{name.project}/locations/{name.zone}/nodes/{name.node}",
-        "node_id": node.id,
+        "node_id": node_id,
         "idle": request.idle,
         "until": future_seconds(request.until, "until", now) if request.until else None,
         "cost_until": None
@@ -243,7 +262,13 @@ def _rule(request: SetGuard, node: Node, cost: Cost, now: float) -> dict[str, An
         else cost_deadline(request.max_cost, cost, now),
         "notice": min(request.notice, request.idle or request.notice),
         "limits": {"max_cost": request.max_cost, "until": request.until},
+        **({} if request.idle is None else {"hosts": max(1, hosts)}),
     }
+
+
+def silent_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
+    """What the other hosts get beside the *rule* of host 0, where that has an idle limit."""
+    return {**_SILENT, **{name: rule[name] for name in _COMMON}}
 
 
 def _guard(report: Mapping[str, Any]) -> Guard:

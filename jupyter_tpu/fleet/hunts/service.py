@@ -31,6 +31,7 @@ from ..operations.provisioner import NodeProvisioner
 from ..operations.provisioning import End
 from ..operations.runner import OperationRunner
 from ..operations.running import CarryOut, OperationCancelled, Work
+from ..operations.unattended import require_no_startup_script
 from ..store.records import Candidate, HuntRecord, NodeClaim, OperationRecord, OperationRequest
 from ..store.store import Store
 from . import candidates, webhook
@@ -138,6 +139,8 @@ class HuntService:
 
         now = time.time()
         hunt = await candidates.plan(validated(request), self._create.resolve, check_price, now)
+        if hunt.queued:
+            require_no_startup_script(request.tpu)
         if (guard := request.tpu.guard) is not None and guard.until:
             # Afterwards a TPU could have no guard.
             until = future_seconds(guard.until, "until", now)
@@ -347,7 +350,8 @@ class _HuntRun:
         progress.log(f"{name.node} is READY in {name.zone}")
         assert self._record.create is not None
         assert self._provisioner is not None
-        self._create.follow_up(name, self._record.create, self._provisioner.node_id)
+        node_id, job = self._provisioner.node_id, self._record.own_job
+        self._create.follow_up(name, self._record.create, node_id, job)
 
     async def _attempt(self, candidate: Candidate, progress: Progress) -> None:
         """Begins one: from then on there is a claim."""

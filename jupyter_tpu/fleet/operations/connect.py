@@ -23,6 +23,7 @@ from .connected import ConnectedTPUs
 from .defaults import EnvironmentDefaults
 from .environment import (
     create_environment,
+    earlier_lock,
     lock_of,
     locked_request,
     merge_request,
@@ -88,9 +89,11 @@ class ConnectService:
             record, lambda progress: self._connect(record, request, progress)
         )
 
-    def follow(self, name: NodeName, request: ConnectTPU, node_id: str) -> Operation:
-        """Connects a TPU that was created to be connected, whatever else is going on."""
-        record = self._runner.new_record("connect", name, connect=request, node_id=node_id)
+    def follow(self, name: NodeName, request: ConnectTPU, node_id: str, job: str) -> Operation:
+        """Connects a TPU that was created to be connected, whatever else is going on. *job*: the id
+        of the job that it starts, if it starts one; the TPU may have done so by itself.
+        """
+        record = self._runner.new_record("connect", name, connect=request, node_id=node_id, job=job)
         self._runner.save_soon(record)
         return self._runner.resume(
             record, lambda progress: self._connect(record, request, progress)
@@ -143,7 +146,7 @@ class ConnectService:
         await self._prepare(record, request, [_JOB] if command else [], progress)
         if command:
             progress.begin(_JOB.key)
-            id = record.operation.id[:8]
+            id = record.job or record.own_job
             job = StartJob(command=["sh", "-c", command], environment=request.environment)
             await self._start_job(record.name, job, id)
             progress.done(_JOB.key)
@@ -217,16 +220,9 @@ class ConnectService:
         self._connected_now()
 
     async def _as_before(self, node: Node, request: ConnectTPU, progress: Progress) -> ConnectTPU:
-        """The request for a new environment: with what one of that name has on another TPU.
-
-        Not for the default name, which has the newest versions, or if anything was asked for.
-        """
-        plain = request == ConnectTPU(environment=request.environment)
-        if not plain or request.environment == ConnectTPU().environment:
-            return request
-        lock = await self._locks.find(
-            request.environment, emulated=without_chips(self._cloud, node)
-        )
+        """The request for a new environment, with what `earlier_lock` gives."""
+        emulated = without_chips(self._cloud, node)
+        lock = await earlier_lock(self._locks, request, emulated=emulated)
         if lock is None:
             return request
         progress.log(

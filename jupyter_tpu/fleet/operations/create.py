@@ -29,13 +29,14 @@ from .provisioning import LABEL
 from .queued_provisioner import QueuedNodeProvisioner
 from .runner import OperationRunner
 from .running import CarryOut, OperationCancelled, Work
+from .unattended import UnattendedStarts, has_job
 
 _STEPS = (StepPlan("create", "Create the TPU", 1),)
 
 
 class CreateService:
     """connect, guard: start connecting a TPU that was created, and setting its guard; they get the
-    id of its node.
+    id of its node, and *connect* that of the job which follows.
     """
 
     def __init__(
@@ -45,8 +46,9 @@ class CreateService:
         observer: Observer,
         grants: Grants,
         runner: OperationRunner,
-        connect: Callable[[NodeName, ConnectTPU, str], Operation],
+        connect: Callable[[NodeName, ConnectTPU, str, str], Operation],
         guard: Callable[[NodeName, SetGuard, str], None],
+        unattended: UnattendedStarts,
     ) -> None:
         self._links = links
         self._cloud: Cloud = links.cloud
@@ -56,6 +58,7 @@ class CreateService:
         self._runner = runner
         self._connect = connect
         self._guard = guard
+        self._unattended = unattended
         self._being_checked: set[NodeName] = set()  # names of requests that are not accepted yet
 
     async def quote(self, request: CreateTPU) -> Quote:
@@ -130,13 +133,12 @@ class CreateService:
         self._runner.resume(record, *self._work(record, resumed=True))
 
     def _work(self, record: OperationRecord, *, resumed: bool) -> tuple[Work, CarryOut]:
-        request, claim = record.create, record.claim
+        request = record.create
         assert request is not None
-        assert claim is not None
         provisioner = self.provisioner(record)
 
         async def work(progress: Progress) -> None:
-            await self._create(record.name, request, claim, provisioner, progress, resumed=resumed)
+            await self._create(record, request, provisioner, progress, resumed=resumed)
 
         return work, provisioner.carry_out
 
@@ -147,14 +149,16 @@ class CreateService:
         request, claim = record.create, record.claim
         assert request is not None
         assert claim is not None
-        kind = NodeProvisioner if record.queue is None else QueuedNodeProvisioner
+        queued = record.queue is not None
+        kind = QueuedNodeProvisioner if queued else NodeProvisioner
+        job = record.own_job if queued and has_job(request) else ""
         return kind(
             self._cloud,
             self._observer,
             self._grants,
             self._runner,
             record,
-            spec=lambda: self.spec(request, claim.label),
+            spec=lambda: self.spec(request, claim.label, job),
             message=message,
         )
 
@@ -184,10 +188,18 @@ class CreateService:
             f"Choose another name, or delete it: jupyter tpu queued delete {name.node}",
         )
 
-    async def spec(self, request: CreateTPU, label: str) -> NodeSpec:
-        """What Google is asked for, with our label and key."""
+    async def spec(self, request: CreateTPU, label: str, job: str = "") -> NodeSpec:
+        """What Google is asked for, with our label and key. *job*: the id of the one that the TPU
+        starts by itself; "" for none.
+        """
         assert request.version is not None
         assert request.zone is not None
+        options = request.options
+        if job:
+            name = NodeName(self._cloud.project, request.zone, request.name)
+            cost = (await self.price(request, name)).cost
+            script = await self._unattended.script(request, name, job, cost)
+            options = structs.replace(options, startup_script=script)
         return NodeSpec(
             type=request.type,
             version=request.version,
@@ -196,23 +208,21 @@ class CreateService:
             subnetwork=request.subnetwork,
             labels={OWNER: own_name(), **request.labels, LABEL: label},
             metadata=node_options.metadata(
-                request.options, await asyncio.to_thread(self._links.key_metadata)
+                options, await asyncio.to_thread(self._links.key_metadata)
             ),
-            options=node_options.resolved(
-                request.options, project=self._cloud.project, zone=request.zone
-            ),
+            options=node_options.resolved(options, project=self._cloud.project, zone=request.zone),
         )
 
     async def _create(
         self,
-        name: NodeName,
+        record: OperationRecord,
         request: CreateTPU,
-        claim: NodeClaim,
         provisioner: NodeProvisioner,
         progress: Progress,
         *,
         resumed: bool,
     ) -> None:
+        name = record.name
         progress.plan(_STEPS)
         progress.begin("create")
         if not resumed:
@@ -225,16 +235,16 @@ class CreateService:
             raise OperationCancelled
         progress.done("create")
         progress.log(f"{name.node} is READY")
-        self.follow_up(name, request, provisioner.node_id)
+        self.follow_up(name, request, provisioner.node_id, record.own_job)
 
-    def follow_up(self, name: NodeName, request: CreateTPU, node_id: str) -> None:
+    def follow_up(self, name: NodeName, request: CreateTPU, node_id: str, job: str) -> None:
         """Starts what *request* wants to be done with a TPU that was just created; *node_id*:
-        Google's id of it.
+        Google's id of it; *job*: the id of the job that follows.
         """
         if request.guard is not None:
             self._guard(name, request.guard, node_id)
         if request.connect is not None and name not in self._runner.known.resumable:
-            self._connect(name, request.connect, node_id)
+            self._connect(name, request.connect, node_id, job)
 
 
 def _log_request(name: NodeName, request: CreateTPU, progress: Progress) -> None:

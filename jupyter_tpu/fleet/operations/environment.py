@@ -15,6 +15,7 @@ from ..hosts.connections import HostConnections
 from ..models import ConnectTPU, Environment, EnvironmentLock, HostVersions, Problem
 from ..models.catalog import known_type
 from ..models.times import timestamp
+from ..store.locks import Locks
 from ..store.records import EnvironmentRecord
 from .progress import Progress
 
@@ -27,7 +28,7 @@ LINKS = environment.StepPlan("links", "Connect to the hosts", 8)
 def steps(request: ConnectTPU) -> list[environment.StepPlan]:
     """The steps of `create_environment`."""
     found = request.python_path is not None
-    own = environment.found.STEPS if found else environment.plan(_spec(request))
+    own = environment.found.STEPS if found else environment.plan(environment_spec(request))
     return [environment.StepPlan("key", "SSH key", 1), LINKS, *own]
 
 
@@ -65,7 +66,8 @@ async def create_environment(
                 install_ipykernel=request.install_ipykernel,
             )
         else:
-            created = await environment.create(links, _spec(request), expected, progress)
+            spec = environment_spec(request)
+            created = await environment.create(links, spec, expected, progress)
     except TPUError as error:
         if error.reason is Reason.CPU_FALLBACK:
             error.hint += f" To check all hosts: jupyter tpu doctor {name.node}"
@@ -89,7 +91,8 @@ async def create_environment(
     return ready, created
 
 
-def _spec(request: ConnectTPU) -> environment.EnvironmentSpec:
+def environment_spec(request: ConnectTPU) -> environment.EnvironmentSpec:
+    """What is created on the hosts, if they have no Python that is to be used."""
     return environment.EnvironmentSpec(
         name=request.environment,
         python=request.python,
@@ -156,6 +159,19 @@ def _merge_setup(
         oh_my_zsh=wanted.oh_my_zsh or before.oh_my_zsh,
         script=wanted.script or before.script,
     )
+
+
+async def earlier_lock(
+    locks: Locks, request: ConnectTPU, *, emulated: bool
+) -> EnvironmentLock | None:
+    """What a new environment is to have: what one of that name has on another TPU.
+
+    None for the default name, which has the newest versions, and if anything was asked for.
+    """
+    plain = request == ConnectTPU(environment=request.environment)
+    if not plain or request.environment == ConnectTPU().environment:
+        return None
+    return await locks.find(request.environment, emulated=emulated)
 
 
 def locked_request(request: ConnectTPU, lock: EnvironmentLock) -> ConnectTPU:

@@ -164,6 +164,13 @@ class OperationRecord(Struct, kw_only=True):
     origin: QueuedOrigin | None = None
     #: Google's id of the node that is meant; "" where *claim* says it.
     node_id: str = ""
+    #: The id of the job that a connection starts; "": of the operation's own.
+    job: str = ""
+
+    @property
+    def own_job(self) -> str:
+        """The id of the job that is started because of it, if one is."""
+        return self.operation.id[:8]
 
     @property
     def name(self) -> NodeName:

@@ -1,0 +1,186 @@
+"""What a new host does by itself, if nobody connects to it: its guard, its environment, and a job.
+
+Its startup script runs this at each boot, as the login user. It is done when the job has been
+started once. Whoever connects meanwhile does the same with the same locks, and starts the job under
+the same id, which the agent starts once.
+"""
+
+import base64
+import contextlib
+import io
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import zipfile
+import zlib
+
+from . import protocol
+from .host_setup import STEPS, apply_setup, setup_states
+from .packages import resolve
+from .paths import ROOT, environment_dir, exclusive_lock, private_dir, write_file
+from .probe import environment_python, pythons
+from .processes import clean_environment
+from .protocol import HostError, emit
+from .uv import get_uv
+from .virtualenv import create_venv, install_packages
+
+#: Pauses after what failed, such as a network that is not up yet; seconds. Then it is given up.
+PAUSES = (10, 20, 60, 120, 300, 600, 1200)
+#: Seconds for one answer of the agent.
+ANSWER = 120.0
+
+
+def main():
+    request = json.load(sys.stdin)
+    protocol.plain = True  # what it says goes to the log of startup scripts
+    done = os.path.join(private_dir("unattended"), request["job"])
+    if os.path.exists(done):
+        return emit(log="The job %s was started before" % request["job"])
+    steps = [start] if request["guard"] is None else [set_guard, start]
+    for pause in (*PAUSES, None):
+        steps = [step for step in steps if not is_done(step, request)]
+        if not steps:
+            return write_file(done, "")
+        if pause is not None:
+            emit(log="Trying again in %d seconds" % pause)
+            time.sleep(pause)
+    sys.exit(1)
+
+
+def is_done(step, request):
+    """Whether *step* could be done. What was done before is not done again."""
+    try:
+        step(request, Agent(**request["agent"]))
+    except (HostError, OSError, ValueError, subprocess.SubprocessError) as error:
+        emit(log="%s failed: %s" % (step.__doc__, error))
+        return False
+    return True
+
+
+def start(request, agent):
+    """Starting the job"""
+    python = request["python_path"] or prepare(**request["environment"])
+    with exclusive_lock(request["environment"]["name"]):  # nobody checks its chips now
+        agent.request(
+            "start_job",
+            id=request["job"] + "-1",
+            argv=["sh", "-c", request["command"]],
+            env={"JUPYTER_TPU_HOST": worker()},
+            python=python,
+        )
+    emit(log="Started the job %s" % request["job"])
+
+
+def set_guard(request, agent):
+    """Setting the guard"""
+    number = int(worker())
+    rule = request["guard"]["others" if number else "first"]
+    if rule is not None and agent.request("guard")["guard"] is None:
+        seconds = rule.get("cost_seconds")
+        cost_until = None if seconds is None else time.time() + seconds
+        agent.request("set_guard", **{**rule, "cost_until": cost_until, "worker": number})
+
+
+def prepare(name, python, usual, requirements, index, lock, packages, jaxkit, setup):
+    """Creates an environment as `environment.create` does, without its check; the path of its
+    Python. *python*: a version, "" for the newest in *usual* (the oldest and the newest that JAX
+    supports, and the one that is downloaded where there is none).
+    """
+    path = environment_dir(name)
+    apply(setup, ("apt", "timezone"), name)
+    uv = get_uv()["uv"]
+    if not environment_python(path):
+        create_venv(uv, name, choose(python, usual))
+    exact = resolve(uv, name, requirements, lock)["lock"]
+    archive = base64.b64encode(zipped(jaxkit["files"])).decode()
+    install_packages(uv, name, "\n".join([*index, exact]), packages, (jaxkit["hash"], archive))
+    apply(setup, ("oh_my_zsh", "script"), name)
+    return os.path.join(path, "bin", "python")
+
+
+def apply(setup, keys, name):
+    wanted = {key: value for key, value in setup.items() if key in keys}
+    states = setup_states(wanted, environment_dir(name))
+    for key in STEPS:
+        if states.get(key) == "needed":
+            apply_setup(key, wanted[key], name, worker())
+
+
+def choose(wanted, usual):
+    """The path of a Python that is here, or the version for uv to download."""
+    found = pythons()
+    oldest, newest, downloaded = usual
+
+    def fits(version):
+        if wanted:
+            return version == wanted or version.startswith(wanted + ".")
+        return oldest <= numbers(version)[:2] <= newest
+
+    fitting = [version for version in found if fits(version)]
+    return found[max(fitting, key=numbers)] if fitting else wanted or downloaded
+
+
+def numbers(version):
+    return [int(number) for number in version.split(".")]
+
+
+def worker():
+    """The number of this host in its TPU, as jobs have it."""
+    found = os.environ.get("TPU_WORKER_ID", "")  # on emulated hosts
+    if not found:
+        import urllib.request
+
+        host = os.environ.get("GCE_METADATA_HOST", "metadata.google.internal")
+        url = "http://%s/computeMetadata/v1/instance/attributes/agent-worker-number" % host
+        asked = urllib.request.Request(url, headers={"Metadata-Flavor": "Google"})
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with direct.open(asked, timeout=20) as answer:
+            found = answer.read().decode()
+    if not re.match(r"\d+$", found):
+        raise ValueError("the metadata server does not say which host this is: %r" % found)
+    return found
+
+
+def zipped(files):
+    """As `Bundle.data`, of {name: text}."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(zipfile.ZipInfo(name), text)  # without a time, as those we send
+    return zlib.compress(packed.getvalue(), 1)
+
+
+class Agent:
+    """The agent of this host; installed if it is not there.
+
+    hash, files: of its sources. unpack: the program that unpacks them.
+    """
+
+    def __init__(self, hash, files, unpack):
+        run = {"check": True, "env": clean_environment()}
+        subprocess.run([sys.executable, "-c", unpack, hash], input=zipped(files), **run)
+        folder = os.path.join(ROOT, "agent", hash)
+        up = subprocess.run([sys.executable, folder, "up"], stdout=subprocess.PIPE, **run)
+        self._path = json.loads(up.stdout)["socket"]
+
+    def request(self, op, **params):
+        """The result of *op*; raises HostError with the agent's own words."""
+        with contextlib.closing(socket.socket(socket.AF_UNIX)) as line:
+            line.settimeout(ANSWER)
+            line.connect(self._path)
+            request = {"id": 1, "op": op, "params": params}
+            line.sendall(json.dumps(request).encode() + b"\n")
+            for each in line.makefile("rb"):
+                answer = json.loads(each)
+                if answer.get("id") == 1:
+                    break
+            else:
+                raise OSError("the agent ended")
+        if "error" in answer:
+            error = answer["error"]
+            raise HostError(error["reason"], error["message"], error.get("hint", ""))
+        return answer["result"]

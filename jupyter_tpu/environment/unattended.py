@@ -1,0 +1,140 @@
+"""The startup script of a TPU that begins to work although nobody connects to it.
+
+Google runs it as root at each boot of each host. It has all that it needs but what comes from the
+package index: the agent, the programs that create an environment, and what is to be done. Secrets
+have no place in it, since everybody who may see the TPU can read it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import lzma
+import shlex
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct, structs
+
+from ..agent.bundle import UNPACK, Bundle, bundle
+from ..errors import InvalidInput
+from . import pythons
+from .host_program import BOOT, SHELL
+from .jaxkit_sources import jaxkit_bundle
+from .models import EnvironmentSpec
+from .remote_call import MODULES, SHARED, sources
+from .requirements import index_options, requirements, without_libtpu
+
+#: Bytes of one value of the metadata (cloud.google.com/compute/docs/metadata).
+LONGEST = 256 * 1024
+#: Seconds to wait until Google's guest agent has made the user.
+_USER = 900
+#: Becomes the user, with the variables of a login, and then runs what is on standard input, as
+#: `host_program` does.
+_BOOT = rf"""
+import base64, io, lzma, os, pwd, sys, time
+name, deadline = sys.argv[1], time.time() + {_USER}
+while True:
+    try:
+        user = pwd.getpwnam(name)
+        if os.stat(user.pw_dir).st_uid == user.pw_uid:
+            break
+    except (KeyError, OSError):
+        pass
+    if time.time() > deadline:
+        sys.exit("The user %s does not exist on this host." % name)
+    time.sleep(1)
+if os.getuid() != user.pw_uid:
+    os.initgroups(name, user.pw_gid)
+    os.setgid(user.pw_gid)
+    os.setuid(user.pw_uid)
+os.environ["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+if os.path.exists("/etc/environment"):
+    with open("/etc/environment", errors="replace") as file:
+        for line in file:
+            key, equals, value = line.strip().partition("=")
+            if equals and not key.startswith("#"):
+                os.environ[key] = value.strip("\"'")
+os.environ.update(HOME=user.pw_dir, USER=name, LOGNAME=name, SHELL=user.pw_shell)
+os.chdir(user.pw_dir)
+os.umask(0o022)
+sys.stdin = io.TextIOWrapper(io.BytesIO(lzma.decompress(base64.b64decode(sys.stdin.read()))))
+"""
+
+
+class GuardRules(Struct, frozen=True, kw_only=True):
+    """What the agent's ``set_guard`` takes on the first host and on the others; None: nothing.
+
+    In place of ``cost_until`` a rule has ``cost_seconds``: how long the TPU may run from now on.
+    """
+
+    first: Mapping[str, Any]
+    others: Mapping[str, Any] | None
+
+
+class UnattendedStart(Struct, frozen=True, kw_only=True):
+    """A job that begins without us.
+
+    user: the login user of the hosts. job: its id. command: of the shell.
+    python_path: of a Python on the hosts, which is used as it is; "": *environment* is created.
+    guard: None: there is none.
+    """
+
+    user: str
+    job: str
+    command: str
+    environment: EnvironmentSpec
+    emulated: bool
+    python_path: str = ""
+    guard: GuardRules | None = None
+
+
+def startup_script(wanted: UnattendedStart) -> str:
+    """The script; raises INVALID for one that is longer than metadata can be."""
+    request = {
+        "job": wanted.job,
+        "command": wanted.command,
+        "python_path": wanted.python_path,
+        "environment": _environment(wanted.environment, emulated=wanted.emulated),
+        "agent": {**_packed(bundle()), "unpack": UNPACK},
+        "guard": None if wanted.guard is None else structs.asdict(wanted.guard),
+    }
+    program = sources((*MODULES, "unattended"), SHARED) + json.dumps(request).encode()
+    text = base64.b64encode(lzma.compress(program, preset=9)).decode()
+    command = shlex.join(("sh", "-c", SHELL, "sh", _BOOT + BOOT, wanted.user))
+    script = (
+        "#!/bin/sh\n"
+        "# Made by jupyter-tpu: prepares this host and starts a job, once.\n"
+        f"{command} <<'END'\n{textwrap.fill(text, 4000)}\nEND\n"
+    )
+    if len(script) > LONGEST:
+        raise InvalidInput(
+            f"The command and its environment make a startup script of {len(script) // 1024} KiB; "
+            f"it can have {LONGEST // 1024} KiB.",
+            "Give a shorter requirements file or setup script.",
+        )
+    return script
+
+
+def _packed(files: Bundle) -> dict[str, Any]:
+    """What `on_host.unattended.zipped` gets; all is compressed together."""
+    contents = {name: content.decode() for name, content in files.contents.items()}
+    return {"hash": files.hash, "files": contents}
+
+
+def _environment(spec: EnvironmentSpec, *, emulated: bool) -> dict[str, Any]:
+    """The arguments of ``on_host.unattended.prepare``."""
+    wanted = requirements(spec, emulated=emulated)
+    oldest, newest = pythons.OLDEST, pythons.NEWEST
+    return {
+        "name": spec.name,
+        "python": spec.python or "",
+        "usual": [oldest, newest, pythons.DOWNLOADED],
+        "requirements": wanted,
+        "index": index_options(wanted),
+        "lock": without_libtpu(spec.lock) if emulated else spec.lock,
+        "packages": spec.packages,
+        "jaxkit": _packed(jaxkit_bundle()),
+        "setup": spec.setup.wanted,
+    }

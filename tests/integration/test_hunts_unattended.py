@@ -1,0 +1,107 @@
+"""A TPU from the queue that prepares itself and starts a job, with no server there: by the startup
+script of its hosts, which the emulator runs as Google does.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from fleet_world import LIMIT, ZONE, Server, World
+from waiting import eventually
+
+from jupyter_tpu.fleet.models import (
+    ConnectTPU,
+    CreateTPU,
+    Job,
+    JobLogQuery,
+    SetGuard,
+    StartHunt,
+    StartTPU,
+    StopTPU,
+)
+from jupyter_tpu.ssh.keys import user_name
+
+#: Says that it ran, in a file, and what it ran with.
+COMMAND = """
+date >> runs
+python -c 'import jax; from jupyter_tpu import jaxkit; print(len(jax.devices()), "devices")'
+echo on $JUPYTER_TPU_HOST
+"""
+
+
+@pytest_asyncio.fixture
+async def world(
+    emulator: Any, faults: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[World]:
+    monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path / "data"))
+    world = World(emulator, tmp_path)
+    yield world
+    for server in list(world.servers):
+        await world.stop(server)
+
+
+def home(world: World, name: str) -> Path:
+    """The user's home on the TPU's only host."""
+    hosts = world.emulator.request("GET", "/emulator/v1/hosts")["hosts"]
+    (folder,) = (each["folder"] for each in hosts if each["node"].endswith(f"/{name}"))
+    return Path(folder) / "home" / user_name()
+
+
+async def job_of(server: Server, name: str) -> Job | None:
+    jobs = await server.fleet.jobs.list(name)
+    return jobs[0] if jobs and jobs[0].over else None
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.asyncio
+async def test_a_tpu_that_comes_while_no_server_runs_begins_its_job_once(
+    world: World, faults: Any
+) -> None:
+    name = f"tpu-{uuid.uuid4().hex[:8]}"
+    full = faults(kind="no-capacity", zone=ZONE)
+    first = await world.server()
+    wanted = CreateTPU(
+        name=name,
+        type="v5litepod-1",
+        zone=ZONE,
+        connect=ConnectTPU(then_run=COMMAND),
+        guard=SetGuard(idle=3600.0),
+    )
+    began = await first.fleet.hunts.start(StartHunt(tpu=wanted, queued=True))
+
+    async def waits() -> bool:
+        queued = await first.fleet.queued.list()
+        return any(each.state == "WAITING_FOR_RESOURCES" for each in queued.queued)
+
+    await eventually(waits, LIMIT)
+    await world.stop(first)
+    world.emulator.request("DELETE", f"/emulator/v1/faults/{full['id']}")
+
+    await eventually(lambda: world.state(name) == "READY", LIMIT)
+    done = home(world, name) / ".jupyter-tpu" / "unattended" / began.id[:8]
+    await eventually(done.exists, LIMIT)
+    rule = json.loads((home(world, name) / ".jupyter-tpu" / "guard" / "rule.json").read_text())
+    node = world.node(name)
+    assert node is not None
+    assert (rule["node_id"], rule["idle"], rule["host"]) == (node["id"], 3600.0, True)
+
+    second = await world.server()
+    job = await eventually(lambda: job_of(second, name), LIMIT)
+    assert (job.id, job.state) == (began.id[:8], "ended")
+    assert job.attempts[-1].hosts[0].started < job.created, "it began before anybody connected"
+    log = await second.fleet.jobs.log(name, job.id, JobLogQuery())
+    assert [line.text for line in log.lines] == ["1 devices", "on 0"]
+    await second.end(await second.fleet.stop(name, StopTPU(end_kernels=True, end_jobs=True)))
+    await second.end(await second.fleet.start(name, StartTPU()))
+    script = home(world, name).parents[1] / "upper" / "var" / "log" / "startup-script.log"
+    await eventually(lambda: "was started before" in script.read_text(), LIMIT)
+    assert len((home(world, name) / "runs").read_text().splitlines()) == 1
+    ended = await second.end(await second.fleet.delete(name))
+    assert ended.state == "done"

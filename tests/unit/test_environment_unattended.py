@@ -1,0 +1,72 @@
+"""The startup script of a TPU that begins by itself. What it does on a host is a long test."""
+
+from __future__ import annotations
+
+import base64
+import json
+import lzma
+import os
+import random
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_tpu.environment import EnvironmentSpec, HostSetup, UnattendedStart, startup_script
+from jupyter_tpu.environment.unattended import LONGEST
+from jupyter_tpu.errors import InvalidInput
+
+
+def script(**changes: Any) -> str:
+    wanted: dict[str, Any] = {
+        "user": "ann",
+        "job": "abcd1234",
+        "command": "python 'my train.py' $HOME",
+        "environment": EnvironmentSpec(name="default", lock="jax==0.7.0\nlibtpu==0.0.20\n"),
+        "emulated": False,
+        **changes,
+    }
+    return startup_script(UnattendedStart(**wanted))
+
+
+def request(text: str) -> dict[str, Any]:
+    """What the program in a script is told."""
+    packed = text.partition("<<'END'\n")[2].partition("\nEND\n")[0]
+    _, _, last = lzma.decompress(base64.b64decode(packed)).partition(b"\n")
+    found: dict[str, Any] = json.loads(last)
+    return found
+
+
+def test_it_is_plain_text_that_a_shell_reads_and_fits_into_metadata(tmp_path: Path) -> None:
+    text = script()
+    assert text.isascii()
+    assert len(text) < LONGEST
+    file = tmp_path / "startup-script"
+    file.write_text(text)
+    subprocess.run(["sh", "-n", file], check=True)
+    told = request(text)
+    assert told["command"] == "python 'my train.py' $HOME"
+    assert "libtpu==0.0.20" in told["environment"]["lock"]
+    assert "libtpu" not in request(script(emulated=True))["environment"]["lock"]
+
+
+def test_it_waits_for_its_user_and_says_that_nobody_has_made_one(tmp_path: Path) -> None:
+    file = tmp_path / "startup-script"
+    file.write_text(script(user="nobody-of-this-name").replace("time.time() + 900", "0"))
+    home = tmp_path / "home"
+    done = subprocess.run(
+        ["sh", file], env={**os.environ, "HOME": str(home)}, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "The user nobody-of-this-name does not exist on this host.\n",
+    )
+    assert not home.exists()
+
+
+def test_one_that_is_too_long_for_metadata_is_refused() -> None:
+    noise = base64.b64encode(random.Random(1).randbytes(200_000)).decode()
+    spec = EnvironmentSpec(name="default", setup=HostSetup(script=noise))
+    with pytest.raises(InvalidInput, match=r"startup script of \d+ KiB; it can have 256 KiB"):
+        script(environment=spec)
