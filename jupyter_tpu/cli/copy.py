@@ -10,6 +10,7 @@ import click
 
 from ..commands.copy import Copy, copy_files, parse
 from ..commands.grammar import command, complete_zone, copied_paths, examples, project_option
+from ..commands.session import current_target
 from ..commands.tables import is_terminal, size
 from ..errors import Reason, TPUError
 from ..wording import count, hosts_text
@@ -87,7 +88,12 @@ def _copy(wanted: Copy, worker: int | str, overwrite: bool, progress: _Progress)
 
     def attempt() -> list[HostCopy]:
         work = copy_files(
-            wanted, worker, overwrite=overwrite, report=progress.report, ended=progress.host_ended
+            wanted,
+            worker,
+            current_target(),
+            overwrite=overwrite,
+            report=progress.report,
+            ended=progress.host_ended,
         )
         with progress:
             copies = core_thread().wait(work)

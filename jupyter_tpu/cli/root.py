@@ -49,6 +49,7 @@ COMMANDS = {
     "guard": ".commands.guard_group:guard",
     "doctor": ".commands.doctor_command:doctor",
     "network": "networks:network",
+    "ssh-key": "ssh_keys:ssh_key",
     "copy": "copy:copy",
     "sync": "sync:sync",
     "share": "share:share",

@@ -17,6 +17,7 @@ from click.shell_completion import CompletionItem
 
 from ..commands.grammar import WrappingCommand, argument, command, examples, tpu_argument
 from ..commands.nodes import find_node, list_nodes
+from ..commands.session import current_target
 from ..errors import Reason, TPUError
 from .console import note
 from .kept_shell import check_session, keep_shell
@@ -111,7 +112,7 @@ def ssh(
         after = [remote_command]
     if keep and (after or mosh or isinstance(worker, str)):
         raise click.UsageError("--keep is for a shell on one host, without a command or --mosh.")
-    node, cloud = _wait(find_node(name))
+    node, cloud = _wait(find_node(name, current_target()))
     if isinstance(worker, str):
         _on_all_hosts(cloud, node, before, [] if mosh else after)
         return
@@ -119,7 +120,7 @@ def ssh(
         terminal = ["-t"] if not after and sys.stdin.isatty() else []
         before, after = [*terminal, *before], _clean(after)
     host = _host(node, worker)
-    entry = _entry(cloud, host)
+    entry = _entry(cloud, node, host.worker)
     command = [_program("ssh"), *_options(entry)]
     if keep:
         destination = ("--", entry.names[0])
@@ -152,8 +153,6 @@ def _on_all_hosts(cloud: Cloud, node: Node, before: Sequence[str], after: Sequen
     before, after: words for ssh before and after the host's name. Raises INTERNAL if the command
     fails on a host.
     """
-    from ..links import HostName
-
     if not after:
         raise click.UsageError("--worker all needs --command CMD, without --mosh.")
     program = _program("ssh")
@@ -162,7 +161,7 @@ def _on_all_hosts(cloud: Cloud, node: Node, before: Sequence[str], after: Sequen
     _host(node, 0)  # a TPU that is not ready may have none
 
     def run(worker: int) -> int:
-        entry = _entry(cloud, HostName(node.name, worker))
+        entry = _entry(cloud, node, worker)
         options = [*_options(entry), "-o", "BatchMode yes", *before]
         process = subprocess.Popen(
             [program, *options, "--", entry.names[0], *after],
@@ -214,7 +213,7 @@ def ssh_config(write: bool, remove: bool, between_hosts: str | None) -> None:
         from ..fleet.hosts import openssh
         from ..ssh.openssh_config import render
 
-        cloud, nodes = _wait(list_nodes())
+        cloud, nodes = _wait(list_nodes(current_target()))
         print(render(openssh.entries(cloud, nodes)), end="")
 
 
@@ -243,7 +242,7 @@ def _write_entries() -> None:
 
     config = user_config()
     text = read_user_config(config)
-    cloud, nodes = _wait(list_nodes())
+    cloud, nodes = _wait(list_nodes(current_target()))
     written = openssh.write(cloud, nodes)
     names = [entry.names[0] for entry in written]
     own = entries_named(text, names)
@@ -268,11 +267,11 @@ def open_remotely(name: str, worker: int, folder: str) -> None:
     from ..ssh.openssh_config import config_path, includes, read_user_config
     from ..ssh.proxies import user_config
 
-    cloud, nodes = _wait(list_nodes())
-    node, _ = _wait(find_node(name))
+    cloud, nodes = _wait(list_nodes(current_target()))
+    node, _ = _wait(find_node(name, current_target()))
     host = _host(node, worker)
     entries = openssh.write(cloud, nodes)
-    alias = openssh.entry(cloud, host, ("x",)).alias
+    alias = openssh.entry(cloud, node, host.worker, ("x",)).alias
     found = [entry for entry in entries if entry.alias == alias]
     if not found:
         raise TPUError(f"There is no SSH entry for {host}.", Reason.NOT_FOUND)
@@ -294,8 +293,10 @@ def _authorize_hosts(name: str) -> None:
     from ..links import HostName, core_thread, default_links
     from ..links.pod_ssh import authorize_hosts
 
+    target = current_target()
+
     async def all_of_them() -> int:
-        node, cloud = await find_node(name)
+        node, cloud = await find_node(name, target)
         links = default_links(cloud.target)
         hosts = {
             HostName(node.name, worker): endpoint.internal
@@ -326,11 +327,11 @@ def _host(node: Node, worker: int) -> HostName:
     return HostName(node.name, worker)
 
 
-def _entry(cloud: Cloud, host: HostName) -> HostEntry:
+def _entry(cloud: Cloud, node: Node, worker: int) -> HostEntry:
     from ..fleet.hosts.openssh import entry
 
-    name = host.node.node + (f"-{host.worker}" if host.worker else "")
-    return entry(cloud, host, (name,))
+    name = node.name.node + (f"-{worker}" if worker else "")
+    return entry(cloud, node, worker, (name,))
 
 
 def _options(entry: HostEntry) -> list[str]:

@@ -35,7 +35,7 @@ from .models import (
 )
 from .protocol import Cloud
 from .target import Target
-from .tpu import CloudTPU, has_ssh_key
+from .tpu import CloudTPU, has_ssh_key, uses_os_login
 
 __all__ = [
     "ATTACHED",
@@ -65,5 +65,6 @@ __all__ = [
     "is_attached",
     "is_emulated",
     "name_in_use",
+    "uses_os_login",
     "without_chips",
 ]

@@ -49,6 +49,17 @@ async def google_client() -> TpuAsyncClient:
 
 def google_token() -> str:
     """An access token of the Application Default Credentials; NO_CREDENTIALS without one."""
+    return str(_fresh_credentials().token)
+
+
+def service_account() -> str:
+    """The address of the service account of the Application Default Credentials; "" if they are a
+    person's. Raises NO_CREDENTIALS.
+    """
+    return str(getattr(_fresh_credentials(), "service_account_email", "") or "")
+
+
+def _fresh_credentials():
     from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
     from google.auth.transport.requests import Request
 
@@ -61,7 +72,7 @@ def google_token() -> str:
             Reason.NO_CREDENTIALS,
             LOGIN,
         ) from error
-    return str(credentials.token)
+    return credentials
 
 
 def default_credentials():

@@ -11,6 +11,7 @@ from ..errors import InvalidInput, Reason, TPUError
 from .nodes import find_node
 
 if TYPE_CHECKING:
+    from ..cloud import Target
     from ..fleet.models import CopyFiles, HostCopy, Operation
     from .session import Session
 
@@ -81,6 +82,7 @@ def _remote(word: str) -> tuple[str, str]:
 async def copy_files(
     wanted: Copy,
     worker: int | str,
+    target: Target,
     *,
     overwrite: bool,
     report: Report,
@@ -94,7 +96,7 @@ async def copy_files(
     from ..fleet.hosts import spreading
     from ..links import default_links
 
-    node, cloud = await find_node(wanted.tpu)
+    node, cloud = await find_node(wanted.tpu, target)
     if not node.endpoints:
         raise TPUError(
             f"{node.name.node} is {node.state}.", Reason.CONFLICT, "Files are on READY TPUs."

@@ -1,4 +1,4 @@
-"""The TPUs as Google lists them now, for commands that need no fleet."""
+"""The TPUs as Google lists them now, for commands that need no fleet. On the core thread."""
 
 from __future__ import annotations
 
@@ -7,29 +7,28 @@ from typing import TYPE_CHECKING
 
 from ..errors import Reason, TPUError
 from ..retired import refuse_tpu_node_address
-from .session import current_target
 
 if TYPE_CHECKING:
-    from ..cloud import Cloud, Node, NodeList
+    from ..cloud import Cloud, Node, NodeList, Target
 
 
-async def list_nodes() -> tuple[Cloud, tuple[Node, ...]]:
+async def list_nodes(target: Target) -> tuple[Cloud, tuple[Node, ...]]:
     from ..links import default_links
 
-    cloud = default_links(current_target()).cloud
+    cloud = default_links(target).cloud
     listed = await cloud.list_nodes()
     if listed.problem is not None:
         raise listed.problem
     return cloud, listed.nodes
 
 
-async def find_node(ref: str) -> tuple[Node, Cloud]:
+async def find_node(ref: str, target: Target) -> tuple[Node, Cloud]:
     """The TPU that "name", "zone/name" or "zone~name" means. Raises NOT_FOUND, CONFLICT."""
     refuse_tpu_node_address(ref)
     zone, _, name = ref.replace("~", "/", 1).rpartition("/")
     from ..links import default_links
 
-    cloud = default_links(current_target()).cloud
+    cloud = default_links(target).cloud
     listed = await _list_quickly(cloud, zone)
     found = [n for n in listed.nodes if n.name.node == name and zone in ("", n.name.zone)]
     if not found and listed.problem is not None:

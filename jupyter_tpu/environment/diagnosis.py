@@ -37,7 +37,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     check: Literal[
         "connection", "agent", "chips", "holders", "lock", "login", "jax", "versions", "disk",
         "clock", "ports", "storage", "project", "api", "permission", "firewall", "key", "type",
-        "image", "quota", "variables",
+        "image", "quota", "variables", "os-login",
     ]  # fmt: skip
     #: None: of no host, where there is no TPU yet.
     host: int | None = None

@@ -19,6 +19,7 @@ from .discovery.maintenance import MaintenanceWatch
 from .discovery.networks import NetworkService
 from .discovery.observer import Observer
 from .discovery.preflight import Preflight
+from .discovery.ssh_keys import SSHKeyService
 from .forwarding.apps import Apps
 from .forwarding.tunnels import Tunnels
 from .hosts.chips import Chips
@@ -142,6 +143,7 @@ class Fleet:
         )
         self.tokens = Tokens()
         self.networks = NetworkService(cloud, connections)
+        self.ssh_key = SSHKeyService(cloud, links.login_changed)
         preflight = Preflight(cloud, availability, links.key_metadata)
         self.doctor = Doctor(finder, desired, connections, preflight.check, cloud.emulated)
         apps = self.apps = Apps(links, finder, lambda id: changes.mark_changed("app", id))

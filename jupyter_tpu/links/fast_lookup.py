@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from ..cloud import NodeState, Target, has_ssh_key, is_attached
 from ..cloud.tpu.rest import RestReader
-from ..ssh import HostAddress, KnownHosts, user_name
+from ..ssh import HostAddress, KnownHosts
 from ..ssh.keys import key_path, stored_public_key
+from . import logins
 from .lookup import HostName, host_alias
 
 
@@ -21,8 +22,8 @@ def fast_lookup(target: Target, host: HostName) -> HostAddress | None:
     node = reader.node(host.node)
     if node is None or node.state is not NodeState.READY or host.worker >= len(node.endpoints):
         return None
-    public = stored_public_key()
-    if not public or not has_ssh_key(node, user_name(), public):
+    public, login = stored_public_key(), logins.login(node)
+    if not public or not (login.os_login or has_ssh_key(node, login.user, public)):
         return None
     alias = host_alias(node.id, host.worker)
     pinned = KnownHosts().keys(alias)
@@ -38,7 +39,7 @@ def fast_lookup(target: Target, host: HostName) -> HostAddress | None:
     return HostAddress(
         address=endpoint.external,
         port=port,
-        user=user_name(),
+        user=login.user,
         host_keys=pinned,
         alias=alias,
         name=str(host),

@@ -14,8 +14,9 @@ from msgspec import Struct
 
 from ..cloud import Cloud, GuestAttributes, Node, NodeName, NodeState, has_ssh_key
 from ..errors import Reason, TPUError, error_for
-from ..ssh import HostAddress, KnownHosts, ensure_key, public_key, user_host, user_name
+from ..ssh import HostAddress, KnownHosts, ensure_key, public_key, user_host
 from ..ssh.known_hosts import KINDS
+from . import logins
 from .single_flight import SingleFlight
 
 #: Data about a node are shared by all its hosts for this long.
@@ -68,7 +69,7 @@ class ResolvedHost(Struct, frozen=True, kw_only=True):
     node_id: str
     #: Seconds for which the host may still reject our key.
     key_wait: float
-    #: Why our key could not be added to the node, if so; it may be there all the same.
+    #: Why our key may be rejected, where that is known; it may be accepted all the same.
     key_problem: TPUError | None = None
 
 
@@ -94,8 +95,11 @@ class Lookup:
         identity = ensure_key()
         if ssh := node.endpoints[host.worker].ssh:
             return await self._find_by_ssh(ssh, node, host, identity)
-        user, key = user_name(), public_key(identity)
-        key_problem = await self._authorize(node, user, key)
+        login = logins.login(node)
+        if login.os_login is None:
+            key_problem = await self._authorize(node, login.user, public_key(identity))
+        else:  # keys in metadata do not count
+            key_problem = login.rejected(str(host))
         alias = host_alias(node.id, host.worker)
         published = await self._published(node, alias)
         pinned = self._pinned(node, host, alias, published)
@@ -109,7 +113,7 @@ class Lookup:
             address=HostAddress(
                 address=endpoint.external or endpoint.internal,
                 port=int(mine.get(("ssh", "port"), "22")),
-                user=user,
+                user=login.user,
                 host_keys=pinned,
                 alias=alias,
                 name=str(host),

@@ -122,6 +122,14 @@ class Links:
         user, key = user_name(), public_key(ensure_key())
         return {"ssh-keys": f"{user}:{key} {user}"}
 
+    def login_changed(self) -> None:
+        """Call it when our key may log in where it could not before: links that were rejected are
+        tried again.
+        """
+        for link in self._pool.links.values():
+            if link.problem is not None and link.problem.reason is Reason.PERMISSION:
+                link.retry()
+
     async def close(self) -> None:
         """Ends all links; the registry can be used again."""
         pool = self._pool

@@ -86,8 +86,8 @@ async def connect(
             raise TPUError(
                 f"{host.label} rejected the key {host.identity_file} for user {host.user}.",
                 Reason.PERMISSION,
-                "If the project uses OS Login, switch it off for this TPU "
-                "(metadata enable-oslogin=FALSE), or set JUPYTER_TPU_SSH_USER.",
+                "If the project uses OS Login, run `jupyter tpu ssh-key add`, or switch it off for "
+                "this TPU (metadata enable-oslogin=FALSE).",
             ) from error
         if isinstance(error, (asyncssh.Error, OSError, asyncio.TimeoutError)):
             raise _unreachable(host, error, limit) from error

@@ -18,6 +18,13 @@ export interface IAcceleratorType {
   prices: IRegionPrice[];
 }
 
+/** Where to add the key that jupyter-tpu uses for TPUs. */
+export interface IAddSSHKey {
+  to?: 'account' | 'auto' | 'project';
+  days?: number;
+  dry_run?: boolean;
+}
+
 /** How a TPU is adopted. Its name is required where it is another person's. */
 export interface IAdoptTPU {
   confirm_name?: string;
@@ -402,6 +409,7 @@ export interface IFinding {
     | 'key'
     | 'lock'
     | 'login'
+    | 'os-login'
     | 'permission'
     | 'ports'
     | 'project'
@@ -1186,6 +1194,27 @@ export interface IRunOutput {
   next: number;
   output: IOutputPart[];
   ended: boolean;
+}
+
+/** One place that lets the key log in. */
+export interface ISSHKeyPlace {
+  user: string;
+  until: string;
+}
+
+/** The key that jupyter-tpu uses for TPUs, and what lets it log in. */
+export interface ISSHKeyStatus {
+  project: string;
+  emulated: boolean;
+  fingerprint: string;
+  path: string;
+  user: string;
+  os_login: boolean;
+  account: string;
+  in_account: ISSHKeyPlace | null;
+  in_project: ISSHKeyPlace | null;
+  changes: string[];
+  warnings: string[];
 }
 
 /**

@@ -15,7 +15,7 @@ from jupyter_tpu.cloud import CloudTPU, Target, billing
 from jupyter_tpu.cloud.google_apis import GoogleAPIs
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet import Fleet
-from jupyter_tpu.fleet.models import CheckSetup, Diagnosis, SetUpNetwork
+from jupyter_tpu.fleet.models import AddSSHKey, CheckSetup, Diagnosis, SetUpNetwork
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import Links
 
@@ -139,21 +139,26 @@ async def test_an_api_that_is_off_is_the_only_thing_that_is_said_of_the_project(
 async def test_a_project_with_os_login_and_a_closed_firewall_says_what_to_do(
     emulator: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path / "data"))
     root = "/compute/v1/projects/corp"
     items = [{"key": "enable-oslogin", "value": "TRUE"}]
     emulator.request("POST", f"{root}/setCommonInstanceMetadata", {"items": items})
     emulator.request("DELETE", f"{root}/global/firewalls/default-allow-ssh")
     async with opened(emulator, tmp_path, project="corp") as fleet:
         found = await fleet.doctor.preflight()
-        assert "--metadata enable-oslogin=FALSE" in finding(found, "login")
+        assert "--metadata enable-oslogin=FALSE" in finding(found, "os-login")
         assert "only from internal addresses (default-allow-internal)" in finding(found, "firewall")
         assert "let your address in: jupyter tpu network setup default" in finding(
             found, "firewall"
         )
+        for days, state in ((1, "warning"), (90, "ok")):
+            await fleet.ssh_key.add(AddSSHKey(days=days))
+            assert states(await fleet.doctor.preflight())["os-login"] == state
+        assert (await fleet.ssh_key.remove()).in_account is None
         monkeypatch.setenv("JUPYTER_TPU_SSH_USER", "ann_example_com")
         await fleet.networks.set_up(SetUpNetwork(sources=["203.0.113.4"]))
         found = await fleet.doctor.preflight()
-        assert "login" not in states(found)
+        assert "os-login" not in states(found)
         assert "allows SSH only from 203.0.113.4/32" in finding(found, "firewall")
 
 

@@ -1,8 +1,9 @@
-"""Compute Engine's part of a project: VPC networks, their firewall rules, and metadata."""
+"""A project at Compute Engine: VPC networks, their firewall rules, metadata, and OS Login."""
 
 from .firewall import ANYWHERE, IAP_RANGE, MOSH, SSH, Ports, Rule, deciding_rule
 from .networks import Network, Networks, Resource, Subnetwork
-from .project import project_metadata
+from .os_login import OSLoginProfile, OSLoginProfiles
+from .project import ProjectMetadata
 
 __all__ = [
     "ANYWHERE",
@@ -11,10 +12,12 @@ __all__ = [
     "SSH",
     "Network",
     "Networks",
+    "OSLoginProfile",
+    "OSLoginProfiles",
     "Ports",
+    "ProjectMetadata",
     "Resource",
     "Rule",
     "Subnetwork",
     "deciding_rule",
-    "project_metadata",
 ]

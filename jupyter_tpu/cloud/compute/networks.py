@@ -9,13 +9,9 @@ from typing import Any
 from msgspec import Struct
 
 from ...errors import Reason, TPUError
-from ..errors import classify, tidy
 from ..google_apis import GoogleAPIs
-from ..polling import poll_intervals
 from .firewall import Rule, read_rules
-
-#: Seconds that Compute Engine may take for one change. Networks take about a minute.
-CHANGE_LIMIT = 180.0
+from .operations import wait_until_done
 
 
 class Subnetwork(Struct, frozen=True, kw_only=True):
@@ -84,7 +80,7 @@ class Networks:
             path, method = f"{path}/{resource.name}", "PATCH"
         # The same request, if it arrives twice, is one for Google.
         operation = await self._call(method, path, resource.body, requestId=str(uuid.uuid4()))
-        await self._wait(operation)
+        await wait_until_done(operation, lambda path: self._call("GET", path))
 
     # ---- internals ------------------------------------------------------------------------------
 
@@ -113,33 +109,6 @@ class Networks:
         while token := answers[-1].get("nextPageToken"):
             answers.append(await self._call("GET", path, pageToken=str(token)))
         return answers
-
-    async def _wait(self, operation: dict[str, Any]) -> None:
-        region = str(operation.get("region", "")).rpartition("/")[2]
-        where = f"regions/{region}" if region else "global"
-        path = f"{where}/operations/{operation['name']}"
-        try:
-            async with asyncio.timeout(CHANGE_LIMIT):
-                for pause in poll_intervals(first=0.5):
-                    if operation.get("status") == "DONE":
-                        break
-                    await asyncio.sleep(pause)
-                    operation = await self._status(path)
-        except TimeoutError as error:
-            raise TPUError(
-                f"Compute Engine was not done within {CHANGE_LIMIT:.0f} s.",
-                Reason.TIMEOUT,
-                "Check again in a minute.",
-            ) from error
-        for problem in operation.get("error", {}).get("errors", ()):
-            message = str(problem.get("message", ""))
-            raise TPUError(tidy(message), *classify(None, message))
-
-    async def _status(self, path: str) -> dict[str, Any]:
-        try:
-            return await self._call("GET", path)
-        except TPUError as error:  # whatever it is, the change may go on
-            raise TPUError(error.message, Reason.UNAVAILABLE, error.hint) from error
 
     async def _call(
         self, method: str, path: str, body: dict[str, Any] | None = None, **query: str

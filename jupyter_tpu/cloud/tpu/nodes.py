@@ -156,6 +156,14 @@ def node_message(spec: NodeSpec) -> tpu_v2.Node:
     return node
 
 
+def uses_os_login(metadata: Mapping[str, str]) -> bool | None:
+    """Whether Google decides who logs in where this is the metadata of a TPU or a project; None if
+    it does not say so. The TPU's own comes before its project's.
+    """
+    said = metadata.get("enable-oslogin")
+    return None if said is None else said.strip().lower() in ("true", "t", "1", "y", "yes")
+
+
 def has_ssh_key(node: Node, user: str, public_key: str) -> bool:
     """Whether the node's metadata lets *public_key* log in as *user*."""
     blob = public_key.split()[1]

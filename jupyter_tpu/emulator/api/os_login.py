@@ -1,4 +1,4 @@
-"""The OS Login API over REST: a user's profile, and the import of SSH keys."""
+"""The OS Login API over REST: a user's profile, and the import of SSH keys; and who the user is."""
 
 from __future__ import annotations
 
@@ -8,15 +8,22 @@ from ..engine import Engine
 from ..model import api_errors
 from .rest import json_body
 
+#: Whose credentials the emulator's token is.
+ACCOUNT = "you@example.com"
 _USER = "/oslogin/{version:v1|v1beta|v1alpha}/users/{user:[^/:]+}"
 
 
 def add_routes(app: web.Application, engine: Engine) -> None:
-    """``users/U/loginProfile``, ``users/U:importSshPublicKey``, ``users/U/sshPublicKeys/K``."""
+    """``users/U/loginProfile``, ``users/U:importSshPublicKey``, ``users/U/sshPublicKeys/K``, and
+    OpenID Connect's ``userinfo``.
+    """
     os_login = engine.model.os_login
 
     def project(request: web.Request) -> str:
         return request.query.get("projectId", "emulated")
+
+    async def get_user(_: web.Request) -> web.Response:
+        return web.json_response({"sub": "1", "email": ACCOUNT, "email_verified": True})
 
     async def get_profile(request: web.Request) -> web.Response:
         return web.json_response(os_login.profile(request.match_info["user"], project(request)))
@@ -40,6 +47,7 @@ def add_routes(app: web.Application, engine: Engine) -> None:
         await engine.set_all_users()
         return web.json_response({})
 
+    app.router.add_get("/openidconnect/v1/userinfo", get_user)
     app.router.add_get(f"{_USER}/loginProfile", get_profile)
     app.router.add_post(f"{_USER}:importSshPublicKey", import_key)
     app.router.add_get(f"{_USER}/sshPublicKeys/{{key}}", get_key)

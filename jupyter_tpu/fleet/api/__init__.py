@@ -10,7 +10,7 @@ unless the request has ``end_kernels``. Delete, stop and detach end jobs, too: t
 JOBS_RUNNING unless the request has ``end_jobs``.
 """
 
-from .capacity import GrantsAPI, HuntsAPI, NetworksAPI, PricesAPI, QueuedAPI
+from .capacity import GrantsAPI, HuntsAPI, NetworksAPI, PricesAPI, QueuedAPI, SSHKeyAPI
 from .files import CopiesAPI, SharesAPI, SyncAPI, TokensAPI
 from .fleet import FleetAPI
 from .forwarding import AppsAPI, TensorBoardAPI, TunnelsAPI
@@ -46,6 +46,7 @@ __all__ = [
     "PythonsAPI",
     "QueuedAPI",
     "RunsAPI",
+    "SSHKeyAPI",
     "SharesAPI",
     "SyncAPI",
     "TensorBoardAPI",

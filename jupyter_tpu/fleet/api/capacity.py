@@ -1,4 +1,4 @@
-"""Getting TPUs: hunts, queued resources, grants, prices and networks."""
+"""Getting TPUs: hunts, queued resources, grants, prices, networks and SSH keys."""
 
 from __future__ import annotations
 
@@ -95,3 +95,23 @@ class NetworksAPI(Protocol):
         what is missing. With `dry_run` it changes nothing. Raises INVALID for a wrong address or
         zone, PERMISSION, and what the network does.
         """
+
+
+class SSHKeyAPI(Protocol):
+    """Our SSH key where OS Login decides who logs in, and in the project's metadata.
+
+    All methods raise KEY_FILE, NO_CREDENTIALS, PERMISSION, and what the network does.
+    """
+
+    async def show(self) -> models.SSHKeyStatus:
+        """The key, and where it is known. The Google account is asked only if OS Login is used."""
+
+    async def add(self, request: models.AddSSHKey) -> models.SSHKeyStatus:
+        """Adds the key to the Google account or to the project; the new end replaces an old one.
+
+        With `dry_run` it changes nothing. Raises CONFLICT for a project whose hosts ignore its
+        keys, and INVALID for a user name that hosts do not accept.
+        """
+
+    async def remove(self, request: models.RemoveSSHKey | None = None) -> models.SSHKeyStatus:
+        """Removes the key from both. TPUs whose own metadata have it still accept it."""

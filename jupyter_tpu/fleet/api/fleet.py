@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from .. import models
-from .capacity import GrantsAPI, HuntsAPI, NetworksAPI, PricesAPI, QueuedAPI
+from .capacity import GrantsAPI, HuntsAPI, NetworksAPI, PricesAPI, QueuedAPI, SSHKeyAPI
 from .files import CopiesAPI, SharesAPI, SyncAPI, TokensAPI
 from .forwarding import AppsAPI, TensorBoardAPI, TunnelsAPI
 from .hosts import (
@@ -88,6 +88,9 @@ class FleetAPI(Protocol):
 
     @property
     def networks(self) -> NetworksAPI: ...
+
+    @property
+    def ssh_key(self) -> SSHKeyAPI: ...
 
     @property
     def prices(self) -> PricesAPI: ...

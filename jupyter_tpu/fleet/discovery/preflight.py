@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any
 
 from ... import catalog
 from ...catalog import AcceleratorType
-from ...cloud import Cloud, preflight
-from ...cloud.compute import ANYWHERE, IAP_RANGE, SSH, Networks, project_metadata
+from ...cloud import Cloud, preflight, uses_os_login
+from ...cloud.compute import ANYWHERE, IAP_RANGE, SSH, Networks, ProjectMetadata
 from ...cloud.google_apis import GoogleAPIs
 from ...environment import Finding
 from ...errors import Reason, TPUError
+from ...links import logins
 from ...retired import TPU_NODE_VARIABLES, is_tpu_node_address
-from ...ssh.keys import USER_VARIABLE, key_path
+from ...ssh.keys import USER_VARIABLE
 from ..models import CheckSetup, CreateTPU, Diagnosis
 from ..models.catalog import image_warning, known_type
 from ..models.requests import validated
+from ..models.times import timestamp
 from .availability import Availability
 
+#: Seconds before its end in which a key in the Google account is worth a warning.
+_EXPIRES_SOON = 3 * 24 * 3600.0
 _QUOTAS = "https://console.cloud.google.com/iam-admin/quotas"
 
 
@@ -105,22 +110,30 @@ class Preflight:
         if os.environ.get(USER_VARIABLE):
             return []
         try:
-            metadata = await project_metadata(apis, project)
+            metadata = await ProjectMetadata(apis, project).read()
         except TPUError:
             return []  # Compute Engine can't be asked: the check of the firewall says so
-        if metadata.get("enable-oslogin", "").upper() != "TRUE":
+        if not uses_os_login(metadata):
             return []
-        return [
-            Finding(
-                check="login",
-                state="warning",
-                message=f"The project {project} uses OS Login, so hosts don't accept the key that "
-                "jupyter-tpu gives to a TPU.",
-                hint="Create TPUs with --metadata enable-oslogin=FALSE. Or add the key to your "
-                f"account: gcloud compute os-login ssh-keys add --key-file {key_path()}.pub, and "
-                f"set {USER_VARIABLE} to the username in the answer.",
-            )
-        ]
+        login, add = logins.stored(project), "jupyter tpu ssh-key add"
+        uses = f"The project {project} uses OS Login"
+        if login is None:
+            return [
+                _os_login_warning(
+                    f"{uses}, so hosts don't accept the key that jupyter-tpu gives to a TPU.",
+                    f"Add the key to your Google account: {add}. Or create TPUs with --metadata "
+                    "enable-oslogin=FALSE.",
+                )
+            ]
+        end = timestamp("seconds", login.expires)
+        if login.expires - time.time() < _EXPIRES_SOON:
+            return [
+                _os_login_warning(
+                    f"{uses}. The SSH key in your Google account is valid until {end}.",
+                    f"Add it again: {add}",
+                )
+            ]
+        return [_ok("os-login", f"{uses}. You log in as {login.user}, until {end}.")]
 
     async def _firewall(self, apis: GoogleAPIs, project: str, network: str) -> Finding:
         rules = await _asked(
@@ -248,6 +261,10 @@ def tpu_node_settings(environ: Mapping[str, str]) -> Iterator[Finding]:
                 "retired.",
                 hint=f"Unset {name}. On a TPU VM, JAX finds the chips by itself.",
             )
+
+
+def _os_login_warning(message: str, hint: str) -> Finding:
+    return Finding(check="os-login", state="warning", message=message, hint=hint)
 
 
 def _ok(check: Any, message: str) -> Finding:

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 from ...cloud import AttachedMachines, Cloud, Node, is_attached
 from ...errors import TPUError
-from ...links import HostName
+from ...links.logins import login
 from ...paths import data_dir
-from ...ssh import ensure_key, user_name
+from ...ssh import ensure_key
 from ...ssh.openssh_config import HostEntry, config_path, write_section
 
 #: The variables that our ProxyCommand needs as they are now, wherever ssh is started from.
@@ -43,39 +43,39 @@ def entries(cloud: Cloud, nodes: Iterable[Node]) -> list[HostEntry]:
             if hosts > 1 and numbered not in taken:
                 names.append(numbered)
             if names:
-                found.append(entry(cloud, HostName(node.name, worker), tuple(names)))
+                found.append(entry(cloud, node, worker, tuple(names)))
     return found
 
 
-def entry(cloud: Cloud, host: HostName, names: tuple[str, ...]) -> HostEntry:
+def entry(cloud: Cloud, node: Node, worker: int, names: tuple[str, ...]) -> HostEntry:
     """How OpenSSH reaches one host. Raises KEY_FILE."""
-    node = host.node
+    name = node.name
     data = data_dir().absolute()
-    identity, user = ensure_key().absolute(), user_name()
-    if is_attached(node) and (machine := AttachedMachines().find(node.node)) is not None:
+    identity, user = ensure_key().absolute(), login(node).user
+    if is_attached(name) and (machine := AttachedMachines().find(name.node)) is not None:
         user = machine.user
     # Of the name, not of the node's id: ssh accepts a TPU that was created again without asking.
     # It has other host keys then, which come from Google with the address.
-    alias = f"{node.node}-{host.worker}.{node.zone}.{node.project.replace(':', '.')}"
+    alias = f"{name.node}-{worker}.{name.zone}.{name.project.replace(':', '.')}"
     if cloud.emulated:
         alias += "." + cloud.identity.replace(":", "-")
     known_hosts = data / "ssh" / "hosts" / alias
-    proxy = [sys.executable, "-m", "jupyter_tpu.cli.proxy", node.node]
+    proxy = [sys.executable, "-m", "jupyter_tpu.cli.proxy", name.node]
     if cloud.target.emulator:
         proxy.append(f"--emulator={os.path.abspath(cloud.target.emulator)}")
     proxy += [
-        f"--project={node.project}",
-        f"--zone={node.zone}",
-        f"--worker={host.worker}",
+        f"--project={name.project}",
+        f"--zone={name.zone}",
+        f"--worker={worker}",
         f"--data={data}",
         f"--key={identity}",
         f"--user={user}",
         f"--known-hosts={known_hosts}",
     ]
     proxy += [
-        f"--set={name}={os.environ[name]}"
-        for name in _CARRIED
-        if name in os.environ and not cloud.emulated
+        f"--set={variable}={os.environ[variable]}"
+        for variable in _CARRIED
+        if variable in os.environ and not cloud.emulated
     ]
     return HostEntry(
         names=names,

@@ -87,6 +87,7 @@ from .shares import (
     ShareStep,
     SharingState,
 )
+from .ssh_keys import AddSSHKey, RemoveSSHKey, SSHKeyPlace, SSHKeyStatus
 from .status import FailingTPU, FleetStatus, LoopStatus
 from .sync import (
     HostSync,
@@ -117,6 +118,7 @@ from .usage import OwnerUsage, Usage, UsedTPU
 
 __all__ = [
     "TPU",
+    "AddSSHKey",
     "AdoptTPU",
     "App",
     "AppVisit",
@@ -215,10 +217,13 @@ __all__ = [
     "QueuedResources",
     "Quote",
     "RemoveEnvironment",
+    "RemoveSSHKey",
     "RenameContents",
     "Run",
     "RunInput",
     "RunOutput",
+    "SSHKeyPlace",
+    "SSHKeyStatus",
     "SaveContents",
     "SetGuard",
     "SetUpNetwork",

@@ -133,6 +133,37 @@ it('sets up the network where no firewall rule lets SSH in, after showing what c
   ]);
 });
 
+it('adds the SSH key where OS Login is used, after showing to which account', async () => {
+  const rejected = aFinding({
+    check: 'os-login',
+    host: null,
+    state: 'warning',
+    message: 'The project p uses OS Login.'
+  });
+  const change = 'Add the key SHA256:x to the Google account ann@example.com.';
+  const added = {
+    changes: [change],
+    warnings: [],
+    in_account: { user: 'ann_example_com', until: '' }
+  };
+  const { node, server } = await openPanel({
+    'GET tpus': [200, { tpus: [], problem: null }],
+    'POST doctor': [200, { healthy: true, findings: [rejected] }],
+    'POST ssh-key': [200, added]
+  });
+  button(node, 'Check Setup…').click();
+  await answerDialog('Add SSH Key…');
+  expect(await answerDialog('Add')).toContain(change);
+  await vi.waitFor(() =>
+    expect(Notification.manager.notifications).toContainEqual(
+      expect.objectContaining({
+        message: 'The SSH key is added. You log in to hosts as ann_example_com.'
+      })
+    )
+  );
+  expect(server.bodies('POST ssh-key')).toEqual([{ dry_run: true }, {}]);
+});
+
 it('checks the setup where the TPUs can not be listed, and where none could be created', async () => {
   const problem = { message: 'Not logged in.', reason: 'NO_CREDENTIALS' };
   const off = aFinding({

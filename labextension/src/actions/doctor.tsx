@@ -14,6 +14,7 @@ import { TPUModel } from '../model/model';
 import { wait } from './wait';
 import { freeChips } from './chips';
 import { setUpNetwork } from './networks';
+import { addSSHKey } from './sshKey';
 
 /** Checks the hosts of a TPU, which takes seconds, and shows what was found. */
 export async function checkTPU(
@@ -66,21 +67,25 @@ export async function checkSetup(
     ({ check, state }) =>
       check === 'firewall' && (state === 'problem' || state === 'warning')
   );
+  const rejected = found.findings.some(
+    ({ check, state }) => check === 'os-login' && state === 'warning'
+  );
   const setUp = Dialog.createButton({ label: trans.__('Set Up Network…') });
+  const addKey = Dialog.createButton({ label: trans.__('Add SSH Key…') });
+  const mending = [...(closed ? [setUp] : []), ...(rejected ? [addKey] : [])];
   const { button } = await showDialog({
     title: found.healthy
       ? trans.__('No Problem Found')
       : trans.__('There Are Problems'),
     body: <Findings findings={found.findings} trans={trans} />,
-    buttons: [
-      ...(closed ? [setUp] : []),
-      Dialog.okButton({ label: trans.__('Close') })
-    ],
-    defaultButton: closed ? 1 : 0
+    buttons: [...mending, Dialog.okButton({ label: trans.__('Close') })],
+    defaultButton: mending.length
   });
-  if (closed && button.label === setUp.label) {
+  if (button.label === setUp.label) {
     const { network, zone } = request;
     await setUpNetwork({ network: network ?? 'default', zone }, model, trans);
+  } else if (button.label === addKey.label) {
+    await addSSHKey(model, trans);
   }
 }
 

@@ -4,6 +4,7 @@ import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
 import {
+  IAddSSHKey,
   IAdoptTPU,
   IApp,
   IAppVisit,
@@ -71,7 +72,8 @@ import {
   IUsage,
   IUsedTPU,
   IVisitApp,
-  Reason
+  Reason,
+  ISSHKeyStatus
 } from '../api';
 import { IUploadOptions, putFile } from './upload';
 
@@ -189,6 +191,13 @@ export class TPUClient {
     signal?: AbortSignal
   ): Promise<INetworkSetup> {
     return this._call('POST', ['networks'], request, {}, signal);
+  }
+
+  addSSHKey(
+    request: Partial<IAddSSHKey>,
+    signal?: AbortSignal
+  ): Promise<ISSHKeyStatus> {
+    return this._call('POST', ['ssh-key'], request, {}, signal);
   }
 
   /** projects: their IDs with commas; "" for the server's own. */

@@ -1,0 +1,113 @@
+"""``jupyter tpu ssh-key``: the SSH key for TPUs in the Google account, or in the project."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from ..commands.grammar import Group, examples, project_option
+from ..commands.session import Session, open_session
+from ..commands.ssh_keys import describe_key
+from .console import confirm, json_option, print_json, yes_option
+
+if TYPE_CHECKING:
+    from ..fleet.models import SSHKeyStatus
+
+
+@click.group("ssh-key", cls=Group)
+def ssh_key() -> None:
+    """Show, add and remove the SSH key with which jupyter-tpu logs in to TPUs.
+
+    A TPU gets the key when it is created or connected, so most people need none of this. Add the
+    key where the project uses OS Login, or where you may not change TPUs.
+    """
+
+
+@ssh_key.command("show")
+@project_option
+@json_option
+def show(as_json: bool) -> None:
+    """Show the key, and where it is known."""
+    with open_session() as session:
+        found = session.call(session.fleet.ssh_key.show())
+    if as_json:
+        print_json(found)
+    else:
+        print(describe_key(found))
+
+
+@ssh_key.command(
+    "add",
+    epilog=examples(
+        "jupyter tpu ssh-key add",
+        "jupyter tpu ssh-key add --to project --days 7",
+    ),
+)
+@click.option(
+    "--to",
+    type=click.Choice(["account", "project"]),
+    help="account: your Google account, for OS Login. project: the project's metadata.  "
+    "[default: what the project uses]",
+)
+@click.option(
+    "--days",
+    type=click.IntRange(1, 3650),
+    default=90,
+    metavar="N",
+    help="For how many days it may log in.  [default: 90]",
+)
+@project_option
+@yes_option("Do not ask.")
+@json_option
+def add(to: Literal["account", "project"] | None, days: int, yes: bool, as_json: bool) -> None:
+    """Add the key to your Google account (OS Login) or to the project's metadata.
+
+    Shows what it will do, and asks. Do it again before the key expires.
+    """
+    from ..fleet.models import AddSSHKey
+
+    def call(session: Session, dry_run: bool) -> Coroutine[Any, Any, SSHKeyStatus]:
+        request = AddSSHKey(to=to or "auto", days=days, dry_run=dry_run)
+        return session.fleet.ssh_key.add(request)
+
+    _change(call, yes=yes, as_json=as_json)
+
+
+@ssh_key.command("remove")
+@project_option
+@yes_option("Do not ask.")
+@json_option
+def remove(yes: bool, as_json: bool) -> None:
+    """Remove the key from your Google account and from the project's metadata.
+
+    TPUs that have it in their own metadata still accept it.
+    """
+    from ..fleet.models import RemoveSSHKey
+
+    def call(session: Session, dry_run: bool) -> Coroutine[Any, Any, SSHKeyStatus]:
+        return session.fleet.ssh_key.remove(RemoveSSHKey(dry_run=dry_run))
+
+    _change(call, yes=yes, as_json=as_json)
+
+
+def _change(
+    call: Callable[[Session, bool], Coroutine[Any, Any, SSHKeyStatus]], *, yes: bool, as_json: bool
+) -> None:
+    """Shows what would be changed, asks, and does it."""
+    with open_session() as session:
+        found = session.call(call(session, True))
+        if found.changes:
+            if not yes:
+                text = "\n".join(found.changes)
+                print(text, file=sys.stderr if as_json else sys.stdout, flush=True)
+                confirm("Do this?", "Add --yes to do it without asking.")
+            found = session.call(call(session, False))
+    if as_json:
+        print_json(found)
+    elif found.changes:
+        print("\n".join([*(f"Done: {text}" for text in found.changes), "", describe_key(found)]))
+    else:
+        print("The key is neither in your Google account nor in the project's metadata.")
