@@ -223,7 +223,7 @@ def test_a_breakpoint_is_hit_and_shows_the_variables_there(compare):
         event = debugger.stopped()
         line, variables = debugger.local_variables(event["threadId"])
         debugger.ask("continue", threadId=event["threadId"])
-        seen = notebook.until_output(request, "42")
+        seen = notebook.until_output(request, "42\n")
         assert notebook.client.get_shell_msg(timeout=60)["content"]["status"] == "ok"
         notebook.until_idle(request)
         debugger.ask("disconnect", restart=False, terminateDebuggee=False)
