@@ -233,6 +233,10 @@ class CloudWithAttached:
         check_ours(node.name, "labelled")
         await self._cloud.set_label(node, key, value)
 
+    async def remove_metadata(self, node: Node, key: str) -> None:
+        check_ours(node.name, "changed")
+        await self._cloud.remove_metadata(node, key)
+
     async def operation(self, operation: str) -> OperationStatus:
         return await self._cloud.operation(operation)
 

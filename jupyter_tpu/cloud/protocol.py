@@ -77,6 +77,9 @@ class Cloud(Protocol):
     async def set_label(self, node: Node, key: str, value: str) -> None:
         """Waits until it has the label; others stay. CONFLICT if its name is another TPU's now."""
 
+    async def remove_metadata(self, node: Node, key: str) -> None:
+        """Waits until it has no such metadata; as :meth:`set_label`."""
+
     async def operation(self, operation: str) -> OperationStatus:
         """How far an operation is; NOT_FOUND for one that the cloud has forgotten."""
 

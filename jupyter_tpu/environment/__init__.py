@@ -20,7 +20,7 @@ from .models import (
     SyncedPackages,
 )
 from .progress import ProgressReporter, StepPlan
-from .unattended import GuardRules, UnattendedStart, startup_script
+from .unattended import GuardRules, UnattendedStart, is_unattended, startup_script
 from .verification import single_host_variables
 
 __all__ = [
@@ -52,6 +52,7 @@ __all__ = [
     "found",
     "gather_or_cancel",
     "held_chips",
+    "is_unattended",
     "packages",
     "plan",
     "single_host_variables",

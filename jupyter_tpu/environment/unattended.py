@@ -28,6 +28,7 @@ from .requirements import index_options, requirements, without_libtpu
 
 #: Bytes of one value of the metadata (cloud.google.com/compute/docs/metadata).
 LONGEST = 256 * 1024
+_HEAD = "#!/bin/sh\n# Made by jupyter-tpu: prepares this host and starts a job, once.\n"
 #: Seconds to wait until Google's guest agent has made the user.
 _USER = 900
 #: Becomes the user, with the variables of a login, and then runs what is on standard input, as
@@ -103,11 +104,7 @@ def startup_script(wanted: UnattendedStart) -> str:
     program = sources((*MODULES, "unattended"), SHARED) + json.dumps(request).encode()
     text = base64.b64encode(lzma.compress(program, preset=9)).decode()
     command = shlex.join(("sh", "-c", SHELL, "sh", _BOOT + BOOT, wanted.user))
-    script = (
-        "#!/bin/sh\n"
-        "# Made by jupyter-tpu: prepares this host and starts a job, once.\n"
-        f"{command} <<'END'\n{textwrap.fill(text, 4000)}\nEND\n"
-    )
+    script = f"{_HEAD}{command} <<'END'\n{textwrap.fill(text, 4000)}\nEND\n"
     if len(script) > LONGEST:
         raise InvalidInput(
             f"The command and its environment make a startup script of {len(script) // 1024} KiB; "
@@ -115,6 +112,11 @@ def startup_script(wanted: UnattendedStart) -> str:
             "Give a shorter requirements file or setup script.",
         )
     return script
+
+
+def is_unattended(script: str) -> bool:
+    """Whether *script* is a :func:`startup_script`."""
+    return script.startswith(_HEAD)
 
 
 def _packed(files: Bundle) -> dict[str, Any]:

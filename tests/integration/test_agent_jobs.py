@@ -18,6 +18,7 @@ import pytest_asyncio
 from local_host import LocalHost, umask_of
 from waiting import eventually
 
+from jupyter_tpu.agent.daemon.jobs import Jobs
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.hosts.job_follower import JobFollower
@@ -142,6 +143,18 @@ async def test_a_repeated_start_starts_nothing(host):
     await ended(host, "once")
     await start(host, "once", code)
     assert (host.home / "count").read_text() == "x"
+
+
+async def test_daemons_of_several_versions_start_a_job_once(host, monkeypatch):
+    monkeypatch.setenv("HOME", str(host.home))
+    await host.agent()  # its sources are there
+    (sources,) = (host.home / ".jupyter-tpu" / "agent").iterdir()
+    argv = ["sh", "-c", "printf x >> versions"]
+    await asyncio.gather(
+        *(Jobs(str(sources)).start("same", argv, str(host.home), {}, None) for _ in range(3))
+    )
+    await ended(host, "same")
+    assert (host.home / "versions").read_text() == "x"
 
 
 async def test_it_goes_on_when_the_line_is_cut_and_the_daemon_killed(host):

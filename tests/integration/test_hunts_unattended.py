@@ -15,15 +15,15 @@ import pytest_asyncio
 from fleet_world import LIMIT, ZONE, Server, World
 from waiting import eventually
 
+from jupyter_tpu.errors import TPUError
 from jupyter_tpu.fleet.models import (
     ConnectTPU,
     CreateTPU,
+    DeleteTPU,
     Job,
     JobLogQuery,
     SetGuard,
     StartHunt,
-    StartTPU,
-    StopTPU,
 )
 from jupyter_tpu.ssh.keys import user_name
 
@@ -54,7 +54,11 @@ def home(world: World, name: str) -> Path:
 
 
 async def job_of(server: Server, name: str) -> Job | None:
-    jobs = await server.fleet.jobs.list(name)
+    """The TPU's job, when it has ended."""
+    try:
+        jobs = await server.fleet.jobs.list(name)
+    except TPUError:  # there is no such TPU yet
+        return None
     return jobs[0] if jobs and jobs[0].over else None
 
 
@@ -92,16 +96,49 @@ async def test_a_tpu_that_comes_while_no_server_runs_begins_its_job_once(
     assert node is not None
     assert (rule["node_id"], rule["idle"], rule["host"]) == (node["id"], 3600.0, True)
 
+    def job_has_ended() -> bool:
+        states = (home(world, name) / ".jupyter-tpu" / "jobs").glob("j-*/state.json")
+        return any(json.loads(file.read_text())["state"] == "ended" for file in states)
+
+    await eventually(job_has_ended, LIMIT)
+    for verb in ("stop", "start"):
+        world.emulator.wait(world.emulator.request("POST", f"/v2/{node['name']}:{verb}", {}))
+    log_file = home(world, name).parents[1] / "upper" / "var" / "log" / "startup-script.log"
+    await eventually(lambda: "was started before" in log_file.read_text(), LIMIT)
+
     second = await world.server()
     job = await eventually(lambda: job_of(second, name), LIMIT)
     assert (job.id, job.state) == (began.id[:8], "ended")
     assert job.attempts[-1].hosts[0].started < job.created, "it began before anybody connected"
     log = await second.fleet.jobs.log(name, job.id, JobLogQuery())
     assert [line.text for line in log.lines] == ["1 devices", "on 0"]
-    await second.end(await second.fleet.stop(name, StopTPU(end_kernels=True, end_jobs=True)))
-    await second.end(await second.fleet.start(name, StartTPU()))
-    script = home(world, name).parents[1] / "upper" / "var" / "log" / "startup-script.log"
-    await eventually(lambda: "was started before" in script.read_text(), LIMIT)
     assert len((home(world, name) / "runs").read_text().splitlines()) == 1
+
+    def metadata() -> dict[str, str]:
+        node = world.node(name)
+        return node["metadata"] if node is not None else {}
+
+    await eventually(lambda: set(metadata()) == {"ssh-keys"}, LIMIT)
     ended = await second.end(await second.fleet.delete(name))
     assert ended.state == "done"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.asyncio
+async def test_a_server_and_the_startup_script_begin_at_once_and_the_job_runs_once(
+    world: World,
+) -> None:
+    name = f"tpu-{uuid.uuid4().hex[:8]}"
+    server = await world.server()
+    wanted = CreateTPU(
+        name=name, type="v5litepod-1", zone=ZONE, connect=ConnectTPU(then_run=COMMAND)
+    )
+    began = await server.fleet.hunts.start(StartHunt(tpu=wanted, queued=True))
+    job = await eventually(lambda: job_of(server, name), LIMIT)
+    await eventually((home(world, name) / ".jupyter-tpu/unattended" / began.id[:8]).exists, LIMIT)
+    (same,) = await server.fleet.jobs.list(name)
+    assert (same.id, job.state) == (began.id[:8], "ended")
+    assert len((home(world, name) / "runs").read_text().splitlines()) == 1
+    assert (await server.fleet.tpu(name)).connection == "connected"
+    await server.end(await server.fleet.delete(name, DeleteTPU(end_kernels=True)))

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import json
 import os
 import shutil
 import subprocess
 import sys
-from typing import Any, Dict, List, Optional
+from typing import Any, AsyncIterator, Dict, List, Optional
 
 from ..keeper.job_log import last_number, read_log
 from ..keeper.job_state import FINAL, LOST, read_state, write_state
@@ -47,7 +48,7 @@ class Jobs:
     ) -> Dict[str, Any]:
         """Starts a job, unless it was started before; returns its status. Raises StartError."""
         folder = job_folder(job)
-        async with self._starting.setdefault(job, asyncio.Lock()):
+        async with self._starting.setdefault(job, asyncio.Lock()), _starting_alone():
             known = await self._status(folder)
             if known is not None:
                 return known
@@ -186,6 +187,22 @@ class Jobs:
         if state is None or lives or state["state"] in FINAL:
             return None if state is None else _at_rest(folder, state)
         return _at_rest(folder, _lost(folder, state))
+
+
+@contextlib.asynccontextmanager
+async def _starting_alone() -> AsyncIterator[None]:
+    """Daemons of other versions start no job meanwhile, which could be the same one."""
+    lock = os.open(os.path.join(jobs_folder(), ".lock"), os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                await asyncio.sleep(0.05)
+        yield
+    finally:
+        os.close(lock)
 
 
 def _lost(folder: str, state: Dict[str, Any]) -> Dict[str, Any]:

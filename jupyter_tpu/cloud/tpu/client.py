@@ -224,15 +224,20 @@ class CloudTPU(Cloud):
         """Sets a label of *node*; as :meth:`add_ssh_key`."""
 
         def with_label(now: Node) -> dict[str, str] | None:
-            if now.id != node.id:
-                raise TPUError(
-                    f"{node.name.node} was deleted, and there is another TPU of that name now.",
-                    Reason.CONFLICT,
-                    "Check it first.",
-                )
+            _require_same(now, node)
             return None if now.labels.get(key) == value else {**now.labels, key: value}
 
         await self._update(node.name, "labels", with_label, "labelling")
+
+    async def remove_metadata(self, node: Node, key: str) -> None:
+        """Removes one entry of *node*; as :meth:`add_ssh_key`."""
+
+        def without(now: Node) -> dict[str, str] | None:
+            _require_same(now, node)
+            left = {name: value for name, value in now.metadata.items() if name != key}
+            return left if left != now.metadata else None
+
+        await self._update(node.name, "metadata", without, "changing the metadata of")
 
     async def _update(
         self,
@@ -422,3 +427,13 @@ def _may_repeat(error: Exception) -> bool:
         return False
     passing = error.reason in (Reason.UNAVAILABLE, Reason.RATE_LIMITED)
     return passing and (error.retry_after or 0.0) < 1.0  # else Google has said when
+
+
+def _require_same(now: Node, meant: Node) -> None:
+    """Raises CONFLICT if the name is another TPU's now."""
+    if now.id != meant.id:
+        raise TPUError(
+            f"{meant.name.node} was deleted, and there is another TPU of that name now.",
+            Reason.CONFLICT,
+            "Check it first.",
+        )

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from msgspec import structs
 
 from ...cloud import Cloud, Node, NodeName, NodeState, without_chips
-from ...environment import StepPlan
+from ...environment import StepPlan, is_unattended
 from ...errors import Reason, TPUError
 from ..discovery.observer import Observer
 from ..hosts.connections import HostConnections
@@ -31,6 +31,7 @@ from .environment import (
     steps,
     unfinished_record,
 )
+from .node_options import STARTUP_SCRIPT
 from .power import CANCEL_CONNECT
 from .progress import Progress
 from .runner import OperationRunner
@@ -151,6 +152,18 @@ class ConnectService:
             await self._start_job(record.name, job, id)
             progress.done(_JOB.key)
             progress.log(f"Started the job {id}")
+            await self._remove_startup_script(record.name, progress)
+
+    async def _remove_startup_script(self, name: NodeName, progress: Progress) -> None:
+        """One with which a TPU starts its job by itself has done its work when that is started. It
+        is large, and would be in each list of TPUs.
+        """
+        try:
+            node = await self._cloud.get_node(name)
+            if is_unattended(node.metadata.get(STARTUP_SCRIPT, "")):
+                await self._cloud.remove_metadata(node, STARTUP_SCRIPT)
+        except TPUError as error:
+            progress.log(f"The startup script stays in the TPU's metadata: {error.message}")
 
     async def _prepare(
         self,
