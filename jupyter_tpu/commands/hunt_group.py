@@ -90,6 +90,11 @@ _options = parameters(
         help="In a hunt that waits in the queue, also try each zone, type and tier without it.",
     ),
     click.option(
+        "--when-preempted",
+        is_flag=True,
+        help="Begin when Google takes the TPU of this name back, now and each time.",
+    ),
+    click.option(
         "--version",
         metavar="VERSION",
         shell_complete=complete_version,
@@ -127,6 +132,7 @@ def hunt_options(function: Callable[..., None]) -> Callable[..., None]:
         deadline: str,
         queued: bool | None,
         direct: bool,
+        when_preempted: bool,
         version: str | None,
         network: str | None,
         subnetwork: str | None,
@@ -165,6 +171,7 @@ def hunt_options(function: Callable[..., None]) -> Callable[..., None]:
             deadline=end_of(deadline) if deadline else "",
             queued=queued,
             direct=direct,
+            when_preempted=when_preempted,
         )
         function(*args, wanted=hunt, **own)
 

@@ -66,7 +66,7 @@ def hunt_table(hunts: Sequence[Hunt]) -> str:
             each.zone,
             str(each.attempted),
             local_time(each.created),
-            next_text(each) or _last_problem(each),
+            each.message if each.waiting else next_text(each) or _last_problem(each),
             each.id,
         )
         for each in hunts
@@ -85,6 +85,8 @@ def describe_hunt(hunt: Hunt) -> str:
         lines.append(f"No attempt begins after {local_time(hunt.request.deadline)}.")
     if hunt.queued:
         lines.append(QUEUED)
+    if hunt.waiting:
+        lines.append(f"{hunt.message}.")
     lines += ["", candidate_table(hunt.candidates), "", attempt_table(hunt)]
     if ahead := next_text(hunt):
         lines += ["", ahead]

@@ -37,6 +37,7 @@ from .hosts.pythons import HostPythons
 from .hosts.runs import Runs
 from .hosts.warm_kernels import WarmKernelMonitor
 from .hunts.service import HuntService
+from .hunts.taken import TakenTPUs
 from .inventory.forgotten import ForgottenTPUs
 from .inventory.inventory import Inventory
 from .inventory.usage import UsageService
@@ -274,6 +275,7 @@ class Fleet:
             observer,
             grants,
             runner,
+            TakenTPUs(cloud, observer, desired, power, runner),
             finder.reload,
             changes.mark_tpu_changed,
         )

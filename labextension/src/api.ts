@@ -654,6 +654,7 @@ export interface IHunt {
   name: string;
   state: 'failed' | 'found' | 'paused' | 'running' | 'stopped' | 'stopping';
   message: string;
+  waiting: boolean;
   zone: string;
   request: IStartHunt;
   queued: boolean;
@@ -1306,6 +1307,7 @@ export interface IStartHunt {
   deadline: string;
   queued: boolean | null;
   direct: boolean;
+  when_preempted: boolean;
 }
 
 /** A command to run as a job. */

@@ -18,7 +18,7 @@ from waiting import eventually
 
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.hunts import planner
-from jupyter_tpu.fleet.models import Change, CreateTPU, Hunt, SetGuard, StartHunt
+from jupyter_tpu.fleet.models import Change, ConnectTPU, CreateTPU, Hunt, SetGuard, StartHunt
 
 ZONES = ["us-west4-a", "us-central1-a", "us-west1-c"]
 
@@ -246,3 +246,66 @@ async def test_in_the_queue_each_zone_has_its_turn_and_google_goes_on_without_a_
     assert (deleted.state, nodes(world, name)) == ("done", [])
     assert paths(world, name, "queuedResources") == [], "it would use quota"
     await world.used(lost)
+
+
+@pytest.mark.long
+@pytest.mark.asyncio
+async def test_a_tpu_that_google_took_back_is_hunted_for_again_and_one_that_was_deleted_is_not(
+    world: World, faults: Any, name: str
+) -> None:
+    server = await world.server()
+    wanted = request(name, ZONES[0], ZONES[1], when_preempted=True)
+    with pytest.raises(TPUError, match=f"There is no TPU {name}"):
+        await server.fleet.hunts.start(wanted)
+    await server.end(await server.create(name))
+    first = world.node(name)
+    assert first is not None
+    hunt = await server.fleet.hunts.start(wanted)
+    assert hunt.waiting
+    with pytest.raises(TPUError) as refused:
+        await server.fleet.hunts.start(wanted)
+    assert refused.value.reason is Reason.EXISTS
+    await world.stop(server)  # Google takes it while no server runs
+    faults(kind="preempt", node=first["name"])
+    faults(kind="no-capacity", zone=ZONES[0])
+    server = await world.server()
+    await eventually(lambda: nodes(world, name, "READY") != [], LIMIT)
+    (again,) = nodes(world, name)
+    assert f"/{ZONES[1]}/" in again, "what was left is deleted, and there is one TPU only"
+
+    async def waits() -> Hunt | None:
+        now = await server.fleet.hunts.get(hunt.id)
+        return now if now.waiting else None
+
+    found = await eventually(waits, LIMIT)
+    assert [each.state for each in found.attempts] == ["failed", "found"]
+    world.emulator.wait(world.emulator.request("DELETE", f"/v2/{again}"))
+    over = await ended(server, hunt)
+    assert (over.state, over.waiting) == ("stopped", False)
+    assert nodes(world, name) == []
+
+
+@pytest.mark.long
+@pytest.mark.asyncio
+async def test_the_next_tpu_is_connected_as_the_one_before_with_the_same_packages(
+    world: World, faults: Any, name: str
+) -> None:
+    server = await world.server()
+    fleet = server.fleet
+    await server.end(await server.create(name))
+    wanted = ConnectTPU(environment="mine", packages=["einops"], then_run="true")
+    connected = await server.end(await fleet.connect(name, wanted))
+    assert connected.state == "done", connected.problem
+    before = await fleet.environment_lock(name, "mine")
+    await fleet.hunts.start(request(name, ZONES[1], when_preempted=True))
+    faults(kind="preempt", node=nodes(world, name)[0])
+
+    async def again() -> str | None:
+        found = next((tpu for tpu in (await fleet.tpus()).tpus if tpu.name == name), None)
+        there = found is not None and found.zone == ZONES[1]
+        return found.zone if there and found.connection == "connected" else None
+
+    await eventually(again, 2 * LIMIT)
+    after = await fleet.environment_lock(name, "mine")
+    assert after.text == before.text
+    assert after.packages == before.packages

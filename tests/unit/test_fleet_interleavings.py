@@ -177,6 +177,7 @@ class Server:
             looks,
             grants,
             self.runner,
+            None,  # type: ignore[arg-type]
             self._reload,
             lambda _: None,
         )

@@ -32,10 +32,18 @@ from ..operations.provisioning import End
 from ..operations.runner import OperationRunner
 from ..operations.running import CarryOut, OperationCancelled, Work
 from ..operations.unattended import require_no_startup_script
-from ..store.records import Candidate, HuntRecord, NodeClaim, OperationRecord, OperationRequest
+from ..store.records import (
+    AwaitedTPU,
+    Candidate,
+    HuntRecord,
+    NodeClaim,
+    OperationRecord,
+    OperationRequest,
+)
 from ..store.store import Store
 from . import candidates, webhook
 from .planner import Over, Try, Wait, due, learn, next_step, turn
+from .taken import TakenTPUs
 
 #: How many attempts are kept.
 HISTORY = 50
@@ -61,9 +69,11 @@ class HuntService:
         observer: Observer,
         grants: Grants,
         runner: OperationRunner,
+        taken: TakenTPUs,
         reload: Callable[[], Awaitable[None]],
         changed: Callable[[NodeName], None],
     ) -> None:
+        self._taken = taken
         self._cloud = cloud
         self._store = store
         self._create = create
@@ -86,8 +96,10 @@ class HuntService:
         self._require_no_other(request.tpu.name)
         hunt = await self._plan(request)
         await self._observer.ensure_recent()
+        if request.when_preempted:
+            hunt.awaited = self._taken.require(request)
         for candidate in hunt.candidates:
-            if not candidate.ruled_out:
+            if not candidate.ruled_out and not request.when_preempted:
                 name = NodeName(self._cloud.project, candidate.zone, request.tpu.name)
                 self._require_no_node(name)
         nowhere = NodeName(self._cloud.project, "", request.tpu.name)
@@ -159,7 +171,14 @@ class HuntService:
             id: each for id, each in self._mine.items() if self._runner.known.find(id) is not None
         }
         self._mine[record.operation.id] = record
-        run = _HuntRun(record, self._create, self._runner, self._changed)
+        run = _HuntRun(
+            record,
+            self._create,
+            self._runner,
+            self._changed,
+            self._taken,
+            lambda: self._notify(record),
+        )
 
         async def work(progress: Progress) -> None:
             try:
@@ -167,7 +186,6 @@ class HuntService:
             except TPUError as error:
                 self._notify(record, error)
                 raise
-            self._notify(record)
 
         return work, run.carry_out
 
@@ -224,6 +242,7 @@ class HuntService:
             name=operation.tpu,
             state=self._state(record),
             message=operation.message,
+            waiting=hunt.awaited is not None and operation.state == "running",
             zone=operation.zone if operation.state == "done" else "",
             request=hunt.request,
             queued=hunt.queued,
@@ -310,8 +329,12 @@ class _HuntRun:
         create: CreateService,
         runner: OperationRunner,
         changed: Callable[[NodeName], None],
+        taken: TakenTPUs,
+        found: Callable[[], None],
     ) -> None:
         assert record.hunt is not None
+        self._taken = taken
+        self._found = found
         self._record = record
         self._hunt: HuntRecord = record.hunt
         self._create = create
@@ -332,6 +355,20 @@ class _HuntRun:
             self._provisioner.carry_out(request)
 
     async def work(self, progress: Progress) -> None:
+        """Until there is a TPU; if it waits for preemptions, until it is stopped."""
+        while True:
+            if self._hunt.awaited is not None:
+                if not await self._taken.wait(self._record, progress, self._stopped):
+                    raise OperationCancelled
+                self._hunt.awaited = None
+                self._runner.save_soon(self._record)
+            await self._search(progress)
+            await self._take(progress)
+            if not self._hunt.request.when_preempted:
+                break
+
+    async def _search(self, progress: Progress) -> None:
+        """Returns when there is a TPU."""
         while True:
             if self._provisioner is not None:
                 if self._attempt_ended(await self._provisioner.run(progress), progress):
@@ -346,12 +383,28 @@ class _HuntRun:
                     await self._wait(until, progress)
                 case Over(error):
                     raise error
-        name = self._record.name
+
+    async def _take(self, progress: Progress) -> None:
+        """There is a TPU: does what was asked to be done with it."""
+        record, hunt, provisioner = self._record, self._hunt, self._provisioner
+        name = record.name
         progress.log(f"{name.node} is READY in {name.zone}")
-        assert self._record.create is not None
-        assert self._provisioner is not None
-        node_id, job = self._provisioner.node_id, self._record.own_job
-        self._create.follow_up(name, self._record.create, node_id, job)
+        assert record.create is not None
+        assert provisioner is not None
+        self._create.follow_up(name, record.create, provisioner.node_id, record.own_job)
+        self._found()
+        if hunt.request.when_preempted:
+            hunt.awaited = AwaitedTPU(zone=name.zone, node_id=provisioner.node_id)
+            for candidate in hunt.candidates:
+                candidate.failures, candidate.retry_at = 0, 0.0
+            self._end_claim()
+            await self._runner.save(record)
+
+    def _end_claim(self) -> None:
+        """The current attempt is over."""
+        record = self._record
+        self._provisioner = record.claim = record.create = record.queue = None
+        record.operation.zone = ""
 
     async def _attempt(self, candidate: Candidate, progress: Progress) -> None:
         """Begins one: from then on there is a claim."""
@@ -421,9 +474,8 @@ class _HuntRun:
         if end.how == "kept":
             self._end_attempt("failed", end.error)
             raise end.error
-        name, record = self._record.name, self._record
-        self._provisioner = record.claim = record.create = record.queue = None
-        record.operation.zone = ""
+        name = self._record.name
+        self._end_claim()
         self._failed(end.error, progress)
         self._changed(name)
         return False

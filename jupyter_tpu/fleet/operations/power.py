@@ -139,6 +139,11 @@ class PowerService:
         self._owners.require_consent(node, options.confirm_name, "delete")
         return await self._begin_deletion(node, options)
 
+    def require_consent(self, node: Node) -> None:
+        """Raises NOT_YOURS for a TPU that is another person's, and so is not deleted unasked."""
+        check_ours(node.name, "deleted")
+        self._owners.require_consent(node, "", "delete")
+
     async def _require_deletable(self, name: NodeName) -> Node:
         check_ours(name, "deleted")
         for record in self._runner.known.running_on(name):

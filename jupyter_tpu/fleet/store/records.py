@@ -118,6 +118,15 @@ class Candidate(Struct, kw_only=True):
     ruled_out: bool = False
 
 
+class AwaitedTPU(Struct, kw_only=True):
+    """The TPU that a hunt waits for: that Google takes it back."""
+
+    zone: str
+    node_id: str
+    #: Whether Google has: what is left of it is deleted, and the hunt begins.
+    taken: bool = False
+
+
 class HuntRecord(Struct, kw_only=True):
     """What a hunt has to know to go on. Its current attempt is the operation's claim."""
 
@@ -134,6 +143,8 @@ class HuntRecord(Struct, kw_only=True):
     deadline: float | None = None
     #: Whether its attempts are queued resources, but for those of a candidate that is *direct*.
     queued: bool = False
+    #: Of a hunt that begins when a TPU is taken back; None while it goes on.
+    awaited: AwaitedTPU | None = None
 
     def waits(self, candidate: Candidate) -> bool:
         """Whether *candidate* waits in Google's queue."""

@@ -48,13 +48,15 @@ function aHunt(more: Partial<IHunt> = {}): IHunt {
       tiers: ['on-demand', 'spot'],
       deadline: '',
       queued: null,
-      direct: false
+      direct: false,
+      when_preempted: false
     },
     queued: false,
     candidates: [],
     attempts: [anAttempt()],
     attempted: 1,
     next_attempt: '2026-10-14T10:02:00Z',
+    waiting: false,
     problem: null,
     created: '2026-10-14T10:00:00Z',
     ended: '',
@@ -167,6 +169,8 @@ describe('a hunt', () => {
       'v5litepod-8 · Spot · us-west4-a',
       'There is no more capacity in the zone.'
     );
+    changes.hunt(aHunt({ waiting: true }));
+    await shows(node, 'It begins when Google takes my-tpu back.');
     const trying = anAttempt({ number: 2, state: 'trying', problem: null });
     changes.tpu(aTPU({ zone: 'us-west4-a', state: 'CREATING' }));
     changes.operation({ ...operation, zone: 'us-west4-a' });

@@ -54,7 +54,8 @@ export function huntOf(
     tiers: unique([tpu.tier ?? 'on-demand', ...otherTiers]),
     deadline: hours ? end : '',
     queued: isQueued(fields),
-    direct: isQueued(fields) && fields.direct
+    direct: isQueued(fields) && fields.direct,
+    when_preempted: false
   };
 }
 

@@ -57,6 +57,9 @@ export function huntOutlook(
   language: string,
   trans: TranslationBundle
 ): string[] {
+  if (hunt.waiting) {
+    return [trans.__('It begins when Google takes %1 back.', hunt.name)];
+  }
   const last = hunt.attempts[hunt.attempts.length - 1];
   if (last?.state === 'trying') {
     return [

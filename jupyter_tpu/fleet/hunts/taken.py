@@ -1,0 +1,130 @@
+"""A hunt that waits until Google takes a TPU back. It then deletes what is left of that TPU."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from msgspec import structs
+
+from ...cloud import Cloud, Node, NodeName
+from ...errors import InvalidInput, Reason, TPUError
+from ..discovery.observer import Observer
+from ..knowledge.desired import DesiredState
+from ..models import ConnectTPU, DeleteTPU, StartHunt
+from ..operations.power import PowerService
+from ..operations.progress import Progress
+from ..operations.runner import OperationRunner
+from ..store.records import AwaitedTPU, OperationRecord
+
+#: Seconds between two looks at what the observer knows.
+LOOK = 5.0
+
+
+class TakenTPUs:
+    """The TPUs that hunts wait for."""
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        observer: Observer,
+        desired: DesiredState,
+        power: PowerService,
+        runner: OperationRunner,
+    ) -> None:
+        self._cloud = cloud
+        self._observer = observer
+        self._desired = desired
+        self._power = power
+        self._runner = runner
+
+    def require(self, request: StartHunt) -> AwaitedTPU:
+        """The TPU that is there now. Raises INVALID, NOT_FOUND, NOT_YOURS."""
+        if request.deadline:
+            raise InvalidInput(
+                "A hunt that waits for a preemption can't have a deadline.", "Leave it out."
+            )
+        name = request.tpu.name
+        nodes = [node for node in self._observer.observed.nodes.values() if node.name.node == name]
+        if len(nodes) != 1:
+            raise TPUError(
+                f"There is no TPU {name} that could be preempted."
+                if not nodes
+                else f"There are {len(nodes)} TPUs called {name}.",
+                Reason.NOT_FOUND if not nodes else Reason.INVALID,
+                "Name a TPU that exists once, or hunt without waiting for a preemption.",
+            )
+        self._power.require_consent(nodes[0])
+        return AwaitedTPU(zone=nodes[0].name.zone, node_id=nodes[0].id)
+
+    async def wait(
+        self, record: OperationRecord, progress: Progress, stopped: asyncio.Event
+    ) -> bool:
+        """Waits until its TPU was taken back, and deletes it. False: somebody else has deleted it,
+        or *stopped* is set.
+        """
+        assert record.hunt is not None
+        awaited = record.hunt.awaited
+        assert awaited is not None
+        name = structs.replace(record.name, zone=awaited.zone)
+        while not stopped.is_set():
+            try:
+                await self._observer.ensure_recent()
+                node = await self._look(name)
+                if node is None and awaited.taken:
+                    return True
+                if node is None or node.id != awaited.node_id:
+                    what = "was deleted" if node is None else "is another TPU now"
+                    progress.log(f"{name.node} {what}: it is not hunted for again")
+                    return False
+                if node.state.gone:
+                    await self._remove(record, awaited, node, progress)
+                    continue
+                progress.block(None)
+                message = f"Waiting until Google takes {name.node} back"
+                if message != record.operation.message:
+                    progress.set_message(message)
+            except TPUError as error:
+                progress.block(error)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK):
+                    await stopped.wait()
+        return False
+
+    async def _look(self, name: NodeName) -> Node | None:
+        """None: Google has no such TPU. That a list lacks it is not enough to say so."""
+        if node := self._observer.observed.node(name):
+            return node
+        try:
+            return await self._cloud.get_node(name)
+        except TPUError as error:
+            if error.reason is Reason.NOT_FOUND:
+                return None
+            raise
+
+    async def _remove(
+        self, record: OperationRecord, awaited: AwaitedTPU, node: Node, progress: Progress
+    ) -> None:
+        """Deletes what is left, after it is written down that Google has taken it: a TPU that its
+        user deletes is not hunted for again.
+        """
+        hunt, name = record.hunt, node.name
+        assert hunt is not None
+        if not awaited.taken:
+            progress.log(f"Google has taken {name.node} back ({node.state})")
+            if hunt.request.tpu.connect is None and name in self._desired.connected:
+                tpu = structs.replace(hunt.request.tpu, connect=self._connection(name))
+                hunt.request = structs.replace(hunt.request, tpu=tpu)
+            awaited.taken = True
+            await self._runner.save(record)
+        progress.set_message(f"Deleting what is left of {name.node}")
+        options = DeleteTPU(end_kernels=True, end_jobs=True)
+        ended = await self._runner.wait((await self._power.delete(name, options)).id)
+        if ended.problem is not None:
+            raise ended.problem.to_error()
+
+    def _connection(self, name: NodeName) -> ConnectTPU | None:
+        """As it is connected now: its next environment of that name gets the same packages."""
+        records = self._desired.environments(name)
+        record = records.get("default") or next(iter(records.values()), None)
+        return structs.replace(record.wanted, then_run="") if record is not None else None
