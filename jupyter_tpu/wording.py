@@ -10,6 +10,19 @@ def count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
+def age_text(seconds: float) -> str:
+    """ "5 minutes", "2 days": how long something has lasted, rounded down."""
+    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= length:
+            return count(int(seconds // length), unit)
+    return count(int(seconds), "second")
+
+
+def container_text(id: str) -> str:
+    """A container by its id; "?": one whose id is not known."""
+    return "a container" if id == "?" else f"the container {id}"
+
+
 def hosts_text(hosts: Sequence[int]) -> str:
     """ "host 1", "hosts 1, 2"."""
     return f"host{'s' if len(hosts) > 1 else ''} {', '.join(map(str, hosts))}"

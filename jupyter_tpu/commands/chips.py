@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..agent.protocol.chosen_chips import named
 from ..errors import Reason, TPUError
+from ..wording import container_text
 from .doctor import numbered
 from .tables import table
 
@@ -31,9 +32,9 @@ def use_table(use: ChipUse) -> str:
     rows = [
         (
             str(each.host),
-            _owner(each) or "another program",
+            _owner(each) or _other(each),
             str(each.pid),
-            each.user + (f" (container {each.container})" if each.container else ""),
+            each.user + (f" in {container_text(each.container)}" if each.container else ""),
             _local(each.since),
             each.command,
         )
@@ -45,7 +46,19 @@ def use_table(use: ChipUse) -> str:
     if free := [each.host for each in use.hosts if not each.holders and each.problem is None]:
         where = f" of {numbered(free)}" if len(use.hosts) > 1 else ""
         lines.append(f"The chips{where} are not in use.")
-    return "\n".join([*lines, *unseen(use)])
+    return "\n".join([*lines, *containers(use), *unseen(use)])
+
+
+def containers(use: ChipUse) -> list[str]:
+    """A line for each container with a holder: how it is stopped."""
+    from ..environment import Report
+
+    lines = [
+        f"This stops {container_text(each.container)}: {Report(each.host, use.tpu).ssh(each.stop)}"
+        for each in holders_of(use)
+        if each.stop
+    ]
+    return [*dict.fromkeys(lines)]
 
 
 def _booked(host: int, booking: ChipBooking, many: bool) -> str:
@@ -108,7 +121,7 @@ def free_chips(
     for each in freed.ended:
         problem = f": {each.problem.message} {each.problem.hint}".rstrip() if each.problem else ""
         say(f"{names[each.host, each.pid]} {_OUTCOMES[each.outcome]}{problem or '.'}")
-    for line in unseen(freed.use):
+    for line in [*containers(freed.use), *unseen(freed.use)]:
         say(line)
     if not freed.free:
         left = [_name(each, len(use.hosts) > 1) for each in holders_of(freed.use)]
@@ -134,7 +147,7 @@ def _name(holder: ChipHolder, many: bool) -> str:
     """ "Host 1: the job 1a2b (process 77 of root, since 2026-11-22 14:02)"."""
     process = f"process {holder.pid} of {holder.user}"
     if holder.container:
-        process += f" in the container {holder.container}"
+        process += f" in {container_text(holder.container)}"
     if holder.since:
         process += f", since {_local(holder.since)}"
     owner = _owner(holder)
@@ -149,6 +162,11 @@ def _owner(holder: ChipHolder) -> str:
     if holder.job:
         return f"job {holder.job}"
     return "command of `jupyter tpu run`" if holder.run else ""
+
+
+def _other(holder: ChipHolder) -> str:
+    """A process that is none of ours."""
+    return f"another Jupyter: {holder.notebook}" if holder.notebook else "another program"
 
 
 def _local(time: str) -> str:

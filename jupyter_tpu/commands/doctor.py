@@ -13,13 +13,14 @@ _WIDTH = max(map(len, _MARKS.values()))
 
 def describe(found: Diagnosis) -> str:
     """A line per finding; what is the same on several hosts is one line, with their numbers."""
-    many = len({each.host for each in found.findings}) > 1
+    many = any(each.host for each in found.findings)
     hosts: dict[tuple[str, str, str, str], list[int | None]] = {}
     for each in found.findings:
         hosts.setdefault((each.check, each.state, each.message, each.hint), []).append(each.host)
     lines = []
     for (_, state, message, hint), numbers in hosts.items():
-        where = f"{numbered([n for n in numbers if n is not None])}: " if many else ""
+        known = [number for number in numbers if number is not None]
+        where = f"{numbered(known)}: " if many and known else ""
         lines.append(f"{_MARKS[state]:{_WIDTH}}  {where}{message}")
         if hint:
             lines.append(" " * (_WIDTH + 2) + hint)

@@ -4,7 +4,16 @@ from . import found, packages
 from .chips import HeldChips, end_holders, held_chips
 from .concurrency import gather_or_cancel
 from .creation import create, plan
-from .diagnosis import ExaminedHost, ExpectedTPU, Finding, diagnose, differences
+from .diagnosis import (
+    ExaminedHost,
+    ExpectedTPU,
+    Finding,
+    HostFacts,
+    Report,
+    diagnose,
+    differences,
+    healthy,
+)
 from .examination import examine
 from .machine import Machine, describe_machine
 from .models import (
@@ -34,11 +43,13 @@ __all__ = [
     "FoundPythons",
     "GuardRules",
     "HeldChips",
+    "HostFacts",
     "HostSetup",
     "InstalledPackage",
     "Machine",
     "ProgressReporter",
     "RemoteHost",
+    "Report",
     "Requested",
     "StepPlan",
     "SyncedPackages",
@@ -51,6 +62,7 @@ __all__ = [
     "examine",
     "found",
     "gather_or_cancel",
+    "healthy",
     "held_chips",
     "is_unattended",
     "packages",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import convert
 
 from ..errors import Reason, TPUError
-from .diagnosis import COORDINATOR_PORTS, ExaminedHost, HostFacts
+from .diagnosis import COORDINATOR_PORTS, ClockOffset, ExaminedHost, HostFacts
 from .models import RemoteHost
 from .remote_call import call
 from .verification import single_host_variables
@@ -93,8 +93,7 @@ async def _ask_agent(agent: AgentClient, examined: ExaminedHost) -> None:
     before = time.time()
     there = (await agent.request("probe"))["time"]
     # The host looked at its clock at some moment in between.
-    after = time.time()
-    examined.clock = min(0.0, there - before) if there < before else max(0.0, there - after)
+    examined.clock = ClockOffset(least=there - time.time(), most=there - before)
     if isinstance(examined.facts, HostFacts) and examined.facts.hardware.holders:
         pids = [each.pid for each in examined.facts.hardware.holders]
         owners = (await agent.request("process_owners", pids=pids))["owners"]

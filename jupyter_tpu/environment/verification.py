@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType, convert
 
 from ..errors import Reason, TPUError
-from ..wording import count
+from ..wording import age_text, container_text, count
 from .models import ExpectedHardware
 
 #: Which chips a program uses, and the x, y, z bounds of them; in their new and old names.
@@ -28,24 +28,33 @@ class HoldingProcess(Struct, frozen=True, kw_only=True):
     command: str
     devices: list[str] = []
     start: str = ""  # in the system's ticks since its boot
-    since: float | None = None  # the same in seconds since 1970
-    container: str = ""  # the beginning of its id
+    since: float | None = None  # the same in seconds since 1970, by the host's clock
+    age: float | None = None  # seconds
+    container: str = ""  # the beginning of its id; "?": of one that is not known
+    stop: str = ""  # the command that stops the container
+    notebook: str = ""  # from which a Jupyter server on the host has started it
 
     def __str__(self) -> str:
-        where = f" in the container {self.container}" if self.container else ""
-        since = ""
+        what = f"process {self.pid} of {self.user}"
+        if self.container:
+            what += f" in {container_text(self.container)}"
+        if self.notebook:
+            what += f" (notebook {self.notebook})"
         if self.since is not None:
-            since = f" since {datetime.fromtimestamp(self.since, UTC):%Y-%m-%d %H:%M} UTC"
-        return f"process {self.pid} of {self.user}{where}{since}: {self.command}"
+            what += f" since {datetime.fromtimestamp(self.since, UTC):%Y-%m-%d %H:%M} UTC"
+        if self.age is not None:
+            what += f" ({age_text(self.age)})"
+        return f"{what}: {self.command}"
 
 
 class LockFile(Struct, frozen=True, kw_only=True):
     """The file that libtpu locks; owner is "" if it does not exist."""
 
     owner: str = ""
-    mine: bool = False
     held: bool = False
-    protected: bool = False  # by fs.protected_regular: root can't open another user's, either
+    #: Whether the programs of the login user, and of root, can't use it even if it is not held.
+    blocks_user: bool = False
+    blocks_root: bool = False
 
 
 class Hardware(Struct, frozen=True, kw_only=True):
@@ -54,9 +63,11 @@ class Hardware(Struct, frozen=True, kw_only=True):
     chips: list[str] = []  # the generation of each on the PCI bus
     device_files: list[str] = []
     holders: list[HoldingProcess] = []
+    complete: bool = True  # False: processes of other users and containers could not be seen
     lock: LockFile = LockFile()
     variables: dict[str, str] = {}  # of a login, as far as JAX and libtpu read them
     no_library: str = ""  # TPU_LIBRARY_PATH, if nothing is there
+    no_preload: str = ""  # the first of LD_PRELOAD that does not exist
     emulated: bool = False
 
 
@@ -180,9 +191,11 @@ def _require_devices(
             log(f"host {index}: the chips are in use{who}. So JAX was not checked there")
             return
         if check.platform != "tpu":
-            cause, hint = fallback_cause(check)
+            why = fallback_cause(check)
             raise TPUError(
-                f"JAX on host {index} does not use the TPU: {cause}.", Reason.CPU_FALLBACK, hint
+                f"JAX on host {index} does not use the TPU: {why.cause}.",
+                Reason.CPU_FALLBACK,
+                why.hint,
             )
     elif check.platform is UNSET:
         raise TPUError(
@@ -201,49 +214,60 @@ def _require_devices(
     log(f"host {index}: {versions}, {check.devices} {check.platform} devices")
 
 
-def fallback_cause(check: HostCheck) -> tuple[str, str]:
-    """Why JAX does not use the chips of a host, as the end of a sentence; and what to do."""
+class Fallback(Struct, frozen=True, kw_only=True):
+    """Why JAX takes the CPU instead of the chips."""
+
+    cause: str  # as the end of a sentence
+    hint: str
+    variable: str = ""  # of the login, that has to go
+    package: bool = False  # whether the package jax[tpu] has to be installed
+
+
+def fallback_cause(check: HostCheck) -> Fallback:
+    """Why JAX does not use the chips of a host, and what to do."""
     found = check.hardware
     platforms = found.variables.get("JAX_PLATFORMS", "")
     if platforms and "tpu" not in platforms.split(","):
-        return (
-            f"the host sets JAX_PLATFORMS={platforms}",
-            f"Remove JAX_PLATFORMS from {_LOGIN_FILES} there, and connect again.",
-        )
+        return _because_of("JAX_PLATFORMS", f"the host sets JAX_PLATFORMS={platforms}")
     if not found.chips and not found.device_files:
-        return (
-            "the host has no TPU chips",
-            "Restart the TPU. If that does not help, delete it and create it again, with its "
+        return Fallback(
+            cause="the host has no TPU chips",
+            hint="Restart the TPU. If that does not help, delete it and create it again, with its "
             "type's default runtime version.",
         )
     if not found.device_files:
-        return (
-            f"its {count(len(found.chips), 'chip')} have no device files, because the runtime "
-            "version has no TPU driver",
-            "Create the TPU again with its type's default runtime version.",
+        return Fallback(
+            cause=f"its {count(len(found.chips), 'chip')} have no device files, because the "
+            "runtime version has no TPU driver",
+            hint="Create the TPU again with its type's default runtime version.",
         )
     if found.no_library:
-        return (
+        return _because_of(
+            "TPU_LIBRARY_PATH",
             f"the host sets TPU_LIBRARY_PATH to {found.no_library}, which does not exist",
-            f"Remove TPU_LIBRARY_PATH from {_LOGIN_FILES} there, and connect again.",
         )
     if not check.libtpu:
-        return (
-            "the package libtpu is not installed",
-            f"Add the package jax[tpu]=={check.jax} to the environment.",
-        )
+        return _without_package("the package libtpu is not installed", check)
     if found.holders:
-        return (
-            f"its chips are in use by {found.holders[0]}",
-            "Stop that process on the host, or wait until it ends.",
+        return Fallback(
+            cause=f"its chips are in use by {found.holders[0]}",
+            hint="Stop that process on the host, or wait until it ends.",
         )
     if not check.libtpu_fits:
-        return (
-            f"JAX {check.jax} needs libtpu{check.libtpu_wanted}, but {check.libtpu} is installed",
-            f"Add the package jax[tpu]=={check.jax} to the environment.",
-        )
+        needs = f"JAX {check.jax} needs libtpu{check.libtpu_wanted}"
+        return _without_package(f"{needs}, but {check.libtpu} is installed", check)
     why = first_line(check.backend_error) or f"it chose {check.platform or 'no device'}"
-    return why.rstrip("."), "The log has details."
+    return Fallback(cause=why.rstrip("."), hint="The log has details.")
+
+
+def _because_of(variable: str, cause: str) -> Fallback:
+    hint = f"Remove {variable} from {_LOGIN_FILES} there, and connect again."
+    return Fallback(cause=cause, hint=hint, variable=variable)
+
+
+def _without_package(cause: str, check: HostCheck) -> Fallback:
+    hint = f"Add the package jax[tpu]=={check.jax} to the environment."
+    return Fallback(cause=cause, hint=hint, package=True)
 
 
 def differences_between(first: HostCheck, other: HostCheck) -> str:

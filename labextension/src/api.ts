@@ -149,6 +149,7 @@ export interface IChipHolder {
   command: string;
   devices: string[];
   container: string;
+  stop: string;
   kernel: string;
   notebook: string;
   job: string;
@@ -317,8 +318,8 @@ export interface IDetachMachine {
 }
 
 /**
- * The findings about all hosts of a TPU, host by host; each host has at least
- * one.
+ * The findings about a TPU, and about all its hosts, host by host; each has at
+ * least one.
  *
  * Before there is a TPU, those about the project.
  */

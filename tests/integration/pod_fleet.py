@@ -64,9 +64,16 @@ async def open_pod(emulator: Any, tpu: str, folder: Path) -> AsyncIterator[Pod]:
 
 def ssh_servers(init: int) -> Iterator[int]:
     """The pids of sshd and its children on the host with this *init*."""
+    for process in host_processes(init):
+        with contextlib.suppress(OSError):
+            if (process / "comm").read_text().startswith("sshd"):
+                yield int(process.name)
+
+
+def host_processes(init: int) -> Iterator[Path]:
+    """The folders in /proc of the processes of the host with this *init*."""
     there = os.readlink(f"/proc/{init}/ns/pid")
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            same_host = os.readlink(process / "ns/pid") == there
-            if same_host and (process / "comm").read_text().startswith("sshd"):
-                yield int(process.name)
+            if os.readlink(process / "ns/pid") == there:
+                yield process

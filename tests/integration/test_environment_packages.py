@@ -111,7 +111,7 @@ def test_a_kernel_says_once_that_jax_is_on_the_cpu_and_that_a_fork_can_hang(
     run("os.environ.update(hidden)")
     assert noted.startswith("cpu\n"), noted
     assert noted.count("Warning: JAX uses the CPU in this kernel, not the TPU") == 1
-    assert "jupyter tpu doctor" in noted
+    assert f"`jupyter tpu doctor {NAME}`" in noted
     assert "Warning" not in run("jax.numpy.ones(3).sum()")
 
     assert run("!echo a shell").splitlines() == ["a shell"], "it is harmless, so nothing is said"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -45,16 +46,18 @@ async def test_a_kernel_is_not_started_on_a_host_whose_chips_have_no_driver(
         ({"kernel": "k1", "notebook": "a/b.ipynb"}, "the kernel of b.ipynb (", "kernel end my-tpu"),
         ({"job": "1a2b"}, "the job 1a2b (", "`jupyter tpu job stop my-tpu 1a2b`"),
         ({"run": "3c4d"}, "a command that `jupyter tpu run` started (", "chips free my-tpu`"),
-        ({}, "process 7 of me: train", "`jupyter tpu chips free my-tpu`"),
+        ({}, "process %d of me since 2", "`jupyter tpu chips free my-tpu`"),
     ],
 )
 def test_a_start_that_finds_chips_in_use_says_what_has_them_and_how_to_end_it(
     owner: dict[str, str], who: str, what_to_do: str
 ) -> None:
     nobody = {"kernel": "", "notebook": "", "job": "", "run": ""}
-    process = {"pid": 7, "user": "me", "command": "train", "devices": []}
+    process = {"pid": os.getpid(), "user": "me", "command": "train", "devices": []}
     answer = held_by({**process, **nobody, **owner}, "my-tpu").answer
     assert answer["reason"] == "CHIPS_HELD"
+    who = who.replace("%d", str(os.getpid()))
     assert answer["message"].startswith(f"The chips of my-tpu are in use by {who}")
-    assert "process 7 of me: train" in answer["message"]
+    assert f"process {os.getpid()} of me since 2" in answer["message"]
+    assert "UTC: train" in answer["message"]
     assert what_to_do in answer["hint"]

@@ -12,6 +12,7 @@ from msgspec import convert, structs
 from jupyter_tpu.commands.doctor import describe, numbered
 from jupyter_tpu.environment.diagnosis import (
     COORDINATOR_PORTS,
+    ClockOffset,
     ExaminedHost,
     ExpectedTPU,
     Finding,
@@ -23,7 +24,9 @@ from jupyter_tpu.environment.on_host.doctor import service_account
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.models import Diagnosis
 
-EXPECTED = ExpectedTPU(name="my-tpu", emulated=False, chips_per_host=4, devices_per_host=4)
+EXPECTED = ExpectedTPU(
+    name="my-tpu", zone="z", network="lab", emulated=False, chips_per_host=4, devices_per_host=4
+)
 HARDWARE: dict[str, Any] = {
     "chips": ["v5e"] * 4,
     "device_files": [f"/dev/vfio/{number}" for number in range(4)],
@@ -36,7 +39,11 @@ CHECK: dict[str, Any] = {
     "devices": 4,
 }
 HOLDER = {"pid": 77, "user": "root", "command": "python3 train.py", "devices": ["/dev/vfio/0"]}
-LOCK = {"owner": "root", "mine": False, "held": False, "protected": False}
+LOCK = {"owner": "root", "blocks_user": True}
+
+
+def clock(least: float, most: float) -> ClockOffset:
+    return ClockOffset(least=least, most=most)
 
 
 def host(number: int = 0, **changes: Any) -> ExaminedHost:
@@ -48,7 +55,12 @@ def host(number: int = 0, **changes: Any) -> ExaminedHost:
         "environments": {"default": {**CHECK, **changes.pop("check", {})}},
     }
     facts["disks"] = changes.pop("disks", facts["disks"])
-    known = {"host": number, "facts": convert(facts, HostFacts), "clock": 0.1, **changes}
+    known = {
+        "host": number,
+        "facts": convert(facts, HostFacts),
+        "clock": clock(-0.1, 0.04),
+        **changes,
+    }
     return ExaminedHost(**known)
 
 
@@ -68,6 +80,7 @@ def test_a_tpu_without_problems_says_what_was_checked() -> None:
     text = describe(Diagnosis(tpu="my-tpu", zone="z", emulated=False, healthy=True, findings=found))
     assert "ok       4 v5e chips with device files." in text
     assert "ok       default: JAX 0.10.2, libtpu 0.0.42, 4 tpu devices." in text
+    assert "ok       The clock agrees with this computer's to 0.1 s." in text
     assert text.endswith("\nmy-tpu: no problem found.")
 
 
@@ -105,14 +118,56 @@ def test_a_kernel_may_have_the_chips() -> None:
     assert "The kernel of train.ipynb uses the chips (process 77)." in [f.message for f in found]
 
 
-def test_a_lock_file_of_another_user_is_a_problem_only_while_nobody_holds_it() -> None:
+def test_a_holder_is_named_with_its_age_its_container_and_its_notebook() -> None:
+    old = {**HOLDER, "since": 1772373720.0, "age": 2.5 * 86400}
+    boxed = {**old, "container": "0123456789ab", "stop": "sudo docker stop 0123456789ab"}
+    found = finding(host(0), host(1, hardware={"holders": [boxed]}, ports=COORDINATOR_PORTS))
+    assert found.message == (
+        "The chips are in use by process 77 of root in the container 0123456789ab since "
+        "2026-03-01 14:02 UTC (2 days): python3 train.py."
+    )
+    stop = "jupyter tpu ssh my-tpu --worker 1 --command 'sudo docker stop 0123456789ab'"
+    assert found.hint.startswith(f"To stop its container: {stop}. To end only the process: ")
+    somewhere = finding(host(hardware={"holders": [{**old, "container": "?"}]}))
+    assert "77 of root in a container since 2026" in somewhere.message
+    assert "may start it again" in somewhere.hint
+    elsewhere = finding(host(hardware={"holders": [{**HOLDER, "notebook": "train.ipynb"}]}))
+    assert "of root (notebook train.ipynb): python3" in elsewhere.message
+
+
+def test_what_cannot_be_seen_is_not_called_free() -> None:
+    blind = finding(host(hardware={"complete": False}))
+    assert (blind.check, blind.state) == ("holders", "unknown")
+    assert blind.message.startswith("No process of yours uses the chips. Those of other users ")
+    assert "sudo lsof -w /dev/accel* /dev/vfio/*" in blind.hint
+    lock = {**LOCK, "held": True}
+    hidden = finding(host(hardware={"lock": lock}))
+    assert hidden.message == "A process that can't be seen from here holds libtpu's lock."
+    error = "The TPU is already in use by process with pid 9."
+    unseen, jax = findings(
+        host(hardware={"complete": False}, check={"platform": "cpu", "backend_error": error})
+    )
+    assert unseen.check == "holders"
+    assert jax.message.endswith("JAX was started, and says that the chips are in use.")
+
+
+def test_a_lock_file_is_only_deleted_where_it_is_in_the_way_and_nobody_holds_it() -> None:
     left = finding(host(hardware={"lock": LOCK}))
     assert left.check == "lock"
-    assert "belongs to root" in left.message
+    assert "is left over from root, and your programs can't use it" in left.message
     assert "jupyter tpu ssh my-tpu --command 'sudo rm /tmp/libtpu_lockfile'" in left.hint
     both = findings(host(hardware={"lock": {**LOCK, "held": True}, "holders": [HOLDER]}))
     assert "lock" not in {each.check for each in both}, "a held lock is never deleted"
-    assert not findings(host(hardware={"lock": {**LOCK, "mine": True, "owner": "me"}}))
+    mine = {"owner": "me"}
+    assert not [f for f in diagnose([host(hardware={"lock": mine})], EXPECTED) if f.check == "lock"]
+    roots = host(hardware={"lock": {**mine, "blocks_root": True}})
+    (only,) = [f for f in diagnose([roots], EXPECTED) if f.check == "lock"]
+    assert only.state == "ok"
+    assert "only in the way of root's programs, because fs.protected_regular is on" in only.message
+    everybody = finding(host(hardware={"lock": {**LOCK, "owner": "eve", "blocks_root": True}}))
+    assert everybody.message.endswith(
+        "Not even root's can use it, because fs.protected_regular is on."
+    )
 
 
 def test_chips_and_their_driver_are_compared_with_the_type() -> None:
@@ -132,6 +187,12 @@ def test_the_cause_of_a_fallback_to_the_cpu_is_a_finding() -> None:
     platforms = findings(host(check=cpu, hardware={"variables": {"JAX_PLATFORMS": "cpu"}}))
     assert [each.check for each in platforms] == ["login", "jax"]
     assert "JAX_PLATFORMS=cpu" in platforms[1].message
+    for each in platforms:
+        assert "jupyter tpu ssh my-tpu --command 'grep -ns -e JAX_PLATFORMS /etc/" in each.hint
+    assert missing.hint == "jupyter tpu env add my-tpu --env default 'jax[tpu]==0.10.2'"
+    gone = "/usr/lib/libtcmalloc.so.4"
+    preload = {"variables": {"LD_PRELOAD": gone}, "no_preload": gone}
+    assert "which does not exist" in finding(host(hardware=preload)).message
 
 
 def test_disks_logs_and_clocks_have_bounds() -> None:
@@ -145,12 +206,23 @@ def test_disks_logs_and_clocks_have_bounds() -> None:
     logs = finding(host(logs=3 << 30))
     assert "/tmp/tpu_logs take 3.0 GiB" in logs.message
     assert "jupyter tpu ssh my-tpu --command 'sudo rm -r /tmp/tpu_logs'" in logs.hint
-    behind = finding(host(clock=-7.4))
+
+
+def test_a_clock_is_wrong_only_by_what_is_certain() -> None:
+    behind = finding(host(clock=clock(-9.4, -7.4)))
     assert (behind.state, behind.message) == (
         "warning",
         "The clock is 7 s behind this computer's.",
     )
-    assert finding(host(clock=3600.0)).state == "problem"
+    assert "sudo systemctl restart chrony" in behind.hint
+    assert not findings(host(clock=clock(-9.0, 2.0))), "its answer took 11 s"
+    assert finding(host(clock=clock(3600.0, 3600.1))).state == "problem"
+    hosts = [
+        host(0, clock=clock(60.0, 61.0)),
+        host(1, clock=clock(61, 62), ports=COORDINATOR_PORTS),
+    ]
+    for each in findings(*hosts):
+        assert "this computer's clock is probably wrong" in each.hint
 
 
 def test_variables_that_limit_programs_to_some_chips_are_explained() -> None:
@@ -181,6 +253,7 @@ def test_hosts_of_a_pod_are_compared_and_their_ports_checked() -> None:
     newest = finding(host(0), host(1, ports=[p for p in COORDINATOR_PORTS if p != 8482]))
     assert newest.state == "warning"
     assert "HOST_0:8476" in newest.hint
+    assert "jupyter tpu network setup lab --zone z" in newest.hint
     assert not findings(host(0), host(1, ports=COORDINATOR_PORTS))
 
 

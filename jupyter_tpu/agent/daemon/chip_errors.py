@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any, Dict, List
 
 from ..protocol.chosen_chips import named
+from ..protocol.processes import origin
 from .operation_error import OperationError
 
 
@@ -47,7 +49,13 @@ def _these(wanted: List[int], tpu: str) -> str:
 
 def held_by(holder: Dict[str, Any], tpu: str) -> OperationError:
     """*holder*, as from `Owners.name`, has them."""
-    who = "process %d of %s: %s" % (holder["pid"], holder["user"], holder["command"])
+    found = origin(holder["pid"])
+    who = "process %d of %s" % (holder["pid"], holder["user"])
+    if found["container"]:
+        who += " in a container"
+    if found["since"] is not None:
+        who += time.strftime(" since %Y-%m-%d %H:%M UTC", time.gmtime(found["since"]))
+    who += ": %s" % holder["command"]
     hint = "`jupyter tpu chips free %s` ends what uses them, after a question." % tpu
     if holder["kernel"]:
         notebook = os.path.basename(holder["notebook"])

@@ -386,7 +386,9 @@ def _spec_from(params: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _variables(params: Dict[str, Any]) -> Dict[str, str]:
-    wanted = params.get("env", {})
+    wanted = dict(params.get("env", {}))
+    if params.get("tpu"):
+        wanted["JUPYTER_TPU_NAME"] = params["tpu"]  # for what the kernel itself says
     return complete_variables({str(name): str(value) for name, value in wanted.items()})
 
 

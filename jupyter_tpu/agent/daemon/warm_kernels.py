@@ -28,8 +28,8 @@ CHECK_INTERVAL, AFTER_START = 1.0, 2.0
 AFTER_FAILURE = 300.0
 #: Variables that only have an effect when a process starts.
 _AT_START = ("LD_", "PYTHON", "MALLOC_", "GLIBC_", "LC_", "LANG", "TZ")
-#: It differs at each start, and no imported module reads it.
-_PER_START = "JPY_SESSION_NAME"
+#: They are for one start, and no imported module reads them.
+_PER_START = {"JPY_SESSION_NAME", "JUPYTER_TPU_NAME"}
 _DEVICES = ("/dev/accel", "/dev/vfio/")
 
 
@@ -96,7 +96,7 @@ class WarmKernel:
     def fits(self, env: Dict[str, str]) -> bool:
         """Whether a cold start with these variables would give the same kernel."""
         had = self.request["env"]
-        other = {name for name in env if env[name] != had.get(name)} - {_PER_START}
+        other = {name for name in env if env[name] != had.get(name)} - _PER_START
         # Imported modules may have read them already; ipykernel reads its own later.
         return not other if self.request["imports"] else not any(map(_is_read_at_start, other))
 

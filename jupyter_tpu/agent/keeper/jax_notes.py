@@ -63,8 +63,8 @@ def fallback_note():
     why = str(errors.get("tpu", "")).strip().partition("\n")[0]
     return (
         "Warning: JAX uses the CPU in this kernel, not the TPU%s. To see why, run "
-        "`jupyter tpu doctor` with the TPU's name in a terminal on your computer."
-        % (" (%s)" % why if why else "")
+        "`jupyter tpu doctor %s` in a terminal on your computer."
+        % (" (%s)" % why if why else "", os.environ.get("JUPYTER_TPU_NAME", "NAME"))
     )
 
 

@@ -73,7 +73,7 @@ def holders(root: str = "/") -> List[Dict[str, Any]]:
     if not chip_devices(root):
         return []
     proc = os.path.join(root, "proc")
-    open_: Dict[int, Set[str]] = {pid: set() for pid in _lock_holders(root)}
+    open_: Dict[int, Set[str]] = {pid: set() for pid in lock_holders(root) if pid}
     for name in filter(str.isdigit, os.listdir(proc)):
         for path in _open_files(os.path.join(proc, name)):
             if CHIP.fullmatch(path):
@@ -89,18 +89,19 @@ def holders(root: str = "/") -> List[Dict[str, Any]]:
     ]
 
 
-def lock_file(root: str = "/") -> Dict[str, Any]:
-    """libtpu's lock file: ``owner`` (a user), ``mine`` and ``held``; {} if it does not exist."""
+def lock_holders(root: str = "/") -> List[int]:
+    """The processes with libtpu's lock, from the system's table of locks; 0 for one that can't be
+    seen from here.
+    """
     try:
-        found = os.stat(root.rstrip("/") + LOCK)
+        there = os.stat(root.rstrip("/") + LOCK)
     except OSError:
-        return {}
-    owner = _user_name(found.st_uid)
-    return {
-        "owner": owner,
-        "mine": found.st_uid == os.getuid(),
-        "held": bool(_lock_holders(root)),
-    }
+        return []
+    lines = [line.split() for line in _read(root, "proc/locks").splitlines()]
+    device = "%02x:%02x" % (os.major(there.st_dev), os.minor(there.st_dev))
+    file = "%s:%d" % (device, there.st_ino)
+    # "1: POSIX ADVISORY WRITE 4242 fe:01:1234 0 EOF"; those that wait have "->" after the number.
+    return [max(0, int(fields[4])) for fields in lines if len(fields) > 5 and fields[5] == file]
 
 
 def _read(*path: str) -> str:
@@ -121,32 +122,15 @@ def _open_files(process: str) -> List[str]:
     return found
 
 
-def _lock_holders(root: str) -> List[int]:
-    """The processes with libtpu's lock, from the system's table of locks."""
-    try:
-        there = os.stat(root.rstrip("/") + LOCK)
-    except OSError:
-        return []
-    lines = [line.split() for line in _read(root, "proc/locks").splitlines()]
-    device = "%02x:%02x" % (os.major(there.st_dev), os.minor(there.st_dev))
-    file = "%s:%d" % (device, there.st_ino)
-    # "1: POSIX ADVISORY WRITE 4242 fe:01:1234 0 EOF"; those that wait have "->" after the number.
-    # A lock of a process that can't be seen from here has no number above 0.
-    return [
-        int(fields[4])
-        for fields in lines
-        if len(fields) > 5 and fields[5] == file and fields[4].isdigit() and fields[4] != "0"
-    ]
-
-
 def _user(process: str) -> str:
     try:
-        return _user_name(os.stat(process).st_uid)
+        return user_name(os.stat(process).st_uid)
     except OSError:
         return ""
 
 
-def _user_name(uid: int) -> str:
+def user_name(uid: int) -> str:
+    """The name of a user; the number if it has none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

@@ -1,9 +1,23 @@
-"""Which process a stored process id means: ids are used again, start times are not."""
+"""Which process a stored process id means: ids are used again, start times are not.
+
+And where a process comes from: since when it runs, and in which container.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import pwd
+import re
+import time
+from typing import Any, Dict, Optional, Tuple
+
+#: A process of a container has the container's id in the name of its control group:
+#: "/docker/ID", "/system.slice/docker-ID.scope", "/machine.slice/libpod-ID.scope".
+_CONTAINER = re.compile(
+    r"(docker|libpod|nerdctl|containerd|crio|kubepods)\S*?([0-9a-f]{12})[0-9a-f]{52}"
+)
+_RUNTIMES = {"docker": "docker", "libpod": "podman", "nerdctl": "nerdctl"}
 
 
 def start_time(pid: int) -> str:
@@ -37,3 +51,55 @@ def signal_process(pid: int, started: str, number: int) -> bool:
         os.kill(pid, number)
         return True
     return False
+
+
+def origin(pid: int, root: str = "/") -> Dict[str, Any]:
+    """Where a living process comes from.
+
+    ``age``: seconds for which it has been running; ``since``: when it was started, in seconds since
+    1970; both None if not known. ``container``: the beginning of its id, "?" if only that there is
+    one is known, "" for a process of the host itself. ``stop``: the command that stops the
+    container, "" if not known.
+    """
+    age = _age(start_time(pid))
+    process = os.path.join(root, "proc", str(pid))
+    container, stop = _container(process)
+    return {
+        "age": age,
+        "since": None if age is None else time.time() - age,
+        "container": container,
+        "stop": stop,
+    }
+
+
+def _age(start: str) -> Optional[float]:
+    with contextlib.suppress(OSError, ValueError), open("/proc/uptime") as file:
+        # Both count from the boot, so that a clock that was set changes nothing.
+        return max(0.0, float(file.read().split()[0]) - int(start) / os.sysconf("SC_CLK_TCK"))
+    return None
+
+
+def _container(process: str) -> Tuple[str, str]:
+    with contextlib.suppress(OSError), open(os.path.join(process, "cgroup")) as file:
+        groups = file.read()
+        found = _CONTAINER.search(groups)
+        if found:
+            runtime = _RUNTIMES.get(found.group(1), "")
+            stop = "%s stop %s" % (runtime, found.group(2)) if runtime else ""
+            return found.group(2), stop and _as_owner(groups) + stop
+    with contextlib.suppress(OSError), open(os.path.join(process, "status")) as file:
+        # Its ids from the outer to the inner PID namespace.
+        ids = file.read().partition("\nNSpid:")[2].partition("\n")[0].split()
+        return "?" if len(ids) > 1 else "", ""
+    return "", ""
+
+
+def _as_owner(groups: str) -> str:
+    """What runs a command as the owner of a container: root, or a user without root's rights."""
+    found = re.search(r"/user-(\d+)\.slice/", groups)
+    if not found:
+        return "sudo "
+    try:
+        return "sudo -iu %s " % pwd.getpwuid(int(found.group(1))).pw_name
+    except KeyError:
+        return 'sudo -iu "#%s" ' % found.group(1)

@@ -3,35 +3,33 @@
 import contextlib
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
 import time
 
 from jupyter_tpu.agent.protocol.chips import chip_devices, holders
-from jupyter_tpu.agent.protocol.processes import signal_process, start_time
+from jupyter_tpu.agent.protocol.processes import origin, signal_process, start_time
 
 from .calls import serve
 
 #: Seconds for root to answer beside what it is asked for, and for a killed process to be gone.
 ROOT, KILLED = 20, 10
-#: A process of a container has the container's id in the name of its control group.
-_CONTAINER = re.compile(r"(?:docker|containerd|libpod|crio|kubepods)\S*?([0-9a-f]{64})")
+#: What a Jupyter server gives to its kernels: the notebook's path.
+NOTEBOOK = b"JPY_SESSION_NAME="
 
 
 def visible_holders(root="/"):
-    """What `chips.holders` gives, with three things more.
+    """What `chips.holders` gives, with what `origin` gives, and two things more.
 
     ``start``: when the process was started, in the system's ticks since its boot; with the pid, it
-    means one process for ever. ``since``: the same in seconds since 1970, None if not known.
-    ``container``: the beginning of its id, "" for a process of the host itself.
+    means one process for ever. ``notebook``: from which it was started by any Jupyter server, "" if
+    that is not known.
     """
     found = holders(root)
     for each in found:
-        each["start"] = start_time(each["pid"])
-        each["since"] = _seconds(each["start"])
-        each["container"] = _container(os.path.join(root, "proc", str(each["pid"])))
+        pid = each["pid"]
+        each.update(origin(pid, root), start=start_time(pid), notebook=_notebook(root, pid))
     return found
 
 
@@ -131,19 +129,12 @@ def as_root(call, timeout, **arguments):
         return None
 
 
-def _seconds(start):
-    """A start time in seconds since 1970."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        with open("/proc/stat") as file:
-            boot = int(file.read().split("\nbtime ")[1].split()[0])
-        return boot + int(start) / os.sysconf("SC_CLK_TCK")
-    return None
-
-
-def _container(process):
-    with contextlib.suppress(OSError), open(os.path.join(process, "cgroup")) as file:
-        found = _CONTAINER.search(file.read())
-        return found.group(1)[:12] if found else ""
+def _notebook(root, pid):
+    path = os.path.join(root, "proc", str(pid), "environ")
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        for variable in file.read().split(b"\0"):
+            if variable.startswith(NOTEBOOK):
+                return os.path.basename(os.fsdecode(variable[len(NOTEBOOK) :]))
     return ""
 
 

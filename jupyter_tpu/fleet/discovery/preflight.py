@@ -8,24 +8,25 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any
 
-from ... import catalog
 from ...catalog import AcceleratorType
 from ...cloud import Cloud, preflight, uses_os_login
 from ...cloud.compute import ANYWHERE, IAP_RANGE, SSH, Networks, ProjectMetadata
 from ...cloud.google_apis import GoogleAPIs
-from ...environment import Finding
+from ...environment import Finding, Report, healthy
 from ...errors import Reason, TPUError
 from ...links import logins
 from ...retired import TPU_NODE_VARIABLES, is_tpu_node_address
 from ...ssh.keys import USER_VARIABLE
 from ..models import CheckSetup, CreateTPU, Diagnosis
-from ..models.catalog import image_warning, known_type
+from ..models.catalog import known_type
+from ..models.doctor import image_finding
 from ..models.requests import validated
 from ..models.times import timestamp
 from .availability import Availability
 
 #: Seconds before its end in which a key in the Google account is worth a warning.
 _EXPIRES_SOON = 3 * 24 * 3600.0
+_REPORT = Report()
 _QUOTAS = "https://console.cloud.google.com/iam-admin/quotas"
 
 
@@ -61,7 +62,7 @@ class Preflight:
             tpu="",
             zone=request.zone or "",
             emulated=self._cloud.emulated,
-            healthy=all(finding.state != "problem" for finding in findings),
+            healthy=healthy(findings),
             findings=findings,
         )
 
@@ -69,22 +70,22 @@ class Preflight:
         try:
             return self._cloud.project
         except TPUError as error:
-            return _problem("project", error.message, error.hint)
+            return _REPORT.problem("project", error.message, error.hint)
 
     async def _key_finding(self) -> Finding:
         try:
             await asyncio.to_thread(self._key)
         except TPUError as error:
-            return _problem("key", error.message, error.hint)
-        return _ok("key", "Your SSH key for TPUs is ready.")
+            return _REPORT.problem("key", error.message, error.hint)
+        return _REPORT.ok("key", "Your SSH key for TPUs is ready.")
 
     async def _api(self, project: str) -> Finding:
         try:
             zones = await self._cloud.locations()
         except TPUError as error:
             check = "login" if error.reason is Reason.NO_CREDENTIALS else "api"
-            return _problem(check, error.message, error.hint)
-        return _ok(
+            return _REPORT.problem(check, error.message, error.hint)
+        return _REPORT.ok(
             "api", f"The Cloud TPU API answers for the project {project}: {len(zones)} zones."
         )
 
@@ -97,13 +98,13 @@ class Preflight:
         if isinstance(missing, Finding):
             return missing
         if missing:
-            return _problem(
+            return _REPORT.problem(
                 "permission",
                 f"Your account lacks permissions in {project}: {', '.join(missing)}.",
                 "Ask the project's owner: gcloud projects add-iam-policy-binding "
                 f"{project} --member user:YOUR_ACCOUNT --role roles/tpu.admin",
             )
-        return _ok("permission", "Your account may create, connect and delete TPUs.")
+        return _REPORT.ok("permission", "Your account may create, connect and delete TPUs.")
 
     async def _os_login(self, apis: GoogleAPIs, project: str) -> list[Finding]:
         """Whether the project uses OS Login, and no username for that is set."""
@@ -119,7 +120,8 @@ class Preflight:
         uses = f"The project {project} uses OS Login"
         if login is None:
             return [
-                _os_login_warning(
+                _REPORT.warning(
+                    "os-login",
                     f"{uses}, so hosts don't accept the key that jupyter-tpu gives to a TPU.",
                     f"Add the key to your Google account: {add}. Or create TPUs with --metadata "
                     "enable-oslogin=FALSE.",
@@ -128,12 +130,13 @@ class Preflight:
         end = timestamp("seconds", login.expires)
         if login.expires - time.time() < _EXPIRES_SOON:
             return [
-                _os_login_warning(
+                _REPORT.warning(
+                    "os-login",
                     f"{uses}. The SSH key in your Google account is valid until {end}.",
                     f"Add it again: {add}",
                 )
             ]
-        return [_ok("os-login", f"{uses}. You log in as {login.user}, until {end}.")]
+        return [_REPORT.ok("os-login", f"{uses}. You log in as {login.user}, until {end}.")]
 
     async def _firewall(self, apis: GoogleAPIs, project: str, network: str) -> Finding:
         rules = await _asked(
@@ -146,31 +149,29 @@ class Preflight:
         rules = [rule for rule in rules if rule.allows(SSH) and not rule.of_accounts]
         setup = f"jupyter tpu network setup {network} --source ADDRESS"
         if not rules:
-            return _problem(
+            return _REPORT.problem(
                 "firewall",
                 f"No firewall rule of the network {network} allows SSH (TCP port 22).",
                 f"Allow it from your address: {setup}",
             )
         for_all = [rule for rule in rules if not rule.tags and ANYWHERE in rule.sources]
         if for_all:
-            return _ok("firewall", f"The firewall rule {for_all[0].name} allows SSH.")
+            return _REPORT.ok("firewall", f"The firewall rule {for_all[0].name} allows SSH.")
         outside = [rule for rule in rules if not rule.internal]
         if not outside:
-            return Finding(
-                check="firewall",
-                state="warning",
-                message=f"The firewall rules of the network {network} allow SSH only from internal "
+            return _REPORT.warning(
+                "firewall",
+                f"The firewall rules of the network {network} allow SSH only from internal "
                 f"addresses ({rules[0].name}).",
-                hint=f"Outside of that network, let your address in: {setup}",
+                f"Outside of that network, let your address in: {setup}",
             )
         some = outside[0]
         only = [f"from {', '.join(some.sources)}"] if some.sources else []
         only += [f"to instances with the tag {', '.join(some.tags)}"] if some.tags else []
-        return Finding(
-            check="firewall",
-            state="warning",
-            message=f"The firewall rule {some.name} allows SSH only {' and '.join(only)}.",
-            hint=f"If your address is not among these, let it in: {setup}"
+        return _REPORT.warning(
+            "firewall",
+            f"The firewall rule {some.name} allows SSH only {' and '.join(only)}.",
+            f"If your address is not among these, let it in: {setup}"
             if IAP_RANGE not in some.sources
             else "That is Identity-Aware Proxy, through which `jupyter tpu connect` can go.",
         )
@@ -184,12 +185,13 @@ class Preflight:
         try:
             wanted = await self._availability.resolve_defaults(wanted)
         except TPUError as error:
-            return [_problem("type", error.message, error.hint)]
+            return [_REPORT.problem("type", error.message, error.hint)]
         assert wanted.zone is not None
-        findings = [_ok("type", f"{wanted.zone} offers {type}.")]
+        findings = [_REPORT.ok("type", f"{wanted.zone} offers {type}.")]
         accelerator = known_type(type)
         if accelerator is not None and wanted.version is not None:
-            findings.append(_image(accelerator, wanted.version))
+            use = f"Use {accelerator.version}, or leave out the version."
+            findings.append(image_finding(accelerator, wanted.version, use))
             findings.append(await self._quota(apis, project, accelerator, wanted))
         return findings
 
@@ -208,68 +210,34 @@ class Preflight:
             return found
         what = f"{accelerator.generation} ({wanted.tier}) in {zone}"
         if not found:
-            return Finding(
-                check="quota", state="unknown", message=f"No quota for {what} was found.", hint=hint
-            )
+            return _REPORT.unknown("quota", f"No quota for {what} was found.", hint)
         limited = [quota for quota in found if quota.limit >= 0]
         if not limited:
-            return _ok("quota", f"There is no limit for {what}.")
+            return _REPORT.ok("quota", f"There is no limit for {what}.")
         lowest = min(limited, key=lambda quota: quota.limit)
         if lowest.limit == 0:
-            return _problem(
+            return _REPORT.problem(
                 "quota",
                 f"The quota {lowest.name} for {what} is 0.",
                 f"Choose another zone or tier, or ask for quota: {_QUOTAS}",
             )
-        return _ok("quota", f"The quota {lowest.name} for {what} is {lowest.limit}.")
+        return _REPORT.ok("quota", f"The quota {lowest.name} for {what} is {lowest.limit}.")
 
 
-def _image(accelerator: AcceleratorType, version: str) -> Finding:
-    fits = catalog.image_fits(version, accelerator)
-    name = f"{version} on {accelerator.name}"
-    if fits:
-        return _ok("image", f"The runtime version fits: {name}.")
-    hint = f"Use {accelerator.version}, or leave out the version."
-    if fits is None:
-        return Finding(
-            check="image",
-            state="unknown",
-            message=f"Whether the runtime version fits is not known: {name}.",
-            hint=hint,
-        )
-    return _problem("image", image_warning(version, accelerator.name), hint)
-
-
-async def _asked(check: Any, unknown: str, question: Coroutine[Any, Any, Any]) -> Any:
+async def _asked(check: str, unknown: str, question: Coroutine[Any, Any, Any]) -> Any:
     """The answer, or the finding that there is none."""
     try:
         return await question
     except TPUError as error:
-        return Finding(
-            check=check, state="unknown", message=f"{unknown}: {error.message}", hint=error.hint
-        )
+        return _REPORT.unknown(check, f"{unknown}: {error.message}", error.hint)
 
 
 def tpu_node_settings(environ: Mapping[str, str]) -> Iterator[Finding]:
     """What is left of settings for TPU Nodes, in which old notebooks look for a TPU."""
     for name in TPU_NODE_VARIABLES:
         if is_tpu_node_address(environ.get(name, "").rpartition(";")[2]):
-            yield Finding(
-                check="variables",
-                state="warning",
-                message=f"{name} has the address of a TPU Node, an architecture that Google has "
-                "retired.",
-                hint=f"Unset {name}. On a TPU VM, JAX finds the chips by itself.",
+            yield _REPORT.warning(
+                "variables",
+                f"{name} has the address of a TPU Node, an architecture that Google has retired.",
+                f"Unset {name}. On a TPU VM, JAX finds the chips by itself.",
             )
-
-
-def _os_login_warning(message: str, hint: str) -> Finding:
-    return Finding(check="os-login", state="warning", message=message, hint=hint)
-
-
-def _ok(check: Any, message: str) -> Finding:
-    return Finding(check=check, state="ok", message=message)
-
-
-def _problem(check: Any, message: str, hint: str) -> Finding:
-    return Finding(check=check, state="problem", message=message, hint=hint)

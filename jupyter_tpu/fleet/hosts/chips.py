@@ -120,7 +120,8 @@ class Chips:
                 command=each.command,
                 devices=each.devices,
                 container=each.container,
-                **owner,
+                stop=each.stop,
+                **{**owner, "notebook": owner["notebook"] or each.notebook},
             )
             for each, owner in zip(held.holders, owners, strict=True)
         ]

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
+from msgspec import structs
+
 from ... import environment
+from ...catalog import AcceleratorType
 from ...cloud import Node
 from ...links import HostName
 from ..knowledge.desired import DesiredState
 from ..knowledge.finder import TPUFinder
 from ..models import CheckSetup, Diagnosis, HostDifference, HostVersions
 from ..models.catalog import known_type
+from ..models.doctor import image_finding
 from ..models.times import timestamp
 from .connections import HostConnections
 
@@ -58,17 +62,21 @@ class Doctor:
                 self._remember_versions(node, name, hosts, began)
         expected = environment.ExpectedTPU(
             name=node.name.node,
+            zone=node.name.zone if node.version else "",
+            network=_network(node),
             emulated=self._emulated and node.chips is None,
             cpu_only=node.chips == 0,
             chips_per_host=kind.chips_per_host if kind else node.chips or 0,
             devices_per_host=kind.devices_per_host if kind else 0,
         )
         findings = environment.diagnose(hosts, expected)
+        if kind is not None and (image := _image(node, kind, hosts)) is not None:
+            findings.insert(0, image)
         return Diagnosis(
             tpu=node.name.node,
             zone=node.name.zone,
             emulated=expected.emulated,
-            healthy=all(finding.state != "problem" for finding in findings),
+            healthy=environment.healthy(findings),
             findings=findings,
         )
 
@@ -89,3 +97,32 @@ class Doctor:
             unchecked=[host for host, versions in found.items() if versions is None],
         )
         self._desired.save(node.name, record)
+
+
+def _network(node: Node) -> str:
+    """The name of the VPC network that its hosts are in."""
+    network = node.details.get("networkConfig", {}).get("network", "")
+    return str(network).rpartition("/")[2] or "default"
+
+
+def _image(
+    node: Node, kind: AcceleratorType, hosts: Sequence[environment.ExaminedHost]
+) -> environment.Finding | None:
+    """Whether the TPU's runtime version fits. It does no harm where the chips have a driver."""
+    if not node.version:
+        return None
+    name, zone = node.name.node, node.name.zone
+    found = image_finding(
+        kind,
+        node.version,
+        "If JAX does not find the chips, delete the TPU and create it again with its type's "
+        f"runtime version: jupyter tpu delete {name} --zone {zone}, and then "
+        f"jupyter tpu create {name} --type {kind.name} --zone {zone} --version {kind.version}",
+    )
+    driven = any(
+        isinstance(each.facts, environment.HostFacts) and each.facts.hardware.device_files
+        for each in hosts
+    )
+    if driven and found.state == "unknown":
+        return None
+    return structs.replace(found, state="warning") if driven and found.hint else found

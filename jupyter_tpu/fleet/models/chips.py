@@ -20,8 +20,10 @@ class ChipHolder(Struct, kw_only=True):
     user: str = ""
     command: str = ""  # shortened
     devices: list[str] = []  # [] where only libtpu's lock tells
-    container: str = ""  # the beginning of its id, if it runs in one
-    #: What it belongs to: the id of a kernel, with its notebook, of a job, or of a run.
+    container: str = ""  # the beginning of its id, if it runs in one; "?" if that is not known
+    stop: str = ""  # the command that stops the container on the host, "" if not known
+    #: What it belongs to: the id of a kernel, of a job, or of a run. A notebook alone: that of a
+    #: kernel of another Jupyter server, such as one on the host.
     kernel: str = ""
     notebook: str = ""
     job: str = ""

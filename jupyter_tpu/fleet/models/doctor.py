@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from ... import catalog
+from ...catalog import AcceleratorType
 from ...cloud.models import Tier
-from ...environment import Finding
+from ...environment import Finding, Report
+from .catalog import image_warning
 
 
 class CheckSetup(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -19,7 +22,7 @@ class CheckSetup(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Diagnosis(Struct, kw_only=True):
-    """The findings about all hosts of a TPU, host by host; each host has at least one.
+    """The findings about a TPU, and about all its hosts, host by host; each has at least one.
 
     Before there is a TPU, those about the project.
     """
@@ -31,3 +34,15 @@ class Diagnosis(Struct, kw_only=True):
     #: No finding is a problem.
     healthy: bool
     findings: list[Finding]
+
+
+def image_finding(accelerator: AcceleratorType, version: str, hint: str) -> Finding:
+    """Whether a TPU of that type works with that runtime version; *hint*: what to do if not."""
+    name = f"{version} on {accelerator.name}"
+    fits = catalog.image_fits(version, accelerator)
+    if fits:
+        return Report().ok("image", f"The runtime version fits: {name}.")
+    if fits is None:
+        unknown = f"Whether the runtime version fits is not known: {name}."
+        return Report().unknown("image", unknown, hint)
+    return Report().problem("image", image_warning(version, accelerator.name), hint)

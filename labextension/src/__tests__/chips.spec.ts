@@ -21,6 +21,7 @@ function aHolder(more: Partial<IChipHolder> = {}): IChipHolder {
     command: 'python3 train.py',
     devices: [],
     container: '',
+    stop: '',
     kernel: '',
     notebook: '',
     job: '',
@@ -69,7 +70,7 @@ async function open(
 
 it('names what uses the chips, ends just that, and says that they are free', async () => {
   const kernel = aHolder({ kernel: 'k1', notebook: 'work/train.ipynb' });
-  const other = aHolder({ host: 1, pid: 8, start: '200', container: 'abc' });
+  const other = aHolder({ host: 1, pid: 8, start: '200', container: 'abc', stop: 'docker stop abc' });
   const { server, done } = await open({
     [LOOK]: [200, useOf(kernel, other)],
     [FREE]: [200, { ended: [], use: useOf(), free: true }]
@@ -80,6 +81,7 @@ it('names what uses the chips, ends just that, and says that they are free', asy
   expect(text).toContain(
     'Host 1: python3 train.pyProcess 8 of root in the container abc'
   );
+  expect(text).toContain('stops the container on the host: docker stop abc');
   expect(text).toContain('The variables of kernels will be lost.');
   expect(bodies(server)).toEqual([
     {

@@ -49,14 +49,15 @@ it('shows problems first, each with its hosts and what to do', async () => {
     message: 'The chips are in use by process 7 of root: train.py.',
     hint: 'Stop that process.'
   });
-  const findings = [aFinding(), aFinding({ host: 1 }), held];
+  const image = aFinding({ check: 'image', host: null, message: 'It fits.' });
+  const findings = [image, aFinding(), aFinding({ host: 1 }), held];
   const done = await check(200, { healthy: false, findings });
   const text = await answerDialog('Close');
   await done();
   expect(text).toContain('my-tpu Has Problems');
   expect(text).toContain(
     'ProblemHost 1: The chips are in use by process 7 of root: train.py.' +
-      'Stop that process.OKHosts 0–1: Connected.'
+      'Stop that process.OKIt fits.OKHosts 0–1: Connected.'
   );
 });
 

@@ -177,8 +177,12 @@ export function holderName(
   if (holder.job) {
     return trans.__('Job %1', holder.job);
   }
-  return holder.run
-    ? trans.__('Command: %1', holder.command)
+  if (holder.run) {
+    return trans.__('Command: %1', holder.command);
+  }
+  // Of a Jupyter server that is not this one, such as one on the host.
+  return holder.notebook
+    ? trans.__('Another Jupyter server: %1', holder.notebook)
     : holder.command || trans.__('Another program');
 }
 
@@ -186,10 +190,18 @@ function details(holder: IChipHolder, trans: TranslationBundle): string {
   const since = holder.since
     ? trans.__(', since %1', new Date(holder.since).toLocaleString())
     : '';
-  const where = holder.container
-    ? trans.__(' in the container %1', holder.container)
+  const { container, stop } = holder;
+  const where =
+    container === '?'
+      ? trans.__(' in a container')
+      : container
+        ? trans.__(' in the container %1', container)
+        : '';
+  const command = stop
+    ? trans.__('. This stops the container on the host: %1', stop)
     : '';
-  return trans.__('Process %1 of %2', holder.pid, holder.user) + where + since;
+  const process = trans.__('Process %1 of %2', holder.pid, holder.user);
+  return process + where + since + command;
 }
 
 /** What is not known of the hosts. */

@@ -105,7 +105,9 @@ function Findings(props: {
           >
             <strong>{findingStateLabel(finding.state, trans)}</strong>
             <span>
-              {many && <em>{hostNumbers(hosts, trans)} </em>}
+              {many && hosts.length > 0 && (
+                <em>{hostNumbers(hosts, trans)} </em>
+              )}
               {finding.message}
               {finding.hint && <p>{finding.hint}</p>}
             </span>

@@ -1,0 +1,157 @@
+"""Findings about a host's chips: what uses them, libtpu's lock, and how logins limit them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ...wording import count
+from ..verification import Hardware, HoldingProcess, LockFile, chip_limits
+from .facts import ExpectedTPU
+from .findings import Finding, Report
+
+_AGAIN = (
+    "Restart the TPU. If that does not help, delete it and create it again, with its type's "
+    "default runtime version."
+)
+#: Where the variables of a login may be set.
+_LOGIN_FILES = "/etc/environment /etc/profile /etc/profile.d/* ~/.profile ~/.bash_profile ~/.bashrc"
+
+
+def chips(report: Report, found: Hardware, expected: ExpectedTPU) -> Finding:
+    """Those on the PCI bus and their device files, compared with the type."""
+    if found.emulated or expected.emulated:
+        return report.ok("chips", "Emulated: JAX sees simulated devices instead of TPU chips.")
+    have, want = len(found.chips), expected.chips_per_host
+    if expected.cpu_only and not have:
+        return report.ok("chips", "The machine has no TPU chips: JAX uses its CPU.")
+    if not have or (want and have < want):
+        number = f"{have} of its {want}" if want else "no"
+        return report.problem("chips", f"The host has {number} TPU chips.", _AGAIN)
+    if len(found.device_files) < have:
+        return report.problem(
+            "chips",
+            f"{have - len(found.device_files)} of {count(have, 'chip')} have no device file. "
+            "The runtime version may have no driver for them.",
+            _AGAIN,
+        )
+    kind = next(filter(None, found.chips), "")
+    name = f"{kind} chip" if kind else "TPU chip"
+    return report.ok("chips", f"{count(have, name)} with device files.")
+
+
+def holders(report: Report, found: Hardware, owners: Mapping[int, str]) -> Iterator[Finding]:
+    """What uses the chips. *owners*: what of ours a process belongs to."""
+    for holder in found.holders:
+        if holder.pid in owners:
+            yield report.ok(
+                "holders", f"{owners[holder.pid]} uses the chips (process {holder.pid})."
+            )
+        else:
+            yield report.problem(
+                "holders", f"The chips are in use by {holder}.", _how_to_end(report, holder)
+            )
+    if found.holders and found.complete:
+        return
+    look = f"Look with your password: jupyter tpu ssh {report.tpu}{report.worker}, and there: "
+    look += "sudo lsof -w /dev/accel* /dev/vfio/*"
+    if found.lock.held and not found.holders:
+        yield report.problem(
+            "holders", "A process that can't be seen from here holds libtpu's lock.", look
+        )
+    elif not found.complete:
+        yield report.unknown(
+            "holders",
+            f"{'No' if not found.holders else 'No other'} process of yours uses the chips. Those "
+            "of other users and of containers can't be seen: sudo asks for a password.",
+            look,
+        )
+    else:
+        yield report.ok("holders", "No process uses the chips.")
+
+
+def _how_to_end(report: Report, holder: HoldingProcess) -> str:
+    free = f"jupyter tpu chips free {report.tpu}{report.worker}"
+    if holder.stop:
+        return f"To stop its container: {report.ssh(holder.stop)}. To end only the process: {free}"
+    if holder.container:
+        return f"To end it: {free}. What runs its container may start it again: stop it there."
+    return f"To end it: {free}"
+
+
+def lock(report: Report, found: Hardware) -> Iterator[Finding]:
+    """libtpu's lock file, where it is in somebody's way though no process holds it."""
+    file = found.lock
+    if file.owner and not file.held:
+        yield from _left_over(report, file)
+    if found.variables.get("ALLOW_MULTIPLE_LIBTPU_LOAD") in ("1", "true"):
+        yield report.warning(
+            "lock",
+            "ALLOW_MULTIPLE_LIBTPU_LOAD is set, so programs don't see that the chips are in use.",
+            where_set(report, "ALLOW_MULTIPLE_LIBTPU_LOAD"),
+        )
+
+
+def _left_over(report: Report, file: LockFile) -> Iterator[Finding]:
+    hint = f"Delete the file: {report.ssh('sudo rm /tmp/libtpu_lockfile')}"
+    if file.blocks_user:
+        root = ""
+        if file.blocks_root:
+            root = " Not even root's can use it, because fs.protected_regular is on."
+        yield report.problem(
+            "lock",
+            f"libtpu's lock file is left over from {file.owner}, and your programs can't use it. "
+            f"So JAX says that the TPU is in use, though no process holds the lock.{root}",
+            hint,
+        )
+    elif file.blocks_root:
+        yield report.ok(
+            "lock",
+            f"libtpu's lock file is left over from {file.owner}. It is only in the way of root's "
+            "programs, because fs.protected_regular is on: there, JAX says that the TPU is in use.",
+            hint,
+        )
+
+
+def login(report: Report, found: Hardware, expected: ExpectedTPU) -> Iterator[Finding]:
+    """What the variables of a login do to JAX and libtpu."""
+    preload = found.variables.get("LD_PRELOAD", "")
+    if found.no_preload:
+        yield report.warning(
+            "login",
+            f"Logins preload {found.no_preload} (LD_PRELOAD), which does not exist, so each "
+            "command prints an error. Kernels start without it.",
+            where_set(report, "LD_PRELOAD"),
+        )
+    elif "tcmalloc" in preload:
+        yield report.ok(
+            "login",
+            "Logins preload TCMalloc (LD_PRELOAD), which breaks some libraries. Kernels, jobs and "
+            "runs start without it.",
+        )
+    platforms = found.variables.get("JAX_PLATFORMS", "")
+    if platforms and "tpu" not in platforms.split(",") and not expected.without_chips:
+        yield report.problem(
+            "login",
+            f"Logins set JAX_PLATFORMS={platforms}, so JAX does not use the TPU.",
+            where_set(report, "JAX_PLATFORMS"),
+        )
+    fewest, limits = chip_limits(found)
+    if limits:
+        have = len(found.chips) or len(found.device_files)
+        yield report.warning(
+            "login",
+            f"Logins set {assignments(limits)}, so a program sees {fewest} of the host's "
+            f"{count(have, 'chip')}.",
+            f"{where_set(report, *limits)} Set them only for single programs that share the host.",
+        )
+
+
+def assignments(variables: Mapping[str, str]) -> str:
+    """ "A=1 and B=2"."""
+    return " and ".join(f"{name}={value}" for name, value in variables.items())
+
+
+def where_set(report: Report, *names: str) -> str:
+    """How to find the variables of a login, to remove them."""
+    find = " ".join(f"-e {name}" for name in names)
+    return f"This shows where: {report.ssh(f'grep -ns {find} {_LOGIN_FILES}')}. Remove it there."
