@@ -56,8 +56,9 @@ def free(name: str, hosts: str, patience: float, yes: bool, as_json: bool) -> No
     """End what uses the chips of a TPU, and check that they are free.
 
     Shows what will be ended, and asks. Kernels are shut down, jobs and commands are stopped on all
-    their hosts. Other processes get SIGTERM, and SIGKILL if they don't end. libtpu's lock file is
-    never deleted. The exit code is 1 if something still uses the chips.
+    their hosts. Other processes get SIGTERM, and SIGKILL if they don't end. A lock file of libtpu
+    that is left over is deleted if no process holds the lock. The exit code is 1 if something still
+    uses the chips.
     """
     with open_session() as session:
         freed = free_chips(session, name, hosts, asking(yes), note if as_json else _print, patience)

@@ -13,10 +13,17 @@ from .doctor import numbered
 from .tables import table
 
 if TYPE_CHECKING:
-    from ..fleet.models import ChipBooking, ChipHolder, ChipUse, FreedChips
+    from ..fleet.models import ChipBooking, ChipHolder, ChipUse, FreedChips, HostChips, Problem
     from .session import Session
 
 _HEADS = "HOST", "USED BY", "PROCESS", "USER", "SINCE", "COMMAND"
+_LOCKS = {
+    "deleted": "was deleted",
+    "gone": "was deleted before",
+    "held": "was not deleted: a process holds the lock now",
+    "refused": "belongs to another user, and sudo asks for a password on the host",
+    "unknown": "may still be there",
+}
 _OUTCOMES = {
     "ended": "ended",
     "killed": "did not end by itself, and was killed",
@@ -42,6 +49,9 @@ def use_table(use: ChipUse) -> str:
     ]
     lines = [table(_HEADS, rows)] if rows else []
     many = len(use.hosts) > 1
+    lines += [
+        f"{_first(_lock(each, many))} keeps your programs out." for each in left_over_locks(use)
+    ]
     lines += [_booked(host.host, each, many) for host in use.hosts for each in host.bookings]
     if free := [each.host for each in use.hosts if not each.holders and each.problem is None]:
         where = f" of {numbered(free)}" if len(use.hosts) > 1 else ""
@@ -61,12 +71,22 @@ def containers(use: ChipUse) -> list[str]:
     return [*dict.fromkeys(lines)]
 
 
+def left_over_locks(use: ChipUse) -> list[HostChips]:
+    """The hosts with a lock file of libtpu that is in the way, though no process holds it."""
+    return [host for host in use.hosts if host.lock_owner]
+
+
+def _lock(host: HostChips, many: bool) -> str:
+    where = f" on host {host.host}" * many
+    return f"a lock file of libtpu{where}, left over from {host.lock_owner},"
+
+
 def _booked(host: int, booking: ChipBooking, many: bool) -> str:
     where = f" of host {host}" * many
     name = f"{named(booking.chips)}{where}"
     verb = "belongs" if len(booking.chips) == 1 else "belong"
     whose = f"kernel of {booking.notebook}" if booking.notebook else f"kernel {booking.kernel}"
-    return f"{name[:1].upper()}{name[1:]} {verb} to the {whose}."
+    return f"{_first(name)} {verb} to the {whose}."
 
 
 def unseen(use: ChipUse) -> list[str]:
@@ -96,7 +116,8 @@ def free_chips(
     say: Callable[[str], None],
     patience: float = 10.0,
 ) -> FreedChips | None:
-    """Ends what uses the chips of *hosts*; None if nothing does.
+    """Ends what uses the chips of *hosts*, and deletes lock files of libtpu that are in the way;
+    None if there is nothing of both.
 
     confirm(what will be ended) returns if the user agrees, else raises; say(line) gets the rest.
     Raises CHIPS_HELD if something still uses them, or may.
@@ -105,26 +126,36 @@ def free_chips(
 
     chips = session.fleet.chips
     use = session.call(chips.list(ref, hosts))
-    holders = holders_of(use)
+    holders, locks, many = holders_of(use), left_over_locks(use), len(use.hosts) > 1
     name = use.tpu
-    if not holders:
+    if not holders and not locks:
         for line in unseen(use):
             say(line)
         if any(each.problem for each in use.hosts):
             raise TPUError(f"Not all hosts of {name} could be asked.", Reason.UNREACHABLE)
         say(f"The chips of {name} are not in use.")
         return None
-    confirm(_question(holders, len(use.hosts) > 1))
-    wanted = [HolderToEnd(host=each.host, pid=each.pid, start=each.start) for each in holders]
-    freed = session.call(chips.free(ref, FreeChips(holders=wanted, patience=patience)))
-    names = {(each.host, each.pid): _name(each, len(use.hosts) > 1) for each in holders}
+    confirm(_question(holders, locks, many))
+    wanted = FreeChips(
+        holders=[HolderToEnd(host=each.host, pid=each.pid, start=each.start) for each in holders],
+        # What ends may leave one.
+        locks=sorted({each.host for each in holders} | {each.host for each in locks}),
+        patience=patience,
+    )
+    freed = session.call(chips.free(ref, wanted))
+    names = {(each.host, each.pid): _name(each, many) for each in holders}
     for each in freed.ended:
-        problem = f": {each.problem.message} {each.problem.hint}".rstrip() if each.problem else ""
-        say(f"{names[each.host, each.pid]} {_OUTCOMES[each.outcome]}{problem or '.'}")
+        say(f"{names[each.host, each.pid]} {_OUTCOMES[each.outcome]}{_because(each.problem)}")
+    for lock in freed.locks:
+        if lock.outcome in ("gone", "unknown") and lock.host not in {each.host for each in locks}:
+            continue  # nobody knows that there was one
+        where = f" on host {lock.host}" * many
+        say(f"libtpu's lock file{where} {_LOCKS[lock.outcome]}{_because(lock.problem)}")
     for line in [*containers(freed.use), *unseen(freed.use)]:
         say(line)
     if not freed.free:
-        left = [_name(each, len(use.hosts) > 1) for each in holders_of(freed.use)]
+        left = [_name(each, many) for each in holders_of(freed.use)]
+        left += [_lock(each, many).rstrip(",") for each in left_over_locks(freed.use)]
         who = f"in use by: {'; '.join(left)}" if left else "perhaps still in use"
         raise TPUError(
             f"The chips of {name} are {who}.",
@@ -135,12 +166,18 @@ def free_chips(
     return freed
 
 
-def _question(holders: Sequence[ChipHolder], many: bool) -> str:
-    lines = [f"  {_name(each, many)}: {each.command}" for each in holders]
-    lost = any(each.kernel for each in holders)
-    return "\n".join(
-        ["This ends:", *lines, *["The variables of the kernels will be lost."] * lost, "Continue?"]
-    )
+def _question(holders: Sequence[ChipHolder], locks: Sequence[HostChips], many: bool) -> str:
+    lines = ["This ends:"] if holders else []
+    lines += [f"  {_name(each, many)}: {each.command}" for each in holders]
+    if any(each.kernel for each in holders):
+        lines.append("The variables of the kernels will be lost.")
+    lines += [f"{_first(_lock(each, many))} is deleted if no process holds it." for each in locks]
+    return "\n".join([*lines, "Continue?"])
+
+
+def _because(problem: Problem | None) -> str:
+    """The end of a sentence about what failed."""
+    return f": {problem.message} {problem.hint}".rstrip() if problem else "."
 
 
 def _name(holder: ChipHolder, many: bool) -> str:
@@ -152,7 +189,7 @@ def _name(holder: ChipHolder, many: bool) -> str:
         process += f", since {_local(holder.since)}"
     owner = _owner(holder)
     text = f"the {owner} ({process})" if owner else process
-    return f"Host {holder.host}: {text}" if many else text[:1].upper() + text[1:]
+    return f"Host {holder.host}: {text}" if many else _first(text)
 
 
 def _owner(holder: ChipHolder) -> str:
@@ -167,6 +204,11 @@ def _owner(holder: ChipHolder) -> str:
 def _other(holder: ChipHolder) -> str:
     """A process that is none of ours."""
     return f"another Jupyter: {holder.notebook}" if holder.notebook else "another program"
+
+
+def _first(text: str) -> str:
+    """The beginning of a sentence."""
+    return text[:1].upper() + text[1:]
 
 
 def _local(time: str) -> str:

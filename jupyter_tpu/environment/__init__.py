@@ -1,7 +1,7 @@
 """How a host gets Python, JAX and tools: steps with check and apply, on all hosts at once."""
 
 from . import found, packages
-from .chips import HeldChips, end_holders, held_chips
+from .chips import HeldChips, delete_lock_file, end_holders, held_chips
 from .concurrency import gather_or_cancel
 from .creation import create, plan
 from .diagnosis import (
@@ -55,6 +55,7 @@ __all__ = [
     "SyncedPackages",
     "UnattendedStart",
     "create",
+    "delete_lock_file",
     "describe_machine",
     "diagnose",
     "differences",

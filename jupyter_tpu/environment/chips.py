@@ -1,4 +1,4 @@
-"""The processes that hold a host's chips, as ``on_host.holding`` finds and ends them."""
+"""What holds a host's chips, as ``on_host.holding`` finds and ends it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct, convert
 
 from .models import RemoteHost
 from .remote_call import call
-from .verification import HoldingProcess
+from .verification import HoldingProcess, LockFile
 
 #: Seconds for a host to look, and to end processes beside the patience with them.
 LOOK, END = 30.0, 60.0
@@ -17,9 +17,11 @@ LOOK, END = 30.0, 60.0
 #: "gone": it held no chip any more. "held": it still does, though it was killed. "refused": it is
 #: another user's.
 Outcome = Literal["ended", "killed", "gone", "held", "refused"]
+#: "refused": it is another user's, and sudo asks for a password.
+LockOutcome = Literal["deleted", "gone", "held", "refused"]
 
 _PROGRAM: dict[str, Any] = {
-    "modules": ("protocol", "paths", "processes", "calls", "holding"),
+    "modules": ("protocol", "paths", "processes", "calls", "lock_file", "holding"),
     "shared": ("chips", "processes"),
 }
 
@@ -31,6 +33,7 @@ class HeldChips(Struct, frozen=True, kw_only=True):
     holders: list[HoldingProcess]
     #: False: processes of other users and containers could not be seen.
     complete: bool
+    lock: LockFile
 
 
 async def held_chips(host: RemoteHost) -> HeldChips:
@@ -49,6 +52,11 @@ async def end_holders(
         host, "end_holders", END + 2 * patience, processes=list(processes), patience=patience
     )
     return convert(answer, list[Outcome])
+
+
+async def delete_lock_file(host: RemoteHost) -> LockOutcome:
+    """Deletes libtpu's lock file on a host while no process holds the lock. Raises TPUError."""
+    return convert(await _call(host, "delete_lock_file", LOOK), LockOutcome)
 
 
 async def _call(host: RemoteHost, function: str, timeout: float, **arguments: Any) -> Any:

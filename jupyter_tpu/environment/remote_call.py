@@ -18,8 +18,8 @@ from .models import RemoteHost
 SHARED = "chips", "process_env", "processes"
 MODULES = (
     "protocol", "paths", "processes", "calls", "uv", "packages", "commands", "notebook", "jaxkit",
-    "holding", "hardware", "host_setup", "probe", "found", "virtualenv", "pod", "doctor",
-    "tensorboard", "shares",
+    "lock_file", "holding", "hardware", "host_setup", "probe", "found", "virtualenv", "pod",
+    "doctor", "tensorboard", "shares",
 )  # fmt: skip
 
 

@@ -56,6 +56,11 @@ class LockFile(Struct, frozen=True, kw_only=True):
     blocks_user: bool = False
     blocks_root: bool = False
 
+    @property
+    def in_the_way(self) -> bool:
+        """Whether it keeps your programs from the chips though no process holds the lock."""
+        return self.blocks_user and not self.held
+
 
 class Hardware(Struct, frozen=True, kw_only=True):
     """What decides whether JAX can use a host's chips; see ``on_host.hardware``."""

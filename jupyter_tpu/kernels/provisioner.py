@@ -80,6 +80,7 @@ class TPUProvisioner(LocalProvisioner):
     _persistence: KernelPersistence | None = None
     _restart_limit: int | None = None  # of Jupyter's restarter, while it is kept from restarting
     notebook_folder = ""  # where a local kernel would start
+    _notebook = ""  # its path, if that has changed since the kernel started
     _running = False  # between launch_kernel and the end of wait or cleanup
 
     # ---- start
@@ -161,7 +162,7 @@ class TPUProvisioner(LocalProvisioner):
             "journal_limit": self.journal_limit,
             "when_full": self.when_full,
             "cwd": self.folder,
-            "notebook": environment.get("JPY_SESSION_NAME", ""),
+            "notebook": self._notebook or environment.get("JPY_SESSION_NAME", ""),
             "env": {
                 **passed_variables(),
                 **{name: environment[name] for name in wanted if name in environment},
@@ -221,6 +222,12 @@ class TPUProvisioner(LocalProvisioner):
             code = await core_thread().call(self._relay.wait_ended())
             self._running = False
         return code
+
+    def rename(self, notebook: str) -> None:
+        """The kernel's notebook has another path now; called by the server."""
+        self._notebook = notebook
+        if self._relay is not None:
+            core_thread().loop.call_soon_threadsafe(self._relay.rename, notebook)
 
     async def send_signal(self, signum: int) -> None:
         """Sends a signal to the kernel's process group on the host. SIGINT interrupts."""

@@ -229,6 +229,11 @@ class Relay:
         if self._attachment is not None and self.code is None:
             self._attachment.request(do="signal", signal=int(number))
 
+    def rename(self, notebook: str) -> None:
+        """Tells the host the new path of the kernel's notebook, which it names to others."""
+        if self._attachment is not None and self.code is None:
+            self._attachment.request(do="rename", notebook=notebook)
+
     async def wait_ended(self) -> int:
         """Waits until the kernel has ended. Returns its exit code."""
         if self._attachment is not None and self.code is None:

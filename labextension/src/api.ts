@@ -311,6 +311,13 @@ export interface IDeleteTPU {
   confirm_name?: string;
 }
 
+/** What became of a lock file of libtpu that was left over. */
+export interface IDeletedLock {
+  host: number;
+  outcome: 'deleted' | 'gone' | 'held' | 'refused' | 'unknown';
+  problem: IProblem | null;
+}
+
 /** How a machine is forgotten; each is required while such run there. */
 export interface IDetachMachine {
   end_kernels?: boolean;
@@ -459,15 +466,19 @@ export interface IFoundPythons {
   problems: string[];
 }
 
-/** Which processes to end, so that the chips are free. */
+/**
+ * Which processes to end, and lock files to delete, so that the chips are free.
+ */
 export interface IFreeChips {
   holders: IHolderToEnd[];
+  locks?: number[];
   patience?: number;
 }
 
 /** How freeing went, and what holds chips of these hosts now. */
 export interface IFreedChips {
   ended: IFreedHolder[];
+  locks: IDeletedLock[];
   use: IChipUse;
   free: boolean;
 }
@@ -541,6 +552,7 @@ export interface IHostChips {
   holders: IChipHolder[];
   bookings: IChipBooking[];
   complete: boolean;
+  lock_owner: string;
   problem: IProblem | null;
 }
 

@@ -6,7 +6,7 @@ import os
 import shlex
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -89,9 +89,13 @@ async def holders(pod: Pod) -> list[ChipHolder]:
     return [each for host in use.hosts for each in host.holders]
 
 
-async def free(pod: Pod, *wanted: ChipHolder, patience: float = 0.5) -> FreedChips:
+async def free(
+    pod: Pod, *wanted: ChipHolder, patience: float = 0.5, locks: Sequence[int] = ()
+) -> FreedChips:
     chosen = [HolderToEnd(host=each.host, pid=each.pid, start=each.start) for each in wanted]
-    return await pod.fleet.chips.free(pod.tpu, FreeChips(holders=chosen, patience=patience))
+    return await pod.fleet.chips.free(
+        pod.tpu, FreeChips(holders=chosen, patience=patience, locks=[*locks])
+    )
 
 
 async def detached(pod: Pod, host: int, code: str, prefix: str = "") -> int:
@@ -228,8 +232,8 @@ async def test_the_doctor_names_containers_and_a_lock_that_is_left_over_and_what
     contained = await detached(pod, 1, program, notebook)
     (host,) = [host for host in emulator.hosts(pod.tpu) if host["worker"] == 1]
     _add(control_group, host["init_pid"], contained)
-    left_over = f"sudo -n sh -c 'rm -f {LOCK} && umask 077 && touch {LOCK}'"
-    await pod.stdout(await pod.shell(left_over, hosts="0"))
+    await pod.stdout(await pod.shell(f"rm -f {LOCK}"))
+    await pod.stdout(await pod.shell(f"sudo -n sh -c 'umask 077; >{LOCK}'", hosts="0"))
     found = await pod.fleet.doctor.check(pod.tpu)
     (held,) = [f for f in found.findings if f.check == "holders" and f.state == "problem"]
     container = CONTAINER[:12]
@@ -253,15 +257,32 @@ async def test_the_doctor_names_containers_and_a_lock_that_is_left_over_and_what
     (unseen,) = [f for f in found.findings if f.check == "holders" and f.host == 1]
     assert unseen.state == "unknown"
     assert unseen.message.startswith("No process of yours uses the chips.")
-    await pod.stdout(await pod.shell(f"rm -f /tmp/asks; sudo -n rm -f {LOCK}"))
+    await pod.stdout(await pod.shell("rm /tmp/asks", hosts="1"))
 
-    (holder,) = await holders(pod)
+    # The container's process is ended, and the file is deleted, but not while root holds its lock.
+    use = await pod.fleet.chips.list(pod.tpu)
+    assert [host.lock_owner for host in use.hosts] == ["root", ""]
+    assert f"--command 'sudo docker stop {container}'" in use_table(use)
+    assert "A lock file of libtpu on host 0, left over from root, keeps" in use_table(use)
+    holding = await detached(pod, 0, HOLD, "sudo -n ")
+
+    async def locked() -> bool:
+        return holding in [each.pid for each in await holders(pod)]
+
+    await eventually(locked)
+    freed = await free(pod, locks=[0])
+    assert [(each.host, each.outcome) for each in freed.locks] == [(0, "held")]
+    named = {each.pid: each for each in await holders(pod)}
+    assert set(named) == {contained, holding}
+    holder = named[contained]
     assert (holder.container, holder.notebook) == (container, "train.ipynb")
-    assert f"--command 'sudo docker stop {container}'" in use_table(
-        await pod.fleet.chips.list(pod.tpu)
-    )
-    freed = await free(pod, holder)
-    assert [each.outcome for each in freed.ended] == ["ended"]
+    freed = await free(pod, *named.values(), locks=[0, 1])
+    assert [each.outcome for each in freed.ended] == ["ended", "ended"]
+    assert [each.outcome for each in freed.locks] == ["deleted", "gone"]
+    assert freed.free
+    found = await pod.fleet.doctor.check(pod.tpu)
+    assert "lock" not in [each.check for each in found.findings]
+    assert found.healthy
 
 
 def test_chips_are_listed_and_freed_from_the_command_line(shell, tpu):

@@ -101,9 +101,14 @@ def test_a_kernel_that_is_taken_on_purpose_has_one_master_and_goes_on(
 ) -> None:
     first, second = machines
     (second.root / "work.ipynb").write_text(nbformat.writes(nbformat.v4.new_notebook()))
-    kernel_id = start_session(first, "work.ipynb")["kernel"]["id"]
+    begun_as = start_session(first, "Untitled.ipynb")
+    kernel_id = begun_as["kernel"]["id"]
     mine = connected(first, kernel_id)
     assert said(mine, "x = 42; print('here')") == "here\n"
+    # Its host knows the notebook by its present name.
+    renamed = {"path": "work.ipynb", "name": "work.ipynb"}
+    first.request("PATCH", f"/api/sessions/{begun_as['id']}", renamed)
+    until(lambda: on_host(second)[kernel_id]["notebook"] == str(first.root / "work.ipynb"))
     begun = mine.execute(
         "import time\nfor i in range(60):\n    print(i, flush=True); time.sleep(.1)"
     )

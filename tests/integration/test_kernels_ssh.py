@@ -135,8 +135,9 @@ def test_a_start_that_finds_the_chips_held_says_by_whom_and_starts_when_they_are
         second.start_kernel()
     error = refused.value
     assert error.reason is Reason.CHIPS_HELD
-    who = f"the kernel of training.ipynb (process {pid} of {user_name()}: python ipython_kernel.py"
+    who = f"the kernel of training.ipynb (process {pid} of {user_name()} since 2"
     assert error.message.startswith(f"The chips of {kernels_tpu} are in use by {who}")
+    assert "UTC: python ipython_kernel.py" in error.message
     assert f"`jupyter tpu kernel end {kernels_tpu} {first.kernel_id}`" in error.hint
 
     # Somebody who needs no chip need not wait.
@@ -245,7 +246,8 @@ def test_chips_that_no_kernel_holds_are_named_with_who_has_them(
     with pytest.raises(TPUError) as refused:
         manager.start_kernel()
     user = "root" if root else user_name()
-    assert f"are in use by process {pid} of {user}: python3 -c" in refused.value.message
+    assert f"are in use by process {pid} of {user} since 2" in refused.value.message
+    assert "UTC: python3 -c import fcntl, os lock = os.open" in refused.value.message
     assert f"`jupyter tpu chips free {kernels_tpu}`" in refused.value.hint
     if root:  # one of the two is enough
         doctor = [*COMMAND, "doctor", kernels_tpu, "--json"]

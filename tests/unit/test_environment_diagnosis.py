@@ -155,7 +155,7 @@ def test_a_lock_file_is_only_deleted_where_it_is_in_the_way_and_nobody_holds_it(
     left = finding(host(hardware={"lock": LOCK}))
     assert left.check == "lock"
     assert "is left over from root, and your programs can't use it" in left.message
-    assert "jupyter tpu ssh my-tpu --command 'sudo rm /tmp/libtpu_lockfile'" in left.hint
+    assert left.hint == "To delete it, if still no process holds it: jupyter tpu chips free my-tpu"
     both = findings(host(hardware={"lock": {**LOCK, "held": True}, "holders": [HOLDER]}))
     assert "lock" not in {each.check for each in both}, "a held lock is never deleted"
     mine = {"owner": "me"}
@@ -164,6 +164,7 @@ def test_a_lock_file_is_only_deleted_where_it_is_in_the_way_and_nobody_holds_it(
     (only,) = [f for f in diagnose([roots], EXPECTED) if f.check == "lock"]
     assert only.state == "ok"
     assert "only in the way of root's programs, because fs.protected_regular is on" in only.message
+    assert "--command 'rm /tmp/libtpu_lockfile'" in only.hint
     everybody = finding(host(hardware={"lock": {**LOCK, "owner": "eve", "blocks_root": True}}))
     assert everybody.message.endswith(
         "Not even root's can use it, because fs.protected_regular is on."

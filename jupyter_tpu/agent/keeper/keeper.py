@@ -335,6 +335,8 @@ class Keeper:
             elif request["do"] == "end":
                 self._end = ASKED
                 self._begin_ending(now=bool(request.get("now")))
+            elif request["do"] == "rename":
+                self.spec["notebook"] = str(request["notebook"])
         except (KeyError, TypeError, ValueError, IndexError):
             raise JournalDisconnected("an invalid request to the keeper") from None
 

@@ -3,7 +3,7 @@
 A process holds a chip while it has the chip's device file open: /dev/accelN, or /dev/vfio/N, where
 N is the number of an IOMMU group. libtpu also locks a file, unless it is limited to single chips.
 The system drops that lock with the process, so a file that is left over does no harm, and it is
-never deleted here. The descriptors of other users' processes can't be read, but their locks can.
+not looked at here. The descriptors of other users' processes can't be read, but their locks can.
 
 This file imports the standard library only, and nothing of the agent, so that programs that are
 sent to a host by themselves can be sent with it. *root* is the host's root folder.
@@ -149,4 +149,5 @@ def _command(process: str) -> str:
         for word in (os.fsdecode(word) for word in fields)
         if word
     )
+    text = " ".join(text.split())  # a program of several lines is one here
     return text if len(text) <= COMMAND else text[: COMMAND - 1] + "\u2026"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ...wording import count
-from ..verification import Hardware, HoldingProcess, LockFile, chip_limits
+from ..verification import Hardware, HoldingProcess, chip_limits
 from .facts import ExpectedTPU
 from .findings import Finding, Report
 
@@ -70,7 +70,7 @@ def holders(report: Report, found: Hardware, owners: Mapping[int, str]) -> Itera
 
 
 def _how_to_end(report: Report, holder: HoldingProcess) -> str:
-    free = f"jupyter tpu chips free {report.tpu}{report.worker}"
+    free = _free(report)
     if holder.stop:
         return f"To stop its container: {report.ssh(holder.stop)}. To end only the process: {free}"
     if holder.container:
@@ -78,22 +78,14 @@ def _how_to_end(report: Report, holder: HoldingProcess) -> str:
     return f"To end it: {free}"
 
 
+def _free(report: Report) -> str:
+    return f"jupyter tpu chips free {report.tpu}{report.worker}"
+
+
 def lock(report: Report, found: Hardware) -> Iterator[Finding]:
     """libtpu's lock file, where it is in somebody's way though no process holds it."""
     file = found.lock
-    if file.owner and not file.held:
-        yield from _left_over(report, file)
-    if found.variables.get("ALLOW_MULTIPLE_LIBTPU_LOAD") in ("1", "true"):
-        yield report.warning(
-            "lock",
-            "ALLOW_MULTIPLE_LIBTPU_LOAD is set, so programs don't see that the chips are in use.",
-            where_set(report, "ALLOW_MULTIPLE_LIBTPU_LOAD"),
-        )
-
-
-def _left_over(report: Report, file: LockFile) -> Iterator[Finding]:
-    hint = f"Delete the file: {report.ssh('sudo rm /tmp/libtpu_lockfile')}"
-    if file.blocks_user:
+    if file.in_the_way:
         root = ""
         if file.blocks_root:
             root = " Not even root's can use it, because fs.protected_regular is on."
@@ -101,14 +93,20 @@ def _left_over(report: Report, file: LockFile) -> Iterator[Finding]:
             "lock",
             f"libtpu's lock file is left over from {file.owner}, and your programs can't use it. "
             f"So JAX says that the TPU is in use, though no process holds the lock.{root}",
-            hint,
+            f"To delete it, if still no process holds it: {_free(report)}",
         )
-    elif file.blocks_root:
+    elif file.blocks_root and not file.held:
         yield report.ok(
             "lock",
-            f"libtpu's lock file is left over from {file.owner}. It is only in the way of root's "
+            "A lock file of libtpu is left over from you. It is only in the way of root's "
             "programs, because fs.protected_regular is on: there, JAX says that the TPU is in use.",
-            hint,
+            f"To delete it: {report.ssh('rm /tmp/libtpu_lockfile')}",
+        )
+    if found.variables.get("ALLOW_MULTIPLE_LIBTPU_LOAD") in ("1", "true"):
+        yield report.warning(
+            "lock",
+            "ALLOW_MULTIPLE_LIBTPU_LOAD is set, so programs don't see that the chips are in use.",
+            where_set(report, "ALLOW_MULTIPLE_LIBTPU_LOAD"),
         )
 
 

@@ -12,6 +12,7 @@ from jupyter_tpu.agent.protocol.chips import chip_devices, holders
 from jupyter_tpu.agent.protocol.processes import origin, signal_process, start_time
 
 from .calls import serve
+from .lock_file import delete_left_over, lock_file
 
 #: Seconds for root to answer beside what it is asked for, and for a killed process to be gone.
 ROOT, KILLED = 20, 10
@@ -36,6 +37,7 @@ def visible_holders(root="/"):
 def all_holders(root="/"):
     """The ``devices``, their ``holders``, and whether these are ``complete``: those of other users
     and of containers are seen only by root, if sudo asks for no password.
+    ``lock``: as `lock_file` has it.
     """
     devices = chip_devices(root)
     found = None
@@ -44,7 +46,16 @@ def all_holders(root="/"):
     complete = found is not None or not devices or os.getuid() == 0
     if found is None:
         found = visible_holders(root)
-    return {"devices": devices, "holders": found, "complete": complete}
+    lock = lock_file(root)
+    return {"devices": devices, "holders": found, "complete": complete, "lock": lock}
+
+
+def delete_lock_file():
+    """What `delete_left_over` says, as root where that is needed."""
+    outcome = delete_left_over()
+    if outcome == "refused" and os.getuid():
+        outcome = as_root("delete_lock_file", ROOT) or outcome
+    return outcome
 
 
 def end_holders(processes, patience):
@@ -138,7 +149,9 @@ def _notebook(root, pid):
     return ""
 
 
-CALLS = {each.__name__: each for each in (all_holders, end_holders, visible_holders)}
+CALLS = {
+    each.__name__: each for each in (all_holders, delete_lock_file, end_holders, visible_holders)
+}
 
 
 def main():

@@ -1,7 +1,8 @@
 """The chips of a TPU's hosts: what holds them, and how they are freed.
 
 A kernel is shut down, a job and a run are stopped as they always are. Only a process that belongs
-to none of these gets signals. libtpu's lock file is never deleted: the lock ends with its holder.
+to none of these gets signals. libtpu's lock ends with its holder. Its file is only deleted where it
+keeps others out, and by a process that holds the lock itself.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ..models import (
     ChipBooking,
     ChipHolder,
     ChipUse,
+    DeletedLock,
     FreeChips,
     FreedChips,
     FreedHolder,
@@ -72,7 +74,8 @@ class Chips:
         request = validated(request)
         node = await self._find(ref)
         wanted = {(each.host, each.pid, each.start): None for each in request.holders}
-        numbers = ",".join(str(host) for host, *_ in wanted)
+        locks = set(request.locks)
+        numbers = ",".join(map(str, [*(host for host, *_ in wanted), *locks]))
         hosts = host_numbers(numbers or "all", _count(node), node.name.node)
         before = await self._use(node, hosts)
         ends = [
@@ -80,9 +83,14 @@ class Chips:
             for each in before.hosts
         ]
         ended = [each for found in await gather_or_cancel(ends) for each in found]
+        # Then: what has ended may have left one, and what has not keeps its own.
+        deletes = [self._delete_lock(HostName(node.name, host)) for host in sorted(locks)]
+        deleted = await gather_or_cancel(deletes)
         use = await self._use(node, hosts)
-        free = all(not each.holders and each.problem is None for each in use.hosts)
-        return FreedChips(ended=ended, use=use, free=free)
+        free = all(
+            not each.holders and not each.lock_owner and each.problem is None for each in use.hosts
+        )
+        return FreedChips(ended=ended, locks=deleted, use=use, free=free)
 
     async def _find(self, ref: str) -> Node:
         return await self._finder.find_ready(ref, "Only the hosts of a READY TPU have chips.")
@@ -136,6 +144,7 @@ class Chips:
             holders=holders,
             bookings=sorted(bookings, key=lambda each: each.chips),
             complete=held.complete,
+            lock_owner=held.lock.owner if held.lock.in_the_way else "",
         )
 
     # ---- freeing ----
@@ -222,6 +231,16 @@ class Chips:
         return {
             each: _freed(each, outcome) for each, outcome in zip(processes, outcomes, strict=True)
         }
+
+    async def _delete_lock(self, host: HostName) -> DeletedLock:
+        """Deletes a lock file that is left over, if no process holds its lock."""
+        try:
+            async with self._connections.borrow(host, REACH) as link:
+                outcome = await environment.delete_lock_file(link)
+        except TPUError as error:
+            problem = Problem.of(error)
+            return DeletedLock(host=host.worker, outcome="unknown", problem=problem)
+        return DeletedLock(host=host.worker, outcome=outcome)
 
     async def _wait_until_released(
         self, host: HostName, processes: Sequence[Process], seconds: float

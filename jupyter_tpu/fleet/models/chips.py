@@ -47,6 +47,9 @@ class HostChips(Struct, kw_only=True):
     bookings: list[ChipBooking] = []
     #: False: the host could not look at the processes of other users and of containers.
     complete: bool = True
+    #: The owner of a lock file of libtpu that keeps your programs from the chips though no process
+    #: holds the lock; "" if there is none.
+    lock_owner: str = ""
     problem: Problem | None = None  # why the host could not be asked
 
 
@@ -96,10 +99,12 @@ class HolderToEnd(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class FreeChips(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Which processes to end, so that the chips are free."""
+    """Which processes to end, and lock files to delete, so that the chips are free."""
 
     #: Those that somebody has seen and agreed to end; no other process is ended.
     holders: list[HolderToEnd]
+    #: Hosts whose lock file of libtpu is deleted after that, if no process holds the lock.
+    locks: list[Annotated[int, Meta(ge=0)]] = []
     #: Seconds from SIGTERM to SIGKILL.
     patience: Annotated[float, Meta(ge=0, le=60)] = 10.0
 
@@ -115,10 +120,23 @@ class FreedHolder(Struct, kw_only=True):
     problem: Problem | None = None
 
 
+class DeletedLock(Struct, kw_only=True):
+    """What became of a lock file of libtpu that was left over."""
+
+    host: int
+    #: "gone": it was deleted before. "held": a process holds the lock now, so it was not deleted.
+    #: "refused": it is another user's, and sudo asks for a password. "unknown": the host could not
+    #: be asked.
+    outcome: Literal["deleted", "gone", "held", "refused", "unknown"]
+    problem: Problem | None = None
+
+
 class FreedChips(Struct, kw_only=True):
     """How freeing went, and what holds chips of these hosts now."""
 
     ended: list[FreedHolder]
+    locks: list[DeletedLock] = []
     use: ChipUse
-    #: No process is known to hold chips of these hosts, and all of them could be asked.
+    #: No process is known to hold chips of these hosts, no lock file keeps your programs out, and
+    #: all of them could be asked.
     free: bool

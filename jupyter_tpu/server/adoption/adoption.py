@@ -320,8 +320,9 @@ class Adoption:
         for other, persisted in self._persisted.items():
             if other != kernel_id:
                 persisted.drop_session(session.id)
-        if kernel_id in self._persisted:
-            self._persisted[kernel_id].set_session(session)
+        kernel, provisioner = self._persisted.get(kernel_id), self._provisioners.get(kernel_id)
+        if kernel is not None and kernel.set_session(session) and provisioner is not None:
+            provisioner.rename(self._notebook(kernel.record))
 
     def _drop_session(self, session_id: str) -> None:
         for persisted in list(self._persisted.values()):

@@ -223,13 +223,15 @@ class PersistedKernel:
 
     # ---- for the server's sessions
 
-    def set_session(self, row: SessionRow) -> None:
-        """A document uses this kernel, or its path changed."""
+    def set_session(self, row: SessionRow) -> bool:
+        """A document uses this kernel, or its path changed: whether it was another one before."""
         with self._lock:
+            moved = any(s.id == row.id and s.path != row.path for s in self.record.sessions)
             if not self._gone:
                 others = [s for s in self.record.sessions if s.id != row.id]
                 self.record.sessions = [*others, row]
                 self._folder.write(self.record)
+            return moved
 
     def drop_session(self, session_id: str) -> None:
         with self._lock:

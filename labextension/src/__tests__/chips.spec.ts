@@ -2,7 +2,7 @@ import { Notification } from '@jupyterlab/apputils';
 import { afterEach, expect, it, vi } from 'vitest';
 
 import { COMMANDS } from '../actions/commandIDs';
-import { IChipHolder } from '../api';
+import { IChipHolder, IChipUse } from '../api';
 import { keyOf } from '../model/resources';
 import { answerDialog, disposeWidgets, listOf, openPanel } from './opened';
 import { Answer, aTPU, connectedTPU, TestServer } from './server';
@@ -36,6 +36,7 @@ function useOf(...holders: IChipHolder[]): object {
     devices: [],
     holders: holders.filter(each => each.host === host),
     complete: true,
+    lock_owner: '',
     problem: null
   }));
   return { tpu: 'my-tpu', zone: 'us-central1-a', hosts };
@@ -88,10 +89,26 @@ it('names what uses the chips, ends just that, and says that they are free', asy
       holders: [
         { host: 0, pid: 7, start: '100' },
         { host: 1, pid: 8, start: '200' }
-      ]
+      ],
+      locks: [0, 1]
     }
   ]);
   expect(shown()).toEqual(['success: The chips of my-tpu are free.']);
+});
+
+it('deletes a lock file that is left over, and only after a question', async () => {
+  const use = useOf() as IChipUse;
+  use.hosts[1].lock_owner = 'root';
+  const { server, done } = await open({
+    [LOOK]: [200, use],
+    [FREE]: [200, { ended: [], locks: [], use: useOf(), free: true }]
+  });
+  const text = await answerDialog('Delete');
+  await done();
+  expect(text).toContain(
+    'Host 1: a lock file of libtpu is left over from root'
+  );
+  expect(bodies(server)).toEqual([{ holders: [], locks: [1] }]);
 });
 
 it('ends nothing without an answer, and says what could not be ended', async () => {

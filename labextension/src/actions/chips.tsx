@@ -10,7 +10,14 @@ import { PathExt } from '@jupyterlab/coreutils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import { IChipHolder, IChipKernels, IChipUse, IFreedChips, ITPU } from '../api';
+import {
+  IChipHolder,
+  IChipKernels,
+  IChipUse,
+  IFreedChips,
+  IHostChips,
+  ITPU
+} from '../api';
 import { chipShares, startableEnvironments } from '../model/availableActions';
 import { TPUModel } from '../model/model';
 import { waitToEnd } from './wait';
@@ -30,7 +37,8 @@ export async function freeChips(
     return;
   }
   const holders = holdersOf(use);
-  const ends = holders.length > 0;
+  const locks = use.hosts.filter(({ lock_owner }) => lock_owner);
+  const ends = holders.length + locks.length > 0;
   const result = await showDialog({
     title: ends
       ? trans.__('Free the chips of %1?', tpu.name)
@@ -41,7 +49,9 @@ export async function freeChips(
     buttons: ends
       ? [
           Dialog.cancelButton({ label: trans.__('Cancel') }),
-          Dialog.warnButton({ label: trans.__('End All') })
+          Dialog.warnButton({
+            label: holders.length > 0 ? trans.__('End All') : trans.__('Delete')
+          })
         ]
       : [Dialog.okButton({ label: trans.__('Close') })]
   });
@@ -51,7 +61,11 @@ export async function freeChips(
   const wanted = holders.map(({ host, pid, start }) => ({ host, pid, start }));
   const freed = await waitToEnd(
     trans.__('Freeing the chips of %1', tpu.name),
-    model.client.freeChips(tpu, { holders: wanted }),
+    model.client.freeChips(tpu, {
+      holders: wanted,
+      // What ends may leave a lock file.
+      locks: [...new Set([...holders, ...locks].map(({ host }) => host))]
+    }),
     trans
   );
   if (freed?.free) {
@@ -137,7 +151,7 @@ function Use(props: { use: IChipUse; trans: TranslationBundle }): JSX.Element {
   const many = use.hosts.length > 1;
   return (
     <div className="jp-tpu-Dialog">
-      {holders.length === 0 && use.hosts.every(host => !host.problem) && (
+      {holders.length === 0 && use.hosts.every(isSeen) && (
         <p>{trans.__('No process uses the chips.')}</p>
       )}
       {holders.length > 0 && (
@@ -157,11 +171,29 @@ function Use(props: { use: IChipUse; trans: TranslationBundle }): JSX.Element {
           )}
         </>
       )}
-      {unseen(use, trans).map(line => (
+      {[...leftOver(use, trans), ...unseen(use, trans)].map(line => (
         <p key={line}>{line}</p>
       ))}
     </div>
   );
+}
+
+/** Whether all of the host's processes could be seen. */
+function isSeen({ problem, complete }: IHostChips): boolean {
+  return !problem && complete;
+}
+
+/** The lock files of libtpu that are in the way. */
+function leftOver(use: IChipUse, trans: TranslationBundle): string[] {
+  return use.hosts
+    .filter(({ lock_owner }) => lock_owner)
+    .map(({ host, lock_owner }) =>
+      trans.__(
+        'Host %1: a lock file of libtpu is left over from %2, and keeps your programs from the chips. It is deleted if no process holds it.',
+        host,
+        lock_owner
+      )
+    );
 }
 
 /** What a process belongs to, or its command. */
@@ -236,6 +268,7 @@ function notFreed(
   const why = freed.ended
     .map(each => each.problem?.message)
     .filter(message => message);
-  const lines = [...left, ...why, ...unseen(freed.use, trans)];
+  const more = [...leftOver(freed.use, trans), ...unseen(freed.use, trans)];
+  const lines = [...left, ...why, ...more];
   return `${trans.__('The chips of %1 may still be in use.', tpu.name)} ${lines.join(' ')}`.trim();
 }

@@ -31,7 +31,8 @@ export async function checkTPU(
     return;
   }
   const held = found.findings.some(
-    ({ check, state }) => check === 'holders' && state === 'problem'
+    ({ check, state }) =>
+      (check === 'holders' || check === 'lock') && state === 'problem'
   );
   const { button } = await showDialog({
     title: found.healthy
