@@ -16,6 +16,11 @@ from .models import ExpectedHardware
 #: Which chips a program uses, and the x, y, z bounds of them; in their new and old names.
 _CHIP_LISTS = "TPU_VISIBLE_CHIPS", "TPU_VISIBLE_DEVICES"
 _CHIP_BOUNDS = "TPU_CHIPS_PER_PROCESS_BOUNDS", "TPU_CHIPS_PER_HOST_BOUNDS"
+#: What may help a TPU whose chips are not what they should be.
+CREATE_AGAIN = (
+    "Restart the TPU. If that does not help, delete it and create it again, with its type's "
+    "default runtime version."
+)
 #: Where a login's variables may be set.
 _LOGIN_FILES = "/etc/environment, /etc/profile.d, ~/.profile and ~/.bashrc"
 
@@ -235,11 +240,7 @@ def fallback_cause(check: HostCheck) -> Fallback:
     if platforms and "tpu" not in platforms.split(","):
         return _because_of("JAX_PLATFORMS", f"the host sets JAX_PLATFORMS={platforms}")
     if not found.chips and not found.device_files:
-        return Fallback(
-            cause="the host has no TPU chips",
-            hint="Restart the TPU. If that does not help, delete it and create it again, with its "
-            "type's default runtime version.",
-        )
+        return Fallback(cause="the host has no TPU chips", hint=CREATE_AGAIN)
     if not found.device_files:
         return Fallback(
             cause=f"its {count(len(found.chips), 'chip')} have no device files, because the "

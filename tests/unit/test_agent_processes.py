@@ -1,11 +1,16 @@
-"""A stored process id means the process that had it, and no later one."""
+"""A stored process id means the process that had it, and no later one; and where it comes from."""
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
+import time
+from pathlib import Path
 
-from jupyter_tpu.agent.protocol.processes import signal_process, start_time
+import pytest
+
+from jupyter_tpu.agent.protocol.processes import origin, signal_process, start_time
 
 
 def test_only_the_process_that_was_meant_gets_a_signal():
@@ -19,3 +24,42 @@ def test_only_the_process_that_was_meant_gets_a_signal():
         assert process.wait(60) == -signal.SIGKILL
     assert start_time(process.pid) != started
     assert not signal_process(process.pid, started, signal.SIGKILL)
+
+
+ID = "0123456789ab" + "c" * 52
+
+
+@pytest.mark.parametrize(
+    ("group", "container", "stop"),
+    [
+        (f"0::/system.slice/docker-{ID}.scope", ID[:12], f"sudo docker stop {ID[:12]}"),
+        (f"12:pids:/docker/{ID}\n0::/", ID[:12], f"sudo docker stop {ID[:12]}"),
+        (f"0::/machine.slice/libpod-{ID}.scope", ID[:12], f"sudo podman stop {ID[:12]}"),
+        (
+            f"0::/user.slice/user-0.slice/user@0.service/user.slice/libpod-{ID}.scope",
+            ID[:12],
+            f"sudo -iu root podman stop {ID[:12]}",
+        ),
+        (f"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-{ID}.scope", ID[:12], ""),
+        ("0::/user.slice/user-1000.slice/session-3.scope", "", ""),
+    ],
+)
+def test_a_container_is_known_by_its_control_group_and_how_it_is_stopped(
+    tmp_path: Path, group: str, container: str, stop: str
+) -> None:
+    process = tmp_path / "proc" / str(os.getpid())
+    process.mkdir(parents=True)
+    (process / "cgroup").write_text(group + "\n")
+    (process / "status").write_text("Name:\tpython\nNSpid:\t77\nNSsid:\t1\n")
+    found = origin(os.getpid(), str(tmp_path))
+    assert (found["container"], found["stop"]) == (container, stop)
+    assert abs(time.time() - found["since"] - found["age"]) < 60
+    if not container:  # that it has ids of its own says that it is in one
+        (process / "status").write_text("Name:\tpython\nNSpid:\t77\t1\nNSsid:\t77\t1\n")
+        assert origin(os.getpid(), str(tmp_path))["container"] == "?"
+
+
+def test_a_process_that_has_ended_has_no_age() -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    assert origin(ended.pid)["since"] is None

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ...wording import count
-from ..verification import Hardware, HoldingProcess, chip_limits
+from ..verification import CREATE_AGAIN, Hardware, HoldingProcess, chip_limits
 from .facts import ExpectedTPU
 from .findings import Finding, Report
 
-_AGAIN = (
-    "Restart the TPU. If that does not help, delete it and create it again, with its type's "
-    "default runtime version."
-)
 #: Where the variables of a login may be set.
 _LOGIN_FILES = "/etc/environment /etc/profile /etc/profile.d/* ~/.profile ~/.bash_profile ~/.bashrc"
 
@@ -26,13 +22,13 @@ def chips(report: Report, found: Hardware, expected: ExpectedTPU) -> Finding:
         return report.ok("chips", "The machine has no TPU chips: JAX uses its CPU.")
     if not have or (want and have < want):
         number = f"{have} of its {want}" if want else "no"
-        return report.problem("chips", f"The host has {number} TPU chips.", _AGAIN)
+        return report.problem("chips", f"The host has {number} TPU chips.", CREATE_AGAIN)
     if len(found.device_files) < have:
         return report.problem(
             "chips",
             f"{have - len(found.device_files)} of {count(have, 'chip')} have no device file. "
             "The runtime version may have no driver for them.",
-            _AGAIN,
+            CREATE_AGAIN,
         )
     kind = next(filter(None, found.chips), "")
     name = f"{kind} chip" if kind else "TPU chip"
