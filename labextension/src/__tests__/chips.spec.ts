@@ -71,7 +71,13 @@ async function open(
 
 it('names what uses the chips, ends just that, and says that they are free', async () => {
   const kernel = aHolder({ kernel: 'k1', notebook: 'work/train.ipynb' });
-  const other = aHolder({ host: 1, pid: 8, start: '200', container: 'abc', stop: 'docker stop abc' });
+  const other = aHolder({
+    host: 1,
+    pid: 8,
+    start: '200',
+    container: 'abc',
+    stop: 'docker stop abc'
+  });
   const { server, done } = await open({
     [LOOK]: [200, useOf(kernel, other)],
     [FREE]: [200, { ended: [], use: useOf(), free: true }]
@@ -106,7 +112,7 @@ it('deletes a lock file that is left over, and only after a question', async () 
   const text = await answerDialog('Delete');
   await done();
   expect(text).toContain(
-    'Host 1: a lock file of libtpu is left over from root'
+    'Host 1: A lock file of libtpu is left over from root'
   );
   expect(bodies(server)).toEqual([{ holders: [], locks: [1] }]);
 });

@@ -187,13 +187,15 @@ function isSeen({ problem, complete }: IHostChips): boolean {
 function leftOver(use: IChipUse, trans: TranslationBundle): string[] {
   return use.hosts
     .filter(({ lock_owner }) => lock_owner)
-    .map(({ host, lock_owner }) =>
-      trans.__(
-        'Host %1: a lock file of libtpu is left over from %2, and keeps your programs from the chips. It is deleted if no process holds it.',
-        host,
+    .map(({ host, lock_owner }) => {
+      const where =
+        use.hosts.length > 1 ? `${trans.__('Host %1:', host)} ` : '';
+      const what = trans.__(
+        'A lock file of libtpu is left over from %1, and keeps your programs from the chips. It is deleted if no process holds it.',
         lock_owner
-      )
-    );
+      );
+      return where + what;
+    });
 }
 
 /** What a process belongs to, or its command. */
