@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,43 @@ def test_the_running_cell_hears_of_it_at_once_and_the_chosen_function_runs_besid
         notebook.client.input("")
         assert "Google is about" not in printed(notebook.until_idle(cell)), "it is said once"
     finally:
+        notebook.close()
+        manager.shutdown_kernel(now=True)
+
+
+@pytest.mark.long
+def test_the_running_cell_hears_of_the_guard_and_the_chosen_function_runs(
+    remote: Remote, node: dict[str, Any]
+) -> None:
+    host, make = remote
+    manager = make()
+    manager.start_kernel()
+    notebook = Notebook(manager)
+
+    def ask(op: str, **params: Any) -> None:
+        async def asked() -> None:
+            await (await host.agent()).request(op, **params)
+
+        core_thread().wait(asked())
+
+    def set_guard(seconds: float) -> None:
+        rule = {"action": "stop", "node": node["name"], "node_id": node["id"], "notice": 3600}
+        ask("set_guard", until=time.time() + seconds, **rule)
+
+    try:
+        notebook.run(SETUP)
+        notebook.text("%tpu checkpoint save")
+        cell = notebook.client.execute(CELL, allow_stdin=True)
+        notebook.until_output(cell, "begun")
+        set_guard(7200.0)  # nothing is announced yet
+        set_guard(1800.0)
+        shown = printed(notebook.until_output(cell, "save() is done"))
+        assert shown.count("The guard of this TPU stops it at ") == 1
+        assert ": its time is over. That ends this kernel." in shown
+        assert "jupyter tpu guard keep interrupted" in shown
+        notebook.client.input("")
+    finally:
+        ask("remove_guard")
         notebook.close()
         manager.shutdown_kernel(now=True)
 

@@ -37,6 +37,8 @@ STEADY = 20.0
 TAKE_OVER = 30.0
 #: What of a rule is read at once when it changes.
 _NEWS = "number", "keep", "sources"
+#: The limits of which a running cell hears.
+_WHY = {"time": "its time is over", "cost": "it has cost its limit"}
 #: States of a kernel in which nobody waits for it.
 _QUIET = ("idle", "dead")
 
@@ -82,6 +84,7 @@ class GuardProcess:
         self._unheard: Optional[Dict[str, Any]] = None  # why hosts can't tell each other
         self._keep: Optional[str] = None  # the last one that was heard
         self._done = False  # the limits of time and cost
+        self._told = False  # whether kernels know of the end that comes
         self._no_restart = ""  # why it does not start with the host
         self._ends: Optional[float] = None
 
@@ -112,6 +115,7 @@ class GuardProcess:
             busy = await self._busy_together(rule, await self._busy())
             verdict = decision.look(None if busy is None else bool(busy), time.time(), _uptime())
             self._save(rule, verdict, busy, decision)
+            await self._tell_kernels(rule, verdict)
             if verdict.act:
                 await self._act(rule, decision)
                 self._save(rule, verdict, busy, decision)
@@ -127,6 +131,21 @@ class GuardProcess:
             cost=None if self._done else fields.get("cost_until"),
             notice=float(fields.get("notice", 0.0)),
         )
+
+    async def _tell_kernels(self, rule: Dict[str, Any], verdict: Verdict) -> None:
+        """The running cells show once that the end has been announced, and the functions run that
+        were chosen for that; a TPU that is idle has none.
+        """
+        left, why = verdict.left, _WHY.get(verdict.reason)
+        if why is None or left is None or left > float(rule["notice"]):
+            self._told = False
+        elif not self._told:
+            self._told = True
+            what = "deletes" if rule["action"] == "delete" else "stops"
+            end = time.strftime("%H:%M UTC", time.gmtime(time.time() + left))
+            keep = "jupyter tpu guard keep %s" % rule["node"].rpartition("/")[2]
+            text = "The guard of this TPU %s it at %s: %s. That ends this kernel. To keep it: %s"
+            await self._keepers.announce({"kind": text % (what, end, why, keep)})
 
     async def _act(self, rule: Dict[str, Any], decision: Decision) -> None:
         what = rule["node"], rule["node_id"], rule["action"]

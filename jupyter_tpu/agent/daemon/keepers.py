@@ -110,7 +110,9 @@ class Keepers:
                     await self.end(status["id"], now=True, why=ROOM)
 
     async def announce(self, interruption: Optional[Dict[str, Any]]) -> None:
-        """Tells all keepers what is announced to this host (see `Announced`); None: nothing."""
+        """Tells all keepers what is announced to this host (see `Announced`), or by its guard,
+        whose ``kind`` is what a running cell shows; None: nothing.
+        """
         query = {"ask": "announce", "kind": interruption["kind"] if interruption else ""}
         asked = (self._ask(folder, query) for folder in self.folders)
         await asyncio.gather(*asked, return_exceptions=True)  # some may be silent

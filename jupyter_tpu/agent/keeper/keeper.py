@@ -273,8 +273,8 @@ class Keeper:
         return self.status()
 
     def _announce(self, kind: str) -> None:
-        """Google is about to stop this host; "": it is not. The running cell shows it, and the
-        user's checkpoint function runs; both once.
+        """Google, or the guard, is about to stop this host; "": it is not. The running cell shows
+        it, and the user's checkpoint function runs; both once.
         """
         if kind not in ("", self._announced) and self.process.code is None:
             self._tell_running(INTERRUPTIONS.get(kind, kind))

@@ -196,7 +196,7 @@ function Fields(props: {
       </Field>
       <p>
         {trans.__(
-          'Without a limit, it runs until you stop it. It does this also while this computer is off.'
+          'Without a limit, it runs until you stop it. With one, it stops even while this computer is off.'
         )}
       </p>
     </>

@@ -73,9 +73,11 @@ class Line extends Widget {
     this.node.dataset.text = text;
     const button = document.createElement('button');
     button.type = 'button';
-    button.className = 'jp-mod-styled jp-mod-minimal';
+    button.className = 'jp-tpu-Link';
     button.textContent = label;
     button.onclick = callback;
-    this.node.append(text, ' ', button);
+    const shown = document.createElement('span');
+    shown.textContent = shown.title = text;
+    this.node.append(shown, button);
   }
 }
