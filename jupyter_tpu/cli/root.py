@@ -50,6 +50,7 @@ COMMANDS = {
     "doctor": ".commands.doctor_command:doctor",
     "network": "networks:network",
     "ssh-key": "ssh_keys:ssh_key",
+    "logging": "logs:logging",
     "copy": "copy:copy",
     "sync": "sync:sync",
     "share": "share:share",

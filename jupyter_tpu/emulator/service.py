@@ -49,6 +49,7 @@ async def serve(
         compute_operations,
         grpc_server,
         host_identity,
+        log_exclusions,
         networks,
         os_login,
         project_checks,
@@ -92,6 +93,7 @@ async def serve(
         project_checks.add_routes(app, engine)
         networks.add_routes(app, engine)
         os_login.add_routes(app, engine)
+        log_exclusions.add_routes(app, engine)
         services.add_routes(app, engine)
         host_identity.add_routes(app, engine, identities)
         tunnels = IapTunnels(engine, folder.token)

@@ -15,6 +15,7 @@ from ..links import HostName, Link, Links, no_such_host
 from ..paths import data_dir
 from . import models
 from .discovery.availability import Availability
+from .discovery.logs import LogService
 from .discovery.maintenance import MaintenanceWatch
 from .discovery.networks import NetworkService
 from .discovery.observer import Observer
@@ -145,6 +146,7 @@ class Fleet:
         self.tokens = Tokens()
         self.networks = NetworkService(cloud, connections)
         self.ssh_key = SSHKeyService(cloud, links.login_changed)
+        self.logs = LogService(cloud, finder)
         preflight = Preflight(cloud, availability, links.key_metadata)
         self.doctor = Doctor(finder, desired, connections, preflight.check, cloud.emulated)
         apps = self.apps = Apps(links, finder, lambda id: changes.mark_changed("app", id))

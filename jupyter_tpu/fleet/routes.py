@@ -140,6 +140,8 @@ ROUTES = (
     _fleet("POST tpus/{tpu}/guard", "guards.set", "Let it stop or delete itself at a limit"),
     _fleet("POST tpus/{tpu}/guard/keep", "guards.keep", "Keep it for some time in any case"),
     _fleet("DELETE tpus/{tpu}/guard", "guards.remove", "Remove its guard"),
+    _fleet("GET tpus/{tpu}/logging", "logs.show", "Whether Cloud Logging stores its logs"),
+    _fleet("POST tpus/{tpu}/logging", "logs.set", "Let Cloud Logging store its logs, or not"),
     _fleet("DELETE tpus/{tpu}/kernels/{kernel}", "end_kernel", "Shut down a kernel"),
     _fleet("POST tpus/{tpu}/kernels/{kernel}/take", "take_over_kernel",
            "Take over a kernel from its client"),

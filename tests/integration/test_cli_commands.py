@@ -131,6 +131,30 @@ def test_whose_a_tpu_is_is_shown_and_another_persons_needs_its_name(
     assert state_of(emulator, name) == ""
 
 
+@pytest.mark.long
+def test_the_logs_of_a_tpu_are_kept_out_of_cloud_logging_and_let_in_again(
+    alone: Shell, create_tpu: Any, emulator: Any
+) -> None:
+    name = create_tpu(type="v5litepod-1")["name"].rpartition("/")[2]
+    exclusions = f"/logging/v2/projects/{emulator.state.project}/exclusions"
+    assert "50 GiB of a project are free; more costs $0.50 per GiB" in alone.out(
+        "logging", "show", name
+    )
+    assert f"does not store the logs of {name}" in alone.out("logging", "off", name)
+    (made,) = emulator.request("GET", exclusions)["exclusions"]
+    assert f'node_id="{name}"' in made["filter"]
+    assert not alone.json("logging", "show", name, "--json")["enabled"]
+    # In Google's console somebody may disable what was made here.
+    path = f"{exclusions}/{made['name']}"
+    emulator.request("PATCH", f"{path}?updateMask=disabled", {"disabled": True})
+    assert alone.json("logging", "show", name, "--json")["enabled"]
+    assert not alone.json("logging", "off", name, "--json")["enabled"]
+    assert not emulator.request("GET", path)["disabled"]
+    for _ in range(2):
+        assert "Cloud Logging stores the logs" in alone.out("logging", "on", name)
+    assert emulator.request("GET", exclusions)["exclusions"] == []
+
+
 def test_a_tpu_that_costs_money_is_created_only_after_its_price_was_agreed_to(
     alone: Shell,
     name: str,

@@ -14,6 +14,7 @@ SERVICES = {
     "cloudresourcemanager.googleapis.com": "Cloud Resource Manager API",
     "compute.googleapis.com": "Compute Engine API",
     "iap.googleapis.com": "Cloud Identity-Aware Proxy API",
+    "logging.googleapis.com": "Cloud Logging API",
     "oslogin.googleapis.com": "Cloud OS Login API",
     "serviceusage.googleapis.com": "Service Usage API",
     "tpu.googleapis.com": "Cloud TPU API",

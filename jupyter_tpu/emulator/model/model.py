@@ -67,6 +67,7 @@ class Model:
         self.id = snapshot.id
         self.nodes = {node.path: node for node in snapshot.nodes}
         self.project_metadata = snapshot.project_metadata
+        self.log_exclusions = snapshot.log_exclusions
         self.faults = Faults()
         self._now = now
         self._chance = chance or random.SystemRandom()
@@ -88,6 +89,7 @@ class Model:
             queued=list(self.queued.found.values()),
             operations=self.operations.all(),
             project_metadata=self.project_metadata,
+            log_exclusions=self.log_exclusions,
             compute=self.networks.found,
             os_login=self.os_login.found,
         )

@@ -283,5 +283,7 @@ class Snapshot(Struct, kw_only=True):
     project_metadata: dict[str, dict[str, str]] = field(default_factory=dict)
     #: What each project has of Compute Engine.
     compute: dict[str, ComputeRecord] = {}
+    #: Project → name → what Cloud Logging does not store.
+    log_exclusions: dict[str, dict[str, dict[str, Any]]] = {}
     #: User's address → fingerprint → key.
     os_login: dict[str, dict[str, OsLoginKey]] = {}

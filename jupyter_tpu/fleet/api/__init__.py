@@ -10,7 +10,7 @@ unless the request has ``end_kernels``. Delete, stop and detach end jobs, too: t
 JOBS_RUNNING unless the request has ``end_jobs``.
 """
 
-from .capacity import GrantsAPI, HuntsAPI, NetworksAPI, PricesAPI, QueuedAPI, SSHKeyAPI
+from .capacity import GrantsAPI, HuntsAPI, LogsAPI, NetworksAPI, PricesAPI, QueuedAPI, SSHKeyAPI
 from .files import CopiesAPI, SharesAPI, SyncAPI, TokensAPI
 from .fleet import FleetAPI
 from .forwarding import AppsAPI, TensorBoardAPI, TunnelsAPI
@@ -39,6 +39,7 @@ __all__ = [
     "GuardAPI",
     "HuntsAPI",
     "JobsAPI",
+    "LogsAPI",
     "MetricsAPI",
     "NetworksAPI",
     "PricesAPI",

@@ -1,4 +1,4 @@
-"""Getting TPUs: hunts, queued resources, grants, prices, networks and SSH keys."""
+"""Getting TPUs: hunts, queued resources, grants, prices, networks, SSH keys and logs."""
 
 from __future__ import annotations
 
@@ -115,3 +115,16 @@ class SSHKeyAPI(Protocol):
 
     async def remove(self, request: models.RemoveSSHKey | None = None) -> models.SSHKeyStatus:
         """Removes the key from both. TPUs whose own metadata have it still accept it."""
+
+
+class LogsAPI(Protocol):
+    """Whether Cloud Logging stores what the hosts of a TPU log.
+
+    All methods raise CONFLICT for an attached machine, PERMISSION, and what the network does.
+    """
+
+    async def show(self, ref: str) -> models.TPULogging:
+        """Whether the logs are stored now, and what that costs."""
+
+    async def set(self, ref: str, request: models.SetLogging) -> models.TPULogging:
+        """From now on the logs are stored or not; those that are stored already stay."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from .. import models
-from .capacity import GrantsAPI, HuntsAPI, NetworksAPI, PricesAPI, QueuedAPI, SSHKeyAPI
+from .capacity import GrantsAPI, HuntsAPI, LogsAPI, NetworksAPI, PricesAPI, QueuedAPI, SSHKeyAPI
 from .files import CopiesAPI, SharesAPI, SyncAPI, TokensAPI
 from .forwarding import AppsAPI, TensorBoardAPI, TunnelsAPI
 from .hosts import (
@@ -91,6 +91,9 @@ class FleetAPI(Protocol):
 
     @property
     def ssh_key(self) -> SSHKeyAPI: ...
+
+    @property
+    def logs(self) -> LogsAPI: ...
 
     @property
     def prices(self) -> PricesAPI: ...

@@ -63,6 +63,7 @@ from .jobs import (
     StopJob,
 )
 from .kernels import Kernel
+from .logs import SetLogging, TPULogging
 from .metrics import ChipLoad, HostLoad, LoadQuery, LoadSample, TPULoad
 from .networks import NetworkSetup, SetUpNetwork
 from .operations import Operation, Step, StopTrying
@@ -228,6 +229,7 @@ __all__ = [
     "SSHKeyStatus",
     "SaveContents",
     "SetGuard",
+    "SetLogging",
     "SetUpNetwork",
     "ShareFolder",
     "ShareResult",
@@ -250,6 +252,7 @@ __all__ = [
     "SyncResult",
     "TPUList",
     "TPULoad",
+    "TPULogging",
     "TPUName",
     "Tier",
     "Token",

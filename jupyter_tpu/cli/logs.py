@@ -1,0 +1,69 @@
+"""``jupyter tpu logging``: whether Cloud Logging stores what the hosts of a TPU log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ..commands.grammar import Group, examples, tpu_argument
+from ..commands.session import open_session
+from .console import json_option, print_json
+
+if TYPE_CHECKING:
+    from ..fleet.models import TPULogging
+
+
+@click.group("logging", cls=Group)
+def logging() -> None:
+    """Choose whether Google's Cloud Logging stores what the hosts of a TPU log."""
+
+
+@logging.command("show", epilog=examples("jupyter tpu logging show my-tpu"))
+@tpu_argument()
+@json_option
+def show(name: str, as_json: bool) -> None:
+    """Show whether the logs are stored, what that costs, and how to find them."""
+    with open_session() as session:
+        _print(session.call(session.fleet.logs.show(name)), as_json)
+
+
+@logging.command("off", epilog=examples("jupyter tpu logging off my-pod"))
+@tpu_argument()
+@json_option
+def off(name: str, as_json: bool) -> None:
+    """Store no logs of the TPU from now on, by an exclusion in its project.
+
+    Needs the role Logs Configuration Writer. Logs that are stored already stay.
+    """
+    _set(name, as_json, enabled=False)
+
+
+@logging.command("on")
+@tpu_argument()
+@json_option
+def on(name: str, as_json: bool) -> None:
+    """Store the logs of the TPU from now on."""
+    _set(name, as_json, enabled=True)
+
+
+def _set(name: str, as_json: bool, *, enabled: bool) -> None:
+    from ..fleet.models import SetLogging
+
+    with open_session() as session:
+        _print(session.call(session.fleet.logs.set(name, SetLogging(enabled=enabled))), as_json)
+
+
+def _print(found: TPULogging, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    where = f"the logs of {found.tpu}{' (emulated)' if found.emulated else ''}"
+    if not found.enabled:
+        print(f"Cloud Logging does not store {where}.")
+        return
+    print(
+        f"Cloud Logging stores {where}. Each month {found.free_gib} GiB of a project are free; "
+        f"more costs ${found.usd_per_gib:.2f} per GiB (price of {found.price_date})."
+    )
+    print(f"To find them: {found.filter}")
