@@ -15,6 +15,7 @@ import { startableEnvironments } from './model/availableActions';
 import { Actions } from './actions/actions';
 import { IInterruption, IOperation } from './api';
 import { addGuardNotices } from './guardNotices';
+import { addInterruptionNotices } from './interruptionNotices';
 import { findDocument } from './kernels/kernelWidget';
 import { runAbove } from './kernels/runAbove';
 import { keyOf } from './model/resources';
@@ -180,6 +181,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
       )
     );
     addGuardNotices(actions, app.shell);
+    addInterruptionNotices(actions, app.shell);
     registry
       ?.load(plugin.id)
       .then(loaded => {

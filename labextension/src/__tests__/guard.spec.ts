@@ -6,6 +6,7 @@ import { afterEach, expect, it, vi } from 'vitest';
 
 import { IGuard } from '../api';
 import { addGuardNotices } from '../guardNotices';
+import { addInterruptionNotices } from '../interruptionNotices';
 import { COMMANDS } from '../actions/commandIDs';
 import { keyOf } from '../model/resources';
 import {
@@ -163,6 +164,26 @@ it('warns in the notebooks of the TPU, and in no other', async () => {
   button(notebook.node, 'Keep It for an Hour').click();
   await vi.waitFor(() => expect(server.count(KEEP)).toBe(1));
   changes.tpu({ ...tpu, guard: aGuard() });
+  expect(notebook.node.textContent).toBe('');
+});
+
+it('says in the notebooks of a TPU that Google takes it back', async () => {
+  const tpu = connectedTPU();
+  const { actions, changes } = await openPanel(listOf(tpu));
+  const { kernelspec } = tpu.environments[0];
+  const shell = new TestShell(new Document(kernelspec), new Document('other'));
+  addInterruptionNotices(actions, shell.shell);
+  const interruption = {
+    kind: 'preemption' as const,
+    hosts: [0],
+    noticed: '2026-12-01T10:00:00Z',
+    checkpoints: []
+  };
+  changes.tpu({ ...tpu, interruption });
+  const [notebook, other] = shell.documents;
+  expect(notebook.node.textContent).toContain('about to take my-tpu back.');
+  expect(other.node.textContent).toBe('');
+  changes.tpu({ ...tpu, interruption: null });
   expect(notebook.node.textContent).toBe('');
 });
 
