@@ -91,11 +91,15 @@ async def test_a_fault_of_our_own_on_a_host_is_no_success(pod):
 @in_pod
 async def test_who_waits_for_output_hears_at_once_that_one_host_has_ended(pod, monkeypatch):
     monkeypatch.setattr(runs, "WAIT", 10 * LIMIT)
-    run = await pod.shell('test "$(hostname | tail -c2)" = 1 || sleep 31340', hosts="0-1")
+    script = 'test "$(hostname | tail -c2)" = 1 && read line || sleep 31340'
+    run = await pod.shell(script, hosts="0-1")
+    await eventually(lambda: all(each.state == "running" for each in run.hosts))
+    waiting = asyncio.ensure_future(pod.fleet.runs.output(pod.tpu, run.id))
+    await eventually(lambda: pod.fleet.runs._runs[run.id]._readers)
+    await pod.fleet.runs.write(pod.tpu, run.id, RunInput(data=b"end\n"))
     async with asyncio.timeout(LIMIT):
-        while [each.state for each in run.hosts] != ["running", "exited"]:
-            answer = await pod.fleet.runs.output(pod.tpu, run.id)
-            run = answer.run
+        answer = await waiting
+    assert [each.state for each in answer.run.hosts] == ["running", "exited"]
     assert answer.output == []
     await pod.fleet.runs.stop(pod.tpu, run.id)
 
