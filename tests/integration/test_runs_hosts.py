@@ -92,7 +92,7 @@ async def test_a_fault_of_our_own_on_a_host_is_no_success(pod):
 async def test_who_waits_for_output_hears_at_once_that_one_host_has_ended(pod, monkeypatch):
     monkeypatch.setattr(runs, "WAIT", 10 * LIMIT)
     script = 'test "$(hostname | tail -c2)" = 1 && read line || sleep 31340'
-    run = await pod.shell(script, hosts="0-1")
+    run = await pod.shell(script, hosts="0-1", input=True)
     await eventually(lambda: all(each.state == "running" for each in run.hosts))
     waiting = asyncio.ensure_future(pod.fleet.runs.output(pod.tpu, run.id))
     await eventually(lambda: pod.fleet.runs._runs[run.id]._readers)
