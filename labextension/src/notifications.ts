@@ -103,6 +103,8 @@ export function addNotifications(
     announced.add(what);
     return true;
   };
+  // The notifications of hosts that are about to stop, by the ids of their TPUs.
+  const interrupted = new Map<string, string>();
   model.stateChanged.connect(() => {
     for (const tpu of model.tpus) {
       const show = {
@@ -119,10 +121,17 @@ export function addNotifications(
         ? `${id} ${interruption.kind} ${interruption.noticed} ${howItWent(interruption)}`
         : `${id} ${maintenance?.start} ${maintenance?.ongoing}`;
       if (coming && isNews(news)) {
-        Notification.warning(`${coming.message} ${coming.hint}`, {
-          autoClose: false,
-          actions: [show]
-        });
+        const message = `${coming.message} ${coming.hint}`;
+        const options = { autoClose: false as const, actions: [show] };
+        const before = interrupted.get(id) ?? '';
+        if (interruption && Notification.manager.has(before)) {
+          Notification.update({ id: before, message, ...options });
+        } else {
+          const shown = Notification.warning(message, options);
+          if (interruption) {
+            interrupted.set(id, shown);
+          }
+        }
       }
       const gone = tpu.state === 'PREEMPTED' || tpu.state === 'TERMINATED';
       if (gone && tpu.problem && isNews(`gone ${id}`)) {

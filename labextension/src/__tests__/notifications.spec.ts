@@ -175,7 +175,7 @@ it('says once which maintenance was announced', async () => {
     const checkpoints = [{ ...run, state, seconds: 3, error: '' }];
     changes.tpu(aTPU({ interruption: { ...interruption, checkpoints } }));
   }
-  expect(shown()).toHaveLength(4);
+  expect(shown()).toHaveLength(3);
   expect(shown()[0]).toBe(
     'warning: Google is about to take my-tpu back. ' +
       'a.ipynb: save() is done after 3 s.'
