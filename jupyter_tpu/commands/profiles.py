@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from .doctor import numbered
 from .grammar import hosts_option
 from .tables import problem_text, size, table
 
@@ -55,20 +56,27 @@ def traced_line(profile: Profile) -> str:
 
 
 def untraced_lines(profile: Profile) -> list[str]:
+    """ "Not traced: hosts 1-3. No kernel runs on this host. …"."""
     return [
-        f"Host {host} was not traced: {problem_text(problem)}"
-        for host, problem in profile.not_traced().items()
+        f"Not traced: {numbered(hosts)}. {problem_text(problem)}"
+        for hosts, problem in profile.not_traced()
     ]
 
 
 def memory_text(found: MemoryProfiles) -> str:
-    """A tree of the programs' lines for each kernel."""
-    return "\n\n".join(_profile_text(each, found) for each in found.profiles)
+    """A tree of the programs' lines for each kernel; then hosts without one."""
+    texts = [_profile_text(each, found) for each in found.profiles if each.kernel]
+    hosts: dict[str, list[int]] = {}
+    for each in found.profiles:
+        if not each.kernel:
+            hosts.setdefault(problem_text(each.problem), []).append(each.host)
+    return "\n\n".join(
+        [*texts, *(f"{numbered(same).capitalize()}: {why}" for why, same in hosts.items())]
+    )
 
 
 def _profile_text(profile: MemoryProfile, found: MemoryProfiles) -> str:
-    what = profile.notebook or (f"Kernel {profile.kernel}" if profile.kernel else "")
-    title = ", ".join(filter(None, (what, f"{found.tpu} host {profile.host}")))
+    title = f"{profile.notebook or f'Kernel {profile.kernel}'}, {found.tpu} host {profile.host}"
     if found.emulated and profile.problem is None:
         title += f" ({_EMULATED})"
     return f"{title}\n{profile_text(profile)}"

@@ -46,6 +46,14 @@ class KernelMemory(Struct, frozen=True, kw_only=True):
     cells: Mapping[str, int]
 
 
+def _ignore(line: str) -> None: ...
+
+
+async def make_folder(host: RemoteHost, folder: str) -> None:
+    """Makes the folder for the traces of a run, where other hosts' are brought to."""
+    await call(host, "make_folder", log=_ignore, timeout=60, folder=folder, **_PROGRAM)
+
+
 async def trace(
     host: RemoteHost,
     kernels: Sequence[TracedKernel],
@@ -83,13 +91,10 @@ async def profile_memory(
     host: RemoteHost, kernels: Sequence[TracedKernel]
 ) -> list[KernelMemory | TPUError]:
     """What fills the devices of each kernel. Raises what the host does."""
-
-    def ignore(line: str) -> None: ...
-
     answers = await call(
         host,
         "profile_memory",
-        log=ignore,
+        log=_ignore,
         timeout=ANSWER,
         kernels=[_payload(each) for each in kernels],
         **_PROGRAM,

@@ -252,7 +252,7 @@ def test_all_hosts_of_a_pod_are_traced_at_once_and_one_that_fails_is_named(
         for pid in stopped:
             os.kill(pid, signal.SIGCONT)
     assert said.returncode == 1
-    assert "Host 1 was not traced: " in said.stderr
+    assert "Not traced: host 1. " in said.stderr
     assert "Traced host 0 of traced-pod" in said.stdout
     newest = max(browser.json("/data/plugin/profile/runs"))
     assert newest > run

@@ -74,6 +74,9 @@ def test_a_running_cell_is_traced_and_its_memory_shown_by_its_lines(
     [idle] = memory()
     assert isinstance(idle, TPUError)
     assert (idle.reason, "has not used JAX" in idle.message) == (Reason.CONFLICT, True)
+    [idle] = trace(kernel)
+    assert idle.reason is Reason.CONFLICT
+    assert not (host.home / "traces/plugins/profile/run").exists(), "xprof would show it"
     assert notebook.text("import sys; print('jax' in sys.modules)") == "False\n"
 
     cell = notebook.client.execute(WORK.format(port=port))

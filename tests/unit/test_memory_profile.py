@@ -123,9 +123,10 @@ def test_hosts_without_a_trace_are_named_once() -> None:
             Trace(host=0, state="idle", problem=idle),
             Trace(host=1, state="failed", problem=problem),
             Trace(host=2, state="idle", problem=idle),
+            Trace(host=3, state="idle", problem=idle),
         ],
     )
     assert untraced_lines(found) == [
-        "Host 1 was not traced: It is gone. Look.",
-        "Host 2 was not traced: The kernel has not used JAX yet.",
+        "Not traced: host 1. It is gone. Look.",
+        "Not traced: hosts 2-3. The kernel has not used JAX yet.",
     ]

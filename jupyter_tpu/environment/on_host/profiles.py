@@ -121,14 +121,20 @@ finally:
 """
 
 
+def make_folder(folder):
+    """Makes the folder for a run's traces; returns its absolute path."""
+    folder = os.path.normpath(os.path.join(HOME, os.path.expanduser(folder)))
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    return folder
+
+
 def trace(kernels, port, folder, seconds, start, lead):
     """Traces kernels and the program whose profiler server listens at *port*, all at once.
 
     kernels: each with its id, environment, Python and the name of the file that it gets in
     *folder*. It begins at the time *start*, but after at most *lead* seconds.
     """
-    folder = os.path.normpath(os.path.join(HOME, os.path.expanduser(folder)))
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    folder = make_folder(folder)
     _remove_left()
 
     def trace_kernel(kernel):
@@ -148,6 +154,8 @@ def trace(kernels, port, folder, seconds, start, lead):
 
     calls = [lambda kernel=kernel: trace_kernel(kernel) for kernel in kernels]
     found = _at_once(calls + ([trace_server] if port else []))
+    with contextlib.suppress(OSError):
+        os.rmdir(folder)  # xprof would show a run without traces
     answers: "list[dict]" = []
     for each in found:
         if isinstance(each, HostError):
@@ -329,7 +337,7 @@ def _written(folder):
     return found[0]
 
 
-CALLS: dict = {"trace": trace, "profile_memory": profile_memory}
+CALLS: dict = {"make_folder": make_folder, "trace": trace, "profile_memory": profile_memory}
 
 
 def main():

@@ -140,10 +140,13 @@ async def collect_on_host(
                 there = await call_host(link, request)
                 to = links.get(HostName(node.name, target))
                 copy = await _forward(link, to, there["targets"], list_id, overwrite=False)
-                for each in (link, to):
-                    await call_host(each, {"call": "forget", "list_id": list_id})
             except TPUError as error:
                 return failed_copy(host, error)
+            # Lists that stay are deleted by a later copy.
+            forget = {"call": "forget", "list_id": list_id}
+            await asyncio.gather(
+                *(call_host(each, forget) for each in (link, to)), return_exceptions=True
+            )
         return structs.replace(copy, host=host)
 
     for link in acquired:

@@ -53,14 +53,17 @@ class Profile(Struct, kw_only=True):
     host: int  # where TensorBoard runs
     traces: list[Trace] = []
 
-    def not_traced(self) -> dict[int, Problem]:
-        """Why hosts have no trace, or one of their programs failed; by their numbers."""
+    def not_traced(self) -> list[tuple[list[int], Problem]]:
+        """Why hosts have no trace, or one of their programs failed: each reason with its hosts."""
         done = {each.host for each in self.traces if each.state == "done"}
-        return {
-            each.host: each.problem
-            for each in self.traces
-            if each.problem is not None and (each.state == "failed" or each.host not in done)
-        }
+        found: dict[tuple[str, str], tuple[list[int], Problem]] = {}
+        for each in self.traces:
+            problem = each.problem
+            if problem is not None and (each.state == "failed" or each.host not in done):
+                same, _ = found.setdefault((problem.message, problem.hint), ([], problem))
+                if each.host not in same:
+                    same.append(each.host)
+        return list(found.values())
 
 
 class MemoryQuery(Struct, kw_only=True, forbid_unknown_fields=True):

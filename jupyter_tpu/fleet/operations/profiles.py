@@ -19,7 +19,7 @@ from ..hosts.connections import HostConnections
 from ..hosts.kernels import KernelService
 from ..hosts.numbers import host_numbers
 from ..hosts.pprof import read_memory_profile
-from ..hosts.spreading import collect_on_host
+from ..hosts.spreading import collect_on_host, failed_copy
 from ..knowledge.desired import DesiredState
 from ..knowledge.finder import TPUFinder
 from ..models import (
@@ -45,9 +45,10 @@ LONGEST = 120.0
 #: Seconds until hosts begin to trace together: each first connects to its kernels.
 LEAD = 3.0
 
-_USE_JAX = (
-    "Run a cell that uses JAX first. A program that is not a kernel is traced if it calls "
-    "jax.profiler.start_server(9999), and --port 9999 is given here."
+_USE_JAX = "Run a cell that uses JAX first."
+_OR_PORT = (
+    f"{_USE_JAX} A job is traced if it calls jax.profiler.start_server(9999) and the port 9999 is "
+    "given here."
 )
 
 
@@ -154,7 +155,7 @@ class ProfileService:
                 progress.done("trace")
                 if several:
                     progress.begin("collect")
-                    await self._collect(node, profile)
+                    await self._collect(node, link, folder, profile)
                     progress.done("collect")
                 _log_problems(profile, progress.log)
                 _require_one(profile)
@@ -220,8 +221,7 @@ class ProfileService:
 
         async def trace(host: int, kernels: list[Kernel]) -> list[Trace]:
             name = HostName(node.name, host)
-            # The host of TensorBoard makes the folder for the others' traces.
-            if not (kernels or request.port or host == profile.host):
+            if not (kernels or request.port):
                 return [_idle(host)]
             file = f"host-{host}"
             many = len(kernels) > 1
@@ -246,13 +246,13 @@ class ProfileService:
                 return [_failed(host, error)]
             programs = [*kernels, *([None] if port else [])]
             pairs = zip(programs, answers, strict=True)
-            return [_trace(host, *pair) for pair in pairs] or [_idle(host)]
+            return [_trace(host, *pair) for pair in pairs]
 
         traced = await gather_or_cancel([trace(*each) for each in listed.items()])
         profile.traces += [each for host in traced for each in host]
         profile.traces.sort(key=lambda each: each.host)
 
-    async def _collect(self, node: Node, profile: Profile) -> None:
+    async def _collect(self, node: Node, link: Link, folder: str, profile: Profile) -> None:
         """What can't be brought to TensorBoard's host stays on its own."""
         sources: dict[int, list[Trace]] = {}
         for each in profile.traces:
@@ -261,7 +261,11 @@ class ProfileService:
         if not sources:
             return
         paths = {host: [each.path for each in traces] for host, traces in sources.items()}
-        copies = await collect_on_host(self._links, node, profile.host, paths)
+        try:
+            await profiles.make_folder(link, folder)
+            copies = await collect_on_host(self._links, node, profile.host, paths)
+        except TPUError as error:
+            copies = {host: failed_copy(host, error) for host in paths}
         for host, copy in copies.items():
             why = (
                 copy.problem.message
@@ -283,7 +287,7 @@ class ProfileService:
         try:
             kernels = await self._kernels_on(name, only)
             if not kernels:
-                return [MemoryProfile(host=host, problem=_idle(host).problem)]
+                raise _no_kernel(_USE_JAX)
             async with self._connections.borrow(name, LINK_UP) as link:
                 answers = await profiles.profile_memory(
                     link, [self._traced(name, each) for each in kernels]
@@ -327,29 +331,31 @@ def _failed(host: int, error: TPUError, *, idle: bool = False) -> Trace:
     return Trace(host=host, state="idle" if idle else "failed", problem=Problem.of(error))
 
 
+def _no_kernel(hint: str) -> TPUError:
+    return TPUError("No kernel runs on this host.", Reason.CONFLICT, hint)
+
+
 def _idle(host: int) -> Trace:
-    error = TPUError(f"No kernel runs on host {host}.", Reason.CONFLICT, _USE_JAX)
-    return _failed(host, error, idle=True)
+    return _failed(host, _no_kernel(_OR_PORT), idle=True)
 
 
 def _log_problems(profile: Profile, log: Callable[[str], None]) -> None:
-    for host, problem in profile.not_traced().items():
-        log(f"Host {host} was not traced: {problem.message} {problem.hint}".rstrip())
+    for hosts, problem in profile.not_traced():
+        log(f"Not traced: {hosts_text(hosts)}. {problem.message} {problem.hint}".rstrip())
 
 
 def _require_one(profile: Profile) -> None:
     """Raises why no program was traced."""
     if any(each.state == "done" for each in profile.traces):
         return
-    problems = profile.not_traced()
-    failed = [each for each in profile.traces if each.state == "failed" and each.problem]
-    if len(problems) > 1 and not failed:
-        raise TPUError(f"No kernel on {profile.tpu} uses JAX.", Reason.CONFLICT, _USE_JAX)
-    host, problem = (failed[0].host, failed[0].problem) if failed else next(iter(problems.items()))
-    assert problem is not None
-    error = problem.to_error()
-    if len(problems) > 1:
-        error.message = f"No host of {profile.tpu} was traced. Host {host}: {error.message}"
+    failed = [each for each in profile.traces if each.state == "failed"]
+    [first, *others] = failed or profile.traces
+    assert first.problem is not None
+    error = first.problem.to_error()
+    if others and not failed:
+        error.message = f"No kernel on {profile.tpu} uses JAX."
+    elif len(profile.traces) > 1:
+        error.message = f"No program was traced. Host {first.host}: {error.message}"
     raise error
 
 

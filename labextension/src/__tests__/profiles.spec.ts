@@ -4,7 +4,14 @@ import { afterEach, expect, it, vi } from 'vitest';
 import { CommandIDs, COMMANDS, NO_ARGUMENTS } from '../actions/commandIDs';
 import { IMemoryProfile } from '../api';
 import { keyOf } from '../model/resources';
-import { answerDialog, disposeWidgets, listOf, openPanel } from './opened';
+import {
+  answerDialog,
+  dialogInputs,
+  disposeWidgets,
+  listOf,
+  openPanel,
+  type
+} from './opened';
 import { anApp, anOperation, connectedTPU } from './server';
 
 const PROFILE = 'POST tpus/us-central1-a~my-tpu/profiles';
@@ -41,18 +48,23 @@ it('traces all hosts, opens the trace, and names a host that failed', async () =
     describedBy: NO_ARGUMENTS
   });
   const done = commands.execute(COMMANDS.profile, { tpu: keyOf(tpu) });
+  const [, port] = await dialogInputs(2);
+  type(port, '9999');
   expect(await answerDialog('Trace')).toContain('Trace my-tpu');
   await done;
-  expect(server.bodies(PROFILE)).toEqual([{ seconds: 3, kernels: [] }]);
+  expect(server.bodies(PROFILE)).toEqual([
+    { seconds: 3, kernels: [], port: 9999 }
+  ]);
   expect(shown).toHaveBeenCalledOnce();
-  const [{ message, type }] = Notification.manager.notifications;
-  expect(`${type}: ${message}`).toBe(
+  const [shownNote] = Notification.manager.notifications;
+  expect(`${shownNote.type}: ${shownNote.message}`).toBe(
     'warning: Host 1 was not traced: Host 1 is away. Try again.'
   );
 });
 
 it('shows what fills the memory, line by line, and which host has no program', async () => {
-  const tpu = connectedTPU();
+  const [host] = connectedTPU().hosts;
+  const tpu = connectedTPU({ hosts: [host, { ...host, index: 1 }] });
   const line = { file: '/tmp/7.py', count: 1, calls: [] };
   const weights = {
     ...line,
@@ -83,7 +95,7 @@ it('shows what fills the memory, line by line, and which host has no program', a
     host: 1,
     kernel: '',
     notebook: '',
-    problem: { message: 'No kernel runs on host 1.', hint: 'Run a cell.' }
+    problem: { message: 'No kernel runs on this host.', hint: 'Run a cell.' }
   };
   const { commands } = await openPanel({
     ...listOf(tpu),
@@ -94,7 +106,7 @@ it('shows what fills the memory, line by line, and which host has no program', a
   await done;
   expect(text).toContain('Memory of my-tpu');
   expect(text).toContain('Emulated: JAX on the CPU of this computer.');
-  expect(text).toContain('train.ipynbTPU:0 4.0 GB');
+  expect(text).toContain('Host 0: train.ipynbTPU:0 4.0 GB');
   expect(text).toContain('4.0 GBIn[3]:7 3.0 GBIn[3]:4 make_weights');
-  expect(text).toContain('No kernel runs on host 1. Run a cell.');
+  expect(text).toContain('Host 1: No kernel runs on this host. Run a cell.');
 });

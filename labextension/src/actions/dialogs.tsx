@@ -221,22 +221,6 @@ export async function askLogdir(
   return (result.button.accept && result.value?.trim()) || null;
 }
 
-/** Asks for how many seconds to trace a kernel. */
-export async function askSeconds(
-  tpu: ITPU,
-  trans: TranslationBundle
-): Promise<number | null> {
-  const result = await InputDialog.getNumber({
-    title: trans.__('Trace %1', tpu.name),
-    label: trans.__(
-      'Duration in seconds. Run the cell or job to trace during this time.'
-    ),
-    value: 3,
-    okLabel: trans.__('Trace')
-  });
-  return result.button.accept ? result.value : null;
-}
-
 /**
  * Asks for the name of what belongs to somebody else, before something is done to it: "" where it
  * does not, null if the user does not want it. The server compares it.

@@ -37,6 +37,7 @@ export function TextField(props: {
   required?: boolean;
   type?: 'datetime-local' | 'number';
   min?: string;
+  max?: string;
   step?: string;
   value: string;
   onChange: (value: string) => void;

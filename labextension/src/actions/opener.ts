@@ -18,9 +18,9 @@ import { TPUModel } from '../model/model';
 import { keyOf } from '../model/resources';
 import { askRun } from '../runs/runDialog';
 import { CommandIDs } from './commandIDs';
-import { askExample, askLogdir, askSeconds } from './dialogs';
+import { askExample, askLogdir } from './dialogs';
 import { askPort } from './portDialog';
-import { notifyUntraced } from './profiles';
+import { askProfile, notifyUntraced } from './profiles';
 
 /** Each opens something in a tab or a window, if the user does not cancel the question before it. */
 export class Opener {
@@ -89,12 +89,8 @@ export class Opener {
 
   /** Traces a kernel, or all programs that use JAX on all hosts, and shows that. */
   async profile(tpu: ITPU, kernel?: IKernel): Promise<void> {
-    const seconds = await askSeconds(tpu, this._trans);
-    if (seconds === null) {
-      return;
-    }
-    const kernels = kernel ? [kernel.id] : [];
-    const traced = await this._model.profile(tpu, { seconds, kernels });
+    const request = await askProfile(tpu, kernel, this._trans);
+    const traced = request && (await this._model.profile(tpu, request));
     if (traced) {
       notifyUntraced(traced.profile, this._trans);
       await this.app(targetOf(traced.app));

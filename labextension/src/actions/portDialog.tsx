@@ -70,7 +70,8 @@ export function portProblem(text: string, trans: TranslationBundle): string {
     : trans.__('Enter a number from 1 to 65535.');
 }
 
-function PortField(props: {
+/** A field for the number of a port. */
+export function PortField(props: {
   label: string;
   help?: string;
   problem: string;

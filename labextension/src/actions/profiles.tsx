@@ -5,14 +5,71 @@ import { PathExt } from '@jupyterlab/coreutils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import { IMemoryLine, IMemoryProfile, IProfile, ITPU } from '../api';
+import {
+  IKernel,
+  IMemoryLine,
+  IMemoryProfile,
+  IProfile,
+  IProfileTPU,
+  ITPU
+} from '../api';
+import { hostNumbers } from '../labels/doctor';
 import { sizeLabel } from '../labels/ports';
-import { untraced } from '../labels/profiles';
+import { hostsByProblem, untraced } from '../labels/profiles';
 import { TPUModel } from '../model/model';
+import { ask, TextField } from './formDialog';
+import { PortField, portProblem } from './portDialog';
 import { wait } from './wait';
 
 /** The tree is open where a line has at least this part of the memory. */
 const LARGE = 0.2;
+
+/** Asks how long to trace, and for programs that are not kernels; null if it was cancelled. */
+export async function askProfile(
+  tpu: ITPU,
+  kernel: IKernel | undefined,
+  trans: TranslationBundle
+): Promise<IProfileTPU | null> {
+  const wanted = await ask(
+    trans.__('Trace %1', tpu.name),
+    trans.__('Trace'),
+    { seconds: '3', port: '' },
+    (value, change) => (
+      <>
+        <TextField
+          label={trans.__('Seconds')}
+          help={trans.__('A program is traced while it runs: start it first.')}
+          type="number"
+          min="0.1"
+          max="120"
+          step="any"
+          required
+          value={value.seconds}
+          onChange={seconds => change({ seconds })}
+        />
+        {!kernel && (
+          <PortField
+            label={trans.__('Port of jobs (optional)')}
+            help={trans.__(
+              'Jobs are traced if they call jax.profiler.start_server with this number. Kernels need no port.'
+            )}
+            problem={value.port && portProblem(value.port, trans)}
+            value={value.port}
+            onChange={port => change({ port })}
+          />
+        )}
+      </>
+    ),
+    trans
+  );
+  return (
+    wanted && {
+      seconds: Number(wanted.seconds),
+      kernels: kernel ? [kernel.id] : [],
+      port: wanted.port ? Number(wanted.port) : null
+    }
+  );
+}
 
 /** Says which hosts are not in a trace, and why. */
 export function notifyUntraced(
@@ -39,21 +96,27 @@ export async function showMemory(
   if (!found) {
     return;
   }
-  const many = found.profiles.length > 1;
+  const several = tpu.hosts.length > 1;
+  const kernels = found.profiles.filter(({ kernel }) => kernel);
+  const others = found.profiles.filter(({ kernel }) => !kernel);
   await showDialog({
     title: trans.__('Memory of %1', tpu.name),
     body: (
-      <div className="jp-tpu-Dialog jp-tpu-Memory">
+      <div className="jp-tpu-Dialog">
         {found.emulated && (
           <p>{trans.__('Emulated: JAX on the CPU of this computer.')}</p>
         )}
-        {found.profiles.map(profile => (
-          <section key={`${profile.host} ${profile.kernel}`}>
-            {(many || profile.notebook) && (
-              <h4>{titleOf(profile, tpu, trans)}</h4>
-            )}
+        {kernels.map(profile => (
+          <section key={profile.kernel}>
+            <h4>{titleOf(profile, several, trans)}</h4>
             <Memory profile={profile} trans={trans} />
           </section>
+        ))}
+        {hostsByProblem(others).map(([text, hosts]) => (
+          <p key={text}>
+            {several && <em>{hostNumbers(hosts, trans)} </em>}
+            {text}
+          </p>
         ))}
       </div>
     ),
@@ -63,14 +126,13 @@ export async function showMemory(
 
 function titleOf(
   { host, kernel, notebook }: IMemoryProfile,
-  tpu: ITPU,
+  several: boolean,
   trans: TranslationBundle
 ): string {
   const name = notebook
     ? PathExt.basename(notebook)
-    : kernel && trans.__('Kernel %1', kernel.slice(0, 8));
-  const where = tpu.hosts.length > 1 ? trans.__('host %1', host) : '';
-  return [name, where].filter(text => text).join(', ');
+    : trans.__('Kernel %1', kernel.slice(0, 8));
+  return several ? trans.__('Host %1: %2', host, name) : name;
 }
 
 function Memory(props: {

@@ -2,23 +2,36 @@
 
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { IProfile } from '../api';
+import { IProblem, IProfile } from '../api';
+import { hostRanges } from './doctor';
 
-/** A sentence for each host without a trace, or with a program that could not be traced. */
+/** Each problem once, with the hosts that have it. */
+export function hostsByProblem(
+  found: { host: number; problem: IProblem | null }[]
+): [string, number[]][] {
+  const hosts = new Map<string, Set<number>>();
+  for (const { host, problem } of found) {
+    if (problem) {
+      const text = `${problem.message} ${problem.hint}`.trim();
+      hosts.set(text, (hosts.get(text) ?? new Set()).add(host));
+    }
+  }
+  return [...hosts].map(([text, same]) => [text, [...same]]);
+}
+
+/** A sentence for hosts without a trace, or with a program that could not be traced. */
 export function untraced(
   { traces }: IProfile,
   trans: TranslationBundle
 ): string[] {
-  const done = new Set(
-    traces.filter(({ state }) => state === 'done').map(({ host }) => host)
+  const done = traces.filter(({ state }) => state === 'done');
+  const named = traces.filter(
+    ({ host, state }) =>
+      state === 'failed' || !done.some(each => each.host === host)
   );
-  const why = new Map<number, string>();
-  for (const { host, state, problem } of traces) {
-    if (problem && (state === 'failed' || !done.has(host))) {
-      why.set(host, `${problem.message} ${problem.hint}`.trim());
-    }
-  }
-  return [...why].map(([host, text]) =>
-    trans.__('Host %1 was not traced: %2', host, text)
+  return hostsByProblem(named).map(([text, hosts]) =>
+    hosts.length === 1
+      ? trans.__('Host %1 was not traced: %2', hosts[0], text)
+      : trans.__('Hosts %1 were not traced: %2', hostRanges(hosts), text)
   );
 }
