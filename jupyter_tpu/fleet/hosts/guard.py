@@ -233,7 +233,7 @@ def check_guard(request: SetGuard, *, several: bool, spot: bool) -> None:
         )
     if request.action == "stop" and (several or spot):
         what = "TPU of several hosts" if several else "spot TPU"
-        raise InvalidInput(f"A {what} can't be stopped.", "Choose to delete it instead.")
+        raise InvalidInput(f"A {what} can't be stopped.", "Let the guard delete it: --then-delete.")
 
 
 def guard_rule(
