@@ -27,6 +27,7 @@ from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.discovery.availability import Availability
 from jupyter_tpu.fleet.discovery.observer import Observer
 from jupyter_tpu.fleet.hunts import planner
+from jupyter_tpu.fleet.hunts import run as hunt_run
 from jupyter_tpu.fleet.hunts import service as hunt_service
 from jupyter_tpu.fleet.hunts.service import HuntService
 from jupyter_tpu.fleet.knowledge.grants import Grants
@@ -425,10 +426,10 @@ class World:
 def use_clock(world: World, patch: pytest.MonkeyPatch) -> None:
     """Has the fleet ask the world's clock, and leave nothing to chance."""
     clock = SimpleNamespace(time=world.loop.time)
-    for module in (create, hunt_service, power, provisioner, queued):
+    for module in (create, hunt_run, hunt_service, power, provisioner, queued):
         patch.setattr(module, "time", clock)
-    patch.setattr(hunt_service, "random", SimpleNamespace(random=lambda: 0.5))
-    patch.setattr(hunt_service, "SLICE", 600.0)
+    patch.setattr(hunt_run, "random", SimpleNamespace(random=lambda: 0.5))
+    patch.setattr(hunt_run, "SLICE", 600.0)
 
 
 def _id(label: str) -> str:

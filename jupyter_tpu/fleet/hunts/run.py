@@ -1,0 +1,235 @@
+"""One hunt while it runs in this process: an attempt after the other, until there is a TPU."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+
+from msgspec import structs
+
+from ...cloud import NodeName
+from ...errors import Reason, TPUError
+from ..models import HuntAttempt, Problem, QueueTPU
+from ..models.hunts import AttemptState
+from ..models.times import timestamp
+from ..operations.create import CreateService
+from ..operations.progress import Progress
+from ..operations.provisioner import NodeProvisioner
+from ..operations.provisioning import End
+from ..operations.runner import OperationRunner
+from ..operations.running import OperationCancelled
+from ..store.records import (
+    AwaitedTPU,
+    Candidate,
+    HuntRecord,
+    NodeClaim,
+    OperationRecord,
+    OperationRequest,
+)
+from .planner import Over, Try, Wait, learn, next_step, turn
+from .taken import TakenTPUs
+
+#: How many attempts are kept.
+HISTORY = 50
+#: A wait is looked at again after this time: clocks jump, and computers sleep. Seconds.
+SLICE = 10.0
+
+_NOT_BEGUN = TPUError("The process was stopped before this attempt began.", Reason.INTERRUPTED)
+
+
+class HuntRun:
+    """The hunt of *record*. found(): there is a TPU. changed(name): it may look different."""
+
+    def __init__(
+        self,
+        record: OperationRecord,
+        create: CreateService,
+        runner: OperationRunner,
+        changed: Callable[[NodeName], None],
+        taken: TakenTPUs,
+        found: Callable[[], None],
+    ) -> None:
+        assert record.hunt is not None
+        self._taken = taken
+        self._found = found
+        self._record = record
+        self._hunt: HuntRecord = record.hunt
+        self._create = create
+        self._runner = runner
+        self._changed = changed
+        self._provisioner: NodeProvisioner | None = None  # of the current attempt
+        self._stopped = asyncio.Event()
+        if record.claim is not None:
+            self._provisioner = self._new_provisioner()
+        elif self._hunt.attempts and self._hunt.attempts[-1].state == "trying":
+            self._end_attempt("failed", _NOT_BEGUN)
+
+    def carry_out(self, request: OperationRequest) -> None:
+        """As `NodeProvisioner.carry_out`, where there is an attempt."""
+        if request == "cancel":
+            self._stopped.set()
+        if self._provisioner is not None:
+            self._provisioner.carry_out(request)
+
+    async def work(self, progress: Progress) -> None:
+        """Until there is a TPU; if it waits for preemptions, until it is stopped."""
+        while True:
+            if self._hunt.awaited is not None:
+                if not await self._taken.wait(self._record, progress, self._stopped):
+                    raise OperationCancelled
+                self._hunt.awaited = None
+                self._runner.save_soon(self._record)
+            await self._search(progress)
+            await self._take(progress)
+            if not self._hunt.request.when_preempted:
+                break
+
+    async def _search(self, progress: Progress) -> None:
+        """Returns when there is a TPU."""
+        while True:
+            if self._provisioner is not None:
+                if self._attempt_ended(await self._provisioner.run(progress), progress):
+                    break
+                continue
+            if self._stopped.is_set():
+                raise OperationCancelled
+            match next_step(self._hunt, time.time()):
+                case Try(candidate):
+                    await self._attempt(candidate, progress)
+                case Wait(until):
+                    await self._wait(until, progress)
+                case Over(error):
+                    raise error
+
+    async def _take(self, progress: Progress) -> None:
+        """There is a TPU: does what was asked to be done with it."""
+        record, hunt, provisioner = self._record, self._hunt, self._provisioner
+        name = record.name
+        progress.log(f"{name.node} is READY in {name.zone}")
+        assert record.create is not None
+        assert provisioner is not None
+        self._create.follow_up(name, record.create, provisioner.node_id, record.own_job)
+        self._found()
+        if hunt.request.when_preempted:
+            hunt.awaited = AwaitedTPU(zone=name.zone, node_id=provisioner.node_id)
+            for candidate in hunt.candidates:
+                candidate.failures, candidate.retry_at = 0, 0.0
+            self._end_claim()
+            await self._runner.save(record)
+
+    def _end_claim(self) -> None:
+        """The current attempt is over."""
+        record = self._record
+        self._provisioner = record.claim = record.create = record.queue = None
+        record.operation.zone = ""
+
+    async def _attempt(self, candidate: Candidate, progress: Progress) -> None:
+        """Begins one: from then on there is a claim."""
+        record, hunt = self._record, self._hunt
+        hunt.attempted += 1
+        candidate.attempts += 1
+        attempt = HuntAttempt(
+            number=hunt.attempted,
+            zone=candidate.zone,
+            type=candidate.type,
+            tier=candidate.tier,
+            started=timestamp(),
+            unattended=hunt.waits(candidate),
+        )
+        hunt.attempts = [*hunt.attempts, attempt][-HISTORY:]
+        request = structs.replace(
+            hunt.request.tpu,
+            zone=candidate.zone,
+            type=candidate.type,
+            tier=candidate.tier,
+            version=candidate.version,
+        )
+        progress.set_message(_doing(attempt))
+        progress.log(f"Attempt {attempt.number}: {_doing(attempt)}")
+        if attempt.unattended:
+            progress.log("Google continues this attempt while this computer is off")
+        try:
+            name = structs.replace(record.name, zone=candidate.zone)
+            await self._create.require_new(name)
+            if attempt.unattended:
+                await self._create.require_not_queued(name)
+            await self._create.require_price(request, name)
+        except TPUError as error:
+            self._failed(error, progress)
+            return
+        if self._stopped.is_set():
+            self._end_attempt("cancelled")
+            return
+        record.operation.zone = candidate.zone
+        record.create = request
+        record.claim = NodeClaim(
+            want="present",
+            since=time.time(),
+            label=f"{record.operation.id}-{attempt.number}",
+            tidy=True,
+        )
+        if attempt.unattended:
+            end, limit = hunt.deadline, turn(hunt, candidate)
+            until = timestamp("seconds", at=end) if end is not None else ""
+            record.queue = QueueTPU(tpu=request, valid_until=until)
+            record.claim.withdraw_at = time.time() + limit if limit is not None else 0.0
+        self._provisioner = self._new_provisioner()
+        self._runner.save_soon(record)
+
+    def _new_provisioner(self) -> NodeProvisioner:
+        return self._create.provisioner(self._record, _doing(self._hunt.attempts[-1]))
+
+    def _attempt_ended(self, end: End, progress: Progress) -> bool:
+        """Whether there is a TPU. Raises where the hunt ends without one."""
+        if end.how == "ready":
+            self._end_attempt("found")
+            return True
+        if end.how == "gone":
+            self._end_attempt("cancelled")
+            raise OperationCancelled
+        assert end.error is not None
+        if end.how == "kept":
+            self._end_attempt("failed", end.error)
+            raise end.error
+        name = self._record.name
+        self._end_claim()
+        self._failed(end.error, progress)
+        self._changed(name)
+        return False
+
+    def _failed(self, error: TPUError, progress: Progress) -> None:
+        attempt = self._hunt.attempts[-1]
+        candidate = next(
+            each
+            for each in self._hunt.candidates
+            if (each.zone, each.type, each.tier) == (attempt.zone, attempt.type, attempt.tier)
+            and self._hunt.waits(each) == attempt.unattended
+        )
+        self._end_attempt("failed", error)
+        learn(self._hunt, candidate, error, time.time(), random.random())
+        progress.log(f"Attempt {attempt.number} failed: {error.message}")
+        progress.block(error if self._hunt.failures else None)  # it is not about a zone
+        self._runner.save_soon(self._record)
+
+    def _end_attempt(self, state: AttemptState, error: TPUError | None = None) -> None:
+        attempt = self._hunt.attempts[-1]
+        attempt.state = state
+        attempt.ended = timestamp()
+        attempt.problem = Problem.of(error) if error is not None else None
+
+    async def _wait(self, until: float, progress: Progress) -> None:
+        message = f"Waiting for the next attempt, number {self._hunt.attempted + 1}"
+        if message != self._record.operation.message:
+            progress.set_message(message)
+        try:
+            async with asyncio.timeout(min(max(until - time.time(), 0.0), SLICE)):
+                await self._stopped.wait()
+        except TimeoutError:
+            pass
+
+
+def _doing(attempt: HuntAttempt) -> str:
+    what = f"{attempt.type} ({attempt.tier}) in {attempt.zone}"
+    return f"Waiting in the queue for {what}" if attempt.unattended else f"Trying {what}"
