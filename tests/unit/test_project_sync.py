@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from project_host import ProjectHost
+from waiting import eventually
 
 from jupyter_tpu.environment.on_host import stream
 from jupyter_tpu.environment.on_host.tree import hash_file
@@ -21,6 +22,7 @@ from jupyter_tpu.environment.project import (
     push,
 )
 from jupyter_tpu.environment.project.ignore import ProjectRules
+from jupyter_tpu.environment.project.relay import Pack
 from jupyter_tpu.environment.project.remote import RemoteProject
 from jupyter_tpu.errors import ConnectionLost, Reason, TPUError
 
@@ -468,21 +470,31 @@ async def test_hosts_get_large_changes_from_each_other_and_the_line_carries_them
             assert [*(syncs.hosts[each.host].home / ".jupyter-tpu/sync").glob("*.stream")] == []
         return outcomes
 
+    apply, receive = Pack.apply, RemoteProject.receive
+    ready: list[RemoteProject] = []
+    whole = 1  # lines that do not break before one does
+
+    async def noting(pack: Pack, host: Any, remote: RemoteProject, sent: Any) -> Any:
+        ready.append(remote)
+        return await apply(pack, host, remote, sent)
+
+    async def receiving(remote: RemoteProject, *arguments: Any, keep: bool = False) -> Any:
+        nonlocal whole
+        if keep:  # who comes later would get them from here, too
+            await eventually(lambda: len(ready) >= 4)
+            whole -= 1
+            if whole == -1:
+                raise ConnectionLost("my-tpu")
+        return await receive(remote, *arguments, keep=keep)
+
+    monkeypatch.setattr(Pack, "apply", noting)
+    monkeypatch.setattr(RemoteProject, "receive", receiving)
     outcomes = await push()
     assert [each.problem for each in outcomes] == [None] * 4
     assert sum(each.transferred for each in outcomes) < 3.5 * MIB
 
     # The line to the one that gets them from here breaks: another one takes its place.
-    receive = RemoteProject.receive
-    broken: list[RemoteProject] = []
-
-    async def breaking(remote: RemoteProject, *arguments: Any, keep: bool = False) -> Any:
-        if keep and not broken:
-            broken.append(remote)
-            raise ConnectionLost("my-tpu")
-        return await receive(remote, *arguments, keep=keep)
-
-    monkeypatch.setattr(RemoteProject, "receive", breaking)
+    ready.clear()
     outcomes = await push()
     assert sum(each.problem is None for each in outcomes) == 3
     assert sum(each.transferred for each in outcomes) < 3.5 * MIB
