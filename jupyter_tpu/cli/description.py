@@ -124,7 +124,7 @@ def _interruption(tpu: TPU) -> Iterator[str]:
     coming = tpu.interruption
     if coming is None:
         return
-    does = {"preemption": "takes it back", "maintenance": "does maintenance"}[coming.kind]
+    does = {"preemption": "preempts it", "maintenance": "restarts it for maintenance"}[coming.kind]
     told = f"{numbered(coming.hosts)} was told at {coming.noticed}"
     yield f"Google {does} in a moment ({told}); that ends all that runs there"
     for run in coming.checkpoints:

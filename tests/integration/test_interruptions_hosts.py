@@ -80,7 +80,7 @@ def test_the_running_cell_hears_of_it_at_once_and_the_chosen_function_runs_besid
         assert before["interruption"] is None
         faults(kind="preempt", node=node["name"], seconds=3600)
         shown = printed(notebook.until_output(cell, "save() is done"))
-        assert "Google is about to take this TPU back. That ends this kernel." in shown
+        assert "Google is about to preempt this TPU. This ends the kernel." in shown
         assert "save() runs now" in shown
         saved = next(host.home.rglob("saved"))
         assert saved.read_text() == "[1, 2, 3]"

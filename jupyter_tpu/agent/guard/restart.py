@@ -31,7 +31,7 @@ def enable(sources: str) -> str:
 
 
 def disable() -> str:
-    """The guard does not start with the host any more; "" or why that can't be."""
+    """The guard no longer starts with the host; "" or why that can't be."""
     return _replace(None)
 
 

@@ -42,7 +42,7 @@ class Checkpoint:
         )
 
     def _find(self, name):
-        """The function; looked up each time, because a cell may define it anew."""
+        """The function; looked up each time, because a cell may define it again."""
         function = eval(name, self._shell.user_ns)  # trainer.save, too
         if not callable(function):
             raise TypeError("it is not a function")

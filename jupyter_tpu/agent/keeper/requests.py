@@ -16,8 +16,8 @@ from ..protocol.events import IOPUB, SHELL
 
 #: What a running cell shows when Google announces that it is about to stop this host.
 INTERRUPTIONS = {
-    "preemption": "Google is about to take this TPU back. That ends this kernel.",
-    "maintenance": "Google is about to do maintenance on this TPU. That ends this kernel.",
+    "preemption": "Google is about to preempt this TPU. This ends the kernel.",
+    "maintenance": "Google is about to restart this TPU for maintenance. This ends the kernel.",
 }
 #: How many cells that wait are remembered.
 REMEMBERED = 4096

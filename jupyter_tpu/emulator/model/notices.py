@@ -36,7 +36,7 @@ class Notices:
         self._wake()
 
     def close(self) -> None:
-        """Nobody waits any more."""
+        """Ends all waits."""
         self._closed = True
         self._wake()
 
@@ -48,7 +48,7 @@ class Notices:
         return self._values.get((node_id, key), QUIET[key])
 
     async def wait(self, node_id: str, key: str, known: str, seconds: float) -> str:
-        """The value, when it is not *known* any more, or after so many seconds."""
+        """The value, when it differs from *known*, or after so many seconds."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self.get(node_id, key) == known and not self._closed:

@@ -1,4 +1,4 @@
-"""A hunt that waits until Google takes a TPU back. It then deletes what is left of that TPU."""
+"""A hunt that waits until a TPU is preempted. It then deletes what is left of that TPU."""
 
 from __future__ import annotations
 

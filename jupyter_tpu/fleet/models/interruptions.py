@@ -21,7 +21,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
 class Interruption(Struct, frozen=True, kw_only=True):
     """Google is about to stop hosts of a TPU, within seconds or minutes: they were told so."""
 
-    #: "preemption": it takes the TPU back. "maintenance": the hosts start again afterwards.
+    #: "preemption": Google reclaims the TPU. "maintenance": the hosts start again afterwards.
     kind: Literal["maintenance", "preemption"]
     #: The hosts that say it.
     hosts: list[int]

@@ -119,7 +119,7 @@ class Candidate(Struct, kw_only=True):
 
 
 class AwaitedTPU(Struct, kw_only=True):
-    """The TPU that a hunt waits for: that Google takes it back."""
+    """The TPU whose preemption a hunt waits for."""
 
     zone: str
     node_id: str

@@ -167,7 +167,7 @@ it('warns in the notebooks of the TPU, and in no other', async () => {
   expect(notebook.node.textContent).toBe('');
 });
 
-it('says in the notebooks of a TPU that Google takes it back', async () => {
+it('says in the notebooks of a TPU that Google preempts it', async () => {
   const tpu = connectedTPU();
   const { actions, changes } = await openPanel(listOf(tpu));
   const { kernelspec } = tpu.environments[0];
@@ -181,7 +181,7 @@ it('says in the notebooks of a TPU that Google takes it back', async () => {
   };
   changes.tpu({ ...tpu, interruption });
   const [notebook, other] = shell.documents;
-  expect(notebook.node.textContent).toContain('about to take my-tpu back.');
+  expect(notebook.node.textContent).toContain('about to preempt my-tpu.');
   expect(other.node.textContent).toBe('');
   changes.tpu({ ...tpu, interruption: null });
   expect(notebook.node.textContent).toBe('');

@@ -170,7 +170,7 @@ describe('a hunt', () => {
       'There is no more capacity in the zone.'
     );
     changes.hunt(aHunt({ waiting: true }));
-    await shows(node, 'It begins when Google takes my-tpu back.');
+    await shows(node, 'It begins when my-tpu is preempted.');
     const trying = anAttempt({ number: 2, state: 'trying', problem: null });
     changes.tpu(aTPU({ zone: 'us-west4-a', state: 'CREATING' }));
     changes.operation({ ...operation, zone: 'us-west4-a' });

@@ -167,7 +167,7 @@ it('says once which maintenance was announced', async () => {
   changes.tpu(aTPU({ maintenance, interruption }));
   changes.tpu(aTPU({ interruption: { ...interruption, hosts: [0, 1] } }));
   expect(shown().slice(0, 1)).toEqual([
-    'warning: Google is about to take my-tpu back. ' +
+    'warning: Google is about to preempt my-tpu. ' +
       'It ends all that runs there. Save your results now.'
   ]);
   const run = { host: 0, what: 'save()', notebook: '/home/me/a.ipynb' };
@@ -177,7 +177,7 @@ it('says once which maintenance was announced', async () => {
   }
   expect(shown()).toHaveLength(3);
   expect(shown()[0]).toBe(
-    'warning: Google is about to take my-tpu back. ' +
+    'warning: Google is about to preempt my-tpu. ' +
       'a.ipynb: save() is done after 3 s.'
   );
 });

@@ -58,7 +58,7 @@ export function huntOutlook(
   trans: TranslationBundle
 ): string[] {
   if (hunt.waiting) {
-    return [trans.__('It begins when Google takes %1 back.', hunt.name)];
+    return [trans.__('It begins when %1 is preempted.', hunt.name)];
   }
   const last = hunt.attempts[hunt.attempts.length - 1];
   if (last?.state === 'trying') {

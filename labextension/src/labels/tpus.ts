@@ -79,8 +79,8 @@ export function maintenanceText(
     return {
       message:
         interruption.kind === 'preemption'
-          ? trans.__('Google is about to take %1 back.', name)
-          : trans.__('Google is about to do maintenance on %1.', name),
+          ? trans.__('Google is about to preempt %1.', name)
+          : trans.__('Google is about to restart %1 for maintenance.', name),
       hint: interruption.checkpoints.length
         ? interruption.checkpoints
             .map(each => checkpointLabel(each, trans))
