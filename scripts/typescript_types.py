@@ -66,6 +66,7 @@ ANSWERS = (
     models.FleetStatus,
     models.Quote,
     models.MachineCheck,
+    models.MachineHost,
     models.GrantUse,
     models.NetworkSetup,
     models.SSHKeyStatus,

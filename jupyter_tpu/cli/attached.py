@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..commands.attached import describe_attached, machine_options
 from ..commands.grammar import command, examples
 from ..commands.session import open_session
@@ -13,32 +15,33 @@ from .console import confirm, json_option, print_json
     epilog=examples(
         "jupyter tpu attach my-box                  an entry of ~/.ssh/config",
         "jupyter tpu attach me@10.0.0.7 --name lab",
+        "jupyter tpu attach box-0 box-1 --name pod  two hosts of one TPU",
     ),
 )
 @machine_options
 @json_option
-def attach(machine: str, as_name: str | None, host_key: str, as_json: bool) -> None:
-    """Use a machine that you reach by SSH as a TPU, without a cloud.
+def attach(
+    machines: Sequence[str], as_name: str | None, host_keys: Sequence[str], as_json: bool
+) -> None:
+    """Use machines that you reach by SSH as a TPU, without a cloud.
 
-    It is connected as `ssh SSH_ALIAS` connects, with your proxies. Its host key must be in your
+    Each is connected as `ssh SSH_ALIAS` connects, with your proxies. Its host key must be in your
     known hosts; if they do not have the machine, you see the fingerprint and are asked once. The
     key of jupyter-tpu is added to ~/.ssh/authorized_keys there. Then: `jupyter tpu connect NAME`.
     """
-    from msgspec import structs
-
     from ..fleet.models import AttachMachine
 
-    request = AttachMachine(ssh=machine, name=as_name, host_key=host_key)
+    request = AttachMachine(ssh=[*machines], name=as_name, host_keys=[*host_keys])
     with open_session() as session:
-        check = session.call(session.fleet.attached.check(request))
-        if not (check.known or host_key):
+        for host in session.call(session.fleet.attached.check(request)).hosts:
+            if host.known or host.host_key in host_keys:
+                continue
             confirm(
-                f"The host key of {machine} ({check.user}@{check.address} port {check.port}) is "
-                f"not in your known hosts: {check.host_key}. Is this its fingerprint?",
-                f"Compare the fingerprint, and add --host-key {check.host_key}.",
+                f"The host key of {host.ssh} ({host.user}@{host.address} port {host.port}) is "
+                f"not in your known hosts: {host.host_key}. Is this its fingerprint?",
+                f"Compare the fingerprint, and add --host-key {host.host_key}.",
             )
-            # What was shown is what is trusted.
-            request = structs.replace(request, host_key=check.host_key)
+            request.host_keys.append(host.host_key)  # what was shown is what is trusted
         tpu = session.call(session.fleet.attached.attach(request))
     if as_json:
         print_json(tpu)

@@ -60,7 +60,7 @@ def description(tpu: TPU, kernels: Sequence[Kernel]) -> str:
 
 def _facts(tpu: TPU) -> str:
     facts: list[tuple[str, str | Text]] = [
-        ("reached by", f"ssh {tpu.details['ssh']}" if tpu.attached and tpu.details else ""),
+        ("reached by", _reached_by(tpu)),
         ("type", f"{tpu.type} = {tpu.meaning}" if tpu.meaning else tpu.type),
         ("zone", tpu.zone),
         ("project", "" if tpu.attached else tpu.project),
@@ -81,6 +81,12 @@ def _facts(tpu: TPU) -> str:
         ("problem", problem_text(tpu.problem)),
     ]
     return "\n".join(render(Text(f"  {name:11} ").append(fact)) for name, fact in facts if fact)
+
+
+def _reached_by(tpu: TPU) -> str:
+    """Commands that log in to an attached machine, by the numbers of its hosts; else ""."""
+    aliases = tpu.details.get("ssh", ()) if tpu.attached else ()
+    return ", ".join(f"ssh {alias}" for alias in aliases)
 
 
 def _details(tpu: TPU) -> Iterator[tuple[str, str]]:

@@ -7,6 +7,7 @@ picks channel and credentials. `CloudWithAttached` adds machines that are reache
 
 from .attached import (
     ATTACHED,
+    AttachedHost,
     AttachedMachine,
     AttachedMachines,
     CloudWithAttached,
@@ -39,6 +40,7 @@ from .tpu import CloudTPU, has_ssh_key, uses_os_login
 
 __all__ = [
     "ATTACHED",
+    "AttachedHost",
     "AttachedMachine",
     "AttachedMachines",
     "Cloud",

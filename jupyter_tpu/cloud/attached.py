@@ -40,36 +40,58 @@ ATTACHED = "attached"
 _BUSY = 10.0  # seconds, until another process has written
 
 
-class AttachedMachine(Struct, frozen=True, kw_only=True):
+class AttachedHost(Struct, frozen=True, kw_only=True):
     """One machine, as it was when it was attached."""
 
-    name: str
-    id: str  # another one of the same name has another
     alias: str  # what is given to the user's `ssh`: an entry of its configuration, or [USER@]HOST
     user: str  # whose login accepts our key
     address: str  # when it was attached; `ssh` knows the current one
     internal: str = ""  # its own address; "" if it did not say
     chips: tuple[str, ...] = ()  # the generation of each; "" of one that is not known
-    created: str  # when it was attached, RFC 3339
 
     @property
-    def node(self) -> Node:
-        """How it is shown and used."""
-        generations = " ".join(sorted(set(filter(None, self.chips))))
-        endpoint = Endpoint(
+    def endpoint(self) -> Endpoint:
+        return Endpoint(
             internal=self.internal,
             external=self.address,
             ssh=f"{self.user}@{self.alias.rpartition('@')[2]}",
         )
+
+
+class AttachedMachine(Struct, frozen=True, kw_only=True):
+    """One machine, or several that are the hosts of one TPU."""
+
+    name: str
+    id: str  # another one of the same name has another
+    hosts: tuple[AttachedHost, ...]  # by their numbers
+    created: str  # when it was attached, RFC 3339
+
+    @classmethod
+    def parse(cls, text: str) -> AttachedMachine:
+        """From its JSON."""
+        fields = msgspec.json.decode(text)
+        if "hosts" not in fields:  # written when each was one machine
+            fields["hosts"] = [dict(fields)]
+        return msgspec.convert(fields, cls)
+
+    @property
+    def aliases(self) -> list[str]:
+        return [host.alias for host in self.hosts]
+
+    @property
+    def node(self) -> Node:
+        """How it is shown and used."""
+        chips = [chip for host in self.hosts for chip in host.chips]
+        generations = " ".join(sorted(set(filter(None, chips))))
         return Node(
             name=attached_name(self.name),
             id=self.id,
-            type=generations or "TPU" if self.chips else "no TPU",
+            type=generations or "TPU" if chips else "no TPU",
             state=NodeState.READY,
-            endpoints=(endpoint,),
-            chips=len(self.chips),
+            endpoints=tuple(host.endpoint for host in self.hosts),
+            chips=len(chips),
             created=self.created,
-            details={"ssh": self.alias},
+            details={"ssh": self.aliases},
         )
 
 
@@ -110,7 +132,7 @@ class AttachedMachines:
             return []
         with self._opened() as database:
             rows = database.execute("SELECT machine FROM attached ORDER BY name").fetchall()
-        return [msgspec.json.decode(text, type=AttachedMachine) for (text,) in rows]
+        return [AttachedMachine.parse(text) for (text,) in rows]
 
     def find(self, name: str) -> AttachedMachine | None:
         return next((each for each in self.all() if each.name == name), None)

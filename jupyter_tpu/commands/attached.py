@@ -12,21 +12,28 @@ from .grammar import argument, parameters
 if TYPE_CHECKING:
     from ..fleet.models import TPU
 
-#: The argument `machine`, and the options `as_name` and `host_key`.
+#: The argument `machines`, and the options `as_name` and `host_keys`.
 machine_options = parameters(
-    argument("machine", metavar="SSH_ALIAS", help="What you give to `ssh`."),
+    argument(
+        "machines",
+        nargs=-1,
+        required=True,
+        metavar="SSH_ALIAS...",
+        help="What you give to `ssh`; of the hosts of one TPU each, host 0 first.",
+    ),
     click.option(
         "--name",
         "as_name",
         metavar="NAME",
-        help="Its name here.  [default: made from SSH_ALIAS]",
+        help="Its name here.  [default: made from SSH_ALIAS, if that is one]",
     ),
     click.option(
         "--host-key",
-        default="",
+        "host_keys",
+        multiple=True,
         metavar="FINGERPRINT",
         help="Trust the host key with this fingerprint (SHA256:…) without asking, if your "
-        "known hosts do not have it.",
+        "known hosts do not have it. Repeatable.",
     ),
 )
 
@@ -35,4 +42,5 @@ def describe_attached(tpu: TPU, connect: str) -> str:
     """connect: the command that connects it: "jupyter tpu connect"."""
     chips = f"{count(tpu.chips, 'TPU chip')}: {tpu.type}" if tpu.chips else "no TPU chips"
     note = "" if tpu.chips else " JAX uses its CPU."
-    return f"{tpu.name} is attached ({chips}).{note} To use it in notebooks: {connect} {tpu.name}"
+    what = f"{count(len(tpu.hosts), 'host')}, {chips}" if len(tpu.hosts) > 1 else chips
+    return f"{tpu.name} is attached ({what}).{note} To use it in notebooks: {connect} {tpu.name}"

@@ -106,10 +106,13 @@ async def _join_all(
     devices = len(hosts) * (expected.devices_per_host or 0)
     for index, each in enumerate(joined):
         if each.hosts != list(range(len(hosts))) or (devices and each.devices != devices):
+            has = f"{devices} on {len(hosts)} hosts" if devices else f"{len(hosts)} hosts"
             raise TPUError(
                 f"JAX on host {index} sees {each.devices} devices on {hosts_text(each.hosts)}; "
-                f"this TPU has {devices} on {len(hosts)} hosts.",
+                f"this TPU has {has}.",
                 Reason.ENVIRONMENT,
-                "Restart the TPU. If that does not help, delete it and create it again.",
+                "Restart the TPU. If that does not help, delete it and create it again."
+                if devices
+                else "If they are not the hosts of one TPU, attach each machine by itself.",
             )
     log(f"jax.distributed works: {len(hosts)} hosts, {joined[0].devices} devices")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -76,13 +77,13 @@ def list_tpus() -> None:
         print(tpu_table(session.call(session.fleet.tpus())))
 
 
-@line.command("attach", epilog=examples("%tpu attach my-box", "%tpu attach me@10.0.0.7 --name lab"))
+@line.command("attach", epilog=examples("%tpu attach my-box", "%tpu attach box-0 box-1 --name pod"))
 @machine_options
-def attach(machine: str, as_name: str | None, host_key: str) -> None:
-    """Use a machine that you reach by SSH as a TPU; see `jupyter tpu attach --help`."""
+def attach(machines: Sequence[str], as_name: str | None, host_keys: Sequence[str]) -> None:
+    """Use machines that you reach by SSH as a TPU; see `jupyter tpu attach --help`."""
     from ..fleet.models import AttachMachine
 
-    request = AttachMachine(ssh=machine, name=as_name, host_key=host_key)
+    request = AttachMachine(ssh=[*machines], name=as_name, host_keys=[*host_keys])
     with open_session() as session:
         tpu = session.call(session.fleet.attached.attach(request))
     print(describe_attached(tpu, "%tpu connect"))

@@ -57,11 +57,11 @@ export interface IAppVisit {
   beneath: string;
 }
 
-/** A machine to attach: what the user of the server gives to `ssh`. */
+/** Machines to attach as one TPU: what the user of the server gives to `ssh`. */
 export interface IAttachMachine {
-  ssh: string;
+  ssh: string[];
   name?: string | null;
-  host_key?: string;
+  host_keys?: string[];
 }
 
 export interface ICatalog {
@@ -837,9 +837,14 @@ export interface ILoopStatus {
   last_error: string;
 }
 
-/** What attaching a machine would connect to. */
+/** What attaching machines would connect to. */
 export interface IMachineCheck {
   name: string;
+  hosts: IMachineHost[];
+}
+
+/** One machine that would be connected to. */
+export interface IMachineHost {
   ssh: string;
   address: string;
   port: number;

@@ -130,15 +130,16 @@ async def fleet(folder: Path) -> AsyncIterator[Fleet]:
 async def test_a_machine_is_attached_by_its_fingerprint_used_and_detached_without_a_cloud(
     box: Box, fleet: Fleet
 ) -> None:
-    wanted = AttachMachine(ssh="Box.lab")
+    wanted = AttachMachine(ssh=["Box.lab"])
     check = await fleet.attached.check(wanted)
-    assert (check.name, check.known, check.host_key) == ("box", False, fingerprint(box.key))
+    (host,) = check.hosts
+    assert (check.name, host.known, host.host_key) == ("box", False, fingerprint(box.key))
     with pytest.raises(TPUError, match="not in your known hosts") as caught:
         await fleet.attached.attach(wanted)
     assert caught.value.reason is Reason.HOST_KEY
     before = box.authorized.read_text()
 
-    wanted.host_key = check.host_key
+    wanted.host_keys = [host.host_key]
     tpu = await fleet.attached.attach(wanted)
     assert (tpu.attached, tpu.zone, tpu.state) == (True, "attached", NodeState.READY)
     added = box.authorized.read_text().removeprefix(before).split()
@@ -147,7 +148,7 @@ async def test_a_machine_is_attached_by_its_fingerprint_used_and_detached_withou
     again = await fleet.attached.attach(wanted)
     assert again.id == tpu.id
     with pytest.raises(TPUError, match="Another machine is attached as box"):
-        await fleet.attached.attach(AttachMachine(ssh="box-by-jump", name="box"))
+        await fleet.attached.attach(AttachMachine(ssh=["box-by-jump"], name="box"))
     assert box.authorized.read_text().split()[2:] == added  # once
 
     listed = await fleet.tpus()
@@ -199,10 +200,10 @@ async def test_a_machine_is_attached_by_its_fingerprint_used_and_detached_withou
 async def test_the_users_known_hosts_decide_which_key_is_right(
     box: Box, fleet: Fleet, tmp_path: Path
 ) -> None:
-    wanted = AttachMachine(ssh="Box.lab")
+    wanted = AttachMachine(ssh=["Box.lab"])
     box.trust(box.key)
-    assert (await fleet.attached.check(wanted)).known
-    wanted.host_key = fingerprint(new_key(tmp_path / "expected"))
+    assert (await fleet.attached.check(wanted)).hosts[0].known
+    wanted.host_keys = [fingerprint(new_key(tmp_path / "expected"))]
     with pytest.raises(TPUError, match="and not the expected SHA256:") as caught:
         await fleet.attached.attach(wanted)
     assert caught.value.reason is Reason.HOST_KEY
@@ -211,7 +212,7 @@ async def test_the_users_known_hosts_decide_which_key_is_right(
         await fleet.attached.check(wanted)
     wanted.name = None
     box.trust(new_key(tmp_path / "other"))
-    wanted.host_key = fingerprint(box.key)  # even if somebody would trust it
+    wanted.host_keys = [fingerprint(box.key)]  # even if somebody would trust it
     with pytest.raises(TPUError, match="has another key") as caught:
         await fleet.attached.attach(wanted)
     assert caught.value.reason is Reason.HOST_KEY
@@ -236,7 +237,7 @@ async def test_one_that_cannot_be_reached_is_forgotten_and_what_may_go_on_is_sai
 ) -> None:
     box.trust(box.key)
     async with opened_fleet(folder) as before:
-        await before.attached.attach(AttachMachine(ssh="Box.lab"))
+        await before.attached.attach(AttachMachine(ssh=["Box.lab"]))
         job = await before.jobs.start("box", StartJob(command=["sleep", "4321"], name="long"))
     box.config.write_text(box.config.read_text().replace(f"Port {box.port}", "Port 1"))
     async with opened_fleet(folder) as fleet:

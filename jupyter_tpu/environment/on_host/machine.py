@@ -1,6 +1,7 @@
 """What a machine is that is attached: its TPU chips, and its address."""
 
 import contextlib
+import os
 import socket
 
 from jupyter_tpu.agent.protocol.chips import chips
@@ -13,7 +14,14 @@ def describe_machine():
 
 
 def own_address():
-    """The one from which it would reach others; "" without a route. Nothing is sent."""
+    """The one at which it was reached by SSH: other hosts are most likely to reach it there.
+
+    Through a proxy of its own that is the loopback interface; then the one from which it would
+    reach others, "" without a route. Nothing is sent.
+    """
+    reached = os.environ.get("SSH_CONNECTION", "").split()[2:3]
+    if reached and ":" not in reached[0] and reached != ["127.0.0.1"]:
+        return reached[0]
     with contextlib.suppress(OSError), contextlib.closing(
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     ) as probe:

@@ -28,18 +28,19 @@ class AttachedAPI(Protocol):
     """Machines that are reached by SSH alone, as TPUs in the zone "attached"."""
 
     async def check(self, request: models.AttachMachine) -> models.MachineCheck:
-        """What :meth:`attach` would connect to, and which host key it shows. It changes nothing.
+        """What :meth:`attach` would connect to, and which host keys are shown. It changes nothing.
 
         Raises INVALID for what `ssh` does not know, UNREACHABLE, and HOST_KEY where the user's
         known hosts have another key of the machine.
         """
 
     async def attach(self, request: models.AttachMachine) -> models.TPU:
-        """Connects to a machine, asks whether it has TPU chips, and remembers it.
+        """Connects to machines, asks whether they have TPU chips, and remembers them as one TPU.
 
         Our key is added there to the keys that may log in, through the user's own `ssh`. Raises
         what :meth:`check` does, HOST_KEY for a key that nobody has confirmed, EXISTS for a name in
-        use, PERMISSION if `ssh` can't log in without a question, NO_PYTHON.
+        use, PERMISSION if `ssh` can't log in without a question, NO_PYTHON, and INVALID for several
+        machines that can't be the hosts of one TPU. If one of several fails, none is attached.
         """
 
     async def detach(

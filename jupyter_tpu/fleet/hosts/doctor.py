@@ -60,13 +60,14 @@ class Doctor:
         if len(hosts) > 1:
             for name in ready:
                 self._remember_versions(node, name, hosts, began)
+        counted = (node.chips or 0) // len(node.endpoints)
         expected = environment.ExpectedTPU(
             name=node.name.node,
             zone=node.name.zone if node.version else "",
             network=_network(node),
             emulated=self._emulated and node.chips is None,
             cpu_only=node.chips == 0,
-            chips_per_host=kind.chips_per_host if kind else node.chips or 0,
+            chips_per_host=kind.chips_per_host if kind else counted,
             devices_per_host=kind.devices_per_host if kind else 0,
         )
         findings = environment.diagnose(hosts, expected)

@@ -116,7 +116,9 @@ def view_tpu(
 def _meaning(node: Node, accelerator: AcceleratorType | None) -> str:
     if accelerator is not None:
         return accelerator.meaning
-    return count(node.chips, "chip") if node.chips else ""
+    chips, hosts = node.chips or 0, len(node.endpoints)
+    parts = count(chips, "chip") if chips else "", count(hosts, "host") if hosts > 1 else ""
+    return " · ".join(filter(None, parts))
 
 
 def _hosts(node: Node, links: Sequence[Link]) -> list[Host]:

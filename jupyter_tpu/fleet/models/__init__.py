@@ -5,7 +5,7 @@ these classes. Times are RFC 3339 in UTC, sizes in bytes unless a name says othe
 """
 
 from ...environment import Finding, FoundPython, FoundPythons, HostSetup, InstalledPackage
-from .attached import AttachMachine, DetachMachine, MachineCheck
+from .attached import AttachMachine, DetachMachine, MachineCheck, MachineHost
 from .catalog import Catalog
 from .changes import Change
 from .chips import (
@@ -197,6 +197,7 @@ __all__ = [
     "LoadSample",
     "LoopStatus",
     "MachineCheck",
+    "MachineHost",
     "MemoryLine",
     "MemoryProfile",
     "MemoryProfiles",

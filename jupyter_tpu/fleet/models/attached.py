@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from .tpus import TPUName
 
 
 class AttachMachine(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A machine to attach: what the user of the server gives to `ssh`."""
+    """Machines to attach as one TPU: what the user of the server gives to `ssh`."""
 
-    #: An entry of ~/.ssh/config, or [USER@]HOST.
-    ssh: str
-    #: Its name here; None: made from *ssh*.
+    #: Of each host, host 0 first: an entry of ~/.ssh/config, or [USER@]HOST.
+    ssh: Annotated[list[str], Meta(min_length=1, max_length=256)]
+    #: Its name here; null: made from *ssh*, if that is one machine.
     name: TPUName | None = None
-    #: The fingerprint ("SHA256:…") that somebody has compared, of a host key that the user's known
-    #: hosts do not have.
-    host_key: str = ""
+    #: The fingerprints ("SHA256:…") that somebody has compared, of host keys that the user's known
+    #: hosts do not have. Each must be shown by one of the machines.
+    host_keys: list[str] = []
 
 
-class MachineCheck(Struct, kw_only=True):
-    """What attaching a machine would connect to."""
+class MachineHost(Struct, kw_only=True):
+    """One machine that would be connected to."""
 
-    name: str
     ssh: str
     address: str
     port: int
     user: str
     #: Of the host key that it shows now.
     host_key: str
-    #: Whether the known hosts of the server's user have this key. If not, `host_key` is required.
+    #: Whether the known hosts of the server's user have this key. If not, it has to be among
+    #: `host_keys`.
     known: bool
+
+
+class MachineCheck(Struct, kw_only=True):
+    """What attaching machines would connect to."""
+
+    name: str
+    hosts: list[MachineHost]
 
 
 class DetachMachine(Struct, kw_only=True, forbid_unknown_fields=True):

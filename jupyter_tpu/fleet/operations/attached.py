@@ -1,36 +1,26 @@
-"""Attaching a machine that is reached by SSH alone, and forgetting it."""
+"""Attaching machines that are reached by SSH alone, and forgetting them."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import re
-import secrets
 from collections.abc import Callable
 
 from msgspec import structs
 
-from ... import environment, ssh
-from ...cloud import (
-    AttachedMachine,
-    AttachedMachines,
-    NodeName,
-    attached_name,
-    is_attached,
-    name_in_use,
-)
+from ... import environment
+from ...cloud import AttachedMachines, NodeName, attached_name, is_attached, name_in_use
 from ...environment import StepPlan
 from ...errors import InvalidInput, Reason, TPUError
-from ...links import HostName, host_alias
 from ...retired import refuse_tpu_node_address
-from ...ssh import user_host
 from ..discovery.observer import Observer
 from ..hosts.job_views import FINAL
 from ..hosts.kernels import shut_down_error
 from ..knowledge.finder import TPUFinder
-from ..models import TPU, AttachMachine, DetachMachine, Job, MachineCheck, Operation
+from ..models import TPU, AttachMachine, DetachMachine, Job, MachineCheck, MachineHost, Operation
 from ..models.requests import validated
-from ..models.times import timestamp
+from . import machines
 from .connected import ConnectedTPUs
 from .power import CANCEL_CONNECT
 from .progress import Progress
@@ -63,29 +53,33 @@ class AttachedService:
         self._attaching = asyncio.Lock()
 
     async def check(self, request: AttachMachine) -> MachineCheck:
-        refuse_tpu_node_address(request.ssh)
-        host, shown = await self._look(validated(request))
+        request = _valid(request)
+        name = _name(request)
         return MachineCheck(
-            name=_name(request),
-            ssh=request.ssh,
-            address=host.address,
-            port=host.port,
-            user=host.user,
-            host_key=shown.fingerprint,
-            known=shown.known,
+            name=name,
+            hosts=[
+                MachineHost(
+                    ssh=each.alias,
+                    address=each.address,
+                    port=each.port,
+                    user=each.user,
+                    host_key=shown.fingerprint,
+                    known=shown.known,
+                )
+                for each, shown in await machines.look(request)
+            ],
         )
 
     async def attach(self, request: AttachMachine) -> TPU:
-        refuse_tpu_node_address(request.ssh)
-        request = validated(request)
+        request = _valid(request)
         name = _name(request)
         async with self._attaching:  # pressed twice: the second one finds it
             there = await asyncio.to_thread(self._machines.find, name)
-            if there is not None and there.alias != request.ssh:
+            if there is not None and there.aliases != request.ssh:
                 raise name_in_use(name)
             if there is None:
                 await self._require_free(name)
-                there = await self._examined(name, request)
+                there = await machines.examine(name, request)
                 await asyncio.to_thread(self._machines.add, there)
         self._observer.upsert(there.node)
         return self._shown(attached_name(name))
@@ -122,77 +116,6 @@ class AttachedService:
                 Reason.EXISTS,
                 "Choose another name for the machine, with --name.",
             )
-
-    async def _look(self, request: AttachMachine) -> tuple[user_host.UserHost, user_host.ShownKey]:
-        host = await user_host.resolve(request.ssh)
-        return host, await user_host.shown_key(host)
-
-    async def _examined(self, name: str, request: AttachMachine) -> AttachedMachine:
-        """Connects, and asks what the machine is. It leaves our key there, and its key here."""
-        host, shown = await self._look(request)
-        if request.host_key and request.host_key != shown.fingerprint:
-            raise TPUError(
-                f"{request.ssh} shows the host key {shown.fingerprint}, and not the expected "
-                f"{request.host_key}. It was not attached.",
-                Reason.HOST_KEY,
-                "Someone may be intercepting the connection. Compare the fingerprint again.",
-            )
-        if not (shown.known or request.host_key):
-            raise TPUError(
-                f"The host key of {request.ssh} is not in your known hosts: {shown.fingerprint}.",
-                Reason.HOST_KEY,
-                f"Connect once with `ssh {request.ssh}` and check it there, or compare the "
-                "fingerprint and give it with --host-key.",
-            )
-        identity = await asyncio.to_thread(ssh.ensure_key)
-        id = f"attached-{secrets.token_hex(8)}"
-        where = HostName(attached_name(name), 0)
-        address = host.host_address(
-            host_keys=(shown.key,),
-            alias=host_alias(id, where.worker),
-            name=request.ssh,
-            identity_file=identity,
-        )
-        connection = await self._connect(host, address)
-        try:
-            machine = await environment.describe_machine(_ConnectedHost(where, connection))
-        finally:
-            await connection.close()
-        pinned = f"{where.node.path}/{where.worker}"
-        await asyncio.to_thread(
-            ssh.KnownHosts().pin, {address.alias: address.host_keys}, {address.alias: pinned}
-        )
-        return AttachedMachine(
-            name=name,
-            id=id,
-            alias=request.ssh,
-            user=host.user,
-            address=host.address,
-            internal=machine.address,
-            chips=tuple(machine.chips),
-            created=timestamp(),
-        )
-
-    async def _connect(self, host: user_host.UserHost, address: ssh.HostAddress) -> ssh.Connection:
-        """Our key is added to those that may log in, if it is not there yet."""
-        try:
-            return await ssh.connect(address)
-        except TPUError as error:
-            if error.reason is not Reason.PERMISSION:
-                raise
-        public = await asyncio.to_thread(ssh.public_key, address.identity_file)
-        await user_host.authorize(host, address.host_keys[0], public)
-        try:
-            return await ssh.connect(address)
-        except TPUError as error:
-            if error.reason is not Reason.PERMISSION:
-                raise
-            raise TPUError(
-                f"{host.alias} refuses the key of jupyter-tpu, which was just added to "
-                "~/.ssh/authorized_keys there.",
-                Reason.PERMISSION,
-                "Its sshd may read keys elsewhere: see AuthorizedKeysFile in its sshd_config.",
-            ) from error
 
     # ---- detaching -------------------------------------------------------------------------
 
@@ -233,19 +156,23 @@ class AttachedService:
         await environment.gather_or_cancel([stop(job) for job in running])
 
 
-class _ConnectedHost:
-    """A :class:`~jupyter_tpu.environment.RemoteHost` without a link: there is none yet."""
-
-    def __init__(self, host: HostName, connection: ssh.Connection) -> None:
-        self.host = host
-        self.run = connection.run
+def _valid(request: AttachMachine) -> AttachMachine:
+    request = validated(request)
+    for number, alias in enumerate(request.ssh):
+        refuse_tpu_node_address(alias)
+        if alias in request.ssh[:number]:
+            raise InvalidInput(f"{alias} is there twice.", "Give each machine once.")
+    return request
 
 
 def _name(request: AttachMachine) -> str:
-    """The machine's name here; from "me@Box.example.com" that is "box"."""
+    """The name here; of "me@Box.example.com" alone that is "box"."""
     if request.name is not None:
         return request.name
-    short = request.ssh.rpartition("@")[2].lower()
+    if len(request.ssh) > 1:
+        raise InvalidInput("Several machines need a name.", "Choose one, with --name.")
+    (alias,) = request.ssh
+    short = alias.rpartition("@")[2].lower()
     if not re.fullmatch(r"[\d.]+", short):
         short = short.partition(".")[0]
     short = re.sub(r"[^a-z0-9]+", "-", short).strip("-")
@@ -253,5 +180,5 @@ def _name(request: AttachMachine) -> str:
         return validated(structs.replace(request, name=short)).name or short
     except InvalidInput:
         raise InvalidInput(
-            f"No name can be made from {request.ssh!r}.", "Choose one, with --name."
+            f"No name can be made from {alias!r}.", "Choose one, with --name."
         ) from None

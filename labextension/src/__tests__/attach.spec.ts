@@ -1,4 +1,4 @@
-import { afterEach, expect, it } from 'vitest';
+import { afterEach, expect, it, vi } from 'vitest';
 
 import { CommandIDs } from '../actions/commandIDs';
 import { IMachineCheck } from '../api';
@@ -6,46 +6,55 @@ import {
   answerDialog,
   dialogInputs,
   disposeWidgets,
-  openPanel
+  openPanel,
+  type
 } from './opened';
 import { aTPU } from './server';
 
 afterEach(disposeWidgets);
 
 const CHECK: IMachineCheck = {
-  name: 'box',
-  ssh: 'box.lab',
-  address: '10.0.0.7',
-  port: 22,
-  user: 'me',
-  host_key: 'SHA256:abc',
-  known: false
+  name: 'pod',
+  hosts: ['a', 'b', 'c'].map((letter, index) => ({
+    ssh: `${letter}.lab`,
+    address: `10.0.0.${index}`,
+    port: 22,
+    user: 'me',
+    host_key: `SHA256:${letter}`,
+    known: letter === 'b'
+  }))
 };
 
-it('shows the host key of an unknown machine before it is attached', async () => {
+it('shows the host key of each unknown machine before it is attached', async () => {
   const { commands, server } = await openPanel({
     'POST attach-checks': [200, CHECK],
-    'POST attached': [201, aTPU({ name: 'box', attached: true })]
+    'POST attached': [201, aTPU({ name: 'pod', attached: true })]
   });
-  const attach = async (answer: string) => {
+  const attach = async (...answers: string[]) => {
     const done = commands.execute(CommandIDs.attach);
-    const [ssh] = await dialogInputs(2);
-    Object.getOwnPropertyDescriptor(
-      HTMLInputElement.prototype,
-      'value'
-    )!.set!.call(ssh, 'box.lab');
-    ssh.dispatchEvent(new Event('input', { bubbles: true }));
+    const [ssh, name] = await dialogInputs(2);
+    type(ssh, 'a.lab b.lab, c.lab');
+    await vi.waitFor(() => expect(name.required).toBe(true));
+    type(name, 'pod');
     await answerDialog('Attach');
-    const question = await answerDialog(answer);
+    const questions = [];
+    for (const answer of answers) {
+      questions.push(await answerDialog(answer));
+    }
     await done;
-    return question;
+    return questions;
   };
-  const question = await attach('Cancel');
-  expect(question).toContain('SHA256:abc');
-  expect(question).toContain('me@10.0.0.7:22');
+  const [question] = await attach('Cancel');
+  expect(question).toContain('SHA256:a');
+  expect(question).toContain('me@10.0.0.0:22');
   expect(server.bodies('POST attached')).toEqual([]);
-  await attach('Trust and Attach');
+  const [, second] = await attach('Trust and Attach', 'Trust and Attach');
+  expect(second).toContain('SHA256:c');
   expect(server.bodies('POST attached')).toEqual([
-    { ssh: 'box.lab', name: null, host_key: 'SHA256:abc' }
+    {
+      ssh: ['a.lab', 'b.lab', 'c.lab'],
+      name: 'pod',
+      host_keys: ['SHA256:a', 'SHA256:b', 'SHA256:c']
+    }
   ]);
 });

@@ -1,4 +1,4 @@
-// Attaching a machine that is reached by SSH: its host key is shown before it is trusted.
+// Attaching machines that are reached by SSH: their host keys are shown before they are trusted.
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
@@ -9,27 +9,33 @@ import { confirmHostKey } from './dialogs';
 import { ask, TextField } from './formDialog';
 import { wait } from './wait';
 
-/** Asks for a machine and attaches it; an error is a notification. */
+/** Asks for machines and attaches them as one TPU; an error is a notification. */
 export async function attachMachine(
   model: TPUModel,
   trans: TranslationBundle
 ): Promise<void> {
-  const request = await askMachine(trans);
+  const request = await askMachines(trans);
   if (!request) {
     return;
   }
   const { client } = model;
-  const connecting = trans.__('Connecting to %1', request.ssh);
+  const connecting = trans.__('Connecting to %1', request.ssh.join(', '));
   const found = await wait(
     connecting,
     signal => client.checkMachine(request, signal),
     trans
   );
-  if (!found || (!found.known && !(await confirmHostKey(found, trans)))) {
+  if (!found) {
     return;
   }
+  for (const host of found.hosts) {
+    if (!host.known && !(await confirmHostKey(host, trans))) {
+      return;
+    }
+  }
   // What was shown is what is trusted.
-  const trusted = { ...request, host_key: found.host_key };
+  const host_keys = found.hosts.map(host => host.host_key);
+  const trusted = { ...request, host_keys };
   const tpu = await wait(
     connecting,
     signal => client.attach(trusted, signal),
@@ -40,7 +46,7 @@ export async function attachMachine(
   }
 }
 
-async function askMachine(
+async function askMachines(
   trans: TranslationBundle
 ): Promise<IAttachMachine | null> {
   const chosen = await ask(
@@ -50,16 +56,19 @@ async function askMachine(
     (value, change) => (
       <>
         <TextField
-          label={trans.__('SSH host')}
+          label={trans.__('SSH hosts')}
           help={trans.__(
-            'What you give to ssh: an entry of ~/.ssh/config, or USER@HOST. It must work without a password.'
+            'What you give to ssh: an entry of ~/.ssh/config, or USER@HOST. It must work without a password. Several, host 0 first, with spaces between them, become the hosts of one TPU.'
           )}
           required
           value={value.ssh}
           onChange={ssh => change({ ssh })}
         />
         <TextField
-          label={trans.__('Name (optional)')}
+          label={
+            several(value.ssh) ? trans.__('Name') : trans.__('Name (optional)')
+          }
+          required={several(value.ssh)}
           value={value.name}
           onChange={name => change({ name })}
         />
@@ -67,6 +76,14 @@ async function askMachine(
     ),
     trans
   );
-  const ssh = chosen?.ssh.trim();
-  return ssh ? { ssh, name: chosen?.name.trim() || null } : null;
+  const ssh = machines(chosen?.ssh ?? '');
+  return ssh.length > 0 ? { ssh, name: chosen?.name.trim() || null } : null;
+}
+
+function machines(text: string): string[] {
+  return text.split(/[\s,]+/).filter(Boolean);
+}
+
+function several(text: string): boolean {
+  return machines(text).length > 1;
 }

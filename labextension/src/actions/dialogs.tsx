@@ -7,7 +7,7 @@ import React from 'react';
 import {
   IApp,
   IJob,
-  IMachineCheck,
+  IMachineHost,
   IQueuedResource,
   IShareResult,
   ITPU,
@@ -36,7 +36,7 @@ export async function confirmStopJob(
 
 /** Asks whether a host key that the known hosts do not have is the machine's. */
 export async function confirmHostKey(
-  machine: IMachineCheck,
+  machine: IMachineHost,
   trans: TranslationBundle
 ): Promise<boolean> {
   const { address, host_key, port, ssh, user } = machine;

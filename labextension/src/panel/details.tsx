@@ -146,14 +146,17 @@ function About(props: { tpu: ITPU; actions: Actions }): JSX.Element {
   );
 }
 
-/** What there is to know about a machine that is reached by SSH alone. */
+/** What there is to know about machines that are reached by SSH alone. */
 function Attached(props: { tpu: ITPU; actions: Actions }): JSX.Element {
   const { tpu, actions } = props;
   const { trans } = actions;
+  const aliases = (tpu.details.ssh ?? []) as string[];
   return (
     <>
       <dt>{trans.__('Reached by')}</dt>
-      <dd className="jp-mod-wrap">{`ssh ${tpu.details.ssh}`}</dd>
+      <dd className="jp-mod-wrap">
+        {aliases.map(alias => `ssh ${alias}`).join(', ')}
+      </dd>
       <dt>{trans.__('Attached')}</dt>
       <dd title={tpu.created}>
         {ago(tpu.created, Date.now(), actions.language)}

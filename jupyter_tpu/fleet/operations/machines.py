@@ -1,0 +1,195 @@
+"""Machines before they are attached: which host key each shows, and what it is."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from ... import environment, ssh
+from ...cloud import AttachedHost, AttachedMachine, attached_name
+from ...errors import InvalidInput, Reason, TPUError
+from ...links import HostName, host_alias
+from ...ssh import user_host
+from ...wording import count, other_hosts
+from ..models import AttachMachine
+from ..models.times import timestamp
+
+#: So many machines are connected to at a time.
+_AT_ONCE = 16
+#: The TPU chips of each host of a TPU with several. Source: pytorch/xla#7714.
+_CHIPS_OF_SLICE = 4
+
+T = TypeVar("T")
+#: How a machine is reached, and which key it shows.
+Looked = tuple[user_host.UserHost, user_host.ShownKey]
+
+
+async def look(request: AttachMachine) -> list[Looked]:
+    """How each machine is reached, and which host key it shows. It changes nothing."""
+    return await _of_each(request.ssh, lambda worker: _look(request.ssh[worker]))
+
+
+async def examine(name: str, request: AttachMachine) -> AttachedMachine:
+    """Connects, and asks what the machines are. It leaves our key there, and their keys here.
+
+    Raises what fails; it names each machine of several that fails, and nothing is attached then.
+    """
+    looked = await look(request)
+    _require_trusted(request, looked)
+    identity = await asyncio.to_thread(ssh.ensure_key)
+    id = f"attached-{secrets.token_hex(8)}"
+    addresses = [
+        host.host_address(
+            host_keys=(shown.key,),
+            alias=host_alias(id, worker),
+            name=host.alias,
+            identity_file=identity,
+        )
+        for worker, (host, shown) in enumerate(looked)
+    ]
+
+    node = attached_name(name)
+    hosts = await _of_each(
+        request.ssh,
+        lambda worker: _examine(HostName(node, worker), looked[worker][0], addresses[worker]),
+    )
+    _require_one_slice(hosts)
+    await asyncio.to_thread(
+        ssh.KnownHosts().pin,
+        {each.alias: each.host_keys for each in addresses},
+        {each.alias: f"{node.path}/{worker}" for worker, each in enumerate(addresses)},
+    )
+    return AttachedMachine(name=name, id=id, hosts=tuple(hosts), created=timestamp())
+
+
+async def _examine(
+    where: HostName, host: user_host.UserHost, address: ssh.HostAddress
+) -> AttachedHost:
+    connection = await _connect(host, address)
+    try:
+        machine = await environment.describe_machine(_ConnectedHost(where, connection))
+    finally:
+        await connection.close()
+    return AttachedHost(
+        alias=host.alias,
+        user=host.user,
+        address=host.address,
+        internal=machine.address,
+        chips=tuple(machine.chips),
+    )
+
+
+async def _connect(host: user_host.UserHost, address: ssh.HostAddress) -> ssh.Connection:
+    """Our key is added to those that may log in, if it is not there yet."""
+    try:
+        return await ssh.connect(address)
+    except TPUError as error:
+        if error.reason is not Reason.PERMISSION:
+            raise
+    public = await asyncio.to_thread(ssh.public_key, address.identity_file)
+    await user_host.authorize(host, address.host_keys[0], public)
+    try:
+        return await ssh.connect(address)
+    except TPUError as error:
+        if error.reason is not Reason.PERMISSION:
+            raise
+        raise TPUError(
+            f"{host.alias} refuses the key of jupyter-tpu, which was just added to "
+            "~/.ssh/authorized_keys there.",
+            Reason.PERMISSION,
+            "Its sshd may read keys elsewhere: see AuthorizedKeysFile in its sshd_config.",
+        ) from error
+
+
+async def _look(alias: str) -> Looked:
+    host = await user_host.resolve(alias)
+    return host, await user_host.shown_key(host)
+
+
+async def _of_each(aliases: Sequence[str], call: Callable[[int], Awaitable[T]]) -> list[T]:
+    """What *call* returns for each machine, by its number. The failure of one ends no other; raises
+    what failed, with the machines, and how many did not fail.
+    """
+    limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(worker: int) -> T:
+        async with limit:
+            return await call(worker)
+
+    answers = await asyncio.gather(*map(one, range(len(aliases))), return_exceptions=True)
+    results: list[T] = []
+    failed: list[TPUError] = []
+    messages: list[str] = []
+    for alias, answer in zip(aliases, answers, strict=True):
+        if isinstance(answer, TPUError):
+            failed.append(answer)
+            named = alias in answer.message
+            messages.append(answer.message if named else f"{alias}: {answer.message}")
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            results.append(answer)
+    if not failed:
+        return results
+    if len(aliases) > 1:
+        others = other_hosts(len(results), "can be used", "can be used")
+        messages.append(f"Nothing was attached.{others}")
+    raise TPUError(" ".join(messages), failed[0].reason, failed[0].hint) from failed[0]
+
+
+def _require_trusted(request: AttachMachine, looked: Sequence[Looked]) -> None:
+    """Raises HOST_KEY, and INVALID for a machine that is there twice."""
+    shown: dict[str, str] = {}
+    for host, key in looked:
+        other = shown.setdefault(key.fingerprint, host.alias)
+        if other != host.alias:
+            raise InvalidInput(
+                f"{other} and {host.alias} show the same host key, so they are the same machine.",
+                "Give each machine once. Machines that were copied from one image need host keys "
+                "of their own: see `ssh-keygen -A`.",
+            )
+    if wrong := [each for each in request.host_keys if each not in shown]:
+        keys = ", ".join(f"{alias} shows the host key {key}" for key, alias in shown.items())
+        raise TPUError(
+            f"{keys}, and not the expected {', '.join(wrong)}. Nothing was attached.",
+            Reason.HOST_KEY,
+            "Someone may be intercepting the connection. Compare the fingerprint again.",
+        )
+    for host, key in looked:
+        if not (key.known or key.fingerprint in request.host_keys):
+            raise TPUError(
+                f"The host key of {host.alias} is not in your known hosts: {key.fingerprint}.",
+                Reason.HOST_KEY,
+                f"Connect once with `ssh {host.alias}` and check it there, or compare the "
+                "fingerprint and give it with --host-key.",
+            )
+
+
+def _require_one_slice(hosts: Sequence[AttachedHost]) -> None:
+    """Raises INVALID for several machines whose chips can't be those of one TPU."""
+    chips = {tuple(sorted(host.chips)) for host in hosts}
+    if len(hosts) == 1 or (len(chips) == 1 and len(chips.pop()) in (0, _CHIPS_OF_SLICE)):
+        return
+    found = ", ".join(
+        f"{host.alias} has {_chips_text(host.chips) if host.chips else 'none'}" for host in hosts
+    )
+    raise InvalidInput(
+        f"The machines can't be one TPU, because each of its hosts has {_CHIPS_OF_SLICE} TPU chips "
+        f"of the same kind, or none has chips: {found}. Nothing was attached.",
+        "Attach each machine by itself.",
+    )
+
+
+def _chips_text(chips: Sequence[str]) -> str:
+    kinds = " ".join(sorted(set(filter(None, chips))))
+    return count(len(chips), f"{kinds} chip".strip())
+
+
+class _ConnectedHost:
+    """A :class:`~jupyter_tpu.environment.RemoteHost` without a link: there is none yet."""
+
+    def __init__(self, host: HostName, connection: ssh.Connection) -> None:
+        self.host = host
+        self.run = connection.run
