@@ -46,7 +46,7 @@ class AttachedHost(Struct, frozen=True, kw_only=True):
     alias: str  # what is given to the user's `ssh`: an entry of its configuration, or [USER@]HOST
     user: str  # whose login accepts our key
     address: str  # when it was attached; `ssh` knows the current one
-    internal: str = ""  # its own address; "" if it did not say
+    internal: str = ""  # its address for other hosts; "" if that is not known
     chips: tuple[str, ...] = ()  # the generation of each; "" of one that is not known
 
     @property

@@ -13,7 +13,7 @@ LIMIT = 60.0  # seconds
 class Machine(Struct, frozen=True, kw_only=True):
     #: The generation of each TPU chip; "" of one that is not known. Empty: it has none.
     chips: list[str]
-    #: Its own address; "" if it has no route to others.
+    #: Its address for other hosts; "" if it does not know one.
     address: str
 
 

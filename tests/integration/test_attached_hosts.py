@@ -72,6 +72,10 @@ def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Box]:
         )
         monkeypatch.setenv("PATH", path_with_ssh(tmp_path / "bin", config))
         yield Box(home, config, known, port, key)
+    _kill_processes_of(home)
+
+
+def _kill_processes_of(home: Path) -> None:
     for pid in _processes_of(home):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -85,6 +89,22 @@ def _processes_of(home: Path) -> list[int]:
             if f"HOME={home}".encode() in variables:
                 found.append(int(pid))
     return found
+
+
+@pytest.fixture
+def twin(box: Box, tmp_path: Path) -> Iterator[Box]:
+    """Another machine, which the same OpenSSH reaches as "Twin.lab"."""
+    folder = tmp_path / "twin"
+    home = folder / "home"
+    (home / ".ssh").mkdir(parents=True, mode=0o700)
+    authorized = home / ".ssh" / "authorized_keys"
+    authorized.write_text((tmp_path / "user.pub").read_text())
+    environment = f"SetEnv HOME={home} JUPYTER_TPU_AGENT_IDLE=5"
+    with running_sshd(folder, authorized, environment) as (port, key):
+        more = f"Host Twin.lab\n  HostName 127.0.0.1\n  Port {port}\n"
+        box.config.write_text(more + box.config.read_text())
+        yield Box(home, box.config, box.known_hosts, port, key)
+    _kill_processes_of(home)
 
 
 async def test_a_command_of_the_users_configuration_ends_with_the_question(
@@ -156,17 +176,7 @@ async def test_a_machine_is_attached_by_its_fingerprint_used_and_detached_withou
     assert listed.problem is not None  # Google's
     assert tpu.cost.usd_per_hour == 0
 
-    run = await fleet.runs.start("box", StartRun(command=["sh", "-c", "echo at $HOME"]))
-    output = b""
-
-    async def ended() -> bool:
-        nonlocal output
-        part = await fleet.runs.output("box", run.id)
-        output = b"".join(each.data for each in part.output)
-        return part.ended
-
-    await eventually(ended)
-    assert output == f"at {box.home}\n".encode()
+    assert await home_folders(fleet, "box") == {0: f"{box.home}\n".encode()}
 
     # `ssh` is asked again for each connection.
     box.config.write_text(box.config.read_text().replace("HostName 127.0.0.1", "HostName moved"))
@@ -190,11 +200,79 @@ async def test_a_machine_is_attached_by_its_fingerprint_used_and_detached_withou
     assert AttachedMachines().all() == []
     assert (await fleet.tpus()).tpus == []
 
-    def sleeps() -> bool:
-        lines = [Path("/proc", str(pid), "cmdline") for pid in _processes_of(box.home)]
-        return any(b"4321" in line.read_bytes() for line in lines if line.exists())
+    await eventually(lambda: not sleeps(box))
 
-    await eventually(lambda: not sleeps())
+
+async def home_folders(fleet: Fleet, name: str) -> dict[int, bytes]:
+    """What a command on each host prints."""
+    run = await fleet.runs.start(name, StartRun(command=["sh", "-c", "echo $HOME"]))
+    output: dict[int, bytes] = {}
+
+    async def ended() -> bool:
+        part = await fleet.runs.output(name, run.id)
+        output.clear()
+        for each in part.output:
+            output[each.host] = output.get(each.host, b"") + each.data
+        return part.ended
+
+    await eventually(ended)
+    return output
+
+
+def sleeps(machine: Box) -> bool:
+    lines = [Path("/proc", str(pid), "cmdline") for pid in _processes_of(machine.home)]
+    return any(b"4321" in line.read_bytes() for line in lines if line.exists())
+
+
+@pytest.mark.long
+async def test_two_machines_are_the_hosts_of_one_tpu(box: Box, twin: Box, fleet: Fleet) -> None:
+    box.trust(box.key)
+    wanted = AttachMachine(ssh=["Twin.lab", "Box.lab"], name="pair")
+    check = await fleet.attached.check(wanted)
+    assert [(each.ssh, each.known) for each in check.hosts] == [
+        ("Twin.lab", False),
+        ("Box.lab", True),
+    ]
+    with pytest.raises(TPUError, match=r"The host key of Twin\.lab is not in your known hosts"):
+        await fleet.attached.attach(wanted)
+    wanted.host_keys = [fingerprint(twin.key)]
+    tpu = await fleet.attached.attach(wanted)
+    assert (tpu.type, tpu.meaning, len(tpu.hosts)) == ("no TPU", "2 hosts", 2)
+    assert (await fleet.attached.attach(wanted)).id == tpu.id
+    wanted.ssh.reverse()
+    with pytest.raises(TPUError, match="Another machine is attached as pair"):
+        await fleet.attached.attach(wanted)
+
+    homes = {number: f"{each.home}\n".encode() for number, each in enumerate((twin, box))}
+    assert await home_folders(fleet, "pair") == homes
+    await fleet.jobs.start("pair", StartJob(command=["sleep", "4321"], name="long"))
+    assert sleeps(box)
+    assert sleeps(twin)
+    operation = await fleet.attached.detach("pair", DetachMachine(end_jobs=True))
+    operation = await fleet.wait(operation.id)
+    assert operation.state == "done", operation.problem
+    await eventually(lambda: not (sleeps(box) or sleeps(twin)))
+    assert AttachedMachines().all() == []
+
+
+async def test_of_several_machines_the_one_that_fails_is_named_and_none_is_attached(
+    box: Box, fleet: Fleet
+) -> None:
+    config = box.config.read_text()
+    for alias, port in (("gone.lab", 1), ("copy.lab", box.port)):
+        config = f"Host {alias}\n  HostName 127.0.0.1\n  Port {port}\n{config}"
+    box.config.write_text(config)
+    box.trust(box.key)
+    for aliases, name, why in (
+        (["Box.lab", "gone.lab"], "pair", r"gone.lab \(.*can't be reached.* The other host can be"),
+        (["Box.lab", "copy.lab"], "pair", "Box.lab and copy.lab show the same host key"),
+        (["Box.lab", "Box.lab"], "pair", "Box.lab is there twice"),
+        (["Box.lab", "copy.lab"], None, "Several machines need a name"),
+    ):
+        with pytest.raises(TPUError, match=why):
+            await fleet.attached.attach(AttachMachine(ssh=aliases, name=name))
+    assert AttachedMachines().all() == []
+    assert len(box.authorized.read_text().split()) == 2  # without our key
 
 
 async def test_the_users_known_hosts_decide_which_key_is_right(

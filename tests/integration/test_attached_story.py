@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import subprocess
 import urllib.request
@@ -23,10 +24,7 @@ def test_kernels_runs_files_jobs_and_tunnels_of_an_attached_machine(
 ) -> None:
     """The machine is a host of the emulator, behind a ProxyCommand of the user's ssh."""
     tpu = create_tpu(type="v5litepod-1")["name"].rpartition("/")[2]
-    config = tmp_path / "ssh_config"
-    shell = Shell(tmp_path, **emulator.environment, PATH=path_with_ssh(tmp_path / "bin", config))
-    config.write_text(shell.out("ssh-config"))
-    subprocess.run(["ssh", tpu, "true"], env=shell.environment, check=True)  # it pins the key
+    shell = shell_that_reaches(emulator, tmp_path, tpu)
     assert "is not the name of a machine" in shell.complaint("attach", "a;b")
     assert "`ssh nowhere.invalid` works" in shell.complaint("attach", "nowhere.invalid")
     with running_server(shell):
@@ -69,6 +67,62 @@ def test_kernels_runs_files_jobs_and_tunnels_of_an_attached_machine(
     running = shell.out("run", tpu, "--", "sh", "-c", "ps -e -o args")
     assert "http.server" not in running
     assert "ipykernel" not in running
+
+
+@pytest.mark.long
+def test_two_attached_machines_are_used_as_one_tpu(
+    emulator: Any, create_tpu: Any, tmp_path: Path
+) -> None:
+    """The machines are the hosts of an emulated pod, behind a ProxyCommand of the user's ssh."""
+    tpu = create_tpu(type="v4-16", zone="us-central2-b")["name"].rpartition("/")[2]
+    aliases = [f"{tpu}-1", tpu]  # in another order than that of the pod
+    shell = shell_that_reaches(emulator, tmp_path, *aliases)
+    hostnames = [ssh(shell, alias, "hostname") for alias in aliases]
+    assert "need a name" in shell.complaint("attach", *aliases)
+    said = shell.out("attach", *aliases, "--name", "pair")
+    assert said.startswith("pair is attached (2 hosts, no TPU chips).")
+    assert f"ssh {aliases[0]}, ssh {aliases[1]}" in shell.out("describe", "pair")
+    with running_server(shell):
+        # `jax.distributed` has worked between them when this ends.
+        shell.out("connect", "pair", limit=500)
+        (environment,) = shell.json("describe", "pair", "--json")["environments"]
+        code = "import jax, socket; print(jax.devices()[0].platform, socket.gethostname())"
+        assert in_kernel(shell, environment["kernelspec"], code) == f"cpu {hostnames[0]}\n"
+        (tmp_path / "data.txt").write_text("there and back")
+        does(shell, "copy", str(tmp_path / "data.txt"), "pair:")
+        command = "import pathlib, socket; print(socket.gethostname(), pathlib.Path('data.txt')"
+        command += ".read_text())"
+        ran = json.loads(does(shell, "run", "--json", "pair", "--", "python", "-c", command))
+        assert [each["stdout"] for each in ran["hosts"]] == [
+            f"{name} there and back\n" for name in hostnames
+        ]
+        assert (
+            shell.out("ssh", "pair", "--worker", "1", "--command", "hostname").strip()
+            == (hostnames[1])
+        )
+        does(shell, "job", "start", "pair", "--", "sh", "-c", "echo at work; sleep 4321")
+        assert "Detached pair. Its files stay." in does(shell, "detach", "pair", "--yes")
+    for alias in aliases:
+        assert "sleep 4321" not in ssh(shell, alias, "ps -e -o args").splitlines()
+
+
+def shell_that_reaches(emulator: Any, folder: Path, *aliases: str) -> Shell:
+    """One whose `ssh` reaches emulated hosts by their names in `ssh-config`, and has their keys."""
+    config = folder / "ssh_config"
+    shell = Shell(folder, **emulator.environment, PATH=path_with_ssh(folder / "bin", config))
+    config.write_text(shell.out("ssh-config"))
+    for alias in aliases:
+        ssh(shell, alias, "true")  # it pins the key
+    return shell
+
+
+def ssh(shell: Shell, alias: str, command: str) -> str:
+    """What *command* prints there."""
+    words = ["ssh", alias, command]
+    done = subprocess.run(
+        words, env=shell.environment, check=True, stdout=subprocess.PIPE, text=True
+    )
+    return done.stdout.strip()
 
 
 def does(shell: Shell, *words: str) -> str:

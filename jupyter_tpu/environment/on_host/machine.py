@@ -14,10 +14,10 @@ def describe_machine():
 
 
 def own_address():
-    """The one at which it was reached by SSH: other hosts are most likely to reach it there.
+    """The IPv4 address at which SSH reached it: other hosts are likely to reach it there, too.
 
-    Through a proxy of its own that is the loopback interface; then the one from which it would
-    reach others, "" without a route. Nothing is sent.
+    If that is the loopback interface, as through a tunnel: the one from which it would reach
+    others; "" without a route. Nothing is sent.
     """
     reached = os.environ.get("SSH_CONNECTION", "").split()[2:3]
     if reached and ":" not in reached[0] and reached != ["127.0.0.1"]:

@@ -30,8 +30,9 @@ class AttachedAPI(Protocol):
     async def check(self, request: models.AttachMachine) -> models.MachineCheck:
         """What :meth:`attach` would connect to, and which host keys are shown. It changes nothing.
 
-        Raises INVALID for what `ssh` does not know, UNREACHABLE, and HOST_KEY where the user's
-        known hosts have another key of the machine.
+        Raises INVALID for what `ssh` does not know, and for a machine that is there twice,
+        UNREACHABLE, and HOST_KEY where the user's known hosts have another key of the machine, or
+        an expected key is not shown.
         """
 
     async def attach(self, request: models.AttachMachine) -> models.TPU:

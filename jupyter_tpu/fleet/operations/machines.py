@@ -27,8 +27,14 @@ Looked = tuple[user_host.UserHost, user_host.ShownKey]
 
 
 async def look(request: AttachMachine) -> list[Looked]:
-    """How each machine is reached, and which host key it shows. It changes nothing."""
-    return await _of_each(request.ssh, lambda worker: _look(request.ssh[worker]))
+    """How each machine is reached, and which host key it shows. It changes nothing.
+
+    Raises what fails, INVALID for a machine that is there twice, and HOST_KEY for an expected key
+    that no machine shows.
+    """
+    looked = await _of_each(request.ssh, lambda worker: _look(request.ssh[worker]))
+    _require_expected(request, looked)
+    return looked
 
 
 async def examine(name: str, request: AttachMachine) -> AttachedMachine:
@@ -37,7 +43,7 @@ async def examine(name: str, request: AttachMachine) -> AttachedMachine:
     Raises what fails; it names each machine of several that fails, and nothing is attached then.
     """
     looked = await look(request)
-    _require_trusted(request, looked)
+    _require_known(request, looked)
     identity = await asyncio.to_thread(ssh.ensure_key)
     id = f"attached-{secrets.token_hex(8)}"
     addresses = [
@@ -55,7 +61,7 @@ async def examine(name: str, request: AttachMachine) -> AttachedMachine:
         request.ssh,
         lambda worker: _examine(HostName(node, worker), looked[worker][0], addresses[worker]),
     )
-    _require_one_slice(hosts)
+    require_one_slice(hosts)
     await asyncio.to_thread(
         ssh.KnownHosts().pin,
         {each.alias: each.host_keys for each in addresses},
@@ -76,7 +82,7 @@ async def _examine(
         alias=host.alias,
         user=host.user,
         address=host.address,
-        internal=machine.address,
+        internal=machine.address or host.address,
         chips=tuple(machine.chips),
     )
 
@@ -139,8 +145,7 @@ async def _of_each(aliases: Sequence[str], call: Callable[[int], Awaitable[T]]) 
     raise TPUError(" ".join(messages), failed[0].reason, failed[0].hint) from failed[0]
 
 
-def _require_trusted(request: AttachMachine, looked: Sequence[Looked]) -> None:
-    """Raises HOST_KEY, and INVALID for a machine that is there twice."""
+def _require_expected(request: AttachMachine, looked: Sequence[Looked]) -> None:
     shown: dict[str, str] = {}
     for host, key in looked:
         other = shown.setdefault(key.fingerprint, host.alias)
@@ -157,17 +162,28 @@ def _require_trusted(request: AttachMachine, looked: Sequence[Looked]) -> None:
             Reason.HOST_KEY,
             "Someone may be intercepting the connection. Compare the fingerprint again.",
         )
-    for host, key in looked:
-        if not (key.known or key.fingerprint in request.host_keys):
-            raise TPUError(
-                f"The host key of {host.alias} is not in your known hosts: {key.fingerprint}.",
-                Reason.HOST_KEY,
-                f"Connect once with `ssh {host.alias}` and check it there, or compare the "
-                "fingerprint and give it with --host-key.",
-            )
 
 
-def _require_one_slice(hosts: Sequence[AttachedHost]) -> None:
+def _require_known(request: AttachMachine, looked: Sequence[Looked]) -> None:
+    """Raises HOST_KEY, with all keys that nobody has confirmed."""
+    unknown = {
+        host.alias: key.fingerprint
+        for host, key in looked
+        if not (key.known or key.fingerprint in request.host_keys)
+    }
+    if unknown:
+        raise TPUError(
+            " ".join(
+                f"The host key of {alias} is not in your known hosts: {fingerprint}."
+                for alias, fingerprint in unknown.items()
+            ),
+            Reason.HOST_KEY,
+            f"Connect once with {' and '.join(f'`ssh {alias}`' for alias in unknown)} and check "
+            "it there, or compare the fingerprint and give it with --host-key.",
+        )
+
+
+def require_one_slice(hosts: Sequence[AttachedHost]) -> None:
     """Raises INVALID for several machines whose chips can't be those of one TPU."""
     chips = {tuple(sorted(host.chips)) for host in hosts}
     if len(hosts) == 1 or (len(chips) == 1 and len(chips.pop()) in (0, _CHIPS_OF_SLICE)):

@@ -1,0 +1,68 @@
+"""Attached machines as they are stored and shown, and which of them can be one TPU."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from jupyter_tpu.cloud import AttachedHost, AttachedMachine, AttachedMachines
+from jupyter_tpu.environment.on_host.machine import own_address
+from jupyter_tpu.errors import InvalidInput
+from jupyter_tpu.fleet.operations.machines import require_one_slice
+
+TIME = "2026-01-02T03:04:05Z"
+
+
+def host(number: int, *chips: str) -> AttachedHost:
+    address = f"10.0.0.{number}"
+    return AttachedHost(
+        alias=f"me@box-{number}", user="you", address=address, internal=address, chips=chips
+    )
+
+
+def test_a_machine_that_was_stored_before_there_were_several_is_still_there(tmp_path: Path) -> None:
+    machines = AttachedMachines(tmp_path / "attached.sqlite")
+    pod = AttachedMachine(name="pod", id="a-2", hosts=(host(0), host(1)), created=TIME)
+    machines.add(pod)
+    old = {
+        "name": "old", "id": "a-1", "alias": "me@box-7", "user": "you", "address": "10.0.0.7",
+        "internal": "10.0.0.7", "chips": ["v5e"], "created": TIME,
+    }  # fmt: skip
+    database = sqlite3.connect(machines.path)
+    with database:
+        database.execute("INSERT INTO attached VALUES (?, ?)", ("old", json.dumps(old)))
+    database.close()
+    single = AttachedMachine(name="old", id="a-1", hosts=(host(7, "v5e"),), created=TIME)
+    assert machines.all() == [single, pod]
+
+
+def test_several_machines_are_the_hosts_of_one_tpu_in_their_order() -> None:
+    hosts = tuple(host(number, *["v5e"] * 4) for number in (3, 1))
+    node = AttachedMachine(name="pod", id="a-1", hosts=hosts, created=TIME).node
+    assert [each.ssh for each in node.endpoints] == ["you@box-3", "you@box-1"]
+    assert [each.internal for each in node.endpoints] == ["10.0.0.3", "10.0.0.1"]
+    assert (node.type, node.chips) == ("v5e", 8)
+
+
+def test_only_machines_with_the_chips_of_one_slice_can_be_one_tpu() -> None:
+    four, eight = ["v5e"] * 4, ["v5e"] * 8
+    for fine in ([eight], [four, four], [[], [], []]):
+        require_one_slice([host(number, *chips) for number, chips in enumerate(fine)])
+    for wrong in ([eight, eight], [four, []], [four, ["v4"] * 4]):
+        with pytest.raises(InvalidInput, match=r"me@box-0 has . v5e chips, me@box-1 has "):
+            require_one_slice([host(number, *chips) for number, chips in enumerate(wrong)])
+
+
+def test_a_machine_is_known_to_others_by_the_address_at_which_it_was_reached(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SSH_CONNECTION", "192.0.2.9 4321 10.0.0.7 22")
+    assert own_address() == "10.0.0.7"
+    monkeypatch.delenv("SSH_CONNECTION")
+    elsewhere = own_address()
+    for proxied in ("127.0.0.1 4321 127.0.0.1 22", "::1 4321 ::1 22"):
+        monkeypatch.setenv("SSH_CONNECTION", proxied)
+        assert own_address() == elsewhere != "127.0.0.1"
