@@ -182,7 +182,7 @@ async def shown_key(host: UserHost) -> ShownKey:
         why = "has another key there" if not known else "is revoked there"
         raise TPUError(
             f"{host.alias} shows the host key {fingerprint(key)}, but {host.known_as} {why} (in "
-            "your known hosts). It was not attached.",
+            "your known hosts).",
             Reason.HOST_KEY,
             "Someone may be intercepting the connection. If you know that the machine was "
             f"reinstalled, correct your known hosts with `ssh-keygen -R '{host.known_as}'`.",

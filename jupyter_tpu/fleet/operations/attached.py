@@ -146,12 +146,15 @@ class AttachedService:
         running = [job for job in await jobs.list(ref) if not job.over]
 
         async def stop(job: Job) -> None:
-            stopped = await jobs.stop(ref, job.id)
-            for host in stopped.attempts[-1].hosts:
+            hosts = (await jobs.stop(ref, job.id)).attempts[-1].hosts
+            for host in hosts:
+                which = f"{job.name} ({job.id})"
+                if len(hosts) > 1:
+                    which += f" on host {host.host}"
                 if host.state == "stopping":
-                    progress.log(f"{job.name} ({job.id}) is being stopped by the machine")
+                    progress.log(f"{which} is being stopped by the machine")
                 elif host.state not in FINAL:
-                    progress.log(f"{job.name} ({job.id}) may go on: {host.cause}")
+                    progress.log(f"{which} may go on: {host.cause}")
 
         await environment.gather_or_cancel([stop(job) for job in running])
 
