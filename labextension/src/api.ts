@@ -57,7 +57,9 @@ export interface IAppVisit {
   beneath: string;
 }
 
-/** Machines to attach as one TPU: what the user of the server gives to `ssh`. */
+/**
+ * Machines to attach as one TPU: what the user of the server gives to `ssh`.
+ */
 export interface IAttachMachine {
   ssh: string[];
   name?: string | null;
