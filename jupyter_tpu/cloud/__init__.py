@@ -15,7 +15,6 @@ from .attached import (
     check_ours,
     is_attached,
     is_emulated,
-    name_in_use,
     without_chips,
 )
 from .models import (
@@ -66,7 +65,6 @@ __all__ = [
     "has_ssh_key",
     "is_attached",
     "is_emulated",
-    "name_in_use",
     "uses_os_login",
     "without_chips",
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -137,14 +137,19 @@ class AttachedMachines:
     def find(self, name: str) -> AttachedMachine | None:
         return next((each for each in self.all() if each.name == name), None)
 
-    def add(self, machine: AttachedMachine) -> None:
-        """Raises EXISTS for a name in use."""
+    def add(self, machine: AttachedMachine, pin: Callable[[], None]) -> AttachedMachine:
+        """The one that has this name: *machine*, or what another process has just attached.
+
+        pin: writes the host keys of *machine*; others do not see it before, and wait meanwhile.
+        """
         row = machine.name, msgspec.json.encode(machine).decode()
-        try:
-            with self._opened() as database:
-                database.execute("INSERT INTO attached VALUES (?, ?)", row)
-        except sqlite3.IntegrityError:
-            raise name_in_use(machine.name) from None
+        with self._opened() as database:
+            added = database.execute("INSERT OR IGNORE INTO attached VALUES (?, ?)", row).rowcount
+            if added:
+                pin()
+                return machine
+            query = "SELECT machine FROM attached WHERE name = ?"
+            return AttachedMachine.parse(database.execute(query, row[:1]).fetchone()[0])
 
     def remove(self, name: str) -> None:
         """Forgets it, if it is there."""
@@ -163,8 +168,6 @@ class AttachedMachines:
                         " (name TEXT PRIMARY KEY, machine TEXT NOT NULL)"
                     )
                     yield database
-        except sqlite3.IntegrityError:
-            raise
         except (sqlite3.Error, OSError) as error:
             raise TPUError(
                 f"The list of attached machines, {self.path}, can't be used: {error}.",
@@ -301,14 +304,6 @@ class CloudWithAttached:
 
     async def close(self) -> None:
         await self._cloud.close()
-
-
-def name_in_use(name: str) -> TPUError:
-    return TPUError(
-        f"Another machine is attached as {name}.",
-        Reason.EXISTS,
-        f"Choose another name with --name, or run `jupyter tpu detach {name}` first.",
-    )
 
 
 def check_ours(name: NodeName, act: str) -> None:

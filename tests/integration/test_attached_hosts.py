@@ -167,7 +167,7 @@ async def test_a_machine_is_attached_by_its_fingerprint_used_and_detached_withou
     assert not box.known_hosts.exists()  # the user's own
     again = await fleet.attached.attach(wanted)
     assert again.id == tpu.id
-    with pytest.raises(TPUError, match="Another machine is attached as box"):
+    with pytest.raises(TPUError, match=r"The name box is in use: it is Box\.lab"):
         await fleet.attached.attach(AttachMachine(ssh=["box-by-jump"], name="box"))
     assert box.authorized.read_text().split()[2:] == added  # once
 
@@ -240,14 +240,13 @@ async def test_two_machines_are_the_hosts_of_one_tpu(box: Box, twin: Box, fleet:
     assert (tpu.type, tpu.meaning, len(tpu.hosts)) == ("no TPU", "2 hosts", 2)
     assert (await fleet.attached.attach(wanted)).id == tpu.id
     wanted.ssh.reverse()
-    with pytest.raises(TPUError, match="Another machine is attached as pair"):
+    with pytest.raises(TPUError, match=r"it is Twin\.lab, Box\.lab"):
         await fleet.attached.attach(wanted)
 
     homes = {number: f"{each.home}\n".encode() for number, each in enumerate((twin, box))}
     assert await home_folders(fleet, "pair") == homes
     await fleet.jobs.start("pair", StartJob(command=["sleep", "4321"], name="long"))
-    assert sleeps(box)
-    assert sleeps(twin)
+    await eventually(lambda: sleeps(box) and sleeps(twin))
     operation = await fleet.attached.detach("pair", DetachMachine(end_jobs=True))
     operation = await fleet.wait(operation.id)
     assert operation.state == "done", operation.problem
@@ -256,7 +255,7 @@ async def test_two_machines_are_the_hosts_of_one_tpu(box: Box, twin: Box, fleet:
 
 
 async def test_of_several_machines_the_one_that_fails_is_named_and_none_is_attached(
-    box: Box, fleet: Fleet
+    box: Box, fleet: Fleet, tmp_path: Path
 ) -> None:
     config = box.config.read_text()
     for alias, port in (("gone.lab", 1), ("copy.lab", box.port)):
@@ -271,6 +270,11 @@ async def test_of_several_machines_the_one_that_fails_is_named_and_none_is_attac
     ):
         with pytest.raises(TPUError, match=why):
             await fleet.attached.attach(AttachMachine(ssh=aliases, name=name))
+    box.trust(new_key(tmp_path / "other"))
+    both = r"gone.lab \(.*can't be reached.* Box.lab shows .* has another key there"
+    with pytest.raises(TPUError, match=both) as caught:
+        await fleet.attached.attach(AttachMachine(ssh=["gone.lab", "Box.lab"], name="pair"))
+    assert caught.value.reason is Reason.HOST_KEY  # that is more urgent
     assert AttachedMachines().all() == []
     assert len(box.authorized.read_text().split()) == 2  # without our key
 
@@ -311,16 +315,23 @@ async def test_proxies_are_those_of_the_users_ssh(box: Box) -> None:
 
 @pytest.mark.long
 async def test_one_that_cannot_be_reached_is_forgotten_and_what_may_go_on_is_said(
-    box: Box, folder: Path
+    box: Box, twin: Box, folder: Path
 ) -> None:
     box.trust(box.key)
+    wanted = AttachMachine(
+        ssh=["Twin.lab", "Box.lab"], name="pair", host_keys=[fingerprint(twin.key)]
+    )
     async with opened_fleet(folder) as before:
-        await before.attached.attach(AttachMachine(ssh=["Box.lab"]))
-        job = await before.jobs.start("box", StartJob(command=["sleep", "4321"], name="long"))
+        await before.attached.attach(wanted)
+        job = await before.jobs.start("pair", StartJob(command=["sleep", "4321"], name="long"))
     box.config.write_text(box.config.read_text().replace(f"Port {box.port}", "Port 1"))
     async with opened_fleet(folder) as fleet:
-        operation = await fleet.attached.detach("box", DetachMachine(end_jobs=True))
+        operation = await fleet.attached.detach("pair", DetachMachine(end_jobs=True))
         operation = await fleet.wait(operation.id)
         assert operation.state == "done", operation.problem
-        assert any(f"long ({job.id}) may go on" in line for line in operation.log), operation.log
+        may_go_on = [line for line in operation.log if "may go on" in line]
+        assert [line.partition(":")[0] for line in may_go_on] == [
+            f"long ({job.id}) on host 1 may go on"
+        ]
+        await eventually(lambda: not sleeps(twin))
         assert (await fleet.tpus()).tpus == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sqlite3
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from jupyter_tpu.cloud import AttachedHost, AttachedMachine, AttachedMachines
 from jupyter_tpu.environment.on_host.machine import own_address
-from jupyter_tpu.errors import InvalidInput
+from jupyter_tpu.errors import InvalidInput, TPUError
 from jupyter_tpu.fleet.operations.machines import require_one_slice
 
 TIME = "2026-01-02T03:04:05Z"
@@ -26,7 +27,7 @@ def host(number: int, *chips: str) -> AttachedHost:
 def test_a_machine_that_was_stored_before_there_were_several_is_still_there(tmp_path: Path) -> None:
     machines = AttachedMachines(tmp_path / "attached.sqlite")
     pod = AttachedMachine(name="pod", id="a-2", hosts=(host(0), host(1)), created=TIME)
-    machines.add(pod)
+    machines.add(pod, pin=lambda: None)
     old = {
         "name": "old", "id": "a-1", "alias": "me@box-7", "user": "you", "address": "10.0.0.7",
         "internal": "10.0.0.7", "chips": ["v5e"], "created": TIME,
@@ -37,6 +38,22 @@ def test_a_machine_that_was_stored_before_there_were_several_is_still_there(tmp_
     database.close()
     single = AttachedMachine(name="old", id="a-1", hosts=(host(7, "v5e"),), created=TIME)
     assert machines.all() == [single, pod]
+
+
+def test_what_another_process_has_just_attached_keeps_its_host_keys(tmp_path: Path) -> None:
+    path = tmp_path / "attached.sqlite"
+    pods = [AttachedMachine(name="pod", id=id, hosts=(host(0),), created=TIME) for id in "abc"]
+    pinned: list[str] = []
+
+    def fail() -> None:
+        raise OSError("No space left on device")
+
+    with pytest.raises(TPUError, match="No space left on device"):
+        AttachedMachines(path).add(pods[0], pin=fail)
+    for pod in pods[1:]:
+        added = AttachedMachines(path).add(pod, pin=functools.partial(pinned.append, pod.id))
+        assert added == pods[1]
+    assert (AttachedMachines(path).all(), pinned) == ([pods[1]], ["b"])
 
 
 def test_several_machines_are_the_hosts_of_one_tpu_in_their_order() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from msgspec import structs
 
 from ... import environment
-from ...cloud import AttachedMachines, NodeName, attached_name, is_attached, name_in_use
+from ...cloud import AttachedMachines, NodeName, attached_name, is_attached
 from ...environment import StepPlan
 from ...errors import InvalidInput, Reason, TPUError
 from ...retired import refuse_tpu_node_address
@@ -75,12 +75,15 @@ class AttachedService:
         name = _name(request)
         async with self._attaching:  # pressed twice: the second one finds it
             there = await asyncio.to_thread(self._machines.find, name)
-            if there is not None and there.aliases != request.ssh:
-                raise name_in_use(name)
             if there is None:
                 await self._require_free(name)
-                there = await machines.examine(name, request)
-                await asyncio.to_thread(self._machines.add, there)
+                there = await machines.attach(name, request, self._machines)
+        if there.aliases != request.ssh:
+            raise TPUError(
+                f"The name {name} is in use: it is {', '.join(there.aliases)}.",
+                Reason.EXISTS,
+                f"Choose another name with --name, or run `jupyter tpu detach {name}` first.",
+            )
         self._observer.upsert(there.node)
         return self._shown(attached_name(name))
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from ... import environment, ssh
-from ...cloud import AttachedHost, AttachedMachine, attached_name
+from ...cloud import AttachedHost, AttachedMachine, AttachedMachines, attached_name
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName, host_alias
 from ...ssh import user_host
@@ -37,10 +38,12 @@ async def look(request: AttachMachine) -> list[Looked]:
     return looked
 
 
-async def examine(name: str, request: AttachMachine) -> AttachedMachine:
-    """Connects, and asks what the machines are. It leaves our key there, and their keys here.
+async def attach(name: str, request: AttachMachine, store: AttachedMachines) -> AttachedMachine:
+    """Connects, asks what the machines are, and adds them to *store* as one TPU. It leaves our key
+    there, and their keys here.
 
-    Raises what fails; it names each machine of several that fails, and nothing is attached then.
+    Returns what has this name then: another process may have been quicker. Raises what fails; it
+    names each machine of several that fails, and nothing is attached then.
     """
     looked = await look(request)
     _require_known(request, looked)
@@ -62,12 +65,13 @@ async def examine(name: str, request: AttachMachine) -> AttachedMachine:
         lambda worker: _examine(HostName(node, worker), looked[worker][0], addresses[worker]),
     )
     require_one_slice(hosts)
-    await asyncio.to_thread(
+    pin = functools.partial(
         ssh.KnownHosts().pin,
         {each.alias: each.host_keys for each in addresses},
         {each.alias: f"{node.path}/{worker}" for worker, each in enumerate(addresses)},
     )
-    return AttachedMachine(name=name, id=id, hosts=tuple(hosts), created=timestamp())
+    machine = AttachedMachine(name=name, id=id, hosts=tuple(hosts), created=timestamp())
+    return await asyncio.to_thread(store.add, machine, pin)
 
 
 async def _examine(
@@ -142,7 +146,9 @@ async def _of_each(aliases: Sequence[str], call: Callable[[int], Awaitable[T]]) 
     if len(aliases) > 1:
         others = other_hosts(len(results), "can be used", "can be used")
         messages.append(f"Nothing was attached.{others}")
-    raise TPUError(" ".join(messages), failed[0].reason, failed[0].hint) from failed[0]
+    # Of several reasons the one that may be an attack decides what to do next.
+    first = next((each for each in failed if each.reason is Reason.HOST_KEY), failed[0])
+    raise TPUError(" ".join(messages), first.reason, first.hint) from first
 
 
 def _require_expected(request: AttachMachine, looked: Sequence[Looked]) -> None:
