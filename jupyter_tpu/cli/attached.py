@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ..commands.attached import describe_attached, machine_options
 from ..commands.grammar import command, examples
 from ..commands.session import open_session
 from .console import confirm, json_option, print_json
+
+if TYPE_CHECKING:
+    from ..fleet.models import MachineHost
 
 
 @command(
@@ -33,17 +37,27 @@ def attach(
 
     request = AttachMachine(ssh=[*machines], name=as_name, host_keys=[*host_keys])
     with open_session() as session:
-        for host in session.call(session.fleet.attached.check(request)).hosts:
-            if host.known or host.host_key in host_keys:
-                continue
-            confirm(
-                f"The host key of {host.ssh} ({host.user}@{host.address} port {host.port}) is "
-                f"not in your known hosts: {host.host_key}. Is this its fingerprint?",
-                f"Compare the fingerprint, and add --host-key {host.host_key}.",
-            )
-            request.host_keys.append(host.host_key)  # what was shown is what is trusted
+        hosts = session.call(session.fleet.attached.check(request)).hosts
+        if unknown := [each for each in hosts if not (each.known or each.host_key in host_keys)]:
+            _confirm_keys(unknown)
+            request.host_keys += [each.host_key for each in unknown]  # what was shown is trusted
         tpu = session.call(session.fleet.attached.attach(request))
     if as_json:
         print_json(tpu)
     else:
         print(describe_attached(tpu, "jupyter tpu connect"))
+
+
+def _confirm_keys(unknown: Sequence[MachineHost]) -> None:
+    """Returns if the user says that these host keys are those of the machines."""
+    lines = [
+        f"The host key of {each.ssh} ({each.user}@{each.address} port {each.port}) is not in your "
+        f"known hosts: {each.host_key}."
+        for each in unknown
+    ]
+    one = len(unknown) == 1
+    confirm(
+        "\n".join([*lines, "Is this its fingerprint?" if one else "Are these their fingerprints?"]),
+        f"Compare the {'fingerprint' if one else 'fingerprints'}, and add "
+        f"{' '.join(f'--host-key {each.host_key}' for each in unknown)}.",
+    )

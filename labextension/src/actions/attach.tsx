@@ -5,7 +5,7 @@ import React from 'react';
 
 import { IAttachMachine } from '../api';
 import { TPUModel } from '../model/model';
-import { confirmHostKey } from './dialogs';
+import { confirmHostKeys } from './dialogs';
 import { ask, TextField } from './formDialog';
 import { wait } from './wait';
 
@@ -28,10 +28,9 @@ export async function attachMachine(
   if (!found) {
     return;
   }
-  for (const host of found.hosts) {
-    if (!host.known && !(await confirmHostKey(host, trans))) {
-      return;
-    }
+  const unknown = found.hosts.filter(host => !host.known);
+  if (unknown.length > 0 && !(await confirmHostKeys(unknown, trans))) {
+    return;
   }
   // What was shown is what is trusted.
   const host_keys = found.hosts.map(host => host.host_key);

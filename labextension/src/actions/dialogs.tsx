@@ -34,24 +34,33 @@ export async function confirmStopJob(
   );
 }
 
-/** Asks whether a host key that the known hosts do not have is the machine's. */
-export async function confirmHostKey(
-  machine: IMachineHost,
+/** Asks whether host keys that the known hosts do not have are those of the machines. */
+export async function confirmHostKeys(
+  machines: readonly IMachineHost[],
   trans: TranslationBundle
 ): Promise<boolean> {
-  const { address, host_key, port, ssh, user } = machine;
   return confirm(
-    trans.__('Is this the host key of %1?', ssh),
+    trans._n(
+      'Is this the host key of %2?',
+      'Are these the host keys of %1 machines?',
+      machines.length,
+      machines[0].ssh
+    ),
     <>
       <p>
-        {trans.__(
-          'Your known hosts do not have %1. Compare this fingerprint with the one that ssh-keygen -lf prints on the machine:',
-          `${user}@${address}:${port}`
+        {trans._n(
+          'Your known hosts do not have this machine. Compare the fingerprint with the one that ssh-keygen -lf prints there:',
+          'Your known hosts do not have these machines. Compare each fingerprint with the one that ssh-keygen -lf prints there:',
+          machines.length
         )}
       </p>
-      <p>
-        <code>{host_key}</code>
-      </p>
+      {machines.map(({ address, host_key, port, ssh, user }) => (
+        <p key={ssh}>
+          {`${ssh} (${user}@${address}:${port})`}
+          <br />
+          <code>{host_key}</code>
+        </p>
+      ))}
     </>,
     Dialog.warnButton({ label: trans.__('Trust and Attach') }),
     trans

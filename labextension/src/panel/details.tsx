@@ -155,7 +155,9 @@ function Attached(props: { tpu: ITPU; actions: Actions }): JSX.Element {
     <>
       <dt>{trans.__('Reached by')}</dt>
       <dd className="jp-mod-wrap">
-        {aliases.map(alias => `ssh ${alias}`).join(', ')}
+        {aliases.map(alias => (
+          <div key={alias}>{`ssh ${alias}`}</div>
+        ))}
       </dd>
       <dt>{trans.__('Attached')}</dt>
       <dd title={tpu.created}>
