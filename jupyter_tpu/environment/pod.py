@@ -113,6 +113,7 @@ async def _join_all(
                 Reason.ENVIRONMENT,
                 "Restart the TPU. If that does not help, delete it and create it again."
                 if devices
-                else "If they are not the hosts of one TPU, attach each machine by itself.",
+                else "Attach the machines in the order of their TPU's hosts; machines that are "
+                "not the hosts of one TPU, each by itself.",
             )
     log(f"jax.distributed works: {len(hosts)} hosts, {joined[0].devices} devices")

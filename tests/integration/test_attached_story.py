@@ -89,17 +89,15 @@ def test_two_attached_machines_are_used_as_one_tpu(
         code = "import jax, socket; print(jax.devices()[0].platform, socket.gethostname())"
         assert in_kernel(shell, environment["kernelspec"], code) == f"cpu {hostnames[0]}\n"
         (tmp_path / "data.txt").write_text("there and back")
-        does(shell, "copy", str(tmp_path / "data.txt"), "pair:")
+        does(shell, "copy", "--worker", "all", str(tmp_path / "data.txt"), "pair:")
         command = "import pathlib, socket; print(socket.gethostname(), pathlib.Path('data.txt')"
         command += ".read_text())"
         ran = json.loads(does(shell, "run", "--json", "pair", "--", "python", "-c", command))
         assert [each["stdout"] for each in ran["hosts"]] == [
             f"{name} there and back\n" for name in hostnames
         ]
-        assert (
-            shell.out("ssh", "pair", "--worker", "1", "--command", "hostname").strip()
-            == (hostnames[1])
-        )
+        on_second = shell.out("ssh", "pair", "--worker", "1", "--command", "hostname")
+        assert on_second.strip() == hostnames[1]
         does(shell, "job", "start", "pair", "--", "sh", "-c", "echo at work; sleep 4321")
         assert "Detached pair. Its files stay." in does(shell, "detach", "pair", "--yes")
     for alias in aliases:
