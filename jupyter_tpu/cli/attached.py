@@ -58,6 +58,6 @@ def _confirm_keys(unknown: Sequence[MachineHost]) -> None:
     one = len(unknown) == 1
     confirm(
         "\n".join([*lines, "Is this its fingerprint?" if one else "Are these their fingerprints?"]),
-        f"Compare the {'fingerprint' if one else 'fingerprints'}, and add "
-        f"{' '.join(f'--host-key {each.host_key}' for each in unknown)}.",
+        f"Compare the {'fingerprint' if one else 'fingerprints'}, then add: "
+        + " ".join(f"--host-key {each.host_key}" for each in unknown),
     )
