@@ -9,6 +9,7 @@ from rich.text import Text
 
 from ..commands.costs import hourly, running_for, so_far
 from ..commands.doctor import numbered
+from ..commands.flex_start import run_text
 from ..commands.guard import countdown
 from ..commands.shares import shares_text
 from ..commands.tables import problem_text, render, state_text, table
@@ -70,6 +71,7 @@ def _facts(tpu: TPU) -> str:
         ("connection", state_text(tpu.connection.value)),
         ("version", tpu.version),
         ("tier", "" if tpu.attached else tpu.tier),
+        ("runs for", run_text(tpu.run_for)),
         *_details(tpu),
         ("attached" if tpu.attached else "created", tpu.created),
         ("running", _running(tpu)),

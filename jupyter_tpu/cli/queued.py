@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..commands.flex_start import run_for_option, run_seconds
 from ..commands.grammar import (
     Group,
     argument,
@@ -45,6 +46,7 @@ def queued() -> None:
     epilog=examples(
         "jupyter tpu queued create my-tpu --type v5litepod-16 --zone us-west4-a --spot",
         "jupyter tpu queued create my-tpu --type v4-32 --node-count 2 --valid-until-duration 2d",
+        "jupyter tpu queued create my-tpu --type v6e-8 --zone us-east5-a --flex-start --run-for 4h",
     ),
 )
 @argument("name", metavar="NAME", help="Of the request and its TPU.")
@@ -71,6 +73,10 @@ def queued() -> None:
 )
 @click.option("--spot", "tier", flag_value="spot", help="Google may preempt them at any time.")
 @click.option("--reserved", "tier", flag_value="reserved", help="From a reservation.")
+@click.option(
+    "--flex-start", "tier", flag_value="flex-start", help="For a limited time. Needs --run-for."
+)
+@run_for_option
 @click.option(
     "--reservation",
     metavar="RESERVATION",
@@ -102,6 +108,7 @@ def create(
     zone: str | None,
     version: str | None,
     tier: Any,
+    run_for: str | None,
     reservation: str | None,
     node_count: int,
     until: str | None,
@@ -127,6 +134,7 @@ def create(
         zone=zone,
         version=version,
         tier=tier or ("reserved" if reservation else "on-demand"),
+        run_for=run_seconds(run_for),
         network=network,
         subnetwork=subnetwork,
         labels=labels,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..commands.connection import connection, content_options
+from ..commands.flex_start import run_for_option, run_seconds
 from ..commands.grammar import (
     argument,
     command,
@@ -31,7 +32,7 @@ from .losses import running_kernels
 from .waiting import finish, finish_all, leave, left_line, progress_stream, require_server
 
 if TYPE_CHECKING:
-    from ..cloud import NodeOptions
+    from ..cloud import NodeOptions, Tier
     from ..fleet.models import TPU, ConnectTPU, Operation, SetGuard, SharedFolders
 
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     epilog=examples(
         "jupyter tpu create my-tpu --type v5litepod-8 --zone us-west4-a --connect",
         "jupyter tpu create my-tpu --type v4-8 --spot --no-wait",
+        "jupyter tpu create my-tpu --type v6e-8 --zone us-east5-a --flex-start --run-for 4h",
         "jupyter tpu create my-tpu --type v6e-8 --zone us-east5-a,us-east5-b --until-available",
     ),
 )
@@ -71,6 +73,12 @@ if TYPE_CHECKING:
     help="Cheaper; Google may preempt it at any time.",
 )
 @click.option("--reserved", is_flag=True, help="From your project's reservation.")
+@click.option(
+    "--flex-start",
+    is_flag=True,
+    help="For a limited time, when there is room: waits in Google's queue. Needs --run-for.",
+)
+@run_for_option
 @click.option("--network", metavar="NETWORK", help="VPC network.  [default: the project's]")
 @click.option("--subnetwork", metavar="SUBNETWORK", help="Subnetwork of the VPC network.")
 @click.option(
@@ -111,6 +119,8 @@ def create(
     version: str | None,
     spot: bool,
     reserved: bool,
+    flex_start: bool,
+    run_for: str | None,
     network: str | None,
     subnetwork: str | None,
     then_connect: bool,
@@ -135,8 +145,12 @@ def create(
 
     from ..fleet.models import CreateTPU, StartHunt
 
-    if spot and reserved:
-        raise InvalidInput("A TPU is either spot or reserved.", "Omit --spot or --reserved.")
+    tiers: list[Tier] = ["spot"] if spot else []
+    tiers += ["reserved"] if reserved else []
+    tiers += ["flex-start"] if flex_start else []
+    if len(tiers) > 1:
+        flags = " and ".join(f"--{tier}" for tier in tiers)
+        raise InvalidInput(f"A TPU has one tier, not {flags}.", "Choose one of them.")
     if queued and not until_available:
         raise InvalidInput(
             "--queued needs --until-available.",
@@ -152,7 +166,8 @@ def create(
         type=accelerator_type,
         zone=None if until_available else zone,
         version=version,
-        tier="spot" if spot else "reserved" if reserved else "on-demand",
+        tier=tiers[0] if tiers else "on-demand",
+        run_for=run_seconds(run_for),
         network=network,
         subnetwork=subnetwork,
         labels=labels,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from socket import gaierror
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -212,6 +213,8 @@ def never_sent(error: TPUError) -> bool:
     or no credentials to send it with. Everything else may have taken effect unheard.
     """
     cause = error.__cause__
+    if isinstance(getattr(cause, "reason", None), (ConnectionRefusedError, gaierror)):
+        return True  # over REST
     said = str(cause) if cause is not None else ""
     return "failed to connect to all addresses" in said or "metadata from plugin failed" in said
 

@@ -113,10 +113,14 @@ class GoogleAPIs:
         try:
             said = json.load(error)["error"]
             message, details = str(said["message"]), said.get("details", ())
+            # Cloud TPU answers 409 for ABORTED, too.
+            exists = api == "tpu" and said.get("status") == "ALREADY_EXISTS"
         except (ValueError, KeyError, TypeError, OSError):
-            message, details = f"HTTP status {error.code}", ()
+            message, details, exists = f"HTTP status {error.code}", (), False
         problem = call_error(
-            exceptions.from_http_status(error.code, message, details=details),
+            exceptions.AlreadyExists(message, details=details)
+            if exists
+            else exceptions.from_http_status(error.code, message, details=details),
             timeout=TIMEOUT,
             project=self._project,
             emulated=self._target.emulator is not None,

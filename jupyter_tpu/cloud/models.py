@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ..errors import InvalidInput, TPUError
 
-Tier = Literal["on-demand", "spot", "reserved"]
+Tier = Literal["on-demand", "spot", "reserved", "flex-start"]
 
 _ZONE = re.compile(r"-|[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 
@@ -98,6 +98,8 @@ class Node(Struct, frozen=True, kw_only=True):
     health_description: str = ""
     version: str = ""
     tier: Tier = "on-demand"
+    #: Of a flex-start TPU: for how many seconds it runs before its cloud deletes it.
+    run_for: float | None = None
     endpoints: tuple[Endpoint, ...] = ()
     #: The chips of all its hosts, where they were counted there; None: its type says it.
     chips: int | None = None
@@ -179,6 +181,7 @@ class QueuedSpec(Struct, frozen=True, kw_only=True):
     node_count: int = 1
     reservation: str = ""
     valid_until: str = ""  # RFC 3339; "": for ever
+    run_for: float = 0.0  # seconds, of flex-start only
 
 
 class QueuedResource(Struct, frozen=True, kw_only=True):
@@ -193,6 +196,7 @@ class QueuedResource(Struct, frozen=True, kw_only=True):
     type: str = ""
     version: str = ""
     tier: Tier = "on-demand"
+    run_for: float | None = None  # as of a `Node`
     reservation: str = ""
     valid_until: str = ""  # RFC 3339
     labels: dict[str, str] = {}

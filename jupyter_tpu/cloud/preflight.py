@@ -33,6 +33,11 @@ _QUOTA_NAMES = {
 }
 
 
+#: Tiers that use the quota of preemptible TPUs
+#: (cloud.google.com/tpu/docs/request-using-flex-start).
+_PREEMPTIBLE = ("spot", "flex-start")
+
+
 class Quota(Struct, frozen=True, kw_only=True):
     """A limit for TPUs of one generation and tier in one place."""
 
@@ -77,7 +82,7 @@ def understand_quotas(
     for info in infos:
         name = str(info.get("quotaId", ""))
         spot = "Preemptible" in name
-        if not pattern or not re.match(pattern, name) or spot is not (tier == "spot"):
+        if not pattern or not re.match(pattern, name) or spot is not (tier in _PREEMPTIBLE):
             continue
         for part in info.get("dimensionsInfos", ()):
             places = part.get("applicableLocations") or list(part.get("dimensions", {}).values())

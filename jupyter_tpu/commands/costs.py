@@ -21,13 +21,11 @@ def hourly(cost: Cost, tier: Tier) -> str:
 
     listed = cost.list_usd_per_hour
     if listed is None:
-        tiers = {"on-demand": "", "spot": " for spot", "reserved": " for reservations"}
-        price = f"price{tiers[tier]} not known, see {PRICES}"
+        tiers = {"on-demand": "", "reserved": " for reservations"}
+        price = f"price{tiers.get(tier, f' for {tier}')} not known, see {PRICES}"
     else:
-        tiers = {"on-demand": "on demand", "spot": "spot", "reserved": "reserved"}
-        price = (
-            f"about {usd(listed)} an hour ({cost.region}, {tiers[tier]}, list price of {cost.date})"
-        )
+        shown = "on demand" if tier == "on-demand" else tier
+        price = f"about {usd(listed)} an hour ({cost.region}, {shown}, list price of {cost.date})"
     if cost.usd_per_hour == 0:
         if cost.grant:
             return f"in the grant {cost.grant}: $0.00 an hour and its network traffic. Else {price}"

@@ -67,7 +67,7 @@ def list_all(as_json: bool) -> None:
     multiple=True,
     required=True,
     metavar="TIER",
-    help="on-demand, spot or reserved. Repeatable.",
+    help="on-demand, spot, reserved or flex-start. Repeatable.",
 )
 @click.option(
     "--chips",

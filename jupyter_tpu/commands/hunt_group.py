@@ -11,6 +11,7 @@ import click
 from ..errors import InvalidInput
 from ..wording import count
 from .connection import connection, content_options
+from .flex_start import run_for_option, run_seconds
 from .grammar import (
     Group,
     argument,
@@ -68,9 +69,10 @@ _options = parameters(
         multiple=True,
         default=("on-demand",),
         show_default=False,
-        type=click.Choice(["on-demand", "spot", "reserved"]),
+        type=click.Choice(["on-demand", "spot", "reserved", "flex-start"]),
         help="The most wanted first. Repeatable.  [default: on-demand]",
     ),
+    run_for_option,
     click.option(
         "--deadline",
         default="",
@@ -129,6 +131,7 @@ def hunt_options(function: Callable[..., None]) -> Callable[..., None]:
         types: tuple[str, ...],
         zones: tuple[str, ...],
         tiers: tuple[Any, ...],
+        run_for: str | None,
         deadline: str,
         queued: bool | None,
         direct: bool,
@@ -155,6 +158,7 @@ def hunt_options(function: Callable[..., None]) -> Callable[..., None]:
             name=tpu,
             type=types[0],
             version=version,
+            run_for=run_seconds(run_for),
             network=network,
             subnetwork=subnetwork,
             labels=labels,

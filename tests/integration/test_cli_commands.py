@@ -327,7 +327,7 @@ def test_without_waiting_the_operation_is_given_and_goes_on_with_all_options(
         ("create ok --type v4-8 --labels team", "--labels 'team' is not KEY=VALUE"),
         ("create ok --type v4-8 --tags A", "'A' is not a network tag"),
         ("create ok --type v4-8 --data-disk source=d,mode=x", "is not source=DISK,mode=MODE"),
-        ("create ok --type v4-8 --spot --reserved", "either spot or reserved"),
+        ("create ok --type v4-8 --spot --reserved", "one tier, not --spot and --reserved"),
         ("create ok --type v4-8 --startup-script /none", "Can't read /none"),
         ("create Bad_Name --type v5litepod-4", "The name is not allowed: it must be 1–40 lower"),
         ("create ok --type v5litepod-5", "There is no TPU type 'v5litepod-5'. Did you mean"),

@@ -129,3 +129,30 @@ async def test_a_cancelled_request_is_gone_and_a_multislice_names_its_tpus(
     with pytest.raises(TPUError) as caught:
         await server.fleet.queued.get(name)
     assert caught.value.reason is Reason.NOT_FOUND
+
+
+@pytest.mark.asyncio
+async def test_a_flex_start_tpu_comes_from_the_queue_for_the_time_that_it_runs(
+    world: World, faults: Any, name: str
+) -> None:
+    lost = faults(kind="lost-answer", method="CreateQueuedResource", count=1)
+    server = await world.server()
+    tpu = CreateTPU(name=name, type="v5litepod-1", zone=ZONE, tier="flex-start", run_for=5400.0)
+    ended = await server.end(await server.fleet.create(tpu))
+    await world.used(lost)
+    assert (ended.kind, ended.state, ended.problem) == ("create", "done", None)
+    asked = world.emulator.request("GET", f"{QUEUED.replace('v2', 'v2alpha1', 1)}/{name}")
+    assert asked["provisioningModel"] == "FLEX_START"
+    assert asked["runDuration"] == {"maxRunDuration": "5400s"}
+    created = await server.fleet.tpu(name)
+    waited = await server.fleet.queued.get(f"{ZONE}~{name}")
+    assert (created.tier, created.run_for) == (waited.tier, waited.run_for) == ("flex-start", 5400)
+    assert created.cost.list_usd_per_hour is None, "it is not the price on demand"
+    await server.end(await server.fleet.delete(name))
+    assert (name in queued_at_google(world), world.state(name)) == (False, "gone")
+
+    faults(kind="no-capacity", zone=ZONE)
+    several = QueueTPU(tpu=tpu, node_count=2)
+    assert (await server.end(await server.fleet.queued.create(several))).state == "done"
+    waiting = await in_state(server, name, "WAITING_FOR_RESOURCES")
+    assert (waiting.tpus, waiting.tier) == ([f"{name}-0", f"{name}-1"], "flex-start")

@@ -35,6 +35,7 @@ INFOS = [
     [
         ("v5e", "on-demand", [16]),
         ("v5e", "spot", [64]),
+        ("v5e", "flex-start", [64]),
         ("v6e", "spot", [0]),
         ("v6e", "on-demand", []),
         ("v2", "on-demand", [32]),

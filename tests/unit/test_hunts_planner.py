@@ -233,6 +233,25 @@ async def test_what_is_also_tried_without_the_queue_comes_first_and_knows_nothin
 
 
 @pytest.mark.asyncio
+async def test_flex_start_waits_in_the_queue_in_every_hunt_and_has_its_time_to_run() -> None:
+    record = await planned("spot", "flex-start", queued=True, direct=True)
+    assert sorted((each.tier, record.waits(each)) for each in record.candidates) == [
+        *[("flex-start", True)] * 4,
+        *[("spot", False)] * 4,
+        *[("spot", True)] * 4,
+    ]
+    plain = await planned("spot", "flex-start")
+    assert {(each.tier, plain.waits(each)) for each in plain.candidates} == {
+        ("spot", False),
+        ("flex-start", True),
+    }
+    tpu = structs.replace(plain.request.tpu, run_for=3600.0)
+    wanted = structs.replace(plain.request, tpu=tpu)
+    runs = {(each.tier, candidates.request_of(wanted, each).run_for) for each in plain.candidates}
+    assert runs == {("spot", None), ("flex-start", 3600)}
+
+
+@pytest.mark.asyncio
 async def test_a_hunt_for_what_nobody_has_agreed_to_pay_does_not_begin() -> None:
     with pytest.raises(TPUError, match=r"about \$9.60 an hour") as refused:
         await planned("on-demand", zones=["us-west4-a"])

@@ -33,7 +33,7 @@ from ..target import EmulatorAddress, Target, read_emulator
 from .maintenance import list_maintenance
 from .nodes import has_ssh_key, node_message, node_path, parse_guest_attributes, parse_node
 from .operations import operation_status, wait_for_operation
-from .queued import parse_queued, queued_message, queued_path
+from .queued import begin_flex_start, parse_queued, queued_message, queued_path
 
 if TYPE_CHECKING:
     from google.cloud.tpu_v2 import TpuAsyncClient
@@ -136,7 +136,7 @@ class CloudTPU(Cloud):
     async def maintenance(self) -> dict[str, Maintenance]:
         """What Google announces or does, by `Node.id`."""
         with self._readable("upcomingMaintenance"):
-            return await list_maintenance(GoogleAPIs(self.target, self.project), self.project)
+            return await list_maintenance(self._apis(), self.project)
 
     async def begin_create(self, name: NodeName, spec: NodeSpec) -> str:
         """Asks for a node, and returns the name of Google's operation without waiting for it.
@@ -182,6 +182,9 @@ class CloudTPU(Cloud):
 
     async def begin_queue(self, name: NodeName, spec: QueuedSpec) -> str:
         """As :meth:`begin_create`: asks for TPUs that are created when there is room."""
+        if spec.node.tier == "flex-start":
+            with self._readable("CreateQueuedResource"):
+                return await begin_flex_start(self._apis(), name, spec)
         request = {
             "parent": f"projects/{name.project}/locations/{name.zone}",
             "queued_resource_id": name.node,
@@ -314,6 +317,10 @@ class CloudTPU(Cloud):
         client, self._connected = self._connected, None
         if client is not None:
             await client.transport.close()
+
+    def _apis(self) -> GoogleAPIs:
+        """For what only the REST interface has."""
+        return GoogleAPIs(self.target, self.project)
 
     def _parent(self, zone: str) -> str:
         check_zone(zone)

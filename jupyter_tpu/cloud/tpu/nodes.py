@@ -29,6 +29,10 @@ _STATES = {
 #: google.cloud.tpu_v2.Node.ApiVersion of TPU Nodes, the architecture before TPU VMs.
 _RETIRED = ("V1_ALPHA1", "V1")
 
+#: The label of flex-start TPUs; its value: for how many seconds they run. Google says that of
+#: queued resources only, and only in v2alpha1, which the installed client does not read.
+FLEX_START = "jupyter-tpu-flex-start"
+
 #: The fields of a node's JSON that our models have, and the API's version.
 _PARSED = frozenset(
     {"name", "id", "acceleratorType", "state", "health", "healthDescription", "runtimeVersion"}
@@ -63,6 +67,7 @@ def parse_node(data: Mapping[str, Any]) -> Node:
     # A value newer than the installed client arrives as a plain number.
     word = str(data.get("state", ""))
     state = parse_state(word)
+    tier, run_for = parse_tier(data)
     return Node(
         name=parse_node_path(data["name"]),
         id=str(data.get("id", "")),
@@ -72,7 +77,8 @@ def parse_node(data: Mapping[str, Any]) -> Node:
         health=str(data.get("health", "")),
         health_description=data.get("healthDescription", ""),
         version=data.get("runtimeVersion", ""),
-        tier=parse_tier(data.get("schedulingConfig", {})),
+        tier=tier,
+        run_for=run_for,
         endpoints=_endpoints(data),
         created=data.get("createTime", ""),
         metadata=dict(data.get("metadata", {})),
@@ -83,11 +89,15 @@ def parse_node(data: Mapping[str, Any]) -> Node:
     )
 
 
-def parse_tier(scheduling: Mapping[str, Any]) -> Tier:
-    """The tier that a SchedulingConfig means."""
+def parse_tier(data: Mapping[str, Any]) -> tuple[Tier, float | None]:
+    """The tier of a Node; of flex-start also for how many seconds it runs, if that is known."""
+    scheduling = data.get("schedulingConfig", {})
+    seconds = data.get("labels", {}).get(FLEX_START)
+    if seconds is not None:
+        return "flex-start", float(seconds) if seconds.isdecimal() else None
     if scheduling.get("spot") or scheduling.get("preemptible"):
-        return "spot"
-    return "reserved" if scheduling.get("reserved") else "on-demand"
+        return "spot", None
+    return "reserved" if scheduling.get("reserved") else "on-demand", None
 
 
 def _endpoints(data: Mapping[str, Any]) -> tuple[Endpoint, ...]:

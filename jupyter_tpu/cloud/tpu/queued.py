@@ -1,13 +1,20 @@
-"""Queued resources between the API's JSON and our models."""
+"""Queued resources between the API's JSON and our models.
+
+Flex-start is a field that v2alpha1 has, and the client library in no version: it is asked for over
+REST (cloud.google.com/tpu/docs/request-using-flex-start).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from ..errors import status_error
+from ..google_apis import GoogleAPIs
 from ..models import NodeName, QueuedResource, QueuedSpec
-from .nodes import node_message, parse_tier
+from .nodes import FLEX_START, node_message, parse_tier
 
 if TYPE_CHECKING:
     from google.cloud import tpu_v2
@@ -26,7 +33,9 @@ def parse_queued(data: Mapping[str, Any]) -> QueuedResource:
     state = data.get("state", {})
     failure = state.get("failedData", {}).get("error")
     policy = data.get("queueingPolicy", {})
-    tier = "spot" if "spot" in data else parse_tier(node.get("schedulingConfig", {}))
+    tier, run_for = parse_tier(node)
+    if "spot" in data:
+        tier = "spot"
     reservation = data.get("reservationName", "")
     return QueuedResource(
         name=NodeName(project, zone, name),
@@ -38,6 +47,7 @@ def parse_queued(data: Mapping[str, Any]) -> QueuedResource:
         type=node.get("acceleratorType", ""),
         version=node.get("runtimeVersion", ""),
         tier="reserved" if reservation and tier == "on-demand" else tier,
+        run_for=run_for,
         reservation=reservation.rpartition("/")[2],
         valid_until=policy.get("validUntilTime", "")
         or policy.get("validInterval", {}).get("endTime", ""),
@@ -61,8 +71,11 @@ def queued_message(name: NodeName, spec: QueuedSpec) -> tpu_v2.QueuedResource:
     from google.cloud import tpu_v2
     from google.protobuf.timestamp_pb2 import Timestamp
 
+    node = spec.node
+    if node.tier == "flex-start":
+        node = structs.replace(node, labels={**node.labels, FLEX_START: f"{spec.run_for:.0f}"})
     node_spec = tpu_v2.QueuedResource.Tpu.NodeSpec(
-        parent=f"projects/{name.project}/locations/{name.zone}", node=node_message(spec.node)
+        parent=f"projects/{name.project}/locations/{name.zone}", node=node_message(node)
     )
     if spec.node_count == 1:
         node_spec.node_id = spec.node_id
@@ -82,3 +95,24 @@ def queued_message(name: NodeName, spec: QueuedSpec) -> tpu_v2.QueuedResource:
         until.FromJsonString(spec.valid_until)
         message.queueing_policy = tpu_v2.QueuedResource.QueueingPolicy(valid_until_time=until)
     return message
+
+
+async def begin_flex_start(apis: GoogleAPIs, name: NodeName, spec: QueuedSpec) -> str:
+    """Asks for *spec* in the tier flex-start; the name of Google's operation.
+
+    Raises what `GoogleAPIs` raises, and EXISTS, INVALID, QUOTA or CONFLICT.
+    """
+    from google.protobuf.json_format import MessageToDict
+
+    message = queued_message(name, spec)
+    body = MessageToDict(type(message).pb(message))
+    for node_spec in body["tpu"]["nodeSpec"]:
+        if "multisliceParams" in node_spec:  # its name in v2alpha1
+            node_spec["multiNodeParams"] = node_spec.pop("multisliceParams")
+    body |= {
+        "provisioningModel": "FLEX_START",
+        "runDuration": {"maxRunDuration": f"{spec.run_for:.0f}s"},
+    }
+    path = f"/v2alpha1/projects/{name.project}/locations/{name.zone}/queuedResources"
+    answer = await apis.call("POST", "tpu", path, body, queuedResourceId=name.node)
+    return str(answer["name"])

@@ -32,15 +32,17 @@ async def plan(
 ) -> HuntRecord:
     """The hunt before its first attempt.
 
-    check_price: raises PRICE for a price that nobody has confirmed. This raises INVALID or PRICE if
-    there is nothing to try, and what *resolve* raises apart from that.
+    check_price: raises PRICE for a price that nobody has confirmed, INVALID for what its type or
+    tier does not allow. This raises INVALID or PRICE if there is nothing to try, and what *resolve*
+    raises apart from that.
     """
     types = _unique(request.types or [request.tpu.type])
     tiers = _unique(request.tiers or [request.tpu.tier])
     zones = _unique(await _zones(request, types, resolve))
-    per_zone = await asyncio.gather(
-        *(_resolved(request.tpu, zone, types, resolve) for zone in zones)
-    )
+    template = request.tpu
+    if "flex-start" in tiers:  # the others have no time to run; `check_price` looks at each
+        template = structs.replace(template, tier="on-demand", run_for=None)
+    per_zone = await asyncio.gather(*(_resolved(template, zone, types, resolve) for zone in zones))
     found = dict(zip(zones, per_zone, strict=True))
     deadline = (
         future_seconds(request.deadline, "deadline", now, zone=UTC) if request.deadline else None
@@ -55,6 +57,7 @@ async def plan(
             for type in types
             for tier in tiers
             for zone in zones
+            if not (direct and tier == "flex-start")  # Google has it in the queue only
         ],
         deadline=deadline,
         queued=queued,
@@ -69,6 +72,18 @@ async def plan(
     if isinstance(step, Over):
         raise step.error
     return hunt
+
+
+def request_of(hunt: StartHunt, candidate: Candidate) -> CreateTPU:
+    """What is created where *candidate* is tried."""
+    return structs.replace(
+        hunt.tpu,
+        zone=candidate.zone,
+        type=candidate.type,
+        tier=candidate.tier,
+        version=candidate.version,
+        run_for=hunt.tpu.run_for if candidate.tier == "flex-start" else None,
+    )
 
 
 def _unique(items: Iterable[T]) -> list[T]:

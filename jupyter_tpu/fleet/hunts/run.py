@@ -28,6 +28,7 @@ from ..store.records import (
     OperationRecord,
     OperationRequest,
 )
+from .candidates import request_of
 from .planner import Over, Try, Wait, learn, next_step, turn
 from .taken import TakenTPUs
 
@@ -139,13 +140,7 @@ class HuntRun:
             unattended=hunt.waits(candidate),
         )
         hunt.attempts = [*hunt.attempts, attempt][-HISTORY:]
-        request = structs.replace(
-            hunt.request.tpu,
-            zone=candidate.zone,
-            type=candidate.type,
-            tier=candidate.tier,
-            version=candidate.version,
-        )
+        request = request_of(hunt.request, candidate)
         progress.set_message(_doing(attempt))
         progress.log(f"Attempt {attempt.number}: {_doing(attempt)}")
         if attempt.unattended:

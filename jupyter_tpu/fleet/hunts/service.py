@@ -24,6 +24,7 @@ from ..models.costs import cost_of
 from ..models.hunts import HuntState
 from ..models.requests import validated
 from ..models.times import future_seconds, timestamp
+from ..operations.checks import check_run
 from ..operations.create import CreateService, require_guard
 from ..operations.progress import Progress
 from ..operations.runner import OperationRunner
@@ -133,7 +134,9 @@ class HuntService:
         def check_price(candidate: Candidate) -> None:
             """What a grant is for is tried whenever that has room; each attempt looks again."""
             type, zone, tier = candidate.type, candidate.zone, candidate.tier
-            require_guard(structs.replace(request.tpu, type=type, tier=tier))
+            wanted = candidates.request_of(request, candidate)
+            require_guard(wanted)
+            check_run(wanted)
             if not self._grants.covering(type, zone, tier):
                 self._grants.decide(type, zone, tier).require(
                     confirm_price=request.tpu.confirm_price, max_price=request.tpu.max_price
@@ -141,7 +144,7 @@ class HuntService:
 
         now = time.time()
         hunt = await candidates.plan(validated(request), self._create.resolve, check_price, now)
-        if hunt.queued:
+        if any(map(hunt.waits, hunt.candidates)):
             require_no_startup_script(request.tpu)
         if (guard := request.tpu.guard) is not None and guard.until:
             # Afterwards a TPU could have no guard.

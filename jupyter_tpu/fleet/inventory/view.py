@@ -59,6 +59,7 @@ def view_tpu(
         type=wanted.type if wanted else "",
         state=NodeState.CREATING if wanted else NodeState.UNKNOWN,
         tier=wanted.tier if wanted else "on-demand",
+        run_for=wanted.run_for if wanted else None,
         version=wanted.version or "" if wanted else "",
     )
     accelerator = known_type(node.type)
@@ -77,6 +78,7 @@ def view_tpu(
         health=node.health,
         version=node.version,
         tier=node.tier,
+        run_for=node.run_for,
         emulated=emulated,
         created=node.created,
         cost=running_cost(cost, since=since, seconds=seconds),

@@ -47,6 +47,8 @@ class QueuedResource(Struct, kw_only=True):
     type: str = ""
     version: str = ""
     tier: Tier = "on-demand"
+    #: As of a TPU.
+    run_for: float | None = None
     reservation: str = ""
     created: str = ""
     valid_until: str = ""

@@ -37,6 +37,8 @@ class CreateTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     zone: str | None = None
     version: str | None = None
     tier: Tier = "on-demand"
+    #: Seconds, of flex-start only, which needs it: Google deletes the TPU then.
+    run_for: Annotated[float, Meta(ge=60, le=7 * 86_400)] | None = None
     network: str | None = None
     subnetwork: str | None = None
     labels: dict[str, str] = {}
@@ -150,6 +152,9 @@ class TPU(Struct, kw_only=True):
     health: str = ""
     version: str = ""
     tier: Tier = "on-demand"
+    #: Of a flex-start TPU: for how many seconds it runs before Google deletes it, where it was
+    #: created by this program.
+    run_for: float | None = None
     emulated: bool = False
     #: A machine that is reached by SSH alone: it can't be started, stopped or deleted here.
     attached: bool = False

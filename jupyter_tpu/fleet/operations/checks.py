@@ -10,7 +10,8 @@ from zoneinfo import available_timezones
 from ...cloud import Node
 from ...environment import HostSetup, pythons
 from ...errors import InvalidInput, Reason, TPUError
-from ..models import ConnectTPU
+from ..models import ConnectTPU, CreateTPU
+from ..models.catalog import known_type
 from ..store.records import EnvironmentRecord
 
 #: NAME, NAME:ARCHITECTURE, or one of these with =VERSION (deb-control(5), deb-version(7)).
@@ -18,6 +19,34 @@ _APT_PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+(:[a-z0-9-]+)?(=[A-Za-z0-9.+:~-]
 _TIMEZONE = re.compile(r"[A-Za-z][\w+-]*(/[A-Za-z][\w+-]*){0,2}", re.ASCII)
 #: Bytes. It is kept with the environment, and is a part of what describes a TPU.
 LONGEST_SCRIPT = 64 * 1024
+
+#: The generations that Google offers as flex-start (cloud.google.com/tpu/docs/
+#: request-using-flex-start).
+_FLEX_START = ("v5e", "v6e")
+
+
+def check_run(request: CreateTPU) -> None:
+    """Raises INVALID for flex-start without the time that it runs, and for such a time without
+    flex-start.
+    """
+    if request.tier != "flex-start":
+        if request.run_for is not None:
+            raise InvalidInput(
+                "Only a flex-start TPU is asked for with the time that it runs.",
+                "Omit the time, or ask for flex-start.",
+            )
+        return
+    if request.run_for is None:
+        raise InvalidInput(
+            "A flex-start TPU needs the time that it runs.",
+            "Say it, for example --run-for 4h. Google deletes the TPU then.",
+        )
+    accelerator = known_type(request.type)
+    if accelerator is not None and accelerator.generation not in _FLEX_START:
+        raise InvalidInput(
+            f"Google offers flex-start for {' and '.join(_FLEX_START)}, not for {request.type}.",
+            "Choose such a type, or another tier.",
+        )
 
 
 def check_labels(labels: Mapping[str, str]) -> None:

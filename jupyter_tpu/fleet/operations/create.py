@@ -18,7 +18,7 @@ from ..hosts.guard import check_guard, cost_deadline
 from ..knowledge.grants import Grants
 from ..knowledge.owners import OWNER, own_name
 from ..knowledge.pricing import Decision
-from ..models import ConnectTPU, CreateTPU, Operation, Quote, SetGuard
+from ..models import ConnectTPU, CreateTPU, Operation, QueueTPU, Quote, SetGuard
 from ..models.catalog import image_warning, known_type
 from ..models.requests import validated
 from ..store.records import NodeClaim, OperationRecord
@@ -29,7 +29,7 @@ from .provisioning import LABEL
 from .queued_provisioner import QueuedNodeProvisioner
 from .runner import OperationRunner
 from .running import CarryOut, OperationCancelled, Work
-from .unattended import UnattendedStarts, has_job
+from .unattended import UnattendedStarts, has_job, require_no_startup_script
 
 _STEPS = (StepPlan("create", "Create the TPU", 1),)
 
@@ -107,6 +107,7 @@ class CreateService:
         if request.connect is not None:
             checks.check_environment(request.connect)
         require_guard(request)
+        checks.check_run(request)
         request = await self._availability.resolve_defaults(request)
         assert request.zone is not None
         return request, NodeName(self._cloud.project, request.zone, request.name)
@@ -121,9 +122,16 @@ class CreateService:
         self._being_checked.add(name)
         try:
             await self.require_new(name)
+            queued = request.tier == "flex-start"  # Google has no other way to get it
+            if queued:
+                require_no_startup_script(request)
+                await self.require_not_queued(name)
             await self.require_price(request, name)
             record = self._runner.new_record("create", name, create=request)
-            record.claim = NodeClaim(want="present", since=time.time(), label=record.operation.id)
+            record.queue = QueueTPU(tpu=request) if queued else None
+            record.claim = NodeClaim(
+                want="present", since=time.time(), label=record.operation.id, tidy=queued
+            )
             return await self._runner.start(record, *self._work(record, resumed=False))
         finally:
             self._being_checked.discard(name)
@@ -135,16 +143,15 @@ class CreateService:
     def _work(self, record: OperationRecord, *, resumed: bool) -> tuple[Work, CarryOut]:
         request = record.create
         assert request is not None
-        provisioner = self.provisioner(record)
+        message = "Create the TPU" if record.queue is None else "Waiting in Google's queue"
+        provisioner = self.provisioner(record, message)
 
         async def work(progress: Progress) -> None:
             await self._create(record, request, provisioner, progress, resumed=resumed)
 
         return work, provisioner.carry_out
 
-    def provisioner(
-        self, record: OperationRecord, message: str = "Create the TPU"
-    ) -> NodeProvisioner:
+    def provisioner(self, record: OperationRecord, message: str) -> NodeProvisioner:
         """Creates what *record* asks for, by its claim. *message*: see `NodeProvisioner`."""
         request, claim = record.create, record.claim
         assert request is not None
@@ -227,6 +234,8 @@ class CreateService:
         progress.begin("create")
         if not resumed:
             _log_request(name, request, progress)
+            if record.queue is not None:
+                progress.log("It waits in Google's queue, also while this computer is off")
         self._observer.request_refresh()
         end = await provisioner.run(progress)
         if end.error is not None:

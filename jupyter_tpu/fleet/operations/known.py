@@ -87,6 +87,7 @@ class KnownOperations:
         """Whether one runs that will soon have changed a TPU at Google."""
         return any(
             running.record.operation.kind not in kinds.UNHURRIED
+            and not _waits_in_queue(running.record)
             for running in self.running.values()
         )
 
@@ -119,6 +120,11 @@ class KnownOperations:
         for operation in _newest_first(ended, lambda operation: operation.ended)[keep:]:
             del self.others[operation.id]
             yield operation.id
+
+
+def _waits_in_queue(record: OperationRecord) -> bool:
+    """Whether it creates a TPU that may come after days."""
+    return record.operation.kind == "create" and record.queue is not None
 
 
 def _newest_first(items: Iterable[T], time: Callable[[T], str]) -> list[T]:

@@ -191,6 +191,7 @@ class QueuedService:
             node_count=request.node_count,
             reservation=request.reservation,
             valid_until=request.valid_until,
+            run_for=request.tpu.run_for or 0.0,
         )
 
     async def _find(self, ref: str) -> NodeName:
@@ -255,6 +256,7 @@ def view_queued(found: cloud.QueuedResource, owner: Owner) -> QueuedResource:
         type=found.type,
         version=found.version,
         tier=found.tier,
+        run_for=found.run_for,
         reservation=found.reservation,
         created=found.created,
         valid_until=found.valid_until,

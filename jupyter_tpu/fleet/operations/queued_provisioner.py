@@ -86,9 +86,13 @@ class QueuedNodeProvisioner(NodeProvisioner):
         return self._tpu.id if self._tpu is not None else ""
 
     async def _begin_create(self, spec: NodeSpec) -> str:
-        assert self._record.queue is not None
+        queue = self._record.queue
+        assert queue is not None
         queued = QueuedSpec(
-            node=spec, node_id=self._name.node, valid_until=self._record.queue.valid_until
+            node=spec,
+            node_id=self._name.node,
+            valid_until=queue.valid_until,
+            run_for=queue.tpu.run_for or 0.0,
         )
         return await self._cloud.begin_queue(self._name, queued)
 

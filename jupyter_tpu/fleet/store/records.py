@@ -142,13 +142,14 @@ class HuntRecord(Struct, kw_only=True):
     #: No attempt begins later; None: no limit. Seconds since the epoch.
     deadline: float | None = None
     #: Whether its attempts are queued resources, but for those of a candidate that is *direct*.
+    #: Those of flex-start always are.
     queued: bool = False
     #: Of a hunt that begins when a TPU is taken back; None while it goes on.
     awaited: AwaitedTPU | None = None
 
     def waits(self, candidate: Candidate) -> bool:
         """Whether *candidate* waits in Google's queue."""
-        return self.queued and not candidate.direct
+        return candidate.tier == "flex-start" or (self.queued and not candidate.direct)
 
 
 #: What users ask of an operation that runs, in whichever process.

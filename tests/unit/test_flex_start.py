@@ -1,0 +1,75 @@
+"""Flex-start: what can be asked for, and how it is recognized."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.error import URLError
+
+import pytest
+
+from jupyter_tpu.cloud.errors import never_sent
+from jupyter_tpu.cloud.tpu.nodes import FLEX_START, parse_node
+from jupyter_tpu.commands.flex_start import run_text
+from jupyter_tpu.errors import InvalidInput, Reason, TPUError
+from jupyter_tpu.fleet.models import CreateTPU
+from jupyter_tpu.fleet.models.costs import cost_of
+from jupyter_tpu.fleet.models.requests import validated
+from jupyter_tpu.fleet.operations.checks import check_run
+
+
+def wanted(**options: Any) -> CreateTPU:
+    return CreateTPU(name="my-tpu", **{"type": "v6e-8", "tier": "flex-start", **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({}, "needs the time that it runs"),
+        ({"tier": "spot", "run_for": 3600.0}, "Only a flex-start TPU"),
+        ({"type": "v4-8", "run_for": 3600.0}, "Google offers flex-start for v5e and v6e, not for"),
+    ],
+)
+def test_flex_start_needs_a_time_to_run_and_a_type_that_google_offers(
+    options: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(InvalidInput, match=complaint):
+        check_run(wanted(**options))
+    check_run(wanted(run_for=3600.0))
+    check_run(wanted(type="v9-newer-than-this", run_for=3600.0))
+
+
+def test_it_runs_for_seven_days_at_most() -> None:
+    validated(wanted(run_for=7 * 86_400.0))
+    with pytest.raises(InvalidInput, match="run_for"):
+        validated(wanted(run_for=7 * 86_400.0 + 1))
+
+
+@pytest.mark.parametrize(
+    ("labels", "tier", "run_for"),
+    [
+        ({FLEX_START: "7200"}, "flex-start", 7200),
+        ({FLEX_START: "x"}, "flex-start", None),
+        ({}, "on-demand", None),
+    ],
+)
+def test_a_tpu_is_recognized_by_its_label(
+    labels: dict[str, str], tier: str, run_for: float | None
+) -> None:
+    node = parse_node({"name": "projects/p/locations/z/nodes/my-tpu", "labels": labels})
+    assert (node.tier, node.run_for) == (tier, run_for)
+
+
+def test_its_price_is_not_known_and_its_end_is_said() -> None:
+    cost = cost_of("v6e-8", "us-east5-b", "flex-start", emulated=False)
+    assert (cost.usd_per_hour, cost.list_usd_per_hour) == (None, None)
+    assert run_text(5400.0) == "1.5 h, then Google deletes it"
+    assert run_text(None) == ""
+
+
+@pytest.mark.parametrize(("why", "never"), [(ConnectionRefusedError(), True), (OSError(), False)])
+def test_a_request_over_rest_was_never_sent_only_where_nobody_listened(
+    why: OSError, never: bool
+) -> None:
+    with pytest.raises(TPUError) as caught:
+        raise TPUError("It can't be reached.", Reason.UNAVAILABLE) from URLError(why)
+    assert never_sent(caught.value) is never
