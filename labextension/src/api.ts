@@ -117,7 +117,7 @@ export interface ICheckSetup {
   type?: string | null;
   zone?: string | null;
   version?: string | null;
-  tier?: 'on-demand' | 'reserved' | 'spot';
+  tier?: 'flex-start' | 'on-demand' | 'reserved' | 'spot';
   network?: string | null;
 }
 
@@ -280,7 +280,8 @@ export interface ICreateTPU {
   type: string;
   zone?: string | null;
   version?: string | null;
-  tier?: 'on-demand' | 'reserved' | 'spot';
+  tier?: 'flex-start' | 'on-demand' | 'reserved' | 'spot';
+  run_for?: number | null;
   network?: string | null;
   subnetwork?: string | null;
   labels?: { [key: string]: string };
@@ -503,7 +504,7 @@ export interface IGrant {
   project?: string;
   types: string[];
   zones: string[];
-  tiers: ('on-demand' | 'reserved' | 'spot')[];
+  tiers: ('flex-start' | 'on-demand' | 'reserved' | 'spot')[];
   chips: number;
   /** a day such as 2026-12-31, or "" */
   until?: string;
@@ -687,7 +688,7 @@ export interface IHuntAttempt {
   number: number;
   zone: string;
   type: string;
-  tier: 'on-demand' | 'reserved' | 'spot';
+  tier: 'flex-start' | 'on-demand' | 'reserved' | 'spot';
   state: 'cancelled' | 'failed' | 'found' | 'trying';
   started: string;
   ended: string;
@@ -699,7 +700,7 @@ export interface IHuntAttempt {
 export interface IHuntCandidate {
   zone: string;
   type: string;
-  tier: 'on-demand' | 'reserved' | 'spot';
+  tier: 'flex-start' | 'on-demand' | 'reserved' | 'spot';
   queued: boolean;
   version: string;
   cost: ICost;
@@ -1108,7 +1109,8 @@ export interface IQueuedResource {
   tpus: string[];
   type: string;
   version: string;
-  tier: 'on-demand' | 'reserved' | 'spot';
+  tier: 'flex-start' | 'on-demand' | 'reserved' | 'spot';
+  run_for: number | null;
   reservation: string;
   created: string;
   valid_until: string;
@@ -1131,7 +1133,7 @@ export interface IQuote {
   type: string;
   meaning: string;
   version: string;
-  tier: 'on-demand' | 'reserved' | 'spot';
+  tier: 'flex-start' | 'on-demand' | 'reserved' | 'spot';
   chips: number;
   hosts: number;
   emulated: boolean;
@@ -1323,7 +1325,7 @@ export interface IStartHunt {
   tpu: ICreateTPU;
   zones: string[];
   types: string[];
-  tiers: ('on-demand' | 'reserved' | 'spot')[];
+  tiers: ('flex-start' | 'on-demand' | 'reserved' | 'spot')[];
   deadline: string;
   queued: boolean | null;
   direct: boolean;
@@ -1460,7 +1462,8 @@ export interface ITPU {
   cloud_state: string;
   health: string;
   version: string;
-  tier: 'on-demand' | 'reserved' | 'spot';
+  tier: 'flex-start' | 'on-demand' | 'reserved' | 'spot';
+  run_for: number | null;
   emulated: boolean;
   attached: boolean;
   created: string;
@@ -1564,7 +1567,7 @@ export interface IUsedTPU {
   project: string;
   type: string;
   meaning: string;
-  tier: 'on-demand' | 'reserved' | 'spot';
+  tier: 'flex-start' | 'on-demand' | 'reserved' | 'spot';
   state: string;
   advice: string;
   chips: number;

@@ -217,6 +217,25 @@ describe('CreateForm', () => {
     expect(form.fields.name).toBe('my-tpu');
   });
 
+  it('asks for the time that a flex-start TPU runs, of no other', async () => {
+    const { form } = await openForm();
+    form.set('runFor', '28800');
+    expect(form.request).not.toHaveProperty('run_for');
+    form.set('tier', 'flex-start');
+    expect(form.request).toMatchObject({ tier: 'flex-start', run_for: 28800 });
+    form.set('tier', 'spot');
+    form.set('otherTiers', ['flex-start']);
+    expect(form.limited).toBe(false);
+    form.set('hunt', true);
+    expect(form.huntRequest).toMatchObject({
+      tpu: { tier: 'spot', run_for: 28800 },
+      tiers: ['spot', 'flex-start']
+    });
+    form.fill({ tier: 'flex-start', run_for: 5400 });
+    expect(form.runChoices).toContain(5400);
+    expect(form.fields.runFor).toBe('5400');
+  });
+
   it('keeps all input when the server refuses, and says why', async () => {
     const { form } = await openForm({
       'POST tpus': [

@@ -23,6 +23,7 @@ const ACTIVE: IQueuedResource = {
   type: 'v5litepod-8',
   version: '',
   tier: 'spot',
+  run_for: null,
   reservation: '',
   created: '',
   valid_until: '',

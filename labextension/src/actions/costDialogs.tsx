@@ -35,9 +35,11 @@ export async function confirmCost(
         {trans.__('You pay while it is ready, used or not.')}{' '}
         {tier === 'spot'
           ? trans.__('Google can preempt it at any time.')
-          : quote.hosts > 1
-            ? trans.__('Delete it to stop paying.')
-            : trans.__('Stop or delete it to stop paying.')}
+          : tier === 'flex-start'
+            ? trans.__('Google deletes it when its time is over.')
+            : quote.hosts > 1
+              ? trans.__('Delete it to stop paying.')
+              : trans.__('Stop or delete it to stop paying.')}
       </p>
     </>,
     Dialog.okButton({ label: trans.__('Create') }),

@@ -3,10 +3,12 @@
 import { Store } from '../store';
 import { KeyValueStorage } from '../model/storedIds';
 
+const TIERS = ['flex-start', 'on-demand', 'reserved', 'spot'];
+
 export interface ICreateDefaults {
   type: string;
   zone: string;
-  tier: 'on-demand' | 'reserved' | 'spot' | '';
+  tier: 'flex-start' | 'on-demand' | 'reserved' | 'spot' | '';
   packages: string;
   apt: string;
   timezone: string;
@@ -68,7 +70,7 @@ export class CreateDefaults extends Store {
       return {
         type: String(type ?? ''),
         zone: String(zone ?? ''),
-        tier: ['on-demand', 'reserved', 'spot'].includes(tier) ? tier : ''
+        tier: TIERS.includes(tier) ? tier : ''
       };
     } catch {
       return {}; // no access, or not ours

@@ -13,7 +13,7 @@ import {
   IQuote,
   IStartHunt
 } from '../api';
-import { IDLE_CHOICES } from '../labels/guard';
+import { IDLE_CHOICES, RUN_CHOICES, withChosen } from '../labels/guard';
 import { catalogCost } from '../labels/costs';
 import { CreateDefaults } from './createDefaults';
 import { Form } from './form';
@@ -39,7 +39,9 @@ export interface IFields extends ISetupFields, INodeOptionFields, IHuntFields {
   name: string;
   type: string;
   zone: string;
-  tier: 'on-demand' | 'reserved' | 'spot';
+  tier: 'flex-start' | 'on-demand' | 'reserved' | 'spot';
+  /** Seconds that a flex-start TPU runs. */
+  runFor: string;
   version: string;
   network: string;
   subnetwork: string;
@@ -54,6 +56,7 @@ const EMPTY: IFields = {
   type: '',
   zone: '',
   tier: 'on-demand',
+  runFor: '14400',
   version: '',
   network: '',
   subnetwork: '',
@@ -159,7 +162,7 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
 
   /** The tiers that a hunt may try, too. */
   get otherTiers(): IFields['otherTiers'] {
-    const tiers = ['on-demand', 'spot', 'reserved'] as const;
+    const tiers = ['on-demand', 'spot', 'reserved', 'flex-start'] as const;
     return tiers.filter(tier => tier !== this.fields.tier);
   }
 
@@ -237,6 +240,7 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
     this.filled.network = request.network ?? '';
     this.filled.subnetwork = request.subnetwork ?? '';
     this.set('tier', request.tier ?? 'on-demand');
+    this.filled.runFor = String(request.run_for ?? EMPTY.runFor);
     const setup = setupFields(request.connect?.setup);
     this.set('packages', request.connect?.packages?.join('\n') ?? '');
     this.set('apt', setup.apt);
@@ -262,6 +266,7 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
       zone: fields.zone || null,
       version: fields.version || null,
       tier: fields.tier,
+      ...(this.limited ? { run_for: Number(fields.runFor) } : {}),
       network: fields.network || null,
       subnetwork: fields.subnetwork || null,
       ...nodeOptionsOf(fields),
@@ -282,11 +287,20 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
     };
   }
 
+  /** Whether it may be a flex-start TPU, which runs for a limited time. */
+  get limited(): boolean {
+    const { hunt, otherTiers, tier } = this.fields;
+    return [tier, ...(hunt ? otherTiers : [])].includes('flex-start');
+  }
+
+  /** For how many seconds that may be. */
+  get runChoices(): number[] {
+    return withChosen(RUN_CHOICES, this.fields.runFor);
+  }
+
   /** After how many seconds. */
   get idleChoices(): number[] {
-    const chosen = Number(this.fields.idle);
-    const more = chosen && !IDLE_CHOICES.includes(chosen) ? [chosen] : [];
-    return [...IDLE_CHOICES, ...more].sort((a, b) => a - b);
+    return withChosen(IDLE_CHOICES, this.fields.idle);
   }
 
   /** What happens to it when it is idle: a Spot TPU, and one of several hosts, can't be stopped. */

@@ -37,12 +37,27 @@ export function guardLabel(
 /** Seconds without work that are offered. */
 export const IDLE_CHOICES = [1800, 3600, 7200, 28_800];
 
-/** "30 minutes", "2 hours". */
+/** Seconds that a flex-start TPU may run; Google allows 7 days. */
+export const RUN_CHOICES = [3600, 14_400, 28_800, 86_400, 259_200, 604_800];
+
+/** *choices*, and what was *chosen* elsewhere; "" for nothing. */
+export function withChosen(
+  choices: readonly number[],
+  chosen: string
+): number[] {
+  const all = new Set([...choices, ...(chosen ? [Number(chosen)] : [])]);
+  return [...all].sort((a, b) => a - b);
+}
+
+/** "30 minutes", "2 hours", "3 days". */
 export function durationLabel(
   seconds: number,
   trans: TranslationBundle
 ): string {
   const minutes = Math.round(seconds / 60);
+  if (minutes > 1440 && minutes % 1440 === 0) {
+    return trans._n('%1 day', '%1 days', minutes / 1440);
+  }
   return minutes % 60 === 0
     ? trans._n('%1 hour', '%1 hours', minutes / 60)
     : trans._n('%1 minute', '%1 minutes', minutes);

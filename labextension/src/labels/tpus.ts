@@ -182,6 +182,8 @@ export function tierLabel(
       return trans.__('Spot');
     case 'reserved':
       return trans.__('Reserved');
+    case 'flex-start':
+      return trans.__('Flex-start');
     default:
       return trans.__('On demand');
   }

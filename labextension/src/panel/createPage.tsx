@@ -160,7 +160,16 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
           label={trans.__('Reserved')}
           help={trans.__('From a reservation of your project')}
         />
+        <Tier
+          value="flex-start"
+          actions={actions}
+          label={trans.__('Flex-start')}
+          help={trans.__(
+            'For a limited time. Waits in Google’s queue until there is room'
+          )}
+        />
       </fieldset>
+      {form.limited && <RunFor actions={actions} />}
       <p className="jp-tpu-Price" role="status">
         <Price
           cost={{ ...form.cost, grant }}
@@ -251,6 +260,32 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
         </div>
       )}
     </FormPage>
+  );
+}
+
+/** How long a flex-start TPU runs. */
+function RunFor(props: { actions: Actions }): JSX.Element {
+  const { trans } = props.actions;
+  const form = useStore(props.actions.createForm);
+  return (
+    <Field
+      label={trans.__('Flex-start runs for')}
+      help={trans.__('Then Google deletes it, with its disk.')}
+    >
+      {attributes => (
+        <HTMLSelect
+          {...attributes}
+          value={form.fields.runFor}
+          onChange={event => form.set('runFor', event.target.value)}
+        >
+          {form.runChoices.map(seconds => (
+            <option key={seconds} value={seconds}>
+              {durationLabel(seconds, trans)}
+            </option>
+          ))}
+        </HTMLSelect>
+      )}
+    </Field>
   );
 }
 

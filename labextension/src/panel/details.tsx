@@ -9,7 +9,7 @@ import { IHost, IKernel, ITPU } from '../api';
 import { keyOf } from '../model/resources';
 import { useStore } from '../store';
 import { usd } from '../labels/costs';
-import { guardLabel } from '../labels/guard';
+import { durationLabel, guardLabel } from '../labels/guard';
 import {
   chipsLabel,
   holderLabel,
@@ -113,6 +113,17 @@ function About(props: { tpu: ITPU; actions: Actions }): JSX.Element {
       <dd title={tpu.version}>{tpu.version}</dd>
       <dt>{trans.__('Tier')}</dt>
       <dd>{tierLabel(tpu.tier, trans)}</dd>
+      {tpu.run_for !== null && (
+        <>
+          <dt>{trans.__('Runs for')}</dt>
+          <dd className="jp-mod-wrap">
+            {trans.__(
+              '%1, then Google deletes it',
+              durationLabel(tpu.run_for, trans)
+            )}
+          </dd>
+        </>
+      )}
       {since && (
         <>
           <dt>{trans.__('Ready since')}</dt>

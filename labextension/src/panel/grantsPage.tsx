@@ -15,7 +15,12 @@ import { TextField } from './formPage';
 
 /** Names, so not translated. */
 const EXAMPLES = { name: 'trc-v5e', types: 'v5e', zones: 'us-central1-a' };
-const TIERS: IGrantFields['tier'][] = ['spot', 'on-demand', 'reserved'];
+const TIERS: IGrantFields['tier'][] = [
+  'spot',
+  'on-demand',
+  'reserved',
+  'flex-start'
+];
 
 export function GrantsPage(props: { actions: Actions }): JSX.Element {
   const { actions } = props;
