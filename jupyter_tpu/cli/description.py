@@ -71,7 +71,7 @@ def _facts(tpu: TPU) -> str:
         ("connection", state_text(tpu.connection.value)),
         ("version", tpu.version),
         ("tier", "" if tpu.attached else tpu.tier),
-        ("runs for", run_text(tpu.run_for)),
+        ("runs for", run_text(tpu)),
         *_details(tpu),
         ("attached" if tpu.attached else "created", tpu.created),
         ("running", _running(tpu)),

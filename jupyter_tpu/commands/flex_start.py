@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from .hunts import seconds
+from .hunts import local_time, seconds
+
+if TYPE_CHECKING:
+    from ..fleet.models import TPU
 
 #: Its value is a duration: see `run_seconds`.
 run_for_option = click.option(
@@ -21,9 +26,10 @@ def run_seconds(run_for: str | None) -> float | None:
     return seconds(run_for) if run_for else None
 
 
-def run_text(run_for: float | None) -> str:
-    """ "4 h, then Google deletes it"; "" for a TPU that has no such end."""
-    if run_for is None:
+def run_text(tpu: TPU) -> str:
+    """ "4 h, until about 2026-11-23 02:10:00; then Google deletes it"; "" for any other."""
+    if tpu.run_for is None:
         return ""
-    length = f"{run_for / 3600:g} h" if run_for >= 3600 else f"{run_for / 60:g} min"
-    return f"{length}, then Google deletes it"
+    length = f"{tpu.run_for / 3600:g} h" if tpu.run_for >= 3600 else f"{tpu.run_for / 60:g} min"
+    until = f", until about {local_time(tpu.run_ends)}" if tpu.run_ends else ""
+    return f"{length}{until}; then Google deletes it"

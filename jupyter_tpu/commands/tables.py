@@ -78,7 +78,7 @@ def tpu_table(found: TPUList) -> str:
     if not found.tpus:
         return "No TPUs yet. Create one: jupyter tpu create my-tpu --type TYPE --zone ZONE"
     heads = (
-        "NAME", "ZONE", "TYPE", "MEANING", "STATE", "RUNNING", "PER HOUR", "COST SO FAR",
+        "NAME", "ZONE", "TYPE", "MEANING", "STATE", "RUNNING", "ENDS", "PER HOUR", "COST SO FAR",
         "CONNECTION", "KERNELS", "",
     )  # fmt: skip
     lines = [table(heads, [_row(tpu) for tpu in found.tpus])]
@@ -100,12 +100,19 @@ def _row(tpu: TPU) -> tuple[str | Text, ...]:
         tpu.meaning,
         state_text(tpu.state),
         running_for(tpu.cost),
+        _ends(tpu),
         _per_hour(tpu),
         so_far(tpu),
         state_text(tpu.connection.value),
         str(tpu.kernels) if tpu.kernels else "",
         "emulated" if tpu.emulated else "",
     )
+
+
+def _ends(tpu: TPU) -> str:
+    from .hunts import local_time  # which needs this module
+
+    return local_time(tpu.run_ends) if tpu.run_ends else ""
 
 
 def _per_hour(tpu: TPU) -> str:

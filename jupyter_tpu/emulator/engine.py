@@ -242,6 +242,10 @@ class Engine:
                 self._spawn(self._preempt_later(node, fault.seconds))
             else:
                 self._preempt(node)
+        elif fault.kind == "run-over":
+            self.model.queued.end_run(node.queued_resource)
+            self.save()
+            self.wake()
         elif fault.kind == "tpu-node":
             node.retired = True
             self.save()

@@ -1464,6 +1464,7 @@ export interface ITPU {
   version: string;
   tier: 'flex-start' | 'on-demand' | 'reserved' | 'spot';
   run_for: number | null;
+  run_ends: string;
   emulated: boolean;
   attached: boolean;
   created: string;

@@ -1,16 +1,19 @@
-// Warns before a TPU stops or deletes itself, while it can still be kept: by a notification, and in
-// the notebooks and consoles that use it.
+// Warns before a TPU stops or deletes itself, while it can still be kept, and before the time of a
+// flex-start TPU is over: by a notification, and in the notebooks and consoles that use it.
 
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { Notification } from '@jupyterlab/apputils';
 
 import { Actions } from './actions/actions';
 import { NotebookNotices } from './kernels/notebookNotices';
-import { guardLabel } from './labels/guard';
+import { ITPU } from './api';
+import { guardLabel, runEndLabel } from './labels/guard';
 import { keyOf } from './model/resources';
 
 /** Milliseconds before the end at which it is announced at the latest. */
 const LATEST = 60_000;
+/** The same, of the end of a flex-start TPU: time to save results. */
+const RUN_LEAD = 900_000;
 /** The longest pause between two looks; the clock may be changed. */
 const LONGEST = 3600_000;
 
@@ -28,35 +31,32 @@ export function addGuardNotices(
     notices.begin();
     let next = LONGEST;
     for (const tpu of model.tpus) {
-      if (!tpu.guard?.ends) {
-        continue;
-      }
-      const key = keyOf(tpu);
-      const lead = Math.max(1000 * tpu.guard.notice, LATEST);
-      const left = Date.parse(tpu.guard.ends) - Date.now() - lead;
-      if (left > 0) {
-        next = Math.min(next, left);
-        continue;
-      }
-      announced.add(key);
-      const what = guardLabel(tpu.guard, trans, actions.language);
-      const text = `${tpu.name}: ${what}`;
-      const keep = {
-        label: trans.__('Keep It for an Hour'),
-        callback: () => void model.keep(tpu)
-      };
-      const specs = tpu.environments.map(each => each.kernelspec);
-      notices.show(specs, text, keep);
-      if (!shown.has(key)) {
+      for (const { ends, lead, text, byGuard } of endsOf(tpu, actions)) {
+        const left = Date.parse(ends) - Date.now() - lead;
+        if (left > 0) {
+          next = Math.min(next, left);
+          continue;
+        }
+        const key = `${keyOf(tpu)} ${byGuard}`;
+        announced.add(key);
+        const keep = {
+          label: trans.__('Keep It for an Hour'),
+          callback: () => void model.keep(tpu)
+        };
         const show = {
           label: trans.__('Show TPU'),
           callback: () => actions.openPanel()
         };
-        const id = Notification.warning(text, {
-          autoClose: false,
-          actions: [keep, show]
-        });
-        shown.set(key, id);
+        const possible = byGuard ? [keep, show] : [show];
+        const specs = tpu.environments.map(each => each.kernelspec);
+        notices.show(specs, text, possible[0]);
+        if (!shown.has(key)) {
+          const id = Notification.warning(text, {
+            autoClose: false,
+            actions: possible
+          });
+          shown.set(key, id);
+        }
       }
     }
     for (const [key, id] of [...shown]) {
@@ -72,4 +72,29 @@ export function addGuardNotices(
   model.stateChanged.connect(look);
   shell.currentChanged?.connect(look); // another notebook may be open
   look();
+}
+
+interface IEnd {
+  /** RFC 3339. */
+  ends: string;
+  /** Milliseconds before it at which it is announced. */
+  lead: number;
+  text: string;
+  /** Then it can be put off. */
+  byGuard: boolean;
+}
+
+/** What may end a TPU at a known time. What a notebook shows of it is the last one. */
+function* endsOf(tpu: ITPU, actions: Actions): Generator<IEnd> {
+  const { guard, name, run_ends: ends } = tpu;
+  const { trans, language } = actions;
+  if (ends) {
+    const text = `${name}: ${runEndLabel(ends, trans, language)}`;
+    yield { ends, lead: RUN_LEAD, text, byGuard: false };
+  }
+  if (guard?.ends) {
+    const text = `${name}: ${guardLabel(guard, trans, language)}`;
+    const lead = Math.max(1000 * guard.notice, LATEST);
+    yield { ends: guard.ends, lead, text, byGuard: true };
+  }
 }

@@ -18,7 +18,15 @@ from waiting import eventually
 
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.hunts import planner
-from jupyter_tpu.fleet.models import Change, ConnectTPU, CreateTPU, Hunt, SetGuard, StartHunt
+from jupyter_tpu.fleet.models import (
+    TPU,
+    Change,
+    ConnectTPU,
+    CreateTPU,
+    Hunt,
+    SetGuard,
+    StartHunt,
+)
 
 ZONES = ["us-west4-a", "us-central1-a", "us-west1-c"]
 
@@ -246,6 +254,54 @@ async def test_in_the_queue_each_zone_has_its_turn_and_google_goes_on_without_a_
     assert (deleted.state, nodes(world, name)) == ("done", [])
     assert paths(world, name, "queuedResources") == [], "it would use quota"
     await world.used(lost)
+
+
+@pytest.mark.long
+@pytest.mark.asyncio
+async def test_a_hunt_for_flex_start_passes_zones_without_it_and_is_connected_until_its_end(
+    world: World, faults: Any, name: str
+) -> None:
+    words = "Method not found."
+    for zone, code in zip(ZONES, ("NOT_FOUND", "UNIMPLEMENTED"), strict=False):
+        faults(kind="error", method="CreateQueuedResource", zone=zone, code=code, message=words)
+    faults(kind="no-capacity", tier="spot")
+    server = await world.server()
+    wanted = request(name, *ZONES, tiers=["spot", "flex-start"])
+    wanted.tpu.run_for, wanted.tpu.connect = 7200.0, ConnectTPU()
+    hunt = await ended(server, await server.fleet.hunts.start(wanted))
+    found = hunt.attempts[-1]
+    assert (hunt.state, found.zone, found.tier) == ("found", ZONES[2], "flex-start")
+    refused = [each for each in hunt.candidates if each.ruled_out]
+    assert [(each.zone, each.tier) for each in refused] == [
+        (zone, "flex-start") for zone in ZONES[:2]
+    ]
+    assert {each.problem.message for each in refused if each.problem} == {words}
+
+    async def listed() -> list[TPU]:
+        return [each for each in (await server.fleet.tpus()).tpus if each.name == name]
+
+    async def connected() -> TPU | None:
+        return next((each for each in await listed() if each.connection == "connected"), None)
+
+    there = await eventually(connected, LIMIT)
+    assert (there.tier, there.run_for) == ("flex-start", 7200)
+    runs = datetime.fromisoformat(there.run_ends) - datetime.fromisoformat(there.created)
+    assert abs(runs.total_seconds() - 7200) <= 1
+
+    faults(kind="run-over", node=name)
+
+    async def gone() -> bool:
+        return not await listed()
+
+    await eventually(gone, LIMIT)
+    assert nodes(world, name) == []
+    with pytest.raises(TPUError) as caught:
+        await server.fleet.connect(name, ConnectTPU())
+    assert caught.value.reason is Reason.NOT_FOUND
+    left = await server.fleet.queued.get(name)
+    assert (left.state, left.has_tpus) == ("SUSPENDED", False)
+    assert "quota" in left.meaning
+    assert (await server.end(await server.fleet.queued.delete(name))).state == "done"
 
 
 @pytest.mark.long

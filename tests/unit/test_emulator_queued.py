@@ -151,6 +151,19 @@ def test_a_run_with_a_limit_ends_by_itself() -> None:
     assert not service.model.nodes
 
 
+def test_the_time_of_a_run_can_be_ended_but_not_of_what_has_no_such_time() -> None:
+    service = Service()
+    service.ask(provisioning_model="FLEX_START", max_run_seconds=3600.0)
+    assert refused(service.model.queued.end_run, f"{PARENT}/queuedResources/q").code == 3
+    service.settle()
+    service.model.queued.end_run(f"{PARENT}/queuedResources/q")
+    assert service.settle()[-1] == "SUSPENDED"
+    assert not service.model.nodes
+    service.ask("endless", "b")
+    service.settle()
+    assert refused(service.model.queued.end_run, f"{PARENT}/queuedResources/endless").code == 3
+
+
 def test_quota_is_used_up_by_tpus_and_by_queued_resources_until_they_are_deleted() -> None:
     service = Service()
     service.model.add_fault(Fault(kind="quota", zone=ZONE, type="v5e", tier="spot", chips=16))

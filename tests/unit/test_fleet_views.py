@@ -58,9 +58,9 @@ def view(operations: Sequence[OperationRecord] = (), **fields: object) -> TPU:
     name = NodeName("p", "us-west4-a", "my-tpu")
     created = "2027-01-15T08:00:00Z"
     facts: dict = {"emulated": False, "undeleted": None, "state": NodeState.READY, **fields}
-    health = {key: facts.pop(key, "") for key in ("health", "health_description")}
-    state = facts.pop("state")
-    node = Node(name=name, id="7", type="v5litepod-8", state=state, created=created, **health)
+    own = ("state", "health", "health_description", "tier", "run_for")
+    described = {key: facts.pop(key) for key in own if key in facts}
+    node = Node(name=name, id="7", type="v5litepod-8", created=created, **described)
     price = cost_of("v5litepod-8", "us-west4-a", "on-demand", emulated=facts["emulated"])
     return view_tpu(
         name, node, cost_of=lambda _: price, since=None, seconds=3600.0, connected=False,
@@ -102,6 +102,12 @@ def test_maintenance_and_repair_are_said_while_they_go_on() -> None:
 
 def test_what_was_not_deleted_before_is_another_tpu() -> None:
     assert view(undeleted=refused("2027-01-14T08:00:00Z")).problem is None
+
+
+def test_a_tpu_that_runs_for_a_limited_time_says_when_it_ends() -> None:
+    tpu = view(tier="flex-start", run_for=5400.0)
+    assert (tpu.run_for, tpu.run_ends) == (5400, "2027-01-15T09:30:00Z")
+    assert (view().run_for, view().run_ends) == (None, "")
 
 
 def test_a_tpu_has_the_price_of_its_hours() -> None:

@@ -6,12 +6,15 @@ from typing import Any
 from urllib.error import URLError
 
 import pytest
+from msgspec import structs
 
 from jupyter_tpu.cloud.errors import never_sent
 from jupyter_tpu.cloud.tpu.nodes import FLEX_START, parse_node
 from jupyter_tpu.commands.flex_start import run_text
+from jupyter_tpu.commands.hunts import local_time
+from jupyter_tpu.commands.tables import tpu_table
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
-from jupyter_tpu.fleet.models import CreateTPU
+from jupyter_tpu.fleet.models import TPU, CreateTPU, TPUList
 from jupyter_tpu.fleet.models.costs import cost_of
 from jupyter_tpu.fleet.models.requests import validated
 from jupyter_tpu.fleet.operations.checks import check_run
@@ -49,6 +52,7 @@ def test_it_runs_for_seven_days_at_most() -> None:
     [
         ({FLEX_START: "7200"}, "flex-start", 7200),
         ({FLEX_START: "x"}, "flex-start", None),
+        ({FLEX_START: "9" * 30}, "flex-start", None),
         ({}, "on-demand", None),
     ],
 )
@@ -62,8 +66,13 @@ def test_a_tpu_is_recognized_by_its_label(
 def test_its_price_is_not_known_and_its_end_is_said() -> None:
     cost = cost_of("v6e-8", "us-east5-b", "flex-start", emulated=False)
     assert (cost.usd_per_hour, cost.list_usd_per_hour) == (None, None)
-    assert run_text(5400.0) == "1.5 h, then Google deletes it"
-    assert run_text(None) == ""
+    other = TPU(name="other", zone="us-east5-b", project="p")
+    tpu = structs.replace(other, run_for=5400.0, run_ends="2027-01-15T09:30:00Z")
+    end = local_time(tpu.run_ends)
+    assert run_text(tpu) == f"1.5 h, until about {end}; then Google deletes it"
+    assert run_text(other) == ""
+    assert end in tpu_table(TPUList(tpus=[other, tpu]))
+    assert "ENDS" not in tpu_table(TPUList(tpus=[other]))
 
 
 @pytest.mark.parametrize(("why", "never"), [(ConnectionRefusedError(), True), (OSError(), False)])

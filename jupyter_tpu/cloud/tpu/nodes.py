@@ -6,6 +6,7 @@ there is one parser for both.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +95,8 @@ def parse_tier(data: Mapping[str, Any]) -> tuple[Tier, float | None]:
     scheduling = data.get("schedulingConfig", {})
     seconds = data.get("labels", {}).get(FLEX_START)
     if seconds is not None:
-        return "flex-start", float(seconds) if seconds.isdecimal() else None
+        # Anybody may write a label: at most the 7 days of Google.
+        return "flex-start", float(seconds) if re.fullmatch(r"\d{1,6}", seconds) else None
     if scheduling.get("spot") or scheduling.get("preemptible"):
         return "spot", None
     return "reserved" if scheduling.get("reserved") else "on-demand", None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from ...errors import Reason, TPUError
 from ..errors import status_error
 from ..google_apis import GoogleAPIs
 from ..models import NodeName, QueuedResource, QueuedSpec
@@ -100,7 +101,7 @@ def queued_message(name: NodeName, spec: QueuedSpec) -> tpu_v2.QueuedResource:
 async def begin_flex_start(apis: GoogleAPIs, name: NodeName, spec: QueuedSpec) -> str:
     """Asks for *spec* in the tier flex-start; the name of Google's operation.
 
-    Raises what `GoogleAPIs` raises, and EXISTS, INVALID, QUOTA or CONFLICT.
+    Raises what `GoogleAPIs` raises apart from NOT_FOUND, and EXISTS, INVALID, QUOTA or CONFLICT.
     """
     from google.protobuf.json_format import MessageToDict
 
@@ -114,5 +115,12 @@ async def begin_flex_start(apis: GoogleAPIs, name: NodeName, spec: QueuedSpec) -
         "runDuration": {"maxRunDuration": f"{spec.run_for:.0f}s"},
     }
     path = f"/v2alpha1/projects/{name.project}/locations/{name.zone}/queuedResources"
-    answer = await apis.call("POST", "tpu", path, body, queuedResourceId=name.node)
+    try:
+        answer = await apis.call("POST", "tpu", path, body, queuedResourceId=name.node)
+    except TPUError as error:
+        if error.reason is Reason.NOT_FOUND or getattr(error.__cause__, "code", None) == 501:
+            # A preview that this project can't see answers as if it did not exist.
+            hint = f"Google may not offer flex-start in {name.zone}. Try another zone or tier."
+            raise TPUError(error.message, Reason.INVALID, hint) from error
+        raise
     return str(answer["name"])

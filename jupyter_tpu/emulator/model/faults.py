@@ -4,6 +4,7 @@ The body is a `Fault` as JSON. Kinds that happen at once to one *node*, which mu
 
 - ``preempt`` (the hosts hear of it *seconds* (0) before), ``reboot``, ``maintenance`` (which nobody
   announced), ``cut-links``;
+- ``run-over``: the time that it runs is over (flex-start); it is ACTIVE in the queue;
 - ``state``: it is in *state* from then on, with *health* and *description*;
 - ``tpu-node``: it is one of the retired architecture from then on, and has no hosts to log in to;
 - ``announce-maintenance``: the node shows it as upcoming in *seconds* (7 days). Then it begins,
@@ -58,6 +59,7 @@ FaultKind = Literal[
     "reboot",
     "maintenance",
     "announce-maintenance",
+    "run-over",
     "state",
     "tpu-node",
     "cut-links",
@@ -71,7 +73,8 @@ NodeState = Literal[
 NodeHealth = Literal["HEALTHY", "TIMEOUT", "UNHEALTHY_TENSORFLOW", "UNHEALTHY_MAINTENANCE"]
 #: Faults that happen at once to a node. The others wait for calls.
 IMMEDIATE: tuple[str, ...] = (
-    *("preempt", "reboot", "maintenance", "announce-maintenance", "state", "tpu-node", "cut-links"),
+    *("preempt", "reboot", "maintenance", "announce-maintenance", "run-over", "state", "tpu-node"),
+    "cut-links",
 )
 _CODES_BY_NAME = {name: code for code, (name, _) in CODES.items()}
 

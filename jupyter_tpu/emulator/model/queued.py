@@ -130,6 +130,14 @@ class QueuedResources:
         self._complete(queued)
         return operation
 
+    def end_run(self, path: str) -> None:
+        """The time of one that runs for a limited time is over now."""
+        queued = self.found.get(path)
+        if queued is None or _end(queued) is None:
+            raise api_errors.invalid_field("the TPU does not run for a limited time")
+        run = timedelta(seconds=queued.max_run_seconds)
+        queued.active_since = rfc3339(self._now() - run)
+
     # ---- what happens by itself -----------------------------------------------------------------
 
     def unsettled(self) -> bool:

@@ -12,8 +12,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
 
-from msgspec import structs
-
 from ...cloud import Cloud, NodeName
 from ...errors import Reason, TPUError
 from ...wording import count

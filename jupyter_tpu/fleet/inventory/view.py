@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 
 from ...catalog import AcceleratorType
 from ...cloud import Maintenance, Node, NodeName, NodeState, is_attached
@@ -18,6 +19,7 @@ from ..models.guard import Guard
 from ..models.interruptions import Interruption
 from ..models.shares import SharedFolders
 from ..models.sync import MirroredProject
+from ..models.times import timestamp
 from ..store.records import OperationRecord
 from .states import advice
 
@@ -79,6 +81,7 @@ def view_tpu(
         version=node.version,
         tier=node.tier,
         run_for=node.run_for,
+        run_ends=_run_ends(node),
         emulated=emulated,
         created=node.created,
         cost=running_cost(cost, since=since, seconds=seconds),
@@ -113,6 +116,13 @@ def view_tpu(
         queued=node.queued,
         details=node.details,
     )
+
+
+def _run_ends(node: Node) -> str:
+    if node.run_for is None or not node.created:
+        return ""
+    created = datetime.fromisoformat(node.created).timestamp()
+    return timestamp("seconds", at=created + node.run_for)
 
 
 def _meaning(node: Node, accelerator: AcceleratorType | None) -> str:

@@ -155,6 +155,8 @@ class TPU(Struct, kw_only=True):
     #: Of a flex-start TPU: for how many seconds it runs before Google deletes it, where it was
     #: created by this program.
     run_for: float | None = None
+    #: About when that is: so long after its creation.
+    run_ends: str = ""
     emulated: bool = False
     #: A machine that is reached by SSH alone: it can't be started, stopped or deleted here.
     attached: bool = False

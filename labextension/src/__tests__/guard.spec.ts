@@ -167,6 +167,42 @@ it('warns in the notebooks of the TPU, and in no other', async () => {
   expect(notebook.node.textContent).toBe('');
 });
 
+it('warns before the time of a flex-start TPU is over, which nobody can put off', async () => {
+  const soon = (minutes: number) =>
+    new Date(Date.now() + minutes * 60_000).toISOString();
+  const tpu = connectedTPU({
+    tier: 'flex-start',
+    run_for: 7200,
+    run_ends: soon(100)
+  });
+  const { actions, changes, node } = await openPanel(listOf(tpu));
+  button(node, 'my-tpu').click();
+  await shows(node, 'Flex-start', '2 hours. Its time is over at about');
+  const { kernelspec } = tpu.environments[0];
+  const shell = new TestShell(new Document(kernelspec), new Document('other'));
+  vi.useFakeTimers({ now: Date.now() });
+  addGuardNotices(actions, shell.shell);
+  const [notebook, other] = shell.documents;
+  vi.advanceTimersByTime(84 * 60_000);
+  expect(notebook.node.textContent).toBe('');
+  vi.advanceTimersByTime(2 * 60_000);
+  expect(notebook.node.textContent).toContain(
+    'Then Google deletes it, with its disk.Show TPU'
+  );
+  expect(other.node.textContent).toBe('');
+  const labels = () =>
+    Notification.manager.notifications.map(one =>
+      one.options.actions!.map(action => action.label)
+    );
+  expect(labels()).toEqual([['Show TPU']]);
+  // A guard that ends it before can be put off: a notebook then shows that.
+  changes.tpu({ ...tpu, guard: aGuard({ ends: soon(3) }) });
+  expect(labels()).toHaveLength(2);
+  expect(notebook.node.textContent).toContain('Keep It for an Hour');
+  changes.tpu({ ...tpu, run_ends: '' });
+  expect(Notification.manager.notifications).toEqual([]);
+});
+
 it('says in the notebooks of a TPU that Google preempts it', async () => {
   const tpu = connectedTPU();
   const { actions, changes } = await openPanel(listOf(tpu));

@@ -272,6 +272,7 @@ export function aTPU(more: Partial<ITPU> = {}): ITPU {
     version: 'v2-alpha-tpuv5-lite',
     tier: 'on-demand',
     run_for: null,
+    run_ends: '',
     emulated: true,
     attached: false,
     created: '2026-10-14T10:00:00Z',

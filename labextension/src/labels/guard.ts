@@ -15,10 +15,7 @@ export function guardLabel(
     return stops ? trans.__('Stops now') : trans.__('Is deleted now');
   }
   if (guard.ends) {
-    const time = new Date(guard.ends).toLocaleString(language, {
-      dateStyle: 'short',
-      timeStyle: 'short'
-    });
+    const time = shortTime(guard.ends, language);
     const why = {
       '': '',
       idle: trans.__('idle'),
@@ -32,6 +29,25 @@ export function guardLabel(
   return guard.busy?.length
     ? trans.__('Waits: busy with %1', guard.busy.join(', '))
     : trans.__('Waits');
+}
+
+function shortTime(time: string, language: string): string {
+  return new Date(time).toLocaleString(language, {
+    dateStyle: 'short',
+    timeStyle: 'short'
+  });
+}
+
+/** What happens to a flex-start TPU at *ends*, RFC 3339. */
+export function runEndLabel(
+  ends: string,
+  trans: TranslationBundle,
+  language: string
+): string {
+  return trans.__(
+    'Its time is over at about %1. Then Google deletes it, with its disk.',
+    shortTime(ends, language)
+  );
 }
 
 /** Seconds without work that are offered. */

@@ -9,7 +9,7 @@ import { IHost, IKernel, ITPU } from '../api';
 import { keyOf } from '../model/resources';
 import { useStore } from '../store';
 import { usd } from '../labels/costs';
-import { durationLabel, guardLabel } from '../labels/guard';
+import { durationLabel, guardLabel, runEndLabel } from '../labels/guard';
 import {
   chipsLabel,
   holderLabel,
@@ -117,10 +117,8 @@ function About(props: { tpu: ITPU; actions: Actions }): JSX.Element {
         <>
           <dt>{trans.__('Runs for')}</dt>
           <dd className="jp-mod-wrap">
-            {trans.__(
-              '%1, then Google deletes it',
-              durationLabel(tpu.run_for, trans)
-            )}
+            {`${durationLabel(tpu.run_for, trans)}. `}
+            {tpu.run_ends && runEndLabel(tpu.run_ends, trans, actions.language)}
           </dd>
         </>
       )}
