@@ -1,4 +1,4 @@
-"""Numbers of things in sentences."""
+"""Sentences, and numbers of things in them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ from collections.abc import Sequence
 def count(number: int, what: str) -> str:
     """ "1 host", "2 hosts"; *what* has an s where there are several."""
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def first_sentence(text: str) -> str:
+    """The first line of *text* up to the end of its first sentence."""
+    line = text.strip().partition("\n")[0]
+    head, dot, _ = line.partition(". ")
+    return head + dot.strip()
 
 
 def age_text(seconds: float) -> str:

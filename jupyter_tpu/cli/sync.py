@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..commands.grammar import argument, command, examples, project_option
-from ..commands.operations import raise_failure
+from ..commands.operations import LogReader, raise_failure
 from ..commands.session import Session, open_session
 from ..commands.sync import sync_project
 from .console import json_option, note, print_json
-from .waiting import finish, new_lines, progress_stream
+from .waiting import finish, progress_stream
 
 if TYPE_CHECKING:
     from ..fleet.models import Operation, SyncProject
@@ -88,14 +88,11 @@ def _watch(session: Session, name: str, request: SyncProject) -> None:
     from ..fleet.client import wait_for_end
     from ..links import core_thread
 
-    printed: list[str] = []
+    log = LogReader()
 
     def show(operation: Operation) -> None:
-        nonlocal printed
-        log = list(operation.log)
-        for line in new_lines(printed, log):
+        for line in log.new_lines(operation):
             print(line, flush=True)
-        printed = log
 
     operation = session.call(session.fleet.sync.start(name, request))
     note(f"Watching {request.folder}. Press Ctrl-C to end.")

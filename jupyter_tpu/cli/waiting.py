@@ -13,6 +13,7 @@ import threading
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ..commands.operations import (
+    LogReader,
     activity,
     left_running,
     progress_line,
@@ -49,14 +50,14 @@ def progress_stream(as_json: bool) -> TextIO:
 
 
 class Progress:
-    """Shows an operation's states on *stream*, with *verbose* also its log; may be called from any
-    thread.
+    """Shows an operation's states on *stream*, and its log if it is a hunt, or with *verbose*; may
+    be called from any thread.
     """
 
     def __init__(self, stream: TextIO, *, verbose: bool = False) -> None:
         self._stream = stream
         self._verbose = verbose
-        self._log: list[str] = []
+        self._log = LogReader()
         self._lock = threading.Lock()  # the core's thread shows, this one pauses
         self._line = ""
         self._bar: Any = _bar(stream) if is_terminal(stream) else None
@@ -65,8 +66,9 @@ class Progress:
     def show(self, operation: Operation) -> None:
         line = progress_line(operation)
         with self._lock:
-            if self._verbose:
-                self._print_log(list(operation.log))
+            with_log = self._verbose or operation.kind == "hunt"
+            if with_log:
+                self._print(self._log.new_lines(operation))
             if self._bar is not None:
                 part = operation.progress
                 self._bar.update(
@@ -77,17 +79,18 @@ class Progress:
                 )
             elif line and line != self._line:
                 self._line = line
+                if with_log and any(each.endswith(operation.message) for each in operation.log):
+                    return  # said already
                 self._stream.write(line + "\n")
                 self._stream.flush()
 
-    def _print_log(self, log: list[str]) -> None:
-        for line in new_lines(self._log, log):
+    def _print(self, lines: list[str]) -> None:
+        for line in lines:
             if self._bar is not None:
                 self._bar.console.out(line, highlight=False)
             else:
                 self._stream.write(line + "\n")
         self._stream.flush()
-        self._log = log
 
     def resume(self) -> None:
         if self._bar is not None:
@@ -97,14 +100,6 @@ class Progress:
         """Removes the bar, and keeps its line free."""
         if self._bar is not None:
             self._bar.stop()
-
-
-def new_lines(before: list[str], now: list[str]) -> list[str]:
-    """The lines of a log that were not in *before*, whose first ones it may have dropped."""
-    for at in range(len(before)):
-        if now[: len(before) - at] == before[at:]:
-            return now[len(before) - at :]
-    return now
 
 
 def _bar(stream: TextIO) -> Any:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import Reason, TPUError
+from ..wording import first_sentence
 from . import gcloud
 from .target import EmulatorAddress
 
@@ -121,10 +122,3 @@ def emulator_client(address: EmulatorAddress) -> TpuAsyncClient:
         options=[("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", -1)],
     )
     return TpuAsyncClient(transport=TpuGrpcAsyncIOTransport(channel=channel))
-
-
-def first_sentence(text: str) -> str:
-    """The first line of *text* up to the end of its first sentence."""
-    line = text.strip().partition("\n")[0]
-    head, dot, _ = line.partition(". ")
-    return head + dot.strip()

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from ..errors import Reason, TPUError
-from .auth import LOGIN, first_sentence
+from ..wording import first_sentence
+from .auth import LOGIN
 
 if TYPE_CHECKING:
     from google.api_core.exceptions import GoogleAPICallError

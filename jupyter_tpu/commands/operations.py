@@ -51,6 +51,22 @@ def progress_line(operation: Operation) -> str:
     return f"{operation.tpu}: {line}" if line and operation.tpu else line
 
 
+class LogReader:
+    """Reads the log of one operation, as it grows."""
+
+    def __init__(self) -> None:
+        self._read: list[str] = []
+
+    def new_lines(self, operation: Operation) -> list[str]:
+        """What was not in the log before; it drops its first lines when it is long."""
+        before, now = self._read, list(operation.log)
+        self._read = now
+        for at in range(len(before)):
+            if now[: len(before) - at] == before[at:]:
+                return now[len(before) - at :]
+        return now
+
+
 def status_command(operation: Operation) -> str:
     """The command that shows how it is going."""
     if operation.kind == "hunt":

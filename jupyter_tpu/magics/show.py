@@ -58,8 +58,10 @@ def _line_of(operation: Operation) -> tuple[Operation, str]:
 
 
 def wait_for(session: Session, operation: Operation) -> None:
-    """Waits for an operation, shown as one display that is updated; raises what it failed with."""
-    from ..commands.operations import left_running, raise_failure
+    """Waits for an operation, shown as one display that is updated; prints the log of a hunt.
+    Raises what it failed with.
+    """
+    from ..commands.operations import LogReader, left_running, raise_failure
     from ..fleet.client import wait_for_end
     from ..links import core_thread
 
@@ -73,11 +75,14 @@ def wait_for(session: Session, operation: Operation) -> None:
         finally:
             states.put(None)
 
-    display = ProgressDisplay()
+    display, log = ProgressDisplay(), LogReader()
     future = core_thread().submit(watch())
     try:
         while (state := states.get()) is not None:
             now, line = state
+            if now.kind == "hunt":
+                for each in log.new_lines(now):
+                    print(each)
             display.show(line, now.progress, running=now.state == "running")
         raise_failure(future.result())
     except KeyboardInterrupt:

@@ -63,8 +63,11 @@ def test_a_hunt_says_where_it_looks_and_why_an_attempt_failed(
     faults(kind="no-capacity", zone="us-west4-a")
     said = shell.out("hunt", "start", name, *PLACES)
     assert "emulated: costs nothing. A real one: about $1.20 an hour (us-west4, on demand" in said
-    assert "Trying v5litepod-1 (on-demand) in us-west4-a" in said
-    assert "Trying v5litepod-1 (on-demand) in us-central1-a" in said
+    assert "Attempt 1: Trying v5litepod-1 (on-demand) in us-west4-a\n" in said
+    assert "Attempt 1 failed: There is no more capacity in the zone" in said
+    assert "Attempt 2: Trying v5litepod-1 (on-demand) in us-central1-a\n" in said
+    assert said.count("Trying v5litepod-1 (on-demand) in us-west4-a") == 1
+    assert "Deleting" not in said
     assert f"{name} is ready in us-central1-a, after 2 attempts." in said
     assert len(paths(emulator, name)) == 1
     assert [(each["tpu"], each["state"], each["attempts"]) for each in news] == [(name, "found", 2)]
@@ -92,7 +95,8 @@ def test_a_hunt_that_is_left_is_paused_until_it_is_stopped_or_a_server_runs(
         shell, "create", name, "--type", "v5litepod-1", "--zone", "us-west4-a,us-central1-a",
         "--until-available",
     )  # fmt: skip
-    terminal.expect("Waiting for the next attempt, number 3")
+    terminal.expect("Attempt 2 failed: There is no more capacity in the zone")
+    terminal.expect("The next one begins at ")
     terminal.type("\x03")
     terminal.expect(f"Still hunting for {name}. Enter: keep waiting, s: stop waiting")
     terminal.type("s\n")

@@ -34,7 +34,8 @@ class Terminal(io.StringIO):
 
 
 def operation(message: str, progress: float | None = None, **other: object) -> Operation:
-    return Operation(id="1", kind="connect", tpu="t", message=message, progress=progress, **other)
+    fields = {"kind": "connect", "message": message, "progress": progress, **other}
+    return Operation(id="1", tpu="t", **fields)
 
 
 @given(
@@ -137,6 +138,16 @@ def test_progress_prints_each_line_of_the_log_once_if_that_is_wanted(
     text = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", stream.getvalue())
     lines = [line.strip() for line in re.split(r"[\r\n]+", text)]
     assert [line for line in lines if line in ("a", "b [x]", "c")] == ["a", "b [x]", "b [x]", "c"]
+
+
+def test_the_log_of_a_hunt_is_shown_and_what_it_says_only_once() -> None:
+    stream = io.StringIO()
+    progress = Progress(stream)
+    log = ["Attempt 1: Trying v5litepod-1", "Attempt 1 failed: No capacity."]
+    progress.show(operation("Trying v5litepod-1", kind="hunt", log=log[:1]))
+    progress.show(operation("Checking whether there is a TPU", kind="hunt", log=log[:1]))
+    progress.show(operation("Attempt 1 failed: No capacity.", kind="hunt", log=log))
+    assert stream.getvalue() == f"{log[0]}\nt: Checking whether there is a TPU\n{log[1]}\n"
 
 
 @pytest.mark.parametrize("command", ["connect", "create", "env create", "env add"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -12,9 +13,11 @@ from test_fleet_interleavings import NAMES, World, use_clock
 
 from jupyter_tpu.cloud import NodeOptions
 from jupyter_tpu.errors import InvalidInput
+from jupyter_tpu.fleet.hunts import planner
 from jupyter_tpu.fleet.knowledge.owners import OWNER
 from jupyter_tpu.fleet.models import ConnectTPU, CreateTPU, DeleteTPU, Operation, StartHunt
 from jupyter_tpu.fleet.models.times import timestamp
+from jupyter_tpu.fleet.operations.progress import Progress
 
 NAME = NAMES[0]
 #: The first has its turn first.
@@ -38,7 +41,7 @@ def start(world: World, created: dict[str, Any] | None = None, **hunted: Any) ->
         confirm_price=True,
         **{"connect": ConnectTPU(), **(created or {})},
     )
-    hunt = StartHunt(tpu=tpu, types=TYPES, queued=True, **hunted)
+    hunt = StartHunt(tpu=tpu, **{"types": TYPES, "queued": True, **hunted})
     world.loop.run_until_complete(world.servers[0].hunts.start(hunt))
 
 
@@ -66,6 +69,37 @@ def test_each_candidate_has_its_turn_and_what_waited_is_deleted(world: World) ->
     assert (hunt.state, hunt.attempts[-1].type) == ("found", TYPES[1])
     (tpu,) = world.google.nodes.values()
     assert [each.node_id for each in world.connects] == [tpu.id], "and then it is connected"
+
+
+def test_each_failed_attempt_says_why_and_when_the_next_one_begins(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    set_message = Progress.set_message
+
+    def recorded(progress: Progress, message: str) -> None:
+        said.append(message)
+        set_message(progress, message)
+
+    monkeypatch.setattr(Progress, "set_message", recorded)
+    monkeypatch.setattr(planner, "JITTER", 0.0)
+    world.google.fates["create"] = ["no capacity", "leaves a wreck"]
+    start(world, queued=False, types=TYPES[:1])
+    trying = f"Trying {TYPES[0]} (on-demand) in {Google.zone}"
+    failures: list[str] = []
+    for number, end in ((1, 40.0), (2, 75.0)):
+        hunt = after(world, end)
+        begins = datetime.fromisoformat(hunt.next_attempt).astimezone()
+        failures.append(
+            f"Attempt {number} failed: There is no capacity. "
+            f"The next one begins at {begins:%H:%M:%S %Z}."
+        )
+    assert said == [trying, failures[0], trying, "Deleting the TPU", failures[1]]
+    (record,) = world.records()
+    assert record.operation.log == [
+        *(f"Attempt 1: {trying}", failures[0]),
+        *(f"Attempt 2: {trying}", failures[1]),
+    ]
 
 
 def test_what_gets_room_in_the_moment_in_which_its_turn_ends_is_kept(

@@ -6,11 +6,13 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
+from datetime import datetime
 
 from msgspec import structs
 
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
+from ...wording import first_sentence
 from ..models import HuntAttempt, Problem, QueueTPU
 from ..models.hunts import AttemptState
 from ..models.times import timestamp
@@ -99,8 +101,8 @@ class HuntRun:
             match next_step(self._hunt, time.time()):
                 case Try(candidate):
                     await self._attempt(candidate, progress)
-                case Wait(until):
-                    await self._wait(until, progress)
+                case Wait() as step:
+                    await self._wait(step, progress)
                 case Over(error):
                     raise error
 
@@ -141,8 +143,8 @@ class HuntRun:
         )
         hunt.attempts = [*hunt.attempts, attempt][-HISTORY:]
         request = request_of(hunt.request, candidate)
-        progress.set_message(_doing(attempt))
         progress.log(f"Attempt {attempt.number}: {_doing(attempt)}")
+        progress.set_message(_doing(attempt))
         if attempt.unattended:
             progress.log("Google continues this attempt while this computer is off")
         try:
@@ -204,7 +206,9 @@ class HuntRun:
         )
         self._end_attempt("failed", error)
         learn(self._hunt, candidate, error, time.time(), random.random())
-        progress.log(f"Attempt {attempt.number} failed: {error.message}")
+        line = self._outlook(next_step(self._hunt, time.time()))
+        progress.log(line)
+        progress.set_message(line)
         progress.block(error if self._hunt.failures else None)  # it is not about a zone
         self._runner.save_soon(self._record)
 
@@ -214,15 +218,26 @@ class HuntRun:
         attempt.ended = timestamp()
         attempt.problem = Problem.of(error) if error is not None else None
 
-    async def _wait(self, until: float, progress: Progress) -> None:
-        message = f"Waiting for the next attempt, number {self._hunt.attempted + 1}"
-        if message != self._record.operation.message:
+    async def _wait(self, step: Wait, progress: Progress) -> None:
+        message = self._outlook(step)
+        if message != self._record.operation.message:  # a process that ended has said another
             progress.set_message(message)
         try:
-            async with asyncio.timeout(min(max(until - time.time(), 0.0), SLICE)):
+            async with asyncio.timeout(min(max(step.until - time.time(), 0.0), SLICE)):
                 await self._stopped.wait()
         except TimeoutError:
             pass
+
+    def _outlook(self, step: Try | Wait | Over) -> str:
+        """Why the last attempt failed, and when the next one begins, if there is a pause."""
+        attempt, sentences = self._hunt.attempts[-1], []
+        if attempt.problem is not None:
+            reason = first_sentence(attempt.problem.message).rstrip(".")
+            sentences.append(f"Attempt {attempt.number} failed: {reason}.")
+        if isinstance(step, Wait) and step.until != self._hunt.deadline:
+            begins = datetime.fromtimestamp(step.until).astimezone()
+            sentences.append(f"The next one begins at {begins:%H:%M:%S %Z}.")
+        return " ".join(sentences)
 
 
 def _doing(attempt: HuntAttempt) -> str:

@@ -110,7 +110,8 @@ class Provisioner(ABC, Generic[Spec]):
         claim, problem = self._provisioning.claim, self._provisioning.problem
         trying = self._provisioning.refused and not claim.given_up
         progress.operation.undeleted = "retrying" if trying else ""
-        unwanted = claim.want == "absent" or claim.failure is not None
+        # What Google refused to create has left nothing, unless it is seen.
+        unwanted = claim.want == "absent" or bool(claim.failure is not None and claim.node_id)
         if problem is not None:
             undeleted = claim.node_id and unwanted and not claim.given_up
             pause = self._provisioning.pause

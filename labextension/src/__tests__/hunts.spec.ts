@@ -68,7 +68,7 @@ const operation = anOperation({
   id: 'h1',
   kind: 'hunt',
   zone: '',
-  message: 'Waiting for the next attempt, number 2'
+  message: 'Attempt 1 failed: No more capacity. The next one begins at 10:02.'
 });
 const hunting = {
   'GET hunts': [200, [aHunt()]] as [number, unknown],
@@ -169,6 +169,7 @@ describe('a hunt', () => {
       'v5litepod-8 · Spot · us-west4-a',
       'There is no more capacity in the zone.'
     );
+    expect(node.textContent).not.toContain('The next one begins');
     changes.hunt(aHunt({ waiting: true }));
     await shows(node, 'It begins when my-tpu is preempted.');
     const trying = anAttempt({ number: 2, state: 'trying', problem: null });

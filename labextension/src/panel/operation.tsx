@@ -88,11 +88,13 @@ export function Operation(props: {
       {running && (
         <>
           <Progress value={operation.progress} label={title} />
-          <div className="jp-tpu-Operation-step">
-            {cancelling
-              ? trans.__('Cancelling…')
-              : currentStep(operation, trans)}
-          </div>
+          {(cancelling || !hunt?.next_attempt) && (
+            <div className="jp-tpu-Operation-step">
+              {cancelling
+                ? trans.__('Cancelling…')
+                : currentStep(operation, trans)}
+            </div>
+          )}
           {hunt && (
             <>
               <HuntOutlook hunt={hunt} actions={actions} />
