@@ -60,5 +60,5 @@ def adopt(name: str, confirmed: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         print_json(found)
     else:
-        print(f"{found.name} is yours now.")
+        print(f"{found.name} is yours.")
         print(f"To use it in notebooks: jupyter tpu connect {found.name}")

@@ -49,7 +49,7 @@ def queued() -> None:
         "jupyter tpu queued create my-tpu --type v6e-8 --zone us-east5-a --flex-start --run-for 4h",
     ),
 )
-@argument("name", metavar="NAME", help="Of the request and its TPU.")
+@argument("name", metavar="NAME", help="The name of the queued resource and its TPU.")
 @click.option(
     "--type",
     "--accelerator-type",
@@ -192,7 +192,7 @@ def list_all(as_json: bool) -> None:
 
 
 @queued.command("describe")
-@tpu_argument()
+@tpu_argument(what="queued resource")
 @json_option
 def describe(name: str, as_json: bool) -> None:
     """Show a queued resource: its state, what that means, and its TPUs."""
@@ -208,7 +208,7 @@ def describe(name: str, as_json: bool) -> None:
 
 
 @queued.command("delete")
-@tpu_argument()
+@tpu_argument(what="queued resource")
 @click.option("--force", is_flag=True, help="With its TPUs, and everything on their disks.")
 @yes_option("Delete it without asking.")
 @confirm_name_option
@@ -243,7 +243,7 @@ def delete(
 
 
 @queued.command("reset")
-@tpu_argument()
+@tpu_argument(what="queued resource")
 @json_option
 def reset(name: str, as_json: bool) -> None:
     """Put a failed or suspended queued resource back into the queue."""

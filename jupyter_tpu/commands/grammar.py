@@ -313,11 +313,12 @@ project_option = click.option(
 
 
 def tpu_argument(
-    *, required: bool = True, several: bool = False, zone_alone: bool = False
+    *, required: bool = True, several: bool = False, zone_alone: bool = False, what: str = "TPU"
 ) -> Callable[[F], F]:
     """NAME, or NAME... as *names*; with gcloud's --zone and --project. Which TPUs.
 
     zone_alone: --zone means something without NAME, too; it is in the context's ``meta``.
+    what: "queued resource", where that has the name.
     """
 
     def in_zone(ctx: click.Context, _: click.Parameter, value: Any) -> Any:
@@ -333,7 +334,7 @@ def tpu_argument(
         required=required,
         callback=in_zone,
         shell_complete=_completer(_tpu_names),
-        help="The TPU, or ZONE/NAME if TPUs in several zones have this name.",
+        help=f"The {what}, or ZONE/NAME if {what}s in several zones have this name.",
     )
     zone = click.option(
         "--zone",
@@ -342,7 +343,7 @@ def tpu_argument(
         expose_value=False,
         callback=lambda ctx, _, value: ctx.meta.__setitem__("zone", value),
         shell_complete=complete_zone,
-        help="The zone of NAME.  [default: any zone with such a TPU]",
+        help=f"The zone of NAME.  [default: any zone with such a {what}]",
     )
     return lambda function: name(zone(project_option(function)))
 

@@ -76,7 +76,13 @@ def list_all(as_json: bool) -> None:
     metavar="N",
     help="How many chips at the same time. A v2-8 or v3-8 has 4.",
 )
-@click.option("--until", default="", metavar="DAY", help="Its last day, such as 2026-12-31.")
+@click.option(
+    "--until",
+    default="",
+    show_default=False,
+    metavar="DAY",
+    help="Its last day, such as 2026-12-31.",
+)
 @project_option
 @json_option
 def add(

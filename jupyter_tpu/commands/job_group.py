@@ -157,7 +157,11 @@ def list_jobs(name: str | None, as_json: bool) -> None:
 @click.option("--from", "first", type=int, metavar="N", help="Begin with line N.")
 @click.option("--tail", type=int, metavar="N", help="Begin with the last N lines.")
 @click.option(
-    "--search", default="", metavar="TEXT", help="Only lines with this text, in any case."
+    "--search",
+    default="",
+    show_default=False,
+    metavar="TEXT",
+    help="Only lines with this text, in any case.",
 )
 @click.option("--worker", type=int, metavar="N", help="Only this host.  [default: all of the job]")
 @click.option("--attempt", type=int, metavar="N", help="Of this start.  [default: the last one]")

@@ -17,13 +17,14 @@ def setup_text(setup: NetworkSetup) -> str:
         ("PROBLEM", setup.blocked),
     )
     lines = [f"{mark:7}  {text}" for mark, texts in marks for text in texts]
-    where = f"{setup.network} ({setup.project}{', emulated' if setup.emulated else ''})"
-    return "\n".join([*lines, "", f"{where}: {_summary(setup)}"])
+    return "\n".join([*lines, "", _summary(setup)])
 
 
 def _summary(setup: NetworkSetup) -> str:
+    kind = "emulated network" if setup.emulated else "network"
+    network = f"The {kind} {setup.network} of the project {setup.project}"
     if setup.blocked:
-        return "a rule that jupyter-tpu did not create is in the way."
+        return f"{network} is not set up. A rule that jupyter-tpu did not create is in the way."
     if setup.changes and setup.dry_run:
-        return "it is not set up."
-    return "it is set up."
+        return f"{network} is not set up."
+    return f"{network} is set up."

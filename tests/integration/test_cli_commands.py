@@ -125,7 +125,7 @@ def test_whose_a_tpu_is_is_shown_and_another_persons_needs_its_name(
     terminal.type(f"not-{name}\n")
     assert terminal.end() == 1
     assert "Nothing was changed." in terminal.text
-    assert f"{name} is yours now." in alone.out("adopt", name, "--confirm-name", name)
+    assert f"{name} is yours." in alone.out("adopt", name, "--confirm-name", name)
     assert alone.json("usage", "--json")["owners"][0]["mine"]
     assert f"Deleted {name}." in alone.out("delete", name, "--yes")
     assert state_of(emulator, name) == ""
@@ -224,7 +224,7 @@ def test_a_network_is_set_up_after_a_question_that_shows_each_change(
     assert f"to do    {rule}" in said.out
     assert "Add --yes to do it without asking." in said.err
     assert main(["network", "setup", *wanted, "--dry-run"]) == 0
-    assert "it is not set up." in capsys.readouterr().out
+    assert "typed of the project emulated is not set up." in capsys.readouterr().out
 
     assert main(["network", "setup", *wanted, "--yes"]) == 0
     assert f"done     {rule}" in capsys.readouterr().out

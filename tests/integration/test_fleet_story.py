@@ -278,6 +278,9 @@ async def test_a_stopped_tpu_is_connected_again_when_it_is_started(
     assert (tpu.state, tpu.connection) == ("STOPPED", Connection.DISCONNECTED)
     with pytest.raises(TPUError, match="Start it first"):
         await fleet.connect(name)
+    with pytest.raises(TPUError, match="is STOPPED") as stopped:
+        await fleet.stop(name)
+    assert not stopped.value.hint  # to start it costs money
     await setting.done(await fleet.start(name))
     await eventually(
         lambda: (

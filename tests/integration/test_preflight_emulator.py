@@ -132,7 +132,8 @@ async def test_an_api_that_is_off_is_the_only_thing_that_is_said_of_the_project(
     faults(kind="error", method="ListLocations", code="PERMISSION_DENIED", message=off)
     found = await fleet.doctor.preflight()
     assert states(found) == {"api": "problem", "key": "ok"}
-    assert "gcloud services enable tpu.googleapis.com" in finding(found, "api")
+    command = "gcloud services enable tpu.googleapis.com --project emulated"
+    assert command in finding(found, "api")
 
 
 @pytest.mark.asyncio

@@ -193,7 +193,7 @@ async def test_each_state_says_what_can_be_done_now(
         said[state] = tpu.advice
         assert tpu.problem is None or tpu.state in ("PREEMPTED", "TERMINATED")
     assert said["READY"] == "Connect it, or stop or delete it."  # emulated, so not billed
-    assert said["HIDDEN"] == "Google keeps it for itself. It may come back."
+    assert said["HIDDEN"] == "Google has hidden it. It may come back."
     assert said["UNKNOWN"].endswith("Delete it, and create another one.")
     assert all("delete" in said[end].lower() for end in ("STOPPED", "PREEMPTED", "TERMINATED"))
     faults(kind="state", node=name, state="REPAIRING", health="TIMEOUT", description="A chip.")

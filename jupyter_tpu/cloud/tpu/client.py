@@ -95,6 +95,13 @@ class CloudTPU(Cloud):
         )
 
     @property
+    def _known_project(self) -> str:
+        """As :attr:`project`; "" where none is set."""
+        with contextlib.suppress(TPUError):
+            return self.project
+        return ""
+
+    @property
     def zone(self) -> str | None:
         """The default zone, if one is set."""
         if self.target.zone or not self.emulated:
@@ -204,7 +211,7 @@ class CloudTPU(Cloud):
     async def operation(self, operation: str) -> OperationStatus:
         """How far one of Google's operations is; NOT_FOUND for one that Google has forgotten."""
         found = await self._read("get_operation", {"name": operation})
-        return operation_status(found, project=self.target.project or "")
+        return operation_status(found, project=self._known_project)
 
     async def add_ssh_key(self, name: NodeName, user: str, public_key: str) -> bool:
         """Lets *public_key* ("ssh-ed25519 AAAA…") log in as *user*, as gcloud does it.
@@ -353,7 +360,7 @@ class CloudTPU(Cloud):
                 problem = call_error(
                     error,
                     timeout=timeout,
-                    project=self.target.project or "",
+                    project=self._known_project,
                     emulated=self.emulated,
                 )
                 if problem.reason is Reason.NO_CREDENTIALS and self._connected is client:

@@ -15,7 +15,7 @@ _ADVICE = {
     NodeState.STOPPED: "Start it, or delete it.",
     NodeState.RESTARTING: _WAIT,
     NodeState.REPAIRING: "Google is repairing it. Wait.",
-    NodeState.HIDDEN: "Google keeps it for itself. It may come back.",
+    NodeState.HIDDEN: "Google has hidden it. It may come back.",
     NodeState.DELETING: "Google is deleting it. Wait.",
     NodeState.PREEMPTED: _TAKEN,
     NodeState.TERMINATED: _TAKEN,

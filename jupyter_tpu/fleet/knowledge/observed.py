@@ -37,25 +37,32 @@ class ObservedState:
         node = self.nodes.get(name)
         return node is not None and node.state is NodeState.READY
 
-    def require(self, name: NodeName, states: tuple[NodeState, ...], allowed: str) -> Node:
-        """The node, if it is in one of *states*; raises CONFLICT with what is *allowed*."""
+    def require(
+        self, name: NodeName, states: tuple[NodeState, ...], allowed: str, *, if_stopped: str = ""
+    ) -> Node:
+        """The node, if it is in one of *states*.
+
+        Raises CONFLICT with what is *allowed*, and the hint *if_stopped* for a stopped one.
+        """
         node = self.nodes.get(name)
         if node is None or node.state not in states:
-            stopped = node is not None and node.state is NodeState.STOPPED
-            stopped = stopped and NodeState.READY in states
             raise TPUError(
                 f"{name.node} is {node.state if node else 'not ready yet'}. {allowed}",
                 Reason.CONFLICT,
-                "Start it first." if stopped else "",
+                if_stopped if node is not None and node.state is NodeState.STOPPED else "",
             )
         return node
 
+    def require_ready(self, name: NodeName, allowed: str) -> Node:
+        """As :meth:`require`, for what can be done once a stopped TPU is started."""
+        return self.require(name, (NodeState.READY,), allowed, if_stopped="Start it first.")
+
     def require_hosts(self, name: NodeName, allowed: str) -> Node:
-        """The node, if it is READY and has hosts to log in to; as :meth:`require`."""
+        """The node, if it is READY and has hosts to log in to; as :meth:`require_ready`."""
         node = self.nodes.get(name)
         if node is not None and node.retired:
             raise tpu_node_error(name.node)
-        return self.require(name, (NodeState.READY,), allowed)
+        return self.require_ready(name, allowed)
 
     def changing(self, besides: Collection[NodeName] = ()) -> bool:
         """Whether a TPU is changing to another state, *besides* these."""

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import structs
 
-from ...cloud import Cloud, Node, NodeName, NodeState, without_chips
+from ...cloud import Cloud, Node, NodeName, without_chips
 from ...environment import StepPlan, is_unattended
 from ...errors import Reason, TPUError
 from ..discovery.observer import Observer
@@ -186,7 +186,7 @@ class ConnectService:
         self._observer.upsert(node)
         if other := checks.another_node(node, record.node_id):
             raise other
-        self._observer.observed.require(name, (NodeState.READY,), _ONLY_READY)
+        self._observer.observed.require_ready(name, _ONLY_READY)
         emulated = without_chips(self._cloud, node)
         if before is not None and before.node_id != node.id:
             before = None  # on another TPU of the same name, which is gone

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ...cloud import NodeName, NodeState
+from ...cloud import NodeName
 from ...environment import Requested, SyncedPackages, packages
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link
@@ -240,7 +240,7 @@ class EnvironmentService:
         self, name: NodeName, record: EnvironmentRecord, text: str
     ) -> EnvironmentLock:
         """Saves the exact versions of an environment, for the next TPU."""
-        node = self._observer.observed.require(name, (NodeState.READY,), _ONLY_READY)
+        node = self._observer.observed.require_ready(name, _ONLY_READY)
         lock = lock_of(node, record.environment, text, emulated=self._observer.without_chips(node))
         await self._locks.save(lock)
         return lock
@@ -254,7 +254,7 @@ class EnvironmentService:
 
     def _links(self, name: NodeName) -> tuple[list[Link], Callable[[], None]]:
         """The links to all hosts, held until the second is called."""
-        node = self._observer.observed.require(name, (NodeState.READY,), _ONLY_READY)
+        node = self._observer.observed.require_ready(name, _ONLY_READY)
         held = name in self._connections
         links = self._connections.acquire(name, len(node.endpoints))
         return links, (lambda: None) if held else lambda: self._connections.release(name)

@@ -140,7 +140,7 @@ class QueuedService:
                 f"{name.node} is {found.state}. Its TPUs ({', '.join(found.nodes)}) would be "
                 "deleted, too.",
                 Reason.CONFLICT,
-                "Use force to delete it with its TPUs and everything on their disks.",
+                "Use --force to delete it with its TPUs and everything on their disks.",
             )
         record = self._runner.new_record("unqueue", name, force=force)
         record.claim = NodeClaim(want="absent", since=time.time(), node_id=found.created)
