@@ -28,7 +28,7 @@ _STYLES = {
         "stopping",
         "unknown",
     ],
-    "red": ["PREEMPTED", "TERMINATED", "failed", "needs-you", "taken", "lost"],
+    "red": ["PREEMPTED", "TERMINATED", "failed", "needs-attention", "taken", "lost"],
 }
 _STYLE_OF = {state: style for style, states in _STYLES.items() for state in states}
 #: Characters in a line: more than any has. The terminal wraps lines, as it does kubectl's: the

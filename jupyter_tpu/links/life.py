@@ -30,7 +30,7 @@ class LinkState(StrEnum):
     UP = "up"
     SILENT = "silent"  # no answer for longer than the keepalive interval
     WAITING = "waiting"  # before the next attempt
-    NEEDS_ATTENTION = "needs-you"  # does not reconnect by itself; the problem says why
+    NEEDS_ATTENTION = "needs-attention"  # does not reconnect by itself; the problem says why
 
 
 class LinkEvent(Enum):

@@ -42,7 +42,7 @@ export interface IApp {
   kind: 'port' | 'tensorboard';
   logdir: string;
   anywhere: boolean;
-  state: 'needs-you' | 'open' | 'waiting';
+  state: 'needs-attention' | 'open' | 'waiting';
   problem: IProblem | null;
   created: string;
   sent: number;
@@ -221,7 +221,11 @@ export interface IConnectTPU {
 
 /** Whether a TPU is connected. */
 export type Connection =
-  'connected' | 'connecting' | 'disconnected' | 'needs-you' | 'reconnecting';
+  | 'connected'
+  | 'connecting'
+  | 'disconnected'
+  | 'needs-attention'
+  | 'reconnecting';
 
 /**
  * What to copy. Here is the computer that runs Jupyter, or the command.
@@ -812,7 +816,7 @@ export interface IKernel {
 
 /** The state of the supervised SSH connection to one host. */
 export type LinkState =
-  'connecting' | 'down' | 'needs-you' | 'silent' | 'up' | 'waiting';
+  'connecting' | 'down' | 'needs-attention' | 'silent' | 'up' | 'waiting';
 
 export interface ILinkStatus {
   state: LinkState;
@@ -1540,7 +1544,7 @@ export interface ITunnel {
   local_port: number;
   address: string;
   local_port_reason: string;
-  state: 'elsewhere' | 'needs-you' | 'open' | 'taken' | 'waiting';
+  state: 'elsewhere' | 'needs-attention' | 'open' | 'taken' | 'waiting';
   since: string;
   problem: IProblem | null;
   connections: number;

@@ -41,7 +41,7 @@ export function statusOf(
       tone: 'quiet'
     };
   }
-  const stuck = tpus.find(tpu => tpu.connection === 'needs-you');
+  const stuck = tpus.find(tpu => tpu.connection === 'needs-attention');
   if (stuck) {
     return {
       text: trans.__('%1 needs attention', stuck.name),

@@ -556,7 +556,7 @@ async def test_a_host_that_reboots_comes_back_behind_the_same_port(
         assert told.local_port == tunnel.local_port
 
 
-async def test_a_stopped_tpu_needs_you_and_its_tunnel_works_when_it_was_started(
+async def test_a_stopped_tpu_needs_attention_and_its_tunnel_works_when_it_was_started(
     server: Server, fleet: Fleet, create_tpu: Any
 ) -> None:
     made = await asyncio.to_thread(create_tpu)
@@ -564,7 +564,7 @@ async def test_a_stopped_tpu_needs_you_and_its_tunnel_works_when_it_was_started(
         tunnel = await fleet.tunnels.open(name_of(made), OpenTunnel(port=port))
         assert await exchange(tunnel.local_port, b"1") == b"1|1"
         await fleet.wait((await fleet.stop(name_of(made))).id)
-        told = await until(fleet, tunnel.id, lambda told: told.state == "needs-you")
+        told = await until(fleet, tunnel.id, lambda told: told.state == "needs-attention")
         assert told.problem is not None
         assert "stopped" in told.problem.message
         await fleet.wait((await fleet.start(name_of(made))).id)

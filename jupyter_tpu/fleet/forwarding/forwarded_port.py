@@ -34,10 +34,10 @@ class ForwardedPort:
         link.acquire()
 
     @property
-    def state(self) -> Literal["open", "waiting", "needs-you"]:
+    def state(self) -> Literal["open", "waiting", "needs-attention"]:
         if self.link.state in _REACHABLE:
             return "open"
-        return "needs-you" if self.link.state is LinkState.NEEDS_ATTENTION else "waiting"
+        return "needs-attention" if self.link.state is LinkState.NEEDS_ATTENTION else "waiting"
 
     @property
     def problem(self) -> TPUError | None:

@@ -39,7 +39,7 @@ class Tunnel(Struct, kw_only=True):
     local_port_reason: str = ""
     #: "waiting": for the link to reconnect; "taken": another program uses the local port, which is
     #: retried; "elsewhere": another server of yours runs it.
-    state: Literal["open", "waiting", "taken", "needs-you", "elsewhere"]
+    state: Literal["open", "waiting", "taken", "needs-attention", "elsewhere"]
     since: str = ""
     #: Why it is not open; if it is open, why the last connection failed.
     problem: Problem | None = None
@@ -88,7 +88,7 @@ class App(Struct, kw_only=True):
     logdir: str = ""  # of a TensorBoard
     anywhere: bool = False  # its pages may connect and send forms to any address
     #: "waiting": for the link to reconnect; requests wait meanwhile.
-    state: Literal["open", "waiting", "needs-you"]
+    state: Literal["open", "waiting", "needs-attention"]
     problem: Problem | None = None
     created: str = ""
     #: Bytes to and from the host.

@@ -133,7 +133,7 @@ class Connection(StrEnum):
     CONNECTING = "connecting"
     CONNECTED = "connected"
     RECONNECTING = "reconnecting"
-    NEEDS_ATTENTION = "needs-you"
+    NEEDS_ATTENTION = "needs-attention"
 
 
 class TPU(Struct, kw_only=True):

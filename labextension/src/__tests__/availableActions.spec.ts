@@ -32,7 +32,7 @@ it.each<[string, ITPU, IOperation[], string, string | undefined]>([
   ],
   [
     'one that needs the user',
-    connectedTPU({ connection: 'needs-you' }),
+    connectedTPU({ connection: 'needs-attention' }),
     [],
     'connect notebook console example profile memory split environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel guard disconnect delete stop',
     'connect'

@@ -719,7 +719,7 @@ describe('the status bar item', () => {
     ],
     [
       'first of all what needs attention',
-      [connectedTPU({ connection: 'needs-you' })],
+      [connectedTPU({ connection: 'needs-attention' })],
       anOperation({ progress: 0.4 }),
       'TPU: my-tpu needs attention'
     ]

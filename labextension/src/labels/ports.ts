@@ -12,7 +12,7 @@ export function portLabel(
   switch (state) {
     case 'elsewhere':
       return trans.__('used by another server');
-    case 'needs-you':
+    case 'needs-attention':
       return trans.__('needs attention');
     case 'open':
       return trans.__('open');

@@ -134,7 +134,7 @@ export function tpuStatus(
   tpu: ITPU,
   trans: TranslationBundle
 ): { label: string; tone: Tone } {
-  if (tpu.connection === 'needs-you') {
+  if (tpu.connection === 'needs-attention') {
     return { label: trans.__('Needs attention'), tone: 'bad' };
   }
   if (tpu.state !== 'READY') {
@@ -162,7 +162,7 @@ export function linkLabel(host: IHost, trans: TranslationBundle): string {
   switch (host.link.state) {
     case 'connecting':
       return trans.__('connecting');
-    case 'needs-you':
+    case 'needs-attention':
       return trans.__('needs attention');
     case 'silent':
       return trans.__('not responding');

@@ -81,7 +81,7 @@ export function availableActions(
   }
   const busy = isBusy(operations);
   if (tpu.state === 'READY') {
-    if (tpu.connection === 'needs-you' && !busy) {
+    if (tpu.connection === 'needs-attention' && !busy) {
       actions.push('connect');
     }
     if (startableEnvironments(tpu).length > 0) {

@@ -280,7 +280,7 @@ function Host(props: {
       </span>
       {label && (
         <StateLabel
-          tone={host.link.state === 'needs-you' ? 'bad' : 'moving'}
+          tone={host.link.state === 'needs-attention' ? 'bad' : 'moving'}
           title={host.link.since}
         >
           {label}

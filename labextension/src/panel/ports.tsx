@@ -19,7 +19,7 @@ import { IconButton, Section, StateLabel } from './elements';
 
 const TONES: { [state in ITunnel['state']]: Tone } = {
   elsewhere: 'quiet',
-  'needs-you': 'bad',
+  'needs-attention': 'bad',
   open: 'good',
   taken: 'bad',
   waiting: 'moving'
