@@ -39,7 +39,7 @@ def attach(
     with open_session() as session:
         hosts = session.call(session.fleet.attached.check(request)).hosts
         if unknown := [each for each in hosts if not (each.known or each.host_key in host_keys)]:
-            _confirm_keys(unknown)
+            confirm_keys(unknown)
             request.host_keys += [each.host_key for each in unknown]  # what was shown is trusted
         tpu = session.call(session.fleet.attached.attach(request))
     if as_json:
@@ -48,7 +48,7 @@ def attach(
         print(describe_attached(tpu, "jupyter tpu connect"))
 
 
-def _confirm_keys(unknown: Sequence[MachineHost]) -> None:
+def confirm_keys(unknown: Sequence[MachineHost]) -> None:
     """Returns if the user says that these host keys are those of the machines."""
     lines = [
         f"The host key of {each.ssh} ({each.user}@{each.address} port {each.port}) is not in your "

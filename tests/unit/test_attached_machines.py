@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_tpu.cli.attached import confirm_keys
 from jupyter_tpu.cloud import AttachedHost, AttachedMachine, AttachedMachines
 from jupyter_tpu.environment.on_host.machine import own_address
 from jupyter_tpu.errors import InvalidInput, TPUError
+from jupyter_tpu.fleet.models import MachineHost
 from jupyter_tpu.fleet.operations.machines import require_one_slice
 
 TIME = "2026-01-02T03:04:05Z"
@@ -83,3 +85,20 @@ def test_a_machine_is_known_to_others_by_the_address_at_which_it_was_reached(
     for proxied in ("127.0.0.1 4321 127.0.0.1 22", "::1 4321 ::1 22"):
         monkeypatch.setenv("SSH_CONNECTION", proxied)
         assert own_address() == elsewhere != "127.0.0.1"
+
+
+def test_unknown_host_keys_are_asked_for_in_one_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    hosts = [
+        MachineHost(
+            ssh=f"box-{letter}", address="10.0.0.7", port=22, user="me",
+            host_key=f"SHA256:{letter}", known=False,
+        )
+        for letter in "ab"
+    ]  # fmt: skip
+    for asked, trust in (hosts[:1], "SHA256:a"), (hosts, "SHA256:a --host-key SHA256:b"):
+        with pytest.raises(TPUError, match="Not a terminal") as caught:
+            confirm_keys(asked)
+        said = str(caught.value)
+        assert all(f"The host key of {each.ssh} (me@10.0.0.7 port 22)" in said for each in asked)
+        assert said.endswith(f", then add: --host-key {trust}")
