@@ -286,6 +286,7 @@ async def _no_guard(*_: object) -> Guard:
 class World:
     def __init__(self) -> None:
         self.loop = VirtualLoop()
+        self.slept = 0.0  # in seconds: timers stand still then, and the clock does not
         asyncio.set_event_loop(self.loop)
         self.google = Google(self.loop)
         self.folder = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
@@ -296,6 +297,9 @@ class World:
         self.cancelled: set[str] = set()  # creations whose cancelling was accepted in time
         self.given_up: set[str] = set()  # operations whose deletion somebody gave up
         self.connects: list[OperationRecord] = []
+
+    def time(self) -> float:
+        return self.loop.now + self.slept
 
     def start(self) -> None:
         path = self.folder / "fleet.sqlite"
@@ -425,7 +429,7 @@ class World:
 
 def use_clock(world: World, patch: pytest.MonkeyPatch) -> None:
     """Has the fleet ask the world's clock, and leave nothing to chance."""
-    clock = SimpleNamespace(time=world.loop.time)
+    clock = SimpleNamespace(time=world.time)
     for module in (create, hunt_run, hunt_service, power, provisioner, queued):
         patch.setattr(module, "time", clock)
     patch.setattr(hunt_run, "random", SimpleNamespace(random=lambda: 0.5))

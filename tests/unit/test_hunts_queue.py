@@ -13,7 +13,7 @@ from test_fleet_interleavings import NAMES, World, use_clock
 
 from jupyter_tpu.cloud import NodeOptions
 from jupyter_tpu.errors import InvalidInput
-from jupyter_tpu.fleet.hunts import planner
+from jupyter_tpu.fleet.hunts import run as hunt_run
 from jupyter_tpu.fleet.knowledge.owners import OWNER
 from jupyter_tpu.fleet.models import ConnectTPU, CreateTPU, DeleteTPU, Operation, StartHunt
 from jupyter_tpu.fleet.models.times import timestamp
@@ -82,7 +82,6 @@ def test_each_failed_attempt_says_why_and_when_the_next_one_begins(
         set_message(progress, message)
 
     monkeypatch.setattr(Progress, "set_message", recorded)
-    monkeypatch.setattr(planner, "JITTER", 0.0)
     world.google.fates["create"] = ["no capacity", "leaves a wreck"]
     start(world, queued=False, types=TYPES[:1])
     trying = f"Trying {TYPES[0]} (on-demand) in {Google.zone}"
@@ -100,6 +99,68 @@ def test_each_failed_attempt_says_why_and_when_the_next_one_begins(
         *(f"Attempt 1: {trying}", failures[0]),
         *(f"Attempt 2: {trying}", failures[1]),
     ]
+
+
+NIGHT = 8 * 3600.0
+
+
+def sleep(world: World) -> None:
+    """The computer does, while Google goes on with what it has accepted."""
+    for name in world.google.queued:
+        world.google.get_room(name)
+    world.slept += NIGHT
+
+
+@pytest.mark.parametrize(
+    ("fates", "seconds", "attempts"),
+    [
+        ({"create": ["RATE_LIMITED"]}, 1.0, ["failed", "found"]),
+        ({"operation": ["forgotten"]}, 10.0, ["found"]),
+        ({"create": ["answer lost"]}, 0.08, ["found"]),
+        ({"create": ["no capacity"]}, 40.0, ["failed", "found"]),
+        ({"create": ["no room"]}, 60.0, ["found"]),
+    ],
+    ids=["before it was asked for", "during its creation", "during a call", "between", "queued"],
+)
+def test_a_hunt_goes_on_when_the_computer_has_slept(
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    fates: dict[str, list[str]],
+    seconds: float,
+    attempts: list[str],
+) -> None:
+    monkeypatch.setattr(hunt_run, "SLICE", 10.0)
+    world.google.fates |= fates
+    start(world, types=TYPES[:1], queued="no room" in fates.get("create", ()))
+    world.loop.pass_time(seconds)
+    sleep(world)
+    hunt = after(world, 60.0)
+    assert (hunt.state, [each.state for each in hunt.attempts]) == ("found", attempts)
+    assert len(world.google.nodes) == len(world.connects) == 1
+
+
+@pytest.mark.parametrize(
+    ("fates", "seconds"),
+    [
+        ({}, 0.03),
+        ({"create": ["RATE_LIMITED"]}, 1.0),
+        ({"create": ["no capacity"]}, 40.0),
+    ],
+    ids=["before an attempt", "before it was asked for", "between attempts"],
+)
+def test_nothing_is_created_when_the_computer_has_slept_until_after_the_deadline(
+    world: World, fates: dict[str, list[str]], seconds: float
+) -> None:
+    world.google.fates |= fates
+    end = timestamp("seconds", at=world.time() + NIGHT / 2)
+    start(world, types=TYPES[:1], queued=False, deadline=end)
+    world.loop.pass_time(seconds)
+    created = len(world.google.created)
+    sleep(world)
+    hunt = after(world, 700.0)
+    assert (hunt.state, hunt.problem.reason) == ("failed", "TIMEOUT")
+    assert len(world.google.created) == created
+    assert world.google.nodes == {}
 
 
 def test_what_gets_room_in_the_moment_in_which_its_turn_ends_is_kept(

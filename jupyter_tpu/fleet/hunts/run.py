@@ -156,7 +156,8 @@ class HuntRun:
         except TPUError as error:
             self._failed(error, progress)
             return
-        if self._stopped.is_set():
+        # This computer may have slept since the attempt began.
+        if self._stopped.is_set() or isinstance(next_step(hunt, time.time()), Over):
             self._end_attempt("cancelled")
             return
         record.operation.zone = candidate.zone

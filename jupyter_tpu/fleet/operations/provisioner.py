@@ -170,8 +170,8 @@ class Provisioner(ABC, Generic[Spec]):
         provisioning = self._provisioning
         assert self._spec is not None
         spec = await self._spec()
-        if provisioning.claim.want == "absent":
-            return  # cancelled meanwhile
+        if provisioning.next(time.time()) is not Ask.CREATE:
+            return  # it was cancelled meanwhile, or this computer slept for hours
         provisioning.sending(time.time())
         await self._runner.save(self._record)
         try:
