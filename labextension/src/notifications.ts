@@ -13,6 +13,7 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 
 import { startableEnvironments } from './model/availableActions';
 import { Actions } from './actions/actions';
+import { SUCCESS_TIMEOUT } from './actions/wait';
 import { IInterruption, IOperation } from './api';
 import { addGuardNotices } from './guardNotices';
 import { addInterruptionNotices } from './interruptionNotices';
@@ -25,9 +26,6 @@ import { jobState } from './labels/jobs';
 import { addLostKernels, IOpenNotebooks } from './lostKernels';
 import { maintenanceText } from './labels/tpus';
 import { operationTitle } from './labels/operations';
-
-/** Milliseconds for which a success is shown. */
-const SUCCESS_TIMEOUT = 8000;
 
 /** What the checkpoints have led to: "" until all of them have ended. */
 function howItWent({ checkpoints }: IInterruption): string {

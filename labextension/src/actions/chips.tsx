@@ -20,7 +20,7 @@ import {
 } from '../api';
 import { chipShares, startableEnvironments } from '../model/availableActions';
 import { TPUModel } from '../model/model';
-import { waitToEnd } from './wait';
+import { SUCCESS_TIMEOUT, waitToEnd } from './wait';
 
 /** Shows what uses the chips of all hosts, and ends it if the user agrees. */
 export async function freeChips(
@@ -70,7 +70,7 @@ export async function freeChips(
   );
   if (freed?.free) {
     Notification.success(trans.__('The chips of %1 are free.', tpu.name), {
-      autoClose: 8000
+      autoClose: SUCCESS_TIMEOUT
     });
   } else if (freed) {
     Notification.error(notFreed(tpu, freed, trans), { autoClose: false });

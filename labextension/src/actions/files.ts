@@ -8,9 +8,7 @@ import { failureLine } from '../labels/failures';
 import { Failure } from '../model/client';
 import { TPUModel } from '../model/model';
 import { askDownload, askOverwrite, askUpload } from './fileDialogs';
-
-/** Milliseconds for which a success is shown. */
-const SUCCESS_TIMEOUT = 8000;
+import { SUCCESS_TIMEOUT } from './wait';
 
 export class FileTransfers {
   constructor(

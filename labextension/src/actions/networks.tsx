@@ -12,10 +12,7 @@ import React from 'react';
 import { INetworkSetup, ISetUpNetwork } from '../api';
 import { failureLine } from '../labels/failures';
 import { TPUModel } from '../model/model';
-import { wait } from './wait';
-
-/** Milliseconds for which a success is shown. */
-const SUCCESS_TIMEOUT = 8000;
+import { SUCCESS_TIMEOUT, wait } from './wait';
 
 /** Asks whom to let in, shows what a network lacks, and creates that if the user agrees. */
 export async function setUpNetwork(

@@ -5,10 +5,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { TPUModel } from '../model/model';
-import { wait, waitToEnd } from './wait';
-
-/** Milliseconds for which a success is shown. */
-const SUCCESS_TIMEOUT = 8000;
+import { SUCCESS_TIMEOUT, wait, waitToEnd } from './wait';
 
 /** Adds the key to the user's Google account, or to the project, if the user agrees. */
 export async function addSSHKey(

@@ -5,6 +5,9 @@ import { TranslationBundle } from '@jupyterlab/translation';
 
 import { failureLine } from '../labels/failures';
 
+/** Milliseconds for which a success is shown. */
+export const SUCCESS_TIMEOUT = 8000;
+
 /** Shows that something takes a while, and can be cancelled; null if it failed. */
 export function wait<T>(
   message: string,

@@ -90,16 +90,3 @@ export function usedCost(used: IUsedTPU, trans: TranslationBundle): string {
   }
   return parts.join(' · ');
 }
-
-/** How long ago *time* is: "12m", "3h", "4d"; "" if that is not known. */
-export function age(time: string, now = Date.now()): string {
-  const minutes = Math.floor((now - Date.parse(time)) / 60000);
-  if (isNaN(minutes)) {
-    return '';
-  }
-  return minutes >= 2880
-    ? `${Math.floor(minutes / 1440)}d`
-    : minutes >= 60
-      ? `${Math.floor(minutes / 60)}h`
-      : `${Math.max(0, minutes)}m`;
-}

@@ -7,12 +7,12 @@ import { Actions } from '../actions/actions';
 import { IUsedTPU } from '../api';
 import { failureText } from '../labels/failures';
 import {
-  age,
   ownerLabel,
   ownerSummary,
   usedCost,
   usedStatus
 } from '../labels/usage';
+import { ago } from '../labels/translation';
 import { availableActions } from '../model/availableActions';
 import { keyOf } from '../model/resources';
 import { useStore } from '../store';
@@ -107,7 +107,7 @@ function Used(props: IUsageProps & { used: IUsedTPU }): JSX.Element {
       one => one.project === used.project && keyOf(one) === keyOf(used)
     );
   const failure = tpu && model.failure(tpu);
-  const old = age(used.created);
+  const old = ago(used.created, Date.now(), actions.language);
   return (
     <li className="jp-tpu-Row">
       <span className="jp-tpu-Row-main" title={used.name}>
