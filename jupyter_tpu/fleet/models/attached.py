@@ -16,7 +16,7 @@ class AttachMachine(Struct, kw_only=True, forbid_unknown_fields=True):
     ssh: Annotated[list[str], Meta(min_length=1, max_length=256)]
     #: Its name here; null: made from *ssh*, if that is one machine.
     name: TPUName | None = None
-    #: The fingerprints ("SHA256:…") that somebody has compared, of host keys that the user's known
+    #: The fingerprints ("SHA256:…") that a person has compared, of host keys that the user's known
     #: hosts do not have. Each must be shown by one of the machines.
     host_keys: list[str] = []
 

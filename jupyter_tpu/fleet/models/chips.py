@@ -101,7 +101,7 @@ class HolderToEnd(Struct, kw_only=True, forbid_unknown_fields=True):
 class FreeChips(Struct, kw_only=True, forbid_unknown_fields=True):
     """Which processes to end, and lock files to delete, so that the chips are free."""
 
-    #: Those that somebody has seen and agreed to end; no other process is ended.
+    #: Those that a person has seen and agreed to end; no other process is ended.
     holders: list[HolderToEnd]
     #: Hosts whose lock file of libtpu is deleted after that, if no process holds the lock.
     locks: list[Annotated[int, Meta(ge=0)]] = []

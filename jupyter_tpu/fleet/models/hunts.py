@@ -35,7 +35,8 @@ class StartHunt(Struct, kw_only=True, forbid_unknown_fields=True):
 
     #: It begins when Google takes the TPU of this name back. Then it deletes what is left of that
     #: TPU, and each time it has found another one, it waits for that one. It ends when it is
-    #: stopped, or when somebody else deletes the TPU. By default that TPU is connected as before.
+    #: stopped, or when another person or program deletes the TPU. By default that TPU is connected
+    #: as before.
     when_preempted: bool = False
 
 

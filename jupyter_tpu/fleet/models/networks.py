@@ -55,7 +55,7 @@ class NetworkSetup(Struct, kw_only=True):
     found: list[str]
     #: What was changed, or would be (`dry_run`), in order.
     changes: list[str]
-    #: What has to be changed by somebody else.
+    #: What you have to change yourself.
     blocked: list[str]
     #: What one should know.
     warnings: list[str]
