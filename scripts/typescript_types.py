@@ -46,6 +46,7 @@ REQUESTS = (
     models.SplitChips,
     models.SetGuard,
     models.KeepTPU,
+    models.RemoveGuard,
     models.StartRun,
     models.RunInput,
     models.SyncProject,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -13,6 +12,8 @@ import click
 from ..commands.printing import json_option as json_option  # handed on to the commands
 from ..commands.printing import note as note
 from ..commands.printing import print_json as print_json
+from ..commands.questions import ask as ask
+from ..commands.questions import can_ask as can_ask
 from ..commands.tables import is_terminal
 from ..errors import Reason, TPUError
 
@@ -60,25 +61,6 @@ def is_verbose() -> bool:
     """Whether the command has --verbose."""
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.meta.get("verbose"))
-
-
-def can_ask() -> bool:
-    """Whether somebody can answer a question."""
-    return sys.stdin is not None and sys.stdin.isatty()
-
-
-def ask(question: str, is_moot: Callable[[], bool] = lambda: False) -> str:
-    """The line that the user types; "" for an end of input, and as soon as *is_moot* says that no
-    answer is needed any more. Ctrl-C is raised at once.
-
-    Not input(): it notices a Ctrl-C that comes just before it reads only after the next line.
-    """
-    print(question, end="", file=sys.stderr, flush=True)  # stdout may be for a program
-    while not select.select([sys.stdin], [], [], 0.2)[0]:
-        if is_moot():
-            print(file=sys.stderr, flush=True)
-            return ""
-    return sys.stdin.readline()
 
 
 def confirm(question: str, instead: str) -> None:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..commands.grammar import command, examples, tpu_argument
+from ..commands.owners import confirm_name_option, confirmed_names
 from ..commands.session import Session, open_session, tpu_ref
 from ..commands.tables import type_text
 from ..errors import Reason, TPUError
 from .approval import approve_start
 from .console import complain, confirm, json_option, no_wait_option, note, print_json, yes_option
 from .losses import Running, losses, running_on
-from .owners import confirm_name_option, confirmed_names
 from .waiting import finish, leave, left_line, progress_stream
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def start(
     with open_session() as session:
         tpus = _find(session, names, "started")
         approve_start(tpus, yes=yes or limited, as_json=as_json)
-        typed = confirmed_names(tpus, confirmed, "start")
+        typed = confirmed_names(tpus, confirmed, "start it")
 
         def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
             # What was said is what may be paid, also if the price changes; None: it is not known.
@@ -80,7 +80,7 @@ def stop(
         running = running_on(session, tpus)
         if not yes:
             _confirm(running, "Stop")
-        typed = confirmed_names(tpus, confirmed, "stop")
+        typed = confirmed_names(tpus, confirmed, "stop it")
 
         def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
             known = running[tpu_ref(tpu)]
@@ -171,7 +171,7 @@ def delete(
                 f"Delete {which} and everything on {disks}?{ends}{_queued(tpus)}",
                 "Add --yes to delete without asking.",
             )
-        typed = confirmed_names(tpus, confirmed, "delete")
+        typed = confirmed_names(tpus, confirmed, "delete it")
 
         def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
             name = tpu.name if tpu.name in typed else ""

@@ -20,11 +20,11 @@ from ..commands.grammar import (
 )
 from ..commands.hunts import deadline
 from ..commands.node_options import node_options
+from ..commands.owners import confirm_name_option, confirmed_names
 from ..commands.session import open_session
 from ..commands.tables import problem_text, state_text, table
 from .approval import approve_cost
 from .console import confirm, json_option, no_wait_option, note, print_json, yes_option
-from .owners import confirm_name_option, confirmed_names
 from .waiting import finish, leave, left_line, progress_stream
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ def delete(
                 f"Delete {found.name} with {', '.join(found.tpus)} and everything on their disks?",
                 "Add --yes to delete it without asking.",
             )
-        names = confirmed_names([found], confirmed, "delete")
+        names = confirmed_names([found], confirmed, "delete it")
         options = DeleteQueued(force=force, confirm_name=found.name if found.name in names else "")
         ref = f"{found.zone}~{found.name}"
         operation = session.call(session.fleet.queued.delete(ref, options))

@@ -10,8 +10,9 @@ from ..errors import InvalidInput
 from .grammar import Group, examples, tpu_argument
 from .guard import guard_options, guard_text
 from .hunts import seconds
+from .owners import confirm_name_option, confirmed_names
 from .printing import json_option, note, print_json
-from .session import open_session
+from .session import Session, open_session, tpu_ref
 
 if TYPE_CHECKING:
     from ..fleet.models import Guard, SetGuard
@@ -40,17 +41,21 @@ def guard() -> None:
     metavar="TIME",
     help="How long before it acts the guard announces that, at most 60m.",
 )
+@confirm_name_option
 @json_option
-def set_guard(name: str, guard: SetGuard | None, notice: str, as_json: bool) -> None:
+def set_guard(
+    name: str, guard: SetGuard | None, notice: str, confirmed: tuple[str, ...], as_json: bool
+) -> None:
     """Set or replace the guard of a TPU. When it acts, everything that runs there ends."""
     if guard is None:
         raise InvalidInput("A guard needs a limit.", "Add --max-idle, --max-cost or --until.")
     from msgspec import structs
 
-    guard = structs.replace(guard, notice=seconds(notice))
-    note("Checking whether the TPU has the permission.")
     with open_session() as session:
-        found = session.call(session.fleet.guards.set(name, guard))
+        ref, typed = _confirmed(session, name, confirmed)
+        guard = structs.replace(guard, notice=seconds(notice), confirm_name=typed)
+        note("Checking whether the TPU has the permission.")
+        found = session.call(session.fleet.guards.set(ref, guard))
     _print(name, found, as_json)
 
 
@@ -67,24 +72,38 @@ def show(name: str, as_json: bool) -> None:
 @guard.command("keep", epilog=examples("jupyter tpu guard keep my-tpu --for 3h"))
 @tpu_argument()
 @click.option("--for", "length", default="1h", metavar="TIME", help="How long.")
+@confirm_name_option
 @json_option
-def keep(name: str, length: str, as_json: bool) -> None:
+def keep(name: str, length: str, confirmed: tuple[str, ...], as_json: bool) -> None:
     """Keep a TPU running for some time, whatever its limits are."""
     from ..fleet.models import KeepTPU
 
-    wanted = KeepTPU(seconds=seconds(length))
+    length_s = seconds(length)
     with open_session() as session:
-        found = session.call(session.fleet.guards.keep(name, wanted))
+        ref, typed = _confirmed(session, name, confirmed)
+        wanted = KeepTPU(seconds=length_s, confirm_name=typed)
+        found = session.call(session.fleet.guards.keep(ref, wanted))
     _print(name, found, as_json)
 
 
 @guard.command("remove", epilog=examples("jupyter tpu guard remove my-tpu"))
 @tpu_argument()
-def remove(name: str) -> None:
-    """Remove the guard: the TPU runs, and is billed, until you stop it."""
+@confirm_name_option
+def remove(name: str, confirmed: tuple[str, ...]) -> None:
+    """Remove the guard: the TPU runs, and is billed, until you stop or delete it."""
+    from ..fleet.models import RemoveGuard
+
     with open_session() as session:
-        session.call(session.fleet.guards.remove(name))
-    print(f"{name} has no guard now. It runs until you stop it.")
+        ref, typed = _confirmed(session, name, confirmed)
+        session.call(session.fleet.guards.remove(ref, RemoveGuard(confirm_name=typed)))
+    print(f"{name} has no guard now. It runs until you stop or delete it.")
+
+
+def _confirmed(session: Session, name: str, confirmed: tuple[str, ...]) -> tuple[str, str]:
+    """What names exactly this TPU, and its name if that was confirmed, else ""."""
+    tpu = session.call(session.fleet.tpu(name))
+    names = confirmed_names([tpu], confirmed, "change its guard")
+    return tpu_ref(tpu), tpu.name if tpu.name in names else ""
 
 
 def _print(name: str, guard: Guard, as_json: bool) -> None:

@@ -255,6 +255,7 @@ class Fleet:
             finder,
             connections,
             observed,
+            owners,
             cost_of=lambda name: self._inventory.tpu(name).cost,
             changed=changes.mark_tpu_changed,
             act=power.act_for_guard,

@@ -139,7 +139,7 @@ ROUTES = (
     _fleet("GET metrics", "metrics.list", "Memory and load of the chips of connected TPUs"),
     _fleet("GET tpus/{tpu}/guard", "guards.get", "When it stops or deletes itself"),
     _fleet("POST tpus/{tpu}/guard", "guards.set", "Let it stop or delete itself at a limit"),
-    _fleet("POST tpus/{tpu}/guard/keep", "guards.keep", "Keep it for some time in any case"),
+    _fleet("POST tpus/{tpu}/guard/keep", "guards.keep", "Keep it for some time"),
     _fleet("DELETE tpus/{tpu}/guard", "guards.remove", "Remove its guard"),
     _fleet("GET tpus/{tpu}/logging", "logs.show", "Whether Cloud Logging stores its logs"),
     _fleet("POST tpus/{tpu}/logging", "logs.set", "Let Cloud Logging store its logs, or not"),

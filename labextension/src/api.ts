@@ -790,9 +790,10 @@ export interface IJobLog {
   complete: boolean;
 }
 
-/** How long a TPU is kept in any case: seconds from now on. */
+/** How long a TPU is kept, whatever the limits of its guard are. */
 export interface IKeepTPU {
   seconds?: number;
+  confirm_name?: string;
 }
 
 /** A kernel that runs on a host of a TPU. */
@@ -1196,6 +1197,14 @@ export interface IRemoveEnvironment {
   end_kernels?: boolean;
 }
 
+/**
+ * How a guard is removed. The TPU's name is required where it is another
+ * person's.
+ */
+export interface IRemoveGuard {
+  confirm_name?: string;
+}
+
 /** A command on hosts of a TPU. */
 export interface IRun {
   id: string;
@@ -1254,6 +1263,7 @@ export interface ISetGuard {
   max_cost?: number | null;
   until?: string;
   notice?: number;
+  confirm_name?: string;
 }
 
 /** What a network should have. */

@@ -41,7 +41,7 @@ export function addGuardNotices(
         announced.add(key);
         const keep = {
           label: trans.__('Keep It for an Hour'),
-          callback: () => void model.keep(tpu)
+          callback: () => void actions.keep(tpu)
         };
         const show = {
           label: trans.__('Show TPU'),

@@ -117,6 +117,13 @@ def test_whose_a_tpu_is_is_shown_and_another_persons_needs_its_name(
     assert re.search(r"^bob holds 1 of \d+ chips?: 1 TPU\.$", text, re.M)
     assert f"{name} belongs to bob" in alone.complaint("delete", name, "--yes")
     assert f"To stop it, confirm its name: --confirm-name {name}" in alone.complaint("stop", name)
+    refused = alone.run("guard", "set", name, "--max-idle", "2h").stderr
+    assert f"To change its guard, confirm its name: --confirm-name {name}" in refused
+    named = ("--confirm-name", name)
+    assert "stops after 2 h" in alone.run("guard", "set", name, "--max-idle", "2h", *named).stdout
+    assert "belongs to bob" in alone.complaint("guard", "keep", name)
+    assert "belongs to bob" in alone.complaint("guard", "remove", name)
+    assert f"{name} has no guard now." in alone.out("guard", "remove", name, *named)
     assert f"Stopped {name}" in alone.out("stop", name, "--confirm-name", name)
     assert f"{name} belongs to bob" in alone.complaint("start", name, "--yes")
     assert f"Started {name}." in alone.out("start", name, "--yes", "--confirm-name", name)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -11,7 +14,8 @@ from jupyter_tpu.cloud.models import Endpoint
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.fleet.hosts.guard import Guards
 from jupyter_tpu.fleet.knowledge.observed import ObservedState
-from jupyter_tpu.fleet.models import Cost, Guard, KeepTPU, SetGuard
+from jupyter_tpu.fleet.knowledge.owners import Owners
+from jupyter_tpu.fleet.models import Cost, Guard, KeepTPU, RemoveGuard, SetGuard
 from jupyter_tpu.links import HostName
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
@@ -23,15 +27,18 @@ class Host:
 
     def __init__(self, unreachable: int = -1) -> None:
         self.rule: dict[str, Any] = {}
+        self.asked: list[str] = []
         self.others: dict[int, Any] = {}  # what the other hosts were asked last
         self.unreachable = unreachable
 
     async def request(
         self, name: NodeName, op: str, timeout: float, **params: Any
     ) -> dict[str, Any]:
-        self.rule = params
+        self.asked.append(op)
+        if op == "set_guard":
+            self.rule = params
         fields = {"phase": "watching", "reason": "", "ends": None, "busy": None, "problem": None}
-        return {"guard": {"rule": params, "host": True, "refused": None, **fields}}
+        return {"guard": {"rule": self.rule, "host": True, "refused": None, **fields}}
 
     async def request_host(self, host: HostName, op: str, **params: Any) -> dict[str, Any]:
         if host.worker == self.unreachable:
@@ -41,10 +48,15 @@ class Host:
 
 
 class Finder:
-    def __init__(self, name: NodeName, hosts: int) -> None:
+    def __init__(self, name: NodeName, hosts: int, owner: str) -> None:
         endpoints = tuple(Endpoint(internal=f"10.0.0.{n}") for n in range(hosts))
         self.node = Node(
-            name=name, id="7", type="v4-16", state=NodeState.READY, endpoints=endpoints
+            name=name,
+            id="7",
+            type="v4-16",
+            state=NodeState.READY,
+            endpoints=endpoints,
+            labels={"owner": owner} if owner else {},
         )
 
     async def find_ready(self, ref: str, purpose: str) -> Node:
@@ -52,12 +64,18 @@ class Finder:
 
 
 def guards(
-    host: Host, *, name: NodeName = NAME, hosts: int = 1, cost: Cost | None = None
+    host: Host,
+    *,
+    name: NodeName = NAME,
+    hosts: int = 1,
+    cost: Cost | None = None,
+    owner: str = "",
+    act: Callable[[NodeName, str], Awaitable[None]] | None = None,
 ) -> Guards:
-    async def act(name: NodeName, action: str) -> None: ...
-
-    parts: Any = (Finder(name, hosts), host, ObservedState())
-    return Guards(*parts, lambda _: cost or Cost(), lambda _: None, act)
+    finder, observed = Finder(name, hosts, owner), ObservedState()
+    observed.nodes[name] = finder.node
+    parts: Any = (finder, host, observed, Owners())
+    return Guards(*parts, lambda _: cost or Cost(), lambda _: None, act or AsyncMock())
 
 
 @pytest.mark.asyncio
@@ -134,6 +152,59 @@ async def test_a_host_that_can_not_say_whether_it_is_idle_is_named_and_nothing_i
 async def test_a_keep_is_at_least_a_minute() -> None:
     with pytest.raises(InvalidInput):
         await guards(Host()).keep("my-tpu", KeepTPU(seconds=1.0))
+
+
+@pytest.mark.asyncio
+async def test_why_a_tpu_that_is_due_is_not_stopped_is_logged_once_while_that_is_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tried: asyncio.Queue[None] = asyncio.Queue()
+    refusals = ["A connect runs.", "A connect runs.", "It is reset.", "It is reset.", ""]
+
+    async def act(name: NodeName, action: str) -> None:
+        tried.put_nowait(None)
+        if why := refusals.pop(0):
+            raise TPUError(why, Reason.CONFLICT)
+
+    part = guards(Host(), act=act)
+    rule = {"action": "stop", "idle": None, "notice": 0.0, "limits": {}, "node_id": "7"}
+    due = {
+        **{"rule": rule, "host": False, "refused": None, "phase": "due", "reason": "time"},
+        **{"ends": None, "busy": [], "problem": None},
+    }
+    acting = asyncio.create_task(part.run())
+    for report in (due, due, due, {**due, "phase": "watching"}, due, due):
+        part.update(NAME, report)
+        if report is due:
+            await tried.get()
+    acting.cancel()
+    assert [record.getMessage() for record in caplog.records] == [
+        "The guard can't stop my-tpu: A connect runs.",
+        "The guard can't stop my-tpu: It is reset.",
+        "The guard can't stop my-tpu: It is reset.",
+    ]
+
+
+@pytest.mark.asyncio
+async def test_the_guard_of_another_persons_tpu_is_changed_only_by_the_tpus_name() -> None:
+    host = Host()
+    part = guards(host, owner="bob")
+    changes = [
+        lambda name: part.set("my-tpu", SetGuard(until=DAY, confirm_name=name)),
+        lambda name: part.keep("my-tpu", KeepTPU(confirm_name=name)),
+        lambda name: part.remove("my-tpu", RemoveGuard(confirm_name=name)),
+    ]
+    for change in changes:
+        for name in ("", "other-tpu"):
+            with pytest.raises(TPUError, match="my-tpu belongs to bob") as refused:
+                await change(name)
+            assert refused.value.reason is Reason.NOT_YOURS
+            assert "To change its guard, confirm its name" in refused.value.hint
+        assert host.asked == [], "no host is asked"
+        await change("my-tpu")
+        assert len(host.asked) == 1
+        host.asked.clear()
+    assert await part.get("my-tpu"), "everybody may look"
 
 
 @pytest.mark.asyncio

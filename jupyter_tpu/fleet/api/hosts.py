@@ -161,7 +161,8 @@ class MetricsAPI(Protocol):
 class GuardAPI(Protocol):
     """A TPU that stops or deletes itself, from its host 0, while every computer of its user is off.
 
-    All methods raise CONFLICT for a TPU that is not READY.
+    All methods raise CONFLICT for a TPU that is not READY. Those that change something raise
+    NOT_YOURS for another person's, unless its name is confirmed.
     """
 
     async def get(self, ref: str) -> models.Guard:
@@ -177,5 +178,5 @@ class GuardAPI(Protocol):
     async def keep(self, ref: str, request: models.KeepTPU | None = None) -> models.Guard:
         """Nothing is stopped or deleted for some time, and then after a new notice only."""
 
-    async def remove(self, ref: str) -> None:
-        """Removes the guard: the TPU runs until somebody stops it."""
+    async def remove(self, ref: str, options: models.RemoveGuard | None = None) -> None:
+        """Removes the guard: the TPU runs until somebody stops or deletes it."""

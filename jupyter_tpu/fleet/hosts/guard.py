@@ -19,7 +19,8 @@ from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName
 from ..knowledge.finder import TPUFinder
 from ..knowledge.observed import ObservedState
-from ..models import Cost, Guard, GuardAction, KeepTPU, SetGuard
+from ..knowledge.owners import Owners
+from ..models import Cost, Guard, GuardAction, KeepTPU, RemoveGuard, SetGuard
 from ..models.requests import validated
 from ..models.times import future_seconds, timestamp
 from .connections import ANSWER, HostConnections
@@ -54,6 +55,7 @@ class Guards:
         finder: TPUFinder,
         connections: HostConnections,
         observed: ObservedState,
+        owners: Owners,
         cost_of: Callable[[NodeName], Cost],
         changed: Callable[[NodeName], None],
         act: Callable[[NodeName, GuardAction], Awaitable[object]],
@@ -61,11 +63,13 @@ class Guards:
         self._finder = finder
         self._connections = connections
         self._observed = observed
+        self._owners = owners
         self._cost_of = cost_of
         self._changed = changed
         self._act = act
         self._known: dict[NodeName, tuple[str, Guard | None]] = {}  # with the node's id
         self._due: set[NodeName] = set()
+        self._refusals: dict[NodeName, str] = {}  # why those that are due were not stopped
         self._reported = asyncio.Event()
 
     async def run(self) -> None:
@@ -83,8 +87,14 @@ class Guards:
                 if guard is not None and _needs_server(guard):
                     try:
                         await self._act(name, guard.action)
-                    except TPUError as error:  # Google refuses, or an operation runs
-                        log.warning("The guard can't %s %s: %s", guard.action, name.node, error)
+                    except TPUError as error:  # another operation runs, for example
+                        self._note_refusal(name, guard.action, str(error))
+
+    def _note_refusal(self, name: NodeName, action: GuardAction, why: str) -> None:
+        """Logs it once, although the guard is due for longer."""
+        if self._refusals.get(name) != why:
+            self._refusals[name] = why
+            log.warning("The guard can't %s %s: %s", action, name.node, why)
 
     # ---- the part ----
 
@@ -94,7 +104,7 @@ class Guards:
 
     async def set(self, ref: str, request: SetGuard) -> Guard:
         request = validated(request)
-        node = await self._find(ref)
+        node = await self._find_for_change(ref, request.confirm_name)
         hosts = len(node.endpoints)
         rule = guard_rule(
             request,
@@ -122,12 +132,12 @@ class Guards:
         return self._found(node, guard)
 
     async def keep(self, ref: str, request: KeepTPU | None = None) -> Guard:
-        seconds = validated(request or KeepTPU()).seconds
-        node = await self._find(ref)
-        return self._found(node, await self._request(node, "keep", seconds=seconds))
+        request = validated(request or KeepTPU())
+        node = await self._find_for_change(ref, request.confirm_name)
+        return self._found(node, await self._request(node, "keep", seconds=request.seconds))
 
-    async def remove(self, ref: str) -> None:
-        node = await self._find(ref)
+    async def remove(self, ref: str, options: RemoveGuard | None = None) -> None:
+        node = await self._find_for_change(ref, (options or RemoveGuard()).confirm_name)
         await self._request(node, "remove_guard")
         # The others only say what they do, and to nobody now.
         await self._on_hosts(node, range(1, len(node.endpoints)), "remove_guard")
@@ -158,6 +168,11 @@ class Guards:
             )
         return node
 
+    async def _find_for_change(self, ref: str, confirm_name: str) -> Node:
+        node = await self._find(ref)
+        self._owners.require_consent(node, confirm_name, "change its guard")
+        return node
+
     async def _request(
         self, node: Node, op: str, timeout: float = ANSWER, /, **params: Any
     ) -> Guard | None:
@@ -168,7 +183,7 @@ class Guards:
         if guard is None:
             name = node.name.node
             raise TPUError(
-                f"{name} has no guard: it runs until you stop it.",
+                f"{name} has no guard: it runs until you stop or delete it.",
                 Reason.NOT_FOUND,
                 f"Set one with `jupyter tpu guard set {name} --max-idle 2h`.",
             )
@@ -188,6 +203,8 @@ class Guards:
         if guard is not None and _needs_server(guard):
             self._due.add(name)
             self._reported.set()
+        else:
+            self._refusals.pop(name, None)
 
     def _take(self, name: NodeName, node_id: str, report: Mapping[str, Any] | None) -> Guard | None:
         mine = report is not None and report["rule"]["node_id"] == node_id

@@ -46,7 +46,7 @@ class User(Struct, frozen=True):
 class Owner(Struct, frozen=True):
     """name: "" if it is not known. source: what says so; a key says only who may log in.
 
-    is_other: whether it is somebody else. Not known of a key of somebody with the user's name: it
+    is_other: whether it is another person. Not known of a key of somebody with the user's name: it
     may be from another computer of the user.
     """
 
@@ -81,7 +81,7 @@ class Owners:
         self,
         thing: Node | QueuedResource,
         confirm_name: str,
-        act: Literal["adopt", "delete", "start", "stop"],
+        act: Literal["adopt it", "change its guard", "delete it", "start it", "stop it"],
     ) -> None:
         """Raises NOT_YOURS for another person's, unless *confirm_name* is its name; *act*: what
         would be done to it.
@@ -91,7 +91,7 @@ class Owners:
             raise TPUError(
                 f"{name} belongs to {owner.name}.",
                 Reason.NOT_YOURS,
-                f"To {act} it, confirm its name: --confirm-name {name} on the command line, "
+                f"To {act}, confirm its name: --confirm-name {name} on the command line, "
                 "confirm_name over REST.",
             )
 

@@ -49,7 +49,7 @@ from .forwarding import (
     VisitApp,
 )
 from .grants import Grant, GrantUse
-from .guard import Guard, GuardAction, KeepTPU, SetGuard
+from .guard import Guard, GuardAction, KeepTPU, RemoveGuard, SetGuard
 from .hunts import Hunt, HuntAttempt, HuntCandidate, StartHunt
 from .interruptions import Checkpoint, Interruption
 from .jobs import (
@@ -221,6 +221,7 @@ __all__ = [
     "QueuedResources",
     "Quote",
     "RemoveEnvironment",
+    "RemoveGuard",
     "RemoveSSHKey",
     "RenameContents",
     "Run",

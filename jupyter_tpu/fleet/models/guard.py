@@ -24,12 +24,23 @@ class SetGuard(Struct, kw_only=True, forbid_unknown_fields=True):
     until: str = ""  # a time with a time zone
     #: Seconds for which it is announced before; of an idle limit at most as long as that.
     notice: Annotated[float, Meta(ge=0, le=3600)] = 300.0
+    #: Its name, which is required where it is another person's. Not needed for a new TPU.
+    confirm_name: str = ""
 
 
 class KeepTPU(Struct, kw_only=True, forbid_unknown_fields=True):
-    """How long a TPU is kept in any case: seconds from now on."""
+    """How long a TPU is kept, whatever the limits of its guard are."""
 
+    #: From now on.
     seconds: Annotated[float, Meta(ge=60, le=30 * 86_400)] = 3600.0
+    #: Its name, which is required where it is another person's.
+    confirm_name: str = ""
+
+
+class RemoveGuard(Struct, kw_only=True, forbid_unknown_fields=True):
+    """How a guard is removed. The TPU's name is required where it is another person's."""
+
+    confirm_name: str = ""
 
 
 class Guard(Struct, kw_only=True):

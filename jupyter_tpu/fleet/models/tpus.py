@@ -182,7 +182,8 @@ class TPU(Struct, kw_only=True):
     advice: str = ""
     #: Who created it; "" if that is not known.
     owner: str = ""
-    #: Whether that is somebody else: to start, stop or delete it needs its name.
+    #: Whether that is another person: to start, stop or delete it, or to change its guard, its name
+    #: must be confirmed.
     not_yours: bool = False
     #: Whether it is yours, READY for hours, not connected here, and nothing runs on it.
     forgotten: bool = False

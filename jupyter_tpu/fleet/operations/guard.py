@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from msgspec import structs
+
 from ...cloud import Cloud, NodeName
 from ...cloud.polling import poll_intervals
 from ...environment import StepPlan
@@ -45,6 +47,8 @@ class GuardService:
     async def _set(self, record: OperationRecord, progress: Progress) -> None:
         name, request = record.name, record.guard
         assert request is not None
+        # It was created with this guard, whatever its labels say of its owner.
+        request = structs.replace(request, confirm_name=name.node)
         progress.plan([StepPlan("guard", "Set the guard", 1)])
         progress.begin("guard")
         for pause in poll_intervals():

@@ -59,7 +59,7 @@ class PowerService:
         node = self._observer.observed.require(
             name, (NodeState.STOPPED, NodeState.STOPPING), "Only a stopped TPU can be started."
         )
-        self._owners.require_consent(node, options.confirm_name, "start")
+        self._owners.require_consent(node, options.confirm_name, "start it")
         await self._grants.refresh()
         self._grants.decide(node.type, name.zone, node.tier, again=name).require(
             confirm_price=options.confirm_price, max_price=options.max_price
@@ -74,7 +74,7 @@ class PowerService:
         unless *options* allow that.
         """
         node = self._require_stoppable(name)
-        self._owners.require_consent(node, options.confirm_name, "stop")
+        self._owners.require_consent(node, options.confirm_name, "stop it")
         return await self._begin_stop(node, options)
 
     def _require_stoppable(self, name: NodeName) -> Node:
@@ -93,7 +93,13 @@ class PowerService:
         )
 
     async def act_for_guard(self, name: NodeName, action: GuardAction) -> Operation:
-        """Stops or deletes a TPU with all that runs there, as was chosen when its guard was set."""
+        """Stops or deletes a TPU with all that runs there, as was chosen when its guard was set.
+
+        Asked again while that runs, it answers with the same operation.
+        """
+        for record in self._runner.known.on(name):
+            if record.operation.kind == action:
+                return record.operation
         if action == "stop":
             ready = self._require_stoppable(name)
             return await self._begin_stop(ready, StopTPU(end_kernels=True, end_jobs=True))
@@ -136,13 +142,13 @@ class PowerService:
         unless *options* allow that.
         """
         node = await self._require_deletable(name)
-        self._owners.require_consent(node, options.confirm_name, "delete")
+        self._owners.require_consent(node, options.confirm_name, "delete it")
         return await self._begin_deletion(node, options)
 
     def require_consent(self, node: Node) -> None:
         """Raises NOT_YOURS for a TPU that is another person's, and so is not deleted unasked."""
         check_ours(node.name, "deleted")
-        self._owners.require_consent(node, "", "delete")
+        self._owners.require_consent(node, "", "delete it")
 
     async def _require_deletable(self, name: NodeName) -> Node:
         check_ours(name, "deleted")

@@ -134,7 +134,7 @@ class QueuedService:
         options = options or DeleteQueued()
         force = options.force
         found = await self._cloud.get_queued(name)
-        self._owners.require_consent(found, options.confirm_name, "delete")
+        self._owners.require_consent(found, options.confirm_name, "delete it")
         if found.state in WITH_TPUS and not force:
             raise TPUError(
                 f"{name.node} is {found.state}. Its TPUs ({', '.join(found.nodes)}) would be "

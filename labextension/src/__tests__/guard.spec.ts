@@ -115,14 +115,19 @@ it('sets the limits that are typed, beginning with those that its host has', asy
   ]);
 });
 
-it('removes the guard of a TPU that gets no limit, and a pod can only be deleted', async () => {
+it('removes the guard of another person’s pod, which can only be deleted, by its name', async () => {
   const host = (index: number) => ({
     index,
     internal_address: '',
     external_address: '',
     link: { state: 'up' as const, since: '', problem: null }
   });
-  const pod = aTPU({ hosts: [host(0), host(1)], guard: aGuard() });
+  const pod = aTPU({
+    hosts: [host(0), host(1)],
+    guard: aGuard(),
+    owner: 'bob',
+    not_yours: true
+  });
   const { node, server } = await openPanel({
     ...listOf(pod),
     [`GET ${PATH}`]: [200, aGuard({ action: 'delete' })],
@@ -130,14 +135,28 @@ it('removes the guard of a TPU that gets no limit, and a pod can only be deleted
   });
   button(node, 'my-tpu').click();
   await shows(node, 'Change…');
-  button(node, 'Let my-tpu stop by itself…').click();
+  button(node, 'Let my-tpu delete itself…').click();
   await dialogInputs(2);
   const [idle, action] =
     document.querySelectorAll<HTMLSelectElement>('.jp-Dialog select');
   expect([action.value, action.disabled]).toEqual(['delete', true]);
   choose(idle, '');
-  await answerDialog('Save');
-  await vi.waitFor(() => expect(server.count(`DELETE ${PATH}`)).toBe(1));
+  expect(await answerDialog('Save')).toMatch(
+    /^When does my-tpu delete itself?.* it is deleted even while/
+  );
+  const [name] = await dialogInputs(1);
+  type(name, 'my-tpu');
+  expect(await answerDialog('Save')).toContain('my-tpu belongs to bob.');
+  await vi.waitFor(() =>
+    expect(server.bodies(`DELETE ${PATH}`)).toEqual([
+      { confirm_name: 'my-tpu' }
+    ])
+  );
+  await vi.waitFor(() =>
+    expect(
+      Notification.manager.notifications.map(each => each.message)
+    ).toEqual(['my-tpu runs until you delete it.'])
+  );
 });
 
 it('warns in the notebooks of the TPU, and in no other', async () => {

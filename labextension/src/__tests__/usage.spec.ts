@@ -2,7 +2,6 @@ import { afterEach, expect, it, vi } from 'vitest';
 
 import { CommandIDs } from '../actions/commandIDs';
 import { IUsage, IUsedTPU } from '../api';
-import { age } from '../labels/usage';
 import {
   answerDialog,
   button,
@@ -31,7 +30,7 @@ const USED: IUsedTPU = {
   owner: 'ana',
   owner_source: 'label',
   mine: true,
-  created: '',
+  created: new Date(Date.now() - 4 * 86400_000).toISOString(),
   cost: COST,
   connected: false,
   forgotten: true
@@ -91,7 +90,7 @@ it('shows who has what, why it may be incomplete, and what can be done', async (
     'You hold 8 of 24 chips · about $9.60 an hour · about $88.32 so far · 16 chips of unusable quota',
     'us-east5-a did not answer.',
     'forgotten?',
-    'v5litepod-8 · us-west4-a · bob',
+    'v5litepod-8 · us-west4-a · bob · 4 days ago',
     'owner not known',
     'It still uses quota.'
   );
@@ -110,7 +109,7 @@ async function typeInDialog(text: string): Promise<void> {
   input.dispatchEvent(new Event('input', { bubbles: true }));
 }
 
-it('deletes, stops or adopts the TPU of somebody else only by its name', async () => {
+it('deletes, stops, keeps or adopts the TPU of another person only by its name', async () => {
   const bobs = aTPU({ name: 'bobs', owner: 'bob', not_yours: true });
   const used = { ...USED, name: 'bobs', zone: bobs.zone, mine: false };
   const { actions, commands, node, server } = await openPanel({
@@ -122,7 +121,8 @@ it('deletes, stops or adopts the TPU of somebody else only by its name', async (
       { message: 'bobs belongs to bob.', reason: 'NOT_YOURS', hint: '' }
     ],
     'POST tpus/us-central1-a~bobs/stop': [202, anOperation({ kind: 'stop' })],
-    'POST tpus/us-central1-a~bobs/start': [202, anOperation({ kind: 'start' })]
+    'POST tpus/us-central1-a~bobs/start': [202, anOperation({ kind: 'start' })],
+    'POST tpus/us-central1-a~bobs/guard/keep': [200, {}]
   });
   await commands.execute(CommandIDs.usage);
   await shows(node, 'bobs');
@@ -152,17 +152,13 @@ it('deletes, stops or adopts the TPU of somebody else only by its name', async (
   await typeInDialog('bobs');
   await answerDialog('Start');
   await starting;
-  for (const act of ['stop', 'start']) {
+  const keeping = actions.keep(bobs);
+  await typeInDialog('bobs');
+  await answerDialog('Keep');
+  await keeping;
+  for (const act of ['stop', 'start', 'guard/keep']) {
     expect(server.bodies(`POST tpus/us-central1-a~bobs/${act}`)).toMatchObject([
       { confirm_name: 'bobs' }
     ]);
   }
-});
-
-it('says ages shortly', () => {
-  const now = Date.parse('2026-01-10T12:00:00Z');
-  expect(age('2026-01-10T11:48:30Z', now)).toBe('11m');
-  expect(age('2026-01-10T08:00:00Z', now)).toBe('4h');
-  expect(age('2026-01-05T08:00:00Z', now)).toBe('5d');
-  expect(age('', now)).toBe('');
 });

@@ -247,7 +247,16 @@ export class Actions {
     }
   }
 
-  /** Makes a TPU the user's; asks first for its name if it belongs to somebody else. */
+  /** Keeps a TPU for an hour that would stop itself; asks first for its name as *adopt* does. */
+  async keep(tpu: ITPU): Promise<void> {
+    const title = this.trans.__('Keep %1 for an hour?', tpu.name);
+    const name = await askName(tpu, title, this.trans.__('Keep'), this.trans);
+    if (name !== null) {
+      await this.model.keep(tpu, name ? { confirm_name: name } : {});
+    }
+  }
+
+  /** Makes a TPU the user's; asks first for its name if it belongs to another person. */
   async adopt(tpu: ITPU): Promise<void> {
     const title = this.trans.__('Adopt %1?', tpu.name);
     const ok = this.trans.__('Adopt');

@@ -182,8 +182,10 @@ function addAction(
           trans
         );
       }
-      const why = action === 'stop' && tpu && whyNotStoppable(tpu);
-      return why ? notStoppableLabel(why, trans) : actionLabel(action, trans);
+      const why = tpu && whyNotStoppable(tpu);
+      return why
+        ? notStoppableLabel(action, why, trans)
+        : actionLabel(action, trans);
     },
     icon: actionIcon(action),
     isEnabled: args => named(args).length > 0,

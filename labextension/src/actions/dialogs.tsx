@@ -231,7 +231,7 @@ export async function askLogdir(
 }
 
 /**
- * Asks for the name of what belongs to somebody else, before something is done to it: "" where it
+ * Asks for the name of what belongs to another person, before something is done to it: "" where it
  * does not, null if the user does not want it. The server compares it.
  */
 export async function askName(

@@ -10,8 +10,9 @@ import { durationLabel, guardLabel, IDLE_CHOICES } from '../labels/guard';
 import { whyNotStoppable } from '../model/availableActions';
 import { TPUModel } from '../model/model';
 import { Field } from '../panel/field';
+import { askName } from './dialogs';
 import { ask, TextField } from './formDialog';
-import { waitToEnd } from './wait';
+import { SUCCESS_TIMEOUT, waitToEnd } from './wait';
 
 /** What is typed: seconds, USD, and a time of this computer; "" for no limit. */
 interface IGuardInput {
@@ -21,7 +22,7 @@ interface IGuardInput {
   action: 'delete' | 'stop';
 }
 
-/** Asks when a TPU stops by itself, beginning with what its host says of that now. */
+/** Asks when a TPU stops or deletes itself, beginning with what its host says of that now. */
 export async function changeGuard(
   tpu: ITPU,
   model: TPUModel,
@@ -37,38 +38,48 @@ export async function changeGuard(
     return;
   }
   const { guard } = asked;
+  const deletes = whyNotStoppable(tpu) !== null;
+  const title = deletes
+    ? trans.__('When does %1 delete itself?', tpu.name)
+    : trans.__('When does %1 stop by itself?', tpu.name);
   const input = await ask(
-    trans.__('When does %1 stop by itself?', tpu.name),
+    title,
     trans.__('Save'),
     inputOf(guard, tpu),
     (value, change) => (
-      <Fields tpu={tpu} value={value} trans={trans} onChange={change} />
+      <Fields deletes={deletes} value={value} trans={trans} onChange={change} />
     ),
     trans
   );
-  if (!input) {
+  const wanted = input && requestOf(input, guard);
+  if (!input || (!wanted && !guard)) {
     return;
   }
-  const wanted = requestOf(input, guard);
+  const name = await askName(tpu, title, trans.__('Save'), trans);
+  if (name === null) {
+    return;
+  }
+  const confirmed = name ? { confirm_name: name } : {};
   if (wanted) {
     const found = await waitToEnd(
       trans.__('Asking Google whether %1 may do that', tpu.name),
-      model.client.setGuard(tpu, wanted),
+      model.client.setGuard(tpu, { ...wanted, ...confirmed }),
       trans
     );
     if (found) {
       announce(tpu, found, language, trans);
     }
-  } else if (guard) {
+  } else {
     const removed = await waitToEnd(
       trans.__('Removing the guard of %1', tpu.name),
-      model.client.removeGuard(tpu).then(() => true),
+      model.client.removeGuard(tpu, confirmed).then(() => true),
       trans
     );
     if (removed) {
-      Notification.success(trans.__('%1 runs until you stop it.', tpu.name), {
-        autoClose: 8000
-      });
+      const text = deletes
+        ? trans.__('%1 runs until you delete it.', tpu.name)
+        : trans.__('%1 runs until you stop it.', tpu.name);
+      Notification.success(text, { autoClose: SUCCESS_TIMEOUT });
     }
   }
 }
@@ -85,7 +96,7 @@ function announce(
     const why = trans.__('The TPU can’t do it by itself. %1 %2', message, hint);
     Notification.warning(`${text} ${why}`, { autoClose: false });
   } else {
-    Notification.success(text, { autoClose: 8000 });
+    Notification.success(text, { autoClose: SUCCESS_TIMEOUT });
   }
 }
 
@@ -123,13 +134,12 @@ function localTime(time: string): string {
 }
 
 function Fields(props: {
-  tpu: ITPU;
+  deletes: boolean;
   value: IGuardInput;
   trans: TranslationBundle;
   onChange: (more: Partial<IGuardInput>) => void;
 }): JSX.Element {
-  const { onChange, tpu, trans, value } = props;
-  const deletes = whyNotStoppable(tpu) !== null;
+  const { deletes, onChange, trans, value } = props;
   const choices = [...new Set([...IDLE_CHOICES, Number(value.idle)])]
     .filter(seconds => seconds > 0)
     .sort((a, b) => a - b);
@@ -195,9 +205,13 @@ function Fields(props: {
         )}
       </Field>
       <p>
-        {trans.__(
-          'Without a limit, it runs until you stop it. With one, it stops even while this computer is off.'
-        )}
+        {deletes
+          ? trans.__(
+              'Without a limit, it runs until you delete it. With one, it is deleted even while this computer is off.'
+            )
+          : trans.__(
+              'Without a limit, it runs until you stop it. With one, it stops even while this computer is off.'
+            )}
       </p>
     </>
   );

@@ -36,7 +36,7 @@ export class QueuedList extends Store {
 
   /**
    * Begins to delete it, with the TPUs that it was shown to have. name: its name again, where it
-   * belongs to somebody else.
+   * belongs to another person.
    */
   delete(one: IQueuedResource, name = ''): Promise<void> {
     return this._ask(async () => {

@@ -266,7 +266,7 @@ export function namedActionLabel(
     case 'split':
       return trans.__('TPU: Split Chips of %1…', tpu);
     case 'guard':
-      return trans.__('TPU: Let %1 Stop by Itself…', tpu);
+      return trans.__('TPU: Let %1 Stop or Delete Itself…', tpu);
     case 'connect':
       return trans.__('TPU: Connect %1', tpu);
     case 'console':
@@ -316,14 +316,25 @@ export function namedActionLabel(
   }
 }
 
-/** Why *Stop* can't be chosen: Google stops only single TPU VMs that are not Spot. */
+/**
+ * What an action is called on a TPU that Google can't stop, and *why*: it has several hosts, or is
+ * Spot.
+ */
 export function notStoppableLabel(
+  action: Action,
   why: 'hosts' | 'spot',
   trans: TranslationBundle
 ): string {
-  return why === 'hosts'
-    ? trans.__('Stop (only possible with 1 host)')
-    : trans.__('Stop (not possible with Spot)');
+  switch (action) {
+    case 'guard':
+      return trans.__('Delete by Itself…');
+    case 'stop':
+      return why === 'hosts'
+        ? trans.__('Stop (only possible with 1 host)')
+        : trans.__('Stop (not possible with Spot)');
+    default:
+      return actionLabel(action, trans);
+  }
 }
 
 /** What a notebook has of a TPU of several hosts. */

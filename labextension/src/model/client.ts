@@ -35,6 +35,7 @@ import {
   IInstalledPackage,
   IJob,
   IJobLog,
+  IKeepTPU,
   IKernel,
   IMachineCheck,
   IMemoryProfiles,
@@ -50,6 +51,7 @@ import {
   IQueuedResources,
   IQuote,
   IRemoveEnvironment,
+  IRemoveGuard,
   IRun,
   IRunOutput,
   ISetGuard,
@@ -318,13 +320,13 @@ export class TPUClient {
     return this._call('POST', [...this._path(tpu), 'guard'], request);
   }
 
-  removeGuard(tpu: TPURef): Promise<void> {
-    return this._call('DELETE', [...this._path(tpu), 'guard']);
+  removeGuard(tpu: TPURef, how: IRemoveGuard): Promise<void> {
+    return this._call('DELETE', [...this._path(tpu), 'guard'], how);
   }
 
-  /** Keeps a TPU with a guard for an hour in any case. */
-  async keep(tpu: TPURef): Promise<void> {
-    await this._call('POST', [...this._path(tpu), 'guard', 'keep']);
+  /** Keeps a TPU for an hour, whatever the limits of its guard are. */
+  async keep(tpu: TPURef, how: IKeepTPU): Promise<void> {
+    await this._call('POST', [...this._path(tpu), 'guard', 'keep'], how);
   }
 
   takeOverKernel(tpu: TPURef, id: string): Promise<void> {

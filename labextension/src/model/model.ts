@@ -15,6 +15,7 @@ import {
   IEnvironment,
   IFleetStatus,
   IHunt,
+  IKeepTPU,
   IKernel,
   IOpenApp,
   IOpenTensorBoard,
@@ -286,7 +287,7 @@ export class TPUModel extends Store {
     return this._requests.send(tpu, () => this.client.detach(tpu, how));
   }
 
-  /** *confirm_name*: its name, where it belongs to somebody else. */
+  /** *confirm_name*: its name, where it belongs to another person. */
   adopt(tpu: TPURef, confirm_name: string): Promise<boolean> {
     return this._requests.send(tpu, async () => {
       await this.client.adopt(tpu, { confirm_name });
@@ -324,9 +325,9 @@ export class TPUModel extends Store {
     });
   }
 
-  /** Keeps a TPU with a guard for an hour in any case. */
-  keep(tpu: TPURef): Promise<boolean> {
-    return this._requests.send(tpu, () => this.client.keep(tpu));
+  /** Keeps a TPU for an hour, whatever the limits of its guard are. */
+  keep(tpu: TPURef, how: IKeepTPU): Promise<boolean> {
+    return this._requests.send(tpu, () => this.client.keep(tpu, how));
   }
 
   takeOverKernel(tpu: TPURef, id: string): Promise<boolean> {

@@ -6,6 +6,7 @@ import React from 'react';
 import { filesIcon, traceIcon } from '../icons';
 import { Actions } from '../actions/actions';
 import { IHost, IKernel, ITPU } from '../api';
+import { whyNotStoppable } from '../model/availableActions';
 import { keyOf } from '../model/resources';
 import { useStore } from '../store';
 import { usd } from '../labels/costs';
@@ -181,6 +182,7 @@ function Guard(props: { tpu: ITPU; actions: Actions }): JSX.Element {
   const { tpu, actions } = props;
   const { guard } = tpu;
   const { trans } = actions;
+  const stops = whyNotStoppable(tpu) === null;
   return (
     <>
       <dt>{trans.__('Guard')}</dt>
@@ -190,17 +192,25 @@ function Guard(props: { tpu: ITPU; actions: Actions }): JSX.Element {
           <>
             <Link
               label={trans.__('Keep it for an hour')}
-              onClick={() => void actions.model.keep(tpu)}
+              onClick={() => void actions.keep(tpu)}
             >
               {trans.__('Keep it for an hour')}
             </Link>{' '}
           </>
         )}
         <Link
-          label={trans.__('Let %1 stop by itself…', tpu.name)}
+          label={
+            stops
+              ? trans.__('Let %1 stop by itself…', tpu.name)
+              : trans.__('Let %1 delete itself…', tpu.name)
+          }
           onClick={() => void actions.act('guard', tpu)}
         >
-          {guard ? trans.__('Change…') : trans.__('Stop by itself…')}
+          {guard
+            ? trans.__('Change…')
+            : stops
+              ? trans.__('Stop by itself…')
+              : trans.__('Delete by itself…')}
         </Link>
         {guard?.problem && (
           <>

@@ -1,0 +1,39 @@
+"""What other people's TPUs need before something is done to them: their names, typed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from ..errors import Reason, TPUError
+from .questions import ask, can_ask
+
+if TYPE_CHECKING:
+    from ..fleet.models import TPU, QueuedResource
+
+confirm_name_option = click.option(
+    "--confirm-name",
+    "confirmed",
+    multiple=True,
+    metavar="NAME",
+    help="The name again, if it belongs to someone else. In a terminal you are asked.",
+)
+
+
+def confirmed_names(
+    things: Sequence[TPU | QueuedResource], confirmed: Collection[str], act: str
+) -> set[str]:
+    """The names that were given as *confirmed* or are typed now; *act*: "delete it".
+
+    Raises CANCELLED if another name is typed. Without a terminal, the fleet refuses the rest.
+    """
+    names = set(confirmed)
+    for each in things:
+        if each.not_yours and each.name not in names and can_ask():
+            typed = ask(f"{each.name} belongs to {each.owner}. To {act}, type its name: ")
+            if typed.strip() != each.name:
+                raise TPUError("Nothing was changed.", Reason.CANCELLED)
+            names.add(each.name)
+    return names

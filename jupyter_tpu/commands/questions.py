@@ -1,0 +1,26 @@
+"""Questions to the person at the terminal, if there is one."""
+
+from __future__ import annotations
+
+import select
+import sys
+from collections.abc import Callable
+
+
+def can_ask() -> bool:
+    """Whether somebody can answer a question."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def ask(question: str, is_moot: Callable[[], bool] = lambda: False) -> str:
+    """The line that the user types; "" for an end of input, and as soon as *is_moot* says that no
+    answer is needed any more. Ctrl-C is raised at once.
+
+    Not input(): it notices a Ctrl-C that comes just before it reads only after the next line.
+    """
+    print(question, end="", file=sys.stderr, flush=True)  # stdout may be for a program
+    while not select.select([sys.stdin], [], [], 0.2)[0]:
+        if is_moot():
+            print(file=sys.stderr, flush=True)
+            return ""
+    return sys.stdin.readline()
