@@ -122,7 +122,8 @@ def create(
 ) -> None:
     """Ask for TPUs that are created when there is room for all of them.
 
-    Says first what they cost, and asks. They are billed from when they are there.
+    Says first what they cost, and asks. They are billed from when they are there. To have a TPU
+    connected then, use `jupyter tpu create … --until-available --queued --connect`.
     """
     from msgspec import structs
 

@@ -108,11 +108,13 @@ class QueuedService:
         request = validated(request)
         if request.tpu.connect is not None:
             raise InvalidInput(
-                "A queued TPU can't be connected yet.", "Connect it when it is READY."
+                "A queued TPU can't be connected yet.",
+                "Connect it when it is READY, or start a hunt with `queued`, which connects it.",
             )
         if request.tpu.guard is not None:
             raise InvalidInput(
-                "A queued TPU can't have a guard yet.", "Set its guard when it is READY."
+                "A queued TPU can't have a guard yet.",
+                "Set its guard when it is READY, or start a hunt with `queued`, which sets it.",
             )
         if request.valid_until:
             future_seconds(request.valid_until, "valid_until", time.time())
