@@ -1266,6 +1266,10 @@ export interface ISetGuard {
   confirm_name?: string;
 }
 
+export interface ISetLogging {
+  enabled: boolean;
+}
+
 /** What a network should have. */
 export interface ISetUpNetwork {
   /** 1–63 lower-case letters, digits and hyphens, beginning with a letter */
@@ -1517,6 +1521,18 @@ export interface ITPULoad {
   emulated: boolean;
   hosts: IHostLoad[];
   next: number;
+}
+
+export interface ITPULogging {
+  tpu: string;
+  zone: string;
+  project: string;
+  emulated: boolean;
+  enabled: boolean;
+  filter: string;
+  usd_per_gib: number;
+  free_gib: number;
+  price_date: string;
 }
 
 /**

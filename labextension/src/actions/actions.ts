@@ -46,6 +46,7 @@ import { checkSetup, checkTPU } from './doctor';
 import { FileTransfers } from './files';
 import { changeGuard } from './guard';
 import { JobActions } from './jobs';
+import { chooseLogging } from './logging';
 import { KernelActions } from './kernelActions';
 import { Opener } from './opener';
 import { ShareActions } from './shares';
@@ -245,6 +246,11 @@ export class Actions {
         await this.queuedList.delete(queued, name);
       }
     }
+  }
+
+  /** Shows whether Cloud Logging stores a TPU's logs, and changes that if the user wants it. */
+  chooseLogging(tpu: ITPU): Promise<void> {
+    return chooseLogging(tpu, this.model, this.trans);
   }
 
   /** Keeps a TPU for an hour that would stop itself; asks first for its name as *adopt* does. */

@@ -55,6 +55,7 @@ import {
   IRun,
   IRunOutput,
   ISetGuard,
+  ISetLogging,
   ISetUpNetwork,
   ISharedFolders,
   IShareFolder,
@@ -69,6 +70,7 @@ import {
   ITPU,
   ITPUList,
   ITPULoad,
+  ITPULogging,
   IToken,
   ITunnel,
   IUsage,
@@ -327,6 +329,16 @@ export class TPUClient {
   /** Keeps a TPU for an hour, whatever the limits of its guard are. */
   async keep(tpu: TPURef, how: IKeepTPU): Promise<void> {
     await this._call('POST', [...this._path(tpu), 'guard', 'keep'], how);
+  }
+
+  /** Whether Cloud Logging stores the logs of its hosts. */
+  logging(tpu: TPURef, signal?: AbortSignal): Promise<ITPULogging> {
+    const path = [...this._path(tpu), 'logging'];
+    return this._call('GET', path, undefined, {}, signal);
+  }
+
+  setLogging(tpu: TPURef, request: ISetLogging): Promise<ITPULogging> {
+    return this._call('POST', [...this._path(tpu), 'logging'], request);
   }
 
   takeOverKernel(tpu: TPURef, id: string): Promise<void> {

@@ -152,6 +152,15 @@ function About(props: { tpu: ITPU; actions: Actions }): JSX.Element {
       )}
       <dt>{trans.__('Project')}</dt>
       <dd title={tpu.project}>{tpu.project}</dd>
+      <dt>{trans.__('Logs')}</dt>
+      <dd>
+        <Link
+          label={trans.__('Cloud Logging of %1…', tpu.name)}
+          onClick={() => void actions.chooseLogging(tpu)}
+        >
+          {trans.__('Cloud Logging…')}
+        </Link>
+      </dd>
     </>
   );
 }

@@ -1,0 +1,101 @@
+// Whether Cloud Logging stores what the hosts of a TPU log: shown first with its price, then changed.
+
+import { Dialog, Notification } from '@jupyterlab/apputils';
+import { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import { ITPU, ITPULogging } from '../api';
+import { usd } from '../labels/costs';
+import { TPUModel } from '../model/model';
+import { confirm } from './confirm';
+import { SUCCESS_TIMEOUT, wait, waitToEnd } from './wait';
+
+/** Shows whether the logs of a TPU are stored, and changes that if the user agrees. */
+export async function chooseLogging(
+  tpu: ITPU,
+  model: TPUModel,
+  trans: TranslationBundle
+): Promise<void> {
+  const now = await wait(
+    trans.__('Asking Google whether the logs of %1 are stored', tpu.name),
+    signal => model.client.logging(tpu, signal),
+    trans
+  );
+  const agreed =
+    now &&
+    (await confirm(
+      trans.__('Cloud Logging of %1', tpu.name),
+      <Logging now={now} trans={trans} />,
+      now.enabled
+        ? Dialog.warnButton({ label: trans.__('Store No Logs') })
+        : Dialog.okButton({ label: trans.__('Store Logs') }),
+      trans,
+      trans.__('Close')
+    ));
+  if (!agreed) {
+    return;
+  }
+  const changed = await waitToEnd(
+    trans.__('Asking Google to change that'),
+    model.client.setLogging(tpu, { enabled: !now.enabled }),
+    trans
+  );
+  if (changed) {
+    Notification.success(stateOf(changed, trans), {
+      autoClose: SUCCESS_TIMEOUT
+    });
+  }
+}
+
+function stateOf(
+  { enabled, tpu }: ITPULogging,
+  trans: TranslationBundle
+): string {
+  return enabled
+    ? trans.__('Cloud Logging stores the logs of %1.', tpu)
+    : trans.__('Cloud Logging does not store the logs of %1.', tpu);
+}
+
+function Logging(props: {
+  now: ITPULogging;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { now, trans } = props;
+  return (
+    <>
+      <p>
+        {stateOf(now, trans)}
+        {now.emulated &&
+          ` ${trans.__('Hosts of an emulated TPU send no logs.')}`}
+      </p>
+      <p>
+        {trans.__(
+          'Each month %1 GiB of a project are free; more costs %2 per GiB (price of %3).',
+          now.free_gib,
+          usd(now.usd_per_gib),
+          now.price_date
+        )}
+      </p>
+      {now.enabled ? (
+        <>
+          <p>
+            {trans.__(
+              'What is not stored can’t be read later, also not by Google’s support. Logs that are stored already stay.'
+            )}
+          </p>
+          <p>
+            {trans.__('To find them in Cloud Logging:')}{' '}
+            <code>{now.filter}</code>
+          </p>
+        </>
+      ) : (
+        <p>
+          {trans.__(
+            'An exclusion in the project %1 keeps them out.',
+            now.project
+          )}
+        </p>
+      )}
+    </>
+  );
+}
