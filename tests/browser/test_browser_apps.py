@@ -382,7 +382,7 @@ def test_a_log_folder_that_does_not_exist_is_said_in_the_tab(
 
 def open_missing_folder(lab: LabPage, tpu: dict[str, Any]) -> Locator:
     """The tab that says so."""
-    lab.act(tpu["name"], "Open TensorBoard…")
+    lab.act(tpu["name"], "Web Apps and Ports", "Open TensorBoard…")
     dialog = lab.page.get_by_role("dialog")
     dialog.get_by_role("textbox").fill("~/later")
     dialog.get_by_role("button", name="Open").click()

@@ -27,24 +27,24 @@ def test_a_file_goes_to_a_host_and_comes_back(
     chosen = tmp_path / "wörk & play.bin"
     chosen.write_bytes(content)
 
-    lab.act(name, "Upload Files…")
+    lab.act(name, "Files", "Upload Files…")
     page.get_by_label("Files", exact=True).set_input_files(chosen)
     page.get_by_role("button", name="Upload", exact=True).click()
     expect(page.get_by_text(f"Uploaded {chosen.name} to {name}")).to_be_visible()
 
     # Nothing is replaced without a question.
-    lab.act(name, "Upload Files…")
+    lab.act(name, "Files", "Upload Files…")
     page.get_by_label("Files", exact=True).set_input_files(chosen)
     page.get_by_role("button", name="Upload", exact=True).click()
     expect(page.get_by_role("dialog")).to_contain_text(f"Overwrite {chosen.name}?")
     page.get_by_role("button", name="Skip").click()
 
-    lab.act(name, "Download File…")
+    lab.act(name, "Files", "Download File…")
     page.get_by_label("File on the host").fill("no-such-file")
     page.get_by_role("button", name="Download", exact=True).click()
     expect(page.get_by_text("no-such-file does not exist on")).to_be_visible()
 
-    lab.act(name, "Download File…")
+    lab.act(name, "Files", "Download File…")
     page.get_by_label("File on the host").fill(chosen.name)
     with page.expect_download() as download:
         page.get_by_role("button", name="Download", exact=True).click()
@@ -63,14 +63,14 @@ def test_a_command_that_has_the_chips_is_shown_and_ended(lab: LabPage, tpu: dict
     expect(run.locator("pre")).to_have_text("begins\n")
     expect(run.get_by_role("status")).to_have_text("Running…")
 
-    lab.act(name, "Free Chips…")
+    lab.act(name, "Chips and Profiles", "Free Chips…")
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("This ends what uses the chips:Command: python3 -c")
     dialog.get_by_role("button", name="End All").click()
     expect(page.get_by_text(f"The chips of {name} are free.")).to_be_visible()
     expect(run.get_by_role("status")).to_contain_text("Stopped")
 
-    lab.act(name, "Free Chips…")
+    lab.act(name, "Chips and Profiles", "Free Chips…")
     expect(dialog).to_contain_text("No process uses the chips.")
     dialog.get_by_role("button", name="Close").click()
 
@@ -87,7 +87,7 @@ def test_a_project_is_synced_and_a_conflict_is_decided_in_the_panel(
     (here / "out").symlink_to("/")
 
     def sync() -> None:
-        lab.act(name, "Sync Project…")
+        lab.act(name, "Files", "Sync Project…")
         page.get_by_label("Folder on the computer that runs Jupyter").fill(str(here))
         page.get_by_label("Folder on the TPU (optional)").fill("from the panel")
         page.get_by_role("button", name="Sync", exact=True).click()
@@ -124,7 +124,7 @@ def test_the_files_of_a_host_are_in_the_file_browser(
     contents(folder, "PUT", {"type": "directory"})
     contents(f"{folder}/notes.txt", "PUT", {"format": "text", "content": "first"})
 
-    lab.act(name, "Browse Files")
+    lab.act(name, "Files", "Browse Files")
     files = page.get_by_role("region", name=f"Files of {name}")
     expect(files.locator(".jp-tpu-Files-heading")).to_contain_text(name)
     files.locator(".jp-DirListing-item", has_text="browsed").dblclick()
@@ -198,7 +198,7 @@ def test_a_job_is_followed_over_a_reload_and_its_end_is_said_once(
             page.screenshot(path=OUT / f"job-{theme.lower()}-{width}.png")
 
     # What would end it asks, and names it.
-    lab.act(name, "Delete")
+    lab.act(name, "Delete…")
     expect(dialog).to_contain_text("This ends 1 job:")
     expect(dialog.get_by_role("listitem")).to_contain_text("seq 2500")
     page.screenshot(path=OUT / "job-delete.png")
@@ -246,7 +246,7 @@ def test_a_folder_is_shared_with_another_tpu_and_taken_back(
 
     dialog = page.get_by_role("dialog")
     lab.resize(250)
-    lab.act(name, "Share a Folder…")
+    lab.act(name, "Files", "Share a Folder…")
     dialog.get_by_label("Folder on host 0").fill("our data")
     dialog.get_by_label(f"On the hosts of {other}, too").check()
     pictures("form")
@@ -259,7 +259,7 @@ def test_a_folder_is_shared_with_another_tpu_and_taken_back(
 
     on_both(STAND_INS)
     try:
-        lab.act(name, "Share a Folder…")
+        lab.act(name, "Files", "Share a Folder…")
         dialog.get_by_label("Folder on host 0").fill("our data")
         dialog.get_by_label(f"On the hosts of {other}, too").check()
         dialog.get_by_role("button", name="Show What Changes").click()

@@ -74,7 +74,7 @@ def test_a_tpu_is_created_connected_used_from_a_notebook_and_deleted(lab: LabPag
     expect(plot).to_have_count(0)
 
     # Deleted: after a question that names what would be lost.
-    lab.act(NAME, "Delete")
+    lab.act(NAME, "Delete…")
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text(f"Delete {NAME}?")
     expect(dialog).to_contain_text("This shuts down 1 kernel. Its variables will be lost")
@@ -82,7 +82,7 @@ def test_a_tpu_is_created_connected_used_from_a_notebook_and_deleted(lab: LabPag
     page.screenshot(path=OUT / "delete.png")
     dialog.get_by_role("button", name="Cancel").click()
     lab.state(NAME, "Connected")
-    lab.act(NAME, "Delete")
+    lab.act(NAME, "Delete…")
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(tpu).to_have_count(0)
     told = page.get_by_role("alert").filter(has_text=f"shut down to delete {NAME}. Choose")

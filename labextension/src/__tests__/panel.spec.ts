@@ -634,6 +634,56 @@ describe('the commands', () => {
     expect(labels()).toEqual([]);
   });
 
+  it('are in groups, and those for files, ports and chips in submenus', async () => {
+    const { node } = await openPanel(listOf(connectedTPU()));
+    const entries = (menu: Element) =>
+      [...menu.querySelectorAll<HTMLElement>('.lm-Menu-item')]
+        .filter(item => !item.classList.contains('lm-mod-collapsed'))
+        .map(item =>
+          item.dataset.type === 'separator' ? '—' : item.textContent
+        );
+    button(node, 'Actions for my-tpu').click();
+    await shows(document.body, 'New Notebook');
+    const [menu] = document.getElementsByClassName('lm-Menu');
+    expect(entries(menu)).toEqual([
+      'New Notebook',
+      'New Console',
+      'Open Example…',
+      'Open Terminal',
+      'Run Command…',
+      'New Job…',
+      '—',
+      'Files',
+      'Web Apps and Ports',
+      'Chips and Profiles',
+      'Check This TPU…',
+      '—',
+      'New Environment…',
+      'Tokens…',
+      'Disconnect',
+      '—',
+      'Stop by Itself…',
+      'Stop…',
+      '—',
+      'Delete…'
+    ]);
+    for (const key of [
+      { key: 'F', keyCode: 70 },
+      { key: 'ArrowRight', keyCode: 39 }
+    ]) {
+      menu.dispatchEvent(new KeyboardEvent('keydown', key));
+    }
+    const [, files] = document.getElementsByClassName('lm-Menu');
+    expect(entries(files)).toEqual([
+      'Browse Files',
+      'Upload Files…',
+      'Download File…',
+      'Copy Files and Folders…',
+      'Sync Project…',
+      'Share a Folder…'
+    ]);
+  });
+
   it('say why a pod or a Spot TPU cannot be stopped', async () => {
     const host = { index: 0, internal_address: '', external_address: '' };
     const pod = aTPU({ name: 'pod', hosts: [host, host] as never });

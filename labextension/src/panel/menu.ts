@@ -1,50 +1,70 @@
 // The menu with the actions for one TPU.
 
+import { TranslationBundle } from '@jupyterlab/translation';
+import { MenuSvg } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { Menu } from '@lumino/widgets';
 
 import { CommandIDs, COMMANDS } from '../actions/commandIDs';
 import { ITPU } from '../api';
+import { actionIcon } from '../icons';
 import { Action, whyNotStoppable } from '../model/availableActions';
 import { keyOf } from '../model/resources';
 
-/** In the order of use; deleting comes last. */
-const ORDER: Action[] = [
-  'notebook',
-  'console',
-  'example',
-  'terminal',
-  'run',
-  'job',
-  'check',
-  'chips',
-  'split',
-  'profile',
-  'memory',
-  'browse',
-  'upload',
-  'download',
-  'copy',
-  'sync',
-  'share',
-  'connect',
-  'environment',
-  'tensorboard',
-  'app',
-  'tunnel',
-  'disconnect',
-  'start',
-  'guard',
-  'stop',
-  'detach',
-  'delete'
-];
+/** Actions in a menu of their own. */
+interface ISubmenu {
+  menu: Menu;
+  actions: Action[];
+}
 
-export class TPUMenu extends Menu {
-  constructor(commands: CommandRegistry) {
+export class TPUMenu extends MenuSvg {
+  constructor(commands: CommandRegistry, trans: TranslationBundle) {
     super({ commands });
     this.addClass('jp-tpu-Menu');
     this.aboutToClose.connect(this._onClose, this);
+    const submenu = (label: string, icon: Action, actions: Action[]) => {
+      const menu = new MenuSvg({ commands });
+      menu.addClass('jp-tpu-Menu');
+      menu.title.label = label;
+      menu.title.icon = actionIcon(icon);
+      return { menu, actions };
+    };
+    const files = submenu(trans.__('Files'), 'browse', [
+      'browse',
+      'upload',
+      'download',
+      'copy',
+      'sync',
+      'share'
+    ]);
+    const ports = submenu(trans.__('Web Apps and Ports'), 'app', [
+      'tensorboard',
+      'app',
+      'tunnel'
+    ]);
+    const chips = submenu(trans.__('Chips and Profiles'), 'memory', [
+      'chips',
+      'split',
+      'profile',
+      'memory'
+    ]);
+    // In the order of use; deleting comes last.
+    this._groups = [
+      ['connect', 'notebook', 'console', 'example', 'terminal', 'run', 'job'],
+      [files, ports, chips, 'check'],
+      ['environment', 'disconnect'],
+      ['start', 'guard', 'stop'],
+      ['detach', 'delete']
+    ];
+  }
+
+  dispose(): void {
+    for (const entry of this._groups.flat()) {
+      if (typeof entry !== 'string') {
+        entry.menu.dispose();
+      }
+    }
+    super.dispose();
   }
 
   /** Opens below *button*, which has the focus again when the menu closes. */
@@ -52,17 +72,27 @@ export class TPUMenu extends Menu {
     // Stopping is what people look for to save money: where it is impossible, the entry says why.
     const explained =
       tpu.state === 'READY' && !tpu.attached && whyNotStoppable(tpu) !== null;
-    const actions = ORDER.filter(
-      action => able.includes(action) || (action === 'stop' && explained)
-    );
-    this.clearItems();
-    for (const action of actions) {
-      if (['delete', 'detach'].includes(action) && actions.length > 1) {
-        this.addItem({ type: 'separator' });
+    const add = (menu: Menu, action: Action) => {
+      if (able.includes(action) || (action === 'stop' && explained)) {
+        menu.addItem({ command: COMMANDS[action], args: { tpu: keyOf(tpu) } });
+        if (action === 'environment') {
+          menu.addItem({ command: CommandIDs.tokens }); // of all TPUs
+        }
       }
-      this.addItem({ command: COMMANDS[action], args: { tpu: keyOf(tpu) } });
-      if (action === 'environment') {
-        this.addItem({ command: CommandIDs.tokens }); // of all TPUs
+    };
+    this.clearItems();
+    for (const group of this._groups) {
+      this.addItem({ type: 'separator' }); // not shown where it separates nothing
+      for (const entry of group) {
+        if (typeof entry === 'string') {
+          add(this, entry);
+          continue;
+        }
+        entry.menu.clearItems();
+        entry.actions.forEach(action => add(entry.menu, action));
+        if (entry.menu.items.length > 0) {
+          this.addItem({ type: 'submenu', submenu: entry.menu });
+        }
       }
     }
     this._button = button;
@@ -76,4 +106,5 @@ export class TPUMenu extends Menu {
   }
 
   private _button: HTMLElement | null = null;
+  private readonly _groups: (Action | ISubmenu)[][];
 }

@@ -44,8 +44,8 @@ export class TPUPanel extends ReactWidget {
     commands: CommandRegistry
   ) {
     super();
-    this._menu = new TPUMenu(commands);
     const { trans } = _actions;
+    this._menu = new TPUMenu(commands, trans);
     this.id = 'jp-tpu-panel';
     this.addClass('jp-tpu-Panel');
     this.title.icon = tpuIcon;
