@@ -173,7 +173,7 @@ def create(
     if as_json:
         print_json(found)
     else:
-        print(f"{found.name} is {found.state}. {found.meaning}")
+        print(_state_line(found))
         print(f"To see how it is: jupyter tpu queued describe {found.name}")
 
 
@@ -253,7 +253,12 @@ def reset(name: str, as_json: bool) -> None:
     if as_json:
         print_json(found)
     else:
-        print(f"{found.name} is {found.state}. {found.meaning}")
+        print(_state_line(found))
+
+
+def _state_line(found: QueuedResource) -> str:
+    emulated = " (emulated)" if found.emulated else ""
+    return f"{found.name}{emulated} is {found.state}. {found.meaning}"
 
 
 def _table(found: Sequence[QueuedResource]) -> str:
@@ -262,7 +267,7 @@ def _table(found: Sequence[QueuedResource]) -> str:
             "No queued resources. Ask for TPUs: "
             "jupyter tpu queued create my-tpu --type TYPE --zone ZONE"
         )
-    heads = ("NAME", "ZONE", "TYPE", "TIER", "STATE", "TPUS", "CREATED", "VALID UNTIL")
+    heads = ("NAME", "ZONE", "TYPE", "TIER", "STATE", "TPUS", "CREATED", "VALID UNTIL", "")
     rows = [
         (
             each.name,
@@ -273,6 +278,7 @@ def _table(found: Sequence[QueuedResource]) -> str:
             ", ".join(each.tpus),
             each.created,
             each.valid_until,
+            "emulated" if each.emulated else "",
         )
         for each in found
     ]

@@ -1109,6 +1109,7 @@ export interface IQueuedResource {
   name: string;
   zone: string;
   project: string;
+  emulated: boolean;
   state: string;
   meaning: string;
   tpus: string[];

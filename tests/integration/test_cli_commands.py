@@ -287,8 +287,9 @@ def test_tpus_are_queued_listed_described_and_deleted(
     faults(kind="no-capacity", zone="us-west4-a")
     words = ["--type", "v5litepod-4", "--zone", "us-west4-a", "--spot"]
     said = either.out("queued", "create", name, *words, "--valid-until-duration", "2h")
-    assert f"{name} is WAITING_FOR_RESOURCES. It waits until there is room." in said
+    assert f"{name} (emulated) is WAITING_FOR_RESOURCES. It waits until there is room.\n" in said
     (row,) = [line for line in either.out("queued", "list").splitlines() if line.startswith(name)]
+    assert row.endswith("emulated")
     assert re.split(r"  +", row)[:6] == [
         name, "us-west4-a", "v5litepod-4", "spot", "WAITING_FOR_RESOURCES", name,
     ]  # fmt: skip

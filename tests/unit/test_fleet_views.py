@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jupyter_tpu.cloud.models import Node, NodeName, NodeState
+from jupyter_tpu.cloud.models import Node, NodeName, NodeState, QueuedResource
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.fleet.inventory.view import connection, view_tpu
+from jupyter_tpu.fleet.knowledge.owners import UNKNOWN
 from jupyter_tpu.fleet.models import TPU, Connection, Operation, Problem
 from jupyter_tpu.fleet.models.costs import cost_of
+from jupyter_tpu.fleet.operations.queued import meaning, view_queued
 from jupyter_tpu.fleet.store.records import OperationRecord
 from jupyter_tpu.links import LinkState
 
@@ -123,3 +125,18 @@ def test_each_state_says_what_it_costs_and_what_can_be_done_now() -> None:
     )
     for state in NodeState:
         assert view(state=state).advice
+
+
+def test_a_queued_resource_says_that_it_is_emulated_and_then_nothing_of_money() -> None:
+    google, emulated = (
+        view_queued(
+            QueuedResource(name=NodeName("p", "us-west4-a", "big"), state="ACTIVE"),
+            UNKNOWN,
+            emulated=each,
+        )
+        for each in (False, True)
+    )
+    assert google.meaning == "Its TPUs exist. Connect them. They are billed, used or not."
+    assert (emulated.emulated, emulated.meaning) == (True, "Its TPUs exist. Connect them.")
+    assert "billed" in meaning("WAITING_FOR_RESOURCES", emulated=False)
+    assert "billed" not in meaning("WAITING_FOR_RESOURCES", emulated=True)

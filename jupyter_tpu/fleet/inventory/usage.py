@@ -166,7 +166,7 @@ class UsageService:
             queued,
             count=len(queued.nodes),
             kind="queued",
-            advice=meaning(queued.state),
+            advice=meaning(queued.state, emulated=self._cloud.emulated),
             holds="quota" if queued.state in _BLOCKING else "",
             cost=Cost(usd_per_hour=0.0, usd=0.0),
         )

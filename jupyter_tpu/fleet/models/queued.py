@@ -38,6 +38,7 @@ class QueuedResource(Struct, kw_only=True):
     name: str
     zone: str
     project: str
+    emulated: bool = False
     #: Google's word: ACCEPTED, WAITING_FOR_RESOURCES, PROVISIONING, ACTIVE, FAILED, SUSPENDED, …
     state: str
     #: What its state means, and what can be done now.

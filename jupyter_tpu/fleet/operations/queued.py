@@ -36,13 +36,18 @@ FRESH = 10.0
 _MEANINGS = {
     "CREATING": "Google is checking the request.",
     "ACCEPTED": "It waits for its time to begin.",
-    "WAITING_FOR_RESOURCES": "It waits until there is room. Nothing is billed yet.",
+    "WAITING_FOR_RESOURCES": "It waits until there is room.",
     "PROVISIONING": "There is room. Its TPUs are being created.",
-    "ACTIVE": "Its TPUs exist, and are billed. Connect them.",
+    "ACTIVE": "Its TPUs exist. Connect them.",
     "FAILED": "It failed. It still uses quota: delete it, or reset it to wait again.",
     "SUSPENDING": "Its TPUs are being taken away.",
     "SUSPENDED": "Its TPUs are gone. It still uses quota: delete it, or reset it to wait again.",
     "DELETING": "It is being deleted.",
+}
+#: What is to be said of money in a state, where it is not emulated.
+_BILLING = {
+    "WAITING_FOR_RESOURCES": "Nothing is billed yet.",
+    "ACTIVE": "They are billed, used or not.",
 }
 _RESETTABLE = ("FAILED", "SUSPENDED")
 
@@ -220,7 +225,8 @@ class QueuedService:
         raise TPUError(f"There is no queued resource called {name}.", Reason.NOT_FOUND)
 
     def _shown(self, found: cloud.QueuedResource) -> QueuedResource:
-        return view_queued(found, self._owners.of(found))
+        owner = self._owners.of(found)
+        return view_queued(found, owner, emulated=self._cloud.emulated)
 
 
 def _id(queued: QueuedResource) -> str:
@@ -241,19 +247,22 @@ def _of_all(price: Decision, count: int) -> Decision:
     )
 
 
-def meaning(state: str) -> str:
+def meaning(state: str, *, emulated: bool) -> str:
     """What a state means, and what can be done now."""
-    return _MEANINGS.get(state, "This state is not known to this program.")
+    text = _MEANINGS.get(state, "This state is not known to this program.")
+    billing = "" if emulated else _BILLING.get(state, "")
+    return f"{text} {billing}".rstrip()
 
 
-def view_queued(found: cloud.QueuedResource, owner: Owner) -> QueuedResource:
+def view_queued(found: cloud.QueuedResource, owner: Owner, *, emulated: bool) -> QueuedResource:
     """How it is shown."""
     return QueuedResource(
         name=found.name.node,
         zone=found.name.zone,
         project=found.name.project,
         state=found.state,
-        meaning=meaning(found.state),
+        emulated=emulated,
+        meaning=meaning(found.state, emulated=emulated),
         tpus=[*found.nodes],
         type=found.type,
         version=found.version,

@@ -17,8 +17,9 @@ const ACTIVE: IQueuedResource = {
   name: 'big',
   zone: 'us-west4-a',
   project: 'p',
+  emulated: true,
   state: 'ACTIVE',
-  meaning: 'Its TPUs exist, and are billed. Connect them.',
+  meaning: 'Its TPUs exist. Connect them.',
   tpus: ['big-0', 'big-1'],
   type: 'v5litepod-8',
   version: '',
@@ -56,7 +57,7 @@ it('shows what queued resources wait for, and resets and deletes them', async ()
     [`DELETE ${BIG}`]: [202, anOperation({ kind: 'unqueue', tpu: 'big' })]
   });
   await commands.execute(CommandIDs.queued);
-  await shows(node, 'ACTIVE', 'Spot · big-0, big-1', 'SUSPENDED');
+  await shows(node, 'ACTIVE', 'Spot · emulated · big-0, big-1', 'SUSPENDED');
   const waiting = { ...GONE, state: 'WAITING_FOR_RESOURCES', can_reset: false };
   server.answers['GET queued'] = listed(ACTIVE, waiting);
   button(node, 'Reset').click();

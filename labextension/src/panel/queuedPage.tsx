@@ -107,6 +107,7 @@ function Queued(props: {
         <StateLabel tone={TONES[state] ?? 'moving'}>{state}</StateLabel>
         <br />
         {[type, zone, tierLabel(tier, trans)].join(' · ')}
+        {queued.emulated && ` · ${trans.__('emulated')}`}
         {tpus.length > 1 && ` · ${tpus.join(', ')}`}
         {valid_until &&
           ` · ${trans.__('until %1', clockTime(valid_until, new Date(), language))}`}
