@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import copy
+import io
 import itertools
 import json
 import os
@@ -144,8 +145,14 @@ class Server:
             data=None if body is None else json.dumps(body).encode(),
             headers={"Authorization": f"token {self.token}"},
         )
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.loads(answer.read() or "null")
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return json.loads(answer.read() or "null")
+        except urllib.error.HTTPError as error:
+            text = error.read()
+            error.add_note(text.decode())
+            error.fp = error.file = io.BytesIO(text)
+            raise
 
     def tpu(self, method: str, path: str, body: Any = None) -> Any:
         return self.request(method, f"/jupyter-tpu/v1/{path}", body)

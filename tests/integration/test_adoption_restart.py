@@ -961,6 +961,7 @@ def test_a_server_that_is_stopped_while_it_adopts_kernels_ends_and_the_next_has_
     assert found == {session["kernel"]["id"] for session in sessions}
 
 
+@pytest.mark.long
 def test_a_kernel_without_its_kernelspec_is_one_line_in_the_log_and_is_not_lost(
     server: Server, session: dict[str, Any]
 ) -> None:

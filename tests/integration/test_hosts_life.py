@@ -598,6 +598,7 @@ def uv_program() -> Path | None:
     return Path(found) if found else None
 
 
+@pytest.mark.long
 async def test_all_users_of_all_hosts_take_packages_from_one_uv_cache(extra, tmp_path):
     uv = uv_program()
     if uv is None:

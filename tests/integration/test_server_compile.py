@@ -112,6 +112,7 @@ async def test_a_program_is_compiled_without_a_project_and_reported_by_events(
     events.close()
 
 
+@pytest.mark.long
 async def test_types_are_tried_in_order_until_the_program_fits(call: Callable[..., Any]) -> None:
     """A grant with a type whose devices don't divide, one too small, one that fits, one more."""
     weights = {"shape": [98304, 98304], "dtype": "bfloat16", "spec": [None, "model"]}

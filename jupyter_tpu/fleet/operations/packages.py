@@ -6,6 +6,7 @@ other hosts follow.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -63,7 +64,7 @@ class EnvironmentService:
         self._runner = runner
         self._locks = locks
         self._removed = removed
-        #: Revisions that the other hosts could not follow; not tried again.
+        #: Revisions that the other hosts could not follow, or should not; not tried again.
         self._failed: dict[tuple[NodeName, str], int] = {}
 
     async def installed(self, name: NodeName, environment: str) -> list[InstalledPackage]:
@@ -194,6 +195,9 @@ class EnvironmentService:
                     progress,
                     lambda links: packages.sync(links, environment, progress),
                 )
+            except asyncio.CancelledError:
+                self._failed[name, environment] = news.revision  # it does not begin again by itself
+                raise
             except TPUError as error:
                 self._failed[name, environment] = news.revision
                 record.environment.problem = Problem(

@@ -166,10 +166,10 @@ class PowerService:
         await self._connected.require_confirmation(
             name, "Deleting", end_kernels=options.end_kernels, end_jobs=options.end_jobs
         )
-        await self._runner.cancel_connects(name, CANCEL_CONNECT)
         record = self._runner.new_record("delete", name)
         record.claim = NodeClaim(want="absent", since=time.time(), node_id=node.id)
         record.origin = await self._origins.of(node)
+        await self._runner.cancel_connects(name, CANCEL_CONNECT)
         return await self._runner.start_exclusive(record, *self._deletion(record))
 
     async def stop_trying(self, id: str, options: StopTrying) -> Operation:

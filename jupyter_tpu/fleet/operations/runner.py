@@ -210,10 +210,21 @@ class OperationRunner:
                 self._mark_ended(record, "cancelled", _cancelled())
 
     async def cancel_connects(self, name: NodeName, patience: float) -> None:
-        """Cancels what installs something on a TPU; waits *patience* seconds for each."""
-        for record in self.known.running_on(name):
-            if record.operation.kind in ("connect", "environment"):
-                await self.cancel(record.operation.id, patience)
+        """Cancels what installs something on a TPU, and what begins when that has ended; waits
+        *patience* seconds for each.
+        """
+        cancelled: set[str] = set()
+        while ids := self._installing(name) - cancelled:
+            for id in ids:
+                await self.cancel(id, patience)
+            cancelled |= ids
+
+    def _installing(self, name: NodeName) -> set[str]:
+        return {
+            record.operation.id
+            for record in self.known.running_on(name)
+            if record.operation.kind in ("connect", "environment")
+        }
 
     async def _run(self, running: RunningOperation, work: Work, save: Save | None) -> None:
         operation = running.record.operation
