@@ -182,8 +182,10 @@ def create(
 @json_option
 def list_all(as_json: bool) -> None:
     """List the queued resources, and what each waits for."""
+    from ..fleet.models import ListQuery
+
     with open_session() as session:
-        found = session.call(session.fleet.queued.list())
+        found = session.call(session.fleet.queued.list(ListQuery(fresh=True)))
     if as_json:
         print_json(found)
     else:

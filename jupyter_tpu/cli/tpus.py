@@ -229,7 +229,7 @@ def list_tpus(zone: str | None, as_json: bool) -> None:
     from msgspec import structs
 
     with open_session() as session:
-        found = session.call(session.fleet.tpus())
+        found = session.tpus()
         status = session.call(session.fleet.status())
     if zone not in (None, "-"):  # "-" means all zones for gcloud, too
         found = structs.replace(found, tpus=[tpu for tpu in found.tpus if tpu.zone == zone])

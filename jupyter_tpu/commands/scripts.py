@@ -39,7 +39,7 @@ def script_of(name: str, words: Sequence[str], tpu: str | None) -> Path | None:
 
 def only_tpu(session: Session) -> str:
     """The one TPU that is READY; raises INVALID if there are several, NOT_FOUND if none is."""
-    found = [each for each in session.call(session.fleet.tpus()).tpus if each.state == "READY"]
+    found = [each for each in session.tpus().tpus if each.state == "READY"]
     if len(found) == 1:
         return f"{found[0].zone}~{found[0].name}"
     if found:

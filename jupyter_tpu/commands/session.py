@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..cloud import Target
     from ..fleet.api import FleetAPI
     from ..fleet.client import FleetClient
-    from ..fleet.models import TPU, Catalog
+    from ..fleet.models import TPU, Catalog, TPUList
     from ..fleet.servers import Server
 
 T = TypeVar("T")
@@ -42,6 +42,12 @@ class Session:
         from ..links import core_thread
 
         return core_thread().wait(coroutine)
+
+    def tpus(self) -> TPUList:
+        """All TPUs, as Google lists them now."""
+        from ..fleet.models import ListQuery
+
+        return self.call(self.fleet.tpus(ListQuery(fresh=True)))
 
 
 def tpu_ref(tpu: TPU) -> str:

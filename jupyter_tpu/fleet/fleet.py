@@ -483,8 +483,8 @@ class Fleet:
     async def catalog(self, zone: str | None = None) -> models.Catalog:
         return await self._availability.catalog(zone)
 
-    async def tpus(self) -> models.TPUList:
-        return await self._inventory.list()
+    async def tpus(self, query: models.ListQuery | None = None) -> models.TPUList:
+        return await self._inventory.list(fresh=query is not None and query.fresh)
 
     async def tpu(self, ref: str) -> models.TPU:
         name = await self._finder.find(ref)

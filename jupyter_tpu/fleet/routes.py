@@ -67,6 +67,7 @@ def _method(call: str) -> Any:
 
 _ENDS = {"end_kernels": "true: running kernels may be shut down"}
 _ENDS_ALL = {**_ENDS, "end_jobs": "true: running jobs may be ended"}
+_FRESH = {"fresh": "true: Google is asked now; otherwise one poll serves all who ask"}
 _LOCAL_FILES = (
     "It reads and writes files of the server's user, as a kernel could, so permission to execute "
     "kernels is needed, too."
@@ -80,10 +81,10 @@ ROUTES = (
     _fleet("GET status", "status", "The health of this interface"),
     _fleet("GET catalog", "catalog", "Types, zones and versions",
            query={"zone": "only what this zone offers"}),
-    _fleet("GET tpus", "tpus", "All TPUs"),
+    _fleet("GET tpus", "tpus", "All TPUs", query=_FRESH),
     _fleet("POST tpus", "create", "Create a TPU"),
     _fleet("POST quotes", "quote", "What creating a TPU would make and cost; creates nothing"),
-    _fleet("GET queued", "queued.list", "All queued resources"),
+    _fleet("GET queued", "queued.list", "All queued resources", query=_FRESH),
     _fleet("POST queued", "queued.create", "Ask for TPUs that Google creates when there is room"),
     _fleet("GET queued/{queued}", "queued.get", "One queued resource"),
     _fleet("DELETE queued/{queued}", "queued.delete", "Delete a queued resource",

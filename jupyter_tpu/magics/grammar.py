@@ -74,7 +74,7 @@ for _shared in (hunt, grant, guard, doctor, job, usage):
 def list_tpus() -> None:
     """List the project's TPUs."""
     with open_session() as session:
-        print(tpu_table(session.call(session.fleet.tpus())))
+        print(tpu_table(session.tpus()))
 
 
 @line.command("attach", epilog=examples("%tpu attach my-box", "%tpu attach box-0 box-1 --name pod"))

@@ -38,8 +38,8 @@ class HuntsAPI(Protocol):
 class QueuedAPI(Protocol):
     """Queued resources. One is named by its name, or by zone~name where two zones have the same."""
 
-    async def list(self) -> models.QueuedResources:
-        """All of the project, the oldest first, as Google describes them now."""
+    async def list(self, query: models.ListQuery | None = None) -> models.QueuedResources:
+        """All of the project, the oldest first, as Google has described them within 20 seconds."""
 
     async def create(self, request: models.QueueTPU) -> models.Operation:
         """Asks for TPUs that Google creates when there is room; ends when Google has accepted that.

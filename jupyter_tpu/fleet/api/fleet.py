@@ -110,8 +110,8 @@ class FleetAPI(Protocol):
         Does not fail if Google can't be asked: ``problem`` has the reason then.
         """
 
-    async def tpus(self) -> models.TPUList:
-        """All TPUs of the project and those connected, from the last shared poll."""
+    async def tpus(self, query: models.ListQuery | None = None) -> models.TPUList:
+        """All TPUs of the project and those connected, from the last shared poll, or a new one."""
 
     async def tpu(self, ref: str) -> models.TPU:
         """One TPU, as last polled."""

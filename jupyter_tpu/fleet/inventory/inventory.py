@@ -145,9 +145,10 @@ class Inventory:
             forgotten=node is not None and self._forgotten.is_forgotten(node),
         )
 
-    async def list(self) -> TPUList:
+    async def list(self, *, fresh: bool = False) -> TPUList:
+        """fresh: Google is asked now; otherwise the regular poll serves all who ask."""
         await self.reload()
-        await self._observer.ensure_fresh()
+        await (self._observer.ensure_fresh() if fresh else self._observer.ensure_recent())
         names = sorted(self.names(), key=lambda name: (name.node, name.zone))
         return TPUList(tpus=[self.tpu(name) for name in names], problem=self._observed.problem)
 

@@ -197,6 +197,14 @@ class TPU(Struct, kw_only=True):
     details: dict[str, Any] = {}
 
 
+class ListQuery(Struct, kw_only=True):
+    """How new a list has to be."""
+
+    #: Whether Google is asked now, for somebody who looks. Without it the answer is that of the
+    #: regular poll, however many ask.
+    fresh: bool = False
+
+
 class TPUList(Struct, kw_only=True):
     tpus: list[TPU]
     #: Why the list may be incomplete (no credentials, a zone that did not answer).

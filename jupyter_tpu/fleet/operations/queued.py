@@ -20,7 +20,15 @@ from ...errors import InvalidInput, Reason, TPUError
 from ..discovery.observer import Observer
 from ..knowledge.owners import Owner, Owners
 from ..knowledge.pricing import Decision
-from ..models import DeleteQueued, Operation, Problem, QueuedResource, QueuedResources, QueueTPU
+from ..models import (
+    DeleteQueued,
+    ListQuery,
+    Operation,
+    Problem,
+    QueuedResource,
+    QueuedResources,
+    QueueTPU,
+)
 from ..models.requests import validated
 from ..models.times import future_seconds
 from ..store.records import NodeClaim, OperationRecord
@@ -30,8 +38,10 @@ from .queued_provisioner import WITH_TPUS, QueuedProvisioner, failure
 from .runner import OperationRunner
 from .running import CarryOut, OperationCancelled, Work
 
-#: How long an answer about all queued resources serves further questions; seconds.
-FRESH = 10.0
+#: How long an answer about all queued resources serves further questions, and those of somebody who
+#: asks for the list; seconds.
+RECENT = 19.0  # panels ask every 20 s
+FRESH = 2.0
 #: What each state means, by Google's name for it.
 _MEANINGS = {
     "CREATING": "Google is checking the request.",
@@ -74,10 +84,11 @@ class QueuedService:
         self._listed: tuple[float, QueuedResources] = (float("-inf"), QueuedResources(queued=[]))
         self._known: dict[str, QueuedResource] = {}  # those of the last list
 
-    async def list(self) -> QueuedResources:
+    async def list(self, query: ListQuery | None = None) -> QueuedResources:
+        age = FRESH if query is not None and query.fresh else RECENT
         async with self._listing:  # many that ask at the same time cause one call
             asked, answer = self._listed
-            if time.monotonic() - asked > FRESH:
+            if time.monotonic() - asked > age:
                 found = await self._cloud.list_queued()
                 answer = QueuedResources(
                     queued=sorted(map(self._shown, found.queued), key=lambda each: each.created)

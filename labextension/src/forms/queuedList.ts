@@ -26,9 +26,10 @@ export class QueuedList extends Store {
     return this._busy > 0;
   }
 
-  load(): Promise<void> {
+  /** asked: somebody looks, and Google is asked now. */
+  load(asked = true): Promise<void> {
     return this._ask(async () => {
-      const { problem, queued } = await this._client.queued();
+      const { problem, queued } = await this._client.queued(asked);
       this._items = queued;
       this._problem = problem;
     });

@@ -134,8 +134,9 @@ export class TPUClient {
     return this._call('GET', ['status']);
   }
 
-  tpus(): Promise<ITPUList> {
-    return this._call('GET', ['tpus']);
+  /** fresh: Google is asked now, for somebody who looks. */
+  tpus(fresh = false): Promise<ITPUList> {
+    return this._list(['tpus'], fresh);
   }
 
   quote(request: ICreateTPU): Promise<IQuote> {
@@ -214,8 +215,9 @@ export class TPUClient {
     );
   }
 
-  queued(): Promise<IQueuedResources> {
-    return this._call('GET', ['queued']);
+  /** fresh: as for `tpus`. */
+  queued(fresh = false): Promise<IQueuedResources> {
+    return this._list(['queued'], fresh);
   }
 
   deleteQueued(queued: TPURef, how: IDeleteQueued): Promise<IOperation> {
@@ -552,6 +554,10 @@ export class TPUClient {
     );
     const text = new URLSearchParams(query).toString();
     return text ? `${url}?${text}` : url;
+  }
+
+  private _list<T>(path: string[], fresh: boolean): Promise<T> {
+    return this._call('GET', path, undefined, fresh ? { fresh: 'true' } : {});
   }
 
   private async _call<T>(

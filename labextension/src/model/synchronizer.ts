@@ -109,7 +109,7 @@ export class Synchronizer extends Store {
     this._refreshing = asked;
     this.changed();
     try {
-      await this._fetch();
+      await this._fetch(asked);
     } catch {
       // `problem` says why.
     } finally {
@@ -118,14 +118,14 @@ export class Synchronizer extends Store {
     }
   }
 
-  private async _fetch(): Promise<void> {
+  private async _fetch(fresh = false): Promise<void> {
     const fetch = (this._fetches += 1);
     // An event may overtake the answer: events from now on are applied once more after it.
     this._pendingChanges = [];
     try {
       const [list, operations, hunts, jobs, tunnels, apps, status] =
         await Promise.all([
-          this._client.tpus(),
+          this._client.tpus(fresh),
           this._client.operations(),
           this._client.hunts(),
           this._client.jobs(),

@@ -31,7 +31,7 @@ export function QueuedPage({ actions }: { actions: Actions }): JSX.Element {
   const { items, problem } = list;
   useEffect(() => {
     const timer = setInterval(
-      () => void (document.hidden || list.load()),
+      () => void (document.hidden || list.load(false)),
       EVERY
     );
     return () => clearInterval(timer);
