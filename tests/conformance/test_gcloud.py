@@ -247,7 +247,9 @@ def test_gcloud_reaches_a_tpu_without_external_address_through_iap(
     gcloud.tpus("tpu-vm", "create", "inside", *V5E, "--internal-ips")
     (host,) = emulator.hosts("inside")
     assert not host["external"]
-    ssh = ("tpu-vm", "ssh", "ann@inside", "--tunnel-through-iap", "--command=cat")
+    # Not `cat`: gcloud 528 can block for ever while much goes both ways, since its sending thread
+    # puts acknowledgements into its own full queue.
+    ssh = ("tpu-vm", "ssh", "ann@inside", "--tunnel-through-iap", "--command=tac")
     gcloud.tpus("tpu-vm", "ssh", "ann@inside", "--command=true", "--internal-ip", alpha=True)
     # The command that gcloud would run, but with the hidden flag that points it at the emulator.
     lines = gcloud.tpus(*ssh, "--dry-run", alpha=True).stdout.splitlines()
