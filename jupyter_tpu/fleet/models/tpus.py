@@ -37,8 +37,8 @@ class CreateTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     zone: str | None = None
     version: str | None = None
     tier: Tier = "on-demand"
-    #: Seconds, of flex-start only, which needs it: Google deletes the TPU then.
-    run_for: Annotated[float, Meta(ge=60, le=7 * 86_400)] | None = None
+    #: Seconds, of flex-start only, which needs it: Google deletes the TPU then. 1 minute to 7 days.
+    run_for: float | None = None
     network: str | None = None
     subnetwork: str | None = None
     labels: dict[str, str] = {}

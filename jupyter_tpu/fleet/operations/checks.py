@@ -23,11 +23,12 @@ LONGEST_SCRIPT = 64 * 1024
 #: The generations that Google offers as flex-start (cloud.google.com/tpu/docs/
 #: request-using-flex-start).
 _FLEX_START = ("v5e", "v6e")
+_LONGEST_RUN = 7 * 86_400  # seconds, as Google has it
 
 
 def check_run(request: CreateTPU) -> None:
-    """Raises INVALID for flex-start without the time that it runs, and for such a time without
-    flex-start.
+    """Raises INVALID for flex-start without the time that it runs, for a time that Google does not
+    allow, and for a time without flex-start.
     """
     if request.tier != "flex-start":
         if request.run_for is not None:
@@ -40,6 +41,10 @@ def check_run(request: CreateTPU) -> None:
         raise InvalidInput(
             "A flex-start TPU needs the time that it runs.",
             "Say it, for example --run-for 4h. Google deletes the TPU then.",
+        )
+    if not 60 <= request.run_for <= _LONGEST_RUN:
+        raise InvalidInput(
+            "A flex-start TPU runs for 1 minute to 7 days.", "Say another time, such as 4h or 2d."
         )
     accelerator = known_type(request.type)
     if accelerator is not None and accelerator.generation not in _FLEX_START:

@@ -196,7 +196,7 @@ it('warns before the time of a flex-start TPU is over, which nobody can put off'
   });
   const { actions, changes, node } = await openPanel(listOf(tpu));
   button(node, 'my-tpu').click();
-  await shows(node, 'Flex-start', '2 hours. Its time is over at about');
+  await shows(node, 'Flex-start', '2 hours, until about');
   const { kernelspec } = tpu.environments[0];
   const shell = new TestShell(new Document(kernelspec), new Document('other'));
   vi.useFakeTimers({ now: Date.now() });
@@ -206,7 +206,7 @@ it('warns before the time of a flex-start TPU is over, which nobody can put off'
   expect(notebook.node.textContent).toBe('');
   vi.advanceTimersByTime(2 * 60_000);
   expect(notebook.node.textContent).toContain(
-    'Then Google deletes it, with its disk.Show TPU'
+    'Then Google deletes it, with its disk. Save your results.Show TPU'
   );
   expect(other.node.textContent).toBe('');
   const labels = () =>

@@ -31,7 +31,8 @@ export function guardLabel(
     : trans.__('Waits');
 }
 
-function shortTime(time: string, language: string): string {
+/** An RFC 3339 time. */
+export function shortTime(time: string, language: string): string {
   return new Date(time).toLocaleString(language, {
     dateStyle: 'short',
     timeStyle: 'short'
@@ -45,7 +46,7 @@ export function runEndLabel(
   language: string
 ): string {
   return trans.__(
-    'Its time is over at about %1. Then Google deletes it, with its disk.',
+    'Its time is over at about %1. Then Google deletes it, with its disk. Save your results.',
     shortTime(ends, language)
   );
 }

@@ -10,7 +10,7 @@ import { whyNotStoppable } from '../model/availableActions';
 import { keyOf } from '../model/resources';
 import { useStore } from '../store';
 import { usd } from '../labels/costs';
-import { durationLabel, guardLabel, runEndLabel } from '../labels/guard';
+import { durationLabel, guardLabel, shortTime } from '../labels/guard';
 import {
   chipsLabel,
   holderLabel,
@@ -118,8 +118,13 @@ function About(props: { tpu: ITPU; actions: Actions }): JSX.Element {
         <>
           <dt>{trans.__('Runs for')}</dt>
           <dd className="jp-mod-wrap">
-            {`${durationLabel(tpu.run_for, trans)}. `}
-            {tpu.run_ends && runEndLabel(tpu.run_ends, trans, actions.language)}
+            {tpu.run_ends
+              ? trans.__(
+                  '%1, until about %2. Then Google deletes it.',
+                  durationLabel(tpu.run_for, trans),
+                  shortTime(tpu.run_ends, actions.language)
+                )
+              : durationLabel(tpu.run_for, trans)}
           </dd>
         </>
       )}
