@@ -17,6 +17,7 @@ from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.fleet.hunts import candidates
 from jupyter_tpu.fleet.hunts.planner import Over, Try, Wait, learn, next_step, turn
 from jupyter_tpu.fleet.models import CreateTPU, StartHunt
+from jupyter_tpu.fleet.operations.checks import check_run
 from jupyter_tpu.fleet.store.records import Candidate, HuntRecord
 
 NO_CAPACITY = TPUError("There is no more capacity in the zone.", Reason.NO_CAPACITY)
@@ -163,13 +164,14 @@ def test_a_clock_that_is_set_back_keeps_nobody_waiting_for_a_day() -> None:
 
 
 async def offered(request: CreateTPU) -> tuple[CreateTPU, NodeName]:
-    """Zones offer what the catalog says."""
-    assert request.zone is not None
+    """Zones offer what the catalog says; the first is gcloud's."""
+    check_run(request)
     accelerator = catalog.accelerator_type(request.type)
-    if request.zone not in accelerator.zones:
-        raise InvalidInput(f"{request.type} is not offered in {request.zone}.")
-    resolved = structs.replace(request, version=accelerator.version)
-    return resolved, NodeName("p", request.zone, request.name)
+    zone = request.zone or accelerator.zones[0]
+    if zone not in accelerator.zones:
+        raise InvalidInput(f"{request.type} is not offered in {zone}.")
+    resolved = structs.replace(request, zone=zone, version=accelerator.version)
+    return resolved, NodeName("p", zone, request.name)
 
 
 def only_spot(candidate: Candidate) -> None:
@@ -178,10 +180,13 @@ def only_spot(candidate: Candidate) -> None:
 
 
 async def planned(
-    *tiers: Any, zones: Sequence[str] = ("us-west4-a", "us-central2-b"), **options: Any
+    *tiers: Any,
+    zones: Sequence[str] = ("us-west4-a", "us-central2-b"),
+    run_for: float | None = None,
+    **options: Any,
 ) -> HuntRecord:
     request = StartHunt(
-        tpu=CreateTPU(name="my-tpu", type="v5litepod-8"),
+        tpu=CreateTPU(name="my-tpu", type="v5litepod-8", run_for=run_for),
         types=["v5litepod-8", "v4-8"],
         zones=[*zones],
         tiers=[*tiers],
@@ -234,21 +239,24 @@ async def test_what_is_also_tried_without_the_queue_comes_first_and_knows_nothin
 
 @pytest.mark.asyncio
 async def test_flex_start_waits_in_the_queue_in_every_hunt_and_has_its_time_to_run() -> None:
-    record = await planned("spot", "flex-start", queued=True, direct=True)
+    record = await planned("spot", "flex-start", run_for=3600.0, queued=True, direct=True)
     assert sorted((each.tier, record.waits(each)) for each in record.candidates) == [
         *[("flex-start", True)] * 4,
         *[("spot", False)] * 4,
         *[("spot", True)] * 4,
     ]
-    plain = await planned("spot", "flex-start")
+    plain = await planned("spot", "flex-start", run_for=3600.0)
     assert {(each.tier, plain.waits(each)) for each in plain.candidates} == {
         ("spot", False),
         ("flex-start", True),
     }
-    tpu = structs.replace(plain.request.tpu, run_for=3600.0)
-    wanted = structs.replace(plain.request, tpu=tpu)
-    runs = {(each.tier, candidates.request_of(wanted, each).run_for) for each in plain.candidates}
-    assert runs == {("spot", None), ("flex-start", 3600)}
+    asked = [candidates.request_of(plain.request, each) for each in plain.candidates]
+    assert {(each.tier, each.run_for) for each in asked} == {("spot", None), ("flex-start", 3600)}
+    assert (await planned("spot", "flex-start", zones=[], run_for=3600.0)).candidates
+    with pytest.raises(TPUError, match="needs the time that it runs"):
+        await planned("spot", "flex-start")
+    with pytest.raises(TPUError, match="Only a flex-start TPU"):
+        await planned("spot", run_for=3600.0)
 
 
 @pytest.mark.asyncio

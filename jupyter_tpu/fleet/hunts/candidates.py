@@ -14,6 +14,7 @@ from ...errors import InvalidInput, Reason, TPUError
 from ..models import CreateTPU, Problem, StartHunt
 from ..models.catalog import known_type
 from ..models.times import future_seconds
+from ..operations.checks import check_run_for
 from ..store.records import Candidate, HuntRecord
 from .planner import Over, next_step
 
@@ -38,10 +39,11 @@ async def plan(
     """
     types = _unique(request.types or [request.tpu.type])
     tiers = _unique(request.tiers or [request.tpu.tier])
-    zones = _unique(await _zones(request, types, resolve))
     template = request.tpu
     if "flex-start" in tiers:  # the others have no time to run; `check_price` looks at each
+        check_run_for(template.run_for, "flex-start")
         template = structs.replace(template, tier="on-demand", run_for=None)
+    zones = _unique(await _zones(request, template, types, resolve))
     per_zone = await asyncio.gather(*(_resolved(template, zone, types, resolve) for zone in zones))
     found = dict(zip(zones, per_zone, strict=True))
     deadline = (
@@ -90,7 +92,9 @@ def _unique(items: Iterable[T]) -> list[T]:
     return list(dict.fromkeys(items))
 
 
-async def _zones(request: StartHunt, types: list[str], resolve: Resolve) -> list[str]:
+async def _zones(
+    request: StartHunt, template: CreateTPU, types: list[str], resolve: Resolve
+) -> list[str]:
     if "-" in request.zones:
         offered = [zone for type in types if (t := known_type(type)) for zone in t.zones]
         if not offered:
@@ -100,7 +104,7 @@ async def _zones(request: StartHunt, types: list[str], resolve: Resolve) -> list
         return offered
     if request.zones or request.tpu.zone:
         return request.zones or [request.tpu.zone or ""]
-    return [(await resolve(structs.replace(request.tpu, type=types[0])))[1].zone]
+    return [(await resolve(structs.replace(template, type=types[0])))[1].zone]
 
 
 async def _resolved(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from zoneinfo import available_timezones
 
-from ...cloud import Node
+from ...cloud import Node, Tier
 from ...environment import HostSetup, pythons
 from ...errors import InvalidInput, Reason, TPUError
 from ..models import ConnectTPU, CreateTPU
@@ -27,30 +27,34 @@ _LONGEST_RUN = 7 * 86_400  # seconds, as Google has it
 
 
 def check_run(request: CreateTPU) -> None:
-    """Raises INVALID for flex-start without the time that it runs, for a time that Google does not
-    allow, and for a time without flex-start.
-    """
-    if request.tier != "flex-start":
-        if request.run_for is not None:
-            raise InvalidInput(
-                "Only a flex-start TPU is asked for with the time that it runs.",
-                "Omit the time, or ask for flex-start.",
-            )
-        return
-    if request.run_for is None:
-        raise InvalidInput(
-            "A flex-start TPU needs the time that it runs.",
-            "Say it, for example --run-for 4h. Google deletes the TPU then.",
-        )
-    if not 60 <= request.run_for <= _LONGEST_RUN:
-        raise InvalidInput(
-            "A flex-start TPU runs for 1 minute to 7 days.", "Say another time, such as 4h or 2d."
-        )
-    accelerator = known_type(request.type)
+    """Raises INVALID for flex-start of a type that has none, and as `check_run_for`."""
+    check_run_for(request.run_for, request.tier)
+    accelerator = known_type(request.type) if request.tier == "flex-start" else None
     if accelerator is not None and accelerator.generation not in _FLEX_START:
         raise InvalidInput(
             f"Google offers flex-start for {' and '.join(_FLEX_START)}, not for {request.type}.",
             "Choose such a type, or another tier.",
+        )
+
+
+def check_run_for(run_for: float | None, tier: Tier) -> None:
+    """Raises INVALID for flex-start without the time that it runs (seconds), for a time that Google
+    does not allow, and for a time without flex-start.
+    """
+    if tier != "flex-start":
+        if run_for is not None:
+            raise InvalidInput(
+                "Only a flex-start TPU is asked for with the time that it runs.",
+                "Omit the time, or ask for flex-start.",
+            )
+    elif run_for is None:
+        raise InvalidInput(
+            "A flex-start TPU needs the time that it runs.",
+            "Say it, for example --run-for 4h. Google deletes the TPU then.",
+        )
+    elif not 60 <= run_for <= _LONGEST_RUN:
+        raise InvalidInput(
+            "A flex-start TPU runs for 1 minute to 7 days.", "Say another time, such as 4h or 2d."
         )
 
 
