@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..commands.flex_start import run_for_option, run_seconds
+from ..commands.flex_start import run_for_option, run_length, run_seconds
 from ..commands.grammar import (
     Group,
     argument,
@@ -269,13 +269,16 @@ def _table(found: Sequence[QueuedResource]) -> str:
             "No queued resources. Ask for TPUs: "
             "jupyter tpu queued create my-tpu --type TYPE --zone ZONE"
         )
-    heads = ("NAME", "ZONE", "TYPE", "TIER", "STATE", "TPUS", "CREATED", "VALID UNTIL", "")
+    heads = (
+        "NAME", "ZONE", "TYPE", "TIER", "RUNS FOR", "STATE", "TPUS", "CREATED", "VALID UNTIL", "",
+    )  # fmt: skip
     rows = [
         (
             each.name,
             each.zone,
             each.type,
             each.tier,
+            run_length(each.run_for),
             state_text(each.state),
             ", ".join(each.tpus),
             each.created,

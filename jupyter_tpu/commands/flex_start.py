@@ -30,6 +30,12 @@ def run_text(tpu: TPU) -> str:
     """ "4 h, until about 2026-11-23 02:10:00; then Google deletes it"; "" for any other."""
     if tpu.run_for is None:
         return ""
-    length = f"{tpu.run_for / 3600:g} h" if tpu.run_for >= 3600 else f"{tpu.run_for / 60:g} min"
     until = f", until about {local_time(tpu.run_ends)}" if tpu.run_ends else ""
-    return f"{length}{until}; then Google deletes it"
+    return f"{run_length(tpu.run_for)}{until}; then Google deletes it"
+
+
+def run_length(run_for: float | None) -> str:
+    """ "4 h", "90 min"; "" for None."""
+    if run_for is None:
+        return ""
+    return f"{run_for / 3600:g} h" if run_for % 3600 == 0 else f"{run_for / 60:g} min"

@@ -275,7 +275,9 @@ async def test_a_hunt_for_flex_start_passes_zones_without_it_and_is_connected_un
     assert [(each.zone, each.tier) for each in refused] == [
         (zone, "flex-start") for zone in ZONES[:2]
     ]
-    assert {each.problem.message for each in refused if each.problem} == {words}
+    problems = [each.problem for each in refused if each.problem]
+    assert [each.message for each in problems] == [words, words]
+    assert all("may not offer flex-start" in each.hint for each in problems)
 
     async def listed() -> list[TPU]:
         return [each for each in (await server.fleet.tpus()).tpus if each.name == name]

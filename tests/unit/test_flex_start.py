@@ -64,7 +64,7 @@ def test_its_price_is_not_known_and_its_end_is_said() -> None:
     other = TPU(name="other", zone="us-east5-b", project="p")
     tpu = structs.replace(other, run_for=5400.0, run_ends="2027-01-15T09:30:00Z")
     end = local_time(tpu.run_ends)
-    assert run_text(tpu) == f"1.5 h, until about {end}; then Google deletes it"
+    assert run_text(tpu) == f"90 min, until about {end}; then Google deletes it"
     assert run_text(other) == ""
     assert end in tpu_table(TPUList(tpus=[other, tpu]))
     assert "ENDS" not in tpu_table(TPUList(tpus=[other]))

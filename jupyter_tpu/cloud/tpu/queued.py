@@ -118,8 +118,9 @@ async def begin_flex_start(apis: GoogleAPIs, name: NodeName, spec: QueuedSpec) -
     try:
         answer = await apis.call("POST", "tpu", path, body, queuedResourceId=name.node)
     except TPUError as error:
-        if error.reason is Reason.NOT_FOUND or getattr(error.__cause__, "code", None) == 501:
-            # A preview that this project can't see answers as if it did not exist.
+        # A preview that this project can't see answers as if it, or its fields, did not exist.
+        unseen = error.reason is Reason.NOT_FOUND or getattr(error.__cause__, "code", None) == 501
+        if unseen or (error.reason is Reason.INVALID and not error.hint):
             hint = f"Google may not offer flex-start in {name.zone}. Try another zone or tier."
             raise TPUError(error.message, Reason.INVALID, hint) from error
         raise
