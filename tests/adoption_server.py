@@ -150,9 +150,11 @@ class Server:
                 return json.loads(answer.read() or "null")
         except urllib.error.HTTPError as error:
             text = error.read()
-            error.add_note(text.decode())
-            error.fp = error.file = io.BytesIO(text)
-            raise
+            readable = urllib.error.HTTPError(
+                error.url, error.code, error.msg, error.headers, io.BytesIO(text)
+            )
+            readable.add_note(text.decode())
+            raise readable from None
 
     def tpu(self, method: str, path: str, body: Any = None) -> Any:
         return self.request(method, f"/jupyter-tpu/v1/{path}", body)
