@@ -78,10 +78,10 @@ def keep(name: str, length: str, confirmed: tuple[str, ...], as_json: bool) -> N
     """Keep a TPU running for some time, whatever its limits are."""
     from ..fleet.models import KeepTPU
 
-    length_s = seconds(length)
+    kept = seconds(length)
     with open_session() as session:
         ref, typed = _confirmed(session, name, confirmed)
-        wanted = KeepTPU(seconds=length_s, confirm_name=typed)
+        wanted = KeepTPU(seconds=kept, confirm_name=typed)
         found = session.call(session.fleet.guards.keep(ref, wanted))
     _print(name, found, as_json)
 

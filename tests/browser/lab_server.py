@@ -219,7 +219,7 @@ class LabPage:
         """Chooses an entry of a TPU's menu, or of a submenu: *path* has its name, too."""
         self.tpu(name).get_by_role("button", name=f"Actions for {name}").click()
         for entry in path:
-            self.page.locator(".lm-Menu").get_by_text(entry, exact=True).click()
+            self.page.get_by_role("menuitem", name=entry, exact=True).click()
 
     def run_cell(self, code: str, *, timeout: float = 60.0) -> Locator:
         """Runs *code* in the last cell of the notebook in front and gives its output."""

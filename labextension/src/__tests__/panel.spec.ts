@@ -639,9 +639,7 @@ describe('the commands', () => {
     const entries = (menu: Element) =>
       [...menu.querySelectorAll<HTMLElement>('.lm-Menu-item')]
         .filter(item => !item.classList.contains('lm-mod-collapsed'))
-        .map(item =>
-          item.dataset.type === 'separator' ? '—' : item.textContent
-        );
+        .map(item => (item.role === 'menuitem' ? item.textContent : '—'));
     button(node, 'Actions for my-tpu').click();
     await shows(document.body, 'New Notebook');
     const [menu] = document.getElementsByClassName('lm-Menu');

@@ -17,13 +17,22 @@ interface ISubmenu {
   actions: Action[];
 }
 
-export class TPUMenu extends MenuSvg {
+/** Submenus are entries of the menu for screen readers, too. */
+class Renderer extends MenuSvg.Renderer {
+  createItemARIA(data: Menu.IRenderData) {
+    return { role: 'menuitem' as const, ...super.createItemARIA(data) };
+  }
+}
+
+export class TPUMenu extends Menu {
   constructor(commands: CommandRegistry, trans: TranslationBundle) {
-    super({ commands });
+    // Not a MenuSvg: that one changes its submenus again each time they are added.
+    const options = { commands, renderer: new Renderer() };
+    super(options);
     this.addClass('jp-tpu-Menu');
     this.aboutToClose.connect(this._onClose, this);
     const submenu = (label: string, icon: Action, actions: Action[]) => {
-      const menu = new MenuSvg({ commands });
+      const menu = new Menu(options);
       menu.addClass('jp-tpu-Menu');
       menu.title.label = label;
       menu.title.icon = actionIcon(icon);
