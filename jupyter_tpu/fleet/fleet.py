@@ -39,7 +39,7 @@ from .hosts.runs import Runs
 from .hosts.warm_kernels import WarmKernelMonitor
 from .hunts.service import HuntService
 from .hunts.taken import TakenTPUs
-from .inventory.forgotten import ForgottenTPUs
+from .inventory.forgotten import ForgottenQueued, ForgottenTPUs
 from .inventory.inventory import Inventory
 from .inventory.usage import UsageService
 from .kernelspecs import KernelSpecRegistry
@@ -80,7 +80,7 @@ from .tokens import Tokens
 
 log = logging.getLogger(__name__)
 
-#: When a server looks for TPUs that were forgotten, after its start: when it has settled. Seconds.
+#: When a server looks for what was forgotten, after its start: when it has settled. Seconds.
 FIRST_LOOK = 60.0
 
 
@@ -301,6 +301,7 @@ class Fleet:
             supervise=supervise,
         )
         forgotten = self._forgotten = ForgottenTPUs(desired, jobs, run_times, owners)
+        self._forgotten_queued = ForgottenQueued(queued, FIRST_LOOK)
         inventory = self._inventory = Inventory(
             cloud,
             store,
@@ -419,6 +420,7 @@ class Fleet:
             self._loops.start("tunnels", self.tunnels.run)
             self._loops.start("jobs", self.jobs.run)
             self._loops.start("guards", self.guards.run)
+            self._loops.start("forgotten queued resources", self._forgotten_queued.run)
 
     async def close(self) -> None:
         """Ends what this object runs; desired state stays, interrupted work can be resumed."""

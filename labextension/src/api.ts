@@ -1124,6 +1124,7 @@ export interface IQueuedResource {
   has_tpus: boolean;
   owner: string;
   not_yours: boolean;
+  forgotten: boolean;
   problem: IProblem | null;
 }
 

@@ -158,6 +158,29 @@ export function addNotifications(
       }
     }
   });
+  model.unlistedChanged.connect((_, { queued }) => {
+    if (
+      queued?.forgotten &&
+      isNews(`queued ${queued.zone}/${queued.name} ${queued.created}`)
+    ) {
+      const { name, state } = queued;
+      const show = {
+        label: trans.__('Show Queued Resources'),
+        callback: () => {
+          actions.openPanel();
+          actions.openQueued();
+        }
+      };
+      Notification.warning(
+        trans.__(
+          'The queued resource %1 is %2. It uses quota until you delete it.',
+          name,
+          state
+        ),
+        { autoClose: false, actions: [show] }
+      );
+    }
+  });
   addLostKernels(actions, notebooks);
 }
 

@@ -89,6 +89,7 @@ async def test_what_is_there_is_listed_with_its_owners_over_projects(
         queued = entry(found, "failed")
         assert (queued.kind, queued.chips, queued.holds) == ("queued", 16, "quota")
         assert "It still uses quota: delete it" in queued.advice
+        assert (await fleet.queued.get("failed")).forgotten
         holding = [(each.owner, each.chips, each.blocked_chips) for each in found.owners]
         # Other tests' TPUs on this emulator may be listed, too.
         made = [each for each in holding if each[0] in ("bob", "", found.me)]

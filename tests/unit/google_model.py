@@ -21,6 +21,7 @@ from jupyter_tpu.cloud import (
     NodeName,
     NodeSpec,
     NodeState,
+    QueuedList,
     QueuedResource,
     QueuedSpec,
 )
@@ -135,6 +136,9 @@ class Google:
 
     async def get_queued(self, name: NodeName) -> QueuedResource:
         return await self._call("node", lambda _: self._queued(name))
+
+    async def list_queued(self) -> QueuedList:
+        return await self._call("list", lambda _: QueuedList(queued=(*self.queued.values(),)))
 
     async def begin_delete_queued(self, name: NodeName, *, force: bool) -> str:
         node, found = self.nodes.get(name), self.queued.get(name)

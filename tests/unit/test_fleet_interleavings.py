@@ -429,7 +429,7 @@ class World:
 
 def use_clock(world: World, patch: pytest.MonkeyPatch) -> None:
     """Has the fleet ask the world's clock, and leave nothing to chance."""
-    clock = SimpleNamespace(time=world.time)
+    clock = SimpleNamespace(time=world.time, monotonic=world.loop.time)
     for module in (create, hunt_run, hunt_service, power, provisioner, queued):
         patch.setattr(module, "time", clock)
     patch.setattr(hunt_run, "random", SimpleNamespace(random=lambda: 0.5))

@@ -11,10 +11,11 @@ from google_model import Google
 from msgspec import structs
 from test_fleet_interleavings import NAMES, World, use_clock
 
-from jupyter_tpu.cloud import NodeOptions
+from jupyter_tpu.cloud import NodeName, NodeOptions, QueuedResource
 from jupyter_tpu.errors import InvalidInput
 from jupyter_tpu.fleet.hunts import run as hunt_run
-from jupyter_tpu.fleet.knowledge.owners import OWNER
+from jupyter_tpu.fleet.inventory import forgotten
+from jupyter_tpu.fleet.knowledge.owners import OWNER, own_name
 from jupyter_tpu.fleet.models import ConnectTPU, CreateTPU, DeleteTPU, Operation, StartHunt
 from jupyter_tpu.fleet.models.times import timestamp
 from jupyter_tpu.fleet.operations.progress import Progress
@@ -301,3 +302,35 @@ def test_a_queued_resource_stays_that_is(world: World, others: dict[str, Any]) -
     world.loop.pass_time(200.0)
     assert ended(world, began.id).state == "done"
     assert (world.google.nodes, list(queued)) == ({}, [NAME])
+
+
+def test_own_queued_resources_that_use_quota_for_nothing_are_named_once(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    google, (server,) = world.google, world.servers
+
+    def left(name: str, state: str, owner: str = own_name()) -> None:
+        there = NodeName(google.project, google.zone, name)
+        labels = {OWNER: owner}
+        google.queued[there] = QueuedResource(name=there, state=state, created="1", labels=labels)
+
+    left("failed", "FAILED")
+    left("waiting", "WAITING_FOR_RESOURCES")
+    left("others", "SUSPENDED", "somebody-else")
+    google.fates = {"create": ["leaves a wreck"], "list": ["UNAVAILABLE"]}
+    google.deletes = False
+    start(world)
+    world.loop.pass_time(30.0)
+    wreck = google.queued[NAME]
+    google.queued[NAME] = structs.replace(wreck, labels={**wreck.labels, OWNER: own_name()})
+    monkeypatch.setattr(forgotten, "PAUSES", (600.0, 60.0))
+    look = world.loop.create_task(forgotten.ForgottenQueued(server.queued, 10.0).run())
+    world.loop.pass_time(60.0)
+    assert caplog.messages == [], "Google did not answer"
+    world.loop.pass_time(1300.0)
+    assert caplog.messages == [
+        "The queued resource failed is FAILED, and uses quota until it is deleted: "
+        "`jupyter tpu queued delete failed`."
+    ]
+    assert google.queued[NAME].state == "FAILED", "its hunt is about to delete it"
+    look.cancel()

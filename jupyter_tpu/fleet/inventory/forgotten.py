@@ -1,21 +1,28 @@
-"""TPUs that their user seems to have forgotten: they are billed, and nothing here uses them."""
+"""What its user seems to have forgotten: TPUs that are billed, and nothing here uses them; queued
+resources that use quota for nothing.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Iterable
 
 from ...cloud import Node
+from ...errors import TPUError
 from ..hosts.jobs import Jobs
 from ..knowledge.desired import DesiredState
 from ..knowledge.owners import Owners
 from ..knowledge.run_times import RunTimes
+from ..operations.queued import QueuedService
 
 log = logging.getLogger(__name__)
 
 #: A TPU counts as forgotten if it is READY for longer, and nothing here uses it; seconds.
 FORGOTTEN = 4 * 3600.0
+#: Seconds between two looks for queued resources: usually, and after one that failed.
+PAUSES = (86_400.0, 3600.0)
 
 
 class ForgottenTPUs:
@@ -50,3 +57,36 @@ class ForgottenTPUs:
                     "costs.",
                     node.name.node,
                 )
+
+
+class ForgottenQueued:
+    """Looks for queued resources of the user that use quota for nothing. first_look: in seconds."""
+
+    def __init__(self, queued: QueuedService, first_look: float) -> None:
+        self._queued = queued
+        self._pause = first_look
+        self._reported: set[tuple[str, str, str]] = set()  # zone, name, creation
+
+    async def run(self) -> None:
+        """Names each in the log, once, until it is cancelled. A new list publishes them, too."""
+        usual, after_failure = PAUSES
+        while True:
+            await asyncio.sleep(self._pause)
+            try:
+                found = (await self._queued.list()).queued
+            except TPUError as error:
+                log.debug("Queued resources can't be listed: %s", error)
+                self._pause = after_failure
+                continue
+            self._pause = usual
+            for each in found:
+                key = each.zone, each.name, each.created
+                if each.forgotten and key not in self._reported:
+                    self._reported.add(key)
+                    log.warning(
+                        "The queued resource %s is %s, and uses quota until it is deleted: "
+                        "`jupyter tpu queued delete %s`.",
+                        each.name,
+                        each.state,
+                        each.name,
+                    )

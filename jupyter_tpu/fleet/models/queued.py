@@ -60,6 +60,8 @@ class QueuedResource(Struct, kw_only=True):
     #: As of a TPU.
     owner: str = ""
     not_yours: bool = False
+    #: Whether it is yours, uses quota for nothing, and nothing here is about to delete it.
+    forgotten: bool = False
     problem: Problem | None = None
 
 

@@ -237,7 +237,10 @@ class QueuedService:
 
     def _shown(self, found: cloud.QueuedResource) -> QueuedResource:
         owner = self._owners.of(found)
-        return view_queued(found, owner, emulated=self._cloud.emulated)
+        shown = view_queued(found, owner, emulated=self._cloud.emulated)
+        idle = not self._runner.known.on(found.name)
+        shown.forgotten = owner.is_me and found.state in _RESETTABLE and idle
+        return shown
 
 
 def _id(queued: QueuedResource) -> str:

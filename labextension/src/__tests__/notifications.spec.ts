@@ -9,7 +9,14 @@ import { runAbove } from '../kernels/runAbove';
 import { IOpenNotebooks } from '../lostKernels';
 import { StoredIds } from '../model/storedIds';
 import { addNotifications } from '../notifications';
-import { aKernel, aTPU, connectedTPU, openModel, trans } from './server';
+import {
+  aKernel,
+  aQueuedResource,
+  aTPU,
+  connectedTPU,
+  openModel,
+  trans
+} from './server';
 
 const OPEN = ['/home/me/one.ipynb', '/home/me/two.ipynb'];
 
@@ -199,6 +206,24 @@ it('says once that a TPU seems to be forgotten, also when the page is loaded aga
     expect(shown()).toEqual(texts);
     Notification.dismiss();
   }
+});
+
+it('says once that a queued resource uses quota for nothing', async () => {
+  const { model, changes } = await openModel();
+  addNotifications(
+    { model, trans } as Actions,
+    () => true,
+    NOTEBOOKS,
+    new StoredIds(localStorage, 'test-queued')
+  );
+  const old = aQueuedResource({ name: 'old', state: 'SUSPENDED' });
+  changes.queued(old);
+  expect(shown()).toEqual([]);
+  changes.queued({ ...old, forgotten: true });
+  changes.queued({ ...old, forgotten: true, has_tpus: true });
+  expect(shown()).toEqual([
+    'warning: The queued resource old is SUSPENDED. It uses quota until you delete it.'
+  ]);
 });
 
 it('says once that Google took a TPU back', async () => {

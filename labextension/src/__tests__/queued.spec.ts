@@ -9,31 +9,16 @@ import {
   openPanel,
   shows
 } from './opened';
-import { anOperation } from './server';
+import { anOperation, aQueuedResource } from './server';
 
 afterEach(disposeWidgets);
 
-const ACTIVE: IQueuedResource = {
+const ACTIVE = aQueuedResource({
   name: 'big',
-  zone: 'us-west4-a',
-  project: 'p',
-  emulated: true,
-  state: 'ACTIVE',
   meaning: 'Its TPUs exist. Connect them.',
   tpus: ['big-0', 'big-1'],
-  type: 'v5litepod-8',
-  version: '',
-  tier: 'spot',
-  run_for: null,
-  reservation: '',
-  created: '',
-  valid_until: '',
-  can_reset: false,
-  has_tpus: true,
-  owner: '',
-  not_yours: false,
-  problem: null
-};
+  has_tpus: true
+});
 const GONE: IQueuedResource = {
   ...ACTIVE,
   name: 'old',

@@ -351,6 +351,34 @@ export function aKernel(more: Partial<IKernel> = {}): IKernel {
   };
 }
 
+export function aQueuedResource(
+  more: Partial<IQueuedResource> = {}
+): IQueuedResource {
+  return {
+    name: 'my-tpu',
+    zone: 'us-west4-a',
+    project: 'p',
+    emulated: true,
+    state: 'ACTIVE',
+    meaning: '',
+    tpus: ['my-tpu'],
+    type: 'v5litepod-8',
+    version: '',
+    tier: 'spot',
+    run_for: null,
+    reservation: '',
+    created: '',
+    valid_until: '',
+    can_reset: false,
+    has_tpus: false,
+    owner: '',
+    not_yours: false,
+    forgotten: false,
+    problem: null,
+    ...more
+  };
+}
+
 export function anOperation(more: Partial<IOperation> = {}): IOperation {
   return {
     id: 'o1',

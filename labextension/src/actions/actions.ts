@@ -6,6 +6,7 @@ import { CommandRegistry } from '@lumino/commands';
 import { Action } from '../model/availableActions';
 import {
   IApp,
+  IChange,
   IEnvironment,
   IFoundPython,
   IFoundPythons,
@@ -35,7 +36,6 @@ import { Loads } from '../model/loads';
 import { Lookups } from '../model/lookups';
 import { keyOf } from '../model/resources';
 import { TPUModel } from '../model/model';
-import { Unlisted } from '../model/synchronizer';
 import { CommandIDs } from './commandIDs';
 import { approveCost } from './approval';
 import { attachMachine } from './attach';
@@ -79,7 +79,7 @@ export class Actions {
     this.grantsForm = new GrantsForm(model.client);
     this.usageList = new UsageList(model.client);
     this.queuedList = new QueuedList(model.client);
-    model.unlistedChanged.connect((_, what) => this._loadAgain(what));
+    model.unlistedChanged.connect((_, { what }) => this._loadAgain(what));
     model.operationEnded.connect((_, { kind }) => {
       if (kind === 'queue' || kind === 'unqueue') {
         this._loadAgain('queued');
@@ -409,7 +409,7 @@ export class Actions {
   }
 
   /** Loads what has changed, if it was loaded. */
-  private _loadAgain(what: Unlisted): void {
+  private _loadAgain(what: IChange['what']): void {
     const list = what === 'queued' ? this.queuedList : this.grantsForm;
     if (what === 'prices') {
       void (this.model.catalog && this.model.loadCatalog(true));

@@ -5,6 +5,7 @@ import { ISignal } from '@lumino/signaling';
 import {
   IApp,
   ICatalog,
+  IChange,
   IChangePackages,
   IConnectTPU,
   ICopyFiles,
@@ -40,7 +41,7 @@ import { Failure, TPUClient, TPURef } from './client';
 import { StoredIds } from './storedIds';
 import { Jobs } from './jobs';
 import { isOf, isSame, Resources } from './resources';
-import { Phase, Synchronizer, Unlisted } from './synchronizer';
+import { Phase, Synchronizer } from './synchronizer';
 import { TPURequests } from './tpuRequests';
 
 /** TPUs, operations and kernels, and every call that changes them. */
@@ -113,7 +114,7 @@ export class TPUModel extends Store {
   }
 
   /** What the model does not keep has changed. */
-  get unlistedChanged(): ISignal<unknown, Unlisted> {
+  get unlistedChanged(): ISignal<unknown, IChange> {
     return this._sync.unlistedChanged;
   }
 

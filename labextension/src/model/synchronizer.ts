@@ -15,9 +15,6 @@ import { Store } from '../store';
  */
 export type Phase = 'loading' | 'ready' | 'missing' | 'failed';
 
-/** What pages load when they need it. */
-export type Unlisted = 'grant' | 'prices' | 'queued';
-
 /** Seconds between two polls: when nothing is running, when something is, and after failures. */
 const POLL = { idle: 20, busy: 4, max: 120 };
 
@@ -95,7 +92,7 @@ export class Synchronizer extends Store {
   }
 
   /** What the model does not keep has changed. */
-  get unlistedChanged(): ISignal<this, Unlisted> {
+  get unlistedChanged(): ISignal<this, IChange> {
     return this._unlistedChanged;
   }
 
@@ -183,7 +180,7 @@ export class Synchronizer extends Store {
   private _onChange(_: IChangeFeed, change: IChange): void {
     const { kernel, what } = change;
     if (what === 'grant' || what === 'prices' || what === 'queued') {
-      this._unlistedChanged.emit(what);
+      this._unlistedChanged.emit(change);
       return;
     }
     if (kernel?.problem && !change.gone) {
@@ -237,7 +234,7 @@ export class Synchronizer extends Store {
 
   /** Changes since the current fetch began. */
   private _pendingChanges: IChange[] | null = null;
-  private _unlistedChanged = new Signal<this, Unlisted>(this);
+  private _unlistedChanged = new Signal<this, IChange>(this);
   private _failure: Failure | null = null;
   private _fetches = 0;
   private _kernelProblem = new Signal<this, IKernel>(this);
