@@ -213,18 +213,18 @@ class OperationRunner:
         """Cancels what installs something on a TPU, and what begins when that has ended; waits
         *patience* seconds for each.
         """
-        cancelled: set[str] = set()
-        while ids := self._installing(name) - cancelled:
+        cancelled: list[str] = []
+        while ids := [id for id in self._installing(name) if id not in cancelled]:
             for id in ids:
                 await self.cancel(id, patience)
-            cancelled |= ids
+            cancelled += ids
 
-    def _installing(self, name: NodeName) -> set[str]:
-        return {
+    def _installing(self, name: NodeName) -> list[str]:
+        return [
             record.operation.id
             for record in self.known.running_on(name)
             if record.operation.kind in ("connect", "environment")
-        }
+        ]
 
     async def _run(self, running: RunningOperation, work: Work, save: Save | None) -> None:
         operation = running.record.operation
