@@ -31,6 +31,7 @@ from .models import (
     QueuedList,
     QueuedResource,
     QueuedSpec,
+    QueuedState,
     Tier,
 )
 from .protocol import Cloud
@@ -58,6 +59,7 @@ __all__ = [
     "QueuedList",
     "QueuedResource",
     "QueuedSpec",
+    "QueuedState",
     "Target",
     "Tier",
     "attached_name",

@@ -184,11 +184,26 @@ class QueuedSpec(Struct, frozen=True, kw_only=True):
     run_for: float = 0.0  # seconds, of flex-start only
 
 
+class QueuedState(StrEnum):
+    """What a queued resource does, whichever cloud it is in."""
+
+    CREATING = "CREATING"  # the cloud is checking it
+    ACCEPTED = "ACCEPTED"  # waits for its time to begin
+    WAITING_FOR_RESOURCES = "WAITING_FOR_RESOURCES"  # waits for room
+    PROVISIONING = "PROVISIONING"  # its TPUs are being created
+    ACTIVE = "ACTIVE"  # its TPUs exist
+    SUSPENDING = "SUSPENDING"  # its TPUs are being taken away
+    SUSPENDED = "SUSPENDED"  # its TPUs are gone
+    FAILED = "FAILED"
+    DELETING = "DELETING"
+    UNKNOWN = "UNKNOWN"  # not said, or by a word that we don't know
+
+
 class QueuedResource(Struct, frozen=True, kw_only=True):
     """A request that waits until there is room for its TPUs, as its cloud last described it."""
 
     name: NodeName  # of the request, not of its TPUs
-    state: str  # the names of google.cloud.tpu_v2.QueuedResourceState.State
+    state: QueuedState
     initiator: str = ""  # of a suspension: "USER" or "SERVICE"
     error: TPUError | None = None  # why it failed
     created: str = ""  # RFC 3339; another one of the same name has another

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from google.cloud import tpu_v2
 
-from jupyter_tpu.cloud import NodeState
+from jupyter_tpu.cloud import NodeState, QueuedState
+from jupyter_tpu.cloud.tpu import queued
 from jupyter_tpu.cloud.tpu.nodes import parse_node, parse_state
 
 OURS = {
@@ -20,6 +21,13 @@ OURS = {
 @pytest.mark.parametrize("word", [state.name for state in tpu_v2.Node.State])
 def test_each_state_of_cloud_tpu_has_one_of_ours(word):
     assert parse_state(word) is (OURS[word] if word in OURS else NodeState[word])
+
+
+def test_each_state_of_a_queued_resource_has_one_of_ours_and_a_new_one_is_unknown():
+    words = [state.name for state in tpu_v2.QueuedResourceState.State]
+    ours = {queued.parse_state(word) for word in words}
+    assert ours == set(QueuedState)
+    assert queued.parse_state(words[0]) is queued.parse_state("NEW") is QueuedState.UNKNOWN
 
 
 @pytest.mark.parametrize(

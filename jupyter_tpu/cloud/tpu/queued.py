@@ -14,7 +14,7 @@ from msgspec import structs
 from ...errors import Reason, TPUError
 from ..errors import status_error
 from ..google_apis import GoogleAPIs
-from ..models import NodeName, QueuedResource, QueuedSpec
+from ..models import NodeName, QueuedResource, QueuedSpec, QueuedState
 from .nodes import FLEX_START, node_message, parse_tier
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def parse_queued(data: Mapping[str, Any]) -> QueuedResource:
     reservation = data.get("reservationName", "")
     return QueuedResource(
         name=NodeName(project, zone, name),
-        state=str(state.get("state", "")),
+        state=parse_state(state.get("state", "")),
         initiator=str(state.get("stateInitiator", "")),
         error=None if failure is None else status_error(failure, project=project),
         created=data.get("createTime", ""),
@@ -54,6 +54,11 @@ def parse_queued(data: Mapping[str, Any]) -> QueuedResource:
         or policy.get("validInterval", {}).get("endTime", ""),
         labels=dict(node.get("labels", {})),
     )
+
+
+def parse_state(word: str) -> QueuedState:
+    """From the API's word, a name of google.cloud.tpu_v2.QueuedResourceState.State."""
+    return QueuedState.__members__.get(word, QueuedState.UNKNOWN)
 
 
 def _node_ids(spec: Mapping[str, Any], queued: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from ...cloud import Cloud, Node, NodeName, NodeState, is_attached
+from ...cloud import Cloud, Node, NodeName, NodeState, QueuedState, is_attached
 from ...cloud.models import QueuedResource
 from ...errors import InvalidInput, Reason, TPUError
 from ...links.single_flight import SingleFlight
@@ -31,7 +31,7 @@ from .states import advice
 #: How long an answer serves further questions; seconds.
 FRESH = 3.0
 #: States of a queued resource in which nobody can use the chips of its quota.
-_BLOCKING = ("FAILED", "SUSPENDING", "SUSPENDED")
+_BLOCKING = (QueuedState.FAILED, QueuedState.SUSPENDING, QueuedState.SUSPENDED)
 _PROJECT = re.compile(r"[a-z0-9][-a-z0-9.:]{0,99}")
 
 

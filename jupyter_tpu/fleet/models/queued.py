@@ -39,7 +39,8 @@ class QueuedResource(Struct, kw_only=True):
     zone: str
     project: str
     emulated: bool = False
-    #: Google's word: ACCEPTED, WAITING_FOR_RESOURCES, PROVISIONING, ACTIVE, FAILED, SUSPENDED, …
+    #: CREATING, ACCEPTED, WAITING_FOR_RESOURCES, PROVISIONING, ACTIVE, SUSPENDING, SUSPENDED,
+    #: FAILED, DELETING or UNKNOWN.
     state: str
     #: What its state means, and what can be done now.
     meaning: str

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from msgspec import structs
 
 from ... import cloud
-from ...cloud import Cloud, NodeName, QueuedSpec
+from ...cloud import Cloud, NodeName, QueuedSpec, QueuedState
 from ...environment import StepPlan
 from ...errors import InvalidInput, Reason, TPUError
 from ..discovery.observer import Observer
@@ -42,24 +42,25 @@ from .running import CarryOut, OperationCancelled, Work
 #: asks for the list; seconds.
 RECENT = 19.0  # panels ask every 20 s
 FRESH = 2.0
-#: What each state means, by Google's name for it.
+_USES_QUOTA = "It still uses quota: delete it, or reset it to wait again."
+#: What each state means, where it is known.
 _MEANINGS = {
-    "CREATING": "Google is checking the request.",
-    "ACCEPTED": "It waits for its time to begin.",
-    "WAITING_FOR_RESOURCES": "It waits until there is room.",
-    "PROVISIONING": "There is room. Its TPUs are being created.",
-    "ACTIVE": "Its TPUs exist. Connect them.",
-    "FAILED": "It failed. It still uses quota: delete it, or reset it to wait again.",
-    "SUSPENDING": "Its TPUs are being taken away.",
-    "SUSPENDED": "Its TPUs are gone. It still uses quota: delete it, or reset it to wait again.",
-    "DELETING": "It is being deleted.",
+    QueuedState.CREATING: "Google is checking the request.",
+    QueuedState.ACCEPTED: "It waits for its time to begin.",
+    QueuedState.WAITING_FOR_RESOURCES: "It waits until there is room.",
+    QueuedState.PROVISIONING: "There is room. Its TPUs are being created.",
+    QueuedState.ACTIVE: "Its TPUs exist. Connect them.",
+    QueuedState.FAILED: f"It failed. {_USES_QUOTA}",
+    QueuedState.SUSPENDING: "Its TPUs are being taken away.",
+    QueuedState.SUSPENDED: f"Its TPUs are gone. {_USES_QUOTA}",
+    QueuedState.DELETING: "It is being deleted.",
 }
 #: What is to be said of money in a state, where it is not emulated.
 _BILLING = {
-    "WAITING_FOR_RESOURCES": "Nothing is billed yet.",
-    "ACTIVE": "They are billed, used or not.",
+    QueuedState.WAITING_FOR_RESOURCES: "Nothing is billed yet.",
+    QueuedState.ACTIVE: "They are billed, used or not.",
 }
-_RESETTABLE = ("FAILED", "SUSPENDED")
+_RESETTABLE = (QueuedState.FAILED, QueuedState.SUSPENDED)
 
 
 class QueuedService:
@@ -261,7 +262,7 @@ def _of_all(price: Decision, count: int) -> Decision:
     )
 
 
-def meaning(state: str, *, emulated: bool) -> str:
+def meaning(state: QueuedState, *, emulated: bool) -> str:
     """What a state means, and what can be done now."""
     text = _MEANINGS.get(state, "This state is not known to this program.")
     billing = "" if emulated else _BILLING.get(state, "")

@@ -9,7 +9,7 @@ import time
 
 from msgspec import structs
 
-from ...cloud import Cloud, Node
+from ...cloud import Cloud, Node, QueuedState
 from ...cloud.polling import poll_intervals
 from ...errors import Reason, TPUError
 from ..knowledge.owners import Owners
@@ -64,7 +64,7 @@ class QueuedOrigins:
                 found = await self._cloud.get_queued(name)
                 if found.created != origin.created:
                     return  # another one of that name
-                if found.state != "DELETING":
+                if found.state != QueuedState.DELETING:
                     await self._cloud.begin_delete_queued(name, force=True)
                 refused = 0.0
                 progress.block(None)

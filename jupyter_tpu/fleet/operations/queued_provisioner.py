@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from ...cloud import Cloud, NodeSpec, NodeState, QueuedResource, QueuedSpec
+from ...cloud import Cloud, NodeSpec, NodeState, QueuedResource, QueuedSpec, QueuedState
 from ...errors import Reason, TPUError
 from ..discovery.observer import Observer
 from ..knowledge.grants import Grants
@@ -15,9 +15,9 @@ from .provisioning import LABEL, SeenNode
 from .runner import OperationRunner
 
 #: Where its TPUs exist, or may.
-WITH_TPUS = ("PROVISIONING", "ACTIVE", "SUSPENDING")
+WITH_TPUS = (QueuedState.PROVISIONING, QueuedState.ACTIVE, QueuedState.SUSPENDING)
 #: Where it waits, and has none.
-_WAITING = ("ACCEPTED", "WAITING_FOR_RESOURCES")
+_WAITING = (QueuedState.ACCEPTED, QueuedState.WAITING_FOR_RESOURCES)
 #: Google's reasons that are about what was asked for. The others are about calls.
 _LIMITS = (Reason.NO_CAPACITY, Reason.QUOTA, Reason.PERMISSION, Reason.INVALID)
 _THING = "queued resource"
@@ -25,7 +25,7 @@ _THING = "queued resource"
 
 def failure(found: QueuedResource, hint: str = "") -> Problem | None:
     """Why it failed, in Google's words; None for one that has not."""
-    if found.state != "FAILED":
+    if found.state != QueuedState.FAILED:
         return None
     error = found.error or TPUError("Google gave no reason.", Reason.CONFLICT)
     problem = Problem.of(error)
@@ -58,7 +58,7 @@ class QueuedProvisioner(Provisioner[QueuedSpec]):
     async def _see(self) -> SeenNode:
         found = await self._cloud.get_queued(self._name)
         state = NodeState.READY  # once Google has accepted it
-        if found.state in ("CREATING", "DELETING", "FAILED"):
+        if found.state in (QueuedState.CREATING, QueuedState.DELETING, QueuedState.FAILED):
             state = NodeState(found.state)
         return _seen(found, state)
 
@@ -104,11 +104,11 @@ class QueuedNodeProvisioner(NodeProvisioner):
         found = await self._cloud.get_queued(self._name)
         self._tpu = await self._see_tpu() if found.state in WITH_TPUS else None
         match found.state:
-            case "ACTIVE":
+            case QueuedState.ACTIVE:
                 state = self._tpu.state if self._tpu is not None else NodeState.UNKNOWN
-            case "FAILED" | "DELETING":
+            case QueuedState.FAILED | QueuedState.DELETING:
                 state = NodeState(found.state)
-            case "SUSPENDING" | "SUSPENDED":
+            case QueuedState.SUSPENDING | QueuedState.SUSPENDED:
                 state = NodeState.PREEMPTED
             case _:
                 state = NodeState.CREATING
