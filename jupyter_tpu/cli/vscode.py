@@ -79,12 +79,12 @@ def tasks() -> list[dict[str, Any]]:
         },
         _task(
             "create and connect",
-            "Creates a TPU, makes a Python environment with JAX on it and registers its kernel",
+            "Creates a TPU and a Python environment with JAX on it, and registers its kernel",
             [*create, "--connect"],
         ),
         _task(
             "connect",
-            "Makes an environment on a TPU that is there, and registers its kernel",
+            "Creates an environment on an existing TPU, and registers its kernel",
             ["connect", name],
         ),
         _task(

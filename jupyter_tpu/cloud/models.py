@@ -49,7 +49,7 @@ class NodeState(StrEnum):
     REPAIRING = "REPAIRING"
     HIDDEN = "HIDDEN"  # kept by the cloud for itself; may come back
     DELETING = "DELETING"
-    PREEMPTED = "PREEMPTED"  # taken away, for good
+    PREEMPTED = "PREEMPTED"  # ended by the cloud, which needs its capacity, for good
     TERMINATED = "TERMINATED"  # ended by the cloud, for good
     FAILED = "FAILED"  # broken, and does not mend by itself
     UNKNOWN = "UNKNOWN"  # not said, or by a word that we don't know

@@ -94,7 +94,7 @@ _options = parameters(
     click.option(
         "--when-preempted",
         is_flag=True,
-        help="Begin when Google takes the TPU of this name back, now and each time.",
+        help="Begin when Google preempts the TPU of this name, now and each time.",
     ),
     click.option(
         "--version",

@@ -115,5 +115,5 @@ def _owner_line(owner: OwnerUsage, chips: int) -> str:
     if owner.unpriced:
         parts.append(f"{owner.unpriced} without a known price")
     if owner.blocked_chips:
-        parts.append(f"{count(owner.blocked_chips, 'chip')} of unusable quota")
+        parts.append(f"failed queued resources use quota for {count(owner.blocked_chips, 'chip')}")
     return f"{who} {held}{': ' if parts else ''}{', '.join(parts)}."

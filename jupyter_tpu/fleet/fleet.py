@@ -37,8 +37,8 @@ from .hosts.poller import HostPoller
 from .hosts.pythons import HostPythons
 from .hosts.runs import Runs
 from .hosts.warm_kernels import WarmKernelMonitor
+from .hunts.preempted import PreemptedTPUs
 from .hunts.service import HuntService
-from .hunts.taken import TakenTPUs
 from .inventory.forgotten import ForgottenQueued, ForgottenTPUs
 from .inventory.inventory import Inventory
 from .inventory.usage import UsageService
@@ -278,7 +278,7 @@ class Fleet:
             observer,
             grants,
             runner,
-            TakenTPUs(cloud, observer, desired, power, runner),
+            PreemptedTPUs(cloud, observer, desired, power, runner),
             finder.reload,
             changes.mark_tpu_changed,
         )

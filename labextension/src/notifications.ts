@@ -1,5 +1,5 @@
 // The plugin that notifies of ended operations while the panel is closed, of ended jobs, of kernels
-// that died, of TPUs that Google takes back, of maintenance that it announces, and of TPUs that are
+// that died, of TPUs that Google preempts, of maintenance that it announces, and of TPUs that are
 // about to stop themselves.
 
 /* eslint-disable jupyter/prefer-lazy-imports -- An operation may end at any time. */

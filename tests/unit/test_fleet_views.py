@@ -94,7 +94,7 @@ def test_a_tpu_that_could_not_be_deleted_says_so_and_what_it_costs() -> None:
 def test_maintenance_and_repair_are_said_while_they_go_on() -> None:
     maintenance = view(health="UNHEALTHY_MAINTENANCE").problem
     assert maintenance is not None
-    assert maintenance.message.startswith("Google is doing maintenance on my-tpu")
+    assert maintenance.message.startswith("Maintenance of my-tpu is in progress.")
     repair = view(state=NodeState.REPAIRING, health_description="A chip failed.").problem
     assert repair is not None
     assert (repair.message, repair.hint) == ("A chip failed.", "Wait until it is repaired.")

@@ -195,7 +195,7 @@ class Jobs:
             )
 
     def forget(self, name: NodeName) -> None:
-        """The TPU is gone: its jobs, too. Those that restart with a TPU that was taken away wait
+        """The TPU is gone: its jobs, too. Those that restart with a TPU that was preempted wait
         for its successor.
         """
         for record in self._records.all():

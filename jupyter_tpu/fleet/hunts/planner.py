@@ -8,7 +8,7 @@ failed. Of the candidates that may be tried now, the one that failed least often
 why it failed         what that says
 ====================  ==========================================================================
 NO_CAPACITY           about this type and tier in the zone (or region, where Google says that):
-CONFLICT              later, after a pause that doubles. CONFLICT: a TPU that was taken away at once
+CONFLICT              later, after a pause that doubles. CONFLICT: a TPU that was preempted at once
 QUOTA, of 0           this generation and tier are ruled out in the zone, region or project
 QUOTA, all used       this type and tier there: later, since somebody may delete a TPU
 PRICE                 the same: the grant has too few chips left, and no price was confirmed

@@ -32,7 +32,7 @@ from ..store.records import (
 )
 from .candidates import request_of
 from .planner import Over, Try, Wait, learn, next_step, turn
-from .taken import TakenTPUs
+from .preempted import PreemptedTPUs
 
 #: How many attempts are kept.
 HISTORY = 50
@@ -51,11 +51,11 @@ class HuntRun:
         create: CreateService,
         runner: OperationRunner,
         changed: Callable[[NodeName], None],
-        taken: TakenTPUs,
+        preempted: PreemptedTPUs,
         found: Callable[[], None],
     ) -> None:
         assert record.hunt is not None
-        self._taken = taken
+        self._preempted = preempted
         self._found = found
         self._record = record
         self._hunt: HuntRecord = record.hunt
@@ -80,7 +80,7 @@ class HuntRun:
         """Until there is a TPU; if it waits for preemptions, until it is stopped."""
         while True:
             if self._hunt.awaited is not None:
-                if not await self._taken.wait(self._record, progress, self._stopped):
+                if not await self._preempted.wait(self._record, progress, self._stopped):
                     raise OperationCancelled
                 self._hunt.awaited = None
                 self._runner.save_soon(self._record)

@@ -36,8 +36,8 @@ from ..store.records import (
 from ..store.store import Store
 from . import candidates, webhook
 from .planner import Wait, due, next_step
+from .preempted import PreemptedTPUs
 from .run import HuntRun
-from .taken import TakenTPUs
 
 #: How long a process that ends waits for the webhook; seconds.
 LAST_NEWS = 3.0
@@ -58,11 +58,11 @@ class HuntService:
         observer: Observer,
         grants: Grants,
         runner: OperationRunner,
-        taken: TakenTPUs,
+        preempted: PreemptedTPUs,
         reload: Callable[[], Awaitable[None]],
         changed: Callable[[NodeName], None],
     ) -> None:
-        self._taken = taken
+        self._preempted = preempted
         self._cloud = cloud
         self._store = store
         self._create = create
@@ -86,7 +86,7 @@ class HuntService:
         hunt = await self._plan(request)
         await self._observer.ensure_recent()
         if request.when_preempted:
-            hunt.awaited = self._taken.require(request)
+            hunt.awaited = self._preempted.require(request)
         for candidate in hunt.candidates:
             if not candidate.ruled_out and not request.when_preempted:
                 name = NodeName(self._cloud.project, candidate.zone, request.tpu.name)
@@ -167,7 +167,7 @@ class HuntService:
             self._create,
             self._runner,
             self._changed,
-            self._taken,
+            self._preempted,
             lambda: self._notify(record),
         )
 

@@ -6,7 +6,7 @@ from ...cloud import Node, NodeState, is_attached
 from ...retired import INSTEAD
 
 _WAIT = "Google is working on it. Wait."
-_TAKEN = "Google took it away. Delete it, and create another one."
+_ANOTHER = "Delete it, and create another one."
 _ADVICE = {
     NodeState.CREATING: "Google is creating it. Wait.",
     NodeState.READY: "Connect it, or stop or delete it.",
@@ -17,9 +17,9 @@ _ADVICE = {
     NodeState.REPAIRING: "Google is repairing it. Wait.",
     NodeState.HIDDEN: "Google has hidden it. It may come back.",
     NodeState.DELETING: "Google is deleting it. Wait.",
-    NodeState.PREEMPTED: _TAKEN,
-    NodeState.TERMINATED: _TAKEN,
-    NodeState.FAILED: "Google could not repair it. Delete it, and create another one.",
+    NodeState.PREEMPTED: f"Google preempted it. {_ANOTHER}",
+    NodeState.TERMINATED: f"Google terminated it. {_ANOTHER}",
+    NodeState.FAILED: f"Google could not repair it. {_ANOTHER}",
     NodeState.UNKNOWN: "Google did not say more. Look again in a minute.",
 }
 _BILLED = {

@@ -201,7 +201,7 @@ def _health_problem(node: Node) -> Problem | None:
     if node.state not in (NodeState.READY, NodeState.RESTARTING, NodeState.REPAIRING):
         return None
     if node.health == "UNHEALTHY_MAINTENANCE":
-        text = f"Google is doing maintenance on {node.name.node}, so it may not be available."
+        text = f"Maintenance of {node.name.node} is in progress. It may not be available."
         return Problem(
             message=f"{text} {said}".strip(),
             reason=Reason.UNAVAILABLE,

@@ -33,7 +33,7 @@ class StartHunt(Struct, kw_only=True, forbid_unknown_fields=True):
     #: Whether each is tried without the queue, too, in a hunt that waits in it.
     direct: bool = False
 
-    #: It begins when Google takes the TPU of this name back. Then it deletes what is left of that
+    #: It begins when Google preempts the TPU of this name. Then it deletes what is left of that
     #: TPU, and each time it has found another one, it waits for that one. It ends when it is
     #: stopped, or when another person or program deletes the TPU. By default that TPU is connected
     #: as before.
@@ -85,7 +85,7 @@ class Hunt(Struct, kw_only=True):
     state: HuntState = "running"
     #: What it does now, or how it ended.
     message: str = ""
-    #: Whether it waits until Google takes its TPU back.
+    #: Whether it waits until Google preempts its TPU.
     waiting: bool = False
     #: Where the TPU was found.
     zone: str = ""

@@ -51,7 +51,7 @@ _MEANINGS = {
     QueuedState.PROVISIONING: "There is room. Its TPUs are being created.",
     QueuedState.ACTIVE: "Its TPUs exist. Connect them.",
     QueuedState.FAILED: f"It failed. {_USES_QUOTA}",
-    QueuedState.SUSPENDING: "Its TPUs are being taken away.",
+    QueuedState.SUSPENDING: "Its TPUs are being deleted.",
     QueuedState.SUSPENDED: f"Its TPUs are gone. {_USES_QUOTA}",
     QueuedState.DELETING: "It is being deleted.",
 }

@@ -144,7 +144,7 @@ class HuntRecord(Struct, kw_only=True):
     #: Whether its attempts are queued resources, but for those of a candidate that is *direct*.
     #: Those of flex-start always are.
     queued: bool = False
-    #: Of a hunt that begins when a TPU is taken back; None while it goes on.
+    #: Of a hunt that begins when a TPU is preempted; None while it goes on.
     awaited: AwaitedTPU | None = None
 
     def waits(self, candidate: Candidate) -> bool:
@@ -227,7 +227,7 @@ class JobRecord(Struct, kw_only=True):
     #: Whether somebody wants it to end, and how many seconds from SIGTERM to SIGKILL.
     stopped: bool = False
     patience: float = 10.0
-    #: Its TPU was taken away by Google.
+    #: Its TPU was preempted, or terminated by Google.
     taken: bool = False
 
     @property

@@ -160,7 +160,7 @@ it('says once which maintenance was announced', async () => {
   changes.tpu(aTPU({ maintenance, kernels: 2 }));
   expect(shown()).toHaveLength(1);
   expect(shown()[0]).toMatch(
-    /^warning: Google will do maintenance on my-tpu: Dec 1, 2026/
+    /^warning: Maintenance of my-tpu is scheduled: Dec 1, 2026/
   );
   changes.tpu(aTPU({ maintenance: { ...maintenance, ongoing: true } }));
   expect(shown()).toHaveLength(2);
@@ -226,7 +226,7 @@ it('says once that a queued resource uses quota for nothing', async () => {
   ]);
 });
 
-it('says once that Google took a TPU back', async () => {
+it('says once that Google preempted a TPU', async () => {
   const { model, changes } = await openModel();
   addNotifications(
     { model, trans, language: 'en' } as Actions,

@@ -93,7 +93,7 @@ export function maintenanceText(
   }
   if (maintenance.ongoing) {
     return {
-      message: trans.__('Google is doing maintenance on %1.', name),
+      message: trans.__('Maintenance of %1 is in progress.', name),
       hint: trans.__('What ran there may have ended.')
     };
   }
@@ -104,9 +104,9 @@ export function maintenanceText(
   });
   return {
     message: Number.isNaN(begin)
-      ? trans.__('Google will do maintenance on %1 soon.', name)
+      ? trans.__('Maintenance of %1 is scheduled soon.', name)
       : trans.__(
-          'Google will do maintenance on %1: %2.',
+          'Maintenance of %1 is scheduled: %2.',
           name,
           time.format(begin)
         ),

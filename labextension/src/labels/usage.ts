@@ -53,8 +53,8 @@ export function ownerSummary(
   if (owner.blocked_chips) {
     parts.push(
       trans._n(
-        '%1 chip of unusable quota',
-        '%1 chips of unusable quota',
+        'failed queued resources use quota for %1 chip',
+        'failed queued resources use quota for %1 chips',
         owner.blocked_chips
       )
     );

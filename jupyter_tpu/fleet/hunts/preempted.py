@@ -21,7 +21,7 @@ from ..store.records import AwaitedTPU, OperationRecord
 LOOK = 5.0
 
 
-class TakenTPUs:
+class PreemptedTPUs:
     """The TPUs that hunts wait for."""
 
     def __init__(
@@ -60,7 +60,7 @@ class TakenTPUs:
     async def wait(
         self, record: OperationRecord, progress: Progress, stopped: asyncio.Event
     ) -> bool:
-        """Waits until its TPU was taken back, and deletes it. False: somebody else has deleted it,
+        """Waits until its TPU was preempted, and deletes it. False: somebody else has deleted it,
         or *stopped* is set.
         """
         assert record.hunt is not None
@@ -81,7 +81,7 @@ class TakenTPUs:
                     await self._remove(record, awaited, node, progress)
                     continue
                 progress.block(None)
-                message = f"Waiting until Google takes {name.node} back"
+                message = f"Waiting until Google preempts {name.node}"
                 if message != record.operation.message:
                     progress.set_message(message)
             except TPUError as error:
@@ -105,13 +105,13 @@ class TakenTPUs:
     async def _remove(
         self, record: OperationRecord, awaited: AwaitedTPU, node: Node, progress: Progress
     ) -> None:
-        """Deletes what is left, after it is written down that Google has taken it: a TPU that its
+        """Deletes what is left, after it is written down that it was preempted: a TPU that its
         user deletes is not hunted for again.
         """
         hunt, name = record.hunt, node.name
         assert hunt is not None
         if not awaited.taken:
-            progress.log(f"Google has taken {name.node} back ({node.state})")
+            progress.log(f"{name.node} was ended by Google ({node.state})")
             if hunt.request.tpu.connect is None and name in self._desired.connected:
                 tpu = structs.replace(hunt.request.tpu, connect=self._connection(name))
                 hunt.request = structs.replace(hunt.request, tpu=tpu)
