@@ -133,8 +133,8 @@ def _interruption(tpu: TPU) -> Iterator[str]:
     if coming is None:
         return
     does = {"preemption": "preempts it", "maintenance": "restarts it for maintenance"}[coming.kind]
-    told = f"{numbered(coming.hosts)} was told at {coming.noticed}"
-    yield f"Google {does} in a moment ({told}); that ends all that runs there"
+    noticed = f"{numbered(coming.hosts)} was told at {coming.noticed}"
+    yield f"Google {does} in a moment ({noticed}); that ends all that runs there"
     for run in coming.checkpoints:
         where = f"{run.notebook} on host {run.host}" if run.notebook else f"host {run.host}"
         why = f": {run.error}" if run.error else ""

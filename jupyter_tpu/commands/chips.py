@@ -113,13 +113,13 @@ def free_chips(
     ref: str,
     hosts: str,
     confirm: Callable[[str], None],
-    say: Callable[[str], None],
+    note: Callable[[str], None],
     patience: float = 10.0,
 ) -> FreedChips | None:
     """Ends what uses the chips of *hosts*, and deletes lock files of libtpu that are in the way;
     None if there is nothing of both.
 
-    confirm(what will be ended) returns if the user agrees, else raises; say(line) gets the rest.
+    confirm(what will be ended) returns if the user agrees, else raises; note(line) gets the rest.
     Raises CHIPS_HELD if something still uses them, or may.
     """
     from ..fleet.models import FreeChips, HolderToEnd
@@ -130,10 +130,10 @@ def free_chips(
     name = use.tpu
     if not holders and not locks:
         for line in unseen(use):
-            say(line)
+            note(line)
         if any(each.problem for each in use.hosts):
             raise TPUError(f"Not all hosts of {name} could be asked.", Reason.UNREACHABLE)
-        say(f"The chips of {name} are not in use.")
+        note(f"The chips of {name} are not in use.")
         return None
     confirm(_question(holders, locks, many))
     wanted = FreeChips(
@@ -145,14 +145,14 @@ def free_chips(
     freed = session.call(chips.free(ref, wanted))
     names = {(each.host, each.pid): _name(each, many) for each in holders}
     for each in freed.ended:
-        say(f"{names[each.host, each.pid]} {_OUTCOMES[each.outcome]}{_because(each.problem)}")
+        note(f"{names[each.host, each.pid]} {_OUTCOMES[each.outcome]}{_because(each.problem)}")
     for lock in freed.locks:
         if lock.outcome in ("gone", "unknown") and lock.host not in {each.host for each in locks}:
             continue  # nobody knows that there was one
         where = f" on host {lock.host}" * many
-        say(f"libtpu's lock file{where} {_LOCKS[lock.outcome]}{_because(lock.problem)}")
+        note(f"libtpu's lock file{where} {_LOCKS[lock.outcome]}{_because(lock.problem)}")
     for line in [*containers(freed.use), *unseen(freed.use)]:
-        say(line)
+        note(line)
     if not freed.free:
         left = [_name(each, many) for each in holders_of(freed.use)]
         left += [_lock(each, many).rstrip(",") for each in left_over_locks(freed.use)]
@@ -162,7 +162,7 @@ def free_chips(
             Reason.CHIPS_HELD,
             f"`jupyter tpu chips list {name}` shows what uses them.",
         )
-    say(f"The chips of {name} are free.")
+    note(f"The chips of {name} are free.")
     return freed
 
 

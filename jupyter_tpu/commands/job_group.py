@@ -210,11 +210,11 @@ class _Output:
         self._begin = begin
         self._live = follow and not prefixed and is_terminal(sys.stdout)
         self._follow = follow
-        self._told: set[int] = set()  # hosts whose missing lines were told
+        self._noted: set[int] = set()  # hosts whose missing lines were noted
 
     def show(self, log: JobLog) -> None:
-        if log.oldest > max(self._begin, 1) and log.host not in self._told and self._begin > 0:
-            self._told.add(log.host)
+        if log.oldest > max(self._begin, 1) and log.host not in self._noted and self._begin > 0:
+            self._noted.add(log.host)
             note(
                 f"… lines {self._begin} to {log.oldest - 1} of host {log.host} were dropped to "
                 "limit the size of the output"

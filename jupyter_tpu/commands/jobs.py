@@ -129,19 +129,19 @@ async def _read(
 ) -> None:
     import asyncio
 
-    told = ""
+    noted = ""
     while True:
         try:
             log = await fleet.jobs.log(ref, id, query)
         except TPUError as error:
             if not follow or error.reason not in _PASSING:
                 raise
-            if told != error.message:
-                told = error.message
+            if noted != error.message:
+                noted = error.message
                 note(f"host {query.host}: {error.message} Will be retried.")
             await asyncio.sleep(PAUSE)
             continue
-        told = ""
+        noted = ""
         if query.start < 0:
             query.start = max(1, log.last + 1 + query.start)
         show(log)

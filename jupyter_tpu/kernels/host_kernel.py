@@ -47,7 +47,7 @@ class HostKernel:
 
     def release(self) -> None:
         """The kernel has ended, or is left to another process: its link is not needed."""
-        self.disown()
+        self.unregister()
         if self._acquired:
             self._acquired = False
             self._host.release()
@@ -91,7 +91,7 @@ class HostKernel:
         shutdown = shutdown_in_background(self._host, self._kernel_id, self._secret, owned)
         await asyncio.wait([shutdown], timeout=SHUTDOWN_TIMEOUT)
 
-    def disown(self) -> None:
+    def unregister(self) -> None:
         """The kernel has ended, or another client has it: it is not ended with this process."""
         if self._ownership is not None:
             self._ownership.close(ended=True)

@@ -63,7 +63,7 @@ class KernelProject:
     notebook_folder: where a local kernel would start.
     chosen: as :func:`project_sync` takes it.
     forward: sends a message to the kernel.
-    say: adds a line to the output of a request, which is given by its header.
+    add_output: adds a line to the output of a request, which is given by its header.
     end_cell: answers a cell's request with the content of an execute_reply.
     """
 
@@ -73,14 +73,14 @@ class KernelProject:
         notebook_folder: str,
         chosen: str,
         forward: Callable[[int, list[bytes], bytes], None],
-        say: Callable[[str, bytes], None],
+        add_output: Callable[[str, bytes], None],
         end_cell: Callable[[list[bytes], Mapping[str, Any]], None],
     ) -> None:
         self._host = host
         self._notebook_folder = Path(notebook_folder)
         self._sync = project_sync(chosen)
         self._forward = forward
-        self._say = say
+        self._add_output = add_output
         self._end_cell = end_cell
         self._folder: str | None = None
         self._used: tuple[Mirror, MirrorNews] | None = None
@@ -178,15 +178,15 @@ class KernelProject:
         if self._used is None:
             refusal, self._refusal = self._refusal, ""
             if refusal:
-                self._say(f"[{refusal}]\n", header)
+                self._add_output(f"[{refusal}]\n", header)
             return
         mirror, news = self._used
         current = await mirror.catch_up(NOTICE)
         if not current:
-            self._say(f"[{news.waiting}]\n", header)
+            self._add_output(f"[{news.waiting}]\n", header)
             current = await mirror.catch_up(HOLD - NOTICE)
         for line in news.lines(current):
-            self._say(f"[{line}]\n", header)
+            self._add_output(f"[{line}]\n", header)
 
     def _locate(self) -> ProjectLocation:
         if self._sync == AUTO:
@@ -201,8 +201,8 @@ class KernelProject:
         """Said in the first cell, and once for this folder and host."""
         line = f"The notebook's files are not copied to {self._host.host}: {why}"
         log.info(line)
-        told = default_mirrors().told(self._host.place, str(self._notebook_folder))
-        self._refusal = line if told.is_new(line) else ""
+        history = default_mirrors().history(self._host.place, str(self._notebook_folder))
+        self._refusal = line if history.is_new(line) else ""
 
 
 def _is_cell(message: HeldMessage) -> bool:

@@ -269,7 +269,7 @@ class Relay:
             await attachment.close()
             self._attachment = None
             self._pause_or_resume_reading()
-        self._host_kernel.disown()
+        self._host_kernel.unregister()
         if self.code is None:
             self.code = 0
         if self._ports is not None:

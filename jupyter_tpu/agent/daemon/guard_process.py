@@ -84,7 +84,7 @@ class GuardProcess:
         self._unheard: Optional[Dict[str, Any]] = None  # why hosts can't tell each other
         self._keep: Optional[str] = None  # the last one that was heard
         self._done = False  # the limits of time and cost
-        self._told = False  # whether kernels know of the end that comes
+        self._announced = False  # whether kernels know of the end that comes
         self._no_restart = ""  # why it does not start with the host
         self._ends: Optional[float] = None
 
@@ -138,9 +138,9 @@ class GuardProcess:
         """
         left, why = verdict.left, _WHY.get(verdict.reason)
         if why is None or left is None or left > float(rule["notice"]):
-            self._told = False
-        elif not self._told:
-            self._told = True
+            self._announced = False
+        elif not self._announced:
+            self._announced = True
             what = "deletes" if rule["action"] == "delete" else "stops"
             end = time.strftime("%H:%M UTC", time.gmtime(time.time() + left))
             keep = "jupyter tpu guard keep %s" % rule["node"].rpartition("/")[2]

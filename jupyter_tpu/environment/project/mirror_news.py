@@ -16,7 +16,7 @@ from .mirror import Mirror
 _NAMED = 3
 
 
-class Told(msgspec.Struct):
+class ShownLines(msgspec.Struct):
     """Lines that need not be repeated for the next kernel."""
 
     lines: list[str] = []
@@ -27,9 +27,9 @@ class MirrorNews:
 
     def __init__(self, mirror: Mirror, bases: Bases) -> None:
         self._mirror = mirror
-        self._told: set[str] = set()
+        self._shown: set[str] = set()
         self._conflicts: set[str] = set()
-        self._log = ToldLog(bases, mirror.host.place, str(mirror.folder))
+        self._history = LineHistory(bases, mirror.host.place, str(mirror.folder))
 
     @property
     def waiting(self) -> str:
@@ -43,17 +43,17 @@ class MirrorNews:
         return f"{mirror.folder.name} is still being copied to {mirror.host.host}{done}."
 
     def lines(self, current: bool) -> list[str]:
-        """What was not told yet. *current*: whether the host has what is here."""
+        """What was not shown yet. *current*: whether the host has what is here."""
         mirror, tpu = self._mirror, str(self._mirror.host.host)
         if not current:
             return [f"{self._still_copied} This cell started without the newest files."]
         found = []
         if mirror.problem is not None:
             line = f"The project {mirror.folder} is not up to date on {tpu}: {mirror.problem}"
-            found += [line] if line not in self._told else []
-            self._told = {line}
+            found += [line] if line not in self._shown else []
+            self._shown = {line}
         else:
-            self._told = set()
+            self._shown = set()
         if mirror.outcome is None:
             return found
         outcome = mirror.outcome.hosts[0]
@@ -68,7 +68,7 @@ class MirrorNews:
         left_out += [f"{path} ({why})" for path, why in outcome.refused]
         if left_out:
             line = f"Not copied to {tpu}: {_some(left_out)}."
-            found += [line] if self._log.is_new(line) else []
+            found += [line] if self._history.is_new(line) else []
         return found
 
     def _conflict_line(self, paths: list[str], tpu: str) -> str:
@@ -85,20 +85,20 @@ class MirrorNews:
         )
 
 
-class ToldLog:
-    """The lines about one folder and host that were told before, by whatever process."""
+class LineHistory:
+    """The lines about one folder and host that were shown before, by whatever process."""
 
     def __init__(self, bases: Bases, *key: str) -> None:
         self._bases = bases
         self._key = key
 
     def is_new(self, line: str) -> bool:
-        """False if it was told before; from now on it was."""
-        told = self._bases.load(Told, *self._key)
-        if line in told.lines:
+        """False if it was shown before; from now on it was."""
+        shown = self._bases.load(ShownLines, *self._key)
+        if line in shown.lines:
             return False
-        with contextlib.suppress(TPUError):  # then it is told again
-            self._bases.save(Told([*told.lines[-20:], line]), *self._key)
+        with contextlib.suppress(TPUError):  # then it is shown again
+            self._bases.save(ShownLines([*shown.lines[-20:], line]), *self._key)
         return True
 
 

@@ -13,7 +13,7 @@ from .bases import Bases
 from .local import LocalProject
 from .location import ProjectLocation
 from .mirror import HOLD, LIMITS, Mirror, MirrorHost
-from .mirror_news import MirrorNews, ToldLog
+from .mirror_news import LineHistory, MirrorNews
 from .owners import remote_folder, tpu_place
 
 
@@ -53,8 +53,8 @@ class Mirrors:
         """Raises INVALID if *folder* is more than is copied without being asked for. Blocks."""
         LocalProject(folder, self._bases, LIMITS).find()
 
-    def told(self, *key: str) -> ToldLog:
-        return ToldLog(self._bases, *key)
+    def history(self, *key: str) -> LineHistory:
+        return LineHistory(self._bases, *key)
 
     def running(self) -> list[Mirror]:
         return list(self._users)

@@ -154,7 +154,7 @@ class Provisioning:
         if node is None:
             return Ask.NODE
         if self._may_appear(now, node):
-            return self._look_again()
+            return self._refresh_node()
         if node == "missing":
             if claim.in_doubt:
                 return self._create(now)
@@ -171,7 +171,7 @@ class Provisioning:
             return self._ended(End("ready"))
         if node.state in _ON_ITS_WAY:
             if not (node.waiting and 0 < claim.withdraw_at <= now):
-                return self._look_again()
+                return self._refresh_node()
             claim.withdrawing = True
             claim.withdraw_at = now + _AGAIN  # where that is refused
             claim.failure = Problem(
@@ -196,17 +196,17 @@ class Provisioning:
             if claim.deleting:
                 return Ask.DELETING
             if node.state is NodeState.DELETING:
-                return self._look_again()
+                return self._refresh_node()
             return self._kept(now, node) if claim.given_up else Ask.DELETE
         if claim.creating:
             return Ask.CREATING  # it may still appear
-        return self._look_again() if self._may_appear(now, node) else self._removed()
+        return self._refresh_node() if self._may_appear(now, node) else self._removed()
 
     def _kept(self, now: float, node: SeenNode) -> Ask | End:
         """A user has given it up: it stays, unless a DELETE is still on its way."""
         claim, refusal = self.claim, self.claim.refusal
         if now - claim.delete_in_doubt < SETTLE:
-            return self._look_again()
+            return self._refresh_node()
         error = TPUError(
             f"{self._what} is {node.state}. Trying to delete it was stopped.",
             refusal.reason if refusal is not None else Reason.CONFLICT,
@@ -232,7 +232,7 @@ class Provisioning:
             "Create it again.",
         )
 
-    def _look_again(self) -> Ask:
+    def _refresh_node(self) -> Ask:
         self._node = None
         return Ask.NODE
 

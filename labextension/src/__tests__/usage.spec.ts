@@ -125,7 +125,7 @@ it('deletes, stops, keeps or adopts the TPU of another person only by its name',
     'POST tpus/us-central1-a~bobs/guard/keep': [200, {}]
   });
   await commands.execute(CommandIDs.usage);
-  await shows(node, 'bobs');
+  await shows(node, 'Adopt…');
   button(node, 'Adopt…').click();
   await typeInDialog('bobs');
   expect(await answerDialog('Adopt')).toContain('bobs belongs to bob');
