@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import queue
 import signal
 from concurrent.futures import Future
@@ -53,6 +52,5 @@ class Interrupts:
         while not future.done():
             if self.take():
                 return True
-            with contextlib.suppress(queue.Empty):
-                self._news.get(timeout=0.5)  # on Windows, a signal does not interrupt it
+            self._news.get()
         return False

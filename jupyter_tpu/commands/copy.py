@@ -70,8 +70,7 @@ def parse(words: Sequence[str], zone: str | None = None) -> Copy:
 
 def _remote(word: str) -> tuple[str, str]:
     """The TPU and the path; "" for this computer."""
-    drive = os.name == "nt" and re.match(r"[A-Za-z]:[\\/]", word)
-    found = None if drive else _REMOTE.fullmatch(word)
+    found = _REMOTE.fullmatch(word)
     if found is None:
         if not word:
             raise InvalidInput("A path is empty.", "Write `.` for the current folder.")

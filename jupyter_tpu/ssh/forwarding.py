@@ -18,7 +18,6 @@ import asyncio
 import contextlib
 import socket
 import struct
-import sys
 from collections.abc import Callable
 
 from ..errors import Reason, TPUError
@@ -204,7 +203,7 @@ class _Pair:
 
 def _end_with_reset(transport: asyncio.BaseTransport, reset: bool) -> None:
     """How the system ends the connection when the socket is closed, also with its process."""
-    linger = struct.pack("hh" if sys.platform == "win32" else "ii", reset, 0)
+    linger = struct.pack("ii", reset, 0)
     with contextlib.suppress(OSError):
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
 

@@ -11,7 +11,6 @@ import contextlib
 import os
 import re
 import shlex
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -217,7 +216,7 @@ def change_user_config(path: Path, target: Path, *, add: bool) -> bool:
 
 def _check_owner(path: Path, existing: Path, by_hand: str) -> None:
     """Replacing a file makes it ours: its owner's ssh would then refuse it."""
-    if sys.platform == "win32" or not existing.exists():
+    if not existing.exists():
         return
     owner = existing.stat().st_uid
     if owner != os.geteuid():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import stat
 import threading
@@ -59,7 +58,6 @@ def test_many_who_make_the_key_at_once_get_the_same_one(tmp_path):
     assert sorted(item.name for item in tmp_path.iterdir()) == ["id_ed25519", "id_ed25519.pub"]
 
 
-@pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660])
 def test_a_key_that_others_can_read_is_refused_with_the_command_that_mends_it(tmp_path, mode):
     path = ensure_key(tmp_path / "id_ed25519")
