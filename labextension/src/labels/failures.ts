@@ -11,7 +11,8 @@ export function problemText(
   trans: TranslationBundle
 ): { message: string; hint: string } {
   const { message, hint, retry_after: seconds } = problem;
-  const again = seconds && trans.__('Trying again in %1.', inSeconds(seconds));
+  const again =
+    seconds && trans.__('Trying again in %1.', inSeconds(seconds, trans));
   return { message, hint: [hint, again].filter(Boolean).join(' ') };
 }
 
@@ -83,7 +84,8 @@ export function failureText(
       return { message: trans.__('It was closed while it opened.'), hint: '' };
   }
   const { message, hint, retry_after: seconds } = failure;
-  const again = seconds && trans.__('Try again in %1.', inSeconds(seconds));
+  const again =
+    seconds && trans.__('Try again in %1.', inSeconds(seconds, trans));
   return { message, hint: [hint, again].filter(Boolean).join(' ') };
 }
 
@@ -94,8 +96,8 @@ export function failureLine(error: unknown, trans: TranslationBundle): string {
 }
 
 /** "30 s", "5 min". */
-function inSeconds(seconds: number): string {
+function inSeconds(seconds: number, trans: TranslationBundle): string {
   return seconds < 120
-    ? `${Math.ceil(seconds)} s`
-    : `${Math.ceil(seconds / 60)} min`;
+    ? trans.__('%1 s', Math.ceil(seconds))
+    : trans.__('%1 min', Math.ceil(seconds / 60));
 }
