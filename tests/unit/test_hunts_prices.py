@@ -117,6 +117,26 @@ def test_a_stopped_tpu_is_started_only_at_a_price_that_was_confirmed(
     assert "has 0 of its 1 chip left" in server.grants.decide(TYPE, NAME.zone, "spot").uncovered
 
 
+@pytest.mark.parametrize(("night", "state"), [(0.0, "READY"), (8 * 3600.0, "STOPPED")])
+def test_a_tpu_is_not_started_hours_after_it_was_asked_for(
+    world: World, server: Server, night: float, state: str
+) -> None:
+    world.google.nodes[NAME] = server.observed.nodes[NAME] = node(NAME, "STOPPED")
+    world.google.fates["node"] = 3 * ["UNAVAILABLE"]
+    run(world, server.power.start(NAME, StartTPU(confirm_price=True)))
+    world.loop.pass_time(0.5)
+    world.slept += night  # the computer, before it has asked for anything
+    world.loop.pass_time(300.0)
+    [operation] = server.runner.known.all()
+    assert operation.state == ("failed" if night else "done")
+    assert world.google.nodes[NAME].state == state
+    if night:
+        assert operation.problem is not None
+        assert operation.problem.message == (
+            "tpu-a was not started within 15 minutes. It is STOPPED."
+        )
+
+
 def test_several_tpus_at_once_need_the_price_of_all_confirmed(world: World, server: Server) -> None:
     grant(world, chips=4)
     inside = request(tier="spot")

@@ -22,6 +22,7 @@ from . import checks
 from .connected import ConnectedTPUs
 from .progress import Progress
 from .provisioner import NodeProvisioner
+from .provisioning import EXPECTED
 from .queued_origin import QueuedOrigins, left
 from .runner import OperationRunner
 from .running import CarryOut, Work
@@ -240,11 +241,12 @@ class PowerService:
         """Asks Google for a change of state, and waits until the node is in the state *after*.
 
         The node's state decides. A call without an answer, an operation that Google has forgotten
-        or a process that ended are followed by another look; only what Google refuses fails.
+        or a process that ended are followed by another look; only what Google refuses fails, and a
+        start that nobody expects any longer.
         """
         name = record.name
         self._observer.request_refresh()
-        operation = ""
+        operation, asked = "", time.time()
         for pause in poll_intervals():
             try:
                 if operation:
@@ -261,6 +263,8 @@ class PowerService:
                     if node.state is after:
                         break
                     if node.state is before:
+                        if after is NodeState.READY and time.time() - asked > EXPECTED:
+                            raise _Refused(_not_started(node))
                         operation = await self._begin(begin, name)
                     elif not node.state.changing:
                         raise _Refused(TPUError(f"{name.node} is {node.state}.", Reason.CONFLICT))
@@ -286,6 +290,14 @@ class PowerService:
             if error.reason in (Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.RATE_LIMITED):
                 raise  # it may have been heard; the node's state will tell
             raise _Refused(error) from error
+
+
+def _not_started(node: Node) -> TPUError:
+    return TPUError(
+        f"{node.name.node} was not started within {EXPECTED / 60:.0f} minutes. It is {node.state}.",
+        Reason.INTERRUPTED,
+        "Start it again.",
+    )
 
 
 class _Refused(Exception):
