@@ -56,6 +56,7 @@ class TPUError(Exception):
     hint: what to do next; "" where nothing can be said.
     retry_after: seconds after which it may succeed, where Google says so.
     scope: how far a limit reaches ("zone", "region", "project"), where Google says so; else "".
+    field: the name of the field of a request that is refused; "" if it is about no single one.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class TPUError(Exception):
         *,
         retry_after: float | None = None,
         scope: str = "",
+        field: str = "",
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -73,14 +75,15 @@ class TPUError(Exception):
         self.hint = hint
         self.retry_after = retry_after
         self.scope = scope
+        self.field = field
 
     def __str__(self) -> str:
         again = f"Try again in {duration(self.retry_after)}." if self.retry_after else ""
         return " ".join(filter(None, (self.message, self.hint, again)))
 
     def __reduce__(self):
-        limits = {"retry_after": self.retry_after, "scope": self.scope}
-        return (type(self), (self.message, self.reason, self.hint), limits)
+        more = {"retry_after": self.retry_after, "scope": self.scope, "field": self.field}
+        return (type(self), (self.message, self.reason, self.hint), more)
 
 
 class InvalidInput(TPUError, ValueError):
@@ -89,11 +92,11 @@ class InvalidInput(TPUError, ValueError):
     Parameters as of `TPUError`; the reason is fixed.
     """
 
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message, Reason.INVALID, hint)
+    def __init__(self, message: str, hint: str = "", *, field: str = "") -> None:
+        super().__init__(message, Reason.INVALID, hint, field=field)
 
     def __reduce__(self):
-        return (type(self), (self.message, self.hint))
+        return (type(self), (self.message, self.hint), {"field": self.field})
 
 
 class ConnectionLost(TPUError):

@@ -92,9 +92,14 @@ _options = parameters(
         help="In a hunt that waits in the queue, also try each zone, type and tier without it.",
     ),
     click.option(
+        "--again",
+        is_flag=True,
+        help="Begin again each time Google preempts the TPU, until you stop the hunt.",
+    ),
+    click.option(
         "--when-preempted",
         is_flag=True,
-        help="Begin when Google preempts the TPU of this name, now and each time.",
+        help="As --again, for the TPU of this name: begin when Google preempts it.",
     ),
     click.option(
         "--version",
@@ -135,6 +140,7 @@ def hunt_options(function: Callable[..., None]) -> Callable[..., None]:
         deadline: str,
         queued: bool | None,
         direct: bool,
+        again: bool,
         when_preempted: bool,
         version: str | None,
         network: str | None,
@@ -175,6 +181,7 @@ def hunt_options(function: Callable[..., None]) -> Callable[..., None]:
             deadline=end_of(deadline) if deadline else "",
             queued=queued,
             direct=direct,
+            again=again,
             when_preempted=when_preempted,
         )
         function(*args, wanted=hunt, **own)

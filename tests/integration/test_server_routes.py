@@ -278,6 +278,7 @@ async def test_each_reason_has_its_status(
             "hint": "Do this.",
             "retry_after": None,
             "scope": "",
+            "field": "",
         }
 
 

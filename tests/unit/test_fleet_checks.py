@@ -20,12 +20,16 @@ from jupyter_tpu.fleet.operations.progress import Progress
 ZONES = catalog.zones()
 
 
-def refused(model: type, body: bytes) -> str:
+def refusal(model: type, body: bytes) -> TPUError:
     with pytest.raises(TPUError) as error:
         parse_request(model, body)
     assert error.value.reason is Reason.INVALID
     assert error.value.message.count(".") >= 1
-    return error.value.message
+    return error.value
+
+
+def refused(model: type, body: bytes) -> str:
+    return refusal(model, body).message
 
 
 @pytest.mark.parametrize("name", ["My-TPU", "-a", "a-", "ä", "a" * 41, "", "a_b", "1a", "a\n"])
@@ -60,6 +64,20 @@ def test_each_wrong_body_names_its_field() -> None:
     assert refused(CreateTPU, b"{") == "The body is not valid JSON."
     assert "not a CreateTPU" in refused(CreateTPU, b"[]")
     assert "field packages[0] is wrong" in refused(ConnectTPU, b'{"packages":[1]}')
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b'{"type":"v4-8"}', "name"),
+        (b'{"name":"a","type":"v4-8","guard":{"max_cost":-1}}', "max_cost"),
+        (b'{"name":"a","type":"v4-8","connect":{"packages":["a",1]}}', "packages"),
+        (b'{"name":"a","type":"v4-8","connect":{"then_run":"\\u0000"}}', "then_run"),
+        (b'{"nam":1}', ""),
+    ],
+)
+def test_a_program_gets_the_name_of_the_field_without_its_path(body: bytes, field: str) -> None:
+    assert refusal(CreateTPU, body).field == field
 
 
 def test_an_empty_body_means_the_defaults() -> None:

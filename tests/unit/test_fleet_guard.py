@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 from collections.abc import Awaitable, Callable
 from typing import Any
 from unittest.mock import AsyncMock
@@ -15,7 +16,7 @@ from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.fleet.hosts.guard import Guards
 from jupyter_tpu.fleet.knowledge.observed import ObservedState
 from jupyter_tpu.fleet.knowledge.owners import Owners
-from jupyter_tpu.fleet.models import Cost, Guard, KeepTPU, RemoveGuard, SetGuard
+from jupyter_tpu.fleet.models import Cost, Guard, KeepTPU, Problem, RemoveGuard, SetGuard
 from jupyter_tpu.links import HostName
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
@@ -94,25 +95,33 @@ async def test_a_cost_is_a_time_by_the_price_and_what_it_has_cost(
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize(
-    ("wanted", "hosts", "cost", "message"),
+    ("wanted", "hosts", "cost", "message", "field"),
     [
-        (SetGuard(), 1, Cost(), "needs a limit"),
-        (SetGuard(until=DAY), 2, Cost(), "several hosts can't be stopped"),
-        (SetGuard(max_cost=1.0), 1, Cost(usd_per_hour=0.0, usd=0.0), "costs nothing"),
-        (SetGuard(max_cost=1.0), 1, Cost(), "not known"),
-        (SetGuard(max_cost=1.0), 1, Cost(usd_per_hour=9.0, usd=2.0), r"has cost \$2.00 already"),
-        (SetGuard(until="2020-01-01T00:00:00Z"), 1, Cost(), "has passed"),
-        (SetGuard(until="2099-01-01T00:00:00"), 1, Cost(), "no time zone"),
-        (SetGuard(until="soon"), 1, Cost(), "not a time"),
-        (SetGuard(idle=5.0), 1, Cost(), "idle"),
+        (SetGuard(), 1, Cost(), "needs a limit", ""),
+        (SetGuard(until=DAY), 2, Cost(), "several hosts can't be stopped", "action"),
+        (SetGuard(max_cost=1.0), 1, Cost(usd_per_hour=0.0, usd=0.0), "costs nothing", "max_cost"),
+        (SetGuard(max_cost=1.0), 1, Cost(), "not known", "max_cost"),
+        (
+            SetGuard(max_cost=1.0),
+            1,
+            Cost(usd_per_hour=9.0, usd=2.0),
+            r"cost \$2.00 already",
+            "max_cost",
+        ),
+        (SetGuard(until="2020-01-01T00:00:00Z"), 1, Cost(), "has passed", "until"),
+        (SetGuard(until="2099-01-01T00:00:00"), 1, Cost(), "no time zone", "until"),
+        (SetGuard(until="soon"), 1, Cost(), "not a time", "until"),
+        (SetGuard(idle=5.0), 1, Cost(), "idle", "idle"),
     ],
 )
 async def test_what_can_not_be_done_is_refused_before_a_host_is_asked(
-    wanted: SetGuard, hosts: int, cost: Cost, message: str
+    wanted: SetGuard, hosts: int, cost: Cost, message: str, field: str
 ) -> None:
     host = Host()
-    with pytest.raises(InvalidInput, match=message):
+    with pytest.raises(InvalidInput, match=message) as refused:
         await guards(host, hosts=hosts, cost=cost).set("my-tpu", wanted)
+    assert refused.value.field == field
+    assert Problem.of(pickle.loads(pickle.dumps(refused.value))).to_error().field == field
     assert host.rule == {}
 
 

@@ -30,6 +30,7 @@ from jupyter_tpu.fleet.hunts import planner
 from jupyter_tpu.fleet.hunts import run as hunt_run
 from jupyter_tpu.fleet.hunts import service as hunt_service
 from jupyter_tpu.fleet.hunts.service import HuntService
+from jupyter_tpu.fleet.hunts.taken import TakenTPUs
 from jupyter_tpu.fleet.knowledge.grants import Grants
 from jupyter_tpu.fleet.knowledge.observed import ObservedState
 from jupyter_tpu.fleet.knowledge.owners import Owners
@@ -171,6 +172,7 @@ class Server:
             self.runner,
         )
         looks: Any = SimpleNamespace(observed=self.observed, ensure_recent=_nothing)
+        unconnected: Any = SimpleNamespace(connected=())
         self.hunts = HuntService(
             links.cloud,
             self.store,
@@ -178,7 +180,7 @@ class Server:
             looks,
             grants,
             self.runner,
-            None,  # type: ignore[arg-type]
+            TakenTPUs(links.cloud, looks, unconnected, self.power, self.runner),
             self._reload,
             lambda _: None,
         )

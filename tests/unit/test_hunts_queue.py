@@ -11,7 +11,7 @@ from google_model import Google
 from msgspec import structs
 from test_fleet_interleavings import NAMES, World, use_clock
 
-from jupyter_tpu.cloud import NodeName, NodeOptions, QueuedResource
+from jupyter_tpu.cloud import NodeName, NodeOptions, NodeState, QueuedResource
 from jupyter_tpu.errors import InvalidInput
 from jupyter_tpu.fleet.hunts import run as hunt_run
 from jupyter_tpu.fleet.inventory import forgotten
@@ -334,3 +334,28 @@ def test_own_queued_resources_that_use_quota_for_nothing_are_named_once(
     ]
     assert google.queued[NAME].state == "FAILED", "its hunt is about to delete it"
     look.cancel()
+
+
+@pytest.mark.parametrize("queued", [True, False])
+def test_one_that_begins_again_finds_the_next_tpu_whose_job_is_another(
+    world: World, queued: bool
+) -> None:
+    google = world.google
+    job = ConnectTPU(then_run="python train.py")
+    with pytest.raises(InvalidInput, match="can't have a deadline") as refused:
+        start(world, deadline="2100-01-01T00:00:00Z", again=True)
+    assert refused.value.field == "deadline"
+    start(world, {"connect": job}, again=True, queued=queued)
+    hunt = after(world, 120.0)
+    assert (hunt.state, hunt.waiting, hunt.attempted) == ("running", True, 1)
+    first = google.nodes[NAME]
+    google.nodes[NAME] = structs.replace(first, state=NodeState.PREEMPTED)
+    world.servers[0].observed.nodes[NAME] = google.nodes[NAME]
+    hunt = after(world, 300.0)
+    assert (hunt.waiting, hunt.attempted) == (True, 2)
+    (second,) = google.nodes.values()
+    assert [each.node_id for each in world.connects] == [first.id, second.id]
+    assert [each.job for each in world.connects] == [f"{hunt.id[:8]}-1", f"{hunt.id[:8]}-2"]
+    google.others_delete(NAME)
+    del world.servers[0].observed.nodes[NAME]
+    assert after(world, 60.0).state == "stopped", "what somebody deletes is not hunted for again"

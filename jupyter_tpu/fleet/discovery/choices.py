@@ -18,11 +18,13 @@ def zone(requested: str | None, default: str | None, known: Iterable[str]) -> st
         raise InvalidInput(
             "No zone is given, and gcloud has no default zone.",
             "Choose a zone, or set one with `gcloud config set compute/zone ZONE`.",
+            field="zone",
         )
     if chosen not in known:
         raise InvalidInput(
             f"There is no zone {chosen!r} with TPUs.{_did_you_mean(chosen, known)}",
             f"Zones with TPUs: {', '.join(known)}.",
+            field="zone",
         )
     return chosen
 
@@ -35,13 +37,14 @@ def accelerator(requested: str, in_zone: str, offered: Iterable[str]) -> Acceler
     except UnknownType as error:
         if requested in offered:
             return None
-        raise InvalidInput(str(error), _offers(in_zone, offered)) from None
+        raise InvalidInput(str(error), _offers(in_zone, offered), field="type") from None
     if requested not in offered:
         elsewhere = ", ".join(z for z in kind.zones if z != in_zone)
         raise InvalidInput(
             f"{requested} is not offered in {in_zone}"
             + (f"; it is in {elsewhere}." if elsewhere else "."),
             _offers(in_zone, offered),
+            field="type",
         )
     return kind
 
@@ -53,6 +56,7 @@ def version(requested: str | None, kind: AcceleratorType | None, known: Iterable
             raise InvalidInput(
                 "The default runtime version of this type is not known.",
                 "Choose a version.",
+                field="version",
             )
         return kind.version
     known = {*known, *catalog.versions()}
@@ -60,6 +64,7 @@ def version(requested: str | None, kind: AcceleratorType | None, known: Iterable
         raise InvalidInput(
             f"There is no runtime version {requested!r}.{_did_you_mean(requested, known)}",
             f"The default for {kind.name} is {kind.version}." if kind else "",
+            field="version",
         )
     return requested
 

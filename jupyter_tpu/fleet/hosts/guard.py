@@ -227,13 +227,19 @@ def cost_deadline(max_cost: float, cost: Cost, now: float) -> float:
     hourly = cost.usd_per_hour
     if hourly is None or cost.usd is None:
         raise InvalidInput(
-            "The price of this TPU is not known, so no cost limit can be set.", _OTHER
+            "The price of this TPU is not known, so no cost limit can be set.",
+            _OTHER,
+            field="max_cost",
         )
     if hourly == 0:
-        raise InvalidInput("This TPU costs nothing, so no cost limit can be set.", _OTHER)
+        raise InvalidInput(
+            "This TPU costs nothing, so no cost limit can be set.", _OTHER, field="max_cost"
+        )
     if cost.usd >= max_cost:
         raise InvalidInput(
-            f"This TPU has cost ${cost.usd:.2f} already.", "Choose a higher limit, or stop it now."
+            f"This TPU has cost ${cost.usd:.2f} already.",
+            "Choose a higher limit, or stop it now.",
+            field="max_cost",
         )
     return now + (max_cost - cost.usd) / hourly * 3600.0
 
@@ -250,7 +256,11 @@ def check_guard(request: SetGuard, *, several: bool, spot: bool) -> None:
         )
     if request.action == "stop" and (several or spot):
         what = "TPU of several hosts" if several else "spot TPU"
-        raise InvalidInput(f"A {what} can't be stopped.", "Let the guard delete it: --then-delete.")
+        raise InvalidInput(
+            f"A {what} can't be stopped.",
+            "Let the guard delete it: --then-delete.",
+            field="action",
+        )
 
 
 def guard_rule(

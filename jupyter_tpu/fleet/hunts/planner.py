@@ -181,6 +181,7 @@ def _nothing_left(hunt: HuntRecord) -> TPUError:
         f"{hunt.request.tpu.name} can't be created anywhere. {' '.join(reasons)}",
         shown.reason if shown else Reason.CONFLICT,
         shown.hint if shown else "Hunt in other zones, for other types or tiers.",
+        field=problems[0].field if len({each.field for each in problems}) == 1 else "",
     )
 
 

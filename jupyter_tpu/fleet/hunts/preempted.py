@@ -8,7 +8,7 @@ import contextlib
 from msgspec import structs
 
 from ...cloud import Cloud, Node, NodeName
-from ...errors import InvalidInput, Reason, TPUError
+from ...errors import Reason, TPUError
 from ..discovery.observer import Observer
 from ..knowledge.desired import DesiredState
 from ..models import ConnectTPU, DeleteTPU, StartHunt
@@ -40,10 +40,6 @@ class PreemptedTPUs:
 
     def require(self, request: StartHunt) -> AwaitedTPU:
         """The TPU that is there now. Raises INVALID, NOT_FOUND, NOT_YOURS."""
-        if request.deadline:
-            raise InvalidInput(
-                "A hunt that waits for a preemption can't have a deadline.", "Leave it out."
-            )
         name = request.tpu.name
         nodes = [node for node in self._observer.observed.nodes.values() if node.name.node == name]
         if len(nodes) != 1:

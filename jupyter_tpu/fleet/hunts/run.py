@@ -86,7 +86,7 @@ class HuntRun:
                 self._runner.save_soon(self._record)
             await self._search(progress)
             await self._take(progress)
-            if not self._hunt.request.when_preempted:
+            if not self._hunt.request.repeats:
                 break
 
     async def _search(self, progress: Progress) -> None:
@@ -115,7 +115,7 @@ class HuntRun:
         assert provisioner is not None
         self._create.follow_up(name, record.create, provisioner.node_id, record.own_job)
         self._found()
-        if hunt.request.when_preempted:
+        if hunt.request.repeats:
             hunt.awaited = AwaitedTPU(zone=name.zone, node_id=provisioner.node_id)
             for candidate in hunt.candidates:
                 candidate.failures, candidate.retry_at = 0, 0.0

@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 
 from ...cloud import Cloud, NodeName
-from ...errors import Reason, TPUError
+from ...errors import InvalidInput, Reason, TPUError
 from ...wording import count
 from ..discovery.observer import Observer
 from ..knowledge.grants import Grants
@@ -127,6 +127,12 @@ class HuntService:
     # ---- inside ----
 
     async def _plan(self, request: StartHunt) -> HuntRecord:
+        if request.deadline and request.repeats:
+            raise InvalidInput(
+                "A hunt that waits for a preemption can't have a deadline.",
+                "Leave it out.",
+                field="deadline",
+            )
         await self._grants.refresh()
 
         def check_price(candidate: Candidate) -> None:

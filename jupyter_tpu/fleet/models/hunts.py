@@ -32,12 +32,18 @@ class StartHunt(Struct, kw_only=True, forbid_unknown_fields=True):
     queued: bool | None = None
     #: Whether each is tried without the queue, too, in a hunt that waits in it.
     direct: bool = False
-
-    #: It begins when Google preempts the TPU of this name. Then it deletes what is left of that
-    #: TPU, and each time it has found another one, it waits for that one. It ends when it is
-    #: stopped, or when another person or program deletes the TPU. By default that TPU is connected
-    #: as before.
+    #: Whether it begins again each time Google preempts the TPU that it has found. Then it deletes
+    #: what is left of that TPU. It ends when it is stopped, or when another person or program
+    #: deletes the TPU.
+    again: bool = False
+    #: As `again`, but it begins when Google preempts the TPU of this name, which must be there. By
+    #: default the next one is connected as that TPU.
     when_preempted: bool = False
+
+    @property
+    def repeats(self) -> bool:
+        """Whether it waits for a preemption when it has found a TPU."""
+        return self.again or self.when_preempted
 
 
 class HuntCandidate(Struct, kw_only=True):

@@ -17,6 +17,9 @@ class Problem(Struct, kw_only=True):
     retry_after: float | None = None
     #: How far a limit reaches ("zone", "region", "project"), where Google says so.
     scope: str = ""
+    #: The field of the request that is refused, without its path, such as "max_cost"; "" if it is
+    #: about no single one.
+    field: str = ""
 
     @classmethod
     def of(cls, error: TPUError) -> Problem:
@@ -26,9 +29,15 @@ class Problem(Struct, kw_only=True):
             hint=error.hint,
             retry_after=error.retry_after,
             scope=error.scope,
+            field=error.field,
         )
 
     def to_error(self) -> TPUError:
         return TPUError(
-            self.message, self.reason, self.hint, retry_after=self.retry_after, scope=self.scope
+            self.message,
+            self.reason,
+            self.hint,
+            retry_after=self.retry_after,
+            scope=self.scope,
+            field=self.field,
         )

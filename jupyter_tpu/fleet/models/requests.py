@@ -50,7 +50,7 @@ def _invalid(model: type[msgspec.Struct], error: msgspec.ValidationError) -> TPU
     field = place.partition("$")[2].strip("`.")
     where = f"{field}." if field else ""
     if missing := re.match(r"Object missing required field `(\w+)`", what):
-        return InvalidInput(f"The field {where}{missing[1]} is missing.")
+        return InvalidInput(f"The field {where}{missing[1]} is missing.", field=missing[1])
     if unknown := re.match(r"Object contains unknown field `(\w+)`", what):
         return InvalidInput(f"There is no field {where}{unknown[1]} here.")
     if not field:
@@ -58,8 +58,10 @@ def _invalid(model: type[msgspec.Struct], error: msgspec.ValidationError) -> TPU
     meaning = _description(model, field, of_key=of_key) if "matching regex" in what else ""
     if meaning:
         subject = f"A name in {field}" if of_key else f"The {field}"
-        return InvalidInput(f"{subject} is not allowed: it must be {meaning}.")
-    return InvalidInput(f"The field {field} is wrong: {_lower(what)}.")
+        sentence = f"{subject} is not allowed: it must be {meaning}."
+    else:
+        sentence = f"The field {field} is wrong: {_lower(what)}."
+    return InvalidInput(sentence, field=field.rpartition(".")[2].partition("[")[0])
 
 
 def _lower(sentence: str) -> str:

@@ -26,14 +26,18 @@ def future_seconds(text: str, field: str, now: float, zone: tzinfo | None = None
         time = datetime.fromisoformat(text)
     except ValueError:
         raise InvalidInput(
-            f"The field {field} is not a time: {text!r}.", "Write it like 2026-07-01T08:00:00Z."
+            f"The field {field} is not a time: {text!r}.",
+            "Write it like 2026-07-01T08:00:00Z.",
+            field=field,
         ) from None
     if time.tzinfo is None:
         if zone is None:
             raise InvalidInput(
-                f"The field {field} has no time zone: {text}.", "Add Z for UTC, for example."
+                f"The field {field} has no time zone: {text}.",
+                "Add Z for UTC, for example.",
+                field=field,
             )
         time = time.replace(tzinfo=zone)
     if time.timestamp() <= now:
-        raise InvalidInput(f"The time {text} has passed.", "Choose a later time.")
+        raise InvalidInput(f"The time {text} has passed.", "Choose a later time.", field=field)
     return time.timestamp()

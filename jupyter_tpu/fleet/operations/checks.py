@@ -34,6 +34,7 @@ def check_run(request: CreateTPU) -> None:
         raise InvalidInput(
             f"Google offers flex-start for {' and '.join(_FLEX_START)}, not for {request.type}.",
             "Choose such a type, or another tier.",
+            field="type",
         )
 
 
@@ -51,6 +52,7 @@ def check_run_for(run_for: float | None, tier: Tier) -> None:
         raise InvalidInput(
             "A flex-start TPU needs the time that it runs.",
             "Say it, for example --run-for 4h. Google deletes the TPU then.",
+            field="run_for",
         )
     elif not 60 <= run_for <= _LONGEST_RUN:
         raise InvalidInput(
@@ -68,6 +70,7 @@ def check_labels(labels: Mapping[str, str]) -> None:
                 f"The label {key}={value} is not allowed: keys and values have at most 63 "
                 "lower-case letters, digits, hyphens and underscores, and keys start with a "
                 "letter.",
+                field="labels",
             )
 
 
@@ -123,6 +126,7 @@ def check_requirements(packages: Iterable[str]) -> None:
                 f"{package!r} is not a package.",
                 "Write one requirement each, such as flax or optax>=0.2; options belong in a "
                 "requirements file.",
+                field="packages",
             )
 
 
@@ -133,6 +137,7 @@ def check_setup(setup: HostSetup) -> None:
             raise InvalidInput(
                 f"{package!r} is not a package of apt.",
                 "Write one name each, such as ffmpeg or zsh=5.8.1-1.",
+                field="apt",
             )
     if setup.timezone:
         _check_timezone(setup.timezone)
@@ -142,6 +147,7 @@ def check_setup(setup: HostSetup) -> None:
         raise InvalidInput(
             f"The setup script is {size / 1024:.0f} KiB; it can have {LONGEST_SCRIPT // 1024} KiB.",
             "Let it download its files, or copy them with `jupyter tpu copy` first.",
+            field="script",
         )
 
 
@@ -158,6 +164,7 @@ def _check_timezone(name: str) -> None:
     raise InvalidInput(
         f"{name!r} is not a time zone.",
         f"Did you mean {meant[0]}?" if meant else "Write it like Europe/Berlin or UTC.",
+        field="timezone",
     )
 
 

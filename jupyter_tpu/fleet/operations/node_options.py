@@ -47,12 +47,14 @@ def check(options: NodeOptions) -> None:
             raise InvalidInput(
                 f"{tag!r} is not a network tag.",
                 "Tags have lower-case letters, digits and hyphens, and start with a letter.",
+                field="tags",
             )
     for disk in options.data_disks:
         if not _DISK.fullmatch(disk.source):
             raise InvalidInput(
                 f"{disk.source!r} is not a disk.",
                 "Give its name, or projects/PROJECT/zones/ZONE/disks/NAME.",
+                field="data_disks",
             )
     for scope in options.scopes:
         if not _SCOPE.fullmatch(scope):
@@ -64,6 +66,7 @@ def check(options: NodeOptions) -> None:
         raise InvalidInput(
             f"{account!r} is not a service account.",
             "Give its email, such as NAME@PROJECT.iam.gserviceaccount.com.",
+            field="service_account",
         )
     _check_metadata(options)
 

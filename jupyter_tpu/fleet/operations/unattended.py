@@ -80,4 +80,5 @@ def require_no_startup_script(request: CreateTPU) -> None:
         raise InvalidInput(
             "A TPU that runs a command while this computer is off has a startup script already.",
             "Put what yours does into the setup script of its environment.",
+            field="startup_script",
         )

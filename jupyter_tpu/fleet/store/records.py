@@ -181,8 +181,11 @@ class OperationRecord(Struct, kw_only=True):
 
     @property
     def own_job(self) -> str:
-        """The id of the job that is started because of it, if one is."""
-        return self.operation.id[:8]
+        """The id of the job that is started because of it, if one is: on each TPU of a hunt that
+        begins again, another one.
+        """
+        id, hunt = self.operation.id[:8], self.hunt
+        return f"{id}-{hunt.attempted}" if hunt is not None and hunt.request.repeats else id
 
     @property
     def name(self) -> NodeName:
