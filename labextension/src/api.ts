@@ -1077,6 +1077,7 @@ export interface IProblem {
   hint: string;
   retry_after: number | null;
   scope: string;
+  field: string;
 }
 
 /**
@@ -1349,6 +1350,7 @@ export interface IStartHunt {
   deadline: string;
   queued: boolean | null;
   direct: boolean;
+  again: boolean;
   when_preempted: boolean;
 }
 

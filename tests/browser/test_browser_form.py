@@ -92,7 +92,9 @@ def test_what_the_server_refuses_is_shown_beside_the_form_which_keeps_its_input(
     expect(lab.form.get_by_label("Type")).to_have_value("v5litepod-4")
     expect(lab.form.get_by_label("Zone", exact=True)).to_have_value("us-west4-a")
     expect(lab.form.get_by_label("Spot")).to_be_checked()
-    expect(lab.form.get_by_label("Runtime version")).to_have_value("no-such-image")
+    version = lab.form.get_by_label("Runtime version")
+    expect(version).to_have_value("no-such-image")
+    expect(version).to_have_attribute("aria-invalid", "true")
 
     # Going away and coming back loses nothing either.
     lab.panel.get_by_role("button", name="Back to the list").click()

@@ -29,8 +29,8 @@ from jupyter_tpu.fleet.discovery.observer import Observer
 from jupyter_tpu.fleet.hunts import planner
 from jupyter_tpu.fleet.hunts import run as hunt_run
 from jupyter_tpu.fleet.hunts import service as hunt_service
+from jupyter_tpu.fleet.hunts.preempted import PreemptedTPUs
 from jupyter_tpu.fleet.hunts.service import HuntService
-from jupyter_tpu.fleet.hunts.taken import TakenTPUs
 from jupyter_tpu.fleet.knowledge.grants import Grants
 from jupyter_tpu.fleet.knowledge.observed import ObservedState
 from jupyter_tpu.fleet.knowledge.owners import Owners
@@ -180,7 +180,7 @@ class Server:
             looks,
             grants,
             self.runner,
-            TakenTPUs(links.cloud, looks, unconnected, self.power, self.runner),
+            PreemptedTPUs(links.cloud, looks, unconnected, self.power, self.runner),
             self._reload,
             lambda _: None,
         )

@@ -56,7 +56,9 @@ def check_run_for(run_for: float | None, tier: Tier) -> None:
         )
     elif not 60 <= run_for <= _LONGEST_RUN:
         raise InvalidInput(
-            "A flex-start TPU runs for 1 minute to 7 days.", "Say another time, such as 4h or 2d."
+            "A flex-start TPU runs for 1 minute to 7 days.",
+            "Say another time, such as 4h or 2d.",
+            field="run_for",
         )
 
 

@@ -193,6 +193,7 @@ class CreateService:
             f"A queued resource called {name.node} already exists in {name.zone}.",
             Reason.EXISTS,
             f"Choose another name, or delete it: jupyter tpu queued delete {name.node}",
+            field="name",
         )
 
     async def spec(self, request: CreateTPU, label: str, job: str = "") -> NodeSpec:
@@ -286,4 +287,5 @@ def _exists(name: NodeName) -> TPUError:
         f"A TPU called {name.node} already exists in {name.zone}.",
         Reason.EXISTS,
         "Choose another name.",
+        field="name",
     )

@@ -209,7 +209,8 @@ it('asks again when a kernel was started since the question', async () => {
               reason: 'KERNELS_RUNNING',
               hint: '',
               retry_after: null,
-              scope: ''
+              scope: '',
+              field: ''
             }
           ];
     }
@@ -237,7 +238,8 @@ it('names the jobs that end with their TPU, also one that was started since', as
               reason: 'JOBS_RUNNING',
               hint: '',
               retry_after: null,
-              scope: ''
+              scope: '',
+              field: ''
             }
           ];
     }
@@ -280,7 +282,8 @@ it('only stops showing a kernel that is dead', async () => {
     reason: 'NOT_FOUND' as const,
     hint: '',
     retry_after: null,
-    scope: ''
+    scope: '',
+    field: ''
   };
   const lost: IKernel = { ...kernel, state: 'dead', problem };
   const told: IKernel[] = [];
@@ -316,7 +319,8 @@ it('shows why a kernel was not taken, and no notebook', async () => {
     reason: 'NOT_FOUND',
     hint: '',
     retry_after: null,
-    scope: ''
+    scope: '',
+    field: ''
   };
   const { actions, here } = await openActions({
     [`GET ${TPU}/kernels`]: [200, []],

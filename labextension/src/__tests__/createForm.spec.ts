@@ -57,17 +57,57 @@ describe('CreateForm', () => {
 
   it('lets a TPU stop when it is idle, and deletes one that can’t be stopped', async () => {
     const { form } = await openForm();
+    const guard = { action: 'stop', idle: 7200, max_cost: null, until: '' };
     expect(form.request.guard).toBeUndefined();
     form.set('idle', '7200');
-    expect(form.request.guard).toEqual({ action: 'stop', idle: 7200 });
+    expect(form.request.guard).toEqual(guard);
     form.set('tier', 'spot');
-    expect(form.request.guard).toEqual({ action: 'delete', idle: 7200 });
+    expect(form.request.guard).toEqual({ ...guard, action: 'delete' });
     form.set('tier', 'on-demand');
     form.set('type', 'v4-32');
-    expect(form.request.guard).toEqual({ action: 'delete', idle: 7200 });
+    expect(form.request.guard).toEqual({ ...guard, action: 'delete' });
     form.fill({ type: 'v5litepod-8', guard: { idle: 5400 } });
-    expect(form.request.guard).toEqual({ action: 'stop', idle: 5400 });
-    expect(form.idleChoices).toContain(5400);
+    expect(form.request.guard).toEqual({ ...guard, idle: 5400 });
+  });
+
+  it('lets a TPU run a command, and stop at a cost or at a time', async () => {
+    const { form } = await openForm();
+    const until = new Date(2099, 11, 24, 8).toISOString();
+    const request = {
+      name: 'my-tpu',
+      type: 'v5litepod-8',
+      connect: { packages: [], then_run: 'python train.py' },
+      guard: { action: 'delete' as const, idle: null, max_cost: 20, until }
+    };
+    form.fill(request);
+    expect(form.request).toMatchObject(request);
+    form.set('connect', false);
+    expect(form.request.connect).toBeNull();
+    form.reset();
+    expect(form.request.connect).toEqual({ packages: [] });
+    expect(form.request.guard).toBeUndefined();
+  });
+
+  it('hunts again for what is preempted, and then has no deadline', async () => {
+    const { form } = await openForm();
+    form.set('hunt', true);
+    form.set('hours', '8');
+    form.set('again', true);
+    expect(form.huntRequest).toMatchObject({ again: false, queued: true });
+    form.set('otherTiers', ['spot']);
+    expect(form.huntRequest).toMatchObject({
+      again: true,
+      deadline: '',
+      queued: false
+    });
+    const { huntRequest } = form;
+    form.fill(huntRequest.tpu, { ...huntRequest, again: false });
+    expect(form.huntRequest.again).toBe(false);
+    form.fill(huntRequest.tpu, huntRequest);
+    expect(form.huntRequest).toMatchObject({
+      again: true,
+      tiers: huntRequest.tiers
+    });
   });
 
   it('allows a name that is taken in another zone', async () => {

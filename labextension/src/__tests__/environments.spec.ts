@@ -17,7 +17,8 @@ const PROBLEM: IProblem = {
   reason: 'ENVIRONMENT',
   hint: 'Correct the packages.',
   retry_after: null,
-  scope: ''
+  scope: '',
+  field: ''
 };
 const [READY] = connectedTPU().environments;
 const TYPO: IEnvironment = {

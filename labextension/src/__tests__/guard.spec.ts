@@ -70,7 +70,8 @@ it('says what a TPU waits for, and why it can’t stop itself', async () => {
     reason: 'PERMISSION' as const,
     hint: 'Grant it.',
     retry_after: null,
-    scope: ''
+    scope: '',
+    field: ''
   };
   const guard = aGuard({ ends: '', reason: '', busy: ['a job'], problem });
   const { node } = await openPanel(listOf(aTPU({ guard })));

@@ -27,7 +27,8 @@ function anAttempt(more: Partial<IHuntAttempt> = {}): IHuntAttempt {
       reason: 'NO_CAPACITY',
       hint: '',
       retry_after: null,
-      scope: 'zone'
+      scope: 'zone',
+      field: ''
     },
     unattended: false,
     ...more
@@ -49,6 +50,7 @@ function aHunt(more: Partial<IHunt> = {}): IHunt {
       deadline: '',
       queued: null,
       direct: false,
+      again: false,
       when_preempted: false
     },
     queued: false,
@@ -153,10 +155,19 @@ describe('a hunt', () => {
     await shows(node, 'Try again until there is one');
     tick(node, 'Try again until there is one');
     await shows(node, 'Other zones to try');
+    expect(node.textContent).not.toContain('Hunt again');
+    tick(node, 'Spot');
+    await shows(node, 'Hunt again each time it is preempted');
+    tick(node, 'Hunt again');
+    await vi.waitFor(() =>
+      expect(node.textContent).not.toContain('Stop trying after')
+    );
     button(node, 'Start Hunt').click();
     const question = await answerDialog('Start Hunt');
     expect(question).toContain('v5litepod-8 · us-west4-a: About $9.60 an hour');
+    expect(question).toContain('When it is preempted, another one is created');
     await vi.waitFor(() => expect(server.count('POST hunts')).toBe(1));
+    expect(server.bodies('POST hunts')[0]).toMatchObject({ again: true });
   });
 
   it('shows its attempts, and the TPU that it is trying to create as one of them', async () => {

@@ -130,6 +130,7 @@ it('says of each host why there are no figures', async () => {
     hint: 'Reconnecting.',
     reason: 'UNREACHABLE' as const,
     scope: '',
+    field: '',
     retry_after: null
   };
   const { node } = await open(

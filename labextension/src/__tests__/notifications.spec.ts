@@ -44,7 +44,14 @@ async function openNotifications() {
     reason: string
   ) => {
     const hint = 'Do this.';
-    const problem = { message, reason, hint, retry_after: null, scope: '' };
+    const problem = {
+      message,
+      reason,
+      hint,
+      retry_after: null,
+      scope: '',
+      field: ''
+    };
     changes.kernel({
       ...aKernel({ id, notebook, state: 'dead' }),
       problem: problem as IKernel['problem']
@@ -238,7 +245,8 @@ it('says once that Google preempted a TPU', async () => {
     reason: 'CONFLICT' as const,
     hint: 'Delete it and create another one.',
     retry_after: null,
-    scope: ''
+    scope: '',
+    field: ''
   };
   changes.tpu(aTPU());
   expect(shown()).toEqual([]);

@@ -35,7 +35,8 @@ describe('an empty panel says what to do', () => {
     reason: reason as never,
     hint: `Do this about ${reason}.`,
     retry_after: null,
-    scope: ''
+    scope: '',
+    field: ''
   });
 
   it('where there are no TPUs: create one', async () => {
@@ -173,7 +174,8 @@ describe('a TPU in the list', () => {
       reason: 'UNREACHABLE',
       hint: '',
       retry_after: null,
-      scope: ''
+      scope: '',
+      field: ''
     };
     const link = { state: 'waiting', since: '', problem };
     const host = { index: 0, internal_address: '10.0.0.2', link };
@@ -264,7 +266,8 @@ describe('a TPU in the list', () => {
           reason: 'QUOTA',
           hint: 'Ask for more.',
           retry_after: null,
-          scope: ''
+          scope: '',
+          field: ''
         }
       ]
     });
@@ -318,7 +321,8 @@ describe('an operation', () => {
       reason: 'DISK_FULL',
       hint: 'Make room.',
       retry_after: null,
-      scope: ''
+      scope: '',
+      field: ''
     };
     const { node, changes, server } = await openPanel({
       ...listOf(aTPU()),
@@ -351,7 +355,8 @@ describe('an operation', () => {
       reason: 'NO_CAPACITY',
       hint: 'Try another zone.',
       retry_after: null,
-      scope: ''
+      scope: '',
+      field: ''
     };
     changes.operation({ ...created, state: 'failed', problem });
     await shows(node, 'mine could not be created', 'No capacity.');
@@ -384,7 +389,8 @@ describe('what goes on without the user', () => {
       reason: 'PERMISSION',
       hint: '',
       retry_after: null,
-      scope: ''
+      scope: '',
+      field: ''
     };
     changes.operation({ ...deleting, state: 'failed', problem });
     await shows(node, 'my-tpu could not be deleted', 'You may not delete it.');
@@ -396,7 +402,8 @@ describe('what goes on without the user', () => {
       reason: 'CONFLICT',
       hint: '',
       retry_after: 30,
-      scope: ''
+      scope: '',
+      field: ''
     };
     const creating = anOperation({ kind: 'create', undeleted: 'retrying' });
     const cost = aCost();
@@ -437,7 +444,8 @@ describe('what goes on without the user', () => {
       reason: 'RATE_LIMITED',
       hint: '',
       retry_after: 29.5,
-      scope: 'project'
+      scope: 'project',
+      field: ''
     };
     const { node, server } = await openPanel({
       ...listOf(aTPU({ state: 'STOPPED', problem })),

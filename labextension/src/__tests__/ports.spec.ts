@@ -59,7 +59,8 @@ describe('the details of a TPU', () => {
           reason: 'CONFLICT',
           hint: 'Wait.',
           retry_after: null,
-          scope: ''
+          scope: '',
+          field: ''
         }
       })
     );
@@ -87,7 +88,8 @@ describe('the details of a TPU', () => {
           reason: 'UNREACHABLE',
           hint: '',
           retry_after: null,
-          scope: ''
+          scope: '',
+          field: ''
         }
       ]
     });

@@ -58,3 +58,17 @@ it('shows what queued resources wait for, and resets and deletes them', async ()
   changes.queued(waiting);
   await shows(node, 'There are no queued resources.');
 });
+
+it('opens the form for a TPU that waits in the queue', async () => {
+  const { actions, commands, node } = await openPanel({
+    'GET queued': listed(ACTIVE)
+  });
+  await commands.execute(CommandIDs.queued);
+  await shows(node, 'ACTIVE', 'Wait for a TPU…');
+  button(node, 'Wait for a TPU…').click();
+  await shows(node, "Wait in Google's queue", 'Start Hunt');
+  expect(actions.createForm.huntRequest).toMatchObject({
+    tpu: { connect: {} },
+    queued: true
+  });
+});

@@ -74,7 +74,8 @@ const USAGE: IUsage = {
       reason: 'UNAVAILABLE',
       hint: 'Try again.',
       retry_after: null,
-      scope: ''
+      scope: '',
+      field: ''
     }
   ]
 };

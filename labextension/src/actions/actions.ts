@@ -206,6 +206,13 @@ export class Actions {
     this.view.show('create');
   }
 
+  /** Opens it for a TPU that waits in Google's queue. */
+  openQueueForm(): void {
+    this.createForm.set('hunt', true);
+    this.createForm.set('queued', true);
+    this.openCreateForm();
+  }
+
   /** Opens the form for a new environment, or for one that is to be changed. */
   openConnectForm(tpu: ITPU, environment?: IEnvironment): void {
     this.connectForm.openFor(tpu, environment);

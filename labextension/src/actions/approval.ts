@@ -28,14 +28,14 @@ async function approveHuntCost(
   form: CreateForm,
   trans: TranslationBundle
 ): Promise<boolean> {
-  const { name } = form.fields;
+  const { again, name } = form.fields;
   const all = await form.huntQuote();
   const candidates = all?.filter(one => !one.ruled_out);
   const prices = candidates?.map(one => one.cost.usd_per_hour) ?? [];
   if (
     !candidates ||
     (prices.some(price => price !== 0) &&
-      !(await confirmHuntCost(name, candidates, trans)))
+      !(await confirmHuntCost(name, again, candidates, trans)))
   ) {
     return false;
   }

@@ -47,9 +47,10 @@ export async function confirmCost(
   );
 }
 
-/** Asks for confirmation of the prices of all that a hunt may create. */
+/** Asks for confirmation of the prices of all that a hunt may create, *again* and again. */
 export async function confirmHuntCost(
   name: string,
+  again: boolean,
   candidates: IHuntCandidate[],
   trans: TranslationBundle
 ): Promise<boolean> {
@@ -65,7 +66,13 @@ export async function confirmHuntCost(
           </li>
         ))}
       </ul>
-      <p>{trans.__('You pay while it is ready, used or not.')}</p>
+      <p>
+        {trans.__('You pay while it is ready, used or not.')}{' '}
+        {again &&
+          trans.__(
+            'When it is preempted, another one is created, until you stop the hunt or delete the TPU.'
+          )}
+      </p>
     </>,
     Dialog.okButton({ label: trans.__('Start Hunt') }),
     trans

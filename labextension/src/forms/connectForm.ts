@@ -115,6 +115,16 @@ export class ConnectForm extends Form<IConnectFields, true> {
     return true;
   }
 
+  protected serverFields = {
+    environment: 'environment',
+    python: 'python',
+    packages: 'packages',
+    requirements: 'requirements',
+    apt: 'apt',
+    timezone: 'timezone',
+    script: 'script'
+  } as const;
+
   private _hasRequirements = false;
   private _environment: IEnvironment | null = null;
   private _template: IEnvironment | null = null;

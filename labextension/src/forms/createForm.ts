@@ -13,11 +13,18 @@ import {
   IQuote,
   IStartHunt
 } from '../api';
-import { IDLE_CHOICES, RUN_CHOICES, withChosen } from '../labels/guard';
+import { RUN_CHOICES, withChosen } from '../labels/guard';
 import { catalogCost } from '../labels/costs';
 import { CreateDefaults } from './createDefaults';
 import { Form } from './form';
-import { huntFields, huntOf, IHuntFields, similarTypes } from './hunt';
+import { guardFields, guardOf, IGuardFields } from './guard';
+import {
+  huntFields,
+  huntOf,
+  IHuntFields,
+  isQueued,
+  similarTypes
+} from './hunt';
 import {
   INodeOptionFields,
   nodeOptionFields,
@@ -35,7 +42,8 @@ export const NAME_PATTERN = '^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$';
 const USUAL_TYPE = 'v5litepod-8';
 
 /** The input; "" for what the server chooses. */
-export interface IFields extends ISetupFields, INodeOptionFields, IHuntFields {
+export interface IFields
+  extends ISetupFields, INodeOptionFields, IHuntFields, IGuardFields {
   name: string;
   type: string;
   zone: string;
@@ -47,8 +55,8 @@ export interface IFields extends ISetupFields, INodeOptionFields, IHuntFields {
   subnetwork: string;
   packages: string;
   connect: boolean;
-  /** Seconds without work after which it stops, or is deleted if it can't be stopped; "" for never. */
-  idle: string;
+  /** A command of the shell that starts as a job when it is connected. */
+  thenRun: string;
 }
 
 const EMPTY: IFields = {
@@ -62,14 +70,46 @@ const EMPTY: IFields = {
   subnetwork: '',
   packages: '',
   connect: true,
-  idle: '',
+  thenRun: '',
+  ...guardFields(),
   ...nodeOptionFields(),
   ...setupFields(),
   ...huntFields()
 };
 
+/** The fields by the server's names. */
+const SERVER_FIELDS: { [name: string]: keyof IFields } = {
+  name: 'name',
+  type: 'type',
+  zone: 'zone',
+  version: 'version',
+  run_for: 'runFor',
+  network: 'network',
+  subnetwork: 'subnetwork',
+  packages: 'packages',
+  apt: 'apt',
+  timezone: 'timezone',
+  script: 'script',
+  then_run: 'thenRun',
+  idle: 'idle',
+  max_cost: 'cost',
+  until: 'until',
+  action: 'action',
+  service_account: 'serviceAccount',
+  data_disks: 'dataDisks',
+  tags: 'tags',
+  labels: 'labels',
+  startup_script: 'startupScript'
+};
+
 /** The fields that begin as the user's settings say. */
 type Preset = 'packages' | 'apt' | 'timezone' | 'script';
+
+/** Whether *tier* is among those that are tried. */
+function mayBe(tier: IFields['tier'], fields: IFields): boolean {
+  const others = fields.hunt ? fields.otherTiers : [];
+  return [fields.tier, ...others].includes(tier);
+}
 
 /** The whole rule for names, to be read before a mistake. */
 export function nameRule(trans: TranslationBundle): string {
@@ -98,8 +138,11 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
 
   /** What is shown: the input, and suggestions for the rest. */
   get fields(): IFields {
-    const { name, tier, type, zone, version } = this.filled;
+    const { again, name, type, zone, version } = this.filled;
     const defaults = this.defaults.values;
+    const tier = this._edited.has('tier')
+      ? this.filled.tier
+      : defaults.tier || this.filled.tier;
     const text = (field: Preset) =>
       this._edited.has(field) ? this.filled[field] : defaults[field];
     return {
@@ -107,7 +150,8 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
       name: this._edited.has('name') ? name : this._suggestedName(),
       type: type || this._suggestedType()?.name || '',
       zone: zone || this._suggestedZone(),
-      tier: this._edited.has('tier') ? tier : defaults.tier || tier,
+      tier,
+      again: again && mayBe('spot', { ...this.filled, tier }),
       packages: text('packages'),
       apt: text('apt'),
       timezone: text('timezone'),
@@ -248,9 +292,10 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
     this.set('script', setup.script);
     this.filled.ohMyZsh = setup.ohMyZsh;
     this.filled.connect = request.connect !== null;
-    this.filled.idle = String(request.guard?.idle ?? '');
+    this.filled.thenRun = request.connect?.then_run ?? '';
     Object.assign(
       this.filled,
+      guardFields(request.guard),
       nodeOptionFields(request.options, request.labels),
       huntFields(hunt)
     );
@@ -260,6 +305,7 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
   /** The request to the server. */
   get request(): ICreateTPU {
     const fields = this.fields;
+    const guard = guardOf(fields, this.deletes);
     return {
       name: fields.name,
       type: fields.type,
@@ -273,24 +319,17 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
       connect: fields.connect
         ? {
             packages: packagesIn(fields.packages),
+            ...(fields.thenRun.trim() ? { then_run: fields.thenRun } : {}),
             ...(hasSetup(fields) ? { setup: setupOf(fields) } : {})
           }
         : null,
-      ...(fields.idle
-        ? {
-            guard: {
-              action: this.idleAction,
-              idle: Number(fields.idle)
-            }
-          }
-        : {})
+      ...(guard ? { guard } : {})
     };
   }
 
   /** Whether it may be a flex-start TPU, which runs for a limited time. */
   get limited(): boolean {
-    const { hunt, otherTiers, tier } = this.fields;
-    return [tier, ...(hunt ? otherTiers : [])].includes('flex-start');
+    return mayBe('flex-start', this.fields);
   }
 
   /** For how many seconds that may be. */
@@ -298,20 +337,23 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
     return withChosen(RUN_CHOICES, this.fields.runFor);
   }
 
-  /** After how many seconds. */
-  get idleChoices(): number[] {
-    return withChosen(IDLE_CHOICES, this.fields.idle);
+  /** Whether it may be a Spot TPU, which Google can preempt. */
+  get preemptible(): boolean {
+    return mayBe('spot', this.fields);
   }
 
-  /** What happens to it when it is idle: a Spot TPU, and one of several hosts, can't be stopped. */
-  get idleAction(): 'delete' | 'stop' {
-    const { hunt, otherTiers, otherTypes, tier } = this.fields;
-    const spot = tier === 'spot' || (hunt && otherTiers.includes('spot'));
+  /** Whether it can only be deleted: a Spot TPU, and one of several hosts, can't be stopped. */
+  get deletes(): boolean {
+    const { hunt, otherTypes } = this.fields;
     const others = this.otherTypes.filter(one => otherTypes.includes(one.name));
     const types = [this.type, ...(hunt ? others : [])];
-    return spot || types.some(type => type && type.hosts > 1)
-      ? 'delete'
-      : 'stop';
+    return this.preemptible || types.some(type => type && type.hosts > 1);
+  }
+
+  /** Whether it may begin its command by itself, in the startup script that Google keeps. */
+  get unattended(): boolean {
+    const { fields } = this;
+    return (fields.hunt && isQueued(fields)) || this.limited;
   }
 
   /** The request for a hunt, of what is offered now. */
@@ -365,6 +407,8 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
     this._edited.clear();
     this._zone = '';
   }
+
+  protected serverFields = SERVER_FIELDS;
 
   private _onChanged(): void {
     this.changed();

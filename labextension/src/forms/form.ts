@@ -17,6 +17,9 @@ export abstract class Form<F extends object, T> extends Store {
   }
 
   set<K extends keyof F>(field: K, value: F[K]): void {
+    if (field === this.refused) {
+      this._failure = null;
+    }
     this.filled = { ...this.filled, [field]: value };
     this.edited(field);
     this.changed();
@@ -25,6 +28,16 @@ export abstract class Form<F extends object, T> extends Store {
   /** Why the server refused the last request. */
   get failure(): Failure | null {
     return this._failure;
+  }
+
+  /** The field that the server refused; null if its refusal is about no single one. */
+  get refused(): keyof F | null {
+    return this.serverFields[this._failure?.field ?? ''] ?? null;
+  }
+
+  /** Why the server refused *field*; "" if it did not, or if the field was changed since. */
+  problemOf(field: keyof F): string {
+    return field === this.refused ? (this._failure?.message ?? '') : '';
   }
 
   get submitting(): boolean {
@@ -75,6 +88,9 @@ export abstract class Form<F extends object, T> extends Store {
   protected clear(): void {
     this.filled = { ...this._empty };
   }
+
+  /** The fields by the server's names, where they are shown with what is wrong. */
+  protected serverFields: { [name: string]: keyof F } = {};
 
   /** The input. */
   protected filled: F;

@@ -16,14 +16,16 @@ export interface IHuntFields {
   queued: boolean | null;
   /** Whether each is also tried without the queue. */
   direct: boolean;
+  /** Whether it begins again when the TPU that it has found is preempted. */
+  again: boolean;
 }
 
 /** A hunt that has more hours waits in Google's queue, as the server would decide. */
 const OVERNIGHT = 4;
 
 /** Whether attempts are queued resources. */
-export function isQueued({ hours, queued }: IHuntFields): boolean {
-  return queued ?? Number(hours) > OVERNIGHT;
+export function isQueued({ again, hours, queued }: IHuntFields): boolean {
+  return queued ?? (!again && Number(hours) > OVERNIGHT);
 }
 
 /** The fields for a request; without one, those of a form that hunts for nothing. */
@@ -35,26 +37,31 @@ export function huntFields(request?: IStartHunt): IHuntFields {
     otherTiers: request?.tiers.slice(1) ?? [],
     hours: '',
     queued: request?.queued ?? null,
-    direct: request?.direct ?? false
+    direct: request?.direct ?? false,
+    again: !!request && (request.again || request.when_preempted)
   };
 }
 
-/** *tpu* and the other choices as a hunt. now: milliseconds since the epoch. */
+/**
+ * *tpu* and the other choices as a hunt, which has no end if it begins again. now: milliseconds since
+ * the epoch.
+ */
 export function huntOf(
   tpu: ICreateTPU,
   fields: IHuntFields,
   now: number
 ): IStartHunt {
-  const { hours, otherTiers, otherTypes, otherZones } = fields;
+  const { again, hours, otherTiers, otherTypes, otherZones } = fields;
   const end = new Date(now + Number(hours) * 3600_000).toISOString();
   return {
     tpu: { ...tpu, version: otherTypes.length > 0 ? null : tpu.version },
     zones: unique([...(tpu.zone ? [tpu.zone] : []), ...otherZones]),
     types: unique([tpu.type, ...otherTypes]),
     tiers: unique([tpu.tier ?? 'on-demand', ...otherTiers]),
-    deadline: hours ? end : '',
+    deadline: hours && !again ? end : '',
     queued: isQueued(fields),
     direct: isQueued(fields) && fields.direct,
+    again,
     when_preempted: false
   };
 }

@@ -3,6 +3,8 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 
 import { IGuard } from '../api';
+import { IGuardFields } from '../forms/guard';
+import { usd } from './costs';
 
 /** "Stops at 02:10: idle"; "Waits: busy with a job". */
 export function guardLabel(
@@ -29,6 +31,21 @@ export function guardLabel(
   return guard.busy?.length
     ? trans.__('Waits: busy with %1', guard.busy.join(', '))
     : trans.__('Waits');
+}
+
+/** The limits that are chosen: "idle for 2 hours", "$20.00", "12/24/26, 8:00 AM". */
+export function guardLimits(
+  { cost, idle, until }: IGuardFields,
+  trans: TranslationBundle,
+  language: string
+): string[] {
+  return [
+    ...(idle
+      ? [trans.__('idle for %1', durationLabel(Number(idle), trans))]
+      : []),
+    ...(cost ? [usd(Number(cost))] : []),
+    ...(until ? [shortTime(until, language)] : [])
+  ];
 }
 
 /** An RFC 3339 time. */

@@ -96,15 +96,18 @@ export class Failure extends Error {
     readonly reason: FailureReason,
     readonly hint: string = '',
     /** Seconds after which it may succeed; null where Google does not say. */
-    readonly retry_after: number | null = null
+    readonly retry_after: number | null = null,
+    /** The server's name of the field that it refuses; "" if it is about no single one. */
+    readonly field: string = ''
   ) {
     super(message);
     this.name = 'Failure';
   }
 
   /** A failure for a problem that the server reports. */
-  static of({ message, reason, hint, retry_after }: IProblem): Failure {
-    return new Failure(message, reason, hint, retry_after);
+  static of(problem: IProblem): Failure {
+    const { field, hint, message, reason, retry_after } = problem;
+    return new Failure(message, reason, hint, retry_after, field);
   }
 
   /** A failure for whatever was thrown. */
@@ -595,7 +598,7 @@ function failureOf(status: number, text: string): Failure {
     // Tornado's own error pages are HTML.
   }
   if (body && body.message && body.reason) {
-    return new Failure(body.message, body.reason, body.hint, body.retry_after);
+    return Failure.of(body as IProblem);
   }
   if (status === 404) {
     return new Failure('', 'MISSING');

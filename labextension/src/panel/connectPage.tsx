@@ -8,7 +8,7 @@ import { hasSetup } from '../forms/setup';
 import { useStore } from '../store';
 import { Disclosure } from './elements';
 import { Field } from './field';
-import { FormPage, PackagesField, TextField } from './formPage';
+import { FormPage, PackagesField, TextField, useUnfolding } from './formPage';
 import { SetupFields } from './setupFields';
 
 export function ConnectPage(props: { actions: Actions }): JSX.Element {
@@ -20,6 +20,7 @@ export function ConnectPage(props: { actions: Actions }): JSX.Element {
   const { fields } = form;
   const more = useId();
   const [open, setOpen] = useState(hasSetup(form.fields));
+  useUnfolding(form, ['apt', 'timezone', 'script'], () => setOpen(true));
   const set =
     (field: keyof IConnectFields) =>
     (event: React.ChangeEvent<HTMLInputElement | HTMLTextAreaElement>) =>
@@ -51,7 +52,7 @@ export function ConnectPage(props: { actions: Actions }): JSX.Element {
         <TextField
           label={trans.__('Name')}
           help={environmentRule(trans)}
-          problem={nameProblem}
+          problem={nameProblem || form.problemOf('environment')}
           input={first}
           spellCheck={false}
           autoComplete="off"
@@ -64,18 +65,23 @@ export function ConnectPage(props: { actions: Actions }): JSX.Element {
         help={trans.__(
           'For example 3.12. Default: the newest supported version'
         )}
+        problem={form.problemOf('python')}
         value={fields.python}
         onChange={set('python')}
       />
       <PackagesField
         actions={actions}
         rows={4}
+        problem={form.problemOf('packages')}
         autoFocus={!!environment}
         value={fields.packages}
         onChange={set('packages')}
       />
       {form.hasRequirements && (
-        <Field label={trans.__('Requirements file')}>
+        <Field
+          label={trans.__('Requirements file')}
+          problem={form.problemOf('requirements')}
+        >
           {attributes => (
             <textarea
               {...attributes}

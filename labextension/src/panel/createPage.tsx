@@ -13,14 +13,32 @@ import { typeDescription } from '../labels/tpus';
 import { Field } from './field';
 import { Price } from '../price';
 import { HuntFields } from './huntFields';
-import { FormPage, PackagesField, TextField } from './formPage';
+import { FormPage, PackagesField, TextField, useUnfolding } from './formPage';
 import { Disclosure, EmptyState, Alert } from './elements';
 import { NodeOptionFields } from './nodeOptionFields';
 import { SetupFields } from './setupFields';
+import { UnattendedFields } from './unattendedFields';
 import { TypePicker } from './typePicker';
 
 /** The network that every project has; a name, so not translated. */
 const USUAL_NETWORK = 'default';
+
+const ADVANCED = 'form#advanced';
+
+const ADVANCED_FIELDS = [
+  'version',
+  'packages',
+  'apt',
+  'timezone',
+  'script',
+  'network',
+  'subnetwork',
+  'serviceAccount',
+  'dataDisks',
+  'tags',
+  'labels',
+  'startupScript'
+] as const;
 
 export function CreatePage(props: { actions: Actions }): JSX.Element {
   const { actions } = props;
@@ -37,6 +55,7 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
     }
   }, [billed]);
   useEffect(() => first.current?.select(), [loaded]);
+  useUnfolding(form, ADVANCED_FIELDS, () => view.open(ADVANCED));
 
   if (!form.catalog) {
     return model.catalogError ? (
@@ -66,7 +85,7 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
     ) =>
       form.set(field, event.target.value as IFields[K]);
   const nameProblem = form.nameProblem(trans);
-  const open = view.isOpen('form#advanced');
+  const open = view.isOpen(ADVANCED);
   const grant = coveringGrant(grants ?? [], type, {
     zone: fields.zone,
     tier: fields.tier,
@@ -93,7 +112,7 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
       <TextField
         label={trans.__('Name')}
         help={nameRule(trans)}
-        problem={nameProblem}
+        problem={nameProblem || form.problemOf('name')}
         input={first}
         value={fields.name}
         spellCheck={false}
@@ -103,6 +122,7 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
       <Field
         label={trans.__('Type')}
         help={type ? typeDescription(type, trans) : undefined}
+        problem={form.problemOf('type')}
       >
         {attributes => (
           <TypePicker
@@ -124,6 +144,7 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
               )
             : undefined
         }
+        problem={form.problemOf('zone')}
       >
         {attributes => (
           <HTMLSelect
@@ -210,11 +231,11 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
           </small>
         </span>
       </label>
-      <Idle actions={actions} />
+      <UnattendedFields actions={actions} />
       <Disclosure
         open={open}
         controls={advanced}
-        onToggle={() => view.toggle('form#advanced')}
+        onToggle={() => view.toggle(ADVANCED)}
       >
         {trans.__('Advanced')}
       </Disclosure>
@@ -223,6 +244,7 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
           <TextField
             label={trans.__('Runtime version')}
             help={trans.__('OS image of the hosts')}
+            problem={form.problemOf('version')}
             list={`${advanced}versions`}
             value={fields.version}
             onChange={set('version')}
@@ -235,6 +257,7 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
           <PackagesField
             actions={actions}
             rows={2}
+            problem={form.problemOf('packages')}
             disabled={!fields.connect}
             value={fields.packages}
             onChange={set('packages')}
@@ -247,12 +270,14 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
           <TextField
             label={trans.__('Network')}
             placeholder={USUAL_NETWORK}
+            problem={form.problemOf('network')}
             value={fields.network}
             onChange={set('network')}
           />
           <TextField
             label={trans.__('Subnetwork')}
             placeholder={USUAL_NETWORK}
+            problem={form.problemOf('subnetwork')}
             value={fields.subnetwork}
             onChange={set('subnetwork')}
           />
@@ -271,6 +296,7 @@ function RunFor(props: { actions: Actions }): JSX.Element {
     <Field
       label={trans.__('Flex-start runs for')}
       help={trans.__('Then Google deletes it, with its disk.')}
+      problem={form.problemOf('runFor')}
     >
       {attributes => (
         <HTMLSelect
@@ -281,39 +307,6 @@ function RunFor(props: { actions: Actions }): JSX.Element {
           {form.runChoices.map(seconds => (
             <option key={seconds} value={seconds}>
               {durationLabel(seconds, trans)}
-            </option>
-          ))}
-        </HTMLSelect>
-      )}
-    </Field>
-  );
-}
-
-/** After which time without work it stops or deletes itself. */
-function Idle(props: { actions: Actions }): JSX.Element {
-  const { actions } = props;
-  const { trans } = actions;
-  const form = useStore(actions.createForm);
-  const stops = form.idleAction === 'stop';
-  const help = stops
-    ? trans.__('No running cell, job, terminal or program. Its disk stays.')
-    : trans.__(
-        'No running cell, job, terminal or program. A Spot TPU, and one of several hosts, can’t be stopped.'
-      );
-  return (
-    <Field label={trans.__('When it is idle')} help={help}>
-      {attributes => (
-        <HTMLSelect
-          {...attributes}
-          value={form.fields.idle}
-          onChange={event => form.set('idle', event.target.value)}
-        >
-          <option value="">{trans.__('Keep it running')}</option>
-          {form.idleChoices.map(seconds => (
-            <option key={seconds} value={seconds}>
-              {stops
-                ? trans.__('Stop it after %1', durationLabel(seconds, trans))
-                : trans.__('Delete it after %1', durationLabel(seconds, trans))}
             </option>
           ))}
         </HTMLSelect>

@@ -1,11 +1,17 @@
 // What the forms of the panel have in common.
 
 import { Button } from '@jupyterlab/ui-components';
-import React, { InputHTMLAttributes, RefObject } from 'react';
+import React, {
+  InputHTMLAttributes,
+  RefObject,
+  useEffect,
+  useRef
+} from 'react';
 
 import { Actions } from '../actions/actions';
 import { ConnectForm } from '../forms/connectForm';
 import { CreateForm } from '../forms/createForm';
+import { Form } from '../forms/form';
 import { failureText } from '../labels/failures';
 import { Field } from './field';
 import { Alert } from './elements';
@@ -27,6 +33,19 @@ export function CheckSetup(props: {
   );
 }
 
+/** Opens a folded part of a form when the server refuses one of the *fields* in it. */
+export function useUnfolding<F extends object, T>(
+  form: Form<F, T>,
+  fields: readonly (keyof F)[],
+  unfold: () => void
+): void {
+  useEffect(() => {
+    if (form.refused !== null && fields.includes(form.refused)) {
+      unfold();
+    }
+  }, [form.failure]);
+}
+
 /** A form: its fields, why the server refused it, and the buttons. */
 export function FormPage(props: {
   actions: Actions;
@@ -41,8 +60,22 @@ export function FormPage(props: {
 }): JSX.Element {
   const { actions, children, first, form, label, nameProblem, send } = props;
   const { trans, view } = actions;
+  const node = useRef<HTMLFormElement>(null);
+  const seen = useRef(form.failure);
+  useEffect(() => {
+    // In a part that was folded, the field is there only after another rendering.
+    const marked =
+      form.refused && form.failure !== seen.current
+        ? node.current?.querySelector<HTMLElement>('[aria-invalid="true"]')
+        : null;
+    if (marked) {
+      seen.current = form.failure;
+      marked.focus();
+    }
+  });
   return (
     <form
+      ref={node}
       className="jp-tpu-Form"
       aria-label={label}
       noValidate
@@ -113,16 +146,18 @@ export function PackagesField(
     actions: Actions;
     label?: string;
     help?: string;
+    problem?: string;
   } & React.TextareaHTMLAttributes<HTMLTextAreaElement>
 ): JSX.Element {
   const {
     actions: { trans },
     label = trans.__('Python packages'),
     help = trans.__('In addition to JAX, separated by commas, spaces or lines'),
+    problem,
     ...others
   } = props;
   return (
-    <Field label={label} help={help}>
+    <Field label={label} help={help} problem={problem}>
       {attributes => (
         <textarea
           {...attributes}

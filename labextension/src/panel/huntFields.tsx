@@ -17,21 +17,14 @@ export function HuntFields(props: { actions: Actions }): JSX.Element {
   const { fields } = form;
   return (
     <>
-      <label className="jp-tpu-Check">
-        <input
-          type="checkbox"
-          checked={fields.hunt}
-          onChange={event => form.set('hunt', event.target.checked)}
-        />
-        <span>
-          {trans.__('Try again until there is one')}
-          <small>
-            {trans.__(
-              'A hunt: goes on after a restart of Jupyter; you can stop it'
-            )}
-          </small>
-        </span>
-      </label>
+      <Check
+        checked={fields.hunt}
+        label={trans.__('Try again until there is one')}
+        help={trans.__(
+          'A hunt: goes on after a restart of Jupyter; you can stop it'
+        )}
+        onChange={on => form.set('hunt', on)}
+      />
       {fields.hunt && (
         <div className="jp-tpu-Form-advanced">
           <Choices
@@ -59,49 +52,74 @@ export function HuntFields(props: { actions: Actions }): JSX.Element {
               label: tierLabel(name, trans)
             }))}
           />
-          <Field label={trans.__('Stop trying after')}>
-            {attributes => (
-              <HTMLSelect
-                {...attributes}
-                value={fields.hours}
-                onChange={event => form.set('hours', event.target.value)}
-              >
-                <option value="">{trans.__('No limit')}</option>
-                {HOURS.map(hours => (
-                  <option key={hours} value={hours}>
-                    {trans._n('%1 hour', '%1 hours', Number(hours))}
-                  </option>
-                ))}
-              </HTMLSelect>
-            )}
-          </Field>
-          <label className="jp-tpu-Check">
-            <input
-              type="checkbox"
-              checked={isQueued(fields)}
-              onChange={event => form.set('queued', event.target.checked)}
+          {form.preemptible && (
+            <Check
+              checked={fields.again}
+              label={trans.__('Hunt again each time it is preempted')}
+              help={trans.__(
+                'Each next TPU is billed, too, until you stop the hunt or delete the TPU'
+              )}
+              onChange={on => form.set('again', on)}
             />
-            <span>
-              {trans.__("Wait in Google's queue")}
-              <small>{trans.__('Goes on while this computer is off')}</small>
-            </span>
-          </label>
+          )}
+          {!fields.again && (
+            <Field label={trans.__('Stop trying after')}>
+              {attributes => (
+                <HTMLSelect
+                  {...attributes}
+                  value={fields.hours}
+                  onChange={event => form.set('hours', event.target.value)}
+                >
+                  <option value="">{trans.__('No limit')}</option>
+                  {HOURS.map(hours => (
+                    <option key={hours} value={hours}>
+                      {trans._n('%1 hour', '%1 hours', Number(hours))}
+                    </option>
+                  ))}
+                </HTMLSelect>
+              )}
+            </Field>
+          )}
+          <Check
+            checked={isQueued(fields)}
+            label={trans.__("Wait in Google's queue")}
+            help={trans.__('Goes on while this computer is off')}
+            onChange={on => form.set('queued', on)}
+          />
           {isQueued(fields) && (
-            <label className="jp-tpu-Check">
-              <input
-                type="checkbox"
-                checked={fields.direct}
-                onChange={event => form.set('direct', event.target.checked)}
-              />
-              <span>
-                {trans.__('Also try without the queue')}
-                <small>{trans.__('In turn, while Jupyter runs')}</small>
-              </span>
-            </label>
+            <Check
+              checked={fields.direct}
+              label={trans.__('Also try without the queue')}
+              help={trans.__('In turn, while Jupyter runs')}
+              onChange={on => form.set('direct', on)}
+            />
           )}
         </div>
       )}
     </>
+  );
+}
+
+/** A box to tick. */
+function Check(props: {
+  checked: boolean;
+  label: string;
+  help?: string;
+  onChange: (on: boolean) => void;
+}): JSX.Element {
+  const { checked, help, label, onChange } = props;
+  return (
+    <label className="jp-tpu-Check">
+      <input
+        type="checkbox"
+        checked={checked}
+        onChange={event => onChange(event.target.checked)}
+      />
+      <span>
+        {label}
+        {help && <small>{help}</small>}
+      </span>
+    </label>
   );
 }
 
@@ -129,17 +147,13 @@ function Choices<N extends string>(props: {
     <fieldset>
       <legend>{legend}</legend>
       {choices.map(({ help, label, name }) => (
-        <label key={name} className="jp-tpu-Check">
-          <input
-            type="checkbox"
-            checked={ticked.includes(name)}
-            onChange={event => tick(name, event.target.checked)}
-          />
-          <span>
-            {label}
-            {help && <small>{help}</small>}
-          </span>
-        </label>
+        <Check
+          key={name}
+          checked={ticked.includes(name)}
+          label={label}
+          help={help}
+          onChange={on => tick(name, on)}
+        />
       ))}
     </fieldset>
   );

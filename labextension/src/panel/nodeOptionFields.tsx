@@ -14,6 +14,7 @@ interface INodeOptionForm {
     field: K,
     value: INodeOptionFields[K]
   ): void;
+  problemOf(field: keyof INodeOptionFields): string;
 }
 
 export function NodeOptionFields(props: {
@@ -31,6 +32,7 @@ export function NodeOptionFields(props: {
     <TextField
       label={label}
       help={help}
+      problem={form.problemOf(field)}
       spellCheck={false}
       value={fields[field]}
       onChange={event => form.set(field, event.target.value)}
@@ -64,6 +66,7 @@ export function NodeOptionFields(props: {
       <Field
         label={trans.__('Startup script')}
         help={trans.__('Runs as root on each host, at each start')}
+        problem={form.problemOf('startupScript')}
       >
         {attributes => (
           <textarea

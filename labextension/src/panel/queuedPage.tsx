@@ -14,7 +14,7 @@ import { Alert, EmptyState, IconButton, StateLabel } from './elements';
 
 /** A command to type, so not translated. */
 const COMMAND =
-  'jupyter tpu queued create my-tpu --type v5litepod-8 --zone us-west4-a --spot';
+  'jupyter tpu queued create my-tpu --node-count 2 --type v5litepod-16';
 
 /** How often it is looked at while the page is open; milliseconds. */
 const EVERY = 20_000;
@@ -59,12 +59,7 @@ export function QueuedPage({ actions }: { actions: Actions }): JSX.Element {
           <EmptyState busy title={trans.__('Loading queued resources…')} />
         )
       ) : items.length === 0 ? (
-        <>
-          <p role="status">{trans.__('There are no queued resources.')}</p>
-          <p>
-            {trans.__('To ask for one, in a terminal:')} <code>{COMMAND}</code>
-          </p>
-        </>
+        <p role="status">{trans.__('There are no queued resources.')}</p>
       ) : (
         <section
           className="jp-tpu-Packages"
@@ -81,6 +76,23 @@ export function QueuedPage({ actions }: { actions: Actions }): JSX.Element {
           </ul>
         </section>
       )}
+      <p>
+        {trans.__(
+          'Ask for a TPU that waits in the queue until there is room, or for as long as you choose. Then it is connected.'
+        )}
+      </p>
+      <div className="jp-tpu-Buttons">
+        <Button
+          className="jp-tpu-Button jp-mod-main"
+          onClick={() => actions.openQueueForm()}
+        >
+          {trans.__('Wait for a TPU…')}
+        </Button>
+      </div>
+      <p>
+        {trans.__('For several TPUs (a multislice), in a terminal:')}{' '}
+        <code>{COMMAND}</code>
+      </p>
     </div>
   );
 }

@@ -11,6 +11,7 @@ import { PackagesField, TextField } from './formPage';
 interface ISetupForm {
   fields: ISetupFields;
   set<K extends keyof ISetupFields>(field: K, value: ISetupFields[K]): void;
+  problemOf(field: keyof ISetupFields): string;
 }
 
 export function SetupFields(props: {
@@ -27,6 +28,7 @@ export function SetupFields(props: {
         actions={actions}
         label={trans.__('Packages of apt')}
         help={trans.__('For example ffmpeg. Installed on each host')}
+        problem={form.problemOf('apt')}
         rows={2}
         disabled={disabled}
         value={fields.apt}
@@ -35,6 +37,7 @@ export function SetupFields(props: {
       <TextField
         label={trans.__('Time zone')}
         help={trans.__('For example Europe/Berlin')}
+        problem={form.problemOf('timezone')}
         spellCheck={false}
         disabled={disabled}
         value={fields.timezone}
@@ -45,6 +48,7 @@ export function SetupFields(props: {
         help={trans.__(
           'Runs once on each host, as the login user, who can use sudo'
         )}
+        problem={form.problemOf('script')}
       >
         {attributes => (
           <textarea

@@ -1,0 +1,58 @@
+import { afterEach, expect, it, vi } from 'vitest';
+
+import { button, disposeWidgets, openPanel, shows, type } from './opened';
+import { anOperation } from './server';
+
+afterEach(disposeWidgets);
+
+const PART = 'Run a command, stop by itself';
+
+function field<E extends HTMLElement>(node: HTMLElement, label: string): E {
+  const found = [...node.querySelectorAll('label')].find(
+    one => one.textContent === label
+  );
+  return document.getElementById(found!.htmlFor) as E;
+}
+
+it('has a part for what a TPU does while nobody is there, which says what is chosen', async () => {
+  const { actions, node, server } = await openPanel({
+    'POST tpus': [202, anOperation({ kind: 'create' })]
+  });
+  button(node, 'New TPU').click();
+  await shows(node, PART);
+  expect(node.textContent).not.toContain('When it is idle');
+  button(node, PART).click();
+  await shows(node, 'Starts as a job on all hosts when it is connected.');
+  type(field(node, 'Command'), 'python train.py');
+  type(field(node, 'When it has cost so much in US dollars'), '20');
+  actions.createForm.set('idle', '7200');
+  button(node, PART).click();
+  await shows(node, 'python train.py · idle for 2 hours · $20.00');
+  button(node, 'Create').click();
+  await vi.waitFor(() => expect(server.count('POST tpus')).toBe(1));
+  expect(server.bodies('POST tpus')[0]).toMatchObject({
+    connect: { then_run: 'python train.py' },
+    guard: { action: 'stop', idle: 7200, max_cost: 20 }
+  });
+});
+
+it('marks the field that the server refuses, also in a folded part, until it is changed', async () => {
+  const message = 'This TPU costs nothing, so no cost limit can be set.';
+  const { actions, node } = await openPanel({
+    'POST tpus': [400, { message, reason: 'INVALID', field: 'max_cost' }]
+  });
+  button(node, 'New TPU').click();
+  await shows(node, PART);
+  actions.createForm.set('cost', '20');
+  button(node, 'Create').click();
+  await vi.waitFor(() =>
+    expect(document.activeElement).toBe(node.querySelector('[type="number"]'))
+  );
+  const cost = document.activeElement as HTMLInputElement;
+  expect(cost.getAttribute('aria-invalid')).toBe('true');
+  const help = document.getElementById(cost.getAttribute('aria-describedby')!);
+  expect(help?.textContent).toBe(message);
+  type(cost, '30');
+  await vi.waitFor(() => expect(node.textContent).not.toContain(message));
+  expect(document.activeElement).toBe(cost);
+});

@@ -1,0 +1,96 @@
+// The fields for when a TPU stops or deletes itself: of a dialog, and of the form for a new TPU.
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import { HTMLSelect } from '@jupyterlab/ui-components';
+import React from 'react';
+
+import { IGuardFields } from '../forms/guard';
+import { durationLabel, IDLE_CHOICES, withChosen } from '../labels/guard';
+import { Field } from './field';
+import { TextField } from './formPage';
+
+/** A form that has them. */
+interface IGuardForm {
+  fields: IGuardFields;
+  set<K extends keyof IGuardFields>(field: K, value: IGuardFields[K]): void;
+  problemOf(field: keyof IGuardFields): string;
+}
+
+/** deletes: whether the TPU can't be stopped. */
+export function GuardFields(props: {
+  form: IGuardForm;
+  deletes: boolean;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { deletes, form, trans } = props;
+  const { action, cost, idle, until } = form.fields;
+  return (
+    <>
+      <Field
+        label={trans.__('When it is idle')}
+        help={trans.__('No running cell, job, terminal or program.')}
+        problem={form.problemOf('idle')}
+      >
+        {attributes => (
+          <HTMLSelect
+            {...attributes}
+            value={idle}
+            onChange={event => form.set('idle', event.target.value)}
+          >
+            <option value="">{trans.__('Keep it running')}</option>
+            {withChosen(IDLE_CHOICES, idle).map(seconds => (
+              <option key={seconds} value={seconds}>
+                {trans.__('After %1', durationLabel(seconds, trans))}
+              </option>
+            ))}
+          </HTMLSelect>
+        )}
+      </Field>
+      <TextField
+        label={trans.__('When it has cost so much in US dollars')}
+        help={trans.__('About, since its creation. Empty: no limit.')}
+        problem={form.problemOf('cost')}
+        type="number"
+        min="0.01"
+        step="0.01"
+        value={cost}
+        onChange={event => form.set('cost', event.target.value)}
+      />
+      <TextField
+        label={trans.__('At a time')}
+        help={trans.__('By the clock of this computer. Empty: no limit.')}
+        problem={form.problemOf('until')}
+        type="datetime-local"
+        value={until}
+        onChange={event => form.set('until', event.target.value)}
+      />
+      <Field
+        label={trans.__('What happens then')}
+        help={
+          deletes
+            ? trans.__(
+                'A Spot TPU, and one of several hosts, can’t be stopped.'
+              )
+            : trans.__('A TPU that is stopped keeps its disk.')
+        }
+        problem={form.problemOf('action')}
+      >
+        {attributes => (
+          <HTMLSelect
+            {...attributes}
+            disabled={deletes}
+            value={deletes ? 'delete' : action}
+            onChange={event =>
+              form.set('action', event.target.value as IGuardFields['action'])
+            }
+          >
+            <option value="stop">{trans.__('It is stopped')}</option>
+            <option value="delete">
+              {trans.__('It is deleted with its disk')}
+            </option>
+          </HTMLSelect>
+        )}
+      </Field>
+    </>
+  );
+}
