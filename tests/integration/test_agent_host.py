@@ -178,7 +178,9 @@ async def test_it_says_what_the_host_is(host):
     assert probe["home"] == str(host.home)
 
 
-@pytest.mark.parametrize("damage", ["python moved", "python broken", "file lost"])
+@pytest.mark.parametrize(
+    "damage", ["python moved", pytest.param("python broken", marks=pytest.mark.long), "file lost"]
+)
 async def test_an_agent_that_cannot_be_run_any_more_is_installed_again(host, damage):
     agent = await host.agent()
     folder = host.home / ".jupyter-tpu/agent" / agent.hello["agent"]

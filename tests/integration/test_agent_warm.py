@@ -133,6 +133,7 @@ async def test_one_that_was_killed_is_replaced_and_a_start_meanwhile_works(host)
     await warmed(host, ENVIRONMENT)
 
 
+@pytest.mark.long
 @pytest.mark.asyncio
 async def test_variables_that_come_too_late_for_it_start_a_cold_one(host):
     plain = {**ENVIRONMENT, "imports": []}
@@ -156,6 +157,7 @@ async def test_a_module_that_cannot_be_imported_is_reported_and_kernels_start_co
     assert (await start(host, "a", env=asked["env"]))["pid"]
 
 
+@pytest.mark.long
 @pytest.mark.asyncio
 async def test_one_whose_environment_changes_is_replaced(host):
     uv = Path(sys.executable).with_name("uv")

@@ -257,7 +257,7 @@ def create(emulator: Any, name: str, **fields: Any) -> Tpu:
     return emulator.request("GET", f"/v2/{parent}/nodes/{name}")
 
 
-@pytest.mark.parametrize("end", ["stop", "kill"])
+@pytest.mark.parametrize("end", [pytest.param("stop", marks=pytest.mark.long), "kill"])
 def test_tpus_outlive_the_emulator(own_emulator: Any, end: str, key: Path, tmp_path: Path) -> None:
     shell = Shell(own_emulator, key, tmp_path)
     node = create(own_emulator, "lasting", metadata=ssh_keys(key))

@@ -351,6 +351,7 @@ def test_a_lock_gives_all_hosts_the_same_versions_and_is_printed_again(
     assert (tmp_path / "again.txt").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.long
 def test_a_host_that_differs_is_given_the_packages_of_host_0(server: Server) -> None:
     added = until_idle(server, "env", "add", NAME, "toolz==0.12.0")
     assert added.returncode == 0, added.stderr

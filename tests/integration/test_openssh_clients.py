@@ -244,6 +244,7 @@ def test_hosts_of_a_pod_reach_each_other_with_keys_that_stay_where_they_are(
     assert "Permission denied" in done.stderr
 
 
+@pytest.mark.long
 def test_vs_code_gets_the_ssh_entry_and_the_folder_to_open(person: Person, pod: str) -> None:
     done = person.run(*COMMAND, "vscode", "--remote", pod, "--worker", "1")
     assert done.returncode == 1
