@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import signal
 from concurrent.futures import Future
@@ -52,5 +53,6 @@ class Interrupts:
         while not future.done():
             if self.take():
                 return True
-            self._news.get()
+            with contextlib.suppress(queue.Empty):
+                self._news.get(timeout=0.5)  # a signal just before it waits does not interrupt it
         return False
