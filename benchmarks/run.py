@@ -37,7 +37,7 @@ from _results import summary, write
 
 from jupyter_tpu.commands.runs import FoldedOutput
 from jupyter_tpu.commands.runs import summary as summary_lines
-from jupyter_tpu.fleet.hosts.runs import Runs
+from jupyter_tpu.fleet.hosts.runs import RunService
 from jupyter_tpu.fleet.models import StartRun
 
 COMMAND = ["echo", "meow"]
@@ -72,13 +72,13 @@ async def ours(made: Hosts) -> dict[str, Figures]:
             if state == "connected":
                 begun, used = time.perf_counter(), time.process_time()
             answered = await run(
-                Runs(finder, desired, opened, lambda id: None), len(node.endpoints)
+                RunService(finder, desired, opened, lambda id: None), len(node.endpoints)
             )
             found[state] = (time.process_time() - used, time.perf_counter() - begun, answered)
     return found
 
 
-async def run(runs: Runs, count: int) -> int:
+async def run(runs: RunService, count: int) -> int:
     """How many hosts answered."""
     lines: list[bytes] = []
     sink = FoldedOutput(range(count), lambda stream, line: lines.append(line))

@@ -26,7 +26,7 @@ from .paths import data_dir
 _NOT_PASSED = re.compile(r"LD_.*|PYTHON.*|SSH_.*|XDG_.*|PATH|HOME|USER|LOGNAME|SHELL|PWD|TMPDIR")
 
 
-class Token(NamedTuple):
+class TokenValue(NamedTuple):
     value: str
     source: str  # where it was found, for a person
 
@@ -74,10 +74,10 @@ def passed_variables() -> dict[str, str]:
     return {name: token.value for name, token in found.items() if token is not None}
 
 
-def find(name: str) -> Token | None:
+def find(name: str) -> TokenValue | None:
     """The value of a variable: this process's, or what its own program has stored here."""
     if value := os.environ.get(name):
-        return Token(value, "environment")
+        return TokenValue(value, "environment")
     look = _STORED.get(name)
     return look() if look is not None else None
 
@@ -88,7 +88,7 @@ def how_to_set(name: str) -> str:
     return f"Set it where Jupyter is started{f', or run `{login}`' if login else ''}."
 
 
-def _hugging_face() -> Token | None:
+def _hugging_face() -> TokenValue | None:
     """What `hf auth login` stores. Source: huggingface_hub/constants.py."""
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     home = os.environ.get("HF_HOME") or os.path.join(cache, "huggingface")
@@ -97,20 +97,20 @@ def _hugging_face() -> Token | None:
         value = path.read_text(encoding="utf-8").strip()
     except (OSError, ValueError):
         return None
-    return Token(value, str(path)) if value else None
+    return TokenValue(value, str(path)) if value else None
 
 
-def _wandb() -> Token | None:
+def _wandb() -> TokenValue | None:
     """What `wandb login` stores. Source: wandb/sdk/lib/wbauth."""
     path = Path(os.environ.get("NETRC") or "~/.netrc").expanduser()
     try:
         found = netrc.netrc(path).authenticators("api.wandb.ai")
     except (OSError, ValueError, netrc.NetrcParseError):
         return None
-    return Token(found[2], str(path)) if found and found[2] else None
+    return TokenValue(found[2], str(path)) if found and found[2] else None
 
 
-_STORED: dict[str, Callable[[], Token | None]] = {
+_STORED: dict[str, Callable[[], TokenValue | None]] = {
     "HF_TOKEN": _hugging_face,
     "WANDB_API_KEY": _wandb,
 }

@@ -19,7 +19,7 @@ from .console import print_json
 
 if TYPE_CHECKING:
     from ..commands.session import Session
-    from ..fleet.client import FleetClient, Response
+    from ..fleet.client import FleetClient, RESTResponse
     from ..fleet.servers import Server
 
 #: Paths of the server's own begin with these; any other is under jupyter-tpu/v1/.
@@ -128,7 +128,7 @@ def _body(data: str | None) -> bytes | None:
     return content
 
 
-def _follow(session: Session, answer: Response) -> None:
+def _follow(session: Session, answer: RESTResponse) -> None:
     import msgspec
 
     from ..fleet.models import Operation
@@ -143,7 +143,7 @@ def _follow(session: Session, answer: Response) -> None:
         print_json(ended.result)
 
 
-def _show(answer: Response) -> None:
+def _show(answer: RESTResponse) -> None:
     if answer.content_type == "application/json" and answer.body:
         print_json(json.loads(answer.body))
     elif answer.body:

@@ -65,7 +65,7 @@ def copy(
     from ..fleet.operations.copy_result import failure_of, summary
 
     wanted = parse(paths, zone)
-    progress = _Progress(progress_stream(as_json))
+    progress = _CopyProgress(progress_stream(as_json))
     started = time.monotonic()
     copies = _copy(wanted, worker, overwrite or yes, progress)
     if as_json:
@@ -81,7 +81,9 @@ def copy(
         raise failure
 
 
-def _copy(wanted: Copy, worker: int | str, overwrite: bool, progress: _Progress) -> list[HostCopy]:
+def _copy(
+    wanted: Copy, worker: int | str, overwrite: bool, progress: _CopyProgress
+) -> list[HostCopy]:
     """Asks before files are overwritten. Raises CANCELLED after Ctrl-C."""
     from ..fleet.hosts.copying import FilesExist
     from ..links import core_thread
@@ -135,7 +137,7 @@ def _print_problems(copy: HostCopy, several: bool) -> None:
         note(f"{where}… and {more}")
 
 
-class _Progress:
+class _CopyProgress:
     """Bytes of the first copy, then the hosts that have ended: a bar on a terminal, else lines."""
 
     def __init__(self, stream: TextIO) -> None:

@@ -49,7 +49,7 @@ def progress_stream(as_json: bool) -> TextIO:
     return sys.stderr if is_terminal(sys.stderr) else io.StringIO()
 
 
-class Progress:
+class ProgressPrinter:
     """Shows an operation's states on *stream*, and its log if it is a hunt, or with *verbose*; may
     be called from any thread.
     """
@@ -129,7 +129,7 @@ def finish(session: Session, operation: Operation, stream: TextIO) -> Operation:
     from ..fleet.client import wait_for_end
     from ..links import core_thread
 
-    progress = Progress(stream, verbose=is_verbose())
+    progress = ProgressPrinter(stream, verbose=is_verbose())
     choice = ""
     noted = False  # Ctrl-C came once, and nobody could be asked
     with Interrupts() as interrupts:

@@ -29,9 +29,9 @@ from .models import (
     NodeSpec,
     NodeState,
     QueuedList,
-    QueuedResource,
     QueuedSpec,
     QueuedState,
+    QueuedTPUs,
     Tier,
 )
 from .protocol import Cloud
@@ -57,9 +57,9 @@ __all__ = [
     "NodeSpec",
     "NodeState",
     "QueuedList",
-    "QueuedResource",
     "QueuedSpec",
     "QueuedState",
+    "QueuedTPUs",
     "Target",
     "Tier",
     "attached_name",

@@ -29,8 +29,8 @@ from .models import (
     NodeState,
     OperationStatus,
     QueuedList,
-    QueuedResource,
     QueuedSpec,
+    QueuedTPUs,
 )
 from .protocol import Cloud
 
@@ -270,7 +270,7 @@ class CloudWithAttached:
     async def list_queued(self, zone: str = "-") -> QueuedList:
         return await self._cloud.list_queued(zone)
 
-    async def get_queued(self, name: NodeName) -> QueuedResource:
+    async def get_queued(self, name: NodeName) -> QueuedTPUs:
         return await self._cloud.get_queued(name)
 
     async def begin_queue(self, name: NodeName, spec: QueuedSpec) -> str:

@@ -199,7 +199,7 @@ class QueuedState(StrEnum):
     UNKNOWN = "UNKNOWN"  # not said, or by a word that we don't know
 
 
-class QueuedResource(Struct, frozen=True, kw_only=True):
+class QueuedTPUs(Struct, frozen=True, kw_only=True):
     """A request that waits until there is room for its TPUs, as its cloud last described it."""
 
     name: NodeName  # of the request, not of its TPUs
@@ -220,7 +220,7 @@ class QueuedResource(Struct, frozen=True, kw_only=True):
 class QueuedList(Struct, frozen=True, kw_only=True):
     """The queued resources of a zone or of all, and the zones that did not answer."""
 
-    queued: tuple[QueuedResource, ...]
+    queued: tuple[QueuedTPUs, ...]
     unreachable: tuple[str, ...] = ()
 
 

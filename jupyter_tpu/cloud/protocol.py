@@ -13,8 +13,8 @@ from .models import (
     NodeSpec,
     OperationStatus,
     QueuedList,
-    QueuedResource,
     QueuedSpec,
+    QueuedTPUs,
 )
 from .target import Target
 
@@ -88,7 +88,7 @@ class Cloud(Protocol):
     async def list_queued(self, zone: str = "-") -> QueuedList:
         """The queued resources of *zone*, "-" for all zones."""
 
-    async def get_queued(self, name: NodeName) -> QueuedResource:
+    async def get_queued(self, name: NodeName) -> QueuedTPUs:
         """The queued resource as it is now."""
 
     async def begin_queue(self, name: NodeName, spec: QueuedSpec) -> str:

@@ -22,7 +22,7 @@ from .model.host_profile import device_files, host_variables, missing_features
 from .model.model import Model
 from .model.notices import Notices
 from .model.os_login import is_enabled
-from .model.records import HostRecord, NodeRecord, OperationRecord
+from .model.records import EmulatedOperation, HostRecord, NodeRecord
 from .model.ssh_users import authorized
 from .state_folder import StateFolder
 
@@ -117,7 +117,7 @@ class Engine:
 
     # ---- operations -----------------------------------------------------------------------------
 
-    def begin(self, operation: OperationRecord) -> None:
+    def begin(self, operation: EmulatedOperation) -> None:
         """Starts the work of an operation that the model has just begun."""
         # Only a delete may begin while another operation is in progress, which it ends.
         before = [task for task, target in self._tasks.items() if target == operation.target]
@@ -138,12 +138,12 @@ class Engine:
         task.add_done_callback(self._ended)
 
     async def _perform(
-        self, operation: OperationRecord, delay: float, before: Sequence[asyncio.Task[None]]
+        self, operation: EmulatedOperation, delay: float, before: Sequence[asyncio.Task[None]]
     ) -> None:
         for task in before:
             task.cancel()
         await asyncio.gather(*before, return_exceptions=True)
-        work: dict[str, Callable[[OperationRecord, NodeRecord], Awaitable[None]]] = {
+        work: dict[str, Callable[[EmulatedOperation, NodeRecord], Awaitable[None]]] = {
             "create": self._create,
             "start": self._create,
             "stop": self._stop,
@@ -170,7 +170,7 @@ class Engine:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("%s failed unexpectedly", task.get_name(), exc_info=error)
 
-    async def _create(self, operation: OperationRecord, node: NodeRecord) -> None:
+    async def _create(self, operation: EmulatedOperation, node: NodeRecord) -> None:
         # Of a queued resource, its turn has come before it was created.
         if not (node.queued_resource and operation.verb == "create") and (
             self.model.limits.lacks_capacity(node.zone, node.accelerator, node.tier, but=node.path)
@@ -182,16 +182,16 @@ class Engine:
         await self._start_hosts(node)
         self.model.complete(operation)
 
-    async def _stop(self, operation: OperationRecord, node: NodeRecord) -> None:
+    async def _stop(self, operation: EmulatedOperation, node: NodeRecord) -> None:
         await self._end_hosts(node.path)
         self.model.addresses.drop_external(node)
         self.model.complete(operation)
 
-    async def _update(self, operation: OperationRecord, node: NodeRecord) -> None:
+    async def _update(self, operation: EmulatedOperation, node: NodeRecord) -> None:
         await self._set_users(node)
         self.model.complete(operation)
 
-    async def _maintain(self, operation: OperationRecord, node: NodeRecord) -> None:
+    async def _maintain(self, operation: EmulatedOperation, node: NodeRecord) -> None:
         node.health = "UNHEALTHY_MAINTENANCE"
         await self._end_hosts(node.path)
         self.notices.withdraw(node.id)
@@ -199,7 +199,7 @@ class Engine:
         await self._start_hosts(node)
         self.model.complete(operation)
 
-    async def _delete(self, operation: OperationRecord, node: NodeRecord) -> None:
+    async def _delete(self, operation: EmulatedOperation, node: NodeRecord) -> None:
         await self._end_hosts(node.path)
         await self._destroy(node)
         self.model.complete(operation)
@@ -410,5 +410,5 @@ class Engine:
         return self._folder.hosts / f"{node.id}-{host.worker}"
 
 
-def _zone(operation: OperationRecord) -> str:
+def _zone(operation: EmulatedOperation) -> str:
     return operation.target.split("/")[3]

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from ..errors import InvalidInput, Reason, TPUError
-from .state_folder import EmulatorState, Ports, StateFolder
+from .state_folder import EmulatorPorts, EmulatorState, StateFolder
 
 MAX_HOSTS = 64
 #: Seconds that a create, start, stop or delete takes at least, so that a person sees its states.
@@ -113,7 +113,7 @@ async def serve(
             grpc_port = grpc_server.bind(server, 0)
         await server.start()
         stack.push_async_callback(server.stop, 0.5)
-        folder.save_ports(Ports(rest=rest_port, grpc=grpc_port))
+        folder.save_ports(EmulatorPorts(rest=rest_port, grpc=grpc_port))
 
         address = f"http://127.0.0.1:{rest_port}"
         engine.identity = lambda node, host: identities.variables(node.id, address, host.worker)

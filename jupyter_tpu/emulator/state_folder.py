@@ -28,7 +28,7 @@ from ..errors import InvalidInput, Reason, TPUError
 from ..files import write_atomically
 from ..locks import try_lock
 from ..paths import data_dir, private_dir
-from .model.records import Snapshot
+from .model.records import EmulatorSnapshot
 
 S = TypeVar("S", bound=Struct)
 
@@ -73,12 +73,12 @@ class EmulatorState(Struct, kw_only=True):
             ) from None
 
 
-class Ports(Struct, kw_only=True):
+class EmulatorPorts(Struct, kw_only=True):
     rest: int = 0
     grpc: int = 0
 
 
-class Token:
+class EmulatorToken:
     """The bearer token that every call must show."""
 
     def __init__(self, path: Path) -> None:
@@ -109,20 +109,22 @@ class StateFolder:
         """Raises TPUError (CONFLICT) naming the process that has the folder already."""
         self.path = private_dir(path).resolve()
         self._lock = _lock(self.path / "lock")
-        self.token = Token(self.path / "token")
+        self.token = EmulatorToken(self.path / "token")
         self.state_file = state_file(self.path)
         self.hosts = private_dir(self.path / "hosts")
 
-    def load(self) -> Snapshot:
-        return self._read("memory.json", Snapshot) or Snapshot(id=secrets.token_hex(8))
+    def load(self) -> EmulatorSnapshot:
+        return self._read("memory.json", EmulatorSnapshot) or EmulatorSnapshot(
+            id=secrets.token_hex(8)
+        )
 
-    def save(self, snapshot: Snapshot) -> None:
+    def save(self, snapshot: EmulatorSnapshot) -> None:
         write_atomically(self.path / "memory.json", msgspec.json.encode(snapshot))
 
-    def load_ports(self) -> Ports:
-        return self._read("ports.json", Ports) or Ports()
+    def load_ports(self) -> EmulatorPorts:
+        return self._read("ports.json", EmulatorPorts) or EmulatorPorts()
 
-    def save_ports(self, ports: Ports) -> None:
+    def save_ports(self, ports: EmulatorPorts) -> None:
         write_atomically(self.path / "ports.json", msgspec.json.encode(ports))
 
     def publish(self, state: EmulatorState) -> None:

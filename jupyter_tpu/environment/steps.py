@@ -25,7 +25,7 @@ from .verification import HostCheck, chips_in_use, require_usable, single_host_v
 _LONGEST = 7300
 
 
-class Step(Struct, frozen=True):
+class SetupStep(Struct, frozen=True):
     """What every host should have.
 
     check: whether a host has it.
@@ -123,7 +123,7 @@ async def _align_versions(work: HostWork) -> None:
     await _check_hosts(work)
 
 
-def _setup(key: str, title: str, weight: float) -> Step:
+def _setup(key: str, title: str, weight: float) -> SetupStep:
     """A step of ``on_host.host_setup``; what fails on one host does not stop the others."""
 
     async def apply(work: HostWork, missing: Sequence[int]) -> None:
@@ -135,7 +135,7 @@ def _setup(key: str, title: str, weight: float) -> Step:
         if key == "script":
             work.lock = ""  # it may have changed the packages
 
-    return Step(
+    return SetupStep(
         plan=StepPlan(key, title, weight),
         check=lambda work, probe: probe.setup[key] != "needed",
         apply=apply,
@@ -147,19 +147,19 @@ def _setup(key: str, title: str, weight: float) -> Step:
 STEPS = (
     _setup("apt", "Install packages of apt", 20),
     _setup("timezone", "Set the time zone", 1),
-    Step(StepPlan("uv", "Get uv", 7), lambda _, probe: bool(probe.uv), _get_uv),
-    Step(
+    SetupStep(StepPlan("uv", "Get uv", 7), lambda _, probe: bool(probe.uv), _get_uv),
+    SetupStep(
         StepPlan("venv", "Create the environment", 4),
         lambda _, probe: bool(probe.environment),
         _create_venv,
     ),
-    Step(
+    SetupStep(
         StepPlan("lock", "Choose the versions", 4, all_hosts=False), HostWork.is_verified, _resolve
     ),
-    Step(StepPlan("packages", "Install JAX and packages", 70), HostWork.is_verified, _install),
+    SetupStep(StepPlan("packages", "Install JAX and packages", 70), HostWork.is_verified, _install),
     _setup("oh_my_zsh", "Install oh-my-zsh", 10),
     _setup("script", "Run the setup script", 20),
-    Step(
+    SetupStep(
         StepPlan("verify", "Check JAX and its devices", 12),
         lambda work, probe: not work.changed and work.is_verified(probe),
         _verify,
@@ -167,6 +167,6 @@ STEPS = (
 )
 
 
-def steps_of(spec: EnvironmentSpec) -> list[Step]:
+def steps_of(spec: EnvironmentSpec) -> list[SetupStep]:
     """Those that *spec* asks for."""
     return [step for step in STEPS if step.wanted(spec)]

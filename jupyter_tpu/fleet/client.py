@@ -48,7 +48,7 @@ _REASONS = {
 }
 
 
-class Response(NamedTuple):
+class RESTResponse(NamedTuple):
     """One HTTP answer, as it came."""
 
     status: int
@@ -144,7 +144,7 @@ class FleetClient:
 
     # ---- HTTP ----------------------------------------------------------------------------------
 
-    async def fetch(self, method: str, path: str, body: bytes | None = None) -> Response:
+    async def fetch(self, method: str, path: str, body: bytes | None = None) -> RESTResponse:
         """One request to *path* under the server's base URL, whatever the answer's status.
 
         Raises UNREACHABLE when there is no answer, TIMEOUT when it takes too long.
@@ -156,7 +156,7 @@ class FleetClient:
             async with self._opened().request(
                 method, self._where(path), data=body, headers=headers, allow_redirects=False
             ) as answer:
-                return Response(answer.status, answer.content_type, await answer.read())
+                return RESTResponse(answer.status, answer.content_type, await answer.read())
         except TimeoutError:
             raise TPUError(
                 f"The Jupyter server at {self.url} did not answer in time.",
@@ -170,7 +170,9 @@ class FleetClient:
                 "Operations continue when it is started again.",
             ) from None
 
-    async def _call(self, method: str, path: str, body: msgspec.Struct | None = None) -> Response:
+    async def _call(
+        self, method: str, path: str, body: msgspec.Struct | None = None
+    ) -> RESTResponse:
         content = None if body is None else msgspec.json.encode(body)
         answer = await self.fetch(method, PREFIX + path, content)
         if answer.status >= 300:
@@ -231,7 +233,7 @@ class _Part:
         return self._client._method(f"{self._name}.{name}")
 
 
-def error_of(answer: Response, url: str) -> TPUError:
+def error_of(answer: RESTResponse, url: str) -> TPUError:
     """The error that a failed answer reports."""
     try:
         problem = msgspec.json.decode(answer.body, type=Problem)
@@ -250,7 +252,7 @@ def error_of(answer: Response, url: str) -> TPUError:
     return problem.to_error()
 
 
-def _server_message(answer: Response) -> str:
+def _server_message(answer: RESTResponse) -> str:
     """The message of Jupyter Server's own error bodies: {"message": …, "reason": …}."""
     try:
         body: Any = msgspec.json.decode(answer.body)

@@ -30,12 +30,12 @@ from .hosts.doctor import Doctor
 from .hosts.files import HostFiles
 from .hosts.guard import Guards
 from .hosts.interruptions import Interruptions
-from .hosts.jobs import Jobs
+from .hosts.jobs import JobService
 from .hosts.kernels import KernelMonitor, KernelService, TakeOver
 from .hosts.metrics import Metrics
 from .hosts.poller import HostPoller
 from .hosts.pythons import HostPythons
-from .hosts.runs import Runs
+from .hosts.runs import RunService
 from .hosts.warm_kernels import WarmKernelMonitor
 from .hunts.preempted import PreemptedTPUs
 from .hunts.service import HuntService
@@ -49,7 +49,7 @@ from .knowledge.failures import TPUFailures
 from .knowledge.finder import TPUFinder
 from .knowledge.grants import Grants
 from .knowledge.observed import ObservedState
-from .knowledge.owners import Owners
+from .knowledge.owners import TPUOwners
 from .knowledge.prices import Prices
 from .knowledge.run_times import RunTimes
 from .operations.attached import AttachedService
@@ -114,7 +114,7 @@ class Fleet:
             asyncio.get_running_loop().time, changes.mark_tpu_changed
         )
         run_times = RunTimes(store)
-        owners = Owners()
+        owners = TPUOwners()
 
         connections = self._connections = HostConnections(links, self._links_changed)
         monitor = KernelMonitor(changes)
@@ -152,8 +152,10 @@ class Fleet:
         apps = self.apps = Apps(links, finder, lambda id: changes.mark_changed("app", id))
 
         self.pythons = HostPythons(finder, connections, desired)
-        self.runs = Runs(finder, desired, connections, lambda id: changes.mark_changed("run", id))
-        jobs = self.jobs = Jobs(
+        self.runs = RunService(
+            finder, desired, connections, lambda id: changes.mark_changed("run", id)
+        )
+        jobs = self.jobs = JobService(
             finder,
             connections,
             desired,

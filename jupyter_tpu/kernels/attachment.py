@@ -46,7 +46,7 @@ _TRANSIENT = (Reason.UNREACHABLE, Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.CON
 MAX_PROTOCOL_ERRORS = 3
 
 
-class Host(Protocol):
+class KernelLink(Protocol):
     """The part of a link that kernels need."""
 
     @property
@@ -79,7 +79,7 @@ class Attachment:
 
     def __init__(
         self,
-        host: Host,
+        host: KernelLink,
         kernel_id: str,
         secret: str,
         on_event: Callable[[JournalEvent], None],

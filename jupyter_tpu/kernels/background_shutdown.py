@@ -10,7 +10,7 @@ import logging
 
 from ..errors import TPUError
 from ..links import HostGone, OwnedKernel, own
-from .attachment import Host
+from .attachment import KernelLink
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ _shutdowns: set[asyncio.Task[None]] = set()
 
 
 def shutdown_in_background(
-    host: Host, kernel_id: str, secret: str, owned: OwnedKernel | None = None
+    host: KernelLink, kernel_id: str, secret: str, owned: OwnedKernel | None = None
 ) -> asyncio.Task[None]:
     """Starts to end a kernel and its child processes. The task is done when all have ended.
 
@@ -43,7 +43,9 @@ def pending() -> list[str]:
     return [task.get_name() for task in _shutdowns if not task.done()]
 
 
-async def _shutdown(host: Host, kernel_id: str, secret: str, owned: OwnedKernel | None) -> None:
+async def _shutdown(
+    host: KernelLink, kernel_id: str, secret: str, owned: OwnedKernel | None
+) -> None:
     loop = asyncio.get_running_loop()
     limit = loop.time() + LIMIT
     ended = False

@@ -27,13 +27,13 @@ GRACE = 5.0
 #: Seconds by which this may delay the exit: a little more than all the waits below.
 TIMEOUT = 30.0
 
-_kernels: set[OwnedKernel] = set()
+_kernels: set[RunningKernel] = set()
 if hasattr(os, "register_at_fork"):
     # They belong to the parent. A fork has no core thread to end them.
     os.register_at_fork(after_in_child=_kernels.clear)
 
 
-class OwnedKernel(Protocol):
+class RunningKernel(Protocol):
     """A kernel of this process: a :class:`~.relay.Relay`."""
 
     kernel_id: str
@@ -49,7 +49,7 @@ class OwnedKernel(Protocol):
         """Ends it on its host."""
 
 
-def register(kernel: OwnedKernel) -> None:
+def register(kernel: RunningKernel) -> None:
     """From now on *kernel* ends when this process exits, until it is unregistered."""
     if not _kernels:
         atexit.unregister(_exit)
@@ -57,7 +57,7 @@ def register(kernel: OwnedKernel) -> None:
     _kernels.add(kernel)
 
 
-def unregister(kernel: OwnedKernel) -> None:
+def unregister(kernel: RunningKernel) -> None:
     """*kernel* has ended, or was left to another process."""
     _kernels.discard(kernel)
 
@@ -83,7 +83,7 @@ async def _end_all() -> None:
         _warn(id, "the host could not be reached")
 
 
-async def _end(kernel: OwnedKernel) -> None:
+async def _end(kernel: RunningKernel) -> None:
     if not kernel.stopping:
         await asyncio.sleep(SHUTDOWN_REQUEST_DELAY)
     if kernel.stopping:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import Reason, TPUError
 from ..links import OwnedKernel, end_orphans, own
-from .attachment import Host
+from .attachment import KernelLink
 from .background_shutdown import shutdown_in_background
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,9 @@ class HostKernel:
     owned: the kernel is ended if this process is killed; else it stays for other clients.
     """
 
-    def __init__(self, host: Host, kernel_id: str, secret: str, *, owned: bool = False) -> None:
+    def __init__(
+        self, host: KernelLink, kernel_id: str, secret: str, *, owned: bool = False
+    ) -> None:
         self._host = host
         self._kernel_id = kernel_id
         self._secret = secret

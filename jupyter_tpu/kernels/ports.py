@@ -40,7 +40,7 @@ def _context() -> zmq.asyncio.Context:
     return zmq.asyncio.Context()
 
 
-class Ports:
+class KernelPorts:
     """Binds the ports of a connection file. Runs on one event loop.
 
     Parameters

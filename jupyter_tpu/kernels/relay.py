@@ -31,12 +31,12 @@ from ..environment.project import MirrorHost
 from ..errors import Reason, TPUError
 from ..links import core_thread
 from . import exit_cleanup
-from .attachment import Attachment, Host
+from .attachment import Attachment, KernelLink
 from .end_errors import LeaseLost, ProtocolMismatch, ended_elsewhere_error, exit_error
 from .host_kernel import HostKernel
 from .kernel_info import KernelInfoResponder
 from .persistence import KernelPersistence
-from .ports import Ports, endpoints
+from .ports import KernelPorts, endpoints
 from .project import KernelProject
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ LAST_MESSAGES = 15.0
 READ_CHECK = 0.1
 
 
-class KernelHost(Host, MirrorHost, Protocol):
+class KernelHost(KernelLink, MirrorHost, Protocol):
     """The part of a link that a kernel and its project need."""
 
 
@@ -90,7 +90,7 @@ class Relay:
         self._unconsumed: Message | Gap | None = None  # the newest that waits for a reader
         self._host = host
         self._host_kernel = HostKernel(host, kernel_id, self.secret, owned=owned)
-        self._ports: Ports | None = None
+        self._ports: KernelPorts | None = None
         self._attachment: Attachment | None = None
         self._key = ""  # signs messages
         self._responder = KernelInfoResponder(kernel_id, self._send)
@@ -203,7 +203,7 @@ class Relay:
             import zmq
 
             try:
-                self._ports = Ports(
+                self._ports = KernelPorts(
                     connection,
                     self._from_client,
                     self._responder.send_welcome,

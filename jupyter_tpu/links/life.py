@@ -60,7 +60,7 @@ class Do(Enum):
     REPORT = "report"  # the state has changed
 
 
-class Action(Struct, frozen=True):
+class LinkAction(Struct, frozen=True):
     do: Do
     delay: float = 0.0  # seconds; of SCHEDULE
 
@@ -144,7 +144,7 @@ class LinkLife:
         self.failures = 0  # in a row
         self._jitter = jitter
 
-    def on(self, event: LinkEvent) -> list[Action]:
+    def on(self, event: LinkEvent) -> list[LinkAction]:
         """What to do about *event*, in order."""
         key = (self.state, event)
         row = (_WHILE_UNSETTLED.get(key) if self.failures else None) or _TABLE.get(key)
@@ -159,9 +159,9 @@ class LinkLife:
             self.failures = min(self.failures, FEW)
         changed = state is not self.state
         self.state = state
-        actions = [Action(do, self._delay() if do is Do.SCHEDULE else 0.0) for do in doing]
+        actions = [LinkAction(do, self._delay() if do is Do.SCHEDULE else 0.0) for do in doing]
         if changed:
-            actions.append(Action(Do.REPORT))
+            actions.append(LinkAction(Do.REPORT))
         return actions
 
     def _delay(self) -> float:

@@ -16,7 +16,7 @@ from ..errors import ConnectionLost, Reason, TPUError
 from ..ssh import Connection, HostAddress, Keepalive, connect
 from ..ssh.transport import WINDOW
 from .bulk import BulkConnection
-from .life import Action, Do, LinkEvent, LinkLife, LinkState
+from .life import Do, LinkAction, LinkEvent, LinkLife, LinkState
 from .lookup import HostName, Lookup, ResolvedHost
 from .owned_kernels import end_orphans
 from .session import HostSession
@@ -352,7 +352,7 @@ class Link:
         for action in self._life.on(event):
             self._do(action)
 
-    def _do(self, action: Action) -> None:
+    def _do(self, action: LinkAction) -> None:
         loop = asyncio.get_running_loop()
         if action.do is Do.CONNECT:
             self._attempt = loop.create_task(self._connect(), name=f"connect {self.host}")

@@ -16,7 +16,7 @@ from .transfer.on_host import CLASSES
 
 if TYPE_CHECKING:
     from .comms import Comms
-    from .remote import RemoteKernel, Run
+    from .remote import CellRun, RemoteKernel
 
 
 class Outcome(NamedTuple):
@@ -95,7 +95,7 @@ def print_beside(kernel: RemoteKernel, code: str) -> None:
             raise remote_error(content, [content["ename"]])
 
 
-def _outcome(run: Run, output: CellOutput) -> Outcome:
+def _outcome(run: CellRun, output: CellOutput) -> Outcome:
     """How the cell ended; raises its error, of a class as `remote_error` makes it."""
     assert run.reply is not None
     reply = run.reply["content"]
@@ -112,7 +112,7 @@ def _outcome(run: Run, output: CellOutput) -> Outcome:
     return Outcome(output.result, value, exited)
 
 
-def start_cell(kernel: RemoteKernel, code: str, *, allow_stdin: bool) -> Run:
+def start_cell(kernel: RemoteKernel, code: str, *, allow_stdin: bool) -> CellRun:
     return kernel.execute(code, allow_stdin=allow_stdin, user_expressions=EXPRESSIONS)
 
 
@@ -172,7 +172,7 @@ def wait_for_turn(kernel: RemoteKernel) -> None:
 class CellHandle:
     """A cell that runs on a TPU while the notebook goes on: what ``%%tpu --no-wait`` returns."""
 
-    def __init__(self, comms: Comms, run: Run) -> None:
+    def __init__(self, comms: Comms, run: CellRun) -> None:
         run.detached = True
         self._comms = comms
         self._run = run

@@ -45,7 +45,7 @@ class RemoteKernel:
         self._readers: list[asyncio.Task[None]] = []
         self._subshell: str | None = None  # its id, once it is needed; "": there is none
         self._subshells = asyncio.Lock()
-        self._runs: dict[str, Run] = {}  # by message id, those that have not finished
+        self._runs: dict[str, CellRun] = {}  # by message id, those that have not finished
         #: Called on the core's thread with comm messages that come between cells.
         self.on_comm: Any = None
 
@@ -100,20 +100,20 @@ class RemoteKernel:
         link: Link = self._manager.provisioner.host()
         return link
 
-    def execute(self, code: str, **options: Any) -> Run:
+    def execute(self, code: str, **options: Any) -> CellRun:
         """Sends *code*; the result yields each message about it. The last one is the reply.
 
         *options* of jupyter_client's ``execute``. The kernel runs one request after the other.
         """
         return _wait(self._execute(code, options))
 
-    def execute_beside(self, code: str) -> Run:
+    def execute_beside(self, code: str) -> CellRun:
         """As :meth:`execute`, but at once, while a cell runs: in a subshell, another thread of the
         kernel. One that has no subshells runs it after the cell. Nothing is kept of it.
         """
         return _wait(self._execute_beside(code))
 
-    def unfinished(self) -> Run | None:
+    def unfinished(self) -> CellRun | None:
         """A request that runs or waits in the kernel; the one sent first."""
         return next(iter(tuple(self._runs.values())), None)
 
@@ -174,14 +174,14 @@ class RemoteKernel:
             elif run is not None and run.arrived(channel, message):
                 del self._runs[run.id]
 
-    async def _execute(self, code: str, options: dict[str, Any]) -> Run:
+    async def _execute(self, code: str, options: dict[str, Any]) -> CellRun:
         if self._client is None:
             raise TPUError(f"The kernel on {self.tpu} has ended.", Reason.CONFLICT)
         id = self._client.execute(code, stop_on_error=False, **options)
-        run = self._runs[id] = Run(self, id)
+        run = self._runs[id] = CellRun(self, id)
         return run
 
-    async def _execute_beside(self, code: str) -> Run:
+    async def _execute_beside(self, code: str) -> CellRun:
         if not self._runs:
             return await self._execute(code, {"store_history": False})
         async with self._subshells:
@@ -193,7 +193,7 @@ class RemoteKernel:
         if self._subshell:
             message["header"]["subshell_id"] = self._subshell
         id = message["header"]["msg_id"]
-        run = self._runs[id] = Run(self, id)
+        run = self._runs[id] = CellRun(self, id)
         self._client.shell_channel.send(message)
         return run
 
@@ -210,7 +210,7 @@ class RemoteKernel:
         return ""
 
 
-class Run:
+class CellRun:
     """One request and the messages about it, up to its reply and the end of its output.
 
     An interrupt of the thread that waits for the next message is raised there; the iterator stays

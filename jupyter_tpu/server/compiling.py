@@ -15,7 +15,7 @@ from ..links import core_thread
 from .handlers import Handler
 
 if TYPE_CHECKING:
-    from ..fleet.operations.progress import Progress
+    from ..fleet.operations.progress import OperationProgress
     from ..jaxkit.compile.models import CompileRequest, CompileTrial
     from .fleet_handle import FleetHandle
 
@@ -72,7 +72,9 @@ class Compilations:
         )
         return msgspec.json.encode(operation)
 
-    async def _compile(self, request: CompileRequest, names: list[str], progress: Progress) -> None:
+    async def _compile(
+        self, request: CompileRequest, names: list[str], progress: OperationProgress
+    ) -> None:
         from ..environment import StepPlan
         from ..jaxkit.compile.compiler import compile_code
 
@@ -101,7 +103,7 @@ class Compilations:
 class _CompileProgress:
     """Reports compilation as an operation's steps and log (`compiler.Watch`)."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: OperationProgress) -> None:
         self._progress = progress
 
     def begin(self, type: str) -> None:

@@ -67,7 +67,7 @@ async def ensure_agent(
     for attempt in (1, 2):
         where = await _up(run, packed)
         try:
-            client = AgentClient(Stream(*await open_unix(where["socket"])), open_unix)
+            client = AgentClient(AgentStream(*await open_unix(where["socket"])), open_unix)
             await client.wait_hello()
             return client
         except TPUError as error:
@@ -110,7 +110,7 @@ async def _up(run: Callable[..., Awaitable[Any]], packed: Bundle) -> dict[str, A
     )
 
 
-class Stream:
+class AgentStream:
     """A channel's reader and writer in one; its errors are ConnectionErrors.
 
     asyncssh raises its own errors when a connection breaks. The agent's protocols, which also run
@@ -149,7 +149,7 @@ class Stream:
 class AgentClient:
     """The daemon of one host, over one channel. Made by :func:`ensure_agent`."""
 
-    def __init__(self, stream: Stream, open_unix: Callable[[str], Awaitable[Streams]]) -> None:
+    def __init__(self, stream: AgentStream, open_unix: Callable[[str], Awaitable[Streams]]) -> None:
         #: The daemon's first message: ``agent`` (the hash of its sources), ``pid``, ``run``
         #: (the folder of its sockets), ``python``.
         self.hello: dict[str, Any] = {}
@@ -208,12 +208,12 @@ class AgentClient:
         request = {"id": number, "op": op, "params": params}
         self._stream.write(json.dumps(request, separators=(",", ":")).encode() + b"\n")
 
-    async def open_keeper(self, kernel_id: str) -> tuple[Stream, Stream]:
+    async def open_keeper(self, kernel_id: str) -> tuple[AgentStream, AgentStream]:
         """A channel to the keeper of a kernel, which any client may have started.
 
         Raises NOT_FOUND if there is none, UNREACHABLE if the connection is lost.
         """
-        stream = Stream(*await self._open_unix(keeper_socket(self.hello["run"], kernel_id)))
+        stream = AgentStream(*await self._open_unix(keeper_socket(self.hello["run"], kernel_id)))
         return stream, stream
 
     async def close(self) -> None:

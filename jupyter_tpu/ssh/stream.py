@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from ..errors import TPUError
-from .transport import ChannelTransport, Session
+from .transport import ChannelTransport, SSHSession
 
 #: Bytes of the command's error output that are kept.
 _ERRORS = 2000
@@ -74,7 +74,7 @@ class CommandStream:
             raise self._lost() from error
 
 
-class _CommandSession(Session):
+class _CommandSession(SSHSession):
     """Keeps error output apart. What a command's end means, its output says."""
 
     def __init__(self, transport: ChannelTransport, errors: bytearray) -> None:

@@ -64,9 +64,9 @@ class ChannelTransport(asyncio.Transport):
         self._closing = False
         self._ended = False
 
-    def session(self) -> Session:
+    def session(self) -> SSHSession:
         """The channel's session, for `open_port`."""
-        return Session(self)
+        return SSHSession(self)
 
     # ---- asyncio's side ----
 
@@ -176,7 +176,7 @@ class ChannelTransport(asyncio.Transport):
         self._protocol.connection_lost(error)
 
 
-class Session:
+class SSHSession:
     """The channel's session, whose methods asyncssh calls."""
 
     def __init__(self, transport: ChannelTransport) -> None:

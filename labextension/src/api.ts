@@ -220,7 +220,7 @@ export interface IConnectTPU {
 }
 
 /** Whether a TPU is connected. */
-export type Connection =
+export type ConnectionState =
   | 'connected'
   | 'connecting'
   | 'disconnected'
@@ -1493,7 +1493,7 @@ export interface ITPU {
   cost: ICost;
   chips: number;
   hosts: IHost[];
-  connection: Connection;
+  connection: ConnectionState;
   environments: IEnvironment[];
   kernels: number;
   projects: IMirroredProject[];

@@ -23,7 +23,7 @@ from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet import EnvironmentDefaults, Fleet
 from jupyter_tpu.fleet.client import wait_for_end
 from jupyter_tpu.fleet.models import ConnectTPU, Operation
-from jupyter_tpu.fleet.operations.progress import Progress
+from jupyter_tpu.fleet.operations.progress import OperationProgress
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import HostName, Link, Links
 
@@ -39,7 +39,7 @@ class Making:
 
     async def make(self, **spec: Any) -> CreatedEnvironment:
         operation = Operation(id="1", kind="connect", tpu=self.link.host.node.node)
-        progress = Progress(operation, lambda: None)
+        progress = OperationProgress(operation, lambda: None)
         wanted = EnvironmentSpec(**{"name": "default", **spec})
         progress.plan(environment.plan(wanted), hosts=1)
         self.log = operation.log

@@ -18,7 +18,7 @@ from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.models import (
     Change,
-    Connection,
+    ConnectionState,
     ConnectTPU,
     CreateTPU,
     Job,
@@ -108,7 +108,7 @@ async def test_from_nothing_to_a_kernel_in_jupyter_and_back_to_nothing(
     assert any("+ jax==" in line for line in connected.log)
 
     tpu = await fleet.tpu(name)
-    assert tpu.connection is Connection.CONNECTED
+    assert tpu.connection is ConnectionState.CONNECTED
     assert (tpu.meaning, tpu.emulated) == ("8 chips · 1 host · 128 GB HBM", True)
     [environment] = await fleet.environments(name)
     assert (environment.state, environment.devices, environment.platform) == ("ready", 8, "cpu")
@@ -160,7 +160,7 @@ async def test_a_package_that_does_not_exist_loses_nothing_and_can_be_left_out(
     assert failed.problem.hint == "Correct the packages."
     assert [s.title for s in failed.steps if s.state == "failed"] == ["Choose the versions"]
     tpu = await fleet.tpu(name)
-    assert tpu.connection is Connection.NEEDS_ATTENTION
+    assert tpu.connection is ConnectionState.NEEDS_ATTENTION
     assert tpu.problem == failed.problem
 
     good = await setting.done(
@@ -168,7 +168,7 @@ async def test_a_package_that_does_not_exist_loses_nothing_and_can_be_left_out(
     )
     states = {step.title: step.state for step in good.steps}
     assert states["Create the environment"] == "skipped", "it was made anew"
-    assert (await fleet.tpu(name)).connection is Connection.CONNECTED
+    assert (await fleet.tpu(name)).connection is ConnectionState.CONNECTED
 
     # What is ready stays so when adding to it fails.
     failed = await setting.end(await fleet.connect(name, bad))
@@ -208,7 +208,7 @@ async def test_cancelling_ends_what_runs_on_the_host(
     assert "uv" not in processes(emulator, name).replace(before, "")
     [environment] = await fleet.environments(name)
     assert environment.state == "ready"
-    assert (await fleet.tpu(name)).connection is Connection.CONNECTED
+    assert (await fleet.tpu(name)).connection is ConnectionState.CONNECTED
 
 
 @pytest.mark.asyncio
@@ -275,7 +275,7 @@ async def test_a_stopped_tpu_is_connected_again_when_it_is_started(
     await setting.done(await fleet.connect(name))
     await setting.done(await fleet.stop(name))
     tpu = await fleet.tpu(name)
-    assert (tpu.state, tpu.connection) == ("STOPPED", Connection.DISCONNECTED)
+    assert (tpu.state, tpu.connection) == ("STOPPED", ConnectionState.DISCONNECTED)
     with pytest.raises(TPUError, match="Start it first"):
         await fleet.connect(name)
     with pytest.raises(TPUError, match="is STOPPED") as stopped:
@@ -284,7 +284,8 @@ async def test_a_stopped_tpu_is_connected_again_when_it_is_started(
     await setting.done(await fleet.start(name))
     await eventually(
         lambda: (
-            setting.fleet._inventory.tpu(_name(setting, name)).connection is Connection.CONNECTED
+            setting.fleet._inventory.tpu(_name(setting, name)).connection
+            is ConnectionState.CONNECTED
         )
     )
 
@@ -298,7 +299,7 @@ async def test_disconnecting_removes_the_kernel_and_keeps_the_environment(
     await setting.done(await fleet.disconnect(name))
     assert setting.kernelspecs() == []
     tpu = await fleet.tpu(name)
-    assert tpu.connection is Connection.DISCONNECTED
+    assert tpu.connection is ConnectionState.DISCONNECTED
     assert [e.kernelspec for e in tpu.environments] == [""]
     again = await setting.done(await fleet.connect(name))
     assert not any("Resolved" in line for line in again.log)

@@ -23,7 +23,7 @@ from pod_fleet import open_pod
 from waiting import eventually, until
 
 from jupyter_tpu.emulator.api.host_identity import HostIdentities
-from jupyter_tpu.emulator.state_folder import Token
+from jupyter_tpu.emulator.state_folder import EmulatorToken
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.models import Guard, SetGuard, StartJob
 
@@ -37,7 +37,7 @@ def node(emulator: Any) -> Iterator[dict[str, Any]]:
 @pytest.fixture
 def variables(emulator: Any, node: dict[str, Any]) -> dict[str, str]:
     """What the hosts of the node have to call Google."""
-    identities = HostIdentities(Token(Path(emulator.state.token_file)))
+    identities = HostIdentities(EmulatorToken(Path(emulator.state.token_file)))
     return identities.variables(node["id"], emulator.state.rest)
 
 
@@ -137,7 +137,7 @@ async def test_another_tpu_of_the_same_name_is_never_stopped(
 async def test_the_token_of_a_host_is_for_its_own_tpu(
     host: LocalHost, node: dict[str, Any], emulator: Any
 ) -> None:
-    identities = HostIdentities(Token(Path(emulator.state.token_file)))
+    identities = HostIdentities(EmulatorToken(Path(emulator.state.token_file)))
     token = identities.access_token(node["id"])
     assert emulator.request("GET", f"/v2/{node['name']}", token=token)["id"] == node["id"]
     for method, path in (

@@ -15,7 +15,7 @@ from pod_fleet import open_pod
 from waiting import eventually
 
 from jupyter_tpu.emulator.api.host_identity import HostIdentities
-from jupyter_tpu.emulator.state_folder import Token
+from jupyter_tpu.emulator.state_folder import EmulatorToken
 from jupyter_tpu.fleet.models import TPU, StartJob
 from jupyter_tpu.links import core_thread
 
@@ -31,7 +31,7 @@ def node(emulator: Any) -> Iterator[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def remote(emulator: Any, node: dict[str, Any]) -> Iterator[Remote]:
     """A host that asks the metadata server of *node*."""
-    identities = HostIdentities(Token(Path(emulator.state.token_file)))
+    identities = HostIdentities(EmulatorToken(Path(emulator.state.token_file)))
     variables = identities.variables(node["id"], emulator.state.rest)
     with local_host("interrupted", variables) as found:
         yield found

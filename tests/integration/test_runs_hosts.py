@@ -24,7 +24,7 @@ from jupyter_tpu.environment.project import ProjectLocation, default_mirrors
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.hosts import host_run, runs
 from jupyter_tpu.fleet.hosts.numbers import host_numbers
-from jupyter_tpu.fleet.hosts.runs import KEPT_OUTPUT, Runs
+from jupyter_tpu.fleet.hosts.runs import KEPT_OUTPUT, RunService
 from jupyter_tpu.fleet.models import RunInput
 from jupyter_tpu.links import HostName
 from jupyter_tpu.tokens import keep_back, pass_on
@@ -365,14 +365,14 @@ def test_ctrl_c_stops_it_everywhere(shell, tpu, emulator):
 
 def test_ctrl_c_in_the_moment_of_the_start_stops_it(shell, tpu, monkeypatch, capsys):
     """As an exception it would come before anybody knows which run to stop."""
-    begin = Runs.start
+    begin = RunService.start
 
     async def interrupted(*arguments):
         run = await begin(*arguments)
         os.kill(os.getpid(), signal.SIGINT)
         return run
 
-    monkeypatch.setattr(Runs, "start", interrupted)
+    monkeypatch.setattr(RunService, "start", interrupted)
     for variable, value in shell.environment.items():
         monkeypatch.setenv(variable, value)
     assert main(["run", tpu, "--worker", "0", "--no-stdin", "--", "sleep", "31338"]) >= 128

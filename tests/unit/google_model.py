@@ -22,8 +22,8 @@ from jupyter_tpu.cloud import (
     NodeSpec,
     NodeState,
     QueuedList,
-    QueuedResource,
     QueuedSpec,
+    QueuedTPUs,
 )
 from jupyter_tpu.cloud.tpu.operations import OperationStatus
 from jupyter_tpu.errors import Reason, TPUError
@@ -92,7 +92,7 @@ class Google:
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
         self.nodes: dict[NodeName, Node] = {}
-        self.queued: dict[NodeName, QueuedResource] = {}
+        self.queued: dict[NodeName, QueuedTPUs] = {}
         self.asked: list[QueuedSpec] = []  # of all queued resources that ever were
         self.created_as: list[NodeSpec] = []  # of all creations without the queue
         self.fates: dict[str, list[str]] = {}
@@ -134,7 +134,7 @@ class Google:
         label = spec.node.labels[LABEL]
         return await self._call("create", lambda fate: self._queue(name, spec, fate), label)
 
-    async def get_queued(self, name: NodeName) -> QueuedResource:
+    async def get_queued(self, name: NodeName) -> QueuedTPUs:
         return await self._call("node", lambda _: self._queued(name))
 
     async def list_queued(self) -> QueuedList:
@@ -237,7 +237,7 @@ class Google:
         if name in self.nodes or name in self.queued:
             raise TPUError("It exists.", Reason.EXISTS)
         self.asked.append(spec)
-        found = self.queued[name] = QueuedResource(
+        found = self.queued[name] = QueuedTPUs(
             name=name,
             state="ACCEPTED",
             created=f"queued {len(self.asked)}",
@@ -256,7 +256,7 @@ class Google:
     def get_room(self, name: NodeName) -> None:
         self._move(self.queued[name], "PROVISIONING")
 
-    def _move(self, was: QueuedResource, state: str) -> None:
+    def _move(self, was: QueuedTPUs, state: str) -> None:
         now = self.queued.get(was.name)
         if now is None or now.created != was.created or now.state in ("FAILED", "DELETING"):
             return
@@ -274,7 +274,7 @@ class Google:
                 state = "SUSPENDED"
         self.queued[was.name] = msgspec.structs.replace(now, state=state)
 
-    def _queued(self, name: NodeName) -> QueuedResource:
+    def _queued(self, name: NodeName) -> QueuedTPUs:
         if name not in self.queued:
             raise TPUError("There is no such queued resource.", Reason.NOT_FOUND)
         if self.queued[name].state == "ACTIVE":
@@ -299,7 +299,7 @@ class Google:
         self._loop.call_later(TAKES["delete"], self._forget, found)
         return self._ended(TAKES["delete"])
 
-    def _forget(self, was: QueuedResource) -> None:
+    def _forget(self, was: QueuedTPUs) -> None:
         now = self.queued.get(was.name)
         if now is not None and now.created == was.created:
             del self.queued[was.name]

@@ -5,22 +5,22 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_tpu.agent.keeper.lease import Denied, Granted, Lease
+from jupyter_tpu.agent.keeper.lease import Denied, Granted, KernelLease
 
 
 def test_whoever_started_the_kernel_gets_its_lease_at_once():
-    lease = Lease("ours", 0, ttl=20)
+    lease = KernelLease("ours", 0, ttl=20)
     assert lease.claim("ours", "me", 0) == Granted(1, 20)
 
 
 def test_anyone_else_waits_for_the_one_who_started_it_to_come():
-    lease = Lease("ours", 0, ttl=20)
+    lease = KernelLease("ours", 0, ttl=20)
     assert lease.claim("theirs", "them", 5) == Denied("", 15)
     assert lease.claim("theirs", "them", 20) == Granted(1, 20)
 
 
 def test_the_same_secret_fences_the_old_connection_off_at_once():
-    lease = Lease("ours", 0, ttl=20)
+    lease = KernelLease("ours", 0, ttl=20)
     lease.claim("ours", "me", 0)
     assert lease.claim("ours", "me again", 1) == Granted(2, 20)
     assert not lease.renew(1, 2), "the old connection is no longer master"
@@ -28,7 +28,7 @@ def test_the_same_secret_fences_the_old_connection_off_at_once():
 
 
 def test_anyone_else_waits_for_the_end_of_the_lease():
-    lease = Lease("ours", 0, ttl=20)
+    lease = KernelLease("ours", 0, ttl=20)
     lease.claim("ours", "me", 0)
     assert lease.claim("theirs", "them", 5) == Denied("me", 15)
     lease.renew(1, 10)
@@ -38,14 +38,14 @@ def test_anyone_else_waits_for_the_end_of_the_lease():
 
 
 def test_a_lease_that_was_let_go_of_is_free_at_once():
-    lease = Lease("ours", 0, ttl=20)
+    lease = KernelLease("ours", 0, ttl=20)
     lease.claim("ours", "me", 0)
     lease.release(1)
     assert lease.claim("theirs", "them", 1) == Granted(2, 20)
 
 
 def test_a_fenced_off_client_cannot_let_go_of_anothers_lease():
-    lease = Lease("ours", 0, ttl=20)
+    lease = KernelLease("ours", 0, ttl=20)
     lease.claim("ours", "me", 0)
     lease.claim("theirs", "them", 1, steal=True)
     lease.release(1)
@@ -53,7 +53,7 @@ def test_a_fenced_off_client_cannot_let_go_of_anothers_lease():
 
 
 def test_a_lease_can_be_stolen_on_purpose():
-    lease = Lease("ours", 0, ttl=20)
+    lease = KernelLease("ours", 0, ttl=20)
     lease.claim("ours", "me", 0)
     assert lease.claim("theirs", "them", 1, steal=True) == Granted(2, 20)
     assert not lease.renew(1, 2)
@@ -67,7 +67,7 @@ def test_a_lease_can_be_stolen_on_purpose():
     )
 )
 def test_there_are_never_two_masters(steps):
-    lease, now, fences = Lease("a", 0, ttl=20), 0.0, []
+    lease, now, fences = KernelLease("a", 0, ttl=20), 0.0, []
     for who, wait, steal, renew in steps:
         now += wait
         answer = lease.claim(who, who, now, steal=steal)

@@ -293,7 +293,7 @@ async def test_samples_are_taken_when_they_are_due_and_each_client_gets_those_it
     service: Service, chips: None
 ) -> None:
     taken = asyncio.Event()
-    samples = load.HostLoad(taken.set, no_kernels)
+    samples = load.LoadSampler(taken.set, no_kernels)
     assert samples.sample(60.0) == 60.0
     await taken.wait()
     assert 59 < samples.sample(60.0) <= 60  # nothing is due

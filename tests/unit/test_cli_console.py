@@ -20,7 +20,7 @@ from jupyter_tpu.cli import main
 from jupyter_tpu.cli.completion import VARIABLE
 from jupyter_tpu.cli.console import complain, confirm
 from jupyter_tpu.cli.root import tpu
-from jupyter_tpu.cli.waiting import Progress
+from jupyter_tpu.cli.waiting import ProgressPrinter
 from jupyter_tpu.commands.grammar import Argument
 from jupyter_tpu.commands.operations import progress_line, raise_failure
 from jupyter_tpu.commands.tables import problem_text, state_text, status_problems, table
@@ -97,7 +97,7 @@ def test_a_complaint_is_one_line_whatever_it_says(capsys: pytest.CaptureFixture[
 
 def test_progress_is_a_line_per_change_where_there_is_no_terminal() -> None:
     stream = io.StringIO()
-    progress = Progress(stream)
+    progress = ProgressPrinter(stream)
     progress.resume()
     for message, part in (("Looking", 0.1), ("Looking", 0.2), ("Installing", 0.3)):
         progress.show(operation(message, part))
@@ -110,7 +110,7 @@ def test_progress_is_one_line_with_a_bar_on_a_terminal(monkeypatch: pytest.Monke
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "60")
     stream = Terminal()
-    progress = Progress(stream)
+    progress = ProgressPrinter(stream)
     progress.resume()
     progress.show(operation("[Looking]"))
     progress.pause()  # draws it once more, and removes it
@@ -130,7 +130,7 @@ def test_progress_prints_each_line_of_the_log_once_if_that_is_wanted(
     stream: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
-    progress = Progress(stream, verbose=True)
+    progress = ProgressPrinter(stream, verbose=True)
     progress.resume()
     for log in (["a"], ["a", "b [x]"], ["b [x]", "b [x]", "c"], ["b [x]", "b [x]", "c"]):
         progress.show(operation("Setting up", 0.5, log=log))
@@ -142,7 +142,7 @@ def test_progress_prints_each_line_of_the_log_once_if_that_is_wanted(
 
 def test_the_log_of_a_hunt_is_shown_and_what_it_says_only_once() -> None:
     stream = io.StringIO()
-    progress = Progress(stream)
+    progress = ProgressPrinter(stream)
     log = ["Attempt 1: Trying v5litepod-1", "Attempt 1 failed: No capacity."]
     progress.show(operation("Trying v5litepod-1", kind="hunt", log=log[:1]))
     progress.show(operation("Checking whether there is a TPU", kind="hunt", log=log[:1]))

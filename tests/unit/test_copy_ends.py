@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.fleet.hosts.copy_on_host import receiver, sender
-from jupyter_tpu.fleet.hosts.copy_on_host.protocol import Failure, failure
+from jupyter_tpu.fleet.hosts.copy_on_host.protocol import CopyFailure, failure
 from jupyter_tpu.fleet.hosts.copy_on_host.receiver import Receiver
 from jupyter_tpu.fleet.hosts.copy_on_host.sender import Listing, send_file
 from jupyter_tpu.fleet.hosts.copying import peer_over
@@ -48,7 +48,7 @@ def copy(
 
     def send() -> None:
         listing = Listing([os.fsencode(each) for each in sources]).walk()
-        with peer_over(one) as peer, contextlib.suppress(Failure):
+        with peer_over(one) as peer, contextlib.suppress(CopyFailure):
             sender.send(peer, listing, report)
 
     def received(*size: int) -> None:
@@ -61,8 +61,8 @@ def copy(
     with peer_over(other) as peer:
         try:
             outcomes.append(Receiver(peer, str(to), overwrite, received).receive())
-        except Failure as failure:
-            with contextlib.suppress(Failure):
+        except CopyFailure as failure:
+            with contextlib.suppress(CopyFailure):
                 peer.tell(error=vars(failure))
                 peer.flush()
             raise
@@ -132,7 +132,7 @@ def test_what_is_there_is_not_sent_again_and_nothing_is_overwritten_unasked(
     (there / "own").write_text("mine")
     (project / "newer").write_text("not sent either")
     before = tree(there)
-    with pytest.raises(Failure) as refused:
+    with pytest.raises(CopyFailure) as refused:
         copy(project, to=tmp_path / "to")
     assert (refused.value.code, refused.value.names) == ("EXISTS", [f"{there}/run.sh"])
     assert tree(there) == before
@@ -149,7 +149,7 @@ def test_a_cut_copy_goes_on_where_it_was(tmp_path: Path) -> None:
     folder.mkdir()
     for name in "abc":
         (folder / name).write_bytes(os.urandom(3 * MIB))
-    with pytest.raises(Failure) as cut:
+    with pytest.raises(CopyFailure) as cut:
         copy(folder, to=tmp_path / "copy", cut=5 * MIB)
     assert cut.value.code == "LOST"
     assert not (tmp_path / "copy").exists()  # a new folder is there when it is whole
@@ -164,7 +164,7 @@ def test_a_kept_beginning_that_is_wrong_is_sent_again(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.write_bytes(os.urandom(3 * MIB))
     (tmp_path / "to").mkdir()
-    with pytest.raises(Failure):
+    with pytest.raises(CopyFailure):
         copy(source, to=tmp_path / "to", cut=2 * MIB)
     (part,) = (tmp_path / "to").iterdir()
     with part.open("r+b") as file:
@@ -179,7 +179,7 @@ def test_a_new_folder_has_nothing_of_an_earlier_copy(tmp_path: Path) -> None:
     (folder / "sub").mkdir(parents=True)
     for name in ("a", "sub/b", "z"):
         (folder / name).write_bytes(os.urandom(2 * MIB))
-    with pytest.raises(Failure):
+    with pytest.raises(CopyFailure):
         copy(folder, to=tmp_path / "copy", cut=5 * MIB)
     (folder / "a").write_bytes(b"changed")
     (folder / "sub" / "b").unlink()
@@ -252,7 +252,7 @@ def test_of_two_copies_to_one_new_folder_one_arrives_and_the_other_says_that_it_
         for name in names:
             (tmp_path / source / "data" / name).write_text(f"{source}{name}" * MIB)
     inner: list[dict[str, Any]] = []
-    with pytest.raises(Failure) as failed:
+    with pytest.raises(CopyFailure) as failed:
         copy(
             tmp_path / "a" / "data",
             to=there,
@@ -288,7 +288,7 @@ def test_a_file_that_grows_is_copied_as_it_was(tmp_path: Path) -> None:
 def test_a_destination_that_cannot_be_one_is_refused(tmp_path: Path, to: str, code: str) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("x")
-    with pytest.raises(Failure) as refused:
+    with pytest.raises(CopyFailure) as refused:
         copy(tmp_path / "folder", to=f"{tmp_path}/{to}")
     assert refused.value.code == code
     assert sorted(os.listdir(tmp_path)) == ["file", "folder"]
@@ -305,7 +305,7 @@ def hostile(entries: list[tuple[Any, ...]], to: Path, names: list[str] | None = 
         one.shutdown(socket.SHUT_WR)
         try:
             Receiver(peer, str(to), True, lambda *_: None).receive()
-        except Failure as failure:
+        except CopyFailure as failure:
             return failure.code
     return ""
 
@@ -360,7 +360,7 @@ def test_a_disk_that_fills_in_the_middle_keeps_nothing_of_the_file(
     monkeypatch.setattr(receiver.errno, "ENOSPC", errno.EFBIG)
     resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, limits[1]))
     try:
-        with pytest.raises(Failure):
+        with pytest.raises(CopyFailure):
             copy(source, to=tmp_path / "to")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -11,8 +11,8 @@ import pytest
 from jupyter_tpu.catalog import accelerator_type
 from jupyter_tpu.emulator import EmulatorState, environment_lines, state_file
 from jupyter_tpu.emulator.model.host_profile import host_variables
-from jupyter_tpu.emulator.model.records import HostRecord, NodeRecord, Snapshot
-from jupyter_tpu.emulator.state_folder import StateFolder, Token
+from jupyter_tpu.emulator.model.records import EmulatorSnapshot, HostRecord, NodeRecord
+from jupyter_tpu.emulator.state_folder import EmulatorToken, StateFolder
 from jupyter_tpu.errors import Reason, TPUError
 
 
@@ -38,7 +38,7 @@ def test_a_second_emulator_is_refused_with_the_pid_of_the_first(tmp_path: Path) 
 
 def test_all_files_are_their_owners_alone(tmp_path: Path) -> None:
     folder = StateFolder(tmp_path / "state")
-    folder.save(Snapshot(id="ab"))
+    folder.save(EmulatorSnapshot(id="ab"))
     folder.publish(state(folder.path))
     assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
     for file in folder.path.iterdir():
@@ -54,16 +54,16 @@ def test_all_files_are_their_owners_alone(tmp_path: Path) -> None:
 
 def test_the_token_stays_unless_others_could_have_read_it(tmp_path: Path) -> None:
     path = tmp_path / "token"
-    token = Token(path)
+    token = EmulatorToken(path)
     value = path.read_text()
     assert token.allows(f"Bearer {value}")
     assert not token.allows(f"Bearer {value}x")
     assert not token.allows(value)
     assert not token.allows("")
-    Token(path)
+    EmulatorToken(path)
     assert path.read_text() == value
     path.chmod(0o644)
-    Token(path)
+    EmulatorToken(path)
     assert path.read_text() != value
 
 

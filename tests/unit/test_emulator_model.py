@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from jupyter_tpu.emulator.model.api_errors import ApiError
 from jupyter_tpu.emulator.model.faults import Fault
 from jupyter_tpu.emulator.model.model import Model, paginate
-from jupyter_tpu.emulator.model.records import NodeRequest, OperationRecord, Snapshot
+from jupyter_tpu.emulator.model.records import EmulatedOperation, EmulatorSnapshot, NodeRequest
 from jupyter_tpu.emulator.model.transitions import TRANSITIONS
 
 P, ZONE = "emulated", "us-central1-a"
@@ -23,10 +23,10 @@ REQUEST = NodeRequest(type="v5litepod-8", version="v2-alpha-tpuv5-lite")
 
 
 def make(**options: object) -> Model:
-    return Model(Snapshot(id="1"), chance=random.Random(7), **options)  # type: ignore[arg-type]
+    return Model(EmulatorSnapshot(id="1"), chance=random.Random(7), **options)  # type: ignore[arg-type]
 
 
-def ready(model: Model, name: str = "a", **fields: object) -> OperationRecord:
+def ready(model: Model, name: str = "a", **fields: object) -> EmulatedOperation:
     request = msgspec.structs.replace(REQUEST, **fields)
     operation = model.create_node(P, ZONE, name, request)
     model.complete(operation)
@@ -228,7 +228,7 @@ def test_what_is_saved_goes_on_in_another_model() -> None:
     ready(model)
     stopping = model.stop_node(P, ZONE, "a")
     text = msgspec.json.encode(model.snapshot())
-    again = Model(msgspec.json.decode(text, type=Snapshot))
+    again = Model(msgspec.json.decode(text, type=EmulatorSnapshot))
     assert [operation.name for operation in again.operations.in_progress()] == [stopping.name]
     again.complete(again.operations.in_progress()[0])
     assert again.get_node(P, ZONE, "a").state == "STOPPED"

@@ -11,15 +11,15 @@ import pytest
 from jupyter_tpu.emulator.model.api_errors import ApiError
 from jupyter_tpu.emulator.model.model import Model
 from jupyter_tpu.emulator.model.os_login import is_enabled
-from jupyter_tpu.emulator.model.records import NodeRequest, Snapshot
+from jupyter_tpu.emulator.model.records import EmulatorSnapshot, NodeRequest
 
 P, ZONE = "emulated", "us-central1-a"
 NODE = NodeRequest(type="v5litepod-8", version="v2-alpha-tpuv5-lite")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def make(snapshot: Snapshot | None = None) -> Model:
-    return Model(snapshot or Snapshot(id="1"), chance=random.Random(7), now=lambda: NOW)
+def make(snapshot: EmulatorSnapshot | None = None) -> Model:
+    return Model(snapshot or EmulatorSnapshot(id="1"), chance=random.Random(7), now=lambda: NOW)
 
 
 def says(error: pytest.ExceptionInfo[ApiError], text: str) -> bool:
@@ -43,7 +43,7 @@ def test_a_tpu_is_made_only_on_networks_that_exist_and_keeps_them_from_deletion(
     assert says(error, f"'projects/{P}/global/networks/mine' was not found")
     model.networks.insert(P, "networks", "global", {"name": "mine", "autoCreateSubnetworks": True})
     model.create_node(P, ZONE, "a", on_mine)
-    again = make(msgspec.convert(msgspec.to_builtins(model.snapshot()), Snapshot)).networks
+    again = make(msgspec.convert(msgspec.to_builtins(model.snapshot()), EmulatorSnapshot)).networks
     for users, used_by in ((["nodes/a"], "nodes/a"), ([], "firewalls/ssh")):
         if not users:
             again.insert(P, "firewalls", "global", {"name": "ssh", "network": "mine"})

@@ -12,7 +12,7 @@ import pytest
 from jupyter_tpu.emulator.model.api_errors import ApiError
 from jupyter_tpu.emulator.model.faults import Fault
 from jupyter_tpu.emulator.model.model import Model
-from jupyter_tpu.emulator.model.records import NodeRequest, QueuedRequest, Snapshot
+from jupyter_tpu.emulator.model.records import EmulatorSnapshot, NodeRequest, QueuedRequest
 
 P, ZONE = "emulated", "us-central1-a"
 PARENT = f"projects/{P}/locations/{ZONE}"
@@ -24,7 +24,7 @@ class Service:
 
     def __init__(self) -> None:
         self.now = datetime(2026, 1, 1, tzinfo=UTC)
-        self.model = Model(Snapshot(id="1"), chance=random.Random(7), now=lambda: self.now)
+        self.model = Model(EmulatorSnapshot(id="1"), chance=random.Random(7), now=lambda: self.now)
         self.seen: list[str] = []
 
     def ask(self, name: str = "q", *nodes: str, **fields: Any) -> None:
@@ -222,5 +222,5 @@ def test_what_is_saved_goes_on_in_another_model() -> None:
     service.ask()
     service.step()
     text = msgspec.json.encode(service.model.snapshot())
-    service.model = Model(msgspec.json.decode(text, type=Snapshot), now=lambda: service.now)
+    service.model = Model(msgspec.json.decode(text, type=EmulatorSnapshot), now=lambda: service.now)
     assert service.settle() == ["WAITING_FOR_RESOURCES", "PROVISIONING", "ACTIVE"]

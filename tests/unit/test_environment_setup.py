@@ -24,7 +24,7 @@ from jupyter_tpu.errors import TPUError
 from jupyter_tpu.fleet import EnvironmentDefaults
 from jupyter_tpu.fleet.models import ConnectTPU, Environment, Operation
 from jupyter_tpu.fleet.operations.environment import merge_request
-from jupyter_tpu.fleet.operations.progress import Progress
+from jupyter_tpu.fleet.operations.progress import OperationProgress
 from jupyter_tpu.fleet.store.records import EnvironmentRecord
 from jupyter_tpu.links import HostName
 from jupyter_tpu.server.app import JupyterTPU
@@ -84,7 +84,7 @@ async def run_script(hosts: list[Host], script: str, missing: Sequence[int]) -> 
     """Applies the step to the hosts *missing*; returns the log."""
     spec = EnvironmentSpec(name="default", setup=HostSetup(script=script))
     operation = Operation(id="1", kind="connect")
-    progress = Progress(operation, lambda: None)
+    progress = OperationProgress(operation, lambda: None)
     progress.plan(plan(spec), hosts=len(hosts))
     work = HostWork(hosts, spec, ExpectedHardware(emulated=False), progress)
     step = next(each for each in steps_of(spec) if each.plan.key == "script")

@@ -15,7 +15,7 @@ from jupyter_tpu.fleet.models import ConnectTPU, CreateTPU, DeleteTPU, Operation
 from jupyter_tpu.fleet.models.requests import parse_request, validated
 from jupyter_tpu.fleet.operations import checks
 from jupyter_tpu.fleet.operations.environment import create_environment, steps
-from jupyter_tpu.fleet.operations.progress import Progress
+from jupyter_tpu.fleet.operations.progress import OperationProgress
 
 ZONES = catalog.zones()
 
@@ -145,7 +145,7 @@ async def test_a_fallback_to_the_cpu_says_how_to_check_all_hosts(
     node = Node(
         name=NodeName("p", "z", "my-tpu"), id="1", type="v5litepod-4", state=NodeState.READY
     )
-    progress = Progress(Operation(id="1", kind="connect"), lambda: None)
+    progress = OperationProgress(Operation(id="1", kind="connect"), lambda: None)
     progress.plan(steps(ConnectTPU()))
     no_links: Any = SimpleNamespace(acquire=lambda name, hosts: [])
     with pytest.raises(TPUError) as error:

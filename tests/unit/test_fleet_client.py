@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.client import FleetClient, Response, error_of
+from jupyter_tpu.fleet.client import FleetClient, RESTResponse, error_of
 from jupyter_tpu.fleet.models import OpenTunnel, Operation, Problem, StopTPU
 
 
@@ -19,9 +19,9 @@ class Recorder(FleetClient):
     def __init__(self, answer: Any = None, status: int = 200) -> None:
         super().__init__("http://localhost:8888/", "secret")
         self.asked: list[tuple[str, str, bytes | None]] = []
-        self._answer = Response(status, "application/json", msgspec.json.encode(answer))
+        self._answer = RESTResponse(status, "application/json", msgspec.json.encode(answer))
 
-    async def fetch(self, method: str, path: str, body: bytes | None = None) -> Response:
+    async def fetch(self, method: str, path: str, body: bytes | None = None) -> RESTResponse:
         self.asked.append((method, path, body))
         return self._answer
 
@@ -88,6 +88,6 @@ def test_what_has_no_route_is_no_method() -> None:
 
 def test_an_error_keeps_googles_limit_and_time_to_wait() -> None:
     error = TPUError("Wait.", Reason.RATE_LIMITED, retry_after=30.0, scope="region")
-    answer = Response(429, "application/json", msgspec.json.encode(Problem.of(error)))
+    answer = RESTResponse(429, "application/json", msgspec.json.encode(Problem.of(error)))
     read = error_of(answer, "http://here")
     assert (read.reason, read.retry_after, read.scope) == (Reason.RATE_LIMITED, 30.0, "region")

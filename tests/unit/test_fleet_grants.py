@@ -17,7 +17,7 @@ from jupyter_tpu.fleet.knowledge import pricing
 from jupyter_tpu.fleet.knowledge.grants import Grants
 from jupyter_tpu.fleet.knowledge.observed import ObservedState
 from jupyter_tpu.fleet.knowledge.prices import Prices
-from jupyter_tpu.fleet.knowledge.pricing import Decision, Demand
+from jupyter_tpu.fleet.knowledge.pricing import Demand, PriceDecision
 from jupyter_tpu.fleet.models import Grant
 from jupyter_tpu.fleet.store.store import Store
 
@@ -34,7 +34,7 @@ def demand(type: str = "v5litepod-8", **more: Any) -> Demand:
     return Demand(**{"project": "p", "type": type, "zone": ZONE, "tier": "spot", **more})
 
 
-def decide(*grants: Grant, used: list[Demand] | None = None, **more: Any) -> Decision:
+def decide(*grants: Grant, used: list[Demand] | None = None, **more: Any) -> PriceDecision:
     wanted = demand(**more)
     return pricing.decide(wanted, grants, [] if used is None else used, today=TODAY)
 

@@ -15,7 +15,7 @@ from jupyter_tpu.cloud.models import Endpoint
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.fleet.hosts.guard import Guards
 from jupyter_tpu.fleet.knowledge.observed import ObservedState
-from jupyter_tpu.fleet.knowledge.owners import Owners
+from jupyter_tpu.fleet.knowledge.owners import TPUOwners
 from jupyter_tpu.fleet.models import Cost, Guard, KeepTPU, Problem, RemoveGuard, SetGuard
 from jupyter_tpu.links import HostName
 
@@ -75,7 +75,7 @@ def guards(
 ) -> Guards:
     finder, observed = Finder(name, hosts, owner), ObservedState()
     observed.nodes[name] = finder.node
-    parts: Any = (finder, host, observed, Owners())
+    parts: Any = (finder, host, observed, TPUOwners())
     return Guards(*parts, lambda _: cost or Cost(), lambda _: None, act or AsyncMock())
 
 

@@ -33,7 +33,7 @@ from jupyter_tpu.fleet.hunts.preempted import PreemptedTPUs
 from jupyter_tpu.fleet.hunts.service import HuntService
 from jupyter_tpu.fleet.knowledge.grants import Grants
 from jupyter_tpu.fleet.knowledge.observed import ObservedState
-from jupyter_tpu.fleet.knowledge.owners import Owners
+from jupyter_tpu.fleet.knowledge.owners import TPUOwners
 from jupyter_tpu.fleet.knowledge.prices import Prices
 from jupyter_tpu.fleet.models import (
     ConnectTPU,
@@ -49,7 +49,7 @@ from jupyter_tpu.fleet.operations.create import CreateService
 from jupyter_tpu.fleet.operations.defaults import EnvironmentDefaults
 from jupyter_tpu.fleet.operations.guard import GuardService
 from jupyter_tpu.fleet.operations.power import PowerService
-from jupyter_tpu.fleet.operations.progress import Progress
+from jupyter_tpu.fleet.operations.progress import OperationProgress
 from jupyter_tpu.fleet.operations.provisioning import LABEL
 from jupyter_tpu.fleet.operations.queued import QueuedService
 from jupyter_tpu.fleet.operations.runner import OperationRunner
@@ -161,7 +161,7 @@ class Server:
             shut_down_kernels=_nothing,
             forget=self.runner.drop_resumable,
         )
-        owners = Owners()
+        owners = TPUOwners()
         self.power = PowerService(
             links.cloud,
             observer,
@@ -218,7 +218,7 @@ class Server:
         self.runner.save_soon(record)
         return self.runner.resume(record, self._connecting)
 
-    async def _connecting(self, progress: Progress) -> None:
+    async def _connecting(self, progress: OperationProgress) -> None:
         await asyncio.sleep(CONNECTING)
 
     async def _resume_connects(self) -> None:

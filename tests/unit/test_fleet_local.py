@@ -10,17 +10,17 @@ import pytest
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.models import Change
 from jupyter_tpu.fleet.operations.local import LocalOperations
-from jupyter_tpu.fleet.operations.progress import Progress
+from jupyter_tpu.fleet.operations.progress import OperationProgress
 
 pytestmark = pytest.mark.asyncio
 
 
-async def finds(progress: Progress) -> None:
+async def finds(progress: OperationProgress) -> None:
     progress.log("a line")
     progress.operation.result = {"answer": 42}
 
 
-async def waits(progress: Progress) -> None:
+async def waits(progress: OperationProgress) -> None:
     await asyncio.Event().wait()
 
 
@@ -41,7 +41,7 @@ async def test_what_is_found_is_the_operations_result_and_told() -> None:
 async def test_one_that_fails_says_why_and_one_that_is_cancelled_ends() -> None:
     operations = await LocalOperations.open()
 
-    async def fails(progress: Progress) -> None:
+    async def fails(progress: OperationProgress) -> None:
         raise TPUError("No.", Reason.TIMEOUT, "Wait.")
 
     failed = await operations.wait((await operations.start("compile", fails)).id)

@@ -6,7 +6,7 @@ import pytest
 
 from jupyter_tpu.errors import InvalidInput
 from jupyter_tpu.fleet.discovery.preflight import tpu_node_settings
-from jupyter_tpu.fleet.knowledge.owners import OWNER, Owner, User, as_label, own_name, owner_of
+from jupyter_tpu.fleet.knowledge.owners import OWNER, TPUOwner, User, as_label, own_name, owner_of
 from jupyter_tpu.retired import is_tpu_node_address, refuse_tpu_node_address
 
 ME = User("ana", "AAAAmine", "tpu")
@@ -17,21 +17,21 @@ OTHER_KEY = "tpu:ssh-ed25519 AAAAother tpu"  # of somebody with the same name on
 @pytest.mark.parametrize(
     ("labels", "keys", "owner"),
     [
-        ({OWNER: "ana"}, OTHER_KEY, Owner("ana", "label", is_me=True)),
-        ({OWNER: "bob", "owner": "ana"}, MY_KEY, Owner("bob", "label", is_other=True)),
-        ({"created-by": "bob", "team": "ana"}, "", Owner("bob", "label", is_other=True)),
-        ({"owner": "tpu"}, "", Owner("tpu", "label", is_me=True)),
-        ({OWNER: "tpu"}, MY_KEY, Owner("tpu", "label", is_other=True)),
-        ({OWNER: ""}, MY_KEY, Owner("tpu", "ssh-keys", is_me=True)),
-        ({}, f"{MY_KEY}\ntpu:ssh-rsa AAAA tpu", Owner("tpu", "ssh-keys", is_me=True)),
-        ({}, OTHER_KEY, Owner("tpu", "ssh-keys")),
-        ({}, "bob:ssh-rsa AAAA bob", Owner("bob", "ssh-keys", is_other=True)),
-        ({}, f"{MY_KEY}\nbob:ssh-rsa AAAA bob", Owner()),
-        ({}, "", Owner()),
+        ({OWNER: "ana"}, OTHER_KEY, TPUOwner("ana", "label", is_me=True)),
+        ({OWNER: "bob", "owner": "ana"}, MY_KEY, TPUOwner("bob", "label", is_other=True)),
+        ({"created-by": "bob", "team": "ana"}, "", TPUOwner("bob", "label", is_other=True)),
+        ({"owner": "tpu"}, "", TPUOwner("tpu", "label", is_me=True)),
+        ({OWNER: "tpu"}, MY_KEY, TPUOwner("tpu", "label", is_other=True)),
+        ({OWNER: ""}, MY_KEY, TPUOwner("tpu", "ssh-keys", is_me=True)),
+        ({}, f"{MY_KEY}\ntpu:ssh-rsa AAAA tpu", TPUOwner("tpu", "ssh-keys", is_me=True)),
+        ({}, OTHER_KEY, TPUOwner("tpu", "ssh-keys")),
+        ({}, "bob:ssh-rsa AAAA bob", TPUOwner("bob", "ssh-keys", is_other=True)),
+        ({}, f"{MY_KEY}\nbob:ssh-rsa AAAA bob", TPUOwner()),
+        ({}, "", TPUOwner()),
     ],
 )
 def test_the_owner_is_who_a_label_names_or_whose_key_alone_may_log_in(
-    labels: dict[str, str], keys: str, owner: Owner
+    labels: dict[str, str], keys: str, owner: TPUOwner
 ) -> None:
     assert owner_of(labels, {"ssh-keys": keys}, ME) == owner
     no_key = owner_of({}, {"ssh-keys": keys}, User("ana"))

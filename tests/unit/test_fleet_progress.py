@@ -9,13 +9,13 @@ import pytest
 from jupyter_tpu.environment import StepPlan
 from jupyter_tpu.fleet.knowledge.changes import ChangeFeed
 from jupyter_tpu.fleet.models import Change, Operation
-from jupyter_tpu.fleet.operations.progress import LOG_LINES, Progress
+from jupyter_tpu.fleet.operations.progress import LOG_LINES, OperationProgress
 
 STEPS = [StepPlan("a", "First", 1), StepPlan("b", "Second", 3)]
 
 
-def made(measured: bool = True) -> Progress:
-    progress = Progress(Operation(id="1", kind="connect", tpu="t"), lambda: None)
+def made(measured: bool = True) -> OperationProgress:
+    progress = OperationProgress(Operation(id="1", kind="connect", tpu="t"), lambda: None)
     progress.plan(STEPS, hosts=2, measured=measured)
     return progress
 

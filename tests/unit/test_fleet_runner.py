@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_tpu.cloud.models import NodeName
-from jupyter_tpu.fleet.operations.progress import Progress
+from jupyter_tpu.fleet.operations.progress import OperationProgress
 from jupyter_tpu.fleet.operations.runner import OperationRunner
 from jupyter_tpu.fleet.store.process_lease import ProcessLease
 from jupyter_tpu.fleet.store.store import Store
@@ -16,11 +16,11 @@ from jupyter_tpu.fleet.store.store import Store
 NAME = NodeName("p", "us-west4-a", "my-tpu")
 
 
-async def endless(_progress: Progress) -> None:
+async def endless(_progress: OperationProgress) -> None:
     await asyncio.Event().wait()
 
 
-async def nothing(_progress: Progress) -> None:
+async def nothing(_progress: OperationProgress) -> None:
     """It is done at once."""
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jupyter_tpu.cloud.models import Node, NodeName, NodeState, QueuedResource
+from jupyter_tpu.cloud.models import Node, NodeName, NodeState, QueuedTPUs
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.fleet.inventory.view import connection, view_tpu
 from jupyter_tpu.fleet.knowledge.owners import UNKNOWN
-from jupyter_tpu.fleet.models import TPU, Connection, Operation, Problem
+from jupyter_tpu.fleet.models import TPU, ConnectionState, Operation, Problem
 from jupyter_tpu.fleet.models.costs import cost_of
 from jupyter_tpu.fleet.operations.queued import meaning, view_queued
 from jupyter_tpu.fleet.store.records import OperationRecord
 from jupyter_tpu.links import LinkState
 
 
-def shown(**changes: object) -> Connection:
+def shown(**changes: object) -> ConnectionState:
     facts: dict = {
         "state": NodeState.READY,
         "connected": True,
@@ -29,31 +29,31 @@ def shown(**changes: object) -> Connection:
 
 
 def test_a_tpu_is_connected_only_when_every_link_is_up() -> None:
-    assert shown() is Connection.CONNECTED
+    assert shown() is ConnectionState.CONNECTED
     for state in (LinkState.SILENT, LinkState.WAITING, LinkState.CONNECTING, LinkState.DOWN):
-        assert shown(links=[LinkState.UP, state]) is Connection.RECONNECTING
+        assert shown(links=[LinkState.UP, state]) is ConnectionState.RECONNECTING
 
 
 def test_without_supervision_it_is_said_what_should_be() -> None:
-    assert shown(links=[]) is Connection.RECONNECTING
-    assert shown(links=[], supervised=False) is Connection.CONNECTED
+    assert shown(links=[]) is ConnectionState.RECONNECTING
+    assert shown(links=[], supervised=False) is ConnectionState.CONNECTED
 
 
 def test_a_link_that_needs_the_user_says_so_for_the_tpu() -> None:
-    assert shown(links=[LinkState.UP, LinkState.NEEDS_ATTENTION]) is Connection.NEEDS_ATTENTION
+    assert shown(links=[LinkState.UP, LinkState.NEEDS_ATTENTION]) is ConnectionState.NEEDS_ATTENTION
 
 
 def test_a_failed_first_connect_needs_the_user_and_an_older_environment_does_not() -> None:
-    assert shown(connected=False, failed=True, ready=False) is Connection.NEEDS_ATTENTION
-    assert shown(failed=True, ready=True) is Connection.CONNECTED
+    assert shown(connected=False, failed=True, ready=False) is ConnectionState.NEEDS_ATTENTION
+    assert shown(failed=True, ready=True) is ConnectionState.CONNECTED
 
 
 def test_a_stopped_tpu_is_not_said_to_be_reconnecting() -> None:
-    assert shown(state=NodeState.STOPPED, links=[]) is Connection.DISCONNECTED
+    assert shown(state=NodeState.STOPPED, links=[]) is ConnectionState.DISCONNECTED
 
 
 def test_a_connect_under_way_is_said_before_anything_else() -> None:
-    assert shown(connected=False, connecting=True, failed=True) is Connection.CONNECTING
+    assert shown(connected=False, connecting=True, failed=True) is ConnectionState.CONNECTING
 
 
 def view(operations: Sequence[OperationRecord] = (), **fields: object) -> TPU:
@@ -130,7 +130,7 @@ def test_each_state_says_what_it_costs_and_what_can_be_done_now() -> None:
 def test_a_queued_resource_says_that_it_is_emulated_and_then_nothing_of_money() -> None:
     google, emulated = (
         view_queued(
-            QueuedResource(name=NodeName("p", "us-west4-a", "big"), state="ACTIVE"),
+            QueuedTPUs(name=NodeName("p", "us-west4-a", "big"), state="ACTIVE"),
             UNKNOWN,
             emulated=each,
         )

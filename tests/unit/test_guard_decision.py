@@ -10,13 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_tpu.agent.guard.activity import chips_compute
-from jupyter_tpu.agent.guard.decision import LONGEST_STEP, Decision, Rule, Verdict
+from jupyter_tpu.agent.guard.decision import LONGEST_STEP, GuardDecision, GuardRule, Verdict
 
 HOUR = 3600.0
 START = 1_800_000_000.0
 
 
-def looks(decision: Decision, seconds: float, busy: bool | None = False, at: float = 0.0) -> Any:
+def looks(
+    decision: GuardDecision, seconds: float, busy: bool | None = False, at: float = 0.0
+) -> Any:
     """A look every 30 seconds, by a clock that is right; the last verdict."""
     verdict = None
     for step in range(int(seconds // 30) + 1):
@@ -26,25 +28,25 @@ def looks(decision: Decision, seconds: float, busy: bool | None = False, at: flo
 
 
 def test_an_idle_tpu_is_announced_and_then_ends() -> None:
-    decision = Decision(Rule(idle=HOUR, notice=300))
+    decision = GuardDecision(GuardRule(idle=HOUR, notice=300))
     assert looks(decision, HOUR - 60) == Verdict("watching", "idle", 60.0, False)
     assert decision.look(False, START + HOUR, HOUR) == Verdict("due", "idle", 0.0, True)
 
 
 def test_work_begins_the_count_anew() -> None:
-    decision = Decision(Rule(idle=HOUR))
+    decision = GuardDecision(GuardRule(idle=HOUR))
     looks(decision, HOUR - 60)
     assert decision.look(True, START + HOUR, HOUR).left is None
     assert decision.look(False, START + HOUR + 30, HOUR + 30).left == HOUR - 30
 
 
 def test_the_first_limit_counts() -> None:
-    decision = Decision(Rule(idle=HOUR, until=START + 2 * HOUR, cost=START + 600))
+    decision = GuardDecision(GuardRule(idle=HOUR, until=START + 2 * HOUR, cost=START + 600))
     assert decision.look(False, START, 0.0) == Verdict("watching", "cost", 600.0, False)
 
 
 def test_a_clock_that_jumps_beyond_the_limit_gives_the_whole_notice() -> None:
-    decision = Decision(Rule(until=START + 10 * HOUR, notice=300))
+    decision = GuardDecision(GuardRule(until=START + 10 * HOUR, notice=300))
     decision.look(True, START, 0.0)
     for uptime in range(30, 330, 30):
         assert not decision.look(True, START + 11 * HOUR, float(uptime)).act
@@ -52,14 +54,14 @@ def test_a_clock_that_jumps_beyond_the_limit_gives_the_whole_notice() -> None:
 
 
 def test_a_clock_that_jumps_back_takes_the_notice_back() -> None:
-    decision = Decision(Rule(until=START + HOUR, notice=300))
+    decision = GuardDecision(GuardRule(until=START + HOUR, notice=300))
     decision.look(True, START + HOUR, 0.0)
     assert decision.look(True, START, 200.0).left == HOUR
     assert not decision.look(True, START + HOUR, 320.0).act
 
 
 def test_after_a_refusal_google_is_asked_again_later_and_later() -> None:
-    decision = Decision(Rule(until=START, notice=0))
+    decision = GuardDecision(GuardRule(until=START, notice=0))
     asked, uptime = [], 0.0
     while len(asked) < 8:
         if decision.look(None, START + uptime, uptime).act:
@@ -71,7 +73,7 @@ def test_after_a_refusal_google_is_asked_again_later_and_later() -> None:
 
 
 def test_a_host_that_is_still_there_long_after_google_has_agreed_asks_again() -> None:
-    decision = Decision(Rule(until=START, notice=0))
+    decision = GuardDecision(GuardRule(until=START, notice=0))
     assert decision.look(None, START, 0.0).act
     decision.asked(agreed=True)
     assert decision.look(None, START + 30, 30.0) == Verdict("ending", "time", 0.0, False)
@@ -79,10 +81,10 @@ def test_a_host_that_is_still_there_long_after_google_has_agreed_asks_again() ->
 
 
 def test_another_rule_is_announced_anew() -> None:
-    decision = Decision(Rule(until=START + 60, notice=300))
+    decision = GuardDecision(GuardRule(until=START + 60, notice=300))
     looks(decision, 270)
     decision.keep(HOUR)
-    decision.change(Rule(until=START + 60, notice=300))
+    decision.change(GuardRule(until=START + 60, notice=300))
     assert decision.look(None, START + 300, 300.0).left == 300.0
 
 
@@ -102,7 +104,7 @@ def test_chips_are_idle_only_if_each_says_so(chips: list[Any], compute: bool | N
 
 @pytest.mark.parametrize("busy", [True, None])
 def test_what_is_busy_or_not_known_is_not_idle(busy: bool | None) -> None:
-    assert not looks(Decision(Rule(idle=60, notice=0)), 100 * HOUR, busy).act
+    assert not looks(GuardDecision(GuardRule(idle=60, notice=0)), 100 * HOUR, busy).act
 
 
 steps = st.lists(
@@ -121,8 +123,8 @@ limits = st.one_of(st.none(), st.floats(0, 2e4))
 def test_nothing_ends_without_its_notice_nor_while_it_is_kept(
     steps: list[Any], idle: float | None, until: float | None, notice: float
 ) -> None:
-    rule = Rule(idle=idle, until=None if until is None else START + until, notice=notice)
-    decision, uptime = Decision(rule), 0.0
+    rule = GuardRule(idle=idle, until=None if until is None else START + until, notice=notice)
+    decision, uptime = GuardDecision(rule), 0.0
     announced: float | None = None  # seconds that count, since the end was in sight
     idle_for = kept = 0.0
     first = True
@@ -131,7 +133,7 @@ def test_nothing_ends_without_its_notice_nor_while_it_is_kept(
             decision.keep(500.0)
             kept, announced = 500.0, None
         elif event == "restart":
-            decision, first = Decision(rule, decision.state()), True
+            decision, first = GuardDecision(rule, decision.state()), True
         uptime += passed
         counted = 0.0 if first else min(passed, LONGEST_STEP)
         first = False

@@ -11,14 +11,14 @@ from google_model import Google
 from msgspec import structs
 from test_fleet_interleavings import NAMES, World, use_clock
 
-from jupyter_tpu.cloud import NodeName, NodeOptions, NodeState, QueuedResource
+from jupyter_tpu.cloud import NodeName, NodeOptions, NodeState, QueuedTPUs
 from jupyter_tpu.errors import InvalidInput
 from jupyter_tpu.fleet.hunts import run as hunt_run
 from jupyter_tpu.fleet.inventory import forgotten
 from jupyter_tpu.fleet.knowledge.owners import OWNER, own_name
 from jupyter_tpu.fleet.models import ConnectTPU, CreateTPU, DeleteTPU, Operation, StartHunt
 from jupyter_tpu.fleet.models.times import timestamp
-from jupyter_tpu.fleet.operations.progress import Progress
+from jupyter_tpu.fleet.operations.progress import OperationProgress
 
 NAME = NAMES[0]
 #: The first has its turn first.
@@ -76,13 +76,13 @@ def test_each_failed_attempt_says_why_and_when_the_next_one_begins(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    set_message = Progress.set_message
+    set_message = OperationProgress.set_message
 
-    def recorded(progress: Progress, message: str) -> None:
+    def recorded(progress: OperationProgress, message: str) -> None:
         said.append(message)
         set_message(progress, message)
 
-    monkeypatch.setattr(Progress, "set_message", recorded)
+    monkeypatch.setattr(OperationProgress, "set_message", recorded)
     world.google.fates["create"] = ["no capacity", "leaves a wreck"]
     start(world, queued=False, types=TYPES[:1])
     trying = f"Trying {TYPES[0]} (on-demand) in {Google.zone}"
@@ -312,7 +312,7 @@ def test_own_queued_resources_that_use_quota_for_nothing_are_named_once(
     def left(name: str, state: str, owner: str = own_name()) -> None:
         there = NodeName(google.project, google.zone, name)
         labels = {OWNER: owner}
-        google.queued[there] = QueuedResource(name=there, state=state, created="1", labels=labels)
+        google.queued[there] = QueuedTPUs(name=there, state=state, created="1", labels=labels)
 
     left("failed", "FAILED")
     left("waiting", "WAITING_FOR_RESOURCES")

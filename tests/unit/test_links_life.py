@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from jupyter_tpu.links.life import (
     FIRST_DELAY,
     LONGEST_DELAY,
-    Action,
     Do,
+    LinkAction,
     LinkEvent,
     LinkLife,
     LinkState,
 )
 
 
-def doing(actions: list[Action]) -> list[Do]:
+def doing(actions: list[LinkAction]) -> list[Do]:
     return [action.do for action in actions]
 
 
@@ -58,7 +58,7 @@ class Driver:
         for action in self.life.on(event):
             self.do(action)
 
-    def do(self, action: Action) -> None:
+    def do(self, action: LinkAction) -> None:
         if action.do is Do.CONNECT:
             assert not self.attempt, "a second attempt beside the first"
             assert not self.connection, "an attempt beside a connection"
@@ -218,7 +218,7 @@ def test_after_a_day_without_the_host_few_attempts_were_made_and_waking_up_makes
     assert attempts < 86_400 / (LONGEST_DELAY / 2) + 20
     while life.state is not LinkState.WAITING:
         life.on(LinkEvent.FAILED)
-    assert Action(Do.CONNECT) in life.on(LinkEvent.WOKE)
+    assert LinkAction(Do.CONNECT) in life.on(LinkEvent.WOKE)
     assert life.failures == 0, "what happened before the sleep does not count"
 
 

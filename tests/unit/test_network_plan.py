@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.cloud import CloudTPU, Target
-from jupyter_tpu.cloud.compute import IAP_RANGE, MOSH, SSH, Network, Rule, Subnetwork, deciding_rule
+from jupyter_tpu.cloud.compute import (
+    IAP_RANGE,
+    MOSH,
+    SSH,
+    FirewallRule,
+    Network,
+    Subnetwork,
+    deciding_rule,
+)
 from jupyter_tpu.cloud.compute.firewall import read_rules
 from jupyter_tpu.errors import TPUError
 from jupyter_tpu.fleet.discovery.network_plan import NetworkPlan, plan, read_sources
@@ -21,7 +29,7 @@ OFFICE = "198.51.100.0/24"
 REGION = "us-west4"
 
 
-def rule(name: str = "a", **body: Any) -> Rule:
+def rule(name: str = "a", **body: Any) -> FirewallRule:
     defaults = {
         "network": "https://x/projects/p/global/networks/lab",
         "sourceRanges": ["0.0.0.0/0"],
@@ -36,12 +44,14 @@ INTERNAL = rule(
 )
 
 
-def own(*sources: str, **body: Any) -> Rule:
+def own(*sources: str, **body: Any) -> FirewallRule:
     body = {"allowed": SSH_BODY, "sourceRanges": [*sources], **body}
     return rule("jupyter-tpu-ssh-lab", **body)
 
 
-def planned(*rules: Rule, sources: tuple[str, ...] = (HOME,), **request: Any) -> NetworkPlan:
+def planned(
+    *rules: FirewallRule, sources: tuple[str, ...] = (HOME,), **request: Any
+) -> NetworkPlan:
     """For a network with one subnetwork and *rules*."""
     west = Subnetwork(name="west", region=REGION, range="10.0.0.0/20", google_access=True)
     network = Network(name="lab", automatic=False, subnetworks=(west,), rules=rules)
@@ -93,7 +103,7 @@ def test_rules_that_are_off_or_for_what_goes_out_are_not_read() -> None:
         ([rule("a", allowed=SSH_BODY), rule("no", denied=SSH_BODY, sourceRanges=[OFFICE])], "a"),
     ],
 )
-def test_one_rule_decides_about_an_address(rules: list[Rule], decides: str | None) -> None:
+def test_one_rule_decides_about_an_address(rules: list[FirewallRule], decides: str | None) -> None:
     found = deciding_rule(rules, SSH, HOME)
     assert (found.name if found else None) == decides
 

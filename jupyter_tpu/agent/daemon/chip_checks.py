@@ -12,7 +12,7 @@ from ..protocol.chosen_chips import chip_variables, devices_by_chip, problem_of
 from .chip_errors import booked_by, held_by, without_driver
 from .keepers import Keepers
 from .operation_error import OperationError
-from .owners import Owners
+from .owners import ProcessOwners
 
 #: Seconds for which a start waits for chips that another process holds.
 RELEASE = 3.0
@@ -53,7 +53,7 @@ def _ignores_chips(environment: Dict[str, str]) -> bool:
 class ChipChecks:
     """Looks at what the keepers have booked, and at what holds the chips of this host."""
 
-    def __init__(self, keepers: Keepers, owners: Owners) -> None:
+    def __init__(self, keepers: Keepers, owners: ProcessOwners) -> None:
         self._keepers = keepers
         self._owners = owners
 

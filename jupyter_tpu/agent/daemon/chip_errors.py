@@ -48,7 +48,7 @@ def _these(wanted: List[int], tpu: str) -> str:
 
 
 def held_by(holder: Dict[str, Any], tpu: str) -> OperationError:
-    """*holder*, as from `Owners.name`, has them."""
+    """*holder*, as from `ProcessOwners.name`, has them."""
     found = origin(holder["pid"])
     who = "process %d of %s" % (holder["pid"], holder["user"])
     if found["container"]:

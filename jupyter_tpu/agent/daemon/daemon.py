@@ -34,7 +34,7 @@ from .jobs import Jobs
 from .keepers import ChipsTaken, Keepers, KeeperSilent, StartError
 from .metadata import follow_announcements
 from .operation_error import OperationError
-from .owners import Owners
+from .owners import ProcessOwners
 from .probe import probe
 from .runs import Runs
 from .status import HostStatus
@@ -74,7 +74,7 @@ class Daemon:
         self._keepers = Keepers(run, sources, self._warm)
         self._runs = Runs()
         self._jobs = Jobs(sources)
-        self._owners = Owners(self._keepers, self._jobs, self._runs)
+        self._owners = ProcessOwners(self._keepers, self._jobs, self._runs)
         self._chip_checks = ChipChecks(self._keepers, self._owners)
         self._guard = GuardOperations(sources)
         self._announced = Announced()

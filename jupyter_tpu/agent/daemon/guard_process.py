@@ -17,7 +17,7 @@ import traceback
 from typing import Any, Dict, List, Optional, Set
 
 from ..guard import activity, files, restart
-from ..guard.decision import Decision, Rule, Verdict
+from ..guard.decision import GuardDecision, GuardRule, Verdict
 from ..guard.google import GoogleError, carry_out, publish, published
 from ..guard.others import Listener, Speaker
 from ..keeper.job_state import FINAL
@@ -100,7 +100,7 @@ class GuardProcess:
             # What was counted before does not count. If it was stopped when that was due, the
             # limits of time and cost have done what they are for.
             state, self._done = None, self._done or report["due"]
-        decision = Decision(self._limits(rule), state)
+        decision = GuardDecision(self._limits(rule), state)
         number = None
         self._no_restart = await _loop().run_in_executor(None, restart.enable, self._sources)
         while rule is not None and _is_mine(rule, self._sources):
@@ -123,9 +123,9 @@ class GuardProcess:
         if rule is None:
             await _loop().run_in_executor(None, restart.disable)
 
-    def _limits(self, rule: Optional[Dict[str, Any]]) -> Rule:
+    def _limits(self, rule: Optional[Dict[str, Any]]) -> GuardRule:
         fields = rule or {}
-        return Rule(
+        return GuardRule(
             idle=fields.get("idle"),
             until=None if self._done else fields.get("until"),
             cost=None if self._done else fields.get("cost_until"),
@@ -147,7 +147,7 @@ class GuardProcess:
             text = "The guard of this TPU %s it at %s: %s. That ends this kernel. To keep it: %s"
             await self._keepers.announce({"kind": text % (what, end, why, keep)})
 
-    async def _act(self, rule: Dict[str, Any], decision: Decision) -> None:
+    async def _act(self, rule: Dict[str, Any], decision: GuardDecision) -> None:
         what = rule["node"], rule["node_id"], rule["action"]
         try:
             await _loop().run_in_executor(None, carry_out, *what)
@@ -230,7 +230,7 @@ class GuardProcess:
         rule: Dict[str, Any],
         verdict: Verdict,
         busy: Optional[List[str]],
-        decision: Decision,
+        decision: GuardDecision,
     ) -> None:
         phase = "ending" if decision.agreed else verdict.phase
         ends = None if verdict.left is None else time.time() + verdict.left

@@ -19,7 +19,7 @@ from ..protocol.chips import chip_devices, chips, holders
 LIMIT, KEPT = 3.0, 150
 
 
-class HostLoad:
+class LoadSampler:
     """Samples of libtpu's figures; see `take` for what each has.
 
     taken() is called after each. kernels() gives the status of each kernel.

@@ -13,7 +13,7 @@ from .runs import Runs
 _NOBODY = {"kernel": "", "notebook": "", "job": "", "run": ""}
 
 
-class Owners:
+class ProcessOwners:
     """Looks at all that the daemon knows of."""
 
     def __init__(self, keepers: Keepers, jobs: Jobs, runs: Runs) -> None:

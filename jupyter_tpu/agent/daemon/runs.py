@@ -43,7 +43,7 @@ KEPT = 32
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 
 
-class Run(asyncio.SubprocessProtocol):
+class RunProcess(asyncio.SubprocessProtocol):
     """One command, from its start until its output is acknowledged.
 
     Parameters
@@ -299,7 +299,7 @@ class Runs:
     """The runs of one daemon, and its operations on them."""
 
     def __init__(self) -> None:
-        self._runs: Dict[str, Run] = {}
+        self._runs: Dict[str, RunProcess] = {}
 
     def operations(self) -> "Dict[str, Callable[[Dict[str, Any]], Awaitable[Dict[str, Any]]]]":
         """For clients. All take the ``id`` of the run."""
@@ -356,7 +356,7 @@ class Runs:
         return await self._read({**params, "from": 0})
 
     async def _read(self, params: Dict[str, Any]) -> Dict[str, Any]:
-        """Output ``from`` an offset on: see `Run.read`."""
+        """Output ``from`` an offset on: see `RunProcess.read`."""
         return await self._get(params).read(int(params["from"]))
 
     async def _write(self, params: Dict[str, Any]) -> Dict[str, Any]:
@@ -373,7 +373,7 @@ class Runs:
         await run.stop("stopped")
         return {"ended": run.ended is not None}
 
-    def _get(self, params: Dict[str, Any]) -> Run:
+    def _get(self, params: Dict[str, Any]) -> RunProcess:
         run = self._runs.get(str(params["id"]))
         if run is None:
             raise OperationError("NOT_FOUND", "There is no run %s on the host." % params["id"])
@@ -381,7 +381,7 @@ class Runs:
         return run
 
 
-def _start(params: Dict[str, Any]) -> Run:
+def _start(params: Dict[str, Any]) -> RunProcess:
     command = [str(word) for word in params["command"]]
     if not command or not command[0] or any("\0" in word for word in command):
         raise OperationError("INVALID", "A command needs a program, and has no NUL characters.")
@@ -390,7 +390,7 @@ def _start(params: Dict[str, Any]) -> Run:
     if "\0" in cwd or not os.path.isdir(folder):
         raise OperationError("NO_FOLDER", "The folder %s does not exist on the host." % cwd)
     limit = params.get("limit")
-    return Run(
+    return RunProcess(
         command,
         folder,
         process_environment(str(params.get("python") or ""), params.get("env")),

@@ -10,7 +10,7 @@ from typing import Any, Awaitable, Callable, Dict, Hashable, List, Optional, Tup
 
 from .interruption import Announced
 from .jobs import Jobs
-from .load import HostLoad
+from .load import LoadSampler
 from .packages import RequestedPackages
 from .warm_kernels import WarmKernels
 
@@ -44,7 +44,7 @@ class HostStatus:
         self._guard = guard
         self._announced = announced
         self._packages = RequestedPackages()
-        self.load = HostLoad(self.look, self._all_kernels)
+        self.load = LoadSampler(self.look, self._all_kernels)
         self._requests: Dict[Hashable, object] = {}  # the latest one, by client
         self._changed = asyncio.Event()
 

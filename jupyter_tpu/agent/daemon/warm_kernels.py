@@ -33,7 +33,7 @@ _PER_START = {"JPY_SESSION_NAME", "JUPYTER_TPU_NAME"}
 _DEVICES = ("/dev/accel", "/dev/vfio/")
 
 
-class WarmKernel:
+class WarmKernelProcess:
     """One warm kernel; *request* is one of those of :meth:`WarmKernels.request`."""
 
     def __init__(self, request: Dict[str, Any]) -> None:
@@ -125,7 +125,7 @@ class WarmKernels:
     def __init__(self, sources: str) -> None:
         self._sources = sources
         self._requests: Dict[Hashable, List[Dict[str, Any]]] = {}  # by client
-        self._kernels: Dict[str, WarmKernel] = {}  # by their Python
+        self._kernels: Dict[str, WarmKernelProcess] = {}  # by their Python
         self._claimed: Dict[str, float] = {}  # when the last one was
         self._starts: "set[asyncio.Future[None]]" = set()
         self._changed = asyncio.Event()
@@ -197,7 +197,7 @@ class WarmKernels:
         now = time.monotonic()
         for python, request in wanted.items():
             if python not in self._kernels and now > self._claimed.get(python, -1e9) + AFTER_START:
-                warm = self._kernels[python] = WarmKernel(request)
+                warm = self._kernels[python] = WarmKernelProcess(request)
                 start = asyncio.ensure_future(warm.start(self._sources))
                 self._starts.add(start)
                 start.add_done_callback(self._started)

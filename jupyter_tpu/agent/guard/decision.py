@@ -17,7 +17,7 @@ LONGEST_STEP = 90.0
 RETRY, LONGEST_RETRY, AGREED = 60.0, 900.0, 900.0
 
 
-class Rule(NamedTuple):
+class GuardRule(NamedTuple):
     """What was chosen. Each limit is None where there is none.
 
     idle: seconds without anything that keeps the TPU busy. until, cost: a time, and the time at
@@ -44,10 +44,10 @@ class Verdict(NamedTuple):
     act: bool
 
 
-class Decision:
+class GuardDecision:
     """state: what :meth:`state` gave before, if the host has not been restarted since then."""
 
-    def __init__(self, rule: Rule, state: Optional[Dict[str, Any]] = None) -> None:
+    def __init__(self, rule: GuardRule, state: Optional[Dict[str, Any]] = None) -> None:
         state = state or {}
         self.rule = rule
         self._idle = float(state.get("idle", 0.0))
@@ -74,7 +74,7 @@ class Decision:
             "agreed": self._agreed,
         }
 
-    def change(self, rule: Rule) -> None:
+    def change(self, rule: GuardRule) -> None:
         """Takes another rule: the notice starts again, and a keep ends."""
         self.rule = rule
         self._announced, self._kept, self._pause = None, 0.0, 0.0

@@ -67,7 +67,7 @@ def main() -> None:
             super().init_shell()
             jax_notes.load(self.shell)
             shell = self.shell
-            checkpoint = kernel_checkpoint.Checkpoint(shell).command
+            checkpoint = kernel_checkpoint.CheckpointFunction(shell).command
             memory = functools.partial(jax_memory.command, shell)
             load_magic(shell, {"memory": memory, "checkpoint": checkpoint})
             try:  # of our environments: %pip, %uv and !pip

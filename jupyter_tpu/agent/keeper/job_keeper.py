@@ -27,7 +27,7 @@ from ..protocol.paths import boot, job_socket
 from ..protocol.peer import peer_user
 from ..protocol.processes import start_time
 from .exit_cause import HostWatch
-from .job_log import LIMIT, JobLog
+from .job_log import LIMIT, JobLogWriter
 from .job_process import JobProcess
 from .job_state import ENDED, FINAL, RUNNING, STOPPING, write_state
 from .owned_process import become_subreaper
@@ -63,7 +63,7 @@ class JobKeeper:
     def __init__(self, spec: Dict[str, Any]) -> None:
         self._folder: str = spec["folder"]
         self._spec = spec
-        self._log = JobLog(self._folder, spec.get("limit") or LIMIT)
+        self._log = JobLogWriter(self._folder, spec.get("limit") or LIMIT)
         self._process: Optional[JobProcess] = None
         self._host = HostWatch("job")
         self._changed = asyncio.Event()

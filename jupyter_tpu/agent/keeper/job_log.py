@@ -49,7 +49,7 @@ class LogPart(NamedTuple):
     next: int  # where to read on
 
 
-class JobLog:
+class JobLogWriter:
     """Writes the log in *folder*.
 
     limit: bytes of all files.

@@ -13,7 +13,7 @@ import time
 KIND = "jupyter_tpu_checkpoint"
 
 
-class Checkpoint:
+class CheckpointFunction:
     """The function that is chosen in IPython's *shell*, by its name."""
 
     def __init__(self, shell):

@@ -25,7 +25,7 @@ class Denied(NamedTuple):
     expires_in: float  # seconds
 
 
-class Lease:
+class KernelLease:
     """The right to use the kernel.
 
     Parameters

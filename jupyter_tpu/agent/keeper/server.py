@@ -16,7 +16,7 @@ from ..protocol.events import Failed, JournalEvent
 from ..protocol.journal import HelloReader, Journal, encode_rejection, parse_hello
 from ..protocol.peer import peer_user
 from ..protocol.pump import JournalDisconnected, Pump
-from .lease import Denied, Granted, Lease
+from .lease import Denied, Granted, KernelLease
 
 #: Seconds for a connection to end after another one has replaced it.
 TURN = 1.0
@@ -51,7 +51,7 @@ class KeeperServer:
     def __init__(self, handler: KeeperHandler, journal: Journal, secret: str) -> None:
         self._handler = handler
         self._journal = journal
-        self._lease = Lease(secret, time.monotonic())
+        self._lease = KernelLease(secret, time.monotonic())
         self._pump: Optional[Pump] = None
         #: The connection that carries the journal, until it is done with it.
         self._serving: Optional[asyncio.Task[None]] = None

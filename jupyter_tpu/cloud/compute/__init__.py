@@ -1,6 +1,6 @@
 """A project at Compute Engine: VPC networks, their firewall rules, metadata, and OS Login."""
 
-from .firewall import ANYWHERE, IAP_RANGE, MOSH, SSH, Ports, Rule, deciding_rule
+from .firewall import ANYWHERE, IAP_RANGE, MOSH, SSH, FirewallRule, PortRange, deciding_rule
 from .networks import Network, Networks, Resource, Subnetwork
 from .os_login import OSLoginProfile, OSLoginProfiles
 from .project import ProjectMetadata
@@ -10,14 +10,14 @@ __all__ = [
     "IAP_RANGE",
     "MOSH",
     "SSH",
+    "FirewallRule",
     "Network",
     "Networks",
     "OSLoginProfile",
     "OSLoginProfiles",
-    "Ports",
+    "PortRange",
     "ProjectMetadata",
     "Resource",
-    "Rule",
     "Subnetwork",
     "deciding_rule",
 ]

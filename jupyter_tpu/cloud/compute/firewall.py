@@ -22,7 +22,7 @@ _LAST_PORT = 65535
 _INTERNAL = (*map(ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")),)
 
 
-class Ports(Struct, frozen=True):
+class PortRange(Struct, frozen=True):
     """Ports of a protocol, the last one included."""
 
     protocol: str  # "tcp", or "all"
@@ -38,14 +38,14 @@ class Ports(Struct, frozen=True):
             return f"{name} port {self.first}"
         return f"{name} ports {self.first}-{self.last}"
 
-    def covers(self, other: Ports) -> bool:
+    def covers(self, other: PortRange) -> bool:
         return (
             self.protocol in ("all", other.protocol)
             and self.first <= other.first
             and other.last <= self.last
         )
 
-    def overlaps(self, other: Ports) -> bool:
+    def overlaps(self, other: PortRange) -> bool:
         return (
             self.protocol in ("all", other.protocol)
             and self.first <= other.last
@@ -60,12 +60,12 @@ class Ports(Struct, frozen=True):
         return {"IPProtocol": self.protocol, "ports": [ports]}
 
 
-SSH = Ports("tcp", 22, 22)
+SSH = PortRange("tcp", 22, 22)
 #: Of mosh's servers.
-MOSH = Ports("udp", 60000, 61000)
+MOSH = PortRange("udp", 60000, 61000)
 
 
-class Rule(Struct, frozen=True, kw_only=True):
+class FirewallRule(Struct, frozen=True, kw_only=True):
     """A firewall rule for what comes in."""
 
     name: str
@@ -75,8 +75,8 @@ class Rule(Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()  # the instances for which it is; empty: all
     #: Only for instances of certain service accounts, which are not looked at here.
     of_accounts: bool = False
-    allowed: tuple[Ports, ...] = ()
-    denied: tuple[Ports, ...] = ()
+    allowed: tuple[PortRange, ...] = ()
+    denied: tuple[PortRange, ...] = ()
 
     def is_for(self, tags: Iterable[str]) -> bool:
         """Whether it is for an instance with *tags*."""
@@ -88,14 +88,14 @@ class Rule(Struct, frozen=True, kw_only=True):
         ranges = [ip_network(each, strict=False) for each in self.sources]
         return all(any(_covers(inside, each) for inside in _INTERNAL) for each in ranges)
 
-    def allows(self, ports: Ports) -> bool:
+    def allows(self, ports: PortRange) -> bool:
         return any(each.covers(ports) for each in self.allowed)
 
 
-def read_rules(bodies: Iterable[Mapping[str, Any]]) -> list[Rule]:
+def read_rules(bodies: Iterable[Mapping[str, Any]]) -> list[FirewallRule]:
     """Those of Compute Engine's answer that are on, and for what comes in."""
     return [
-        Rule(
+        FirewallRule(
             name=str(body["name"]),
             network=str(body.get("network", "")).rpartition("/")[2],
             priority=int(body.get("priority", 1000)),
@@ -111,8 +111,8 @@ def read_rules(bodies: Iterable[Mapping[str, Any]]) -> list[Rule]:
 
 
 def deciding_rule(
-    rules: Iterable[Rule], ports: Ports, source: str, tags: Iterable[str] = ()
-) -> Rule | None:
+    rules: Iterable[FirewallRule], ports: PortRange, source: str, tags: Iterable[str] = ()
+) -> FirewallRule | None:
     """The rule that lets all of *source* in to *ports* of an instance with *tags*, or keeps some
     of it out (then it has `denied`). None: no rule says anything, so nothing is let in.
     """
@@ -146,7 +146,7 @@ def _sources(body: Mapping[str, Any]) -> tuple[str, ...]:
     return () if body.get("sourceTags") or body.get("sourceServiceAccounts") else (ANYWHERE,)
 
 
-def _ports(entries: Iterable[Mapping[str, Any]]) -> tuple[Ports, ...]:
+def _ports(entries: Iterable[Mapping[str, Any]]) -> tuple[PortRange, ...]:
     """Of "allowed" or "denied": no ports means all."""
     found = []
     for entry in entries:
@@ -154,5 +154,5 @@ def _ports(entries: Iterable[Mapping[str, Any]]) -> tuple[Ports, ...]:
         protocol = _PROTOCOLS.get(protocol, protocol)
         for ports in entry.get("ports") or [f"0-{_LAST_PORT}"]:
             if match := re.fullmatch(r"(\d+)(?:-(\d+))?", ports):
-                found.append(Ports(protocol, int(match[1]), int(match[2] or match[1])))
+                found.append(PortRange(protocol, int(match[1]), int(match[2] or match[1])))
     return (*found,)

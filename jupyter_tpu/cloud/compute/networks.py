@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ...errors import Reason, TPUError
 from ..google_apis import GoogleAPIs
-from .firewall import Rule, read_rules
+from .firewall import FirewallRule, read_rules
 from .operations import wait_until_done
 
 
@@ -25,7 +25,7 @@ class Network(Struct, frozen=True, kw_only=True):
     name: str
     automatic: bool  # Google makes a subnetwork in each region
     subnetworks: tuple[Subnetwork, ...]
-    rules: tuple[Rule, ...]
+    rules: tuple[FirewallRule, ...]
 
 
 class Resource(Struct, frozen=True, kw_only=True):
@@ -64,7 +64,7 @@ class Networks:
             rules=(*rules,),
         )
 
-    async def rules(self, network: str) -> list[Rule]:
+    async def rules(self, network: str) -> list[FirewallRule]:
         """The firewall rules of *network* for what comes in."""
         rules = read_rules(await self._list("global/firewalls"))
         return [rule for rule in rules if rule.network == network]

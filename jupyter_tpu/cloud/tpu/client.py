@@ -24,8 +24,8 @@ from ..models import (
     NodeSpec,
     OperationStatus,
     QueuedList,
-    QueuedResource,
     QueuedSpec,
+    QueuedTPUs,
     check_zone,
 )
 from ..protocol import Cloud
@@ -175,14 +175,14 @@ class CloudTPU(Cloud):
 
     async def list_queued(self, zone: str = "-") -> QueuedList:
         """The queued resources of *zone*, "-" for all, with the zones that did not answer."""
-        found: list[QueuedResource] = []
+        found: list[QueuedTPUs] = []
         unreachable: set[str] = set()
         async for page in self._pages("list_queued_resources", zone):
             found += [self._parse(parse_queued, each) for each in page.queued_resources]
             unreachable.update(path.rpartition("/")[2] for path in page.unreachable)
         return QueuedList(queued=tuple(found), unreachable=tuple(sorted(unreachable)))
 
-    async def get_queued(self, name: NodeName) -> QueuedResource:
+    async def get_queued(self, name: NodeName) -> QueuedTPUs:
         """The queued resource as it is now; NOT_FOUND where there is none."""
         found = await self._read("get_queued_resource", {"name": queued_path(name)})
         return self._parse(parse_queued, found)

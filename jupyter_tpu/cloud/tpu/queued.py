@@ -14,7 +14,7 @@ from msgspec import structs
 from ...errors import Reason, TPUError
 from ..errors import status_error
 from ..google_apis import GoogleAPIs
-from ..models import NodeName, QueuedResource, QueuedSpec, QueuedState
+from ..models import NodeName, QueuedSpec, QueuedState, QueuedTPUs
 from .nodes import FLEX_START, node_message, parse_tier
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def queued_path(name: NodeName) -> str:
     return f"projects/{name.project}/locations/{name.zone}/queuedResources/{name.node}"
 
 
-def parse_queued(data: Mapping[str, Any]) -> QueuedResource:
+def parse_queued(data: Mapping[str, Any]) -> QueuedTPUs:
     """Raises as `parse_node` does."""
     _, project, _, zone, _, name = data["name"].split("/")
     specs = data.get("tpu", {}).get("nodeSpec", ())
@@ -38,7 +38,7 @@ def parse_queued(data: Mapping[str, Any]) -> QueuedResource:
     if "spot" in data:
         tier = "spot"
     reservation = data.get("reservationName", "")
-    return QueuedResource(
+    return QueuedTPUs(
         name=NodeName(project, zone, name),
         state=parse_state(state.get("state", "")),
         initiator=str(state.get("stateInitiator", "")),

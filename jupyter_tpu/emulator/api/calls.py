@@ -20,7 +20,7 @@ from ..engine import Engine
 from ..model import api_errors
 from ..model.model import paginate
 from ..model.project_number import project_number
-from ..model.records import OperationRecord
+from ..model.records import EmulatedOperation
 from .messages import Messages
 from .schema import VERSIONS
 
@@ -169,7 +169,7 @@ class Calls:
     def create_node(self, request: Any) -> Any:
         at = Path.parse(request.parent)
 
-        def create() -> OperationRecord:
+        def create() -> EmulatedOperation:
             wanted = self.messages.node_request(request.node)
             return self._model.create_node(at.project, at.zone, request.node_id, wanted)
 
@@ -232,7 +232,7 @@ class Calls:
     def create_queued(self, request: Any) -> Any:
         at, name = Path.parse(request.parent), request.queued_resource_id
 
-        def create() -> OperationRecord:
+        def create() -> EmulatedOperation:
             wanted = self.messages.queued_request(request.queued_resource, name, datetime.now(UTC))
             return self._model.queued.create(at.project, at.zone, name, wanted)
 
@@ -241,7 +241,7 @@ class Calls:
     def delete_queued(self, request: Any) -> Any:
         at = Path.parse(request.name)
 
-        def delete() -> OperationRecord:
+        def delete() -> EmulatedOperation:
             return self._model.queued.delete(at.project, at.zone, at.id, force=request.force)
 
         return self._begin(delete, request, request.name)
@@ -343,11 +343,11 @@ class Calls:
         self._model.operations.delete(request.name)
         return empty_pb2.Empty()
 
-    def _do(self, what: Callable[[str, str, str], OperationRecord], request: Any) -> Any:
+    def _do(self, what: Callable[[str, str, str], EmulatedOperation], request: Any) -> Any:
         at = Path.parse(request.name)
         return self._begin(lambda: what(at.project, at.zone, at.id), request, request.name)
 
-    def _begin(self, what: Callable[[], OperationRecord], request: Any, target: str = "") -> Any:
+    def _begin(self, what: Callable[[], EmulatedOperation], request: Any, target: str = "") -> Any:
         """The operation that *what* begins, unless *request* repeats one on *target*."""
         request_id = getattr(request, "request_id", "")
         operation = self._model.operations.repeated(request_id, target)

@@ -14,13 +14,13 @@ import grpc.aio
 from grpc_status import rpc_status
 
 from ..model import api_errors
-from ..state_folder import Token
+from ..state_folder import EmulatorToken
 from . import messages
 from .calls import OPERATIONS, Api
 from .schema import VERSIONS
 
 
-def make_server(api: Api, token: Token) -> grpc.aio.Server:
+def make_server(api: Api, token: EmulatorToken) -> grpc.aio.Server:
     """A server with all services, no port yet."""
     server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
     server.add_generic_rpc_handlers((_Services(api, token),))
@@ -30,7 +30,7 @@ def make_server(api: Api, token: Token) -> grpc.aio.Server:
 class _Services(grpc.GenericRpcHandler):
     """Finds what answers a call; a version's messages are made at its first call."""
 
-    def __init__(self, api: Api, token: Token) -> None:
+    def __init__(self, api: Api, token: EmulatorToken) -> None:
         self._api = api
         self._token = token
 
@@ -63,7 +63,7 @@ def bind(server: grpc.aio.Server, port: int) -> int:
         raise OSError(str(error)) from error
 
 
-def _handler(call: Callable[[Any], Awaitable[Any]], token: Token) -> Any:
+def _handler(call: Callable[[Any], Awaitable[Any]], token: EmulatorToken) -> Any:
     async def handle(request: Any, context: grpc.aio.ServicerContext) -> Any:
         sent = dict(context.invocation_metadata() or ()).get("authorization", "")
         try:

@@ -18,7 +18,7 @@ from ..engine import Engine
 from ..model import api_errors
 from ..model.notices import QUIET
 from ..model.records import NodeRecord
-from ..state_folder import Token
+from ..state_folder import EmulatorToken
 from .messages import SCOPE
 
 METADATA = "/metadata/"
@@ -31,7 +31,7 @@ _TOKEN = re.compile(r"Bearer ya29\.host-([^.]+)\.([0-9a-f]+)")
 class HostIdentities:
     """The secrets of hosts, derived from the emulator's own *token*."""
 
-    def __init__(self, token: Token) -> None:
+    def __init__(self, token: EmulatorToken) -> None:
         self._token = token
 
     def variables(self, node_id: str, rest: str, worker: int = 0) -> dict[str, str]:

@@ -31,7 +31,7 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from ...files import write_atomically
 from ..engine import Engine
 from ..model import api_errors
-from ..state_folder import Token
+from ..state_folder import EmulatorToken
 from .rest import guard
 
 SUBPROTOCOL = "relay.tunnel.cloudproxy.app"
@@ -43,7 +43,7 @@ _LOOPBACK = ipaddress.IPv4Address("127.0.0.1")
 RECONNECT_SECONDS = 60.0  # for which a session outlives its connection
 
 
-class Session:
+class IAPSession:
     """One connection to a port of a host, which outlives the WebSockets that carry it."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -89,7 +89,7 @@ class Session:
 class IapTunnels:
     """A server of its own, which demands *token* like the others; it is `open` on demand."""
 
-    def __init__(self, engine: Engine, token: Token) -> None:
+    def __init__(self, engine: Engine, token: EmulatorToken) -> None:
         self._token = token
         self._certificate = token.path.with_name("iap.pem")
         self._app = web.Application(middlewares=[guard(token)])
@@ -140,9 +140,9 @@ def write_certificate(path: Path) -> None:
 
 def _add_routes(app: web.Application, engine: Engine) -> None:
     """``/v4/connect`` and ``/v4/reconnect``."""
-    sessions: dict[str, Session] = {}
+    sessions: dict[str, IAPSession] = {}
 
-    def forget(session: Session) -> None:
+    def forget(session: IAPSession) -> None:
         sessions.pop(session.id, None)
         session.writer.close()
 
@@ -160,7 +160,7 @@ def _add_routes(app: web.Application, engine: Engine) -> None:
         except (api_errors.ApiError, OSError, ValueError):
             await socket.close(code=UNREACHABLE, message=b"failed to connect to backend")
             return socket
-        session = Session(reader, writer)
+        session = IAPSession(reader, writer)
         sessions[session.id] = session
         name = session.id.encode()
         await socket.send_bytes(struct.pack(f">HI{len(name)}s", CONNECTED, len(name), name))
@@ -177,7 +177,7 @@ def _add_routes(app: web.Application, engine: Engine) -> None:
         await socket.send_bytes(struct.pack(">HQ", RECONNECTED, session.received))
         return await relay(session, socket)
 
-    async def relay(session: Session, socket: web.WebSocketResponse) -> web.WebSocketResponse:
+    async def relay(session: IAPSession, socket: web.WebSocketResponse) -> web.WebSocketResponse:
         if session.forgetting is not None:
             session.forgetting.cancel()
         sending = asyncio.create_task(session.send(socket))

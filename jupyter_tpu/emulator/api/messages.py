@@ -14,10 +14,10 @@ from ...catalog import AcceleratorType
 from ..model import api_errors
 from ..model.records import (
     DiskRecord,
+    EmulatedOperation,
     NetworkRecord,
     NodeRecord,
     NodeRequest,
-    OperationRecord,
     QueuedRecord,
     QueuedRequest,
 )
@@ -262,7 +262,7 @@ class Messages:
 
     # ---- operations and what is offered ---------------------------------------------------------
 
-    def operation(self, operation: OperationRecord) -> Any:
+    def operation(self, operation: EmulatedOperation) -> Any:
         metadata = self.schema.message("OperationMetadata")(
             target=operation.target,
             verb=operation.verb,
@@ -282,7 +282,7 @@ class Messages:
             message.response.Pack(self._result(operation))
         return message
 
-    def _result(self, operation: OperationRecord) -> Any:
+    def _result(self, operation: EmulatedOperation) -> Any:
         if operation.node is not None:
             return self.node(operation.node)
         # The versions differ in what a deleted queued resource's operation answers.

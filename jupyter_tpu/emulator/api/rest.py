@@ -11,7 +11,7 @@ from aiohttp import web
 from google.protobuf import json_format
 
 from ..model import api_errors
-from ..state_folder import Token
+from ..state_folder import EmulatorToken
 from . import messages, strict
 from .calls import LOCATIONS, OPERATIONS, Api, Calls
 from .schema import VERSIONS
@@ -116,7 +116,7 @@ async def json_body(request: web.Request) -> Any:
         raise api_errors.invalid_field(f"Invalid JSON payload received. {error}") from None
 
 
-def guard(token: Token, also: Callable[[web.Request], bool] = lambda _: False) -> Any:
+def guard(token: EmulatorToken, also: Callable[[web.Request], bool] = lambda _: False) -> Any:
     """A middleware that demands the token and puts API errors into Google's JSON form.
 
     also(request): whether it is allowed without that token.

@@ -22,7 +22,7 @@ from . import machine
 from .etc import ON_HOST, plugin_path
 from .namespace_host import write_keys
 from .reaper import marked
-from .session import Session
+from .session import LoginSession
 from .spec import USER_NAME, HostSpec
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class FallbackHost:
         terminal = process.get_terminal_type()
         if terminal is not None:
             environment["TERM"] = terminal
-        session = Session(process, argv, environment, self._home(user), terminal is not None)
+        session = LoginSession(process, argv, environment, self._home(user), terminal is not None)
         code = await session.run(self._groups)
         if code < 0:
             process.exit_with_signal(signal.Signals(-code).name.removeprefix("SIG"))

@@ -32,7 +32,7 @@ _ON_TERMINAL = (
 )
 
 
-class Session:
+class LoginSession:
     """Runs *argv* for the SSH session *process*, on a terminal of its own or on pipes."""
 
     def __init__(

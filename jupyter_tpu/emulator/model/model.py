@@ -24,20 +24,20 @@ from .addresses import Addresses
 from .faults import Fault, Faults
 from .host_profile import missing_features
 from .limits import Limits
-from .networks import Networks
+from .networks import EmulatedNetworks
 from .operations import Operations, rfc3339
 from .os_login import OsLogin
-from .queued import QueuedResources
+from .queued import EmulatedQueue
 from .records import (
-    Failure,
+    EmulatedOperation,
+    EmulatorSnapshot,
     HostRecord,
     MaintenanceRecord,
     NodeRecord,
     NodeRequest,
     NodeSettings,
-    OperationRecord,
+    OperationFailure,
     QueuedRecord,
-    Snapshot,
 )
 from .transitions import AFTER_FAILURE, TRANSITIONS, Verb
 
@@ -56,7 +56,7 @@ class Model:
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        snapshot: EmulatorSnapshot,
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         chance: random.Random | None = None,
@@ -73,17 +73,17 @@ class Model:
         self._chance = chance or random.SystemRandom()
         self.operations = Operations(snapshot.operations, now, self._chance)
         queued = {each.path: each for each in snapshot.queued}
-        self.queued = QueuedResources(queued, self, now)
+        self.queued = EmulatedQueue(queued, self, now)
         self.os_login = OsLogin(snapshot.os_login)
-        self.networks = Networks(snapshot.compute, now)
+        self.networks = EmulatedNetworks(snapshot.compute, now)
         self.limits = Limits(self.faults, self.nodes, queued)
         self._host_room = host_room
         self._host_limit_reason = host_limit_reason
         self.addresses = Addresses(self.nodes, self._chance, one_address=one_address)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> EmulatorSnapshot:
         """What has to be saved for `Model(snapshot)` to continue from here."""
-        return Snapshot(
+        return EmulatorSnapshot(
             id=self.id,
             nodes=list(self.nodes.values()),
             queued=list(self.queued.found.values()),
@@ -157,7 +157,7 @@ class Model:
 
     def create_node(
         self, project: str, zone: str, name: str, request: NodeRequest
-    ) -> OperationRecord:
+    ) -> EmulatedOperation:
         self.check_zone(zone)
         parent = f"projects/{project}/locations/{zone}"
         self.take_permission_fault("nodes.create", parent, zone)
@@ -224,16 +224,16 @@ class Model:
         self.nodes[node.path] = node
         return node
 
-    def start_node(self, project: str, zone: str, name: str) -> OperationRecord:
+    def start_node(self, project: str, zone: str, name: str) -> EmulatedOperation:
         node = self._node_for("start", project, zone, name)
         if node.preemptible or node.spot:
             raise api_errors.not_restartable()
         return self._begin("start", node)
 
-    def stop_node(self, project: str, zone: str, name: str) -> OperationRecord:
+    def stop_node(self, project: str, zone: str, name: str) -> EmulatedOperation:
         return self._begin("stop", self._node_for("stop", project, zone, name))
 
-    def maintain_node(self, project: str, zone: str, name: str) -> OperationRecord:
+    def maintain_node(self, project: str, zone: str, name: str) -> EmulatedOperation:
         node = self._node_for("maintain", project, zone, name)
         if node.upcoming_maintenance is not None:
             node.upcoming_maintenance.status = "ONGOING"
@@ -250,7 +250,7 @@ class Model:
             end=rfc3339(start + timedelta(hours=1)),
         )
 
-    def delete_node(self, project: str, zone: str, name: str) -> OperationRecord:
+    def delete_node(self, project: str, zone: str, name: str) -> EmulatedOperation:
         node = self.get_node(project, zone, name)
         self.take_permission_fault("nodes.delete", node.path, zone)
         if node.state == "DELETING":
@@ -259,14 +259,14 @@ class Model:
             raise api_errors.wrong_state("delete", node.state)
         return self.begin_delete(node)
 
-    def begin_delete(self, node: NodeRecord) -> OperationRecord:
+    def begin_delete(self, node: NodeRecord) -> EmulatedOperation:
         """Ends what is in progress on *node*, and deletes it."""
         self.operations.end_all(node.path)
         return self._begin("delete", node)
 
     def update_node(
         self, project: str, zone: str, name: str, mask: Sequence[str], request: NodeRequest
-    ) -> OperationRecord:
+    ) -> EmulatedOperation:
         """Changes the fields named in *mask* (of description, labels, metadata, tags)."""
         node = self._node_for("update", project, zone, name)
         for field in mask:
@@ -278,10 +278,10 @@ class Model:
 
     # ---- operations -----------------------------------------------------------------------------
 
-    def node_of(self, operation: OperationRecord) -> NodeRecord:
+    def node_of(self, operation: EmulatedOperation) -> NodeRecord:
         return self.nodes[operation.target]
 
-    def complete(self, operation: OperationRecord) -> None:
+    def complete(self, operation: EmulatedOperation) -> None:
         """The work of *operation* is done: its node changes state. No-op if it ended before."""
         if operation.done:
             return
@@ -297,7 +297,7 @@ class Model:
             operation.node = msgspec.convert(msgspec.to_builtins(node), NodeRecord)
         self.operations.end(operation, None)
 
-    def fail(self, operation: OperationRecord, code: int, message: str) -> None:
+    def fail(self, operation: EmulatedOperation, code: int, message: str) -> None:
         """The work of *operation* failed. No-op if it ended before."""
         if operation.done:
             return
@@ -305,7 +305,7 @@ class Model:
             del self.nodes[operation.target]
         elif operation.verb in AFTER_FAILURE:
             self.nodes[operation.target].state = AFTER_FAILURE[operation.verb]
-        self.operations.end(operation, Failure(code=code, message=message))
+        self.operations.end(operation, OperationFailure(code=code, message=message))
 
     # ---- guest attributes -----------------------------------------------------------------------
 
@@ -404,7 +404,7 @@ class Model:
         if self.faults.consume("permission", zone):
             raise api_errors.permission(f"tpu.{permission}", resource)
 
-    def _begin(self, verb: Verb, node: NodeRecord) -> OperationRecord:
+    def _begin(self, verb: Verb, node: NodeRecord) -> EmulatedOperation:
         node.state = TRANSITIONS[verb].during or node.state
         return self.operations.begin(verb, node.path)
 

@@ -71,7 +71,7 @@ def regions() -> tuple[str, ...]:
     return tuple(sorted({zone.rpartition("-")[0] for zone in catalog.zones()}))
 
 
-class Networks:
+class EmulatedNetworks:
     """The networks of all projects in *found*. A place is "global" or a region."""
 
     def __init__(self, found: dict[str, ComputeRecord], now: Callable[[], datetime]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 from . import api_errors
-from .records import Failure, OperationRecord
+from .records import EmulatedOperation, OperationFailure
 from .transitions import Verb
 
 KEPT_OPERATIONS = 200
@@ -19,7 +19,7 @@ class Operations:
 
     def __init__(
         self,
-        operations: Iterable[OperationRecord],
+        operations: Iterable[EmulatedOperation],
         now: Callable[[], datetime],
         chance: random.Random,
     ) -> None:
@@ -30,16 +30,16 @@ class Operations:
     def __len__(self) -> int:
         return len(self._found)
 
-    def all(self) -> list[OperationRecord]:
+    def all(self) -> list[EmulatedOperation]:
         return list(self._found.values())
 
-    def get(self, name: str) -> OperationRecord:
+    def get(self, name: str) -> EmulatedOperation:
         try:
             return self._found[name]
         except KeyError:
             raise api_errors.not_found(name) from None
 
-    def list_in(self, project: str, zone: str) -> list[OperationRecord]:
+    def list_in(self, project: str, zone: str) -> list[EmulatedOperation]:
         """Those of a zone, or of all zones for "-"."""
         start = f"projects/{project}/locations/" + ("" if zone == "-" else f"{zone}/")
         return [found for name, found in self._found.items() if name.startswith(start)]
@@ -53,7 +53,7 @@ class Operations:
         if self.get(name).done:
             del self._found[name]
 
-    def in_progress(self, target: str | None = None) -> list[OperationRecord]:
+    def in_progress(self, target: str | None = None) -> list[EmulatedOperation]:
         """Those in progress (on *target*); an emulator that starts again continues them."""
         return [
             operation
@@ -61,24 +61,24 @@ class Operations:
             if not operation.done and target in (None, operation.target)
         ]
 
-    def repeated(self, request_id: str, target: str) -> OperationRecord | None:
+    def repeated(self, request_id: str, target: str) -> EmulatedOperation | None:
         """What an earlier call with the same *request_id* has begun on *target*."""
         for operation in self._found.values():
             if request_id and (operation.request_id, operation.target) == (request_id, target):
                 return operation
         return None
 
-    def last(self, target: str) -> OperationRecord | None:
+    def last(self, target: str) -> EmulatedOperation | None:
         """The newest one on *target*."""
         found = [operation for operation in self._found.values() if operation.target == target]
         return found[-1] if found else None
 
-    def begin(self, verb: Verb, target: str) -> OperationRecord:
+    def begin(self, verb: Verb, target: str) -> EmulatedOperation:
         parent = target.rsplit("/", 2)[0]
         moment = self._now()
         milliseconds = int(moment.timestamp() * 1000)
         tail = "-".join(f"{self._chance.getrandbits(32):08x}" for _ in range(3))
-        operation = OperationRecord(
+        operation = EmulatedOperation(
             name=f"{parent}/operations/operation-{milliseconds}-{tail}",
             verb=verb,
             target=target,
@@ -90,14 +90,16 @@ class Operations:
             del self._found[name]
         return operation
 
-    def end(self, operation: OperationRecord, error: Failure | None) -> None:
+    def end(self, operation: EmulatedOperation, error: OperationFailure | None) -> None:
         operation.done, operation.error = True, error
         operation.ended = rfc3339(self._now())
 
     def end_all(self, target: str) -> None:
         """Something else begins that ends what is in progress on *target*."""
         for operation in self.in_progress(target):
-            self.end(operation, Failure(code=CANCELLED, message="The operation was cancelled."))
+            self.end(
+                operation, OperationFailure(code=CANCELLED, message="The operation was cancelled.")
+            )
 
 
 def rfc3339(moment: datetime) -> str:

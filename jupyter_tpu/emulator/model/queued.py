@@ -23,10 +23,10 @@ from ...catalog import accelerator_type
 from . import api_errors
 from .operations import rfc3339
 from .records import (
-    Failure,
+    EmulatedOperation,
     NodeRecord,
     NodeRequest,
-    OperationRecord,
+    OperationFailure,
     QueuedRecord,
     QueuedRequest,
     QueuedSettings,
@@ -44,7 +44,7 @@ RESETTABLE = ("FAILED", "SUSPENDED")
 SETTLED = ("FAILED", "SUSPENDED")
 
 
-class QueuedResources:
+class EmulatedQueue:
     """The queued resources of *model*, by path."""
 
     def __init__(
@@ -53,7 +53,7 @@ class QueuedResources:
         self.found = found
         self._model = model
         self._now = now
-        self._steps: dict[str, Callable[[QueuedRecord], list[OperationRecord]]] = {
+        self._steps: dict[str, Callable[[QueuedRecord], list[EmulatedOperation]]] = {
             "CREATING": self._created,
             "ACCEPTED": self._accepted,
             "WAITING_FOR_RESOURCES": self._waiting,
@@ -79,7 +79,9 @@ class QueuedResources:
         """Those of a zone, or of all zones for "-"; and the locations that did not answer."""
         return self._model.list_in(self.found.values(), project, zone)
 
-    def create(self, project: str, zone: str, name: str, request: QueuedRequest) -> OperationRecord:
+    def create(
+        self, project: str, zone: str, name: str, request: QueuedRequest
+    ) -> EmulatedOperation:
         model = self._model
         model.check_zone(zone)
         parent = f"projects/{project}/locations/{zone}"
@@ -108,7 +110,7 @@ class QueuedResources:
         self.found[queued.path] = queued
         return model.operations.begin("create", queued.path)
 
-    def delete(self, project: str, zone: str, name: str, *, force: bool) -> OperationRecord:
+    def delete(self, project: str, zone: str, name: str, *, force: bool) -> EmulatedOperation:
         queued = self.get(project, zone, name)
         self._model.take_permission_fault("queuedresources.delete", queued.path, zone)
         if queued.state == "DELETING":
@@ -119,7 +121,7 @@ class QueuedResources:
         queued.state = "DELETING"
         return self._model.operations.begin("delete", queued.path)
 
-    def reset(self, project: str, zone: str, name: str) -> OperationRecord:
+    def reset(self, project: str, zone: str, name: str) -> EmulatedOperation:
         queued = self.get(project, zone, name)
         self._model.take_permission_fault("queuedresources.reset", queued.path, zone)
         if queued.state not in RESETTABLE:
@@ -157,13 +159,13 @@ class QueuedResources:
     def states(self) -> dict[str, str]:
         return {path: queued.state for path, queued in self.found.items()}
 
-    def step(self) -> list[OperationRecord]:
-        begun: list[OperationRecord] = []
+    def step(self) -> list[EmulatedOperation]:
+        begun: list[EmulatedOperation] = []
         for queued in list(self.found.values()):
             begun += self._steps[queued.state](queued)
         return begun
 
-    def _created(self, queued: QueuedRecord) -> list[OperationRecord]:
+    def _created(self, queued: QueuedRecord) -> list[EmulatedOperation]:
         queued.state = "ACCEPTED" if self._is_early(queued) else "WAITING_FOR_RESOURCES"
         try:
             for spec in queued.specs:
@@ -175,12 +177,12 @@ class QueuedResources:
         self._complete(queued)
         return []
 
-    def _accepted(self, queued: QueuedRecord) -> list[OperationRecord]:
+    def _accepted(self, queued: QueuedRecord) -> list[EmulatedOperation]:
         if not self._expired(queued) and not self._is_early(queued):
             queued.state = "WAITING_FOR_RESOURCES"
         return []
 
-    def _waiting(self, queued: QueuedRecord) -> list[OperationRecord]:
+    def _waiting(self, queued: QueuedRecord) -> list[EmulatedOperation]:
         if self._expired(queued):
             return []
         if self._nodes(queued):  # from before it was reset
@@ -211,29 +213,29 @@ class QueuedResources:
                 node.slice = SliceRecord(number=number, count=len(nodes), coordinator=coordinator)
         return [self._model.operations.begin("create", node.path) for node in nodes]
 
-    def _provisioning(self, queued: QueuedRecord) -> list[OperationRecord]:
+    def _provisioning(self, queued: QueuedRecord) -> list[EmulatedOperation]:
         if self._lost(queued):
             return []
         if all(node.state == "READY" for node in self._nodes(queued)):
             queued.state, queued.active_since = "ACTIVE", rfc3339(self._now())
         return []
 
-    def _active(self, queued: QueuedRecord) -> list[OperationRecord]:
+    def _active(self, queued: QueuedRecord) -> list[EmulatedOperation]:
         end = _end(queued)
         if not self._lost(queued) and end is not None and end <= self._now():
             queued.state, queued.initiator = "SUSPENDING", "SERVICE"
         return []
 
-    def _suspending(self, queued: QueuedRecord) -> list[OperationRecord]:
+    def _suspending(self, queued: QueuedRecord) -> list[EmulatedOperation]:
         if self._nodes(queued):
             return self._delete_nodes(queued)
         queued.state = "SUSPENDED"
         return []
 
-    def _settled(self, queued: QueuedRecord) -> list[OperationRecord]:
+    def _settled(self, queued: QueuedRecord) -> list[EmulatedOperation]:
         return self._delete_nodes(queued)
 
-    def _deleting(self, queued: QueuedRecord) -> list[OperationRecord]:
+    def _deleting(self, queued: QueuedRecord) -> list[EmulatedOperation]:
         if self._nodes(queued):
             return self._delete_nodes(queued)
         del self.found[queued.path]
@@ -265,7 +267,7 @@ class QueuedResources:
         nodes = self._model.nodes.values()
         return [node for node in nodes if node.queued_resource == queued.path]
 
-    def _delete_nodes(self, queued: QueuedRecord) -> list[OperationRecord]:
+    def _delete_nodes(self, queued: QueuedRecord) -> list[EmulatedOperation]:
         nodes = [node for node in self._nodes(queued) if node.state != "DELETING"]
         return [self._model.begin_delete(node) for node in nodes]
 
@@ -294,7 +296,7 @@ class QueuedResources:
 
     @staticmethod
     def _fail(queued: QueuedRecord, code: int, message: str) -> None:
-        queued.state, queued.error = "FAILED", Failure(code=code, message=message)
+        queued.state, queued.error = "FAILED", OperationFailure(code=code, message=message)
 
 
 def _end(queued: QueuedRecord) -> datetime | None:

@@ -177,7 +177,7 @@ class NodeRequest(NodeSettings, kw_only=True):
     version: str = ""
 
 
-class Failure(Struct, kw_only=True):
+class OperationFailure(Struct, kw_only=True):
     """A google.rpc.Status without its details."""
 
     code: int
@@ -224,7 +224,7 @@ class QueuedRecord(QueuedSettings, kw_only=True):
     specs: list[SpecRecord] = []
     state: str = "CREATING"
     initiator: str = ""  # of SUSPENDING and SUSPENDED: "USER" or "SERVICE"
-    error: Failure | None = None  # of FAILED
+    error: OperationFailure | None = None  # of FAILED
     active_since: str = ""
 
     @property
@@ -239,7 +239,7 @@ class QueuedRecord(QueuedSettings, kw_only=True):
         return f"{self.parent}/nodes/{spec.name}"
 
 
-class OperationRecord(Struct, kw_only=True):
+class EmulatedOperation(Struct, kw_only=True):
     """A long-running operation on one node or queued resource."""
 
     name: str  # projects/P/locations/Z/operations/O
@@ -251,7 +251,7 @@ class OperationRecord(Struct, kw_only=True):
     ended: str = ""
     done: bool = False
     cancel_requested: bool = False
-    error: Failure | None = None
+    error: OperationFailure | None = None
     #: What the API answers when it is done: the node (nothing for a delete) or queued resource.
     node: NodeRecord | None = None
     queued: QueuedRecord | None = None
@@ -272,13 +272,13 @@ class OsLoginKey(Struct, kw_only=True):
     expires: int = 0  # microseconds since the epoch; 0: never
 
 
-class Snapshot(Struct, kw_only=True):
+class EmulatorSnapshot(Struct, kw_only=True):
     """The whole of the emulator's memory, as the state folder keeps it."""
 
     id: str
     nodes: list[NodeRecord] = []
     queued: list[QueuedRecord] = []
-    operations: list[OperationRecord] = []
+    operations: list[EmulatedOperation] = []
     #: commonInstanceMetadata of each project.
     project_metadata: dict[str, dict[str, str]] = field(default_factory=dict)
     #: What each project has of Compute Engine.

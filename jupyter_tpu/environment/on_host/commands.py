@@ -11,7 +11,14 @@ import subprocess
 import sys
 
 from . import protocol
-from .packages import Change, check_removable, distributions, name_of, normalized, site_packages
+from .packages import (
+    PackageChange,
+    check_removable,
+    distributions,
+    name_of,
+    normalized,
+    site_packages,
+)
 from .paths import environment_dir, exclusive_lock, write_file
 from .uv import find_uv, uv_environment
 
@@ -112,7 +119,7 @@ def _pip(uv, tool, arguments, environment):
         words, local = _requirements(arguments[arguments.index(command) + 1 :])
         removing = [normalized(each) for each in words] if command == "uninstall" else []
         check_removable(distributions(sys.prefix), removing)
-        change = Change(sys.prefix, removing)
+        change = PackageChange(sys.prefix, removing)
         process = subprocess.Popen([uv, "pip", *arguments], env=environment)
         try:
             status = process.wait()

@@ -159,7 +159,7 @@ def _is_complete(dist_info):
     return all(os.path.lexists(os.path.join(dist_info, "..", each)) for each in paths)
 
 
-class Change:
+class PackageChange:
     """What changes in the environment at *path* between its beginning and its end.
 
     incomplete: the names of packages that an earlier change has not installed completely.
@@ -218,7 +218,7 @@ def change_packages(uv, name, add, remove):
             if each not in there:
                 raise HostError("INVALID", "Package %s is not installed." % each)
         check_removable(there, names)
-        change = Change(path, names)
+        change = PackageChange(path, names)
         given = set(map(name_of, add))
         install = [*(each for each in change.incomplete if each not in given), *add]
         if install:
@@ -269,7 +269,7 @@ def sync_packages(uv, name, lock, packages):
     """Gives this host exactly what is in the *lock* of host 0, which *packages* asked for."""
     path = environment_dir(name)
     with exclusive_lock(name):
-        change = Change(path)
+        change = PackageChange(path)
         uv_pip(uv, path, "sync", "-", input=lock)
         old = [each for each in requested(path)["packages"] if each not in packages]
         change.end(packages, map(name_of, old))

@@ -24,7 +24,7 @@ from .tree import CHUNK, HashCache, Rules, TooLarge, entries, look_up, walk
 _LOCK_TIMEOUT = 60
 
 
-class Reader:
+class ProjectReader:
     """What is in a compressed stream; *read(size)* gives the next bytes of it, or b""."""
 
     def __init__(self, read):
@@ -152,10 +152,10 @@ class Project:
         try:
             with contextlib.ExitStack() as files:
                 if fetched:
-                    reader = Reader(files.enter_context(open(self._stream, "rb")).read)
+                    reader = ProjectReader(files.enter_context(open(self._stream, "rb")).read)
                 else:
                     copy = files.enter_context(open(self._stream, "wb")) if keep else None
-                    reader = Reader(framed(sys.stdin.buffer, copy))
+                    reader = ProjectReader(framed(sys.stdin.buffer, copy))
                 for each in receive(self.root, reader, count):
                     results.append(each)
                 reader.finish()

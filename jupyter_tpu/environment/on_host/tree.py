@@ -20,7 +20,7 @@ class TooLarge(Exception):
     """There is more in the folder than may be synced: (files, bytes, {top folder: bytes})."""
 
 
-class Entry:
+class TreeEntry:
     """A file or a link; *time* is when it was last changed, in seconds since 1970."""
 
     __slots__ = ("size", "state", "time")
@@ -156,7 +156,7 @@ def entries(root, found, cache, skipped):
         except OSError as error:
             skipped.append([path, info.st_size, error.strerror])
             continue
-        tree[path] = Entry(state, info.st_size, info.st_mtime)
+        tree[path] = TreeEntry(state, info.st_size, info.st_mtime)
     return tree
 
 
@@ -167,7 +167,7 @@ def look_up(root, paths, cache):
         folder = os.path.dirname(path)
         if not _is_real(root, folder, folders):
             if os.path.lexists(os.path.join(root, path)):
-                tree[path] = Entry("other behind a link", 0, 0.0)
+                tree[path] = TreeEntry("other behind a link", 0, 0.0)
             continue
         try:
             info = os.lstat(os.path.join(root, path))
@@ -184,7 +184,7 @@ def look_up(root, paths, cache):
             state = "link " + link_target(root, path)
         else:
             state = "other than a file"
-        tree[path] = Entry(state, info.st_size, info.st_mtime)
+        tree[path] = TreeEntry(state, info.st_size, info.st_mtime)
     return tree
 
 

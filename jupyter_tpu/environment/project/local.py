@@ -11,13 +11,13 @@ from typing import Any
 
 from ...errors import InvalidInput, Reason, TPUError
 from ...wording import size_text
-from ..on_host.project import Reader
+from ..on_host.project import ProjectReader
 from ..on_host.stream import receive, signature
-from ..on_host.tree import Entry, HashCache, TooLarge, entries, look_up, walk
+from ..on_host.tree import HashCache, TooLarge, TreeEntry, entries, look_up, walk
 from .bases import Bases, Hashes
 from .ignore import ProjectRules
 
-Tree = dict[str, Entry]
+Tree = dict[str, TreeEntry]
 #: Folders that an error names.
 _NAMED = 3
 
@@ -80,7 +80,7 @@ class LocalProject:
         results: list[list] = []
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            reader = Reader(read)
+            reader = ProjectReader(read)
             for each in receive(str(self.path), reader, count):
                 results.append(each)
             reader.finish()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from ...errors import TPUError
-from ..on_host.tree import Entry
+from ..on_host.tree import TreeEntry
 from .plan import Conflict
 
 
@@ -41,7 +41,7 @@ class HostOutcome(Struct, kw_only=True):
     deleted: list[str] = []
     size: int = 0
     transferred: int = 0
-    conflicts: list[tuple[Conflict, Entry | None, Entry | None]] = []
+    conflicts: list[tuple[Conflict, TreeEntry | None, TreeEntry | None]] = []
     newer: list[str] = []
     refused: list[tuple[str, str]] = []
     problem: TPUError | None = field(default=None)

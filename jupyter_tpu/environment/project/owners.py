@@ -12,7 +12,7 @@ from ...errors import TPUError
 from .bases import Bases
 
 
-class Owner(msgspec.Struct):
+class FolderOwner(msgspec.Struct):
     """The project folder here that a folder of a TPU's hosts was first used for."""
 
     folder: str = ""
@@ -26,13 +26,13 @@ def remote_folder(bases: Bases, place: str, folder: Path, *, claim: bool = True)
     """
     remote = f"~/{folder.name}"
     key = (tpu_place(place), remote)
-    owner = bases.load(Owner, *key).folder
+    owner = bases.load(FolderOwner, *key).folder
     if owner and owner != str(folder) and Path(owner).is_dir():
         digest = hashlib.blake2b(str(folder).encode("utf-8", "replace"), digest_size=2).hexdigest()
         return f"{remote}-{digest}"
     if claim and not owner:
         with contextlib.suppress(TPUError):  # then the next copy tells of it
-            bases.save(Owner(str(folder)), *key)
+            bases.save(FolderOwner(str(folder)), *key)
     return remote
 
 

@@ -15,7 +15,7 @@ from ...ssh.stream import CHUNK, CommandStream
 from ..host_program import COMMAND
 from ..models import RemoteHost
 from ..on_host.project import digest_of
-from ..on_host.tree import Entry
+from ..on_host.tree import TreeEntry
 from ..remote_call import sources
 
 _MODULES = ("protocol", "paths", "tree", "stream", "project")
@@ -59,7 +59,7 @@ class RemoteProject:
             await project._request(root=root)
             yield project
 
-    async def look_up(self, paths: list[str], known: str) -> tuple[dict[str, Entry], str]:
+    async def look_up(self, paths: list[str], known: str) -> tuple[dict[str, TreeEntry], str]:
         """The entries of those of *paths* that exist, and the paths' digest.
 
         known: the digest of the paths that were asked for before, which the host may remember.
@@ -165,8 +165,8 @@ class RemoteProject:
         return error_for(f"On {self._where}: {message}", Reason(reason), hint)
 
 
-def _tree(plain: dict[str, list]) -> dict[str, Entry]:
-    return {path: Entry(*entry) for path, entry in plain.items()}
+def _tree(plain: dict[str, list]) -> dict[str, TreeEntry]:
+    return {path: TreeEntry(*entry) for path, entry in plain.items()}
 
 
 def _read_at(file: IO[bytes], offset: int) -> bytes:

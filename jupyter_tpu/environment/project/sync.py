@@ -19,7 +19,7 @@ import msgspec
 from ...errors import Reason, TPUError
 from ..concurrency import gather_or_cancel
 from ..on_host.stream import DELTA_FROM, has_content, pack
-from ..on_host.tree import Entry, is_safe
+from ..on_host.tree import TreeEntry, is_safe
 from ..progress import ProgressReporter, StepPlan
 from .bases import Base, Bases
 from .local import LocalProject, too_large
@@ -37,7 +37,7 @@ PULL_STEPS = (
     StepPlan("copy", "Copy what changed", 9, all_hosts=False),
 )
 
-Tree = Mapping[str, Entry]
+Tree = Mapping[str, TreeEntry]
 #: What identifies a host and the two folders among all bases.
 Key = tuple[str, ...]
 
@@ -147,7 +147,7 @@ async def pull(
     await asyncio.to_thread(local.read_rules)
     outcome = HostOutcome(host=host.host.worker)
     skipped: list[list] = []
-    tree: dict[str, Entry] = {}
+    tree: dict[str, TreeEntry] = {}
     try:
         async with RemoteProject.open(host, root) as remote:
             try:
@@ -181,7 +181,7 @@ async def pull(
 
 async def _walk(
     remote: RemoteProject, outcome: HostOutcome, local: LocalProject, root: str
-) -> tuple[dict[str, Entry], list[list]]:
+) -> tuple[dict[str, TreeEntry], list[list]]:
     """What the host has. It may be anybody's: what we would not ask for is left out."""
     answer = await remote.walk(local.rules.rules, local.limits)
     if "too_large" in answer:

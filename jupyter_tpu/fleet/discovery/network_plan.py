@@ -13,10 +13,10 @@ from ...cloud.compute import (
     IAP_RANGE,
     MOSH,
     SSH,
+    FirewallRule,
     Network,
-    Ports,
+    PortRange,
     Resource,
-    Rule,
     Subnetwork,
     deciding_rule,
 )
@@ -25,12 +25,12 @@ from ..models import SetUpNetwork
 
 #: Of our rules. A rule that refuses with a lower or equal number comes before them.
 _PRIORITY = 1000
-_INTERNAL = (Ports("tcp"), Ports("udp"), Ports("icmp"))
+_INTERNAL = (PortRange("tcp"), PortRange("udp"), PortRange("icmp"))
 #: Wider ranges are most of the internet.
 _WIDEST = 8
 
 
-class Change(Struct, frozen=True, kw_only=True):
+class NetworkChange(Struct, frozen=True, kw_only=True):
     text: str
     resource: Resource
 
@@ -40,7 +40,7 @@ class NetworkPlan(Struct, kw_only=True):
 
     subnetwork: str = ""
     found: list[str] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
+    changes: list[NetworkChange] = field(default_factory=list)
     blocked: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -49,7 +49,7 @@ class _Need(Struct, frozen=True, kw_only=True):
     """Who is to be let in, for which purpose."""
 
     purpose: str
-    ports: tuple[Ports, ...]
+    ports: tuple[PortRange, ...]
     sources: tuple[str, ...]
     why: str
     replace: bool = False
@@ -93,7 +93,7 @@ def plan(
                 "Name a zone, such as --zone us-west4-a.",
             )
         made.changes.append(
-            Change(
+            NetworkChange(
                 text=f"Create the network {request.network}.",
                 resource=Resource(
                     collection="global/networks",
@@ -139,7 +139,7 @@ def _plan_subnetwork(
     range = _range(request, network.subnetworks)
     body = {"name": name, "network": path, "ipCidrRange": range, "privateIpGoogleAccess": True}
     made.changes.append(
-        Change(
+        NetworkChange(
             text=f"Create the subnetwork {name} in {region} with the addresses {range}.",
             resource=Resource(collection=f"regions/{region}/subnetworks", name=name, body=body),
         )
@@ -220,7 +220,7 @@ def _create(
     name = rule_name(need, network)
     ports = ", ".join(map(str, need.ports))
     made.changes.append(
-        Change(
+        NetworkChange(
             text=f"Create the firewall rule {name}: {', '.join(missing)} may use {ports}, for "
             f"{need.why}.",
             resource=Resource(
@@ -240,7 +240,7 @@ def _create(
     )
 
 
-def _update(made: NetworkPlan, need: _Need, own: Rule, missing: list[str]) -> None:
+def _update(made: NetworkPlan, need: _Need, own: FirewallRule, missing: list[str]) -> None:
     gone = [each for each in own.sources if each not in need.sources] if need.replace else []
     if not missing and not gone:
         return
@@ -252,7 +252,7 @@ def _update(made: NetworkPlan, need: _Need, own: Rule, missing: list[str]) -> No
     if not kept:  # other rules let the wanted ones in
         kept = [*need.sources]
     made.changes.append(
-        Change(
+        NetworkChange(
             text=f"Change the firewall rule {own.name}: {what}.",
             resource=Resource(
                 collection="global/firewalls",

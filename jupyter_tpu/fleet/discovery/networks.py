@@ -9,7 +9,7 @@ from ...errors import InvalidInput, Reason, TPUError
 from ..hosts.connections import HostConnections
 from ..models import NetworkSetup, SetUpNetwork
 from ..models.requests import validated
-from .network_plan import Change, plan, read_sources
+from .network_plan import NetworkChange, plan, read_sources
 from .seen_address import seen_address
 
 #: Of an answer that shows that nothing was changed. After others, that is not known.
@@ -84,7 +84,7 @@ class NetworkService:
         )
 
 
-async def _make(networks: Networks, changes: list[Change]) -> None:
+async def _make(networks: Networks, changes: list[NetworkChange]) -> None:
     for number, change in enumerate(changes):
         try:
             await networks.put(change.resource)

@@ -14,7 +14,7 @@ COUNT_EVERY = 1.0
 _REACHABLE = (LinkState.UP, LinkState.SILENT)
 
 
-class Stream(Protocol):
+class ByteStream(Protocol):
     """What carries the bytes: a tunnel's `Forwarder`, or an app's `Upstream`."""
 
     sent: int
@@ -26,7 +26,7 @@ class Stream(Protocol):
 class ForwardedPort:
     """Keeps *link* up for *stream*. changed() is called when the state changes."""
 
-    def __init__(self, link: Link, stream: Stream, changed: Callable[[], None]) -> None:
+    def __init__(self, link: Link, stream: ByteStream, changed: Callable[[], None]) -> None:
         self.link = link
         self._stream = stream
         self._counts = (0, 0)

@@ -33,10 +33,10 @@ from ..models import (
 from ..models.requests import validated
 from ..models.times import timestamp
 from .connections import HostConnections
-from .jobs import Jobs
+from .jobs import JobService
 from .kernels import KernelService
 from .numbers import host_numbers
-from .runs import Runs
+from .runs import RunService
 
 #: Seconds in which the link to a host must be up, and a kernel must end.
 REACH, END_KERNEL = 30.0, 20.0
@@ -56,8 +56,8 @@ class Chips:
         desired: DesiredState,
         connections: HostConnections,
         kernels: KernelService,
-        jobs: Jobs,
-        runs: Runs,
+        jobs: JobService,
+        runs: RunService,
     ) -> None:
         self._finder = finder
         self._desired = desired

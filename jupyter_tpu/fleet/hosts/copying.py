@@ -22,7 +22,7 @@ from ...links import Link
 from ...ssh.stream import CommandStream
 from ..models import FileProblem, HostCopy
 from .copy_on_host import protocol
-from .copy_on_host.protocol import Failure, Peer, Reports
+from .copy_on_host.protocol import CopyFailure, Peer, Reports
 from .copy_on_host.receiver import Receiver
 from .copy_on_host.sender import Listing, send
 from .files import file_error
@@ -118,7 +118,7 @@ async def call_host(link: Link, request: Mapping[str, Any], receiver: str = "") 
             await stream.write(_start(request))
             while "result" not in (message := protocol.message_of(await stream.read_line())):
                 pass
-    except Failure as failure:
+    except CopyFailure as failure:
         raise _error(failure, str(link.host), receiver or str(link.host)) from None
     result: dict[str, Any] = message["result"]
     return result
@@ -144,7 +144,7 @@ async def _transfer(
     while True:
         try:
             return copy_of(link.host.worker, await _exchange(link, request, work, note))
-        except Failure as failure:
+        except CopyFailure as failure:
             raise _error(failure, sender, receiver) from None
         except TPUError as error:
             if error.reason is not Reason.UNREACHABLE or moved is None:
@@ -160,7 +160,7 @@ async def _exchange(
     work: Callable[[Peer, Reports], dict[str, Any]],
     report: Report,
 ) -> dict[str, Any]:
-    """One attempt. Raises `Failure`, and what the link does."""
+    """One attempt. Raises `CopyFailure`, and what the link does."""
     async with link.stream_bulk(COMMAND) as stream:
         await stream.write(_start(request))
         here, there = socket.socketpair()
@@ -178,7 +178,7 @@ async def _exchange(
                     writer.close()  # the thread learns of it
             try:
                 return await ending
-            except Failure as failure:
+            except CopyFailure as failure:
                 if failure.code != "LOST":
                     raise
                 for pump in pumps:
@@ -207,7 +207,7 @@ def _work(
         except OSError as error:
             raise protocol.failure(error, error.filename or b"") from None
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise Failure("PROTOCOL") from None
+            raise CopyFailure("PROTOCOL") from None
 
 
 @contextlib.contextmanager
@@ -273,7 +273,7 @@ def _why(code: str, message: str) -> str:
     }.get(code, f"{message}.")
 
 
-def _error(failure: Failure, sender: str, receiver: str) -> TPUError:
+def _error(failure: CopyFailure, sender: str, receiver: str) -> TPUError:
     """The error for a person; *sender* and *receiver* are computers."""
     match failure.code:
         case "EXISTS":

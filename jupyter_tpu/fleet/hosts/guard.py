@@ -19,7 +19,7 @@ from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName
 from ..knowledge.finder import TPUFinder
 from ..knowledge.observed import ObservedState
-from ..knowledge.owners import Owners
+from ..knowledge.owners import TPUOwners
 from ..models import Cost, Guard, GuardAction, KeepTPU, RemoveGuard, SetGuard
 from ..models.requests import validated
 from ..models.times import future_seconds, timestamp
@@ -55,7 +55,7 @@ class Guards:
         finder: TPUFinder,
         connections: HostConnections,
         observed: ObservedState,
-        owners: Owners,
+        owners: TPUOwners,
         cost_of: Callable[[NodeName], Cost],
         changed: Callable[[NodeName], None],
         act: Callable[[NodeName, GuardAction], Awaitable[object]],

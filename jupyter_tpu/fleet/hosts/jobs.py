@@ -28,7 +28,7 @@ from .job_views import is_final, job_log, view
 from .numbers import host_numbers
 
 
-class Jobs:
+class JobService:
     """The jobs of one fleet, as a :class:`~jupyter_tpu.fleet.api.JobsAPI`. On the core loop.
 
     changed(id) is called when something about a job may have changed.

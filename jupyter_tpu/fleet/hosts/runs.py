@@ -42,7 +42,7 @@ _DEFAULT = "default"
 _STREAMS: dict[int, Literal["stdout", "stderr"]] = {1: "stdout", 2: "stderr"}
 
 
-class Runs:
+class RunService:
     """The runs of one fleet, as a :class:`~jupyter_tpu.fleet.api.RunsAPI`. On the core loop.
 
     changed(id) is called when something about a run may have changed.

@@ -13,7 +13,7 @@ from ..discovery.observer import Observer
 from ..knowledge.desired import DesiredState
 from ..models import ConnectTPU, DeleteTPU, StartHunt
 from ..operations.power import PowerService
-from ..operations.progress import Progress
+from ..operations.progress import OperationProgress
 from ..operations.runner import OperationRunner
 from ..store.records import AwaitedTPU, OperationRecord
 
@@ -54,7 +54,7 @@ class PreemptedTPUs:
         return AwaitedTPU(zone=nodes[0].name.zone, node_id=nodes[0].id)
 
     async def wait(
-        self, record: OperationRecord, progress: Progress, stopped: asyncio.Event
+        self, record: OperationRecord, progress: OperationProgress, stopped: asyncio.Event
     ) -> bool:
         """Waits until its TPU was preempted, and deletes it. False: somebody else has deleted it,
         or *stopped* is set.
@@ -99,7 +99,7 @@ class PreemptedTPUs:
             raise
 
     async def _remove(
-        self, record: OperationRecord, awaited: AwaitedTPU, node: Node, progress: Progress
+        self, record: OperationRecord, awaited: AwaitedTPU, node: Node, progress: OperationProgress
     ) -> None:
         """Deletes what is left, after it is written down that it was preempted: a TPU that its
         user deletes is not hunted for again.

@@ -17,7 +17,7 @@ from ..models import HuntAttempt, Problem, QueueTPU
 from ..models.hunts import AttemptState
 from ..models.times import timestamp
 from ..operations.create import CreateService
-from ..operations.progress import Progress
+from ..operations.progress import OperationProgress
 from ..operations.provisioner import NodeProvisioner
 from ..operations.provisioning import End
 from ..operations.runner import OperationRunner
@@ -76,7 +76,7 @@ class HuntRun:
         if self._provisioner is not None:
             self._provisioner.carry_out(request)
 
-    async def work(self, progress: Progress) -> None:
+    async def work(self, progress: OperationProgress) -> None:
         """Until there is a TPU; if it waits for preemptions, until it is stopped."""
         while True:
             if self._hunt.awaited is not None:
@@ -89,7 +89,7 @@ class HuntRun:
             if not self._hunt.request.repeats:
                 break
 
-    async def _search(self, progress: Progress) -> None:
+    async def _search(self, progress: OperationProgress) -> None:
         """Returns when there is a TPU."""
         while True:
             if self._provisioner is not None:
@@ -106,7 +106,7 @@ class HuntRun:
                 case Over(error):
                     raise error
 
-    async def _take(self, progress: Progress) -> None:
+    async def _take(self, progress: OperationProgress) -> None:
         """There is a TPU: does what was asked to be done with it."""
         record, hunt, provisioner = self._record, self._hunt, self._provisioner
         name = record.name
@@ -128,7 +128,7 @@ class HuntRun:
         self._provisioner = record.claim = record.create = record.queue = None
         record.operation.zone = ""
 
-    async def _attempt(self, candidate: Candidate, progress: Progress) -> None:
+    async def _attempt(self, candidate: Candidate, progress: OperationProgress) -> None:
         """Begins one: from then on there is a claim."""
         record, hunt = self._record, self._hunt
         hunt.attempted += 1
@@ -179,7 +179,7 @@ class HuntRun:
     def _new_provisioner(self) -> NodeProvisioner:
         return self._create.provisioner(self._record, _doing(self._hunt.attempts[-1]))
 
-    def _attempt_ended(self, end: End, progress: Progress) -> bool:
+    def _attempt_ended(self, end: End, progress: OperationProgress) -> bool:
         """Whether there is a TPU. Raises where the hunt ends without one."""
         if end.how == "ready":
             self._end_attempt("found")
@@ -197,7 +197,7 @@ class HuntRun:
         self._changed(name)
         return False
 
-    def _failed(self, error: TPUError, progress: Progress) -> None:
+    def _failed(self, error: TPUError, progress: OperationProgress) -> None:
         attempt = self._hunt.attempts[-1]
         candidate = next(
             each
@@ -219,7 +219,7 @@ class HuntRun:
         attempt.ended = timestamp()
         attempt.problem = Problem.of(error) if error is not None else None
 
-    async def _wait(self, step: Wait, progress: Progress) -> None:
+    async def _wait(self, step: Wait, progress: OperationProgress) -> None:
         message = self._outlook(step)
         if message != self._record.operation.message:  # a process that ended has said another
             progress.set_message(message)

@@ -24,7 +24,7 @@ from ..models.requests import validated
 from ..models.times import future_seconds, timestamp
 from ..operations.checks import check_run
 from ..operations.create import CreateService, require_guard
-from ..operations.progress import Progress
+from ..operations.progress import OperationProgress
 from ..operations.runner import OperationRunner
 from ..operations.running import CarryOut, Work
 from ..operations.unattended import require_no_startup_script
@@ -177,7 +177,7 @@ class HuntService:
             lambda: self._notify(record),
         )
 
-        async def work(progress: Progress) -> None:
+        async def work(progress: OperationProgress) -> None:
             try:
                 await run.work(progress)
             except TPUError as error:

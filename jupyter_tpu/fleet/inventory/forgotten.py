@@ -11,9 +11,9 @@ from collections.abc import Iterable
 
 from ...cloud import Node
 from ...errors import TPUError
-from ..hosts.jobs import Jobs
+from ..hosts.jobs import JobService
 from ..knowledge.desired import DesiredState
-from ..knowledge.owners import Owners
+from ..knowledge.owners import TPUOwners
 from ..knowledge.run_times import RunTimes
 from ..operations.queued import QueuedService
 
@@ -27,7 +27,7 @@ PAUSES = (86_400.0, 3600.0)
 
 class ForgottenTPUs:
     def __init__(
-        self, desired: DesiredState, jobs: Jobs, run_times: RunTimes, owners: Owners
+        self, desired: DesiredState, jobs: JobService, run_times: RunTimes, owners: TPUOwners
     ) -> None:
         self._desired = desired
         self._jobs = jobs

@@ -17,13 +17,13 @@ from ..forwarding.tunnels import Tunnels
 from ..hosts.connections import HostConnections
 from ..hosts.guard import Guards
 from ..hosts.interruptions import Interruptions
-from ..hosts.jobs import Jobs
+from ..hosts.jobs import JobService
 from ..hosts.kernels import KernelMonitor
 from ..hosts.warm_kernels import WarmKernelMonitor
 from ..knowledge.desired import DesiredState
 from ..knowledge.failures import TPUFailures
 from ..knowledge.grants import Grants
-from ..knowledge.owners import UNKNOWN, Owners
+from ..knowledge.owners import UNKNOWN, TPUOwners
 from ..knowledge.prices import Prices
 from ..knowledge.run_times import RunTimes
 from ..models import TPU, Change, TPUList
@@ -57,7 +57,7 @@ class Inventory:
         kernels: KernelMonitor,
         warm: WarmKernelMonitor,
         tunnels: Tunnels,
-        jobs: Jobs,
+        jobs: JobService,
         projects: MirroredProjects,
         shares: ShareService,
         guards: Guards,
@@ -67,7 +67,7 @@ class Inventory:
         run_times: RunTimes,
         grants: Grants,
         prices: Prices,
-        owners: Owners,
+        owners: TPUOwners,
         forgotten: ForgottenTPUs,
         *,
         supervised: bool,

@@ -12,14 +12,14 @@ from typing import Any
 from msgspec import Struct, field
 
 from ...cloud import Cloud, Node, NodeName, NodeState, QueuedState, is_attached
-from ...cloud.models import QueuedResource
+from ...cloud.models import QueuedTPUs
 from ...errors import InvalidInput, Reason, TPUError
 from ...links.single_flight import SingleFlight
 from ..discovery.observer import Observer
 from ..knowledge.desired import DesiredState
 from ..knowledge.finder import TPUFinder
 from ..knowledge.grants import Grants, holds_chips
-from ..knowledge.owners import OWNER, Owners
+from ..knowledge.owners import OWNER, TPUOwners
 from ..knowledge.run_times import RunTimes
 from ..models import AdoptTPU, Cost, OwnerUsage, Problem, Usage, UsedTPU
 from ..models.catalog import known_type
@@ -39,7 +39,7 @@ class _Listing(Struct):
     """What Google lists of one project, and why that may be incomplete."""
 
     nodes: list[Node] = field(default_factory=list)
-    queued: list[QueuedResource] = field(default_factory=list)
+    queued: list[QueuedTPUs] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
     @contextlib.contextmanager
@@ -72,7 +72,7 @@ class UsageService:
         desired: DesiredState,
         run_times: RunTimes,
         grants: Grants,
-        owners: Owners,
+        owners: TPUOwners,
         forgotten: ForgottenTPUs,
         changed: Callable[[NodeName], None],
     ) -> None:
@@ -160,7 +160,7 @@ class UsageService:
             forgotten=self._forgotten.is_forgotten(node),
         )
 
-    def _queued(self, queued: QueuedResource) -> UsedTPU:
+    def _queued(self, queued: QueuedTPUs) -> UsedTPU:
         """Its TPUs, which have their own entries, hold the chips and cost what there is to pay."""
         return self._used(
             queued,
@@ -171,7 +171,7 @@ class UsageService:
             cost=Cost(usd_per_hour=0.0, usd=0.0),
         )
 
-    def _used(self, thing: Node | QueuedResource, *, count: int = 1, **fields: Any) -> UsedTPU:
+    def _used(self, thing: Node | QueuedTPUs, *, count: int = 1, **fields: Any) -> UsedTPU:
         """An entry: these *fields*, and those that both kinds have. *count*: of its TPUs."""
         accelerator = known_type(thing.type)
         owner = self._owners.of(thing)

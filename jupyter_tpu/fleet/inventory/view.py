@@ -11,8 +11,8 @@ from ...errors import Reason
 from ...links import Link, LinkState
 from ...retired import tpu_node_error
 from ...wording import count
-from ..knowledge.owners import UNKNOWN, Owner
-from ..models import TPU, Connection, Cost, Environment, Host, LinkStatus, Operation, Problem
+from ..knowledge.owners import UNKNOWN, TPUOwner
+from ..models import TPU, ConnectionState, Cost, Environment, Host, LinkStatus, Operation, Problem
 from ..models.catalog import known_type
 from ..models.costs import billing_words, running_cost
 from ..models.guard import Guard
@@ -45,7 +45,7 @@ def view_tpu(
     interruption: Interruption | None = None,
     failure: Problem | None = None,
     undeleted: Operation | None = None,
-    owner: Owner = UNKNOWN,
+    owner: TPUOwner = UNKNOWN,
     forgotten: bool = False,
 ) -> TPU:
     """node: None where Google has not described it (yet); since and seconds: how long it is READY
@@ -227,7 +227,7 @@ def connection(
     ready: bool,
     links: Sequence[LinkState],
     supervised: bool,
-) -> Connection:
+) -> ConnectionState:
     """How far connecting a TPU is.
 
     state: Google's; connected: whether it should be; connecting: a connect operation runs;
@@ -236,13 +236,13 @@ def connection(
     what is desired.)
     """
     if connecting:
-        return Connection.CONNECTING
+        return ConnectionState.CONNECTING
     if failed and not ready:
-        return Connection.NEEDS_ATTENTION
+        return ConnectionState.NEEDS_ATTENTION
     if not connected or state is not NodeState.READY:
-        return Connection.DISCONNECTED
+        return ConnectionState.DISCONNECTED
     if LinkState.NEEDS_ATTENTION in links:
-        return Connection.NEEDS_ATTENTION
+        return ConnectionState.NEEDS_ATTENTION
     if (links or not supervised) and all(link is LinkState.UP for link in links):
-        return Connection.CONNECTED if ready else Connection.NEEDS_ATTENTION
-    return Connection.RECONNECTING
+        return ConnectionState.CONNECTED if ready else ConnectionState.NEEDS_ATTENTION
+    return ConnectionState.RECONNECTING

@@ -19,7 +19,7 @@ from ..store.store import Store
 from . import pricing
 from .observed import ObservedState
 from .prices import Prices
-from .pricing import Decision, Demand
+from .pricing import Demand, PriceDecision
 
 #: States in which a node has no chips, or not for long.
 _WITHOUT_CHIPS = frozenset({NodeState.STOPPED, NodeState.DELETING})
@@ -128,7 +128,7 @@ class Grants:
 
     def decide(
         self, type: str, zone: str, tier: Tier, *, again: NodeName | None = None
-    ) -> Decision:
+    ) -> PriceDecision:
         """Whether something new is inside a grant, what it costs, and what is to confirm.
 
         again: the TPU that is there already, and may not have lost its chips yet. Call `refresh`

@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ...cloud import Node, gcloud
-from ...cloud.models import QueuedResource
+from ...cloud.models import QueuedTPUs
 from ...errors import Reason, TPUError
 from ...ssh.keys import local_user, stored_public_key, user_name
 
@@ -43,7 +43,7 @@ class User(Struct, frozen=True):
         return self.name.partition("_")[0], self.login
 
 
-class Owner(Struct, frozen=True):
+class TPUOwner(Struct, frozen=True):
     """name: "" if it is not known. source: what says so; a key says only who may log in.
 
     is_other: whether it is another person. Not known of a key of somebody with the user's name: it
@@ -56,10 +56,10 @@ class Owner(Struct, frozen=True):
     is_other: bool = False
 
 
-UNKNOWN = Owner()
+UNKNOWN = TPUOwner()
 
 
-class Owners:
+class TPUOwners:
     """Whose something is. The user of this program is looked up again after a while."""
 
     def __init__(self) -> None:
@@ -73,13 +73,13 @@ class Owners:
             self._me = now, User(own_name(), key, user_name())
         return self._me[1]
 
-    def of(self, thing: Node | QueuedResource) -> Owner:
+    def of(self, thing: Node | QueuedTPUs) -> TPUOwner:
         metadata = thing.metadata if isinstance(thing, Node) else {}
         return owner_of(thing.labels, metadata, self.me)
 
     def require_consent(
         self,
-        thing: Node | QueuedResource,
+        thing: Node | QueuedTPUs,
         confirm_name: str,
         act: Literal["adopt it", "change its guard", "delete it", "start it", "stop it"],
     ) -> None:
@@ -117,17 +117,17 @@ def as_label(name: str) -> str:
     return re.sub(r"[^-_a-z0-9]", "-", name.lower().replace("@", "_"))[:63]
 
 
-def owner_of(labels: Mapping[str, str], metadata: Mapping[str, str], me: User) -> Owner:
+def owner_of(labels: Mapping[str, str], metadata: Mapping[str, str], me: User) -> TPUOwner:
     """The owner of what has these. Where no label says it: whose SSH key alone may log in."""
     key = next((key for key in _LABELS if labels.get(key)), "")
     if key:
         named = labels[key]
         mine = named == me.name or (key != OWNER and named in me.short_names)
-        return Owner(named, "label", is_me=mine, is_other=not mine)
+        return TPUOwner(named, "label", is_me=mine, is_other=not mine)
     keys = [line for line in metadata.get("ssh-keys", "").splitlines() if ":" in line]
     users = {line.partition(":")[0].strip() for line in keys}
     if len(users) != 1:
         return UNKNOWN
     mine = bool(me.key) and any(me.key in line.split() for line in keys)
     user = users.pop()
-    return Owner(user, "ssh-keys", is_me=mine, is_other=not mine and user != me.login)
+    return TPUOwner(user, "ssh-keys", is_me=mine, is_other=not mine and user != me.login)

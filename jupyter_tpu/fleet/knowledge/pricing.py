@@ -42,7 +42,7 @@ class Demand(Struct, frozen=True, kw_only=True):
         return accelerator.chips if accelerator else 0
 
 
-class Decision(Struct, frozen=True, kw_only=True):
+class PriceDecision(Struct, frozen=True, kw_only=True):
     """What something costs, and what has to be confirmed before it is created.
 
     question: a sentence with the price; "" if nothing has to be confirmed. uncovered: why no grant
@@ -78,7 +78,7 @@ def decide(
     today: str,
     emulated: bool = False,
     prices: PriceTable = catalog.SHIPPED,
-) -> Decision:
+) -> PriceDecision:
     """Whether *wanted* is inside one of *grants*, and what it costs.
 
     used: what has or asks for chips already, the oldest first; None: not known, so that a grant
@@ -86,7 +86,7 @@ def decide(
     """
     cost = partial(cost_of, wanted.type, wanted.zone, wanted.tier, prices=prices)
     if emulated:
-        return Decision(cost=cost(emulated=True))
+        return PriceDecision(cost=cost(emulated=True))
     taken = None if used is None else used_chips(grants, used, today=today)
     reasons = []  # why each grant does not cover it
     for grant in grants:
@@ -94,12 +94,12 @@ def decide(
         if not why:
             left = None if taken is None else grant.chips - taken[grant.name]
             if left is not None and wanted.chips <= left:
-                return Decision(cost=cost(emulated=False, grant=grant.name))
+                return PriceDecision(cost=cost(emulated=False, grant=grant.name))
             why = [_used_up(wanted, grant, left)]
         reasons.append(why)
     nearest = min(reasons, key=len, default=[])
     full = cost(emulated=False)
-    return Decision(
+    return PriceDecision(
         cost=full,
         question=f"{_name(wanted)} {_price(full, wanted.tier)}.",
         uncovered=f"The grant {nearest[0]}."

@@ -104,7 +104,7 @@ from .tokens import PassTokens, Token
 from .tpus import (
     TPU,
     AdoptTPU,
-    Connection,
+    ConnectionState,
     CreateTPU,
     DeleteTPU,
     Host,
@@ -138,7 +138,7 @@ __all__ = [
     "ChipLoad",
     "ChipUse",
     "ConnectTPU",
-    "Connection",
+    "ConnectionState",
     "Contents",
     "CopyFiles",
     "CopyResult",

@@ -126,7 +126,7 @@ class Host(Struct, kw_only=True):
     link: LinkStatus = field(default_factory=lambda: LinkStatus(state=LinkState.DOWN))
 
 
-class Connection(StrEnum):
+class ConnectionState(StrEnum):
     """Whether a TPU is connected."""
 
     DISCONNECTED = "disconnected"
@@ -164,7 +164,7 @@ class TPU(Struct, kw_only=True):
     cost: Cost = field(default_factory=Cost)
     chips: int = 0
     hosts: list[Host] = []
-    connection: Connection = Connection.DISCONNECTED
+    connection: ConnectionState = ConnectionState.DISCONNECTED
     environments: list[Environment] = []
     kernels: int = 0  # running kernels, as far as known
     #: Projects that go to its hosts by themselves, of the kernels of this server.

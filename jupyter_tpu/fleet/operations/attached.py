@@ -23,7 +23,7 @@ from ..models.requests import validated
 from . import machines
 from .connected import ConnectedTPUs
 from .power import CANCEL_CONNECT
-from .progress import Progress
+from .progress import OperationProgress
 from .runner import OperationRunner
 from .tensorboard import TensorBoardService
 
@@ -122,7 +122,7 @@ class AttachedService:
 
     # ---- detaching -------------------------------------------------------------------------
 
-    async def _detach(self, name: NodeName, progress: Progress) -> None:
+    async def _detach(self, name: NodeName, progress: OperationProgress) -> None:
         progress.plan(
             [
                 StepPlan("kernels", "Shut down kernels", 1),
@@ -142,7 +142,7 @@ class AttachedService:
         self._observer.remove(name)
         progress.done("forget")
 
-    async def _stop_jobs(self, name: NodeName, progress: Progress) -> None:
+    async def _stop_jobs(self, name: NodeName, progress: OperationProgress) -> None:
         """Says of each job that is not known to have ended that it may go on."""
         ref = f"{name.zone}~{name.node}"
         jobs = self._connected.jobs

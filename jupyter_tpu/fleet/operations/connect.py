@@ -33,7 +33,7 @@ from .environment import (
 )
 from .node_options import STARTUP_SCRIPT
 from .power import CANCEL_CONNECT
-from .progress import Progress
+from .progress import OperationProgress
 from .runner import OperationRunner
 from .tensorboard import TensorBoardService
 
@@ -106,7 +106,7 @@ class ConnectService:
         request = record.connect
         assert request is not None
 
-        async def work(progress: Progress) -> None:
+        async def work(progress: OperationProgress) -> None:
             progress.log("The server was restarted. Continuing.")
             await self._connect(record, request, progress)
 
@@ -123,7 +123,7 @@ class ConnectService:
             lambda progress: self._disconnect(name, progress),
         )
 
-    async def _disconnect(self, name: NodeName, progress: Progress) -> None:
+    async def _disconnect(self, name: NodeName, progress: OperationProgress) -> None:
         progress.plan(
             [
                 StepPlan("kernels", "Shut down kernels", 1),
@@ -140,7 +140,7 @@ class ConnectService:
         progress.done("forget")
 
     async def _connect(
-        self, record: OperationRecord, request: ConnectTPU, progress: Progress
+        self, record: OperationRecord, request: ConnectTPU, progress: OperationProgress
     ) -> None:
         """Connects, and starts a job then if *request* says so."""
         command, request = request.then_run, structs.replace(request, then_run="")
@@ -154,7 +154,7 @@ class ConnectService:
             progress.log(f"Started the job {id}")
             await self._remove_startup_script(record.name, progress)
 
-    async def _remove_startup_script(self, name: NodeName, progress: Progress) -> None:
+    async def _remove_startup_script(self, name: NodeName, progress: OperationProgress) -> None:
         """One with which a TPU starts its job by itself has done its work when that is started. It
         is large, and would be in each list of TPUs.
         """
@@ -170,7 +170,7 @@ class ConnectService:
         record: OperationRecord,
         request: ConnectTPU,
         more: list[StepPlan],
-        progress: Progress,
+        progress: OperationProgress,
     ) -> None:
         """Ends connected; or failed, with what was connected before as it was. more: the steps that
         follow.
@@ -232,7 +232,9 @@ class ConnectService:
         progress.log(f"Added {environment.display_name} to Jupyter")
         self._connected_now()
 
-    async def _as_before(self, node: Node, request: ConnectTPU, progress: Progress) -> ConnectTPU:
+    async def _as_before(
+        self, node: Node, request: ConnectTPU, progress: OperationProgress
+    ) -> ConnectTPU:
         """The request for a new environment, with what `earlier_lock` gives."""
         emulated = without_chips(self._cloud, node)
         lock = await earlier_lock(self._locks, request, emulated=emulated)

@@ -11,12 +11,12 @@ from ...errors import TPUError
 from ..forwarding.apps import Apps
 from ..forwarding.tunnels import Tunnels
 from ..hosts.connections import HostConnections
-from ..hosts.jobs import Jobs
+from ..hosts.jobs import JobService
 from ..hosts.kernels import KernelService
 from ..kernelspecs import KernelSpecRegistry
 from ..knowledge.desired import DesiredState
 from ..store.records import EnvironmentRecord
-from .progress import Progress
+from .progress import OperationProgress
 from .runner import OperationRunner
 
 
@@ -32,7 +32,7 @@ class ConnectedTPUs:
         kernels: KernelService,
         tunnels: Tunnels,
         apps: Apps,
-        jobs: Jobs,
+        jobs: JobService,
         runner: OperationRunner,
     ) -> None:
         self.kernels = kernels
@@ -134,7 +134,9 @@ class ConnectedTPUs:
         await self.kernels.require_confirmation(name, end_kernels, act)
         await self.jobs.require_confirmation(name, end_jobs, act)
 
-    async def shut_down_kernels(self, name: NodeName, why: TPUError, progress: Progress) -> None:
+    async def shut_down_kernels(
+        self, name: NodeName, why: TPUError, progress: OperationProgress
+    ) -> None:
         """The first step of what ends the kernels of a TPU. *why*: see ``shut_down_all``."""
         progress.begin("kernels")
         count = await self.kernels.shut_down_all(name, why, progress.log)

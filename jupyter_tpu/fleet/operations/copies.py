@@ -19,7 +19,7 @@ from ..knowledge.finder import TPUFinder
 from ..models import CopyFiles, CopyResult, HostCopy, Operation
 from ..models.requests import validated
 from .copy_result import failure_of, summary
-from .progress import Progress
+from .progress import OperationProgress
 from .runner import OperationRunner
 
 _COPY = StepPlan("copy", "Copy the files", 3, all_hosts=False)
@@ -43,13 +43,13 @@ class CopyService:
                 "Files of several hosts would have the same names here.", "Name one host."
             )
 
-        async def work(progress: Progress) -> None:
+        async def work(progress: OperationProgress) -> None:
             await self._copy(node, hosts, request, progress)
 
         return await self._runner.start(self._runner.new_record("copy", node.name), work)
 
     async def _copy(
-        self, node: Node, hosts: list[int], request: CopyFiles, progress: Progress
+        self, node: Node, hosts: list[int], request: CopyFiles, progress: OperationProgress
     ) -> None:
         loop = asyncio.get_running_loop()
         several = len(hosts) > 1

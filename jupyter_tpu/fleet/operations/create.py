@@ -17,13 +17,13 @@ from ..discovery.observer import Observer
 from ..hosts.guard import check_guard, cost_deadline
 from ..knowledge.grants import Grants
 from ..knowledge.owners import OWNER, own_name
-from ..knowledge.pricing import Decision
+from ..knowledge.pricing import PriceDecision
 from ..models import ConnectTPU, CreateTPU, Operation, QueueTPU, Quote, SetGuard
 from ..models.catalog import image_warning, known_type
 from ..models.requests import validated
 from ..store.records import NodeClaim, OperationRecord
 from . import checks, node_options
-from .progress import Progress
+from .progress import OperationProgress
 from .provisioner import NodeProvisioner
 from .provisioning import LABEL
 from .queued_provisioner import QueuedNodeProvisioner
@@ -84,7 +84,7 @@ class CreateService:
             warning=image_warning(request.version or "", request.type),
         )
 
-    async def price(self, request: CreateTPU, name: NodeName) -> Decision:
+    async def price(self, request: CreateTPU, name: NodeName) -> PriceDecision:
         """What it would cost there, and what has to be confirmed first."""
         await self._grants.refresh()
         return self._grants.decide(request.type, name.zone, request.tier)
@@ -146,7 +146,7 @@ class CreateService:
         message = "Create the TPU" if record.queue is None else "Waiting in Google's queue"
         provisioner = self.provisioner(record, message)
 
-        async def work(progress: Progress) -> None:
+        async def work(progress: OperationProgress) -> None:
             await self._create(record, request, provisioner, progress, resumed=resumed)
 
         return work, provisioner.carry_out
@@ -226,7 +226,7 @@ class CreateService:
         record: OperationRecord,
         request: CreateTPU,
         provisioner: NodeProvisioner,
-        progress: Progress,
+        progress: OperationProgress,
         *,
         resumed: bool,
     ) -> None:
@@ -257,7 +257,7 @@ class CreateService:
             self._connect(name, request.connect, node_id, job)
 
 
-def _log_request(name: NodeName, request: CreateTPU, progress: Progress) -> None:
+def _log_request(name: NodeName, request: CreateTPU, progress: OperationProgress) -> None:
     accelerator = known_type(request.type)
     meaning = f" ({accelerator.meaning})" if accelerator else ""
     progress.log(f"Creating {name.node}: {request.type}{meaning} in {name.zone}")
@@ -276,7 +276,7 @@ def require_guard(request: CreateTPU) -> None:
         check_guard(request.guard, several=hosts > 1, spot=request.tier == "spot")
 
 
-def _check_guard(request: CreateTPU, price: Decision) -> None:
+def _check_guard(request: CreateTPU, price: PriceDecision) -> None:
     """Raises INVALID for a limit of cost that can't be reached."""
     if request.guard is not None and request.guard.max_cost is not None:
         cost_deadline(request.guard.max_cost, structs.replace(price.cost, usd=0.0), time.time())

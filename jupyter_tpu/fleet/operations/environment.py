@@ -17,7 +17,7 @@ from ..models.catalog import known_type
 from ..models.times import timestamp
 from ..store.locks import Locks
 from ..store.records import EnvironmentRecord
-from .progress import Progress
+from .progress import OperationProgress
 
 #: How long the links may take to come up; a TPU that just became ready needs a while. Seconds.
 LINKS_UP = 180.0
@@ -36,7 +36,7 @@ async def create_environment(
     node: Node,
     request: ConnectTPU,
     connections: HostConnections,
-    progress: Progress,
+    progress: OperationProgress,
     *,
     emulated: bool,
 ) -> tuple[Environment, environment.CreatedEnvironment]:
@@ -107,14 +107,14 @@ async def wait_until_up(link: Link) -> None:
     await link.wait_up(timeout=LINKS_UP)
 
 
-async def connect_hosts(links: Sequence[Link], progress: Progress) -> None:
+async def connect_hosts(links: Sequence[Link], progress: OperationProgress) -> None:
     """The step LINKS."""
     progress.begin(LINKS.key)
     await environment.gather_or_cancel([_connect(link, progress) for link in links])
     progress.done(LINKS.key)
 
 
-async def _connect(link: Link, progress: Progress) -> None:
+async def _connect(link: Link, progress: OperationProgress) -> None:
     await wait_until_up(link)
     progress.log(f"Connected to host {link.host.worker}")
     progress.host_done(LINKS.key)

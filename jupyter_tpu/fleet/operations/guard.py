@@ -14,7 +14,7 @@ from ...errors import Reason, TPUError
 from ..models import Guard, SetGuard
 from ..store.records import OperationRecord
 from . import checks
-from .progress import Progress
+from .progress import OperationProgress
 from .runner import OperationRunner
 
 #: What time may mend: a host that was just created needs a while.
@@ -44,7 +44,7 @@ class GuardService:
         """Continues one that another process has left."""
         self._runner.resume(record, lambda progress: self._set(record, progress))
 
-    async def _set(self, record: OperationRecord, progress: Progress) -> None:
+    async def _set(self, record: OperationRecord, progress: OperationProgress) -> None:
         name, request = record.name, record.guard
         assert request is not None
         # It was created with this guard, whatever its labels say of its owner.

@@ -37,7 +37,7 @@ from ..store.records import EnvironmentRecord
 from . import checks, kinds
 from .connected import ConnectedTPUs
 from .environment import LINKS, connect_hosts, lock_of, wait_until_up
-from .progress import Progress
+from .progress import OperationProgress
 from .runner import OperationRunner
 
 _T = TypeVar("_T")
@@ -90,7 +90,7 @@ class EnvironmentService:
                 raise InvalidInput(f"{each} can't be removed: kernels on TPUs need it.")
         record = self._require(name, environment, changeable=True)
 
-        async def work(progress: Progress) -> None:
+        async def work(progress: OperationProgress) -> None:
             progress.plan([LINKS, packages.CHANGE, packages.SYNC], hosts=record.hosts)
             await self._on_hosts(
                 name,
@@ -109,7 +109,7 @@ class EnvironmentService:
         """Raises NOT_FOUND, and CONFLICT unless the TPU is READY and idle."""
         record = self._require(name, environment, changeable=True)
 
-        async def work(progress: Progress) -> None:
+        async def work(progress: OperationProgress) -> None:
             progress.plan([LINKS, packages.SYNC], hosts=record.hosts)
             await self._on_hosts(
                 name,
@@ -131,7 +131,7 @@ class EnvironmentService:
             name, options.end_kernels, "Removing the environment", environment
         )
 
-        async def work(progress: Progress) -> None:
+        async def work(progress: OperationProgress) -> None:
             progress.plan([LINKS, packages.REMOVE], hosts=record.hosts)
             ready = self._observer.observed.is_ready(name)
             if ready:
@@ -186,7 +186,7 @@ class EnvironmentService:
     async def _sync(self, name: NodeName, record: EnvironmentRecord, news: Requested) -> None:
         environment = record.environment.name
 
-        async def work(progress: Progress) -> None:
+        async def work(progress: OperationProgress) -> None:
             progress.plan([LINKS, packages.SYNC], hosts=record.hosts)
             try:
                 await self._on_hosts(
@@ -224,7 +224,7 @@ class EnvironmentService:
         self,
         name: NodeName,
         environment: str,
-        progress: Progress,
+        progress: OperationProgress,
         work: Callable[[Sequence[Link]], Awaitable[SyncedPackages]],
     ) -> None:
         """Runs *work* on all hosts, and saves what is asked for then."""

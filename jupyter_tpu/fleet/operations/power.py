@@ -14,13 +14,13 @@ from ..discovery.observer import Observer
 from ..hosts.connections import HostConnections
 from ..hosts.kernels import shut_down_error
 from ..knowledge.grants import Grants
-from ..knowledge.owners import Owners
+from ..knowledge.owners import TPUOwners
 from ..models import DeleteTPU, GuardAction, Operation, StartTPU, StopTPU, StopTrying
 from ..models.costs import billing_words
 from ..store.records import NodeClaim, OperationRecord
 from . import checks
 from .connected import ConnectedTPUs
-from .progress import Progress
+from .progress import OperationProgress
 from .provisioner import NodeProvisioner
 from .provisioning import EXPECTED
 from .queued_origin import QueuedOrigins, left
@@ -40,7 +40,7 @@ class PowerService:
         connections: HostConnections,
         connected: ConnectedTPUs,
         grants: Grants,
-        owners: Owners,
+        owners: TPUOwners,
         runner: OperationRunner,
     ) -> None:
         self._cloud = cloud
@@ -116,7 +116,7 @@ class PowerService:
         elif record.claim is not None:
             self._runner.resume(record, *self._deletion(record))
 
-    async def _start(self, record: OperationRecord, progress: Progress) -> None:
+    async def _start(self, record: OperationRecord, progress: OperationProgress) -> None:
         progress.plan([StepPlan("start", "Start the TPU", 1)])
         progress.begin("start")
         await self._change(
@@ -124,7 +124,7 @@ class PowerService:
         )
         progress.done("start")
 
-    async def _stop(self, record: OperationRecord, progress: Progress) -> None:
+    async def _stop(self, record: OperationRecord, progress: OperationProgress) -> None:
         name = record.name
         progress.plan(
             [StepPlan("kernels", "Shut down kernels", 1), StepPlan("stop", "Stop the TPU", 9)]
@@ -199,7 +199,7 @@ class PowerService:
         )
 
     async def _delete(
-        self, record: OperationRecord, provisioner: NodeProvisioner, progress: Progress
+        self, record: OperationRecord, provisioner: NodeProvisioner, progress: OperationProgress
     ) -> None:
         """Kernelspecs go after the TPU: if Google refuses to delete it, they are kept."""
         name, origin = record.name, record.origin
@@ -236,7 +236,7 @@ class PowerService:
         begin: Callable[[NodeName], Awaitable[str]],
         before: NodeState,
         after: NodeState,
-        progress: Progress,
+        progress: OperationProgress,
     ) -> None:
         """Asks Google for a change of state, and waits until the node is in the state *after*.
 

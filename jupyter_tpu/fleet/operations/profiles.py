@@ -34,7 +34,7 @@ from ..models import (
     Trace,
 )
 from ..models.requests import validated
-from .progress import Progress
+from .progress import OperationProgress
 from .runner import OperationRunner
 from .tensorboard import LINK_UP, SHOW_STEPS, TensorBoardService, check_logdir
 
@@ -78,7 +78,7 @@ class ProfileService:
         node = await self._finder.find_ready(ref, "Programs run on READY TPUs.")
         hosts = await self._hosts(node, request.hosts, request.kernels)
 
-        async def work(progress: Progress) -> None:
+        async def work(progress: OperationProgress) -> None:
             await self._profile(node, hosts, request, progress)
 
         return await self._runner.start(self._runner.new_record("profile", node.name), work)
@@ -127,7 +127,7 @@ class ProfileService:
     # ---- traces ----
 
     async def _profile(
-        self, node: Node, hosts: Sequence[int], request: ProfileTPU, progress: Progress
+        self, node: Node, hosts: Sequence[int], request: ProfileTPU, progress: OperationProgress
     ) -> None:
         several = len(hosts) > 1
         steps = [StepPlan("trace", f"Trace for {request.seconds:g} s", 10)]
@@ -191,7 +191,7 @@ class ProfileService:
         stack: contextlib.AsyncExitStack,
         node: Node,
         listed: Iterable[int],
-        progress: Progress,
+        progress: OperationProgress,
     ) -> Link:
         """TensorBoard, on the first host that can be reached."""
         for host in listed:
@@ -213,7 +213,7 @@ class ProfileService:
         request: ProfileTPU,
         folder: str,
         profile: Profile,
-        progress: Progress,
+        progress: OperationProgress,
     ) -> None:
         """All at once. A host that fails does not stop the others."""
         lead = LEAD if len(listed) > 1 else 0.0

@@ -12,7 +12,7 @@ from ..models import Operation, Problem, Step
 LOG_LINES = 1000
 
 
-class Progress:
+class OperationProgress:
     """Writes into an :class:`Operation`; *changed* is called after each change.
 
     It is what ``environment.ProgressReporter`` asks for, too.

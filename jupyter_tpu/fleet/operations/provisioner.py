@@ -16,7 +16,7 @@ from ..discovery.observer import Observer
 from ..knowledge.grants import Grants
 from ..models.costs import billing_words
 from ..store.records import OperationRecord, OperationRequest
-from .progress import Progress
+from .progress import OperationProgress
 from .provisioning import LABEL, Ask, End, Provisioning, SeenNode
 from .runner import OperationRunner
 
@@ -92,7 +92,7 @@ class Provisioner(ABC, Generic[Spec]):
         self._asked.set()
         self._runner.save_soon(self._record)
 
-    async def run(self, progress: Progress) -> End:
+    async def run(self, progress: OperationProgress) -> End:
         """Ends when it is known how it ended, however long Google does not say."""
         provisioning = self._provisioning
         while True:
@@ -106,7 +106,7 @@ class Provisioner(ABC, Generic[Spec]):
             self._report(progress)
             self._runner.save_soon(self._record)
 
-    def _report(self, progress: Progress) -> None:
+    def _report(self, progress: OperationProgress) -> None:
         claim, problem = self._provisioning.claim, self._provisioning.problem
         trying = self._provisioning.refused and not claim.given_up
         progress.operation.undeleted = "retrying" if trying else ""

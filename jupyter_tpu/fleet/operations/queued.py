@@ -18,8 +18,8 @@ from ...cloud import Cloud, NodeName, QueuedSpec, QueuedState
 from ...environment import StepPlan
 from ...errors import InvalidInput, Reason, TPUError
 from ..discovery.observer import Observer
-from ..knowledge.owners import Owner, Owners
-from ..knowledge.pricing import Decision
+from ..knowledge.owners import TPUOwner, TPUOwners
+from ..knowledge.pricing import PriceDecision
 from ..models import (
     DeleteQueued,
     ListQuery,
@@ -33,7 +33,7 @@ from ..models.requests import validated
 from ..models.times import future_seconds
 from ..store.records import NodeClaim, OperationRecord
 from .create import CreateService
-from .progress import Progress
+from .progress import OperationProgress
 from .queued_provisioner import WITH_TPUS, QueuedProvisioner, failure
 from .runner import OperationRunner
 from .running import CarryOut, OperationCancelled, Work
@@ -72,7 +72,7 @@ class QueuedService:
         create: CreateService,
         observer: Observer,
         runner: OperationRunner,
-        owners: Owners,
+        owners: TPUOwners,
         changed: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._cloud = cloud
@@ -185,7 +185,7 @@ class QueuedService:
         spec = None if request is None else lambda: self._spec(request, claim.label)
         provisioner = QueuedProvisioner(self._cloud, self._runner, record, spec)
 
-        async def work(progress: Progress) -> None:
+        async def work(progress: OperationProgress) -> None:
             title = "Delete the queued resource" if request is None else "Ask Google for the TPUs"
             progress.plan([StepPlan("queue", title, 1)])
             progress.begin("queue")
@@ -236,7 +236,7 @@ class QueuedService:
             raise problem.to_error()
         raise TPUError(f"There is no queued resource called {name}.", Reason.NOT_FOUND)
 
-    def _shown(self, found: cloud.QueuedResource) -> QueuedResource:
+    def _shown(self, found: cloud.QueuedTPUs) -> QueuedResource:
         owner = self._owners.of(found)
         shown = view_queued(found, owner, emulated=self._cloud.emulated)
         idle = not self._runner.known.on(found.name)
@@ -248,14 +248,14 @@ def _id(queued: QueuedResource) -> str:
     return f"{queued.zone}/{queued.name}"
 
 
-def _of_all(price: Decision, count: int) -> Decision:
+def _of_all(price: PriceDecision, count: int) -> PriceDecision:
     """What *count* TPUs cost, of which each costs *price*. Several always need a confirmation: a
     grant that covers one may not cover them all.
     """
     if count == 1:
         return price
     each = price.cost.usd_per_hour
-    return Decision(
+    return PriceDecision(
         cost=structs.replace(price.cost, usd_per_hour=None if each is None else each * count),
         question=f"{count} TPUs. Each: {price.question or 'inside a grant, if it covers all.'}",
         uncovered=price.uncovered,
@@ -269,7 +269,7 @@ def meaning(state: QueuedState, *, emulated: bool) -> str:
     return f"{text} {billing}".rstrip()
 
 
-def view_queued(found: cloud.QueuedResource, owner: Owner, *, emulated: bool) -> QueuedResource:
+def view_queued(found: cloud.QueuedTPUs, owner: TPUOwner, *, emulated: bool) -> QueuedResource:
     """How it is shown."""
     return QueuedResource(
         name=found.name.node,

@@ -12,9 +12,9 @@ from msgspec import structs
 from ...cloud import Cloud, Node, QueuedState
 from ...cloud.polling import poll_intervals
 from ...errors import Reason, TPUError
-from ..knowledge.owners import Owners
+from ..knowledge.owners import TPUOwners
 from ..store.records import OperationRecord, QueuedOrigin
-from .progress import Progress
+from .progress import OperationProgress
 from .provisioning import LABEL
 
 #: For how long Google may refuse to delete it when its TPU is gone; seconds.
@@ -30,7 +30,7 @@ _UNCLEAR = (
 
 
 class QueuedOrigins:
-    def __init__(self, cloud: Cloud, owners: Owners) -> None:
+    def __init__(self, cloud: Cloud, owners: TPUOwners) -> None:
         self._cloud = cloud
         self._owners = owners
 
@@ -50,7 +50,7 @@ class QueuedOrigins:
         alone = set(found.nodes) <= {node.name.node}
         return QueuedOrigin(name=node.queued, created=found.created if mine and alone else "")
 
-    async def delete(self, record: OperationRecord, progress: Progress) -> None:
+    async def delete(self, record: OperationRecord, progress: OperationProgress) -> None:
         """Returns when Google says that it is gone. It may have been asked for before, by a process
         that was killed for example: what is there decides.
 

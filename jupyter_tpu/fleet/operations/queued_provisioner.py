@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from ...cloud import Cloud, NodeSpec, NodeState, QueuedResource, QueuedSpec, QueuedState
+from ...cloud import Cloud, NodeSpec, NodeState, QueuedSpec, QueuedState, QueuedTPUs
 from ...errors import Reason, TPUError
 from ..discovery.observer import Observer
 from ..knowledge.grants import Grants
@@ -23,7 +23,7 @@ _LIMITS = (Reason.NO_CAPACITY, Reason.QUOTA, Reason.PERMISSION, Reason.INVALID)
 _THING = "queued resource"
 
 
-def failure(found: QueuedResource, hint: str = "") -> Problem | None:
+def failure(found: QueuedTPUs, hint: str = "") -> Problem | None:
     """Why it failed, in Google's words; None for one that has not."""
     if found.state != QueuedState.FAILED:
         return None
@@ -124,7 +124,7 @@ class QueuedNodeProvisioner(NodeProvisioner):
             return None
 
 
-def _seen(found: QueuedResource, state: NodeState) -> SeenNode:
+def _seen(found: QueuedTPUs, state: NodeState) -> SeenNode:
     return SeenNode(
         id=found.created,
         state=state,

@@ -16,11 +16,11 @@ from ..store.database import KEEP_AT_MOST
 from ..store.records import OperationRecord, OperationRequest
 from . import kinds
 from .known import KnownOperations
-from .progress import Progress
+from .progress import OperationProgress
 from .running import (
     CarryOut,
-    Lease,
     OperationCancelled,
+    OperationLease,
     OperationStore,
     RunningOperation,
     Save,
@@ -40,7 +40,7 @@ class OperationRunner:
     def __init__(
         self,
         store: OperationStore,
-        lease: Lease,
+        lease: OperationLease,
         *,
         changed: Callable[[str, NodeName | None], None],
         ended: Callable[[NodeName], None],
@@ -232,7 +232,7 @@ class OperationRunner:
             return
         running.accepted.set()
         self._changed(operation.id, running.name)
-        progress = Progress(operation, lambda: self._progressed(running))
+        progress = OperationProgress(operation, lambda: self._progressed(running))
         try:
             await work(progress)
         finally:

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 from ...cloud import NodeName
 from ...errors import TPUError
 from ..store.records import OperationRecord, OperationRequest
-from .progress import Progress
+from .progress import OperationProgress
 
-Work = Callable[[Progress], Coroutine[Any, Any, None]]
+Work = Callable[[OperationProgress], Coroutine[Any, Any, None]]
 CarryOut = Callable[[OperationRequest], object]
 Save = Callable[[OperationRecord], Coroutine[Any, Any, None]]
 
@@ -38,7 +38,7 @@ class OperationStore(Protocol):
     ) -> OperationRecord | None: ...
 
 
-class Lease(Protocol):
+class OperationLease(Protocol):
     """Which process runs an operation (`ProcessLease`)."""
 
     id: str

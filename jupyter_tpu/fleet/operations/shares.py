@@ -31,7 +31,7 @@ from ..models import (
 )
 from ..models.requests import validated
 from ..models.times import timestamp
-from .progress import Progress
+from .progress import OperationProgress
 from .runner import OperationRunner
 
 _READY = "Folders are on the hosts of a READY TPU."
@@ -143,7 +143,7 @@ class ShareService:
                 "Name another TPU of the zone, such as --with OTHER.",
             )
 
-        async def work(progress: Progress) -> None:
+        async def work(progress: OperationProgress) -> None:
             result = ShareResult(request=request, path=folder)
             progress.operation.result = msgspec.to_builtins(result)
             try:
@@ -162,7 +162,7 @@ class ShareService:
         folder: str,
         request: ShareFolder,
         result: ShareResult,
-        progress: Progress,
+        progress: OperationProgress,
     ) -> None:
         nodes = {each.name.node: each for each in (node, *others)}
         steps = [_UNMOUNT, _UNSHARE] if request.remove else [_SERVER, _CLIENTS]
@@ -194,7 +194,7 @@ class ShareService:
         request: ShareFolder,
         host: SharingHost,
         nodes: dict[str, Node],
-        progress: Progress,
+        progress: OperationProgress,
     ) -> tuple[Share, tuple[Client, ...]]:
         """What is to be; or the hosts that lose the folder, and those that keep it."""
         before = next(
@@ -239,7 +239,7 @@ class ShareService:
         nodes: dict[str, Node],
         folder: str,
         result: ShareResult,
-        progress: Progress,
+        progress: OperationProgress,
     ) -> dict[Client, SharingHost]:
         """What hosts say. Raises what any of them fails with, and names it: nothing is changed."""
         answers = await self._on_hosts(
@@ -257,7 +257,7 @@ class ShareService:
         nodes: dict[str, Node],
         key: str,
         result: ShareResult,
-        progress: Progress,
+        progress: OperationProgress,
     ) -> None:
         shown = {(each.tpu, each.host): each for each in result.hosts}
         answers = await self._on_hosts(
@@ -278,7 +278,7 @@ class ShareService:
         nodes: dict[str, Node],
         function: str,
         timeout: float,
-        progress: Progress | None = None,
+        progress: OperationProgress | None = None,
         key: str = "",
         plans: dict[Client, _Steps] | None = None,
         **arguments: Any,
@@ -378,7 +378,7 @@ def _named(host: Client) -> str:
     return f"host {host.host} of {host.tpu}"
 
 
-def _logger(progress: Progress | None, host: Client) -> Callable[[str], None]:
+def _logger(progress: OperationProgress | None, host: Client) -> Callable[[str], None]:
     if progress is None:
         return lambda line: None
     return lambda line: progress.log(f"{host.tpu} {line}")

@@ -24,7 +24,7 @@ from ..hosts.connections import HostConnections
 from ..knowledge.finder import TPUFinder
 from ..models import Operation, SyncProject, SyncResult
 from ..models.requests import validated
-from .progress import Progress
+from .progress import OperationProgress
 from .runner import OperationRunner
 from .sync_result import failure_of, result_of, summary
 
@@ -74,7 +74,7 @@ class SyncService:
         elsewhere = not request.remote and remote != f"~/{folder.name}"
         request = msgspec.structs.replace(request, folder=str(folder), remote=remote)
 
-        async def work(progress: Progress) -> None:
+        async def work(progress: OperationProgress) -> None:
             if elsewhere:
                 progress.log(f"~/{folder.name} has another project, so this one is in {remote}")
             if request.watch:
@@ -89,7 +89,7 @@ class SyncService:
         return await self._runner.start(self._runner.new_record("sync", node.name), work)
 
     async def _round(
-        self, node: Node, request: SyncProject, progress: Progress
+        self, node: Node, request: SyncProject, progress: OperationProgress
     ) -> tuple[SyncResult, TPUError | None]:
         """One comparison and copy: its result, and why it is not complete."""
         options = SyncOptions(
@@ -137,7 +137,7 @@ class SyncService:
         result = result_of(request, outcome)
         return result, failure_of(outcome)
 
-    async def _watch(self, node: Node, request: SyncProject, progress: Progress) -> None:
+    async def _watch(self, node: Node, request: SyncProject, progress: OperationProgress) -> None:
         """A round now and after each change here. Where hosts can't be reached it is tried again
         until they can; what else goes wrong is tried again after the next change.
         """

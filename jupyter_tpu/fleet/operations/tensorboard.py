@@ -15,7 +15,7 @@ from ..hosts.connections import HostConnections
 from ..knowledge.finder import TPUFinder
 from ..models import OpenApp, OpenTensorBoard, Operation
 from ..models.requests import validated
-from .progress import Progress
+from .progress import OperationProgress
 from .runner import OperationRunner
 
 #: How long the link may take to come up; seconds.
@@ -52,7 +52,7 @@ class TensorBoardService:
         check_logdir(request.logdir)
         check_host(node, request.host)
 
-        async def work(progress: Progress) -> None:
+        async def work(progress: OperationProgress) -> None:
             progress.plan([*tensorboard.INSTALL_STEPS, *SHOW_STEPS], measured=True)
             host = HostName(node.name, request.host)
             async with self._connections.borrow(host, LINK_UP) as link:
@@ -77,7 +77,7 @@ class TensorBoardService:
                 with contextlib.suppress(TPUError):
                     await tensorboard.stop(link)
 
-    async def show(self, node: Node, link: Link, logdir: str, progress: Progress) -> None:
+    async def show(self, node: Node, link: Link, logdir: str, progress: OperationProgress) -> None:
         """Opens TensorBoard, which is installed on a host, for a folder there."""
         progress.begin("start")
         board = await tensorboard.start(link, logdir, progress)

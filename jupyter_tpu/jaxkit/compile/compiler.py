@@ -246,7 +246,7 @@ async def _in_thread(
     watch: Watch | None = None,
 ) -> CompileReport:
     stop = threading.Event()
-    progress = _Progress()
+    progress = _StepReporter()
     work = asyncio.create_task(asyncio.to_thread(_run, where, job, blob, limits, stop, progress))
     try:
         while not work.done():
@@ -262,7 +262,7 @@ async def _in_thread(
         raise
 
 
-class _Progress:
+class _StepReporter:
     """What a process reports and prints, bounded, between two reports to the `Watch`."""
 
     def __init__(self) -> None:
@@ -289,7 +289,7 @@ def _run(
     blob: bytes,
     limits: CompileLimits,
     stop: threading.Event | None,
-    progress: _Progress | None = None,
+    progress: _StepReporter | None = None,
 ) -> CompileReport:
     def request(folder: Path) -> tuple[bytes, bytes]:
         job.dump = str(folder / "dump")

@@ -19,7 +19,7 @@ from . import codec
 from .on_host import SIZE, SOCKET
 
 if TYPE_CHECKING:
-    from ..remote import RemoteKernel, Run
+    from ..remote import CellRun, RemoteKernel
 
 T = TypeVar("T")
 
@@ -151,7 +151,7 @@ def _transfer(kernel: RemoteKernel, call: str, work: Work[T], progress: Progress
                 run.wait(END_LIMIT)
 
 
-def _socket(run: Run) -> str:
+def _socket(run: CellRun) -> str:
     """The path of the socket on which the kernel listens."""
     for channel, message in run:
         if channel == "iopub" and SOCKET in message["content"].get("data", {}):
@@ -160,7 +160,7 @@ def _socket(run: Run) -> str:
     raise TPUError("The kernel ended the transfer.", Reason.CONFLICT, "Try again.")
 
 
-def _check(run: Run) -> None:
+def _check(run: CellRun) -> None:
     """Raises what the kernel's side raised."""
     assert run.reply is not None
     reply = run.reply["content"]

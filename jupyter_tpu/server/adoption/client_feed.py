@@ -55,7 +55,7 @@ from ...agent.protocol.coalescing import Coalescer
 from ...agent.protocol.events import CONTROL, IOPUB, SHELL, STDIN
 from ...agent.protocol.segments import NumberedMessage
 from .execute_request import ExecuteRequest
-from .journal_file import MESSAGE, ClosedError, JournalRecord, Reader
+from .journal_file import MESSAGE, ClosedError, JournalReader, JournalRecord
 from .persisted_kernel import ANSWERED, PersistedKernel
 
 #: Unacknowledged bytes in flight to a client. Further messages wait in the journal.
@@ -83,7 +83,7 @@ class ClientFeed:
         self._loop = asyncio.get_running_loop()
         self._woken = asyncio.Event()
         self._wake_due = False
-        self._reader: Reader | None = None
+        self._reader: JournalReader | None = None
         self._client = ""
         self._page_seen: int | None = None  # the page's own position
         self._page_acknowledges = False  # it is a page with our extension
@@ -182,7 +182,7 @@ class ClientFeed:
             self._request_pong(entries[-1].number)
             await asyncio.sleep(0)  # let other tasks run
 
-    async def _read(self, reader: Reader | None) -> list[JournalRecord]:
+    async def _read(self, reader: JournalReader | None) -> list[JournalRecord]:
         """The next records, when the window has room; [] at the end."""
         while self._in_flight_bytes > self._window:
             await self._woken.wait()

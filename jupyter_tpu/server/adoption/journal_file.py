@@ -1,8 +1,8 @@
 """A kernel's journal on this machine: messages are on disk before the host may delete them.
 
-One record per message, in files of a few MB. A client reads through a :class:`Reader`, in order,
-so memory stays small however long the journal is. A killed process loses nothing: what was written
-is in the operating system's cache.
+One record per message, in files of a few MB. A client reads through a :class:`JournalReader`, in
+order, so memory stays small however long the journal is. A killed process loses nothing: what was
+written is in the operating system's cache.
 
 Each record has a checksum. A file is used up to its first damaged record; other files are not
 affected. After a loss, numbers are skipped, because clients may have seen the lost ones.
@@ -73,7 +73,7 @@ class ClosedError(OSError):
     """The journal was closed; there is nothing more to read."""
 
 
-class _Segment:
+class _RecordFile:
     """One file, or its records in memory."""
 
     def __init__(self, path: Path, first: int, *, new: bool) -> None:
@@ -121,13 +121,13 @@ class _Segment:
             self.path.unlink(missing_ok=True)
 
 
-class Reader:
+class JournalReader:
     """A position between two records."""
 
-    def __init__(self, segment: _Segment) -> None:
+    def __init__(self, segment: _RecordFile) -> None:
         self.move(segment)
 
-    def move(self, segment: _Segment) -> None:
+    def move(self, segment: _RecordFile) -> None:
         """To the start of *segment*."""
         self.segment = segment
         self.offset = 0
@@ -147,7 +147,7 @@ class JournalFile:
         self._folder = folder
         self._lock = RLock()
         self._closed = False
-        self._segments: list[_Segment] = []
+        self._segments: list[_RecordFile] = []
         unused = 1
         for path in sorted(folder.glob("journal-*")):
             unused = self._load(path, on_load) or unused
@@ -161,7 +161,7 @@ class JournalFile:
         """
         try:
             first = int(path.name.rpartition("-")[2])
-            segment = _Segment(path, first, new=False)
+            segment = _RecordFile(path, first, new=False)
             data = segment.read(0, os.path.getsize(path))
         except (OSError, ValueError) as error:
             log.warning("%s cannot be read: %s", path, error)
@@ -188,7 +188,7 @@ class JournalFile:
         if self._segments and not self._segments[-1].count:
             self._segments.pop().close(remove=True)
         path = self._folder / f"journal-{first:012d}"
-        self._segments.append(_Segment(path, first, new=True))
+        self._segments.append(_RecordFile(path, first, new=True))
 
     @property
     def next(self) -> int:
@@ -220,7 +220,7 @@ class JournalFile:
                     segment.append(data)
             return segment.next - 1
 
-    def reader(self, number: int) -> Reader:
+    def reader(self, number: int) -> JournalReader:
         """A reader whose next record is *number*, or the first one after it."""
         with self._lock:
             if self._closed:
@@ -228,14 +228,14 @@ class JournalFile:
             number = min(max(number, self.oldest), self.next)
             index = bisect.bisect_right([s.first for s in self._segments], number) - 1
             segment = self._segments[index]
-            reader = Reader(segment)
+            reader = JournalReader(segment)
             data = segment.read(0, segment.end)
             while reader.number < min(number, segment.next):
                 reader.offset += _HEAD.size + _HEAD.unpack_from(data, reader.offset)[1]
                 reader.number += 1
             return reader
 
-    def read(self, reader: Reader, limit: int) -> list[JournalRecord]:
+    def read(self, reader: JournalReader, limit: int) -> list[JournalRecord]:
         """Records of about *limit* bytes, at least one; [] at the end."""
         found: list[JournalRecord] = []
         with self._lock:
@@ -284,7 +284,9 @@ class JournalFile:
                 segment.close(remove=remove)
 
 
-def _read_records(segment: _Segment, reader: Reader, limit: int) -> Iterator[JournalRecord]:
+def _read_records(
+    segment: _RecordFile, reader: JournalReader, limit: int
+) -> Iterator[JournalRecord]:
     """The records at *reader*, at least one, read from the file at once; moves the reader."""
     data = segment.read(reader.offset, max(limit, _HEAD.size))
     at = 0

@@ -18,7 +18,7 @@ from ...errors import TPUError
 from .client_positions import ClientPositions
 from .execute_request import ExecuteRequest
 from .fillers import Fillers
-from .journal_file import MESSAGE, REQUEST, JournalFile, Reader, StoredRecord
+from .journal_file import MESSAGE, REQUEST, JournalFile, JournalReader, StoredRecord
 from .kernel_folder import KernelFolder, KernelRecord, SessionRow
 from .outbox import Outbox
 from .remembered_requests import RememberedRequests
@@ -242,7 +242,7 @@ class PersistedKernel:
 
     # ---- for the websockets
 
-    def connect(self, client: str, seen: int | None, listener: Callable[[], None]) -> Reader:
+    def connect(self, client: str, seen: int | None, listener: Callable[[], None]) -> JournalReader:
         """A client's reader, after what it has *seen*, or else after its stored position.
 
         An unknown client starts with the next message.

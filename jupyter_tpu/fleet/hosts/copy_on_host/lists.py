@@ -4,7 +4,7 @@ import json
 import os
 import time
 
-from .protocol import Entry, decoded, encoded
+from .protocol import CopyEntry, decoded, encoded
 from .sender import Listing
 
 FOLDER = b".cache/jupyter-tpu/copies"
@@ -27,7 +27,7 @@ def load_list(list_id):
     with open(list_path(list_id), "rb") as file:
         tops, entries = json.loads(file.read())
     listing = Listing([encoded(top) for top in tops])
-    listing.entries = [Entry(*each) for each in entries]
+    listing.entries = [CopyEntry(*each) for each in entries]
     return listing
 
 

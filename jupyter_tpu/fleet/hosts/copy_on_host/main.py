@@ -6,7 +6,7 @@ import os
 import sys
 
 from .lists import forget, load_list, save_list
-from .protocol import Failure, Peer, Reports, decoded, failure, from_home
+from .protocol import CopyFailure, Peer, Reports, decoded, failure, from_home
 from .receiver import Receiver
 from .sender import Listing, send
 
@@ -35,9 +35,9 @@ def forward(program, list_id, targets, command, overwrite, report):
             try:
                 process.stdin.write(program + json.dumps(request).encode() + b"\n")
             except OSError:
-                raise Failure("LOST") from None
+                raise CopyFailure("LOST") from None
             return send(Peer(process.stdout, process.stdin), listing, report)
-        except Failure as error:
+        except CopyFailure as error:
             if error.code == "LOST":
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(GRACE)
@@ -78,10 +78,10 @@ def main():
             forget(request["list_id"])
             peer.tell(result={})
         peer.flush()
-    except (Failure, OSError) as error:
-        found = error if isinstance(error, Failure) else failure(error, error.filename or b"")
+    except (CopyFailure, OSError) as error:
+        found = error if isinstance(error, CopyFailure) else failure(error, error.filename or b"")
         try:
             peer.tell(error=vars(found))
             peer.flush()
-        except Failure:
+        except CopyFailure:
             os._exit(1)  # nobody reads, so Python's own flush would fail, too

@@ -18,7 +18,7 @@ PACE = 0.2
 FIELDS = ("code", "path", "message", "names", "count", "of_sender")
 
 
-class Failure(Exception):
+class CopyFailure(Exception):
     """It ends a copy. code: errno's name (ENOTDIR: its folder does not exist), or EXISTS,
     IN_THE_WAY, SAME_NAME, BUSY, LOST, PROTOCOL.
     """
@@ -33,7 +33,7 @@ class Failure(Exception):
         self.of_sender = of_sender
 
 
-class Entry(NamedTuple):
+class CopyEntry(NamedTuple):
     """A file, folder or symbolic link: ``path`` below its root, "" for the root itself."""
 
     root: int
@@ -72,13 +72,13 @@ class Peer:
         try:
             line = self._reader.readline()
         except (OSError, ValueError):
-            raise Failure("LOST") from None
+            raise CopyFailure("LOST") from None
         return message_of(line)
 
     def read(self, size):
         data = self._reader.read(size)
         if len(data) < size:
-            raise Failure("LOST")
+            raise CopyFailure("LOST")
         return data
 
     def _lost(self):
@@ -90,14 +90,14 @@ class Peer:
 def message_of(line) -> "dict[str, Any]":
     """Raises the failure that it tells."""
     if not line.endswith(b"\n"):
-        raise Failure("LOST")
+        raise CopyFailure("LOST")
     try:
         message = json.loads(line)
         error = message.get("error")
     except (ValueError, AttributeError):
-        raise Failure("PROTOCOL") from None
+        raise CopyFailure("PROTOCOL") from None
     if error:
-        raise Failure(**{name: error[name] for name in FIELDS if name in error})
+        raise CopyFailure(**{name: error[name] for name in FIELDS if name in error})
     return message
 
 
@@ -135,7 +135,7 @@ def problem(error, path):
 
 def failure(error, path):
     shown, code, message = problem(error, path)
-    return Failure(code, shown, message)
+    return CopyFailure(code, shown, message)
 
 
 class Reports:

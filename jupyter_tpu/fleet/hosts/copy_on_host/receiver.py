@@ -22,8 +22,8 @@ from .protocol import (
     CHUNK,
     NAMED,
     PART,
-    Entry,
-    Failure,
+    CopyEntry,
+    CopyFailure,
     decoded,
     encoded,
     failure,
@@ -54,7 +54,7 @@ class Receiver:
 
     def receive(self):
         while "listed" not in (message := self._peer.hear()):
-            self._entries += [Entry(*each) for each in message["entries"]]
+            self._entries += [CopyEntry(*each) for each in message["entries"]]
         self._names, self._problems = message["names"], message["problems"]
         check(self._entries, self._names)
         self._targets = self._resolve()
@@ -106,16 +106,16 @@ class Receiver:
         destination = from_home(self._destination)
         if os.path.isdir(destination):
             if len(set(self._names)) < len(self._names) or not all(self._names):
-                raise Failure("SAME_NAME", names=self._names)
+                raise CopyFailure("SAME_NAME", names=self._names)
             return [os.path.join(destination, encoded(name)) for name in self._names]
         if len(self._names) > 1 or self._destination.endswith("/"):
-            raise Failure("ENOTDIR", self._destination.rstrip("/") + "/")
+            raise CopyFailure("ENOTDIR", self._destination.rstrip("/") + "/")
         self._check_parent(os.path.realpath(destination))
         return [os.path.realpath(destination)]
 
     def _check_parent(self, target):
         if not os.path.isdir(os.path.dirname(target)):
-            raise Failure("ENOTDIR", decoded(target))
+            raise CopyFailure("ENOTDIR", decoded(target))
 
     def _base(self, root):
         """Where a root is written: at its target, unless it is a new folder."""
@@ -125,7 +125,7 @@ class Receiver:
             return part_name(target, self._names[root])
         if os.path.isdir(target) != (kind == "dir"):
             code = "EISDIR" if kind == "file" else "IN_THE_WAY"
-            raise Failure(code, decoded(target))
+            raise CopyFailure(code, decoded(target))
         # The one that is named may be a link: what it leads to is written.
         return os.path.realpath(target)
 
@@ -177,7 +177,7 @@ class Receiver:
                 raise failure(error, place) from None
             is_folder = found is not None and stat.S_ISDIR(found.st_mode)
             if found is not None and is_folder != (entry.kind == "dir"):
-                raise Failure("EISDIR" if is_folder else "IN_THE_WAY", decoded(place))
+                raise CopyFailure("EISDIR" if is_folder else "IN_THE_WAY", decoded(place))
             if entry.kind == "dir":
                 continue
             if found is not None and same(entry, found, place):
@@ -190,7 +190,7 @@ class Receiver:
             else:
                 links.append(entry)
         if conflicts and not self._overwrite:
-            raise Failure("EXISTS", names=conflicts[:NAMED], count=len(conflicts))
+            raise CopyFailure("EXISTS", names=conflicts[:NAMED], count=len(conflicts))
         return needed, unchanged, links
 
     def _shown(self, entry):
@@ -204,7 +204,7 @@ class Receiver:
                 return
             disk = os.statvfs(os.path.dirname(base))
             if disk.f_blocks and size > disk.f_bavail * disk.f_frsize:
-                raise Failure("ENOSPC", decoded(base))
+                raise CopyFailure("ENOSPC", decoded(base))
 
     # ---- writing
 
@@ -226,7 +226,7 @@ class Receiver:
         while "sent" not in (message := self._peer.hear()):
             number = message["file"]
             if number not in expected:
-                raise Failure("PROTOCOL")
+                raise CopyFailure("PROTOCOL")
             expected.discard(number)
             if not self._receive_file(self._entries[number], message["offset"]):
                 again.append(number)
@@ -258,7 +258,7 @@ class Receiver:
                 data = self._peer.read(message["data"])
                 size += len(data)
                 if size > entry.size:
-                    raise Failure("PROTOCOL")
+                    raise CopyFailure("PROTOCOL")
                 if file is None or why:
                     continue
                 self._report(len(data))
@@ -345,7 +345,7 @@ class Receiver:
                     os.rename(base, self._targets[root])
                 except OSError as error:
                     if error.errno in (errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY):
-                        raise Failure("BUSY", decoded(self._targets[root])) from None
+                        raise CopyFailure("BUSY", decoded(self._targets[root])) from None
                     raise
 
     def _check_whole(self, root):
@@ -354,7 +354,7 @@ class Receiver:
         for entry in self._entries:
             expected = entry.root == root and self._shown(entry) not in known
             if expected and not os.path.lexists(self._place(entry)):
-                raise Failure("BUSY", decoded(self._targets[root]))
+                raise CopyFailure("BUSY", decoded(self._targets[root]))
 
 
 def check(entries, names):
@@ -372,13 +372,13 @@ def check(entries, names):
             # Each folder is compared with what is there, so it is none that a link leads to.
             or (parts and (entry.root, "/".join(parts[:-1])) not in folders)
         ):
-            raise Failure("PROTOCOL")
+            raise CopyFailure("PROTOCOL")
         seen.add(place)
         if entry.kind == "dir":
             folders.add(place)
     for name in names:
         if name in (".", "..") or ({"/"} | foreign) & set(name):
-            raise Failure("PROTOCOL")
+            raise CopyFailure("PROTOCOL")
 
 
 def same(entry, found, place):

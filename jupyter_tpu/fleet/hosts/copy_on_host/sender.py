@@ -4,7 +4,7 @@ import hashlib
 import os
 import stat
 
-from .protocol import CHUNK, Entry, decoded, encoded, failure, kind_of, problem
+from .protocol import CHUNK, CopyEntry, decoded, encoded, failure, kind_of, problem
 
 #: Entries in a message.
 BATCH = 1000
@@ -40,7 +40,7 @@ class Listing:
             return
         link = decoded(os.readlink(place)) if kind == "link" else ""
         self.entries.append(
-            Entry(
+            CopyEntry(
                 root,
                 decoded(path),
                 kind,

@@ -39,18 +39,18 @@ def initialize():
     address = os.environ.get("JUPYTER_TPU_METRICS_ADDRESS")
     if not address:
         return
-    figures = Figures()
+    figures = EmulatedFigures()
     ports = os.environ.get("TPU_RUNTIME_METRICS_PORTS") or PORTS
     for port in map(int, ports.split(",")):
         try:
-            server = Server((address, port), figures)
+            server = MetricsServer((address, port), figures)
         except OSError:
             continue
         threading.Thread(target=server.serve_forever, name="emulated metrics", daemon=True).start()
         return
 
 
-class Figures:
+class EmulatedFigures:
     """Figures of this process."""
 
     def __init__(self):
@@ -101,20 +101,20 @@ class Figures:
             return self._duty
 
 
-class Server(socketserver.ThreadingTCPServer):
+class MetricsServer(socketserver.ThreadingTCPServer):
     """Serves *figures* over gRPC, each connection in a thread."""
 
     daemon_threads = True
     allow_reuse_address = True
 
     def __init__(self, address, figures):
-        super().__init__(address, functools.partial(Connection, figures))
+        super().__init__(address, functools.partial(MetricsHandler, figures))
 
     def handle_error(self, request, client_address):
         """Says nothing: what a client sends is not the user's business."""
 
 
-class Connection(socketserver.StreamRequestHandler):
+class MetricsHandler(socketserver.StreamRequestHandler):
     """One HTTP/2 connection."""
 
     def __init__(self, figures, *where):
