@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         SSHWriter,
     )
 
-T = TypeVar("T")
 
 #: sshd allows 10 sessions per connection (MaxSessions); forwarded channels don't count.
 _SESSIONS = 8
@@ -240,40 +239,17 @@ class Connection:
         UNREACHABLE if the connection is lost.
         """
 
-        async def to(address: str) -> SSHTCPChannel[bytes]:
-            channel, _ = await self._ssh.create_connection(
-                factory, address, port, "127.0.0.1", 0, window=window
-            )
-            return channel
-
-        return await self._to_port(to, port)
-
-    async def open_tcp(
-        self, port: int, *, window: int = WINDOW
-    ) -> tuple[SSHReader[bytes], SSHWriter[bytes]]:
-        """Streams to a TCP port on the host; raises what :meth:`open_port` does.
-
-        Only for data that are read as fast as they come: asyncssh's streams keep what a slow
-        reader leaves (see `transport`), without a limit.
-        """
-
-        async def to(address: str) -> tuple[SSHReader[bytes], SSHWriter[bytes]]:
-            return await self._ssh.open_connection(
-                address, port, "127.0.0.1", 0, encoding=None, window=window
-            )
-
-        return await self._to_port(to, port)
-
-    async def _to_port(self, to: Callable[[str], Coroutine[Any, Any, T]], port: int) -> T:
-        """Tries the host's own addresses, one after the other."""
         import asyncssh
 
         refusal: asyncssh.ChannelOpenError | None = None
         try:
-            for address in self.host.loopbacks:
+            for address in self.host.loopbacks:  # the host's own addresses
                 try:
                     async with asyncio.timeout(CHANNEL_LIMIT):
-                        return await to(address)
+                        channel, _ = await self._ssh.create_connection(
+                            factory, address, port, "127.0.0.1", 0, window=window
+                        )
+                        return channel
                 except asyncssh.ChannelOpenError as error:
                     if self.closed:
                         raise self._lost_error() from error

@@ -23,7 +23,7 @@ from jupyter_tpu.cloud.tpu.nodes import parse_node_path
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.hosts.copying import download, upload
-from jupyter_tpu.fleet.hosts.spreading import copy_between_hosts, upload_to_hosts
+from jupyter_tpu.fleet.hosts.spreading import upload_to_hosts
 from jupyter_tpu.fleet.models import Operation, ShareFolder, ShareResult
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import HostName, Link, Links
@@ -146,21 +146,6 @@ async def test_a_host_that_fails_is_named_and_the_others_have_the_files(
     assert "host 2" in copies[2].problem.message
     assert sorted(ended) == list(range(HOSTS))
     assert await on_hosts(links, pod, "cat model") == ["new", "new", "mine\n", "new"]
-
-
-@pytest.mark.asyncio
-async def test_what_one_host_has_is_copied_to_the_others(links: Links, node: Node) -> None:
-    pod = node.name
-    await link_to(links, pod, 1).run(["sh", "-c", "mkdir -p made/here && echo 1 > made/here/a"])
-    await link_to(links, pod, 3).run(["sh", "-c", "mkdir -p made/here && echo own > made/own"])
-    copies = await copy_between_hosts(links, node, 1, range(HOSTS), ["made"], ended=quiet)
-    assert [(copy.host, copy.state) for copy in copies] == [(0, "done"), (2, "done"), (3, "done")]
-    assert await on_hosts(links, pod, "cat made/here/a; ls made") == [
-        "1\nhere\n",
-        "1\nhere\n",
-        "1\nhere\n",
-        "1\nhere\nown\n",
-    ]
 
 
 @pytest.mark.asyncio

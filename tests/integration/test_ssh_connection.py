@@ -9,6 +9,7 @@ import os
 import shutil
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -41,6 +42,13 @@ pytestmark = [pytest.mark.asyncio, needs_sshd]
 
 QUICK = Keepalive(1.0, 2)
 SLOW = Keepalive(300.0, 2)  # would not notice anything during a test
+
+
+@pytest.fixture
+def socket_path() -> Iterator[str]:
+    """Short enough for a unix socket, which a folder of pytest's may not be."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield f"{folder}/socket"
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +187,7 @@ async def test_much_output_and_much_input_pass_at_once(connection):
     assert done.stdout.encode() == data
 
 
-async def test_small_answers_are_not_held_back(connection):
+async def test_small_answers_are_not_held_back(connection, socket_path):
     """Without TCP_NODELAY at the host's end each answer in two packets takes 40 ms."""
 
     async def answer(reader, writer):
@@ -190,8 +198,8 @@ async def test_small_answers_are_not_held_back(connection):
         writer.close()
 
     times = []
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        reader, writer = await connection.open_tcp(server.sockets[0].getsockname()[1])
+    async with await asyncio.start_unix_server(answer, socket_path):
+        reader, writer = await connection.open_unix(socket_path)
         for _ in range(60):
             begin = time.monotonic()
             writer.write(b"?")
@@ -550,7 +558,7 @@ async def test_a_jump_host_is_gone_through_and_checked_by_the_users_own_known_ho
 # ---- packets --------------------------------------------------------------------------------
 
 
-async def test_bulk_data_pass_both_ways_while_the_keys_are_renewed(connection):
+async def test_bulk_data_pass_both_ways_while_the_keys_are_renewed(connection, socket_path):
     """The host's sshd asks for new keys every 4 MB."""
     data = os.urandom(12 << 20)
 
@@ -570,8 +578,8 @@ async def test_bulk_data_pass_both_ways_while_the_keys_are_renewed(connection):
             await writer.drain()
         writer.write_eof()
 
-    server = await asyncio.start_server(echo, "127.0.0.1", 0)
-    reader, writer = await connection.open_tcp(server.sockets[0].getsockname()[1])
+    server = await asyncio.start_unix_server(echo, socket_path)
+    reader, writer = await connection.open_unix(socket_path)
     returned, *_ = await asyncio.wait_for(
         asyncio.gather(reader.read(), send(writer), exchange()), 120
     )
@@ -741,7 +749,7 @@ async def test_a_host_that_does_not_answer_soon_holds_nothing_up(
 
 
 async def test_an_idle_bulk_connection_is_closed_and_one_in_use_is_not(
-    host: HostAddress, monkeypatch: pytest.MonkeyPatch
+    host: HostAddress, socket_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk, "_IDLE", 0.1)
 
@@ -750,12 +758,12 @@ async def test_an_idle_bulk_connection_is_closed_and_one_in_use_is_not(
             writer.write(data)
         writer.close()
 
-    server = await asyncio.start_server(echo, "127.0.0.1", 0)
+    server = await asyncio.start_unix_server(echo, socket_path)
     loop = asyncio.get_running_loop()
     async with bulk_connection() as spare, server:
         found = await spare.get(host)
         assert found is not None
-        reader, writer = await found.open_tcp(server.sockets[0].getsockname()[1])
+        reader, writer = await found.open_unix(socket_path)
         end = loop.time() + 0.5
         while loop.time() < end:
             writer.write(b"x")

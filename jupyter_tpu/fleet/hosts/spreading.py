@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import structs
 
@@ -79,43 +79,57 @@ async def upload_to_hosts(
     What fails on one host does not stop the others. Raises what is wrong with the request, and
     `FilesExist` where the first host has files that would be overwritten.
     """
+    list_id = secrets.token_hex(8) if len(hosts) > 1 else ""
 
-    async def to_first(list_id: str, host: int) -> HostCopy:
+    async def to_first(host: int) -> HostCopy:
         link = links.get(HostName(node.name, host))
         return await upload(
             link, sources, destination, overwrite=overwrite, list_id=list_id, report=report
         )
 
-    if len(hosts) == 1:
-        return [await to_first("", hosts[0])]
-    return await _to_hosts(links, node, hosts, hosts, to_first, overwrite=overwrite, ended=ended)
+    if not list_id:
+        return [await to_first(hosts[0])]
+    everyone = _everyone(node)
+    copies: dict[int, HostCopy] = {}
 
+    def end(copy: HostCopy) -> None:
+        copies[copy.host] = copy
+        ended(copy)
 
-async def copy_between_hosts(
-    links: Links,
-    node: Node,
-    origin: int,
-    hosts: Sequence[int],
-    sources: Sequence[str],
-    *,
-    overwrite: bool = False,
-    ended: Ended,
-) -> list[HostCopy]:
-    """Copies files and folders of the host *origin* to the same paths of other hosts.
-
-    Returns and raises as :func:`upload_to_hosts`.
-    """
-
-    async def list_files(list_id: str, host: int) -> HostCopy:
-        request = {"call": "list", "sources": list(sources), "list_id": list_id}
-        answer = await call_host(links.get(HostName(node.name, host)), request)
-        return HostCopy(host=host, targets=answer["targets"])
-
-    others = [host for host in hosts if host != origin]
-    copies = await _to_hosts(
-        links, node, [origin], [origin, *others], list_files, overwrite=overwrite, ended=ended
-    )
-    return copies[1:]
+    every_link = [links.get(host) for host in everyone]
+    for link in every_link:
+        link.acquire()
+    authorizing = asyncio.create_task(authorize_hosts(links.get, everyone))
+    try:
+        for origin in hosts:
+            try:
+                end(await to_first(origin))
+                break
+            except TPUError as error:
+                if error.reason not in _OF_ONE_HOST or origin == hosts[-1]:
+                    raise
+                end(failed_copy(origin, error))
+        refused = await authorizing
+        others = []
+        for host in (each for each in hosts if each not in copies):
+            link = links.get(HostName(node.name, host))
+            refusal = refused.get(link.host) or refused.get(HostName(node.name, origin))
+            if refusal is None:
+                others.append(link)
+            else:
+                end(failed_copy(host, refusal))
+        first = links.get(HostName(node.name, origin))
+        await _spread(first, others, copies[origin].targets, list_id, overwrite, end)
+    finally:
+        authorizing.cancel()
+        await asyncio.gather(authorizing, return_exceptions=True)
+        # Those of a host that can't be reached are deleted by a later copy.
+        up = [link for link in every_link if link.state is LinkState.UP]
+        request = {"call": "forget", "list_id": list_id}
+        await asyncio.gather(*(call_host(link, request) for link in up), return_exceptions=True)
+        for link in every_link:
+            link.release()
+    return [copies[host] for host in hosts]
 
 
 async def collect_on_host(
@@ -166,63 +180,6 @@ def _everyone(node: Node) -> dict[HostName, str]:
         HostName(node.name, worker): endpoint.internal
         for worker, endpoint in enumerate(node.endpoints)
     }
-
-
-async def _to_hosts(
-    links: Links,
-    node: Node,
-    origins: Sequence[int],
-    hosts: Sequence[int],
-    to_first: Callable[[str, int], Awaitable[HostCopy]],
-    *,
-    overwrite: bool,
-    ended: Ended,
-) -> list[HostCopy]:
-    """origins: hosts of which one must have the files first; to_first(list_id, host) gets them
-    there, and has the host keep the list of them.
-    """
-    everyone = _everyone(node)
-    list_id = secrets.token_hex(8)
-    copies: dict[int, HostCopy] = {}
-
-    def end(copy: HostCopy) -> None:
-        copies[copy.host] = copy
-        ended(copy)
-
-    every_link = [links.get(host) for host in everyone]
-    for link in every_link:
-        link.acquire()
-    authorizing = asyncio.create_task(authorize_hosts(links.get, everyone))
-    try:
-        for origin in origins:
-            try:
-                end(await to_first(list_id, origin))
-                break
-            except TPUError as error:
-                if error.reason not in _OF_ONE_HOST or origin == origins[-1]:
-                    raise
-                end(failed_copy(origin, error))
-        refused = await authorizing
-        others = []
-        for host in (each for each in hosts if each not in copies):
-            link = links.get(HostName(node.name, host))
-            refusal = refused.get(link.host) or refused.get(HostName(node.name, origin))
-            if refusal is None:
-                others.append(link)
-            else:
-                end(failed_copy(host, refusal))
-        first = links.get(HostName(node.name, origin))
-        await _spread(first, others, copies[origin].targets, list_id, overwrite, end)
-    finally:
-        authorizing.cancel()
-        await asyncio.gather(authorizing, return_exceptions=True)
-        # Those of a host that can't be reached are deleted by a later copy.
-        up = [link for link in every_link if link.state is LinkState.UP]
-        request = {"call": "forget", "list_id": list_id}
-        await asyncio.gather(*(call_host(link, request) for link in up), return_exceptions=True)
-        for link in every_link:
-            link.release()
-    return [copies[host] for host in hosts]
 
 
 async def _spread(
