@@ -18,11 +18,11 @@ from ..commands.grammar import (
     project_option,
     tpu_argument,
 )
-from ..commands.hunts import deadline
 from ..commands.node_options import node_options
 from ..commands.owners import confirm_name_option, confirmed_names
 from ..commands.session import open_session
 from ..commands.tables import problem_text, state_text, table
+from ..commands.times import deadline
 from .approval import approve_cost
 from .console import confirm, json_option, no_wait_option, note, print_json, yes_option
 from .waiting import finish, leave, left_line, progress_stream

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .hunts import local_time, seconds
+from .times import local_time, seconds
 
 if TYPE_CHECKING:
     from ..fleet.models import TPU

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from .costs import grant_table, price_table
 from .grammar import Group, argument, complete_zone, examples, project_option
+from .prices import grant_table, price_table
 from .printing import json_option, note, print_json
 from .session import open_session
 

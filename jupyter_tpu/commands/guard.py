@@ -10,7 +10,7 @@ import click
 
 from ..errors import InvalidInput
 from .grammar import parameters
-from .hunts import deadline, local_time, seconds
+from .times import deadline, local_time, seconds
 
 if TYPE_CHECKING:
     from ..fleet.models import Guard, SetGuard

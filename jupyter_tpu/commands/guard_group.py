@@ -9,10 +9,10 @@ import click
 from ..errors import InvalidInput
 from .grammar import Group, examples, tpu_argument
 from .guard import guard_options, guard_text
-from .hunts import seconds
 from .owners import confirm_name_option, confirmed_names
 from .printing import json_option, note, print_json
 from .session import Session, open_session, tpu_ref
+from .times import seconds
 
 if TYPE_CHECKING:
     from ..fleet.models import Guard, SetGuard

@@ -25,11 +25,11 @@ from .grammar import (
     project_option,
 )
 from .guard import guard_options
-from .hunts import deadline as end_of
 from .hunts import describe_hunt, hunt_table
 from .node_options import node_options
 from .printing import json_option, print_json
 from .session import Session, open_session
+from .times import deadline as end_of
 
 if TYPE_CHECKING:
     from ..cloud import NodeOptions

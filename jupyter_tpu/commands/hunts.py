@@ -3,51 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ..errors import InvalidInput, duration
+from ..errors import duration
 from .costs import hourly
 from .grammar import program
 from .tables import problem_text, state_text, table
+from .times import local_time
 
 if TYPE_CHECKING:
     from ..fleet.models import Hunt, HuntAttempt, HuntCandidate
 
 #: Of a hunt in the queue.
 QUEUED = "Attempts in the queue are queued resources, which go on while this computer is off."
-_UNITS = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
-
-
-def deadline(text: str) -> str:
-    """An RFC 3339 time, from such a time or from a duration such as 90m, 8h or 2d."""
-    length = _seconds(text)
-    try:
-        time = (
-            datetime.fromisoformat(text)
-            if length is None
-            else datetime.now(UTC) + timedelta(seconds=length)
-        )
-    except ValueError:
-        raise InvalidInput(
-            f"{text!r} is not a duration or a time.", "Write 90m, 8h, 2d or 2026-07-01T08:00."
-        ) from None
-    return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def seconds(text: str) -> float:
-    """Of a duration such as 90m, 2h or 1d."""
-    length = _seconds(text)
-    if length is None:
-        raise InvalidInput(f"{text!r} is not a duration.", "Write 90m, 2h or 1d.")
-    return length
-
-
-def _seconds(text: str) -> float | None:
-    number, unit = text[:-1], text[-1:]
-    if unit in _UNITS and number.isascii() and number.isdecimal() and len(number) < 6:
-        return int(number) * _UNITS[unit]
-    return None
 
 
 def place(each: HuntAttempt | HuntCandidate) -> str:
@@ -143,8 +112,3 @@ def left_to_server(hunt: Hunt) -> str:
 
 def _last_problem(hunt: Hunt) -> str:
     return hunt.problem.message if hunt.problem is not None else hunt.message
-
-
-def local_time(time: str) -> str:
-    """An RFC 3339 time as the clock here shows it."""
-    return datetime.fromisoformat(time).astimezone().strftime("%Y-%m-%d %H:%M:%S")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from ..errors import duration
 from .costs import PRICES, running_for, so_far
+from .times import local_time
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -110,8 +111,6 @@ def _row(tpu: TPU) -> tuple[str | Text, ...]:
 
 
 def _ends(tpu: TPU) -> str:
-    from .hunts import local_time  # which needs this module
-
     return local_time(tpu.run_ends) if tpu.run_ends else ""
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from ..wording import count
-from .costs import age
 from .grammar import command, examples, project_option
 from .printing import json_option, note, print_json
 from .session import open_session
 from .tables import problem_text, state_text, table
+from .times import age
 
 if TYPE_CHECKING:
     from rich.text import Text

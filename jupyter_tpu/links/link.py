@@ -19,6 +19,7 @@ from .bulk import BulkConnection
 from .life import Do, LinkAction, LinkEvent, LinkLife, LinkState
 from .lookup import HostName, Lookup, ResolvedHost
 from .owned_kernels import end_orphans
+from .pod_ssh import authorize_hosts, command_on
 from .session import HostSession
 
 if TYPE_CHECKING:
@@ -142,14 +143,10 @@ class Link:
 
     async def authorize_pod(self) -> None:
         """Lets the hosts of its TPU log in to each other, as far as they can be reached."""
-        from .pod_ssh import authorize_hosts
-
         await authorize_hosts(self._link_to, self._lookup.internal_addresses(self.host.node))
 
     def pod_command(self, argv: Sequence[str]) -> list[str]:
         """The command with which another host of its TPU, once authorized, runs *argv* on it."""
-        from .pod_ssh import command_on
-
         return command_on(self.host, argv)
 
     @property

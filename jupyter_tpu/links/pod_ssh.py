@@ -11,11 +11,10 @@ from __future__ import annotations
 import asyncio
 import shlex
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ..errors import TPUError
-from ..ssh import HostAddress
-from .link import Link
+from ..ssh import CompletedCommand, HostAddress
 from .lookup import HostName
 
 T = TypeVar("T")
@@ -37,8 +36,26 @@ cat {KEY}.pub
 """
 
 
+class PodLink(Protocol):
+    """The part of a link that this needs."""
+
+    @property
+    def host(self) -> HostName: ...
+
+    @property
+    def host_address(self) -> HostAddress: ...
+
+    def acquire(self) -> None: ...
+
+    def release(self) -> None: ...
+
+    async def run(self, argv: Sequence[str], *, timeout: float) -> CompletedCommand: ...
+
+    async def put(self, data: bytes, path: str) -> None: ...
+
+
 async def authorize_hosts(
-    link_to: Callable[[HostName], Link], hosts: Mapping[HostName, str]
+    link_to: Callable[[HostName], PodLink], hosts: Mapping[HostName, str]
 ) -> dict[HostName, TPUError]:
     """Lets *hosts* (with their internal addresses) log in to each other, as ``host-0`` and so on.
 
@@ -86,7 +103,7 @@ def command_on(host: HostName, argv: Sequence[str]) -> list[str]:
     return [*_SSH, host_alias(host), shlex.join(argv)]
 
 
-async def _configure(link: Link, pod: Sequence[_PodHost]) -> None:
+async def _configure(link: PodLink, pod: Sequence[_PodHost]) -> None:
     known = "".join(
         f"{each.alias},{each.address},[{each.address}]:{each.host_address.port} {key}\n"
         for each in pod
@@ -111,11 +128,11 @@ async def _configure(link: Link, pod: Sequence[_PodHost]) -> None:
 
 
 async def _on_each(
-    links: Sequence[Link], call: Callable[[Link], Coroutine[Any, Any, T]]
-) -> tuple[list[tuple[Link, T]], dict[HostName, TPUError]]:
+    links: Sequence[PodLink], call: Callable[[PodLink], Coroutine[Any, Any, T]]
+) -> tuple[list[tuple[PodLink, T]], dict[HostName, TPUError]]:
     """Calls for all links at once; returns the results, and why hosts failed that did."""
     done = await asyncio.gather(*map(call, links), return_exceptions=True)
-    results: list[tuple[Link, T]] = []
+    results: list[tuple[PodLink, T]] = []
     failed: dict[HostName, TPUError] = {}
     for link, each in zip(links, done, strict=True):
         if isinstance(each, TPUError):
@@ -132,7 +149,7 @@ def _bare(key: str) -> str:
     return " ".join(key.split()[:2])
 
 
-async def _text(link: Link, path: str) -> str:
+async def _text(link: PodLink, path: str) -> str:
     done = await link.run(["sh", "-c", '[ ! -e "$1" ] || cat "$1"', "cat", path], timeout=_LIMIT)
     return done.stdout
 

@@ -13,6 +13,7 @@ from .failures import COLOURS, FromHost, MagicError, plain_errors, remote_error
 from .remote import ALIVE_EVERY
 from .results import EXPRESSIONS, show_result, value_of
 from .transfer.on_host import CLASSES
+from .turns import wait_for_turn
 
 if TYPE_CHECKING:
     from .comms import Comms
@@ -148,25 +149,6 @@ def run_cell(
         show_result(shell, kernel, outcome.content, outcome.value)
     _show_payloads(message["content"].get("payload", []))
     return outcome
-
-
-def wait_for_turn(kernel: RemoteKernel) -> None:
-    """Returns when the kernel has done what it was sent before.
-
-    What is sent then can be interrupted without interrupting another cell.
-    """
-    run = kernel.unfinished()
-    if run is None:
-        return
-    try:
-        print(f"Waiting for the cell that runs on {kernel.tpu} …", file=sys.stderr)
-        while run is not None:
-            if run.wait():
-                run = kernel.unfinished()
-    except KeyboardInterrupt:
-        raise MagicError(
-            f"This cell did not begin. The one before it still runs on {kernel.tpu}."
-        ) from None
 
 
 class CellHandle:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from ..errors import Reason, TPUError
 from ..links import Link, core_thread
-from .transfer.stream import installation
+from .transfer.installation import installation
 
 T = TypeVar("T")
 

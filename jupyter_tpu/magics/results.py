@@ -7,8 +7,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from .transfer.codec import CodecError, decode
+from .transfer.installation import host_call
 from .transfer.on_host import VALUE
-from .transfer.stream import host_call
+from .variables import pull_value
 
 if TYPE_CHECKING:
     from .remote import RemoteKernel
@@ -26,8 +27,6 @@ class RemoteValue:
 
     def pull(self, *, unpickle: bool = False) -> Any:
         """The value itself; arguments and errors as of ``%tpu pull``."""
-        from .variables import pull_value
-
         return pull_value(self._kernel, self.name, unpickle=unpickle)
 
     @property

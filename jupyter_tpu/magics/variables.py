@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput
-from .cells import wait_for_turn
 from .failures import MagicError, plain_errors
 from .show import ProgressDisplay
 from .transfer import stream
+from .turns import wait_for_turn
 
 if TYPE_CHECKING:
     from .remote import RemoteKernel

@@ -11,7 +11,8 @@ import pytest
 import pytest_asyncio
 
 from jupyter_tpu.cloud.models import Node, NodeName, NodeState
-from jupyter_tpu.commands.costs import grant_table, hourly
+from jupyter_tpu.commands.costs import hourly
+from jupyter_tpu.commands.prices import grant_table
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.knowledge import pricing
 from jupyter_tpu.fleet.knowledge.grants import Grants

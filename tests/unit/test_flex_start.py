@@ -11,8 +11,8 @@ from msgspec import structs
 from jupyter_tpu.cloud.errors import never_sent
 from jupyter_tpu.cloud.tpu.nodes import FLEX_START, parse_node
 from jupyter_tpu.commands.flex_start import run_text
-from jupyter_tpu.commands.hunts import local_time
 from jupyter_tpu.commands.tables import tpu_table
+from jupyter_tpu.commands.times import local_time
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.fleet.models import TPU, CreateTPU, TPUList
 from jupyter_tpu.fleet.models.costs import cost_of

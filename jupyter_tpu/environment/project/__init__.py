@@ -3,7 +3,8 @@
 from .bases import Bases
 from .local import LocalProject
 from .location import ProjectLocation, find_project, project_at
-from .mirror import Mirror, MirrorHost
+from .mirror import Mirror
+from .mirror_host import MirrorHost
 from .mirror_news import MirrorNews
 from .mirrors import Mirrors, default_mirrors
 from .outcome import HostOutcome, SyncOptions, SyncOutcome

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from msgspec import structs
 
@@ -15,9 +15,9 @@ from ..progress import ProgressReporter
 from .bases import Bases
 from .ignore import is_notebook
 from .local import LocalProject
+from .mirror_host import MirrorHost
 from .other_hosts import OtherHosts
 from .outcome import SyncOptions, SyncOutcome
-from .remote import StreamingHost
 from .stamps import Stamps
 from .sync import push
 from .watcher import Watcher, retry_after
@@ -30,25 +30,6 @@ LIMITS = (10_000_000, 100_000_000, 5_000)
 HOLD = 10.0
 #: Milliseconds after which changes are noticed, and after which in any case while there are more.
 _QUIET, _LATEST = 50, 400
-
-
-class MirrorHost(StreamingHost, Protocol):
-    """A host whose folder may follow a project; ``links.Link`` is one."""
-
-    @property
-    def problem(self) -> TPUError | None:
-        """Why it can't be reached now."""
-
-    @property
-    def place(self) -> str:
-        """Text that identifies the host among those of all clouds."""
-
-    @property
-    def node_id(self) -> str:
-        """Of the TPU that it was last connected to."""
-
-    def others(self) -> Sequence[MirrorHost]:
-        """The other hosts of its TPU, as far as they are known."""
 
 
 class Mirror:

@@ -12,7 +12,8 @@ from ...paths import data_dir
 from .bases import Bases
 from .local import LocalProject
 from .location import ProjectLocation
-from .mirror import HOLD, LIMITS, Mirror, MirrorHost
+from .mirror import HOLD, LIMITS, Mirror
+from .mirror_host import MirrorHost
 from .mirror_news import LineHistory, MirrorNews
 from .owners import remote_folder, tpu_place
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
 
 from ...errors import TPUError
+from .mirror_host import MirrorHost
 from .outcome import HostOutcome, SyncOutcome
 from .watcher import retry_after
-
-if TYPE_CHECKING:
-    from .mirror import MirrorHost
 
 
 class OtherHosts:

@@ -10,12 +10,12 @@ import contextlib
 import json
 import queue
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import core_thread
 from . import codec
+from .installation import host_call
 from .on_host import SIZE, SOCKET
 
 if TYPE_CHECKING:
@@ -32,33 +32,6 @@ Work = Callable[[Any, Any, Progress], Awaitable[T]]
 CHUNK = 1 << 20
 #: Seconds for the kernel to end a transfer that failed, and to say why.
 END_LIMIT = 5.0
-
-_PACKAGE = "_jupyter_tpu_transfer"
-_MODULES = ("frames", "codec", "on_host")  # each imports only those before it
-_INSTALL = """
-def _install(package, sources):
-    import sys, types
-    for name, source in sources.items():
-        module = sys.modules[package + name] = types.ModuleType(package + name)
-        module.__package__, module.__path__ = package, []
-        exec(compile(source, package + name, "exec"), module.__dict__)
-    module.install()
-_install({package!r}, {sources!r})
-del _install
-"""
-
-
-def installation() -> str:
-    """Code that makes `on_host` a module of the kernel, whatever its environment has."""
-    files = {f".{name}": Path(__file__).with_name(f"{name}.py") for name in _MODULES}
-    sources = {"": "", **{name: path.read_text() for name, path in files.items()}}
-    return _INSTALL.format(package=_PACKAGE, sources=sources)
-
-
-def host_call(function: str, *arguments: Any) -> str:
-    """An expression that calls a function of `on_host` in the kernel."""
-    called = ", ".join(map(repr, arguments))
-    return f"__import__('sys').modules['{_PACKAGE}.on_host'].{function}({called})"
 
 
 def push(kernel: RemoteKernel, values: dict[str, Any], progress: Progress) -> int:

@@ -1,0 +1,58 @@
+"""Times and durations as a person types and reads them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from ..errors import InvalidInput
+
+_UNITS = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+def deadline(text: str) -> str:
+    """An RFC 3339 time, from such a time or from a duration such as 90m, 8h or 2d."""
+    length = _seconds(text)
+    try:
+        time = (
+            datetime.fromisoformat(text)
+            if length is None
+            else datetime.now(UTC) + timedelta(seconds=length)
+        )
+    except ValueError:
+        raise InvalidInput(
+            f"{text!r} is not a duration or a time.", "Write 90m, 8h, 2d or 2026-07-01T08:00."
+        ) from None
+    return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def seconds(text: str) -> float:
+    """Of a duration such as 90m, 2h or 1d."""
+    length = _seconds(text)
+    if length is None:
+        raise InvalidInput(f"{text!r} is not a duration.", "Write 90m, 2h or 1d.")
+    return length
+
+
+def _seconds(text: str) -> float | None:
+    number, unit = text[:-1], text[-1:]
+    if unit in _UNITS and number.isascii() and number.isdecimal() and len(number) < 6:
+        return int(number) * _UNITS[unit]
+    return None
+
+
+def local_time(time: str) -> str:
+    """An RFC 3339 time as the clock here shows it."""
+    return datetime.fromisoformat(time).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def age(time: str) -> str:
+    """How long ago *time* is, as kubectl says it: "12m", "3h5m", "4d"; "" if that is not known."""
+    try:
+        started = datetime.fromisoformat(time)
+    except ValueError:
+        return ""
+    minutes = max(0, int((datetime.now(UTC) - started).total_seconds() // 60))
+    hours, days = minutes // 60, minutes // 1440
+    if days >= 2:
+        return f"{days}d"
+    return f"{hours}h{minutes % 60}m" if hours else f"{minutes}m"
