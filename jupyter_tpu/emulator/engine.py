@@ -22,6 +22,7 @@ from .model.host_profile import device_files, host_variables, missing_features
 from .model.model import Model
 from .model.notices import Notices
 from .model.os_login import is_enabled
+from .model.queued import EmulatedQueue
 from .model.records import EmulatedOperation, HostRecord, NodeRecord
 from .model.ssh_users import authorized
 from .state_folder import StateFolder
@@ -46,6 +47,7 @@ class Engine:
         self, model: Model, runtime: Runtime, folder: StateFolder, *, delay: float = 1.5
     ) -> None:
         self.model = model
+        self.queue = EmulatedQueue(model)
         #: What programs on a node's hosts need to call Google as these hosts: variables.
         self.identity: Callable[[NodeRecord, HostRecord], dict[str, str]] = lambda *_: {}
         self.notices = Notices()
@@ -101,18 +103,18 @@ class Engine:
 
     async def _drive_queue(self) -> None:
         """Moves the queued resources on, each by one state at a time."""
-        queued = self.model.queued
+        queue = self.queue
         while True:
             self._changed.clear()
-            limit = STEP_SECONDS if queued.unsettled() else queued.next_due()
+            limit = STEP_SECONDS if queue.unsettled() else queue.next_due()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(limit):
                     await self._changed.wait()
             await asyncio.sleep(self._delay)  # so that a person sees each state
-            before = queued.states()
-            for operation in queued.step():
+            before = queue.states()
+            for operation in queue.step():
                 self.begin(operation)
-            if queued.states() != before:
+            if queue.states() != before:
                 self.save()
 
     # ---- operations -----------------------------------------------------------------------------
@@ -243,7 +245,7 @@ class Engine:
             else:
                 self._preempt(node)
         elif fault.kind == "run-over":
-            self.model.queued.end_run(node.queued_resource)
+            self.queue.end_run(node.queued_resource)
             self.save()
             self.wake()
         elif fault.kind == "tpu-node":

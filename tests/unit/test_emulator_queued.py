@@ -12,6 +12,7 @@ import pytest
 from jupyter_tpu.emulator.model.api_errors import ApiError
 from jupyter_tpu.emulator.model.faults import Fault
 from jupyter_tpu.emulator.model.model import Model
+from jupyter_tpu.emulator.model.queued import EmulatedQueue
 from jupyter_tpu.emulator.model.records import EmulatorSnapshot, NodeRequest, QueuedRequest
 
 P, ZONE = "emulated", "us-central1-a"
@@ -24,16 +25,20 @@ class Service:
 
     def __init__(self) -> None:
         self.now = datetime(2026, 1, 1, tzinfo=UTC)
-        self.model = Model(EmulatorSnapshot(id="1"), chance=random.Random(7), now=lambda: self.now)
+        self.load(EmulatorSnapshot(id="1"))
         self.seen: list[str] = []
+
+    def load(self, snapshot: EmulatorSnapshot) -> None:
+        self.model = Model(snapshot, chance=random.Random(7), now=lambda: self.now)
+        self.queue = EmulatedQueue(self.model)
 
     def ask(self, name: str = "q", *nodes: str, **fields: Any) -> None:
         specs = [(node, NODE) for node in nodes or ("a",)]
-        self.model.queued.create(P, ZONE, name, QueuedRequest(specs=specs, **fields))
+        self.queue.create(P, ZONE, name, QueuedRequest(specs=specs, **fields))
 
     def step(self, *, seconds: float = 0.0, works: bool = True) -> str:
         self.now += timedelta(seconds=seconds)
-        for operation in self.model.queued.step():
+        for operation in self.queue.step():
             if works:
                 self.model.complete(operation)
             else:
@@ -41,7 +46,7 @@ class Service:
         return self.state()
 
     def state(self, name: str = "q") -> str:
-        return self.model.queued.get(P, ZONE, name).state
+        return self.queue.get(P, ZONE, name).state
 
     def settle(self) -> list[str]:
         """The states until nothing more happens."""
@@ -78,12 +83,12 @@ def test_an_active_one_is_deleted_with_force_or_after_its_tpus() -> None:
     service = Service()
     service.ask()
     service.settle()
-    error = refused(service.model.queued.delete, P, ZONE, "q", force=False)
+    error = refused(service.queue.delete, P, ZONE, "q", force=False)
     assert error.code == 9
     assert "will only be deleted if its nodes have already been deleted" in error.message
-    operation = service.model.queued.delete(P, ZONE, "q", force=True)
+    operation = service.queue.delete(P, ZONE, "q", force=True)
     assert service.step() == "DELETING"
-    service.model.queued.step()
+    service.queue.step()
     assert operation.done
     assert refused(service.state).code == 5
     assert not service.model.nodes
@@ -92,8 +97,8 @@ def test_an_active_one_is_deleted_with_force_or_after_its_tpus() -> None:
     service.settle()
     service.model.complete(service.model.delete_node(P, ZONE, "a"))
     assert service.settle() == ["ACTIVE", "SUSPENDING", "SUSPENDED"]
-    assert service.model.queued.get(P, ZONE, "q").initiator == "USER"
-    service.model.queued.delete(P, ZONE, "q", force=False)
+    assert service.queue.get(P, ZONE, "q").initiator == "USER"
+    service.queue.delete(P, ZONE, "q", force=False)
 
 
 def test_a_preempted_tpu_suspends_all_of_them_until_it_is_reset() -> None:
@@ -104,12 +109,12 @@ def test_a_preempted_tpu_suspends_all_of_them_until_it_is_reset() -> None:
     assert [(each.number, each.count) for each in slices if each] == [(0, 2), (1, 2)]
     service.model.preempt(service.model.get_node(P, ZONE, "b"))
     assert service.settle() == ["ACTIVE", "SUSPENDING", "SUSPENDED"]
-    assert service.model.queued.get(P, ZONE, "q").initiator == "SERVICE"
+    assert service.queue.get(P, ZONE, "q").initiator == "SERVICE"
     assert not service.model.nodes
-    operation = service.model.queued.reset(P, ZONE, "q")
+    operation = service.queue.reset(P, ZONE, "q")
     assert operation.done
     assert service.settle() == ["WAITING_FOR_RESOURCES", "PROVISIONING", "ACTIVE"]
-    assert refused(service.model.queued.reset, P, ZONE, "q").code == 3
+    assert refused(service.queue.reset, P, ZONE, "q").code == 3
 
 
 def test_it_waits_for_its_time_and_fails_when_that_is_over() -> None:
@@ -120,7 +125,7 @@ def test_it_waits_for_its_time_and_fails_when_that_is_over() -> None:
     assert service.settle() == ["CREATING", "ACCEPTED"]
     assert service.step(seconds=61) == "WAITING_FOR_RESOURCES"
     assert service.step(seconds=60) == "FAILED"
-    error = service.model.queued.get(P, ZONE, "q").error
+    error = service.queue.get(P, ZONE, "q").error
     assert error is not None
     assert (error.code, "valid-until" in error.message) == (4, True)
 
@@ -129,13 +134,13 @@ def test_a_tpu_that_cannot_be_made_fails_it_and_the_others_are_deleted() -> None
     service = Service()
     service.ask("q", "a", "b")
     service.step()
-    first, second = service.model.queued.step()
+    first, second = service.queue.step()
     service.model.complete(first)
     service.model.fail(second, 13, "broken")
     service.settle()
     assert service.state() == "FAILED"
     assert not service.model.nodes
-    error = service.model.queued.get(P, ZONE, "q").error
+    error = service.queue.get(P, ZONE, "q").error
     assert error is not None
     assert error.message == "broken"
 
@@ -145,7 +150,7 @@ def test_a_run_with_a_limit_ends_by_itself() -> None:
     service.ask(provisioning_model="FLEX_START", max_run_seconds=3600.0)
     service.settle()
     assert service.model.get_node(P, ZONE, "a").tier == "flex-start"
-    assert service.model.queued.next_due() == 3600
+    assert service.queue.next_due() == 3600
     assert service.step(seconds=3601) == "SUSPENDING"
     service.settle()
     assert not service.model.nodes
@@ -154,14 +159,14 @@ def test_a_run_with_a_limit_ends_by_itself() -> None:
 def test_the_time_of_a_run_can_be_ended_but_not_of_what_has_no_such_time() -> None:
     service = Service()
     service.ask(provisioning_model="FLEX_START", max_run_seconds=3600.0)
-    assert refused(service.model.queued.end_run, f"{PARENT}/queuedResources/q").code == 3
+    assert refused(service.queue.end_run, f"{PARENT}/queuedResources/q").code == 3
     service.settle()
-    service.model.queued.end_run(f"{PARENT}/queuedResources/q")
+    service.queue.end_run(f"{PARENT}/queuedResources/q")
     assert service.settle()[-1] == "SUSPENDED"
     assert not service.model.nodes
     service.ask("endless", "b")
     service.settle()
-    assert refused(service.model.queued.end_run, f"{PARENT}/queuedResources/endless").code == 3
+    assert refused(service.queue.end_run, f"{PARENT}/queuedResources/endless").code == 3
 
 
 def test_quota_is_used_up_by_tpus_and_by_queued_resources_until_they_are_deleted() -> None:
@@ -180,8 +185,8 @@ def test_quota_is_used_up_by_tpus_and_by_queued_resources_until_they_are_deleted
     service.step()
     assert service.state("more") == "FAILED"
     for name in ("q", "more"):
-        service.model.queued.delete(P, ZONE, name, force=False)
-    service.model.queued.step()
+        service.queue.delete(P, ZONE, name, force=False)
+    service.queue.step()
     service.model.create_node(P, ZONE, "second", spot)
 
 
@@ -212,7 +217,7 @@ def test_what_cannot_be_queued_is_refused_and_leaves_nothing(
     service = Service()
     service.ask("other", "taken")
     before = service.model.snapshot()
-    error = refused(service.model.queued.create, P, ZONE, "q", QueuedRequest(**fields))
+    error = refused(service.queue.create, P, ZONE, "q", QueuedRequest(**fields))
     assert (error.code, says in error.message) == (code, True)
     assert service.model.snapshot() == before
 
@@ -222,5 +227,5 @@ def test_what_is_saved_goes_on_in_another_model() -> None:
     service.ask()
     service.step()
     text = msgspec.json.encode(service.model.snapshot())
-    service.model = Model(msgspec.json.decode(text, type=EmulatorSnapshot), now=lambda: service.now)
+    service.load(msgspec.json.decode(text, type=EmulatorSnapshot))
     assert service.settle() == ["WAITING_FOR_RESOURCES", "PROVISIONING", "ACTIVE"]

@@ -220,21 +220,21 @@ class Calls:
 
     def list_queued(self, request: Any) -> Any:
         at = Path.parse(request.parent)
-        found, unreachable = self._model.queued.list_in(at.project, at.zone)
+        found, unreachable = self._engine.queue.list_in(at.project, at.zone)
         page = self._page("QueuedResources", found, self.messages.queued, request)
         page.unreachable.extend(unreachable)
         return page
 
     def get_queued(self, request: Any) -> Any:
         at = Path.parse(request.name)
-        return self.messages.queued(self._model.queued.get(at.project, at.zone, at.id))
+        return self.messages.queued(self._engine.queue.get(at.project, at.zone, at.id))
 
     def create_queued(self, request: Any) -> Any:
         at, name = Path.parse(request.parent), request.queued_resource_id
 
         def create() -> EmulatedOperation:
             wanted = self.messages.queued_request(request.queued_resource, name, datetime.now(UTC))
-            return self._model.queued.create(at.project, at.zone, name, wanted)
+            return self._engine.queue.create(at.project, at.zone, name, wanted)
 
         return self._begin(create, request, f"{at.parent}/queuedResources/{name}")
 
@@ -242,17 +242,17 @@ class Calls:
         at = Path.parse(request.name)
 
         def delete() -> EmulatedOperation:
-            return self._model.queued.delete(at.project, at.zone, at.id, force=request.force)
+            return self._engine.queue.delete(at.project, at.zone, at.id, force=request.force)
 
         return self._begin(delete, request, request.name)
 
     def reset_queued(self, request: Any) -> Any:
-        return self._do(self._model.queued.reset, request)
+        return self._do(self._engine.queue.reset, request)
 
     def maintain_queued(self, request: Any) -> Any:
         """Maintenance of the nodes that are named, or all; the answer is the last operation."""
         at = Path.parse(request.name)
-        queued = self._model.queued.get(at.project, at.zone, at.id)
+        queued = self._engine.queue.get(at.project, at.zone, at.id)
         names = [name.rpartition("/")[2] for name in request.node_names]
         operation = None
         for spec in queued.specs:

@@ -27,7 +27,6 @@ from .limits import Limits
 from .networks import EmulatedNetworks
 from .operations import Operations, rfc3339
 from .os_login import OsLogin
-from .queued import EmulatedQueue
 from .records import (
     EmulatedOperation,
     EmulatorSnapshot,
@@ -69,14 +68,13 @@ class Model:
         self.project_metadata = snapshot.project_metadata
         self.log_exclusions = snapshot.log_exclusions
         self.faults = Faults()
-        self._now = now
+        self.now = now
         self._chance = chance or random.SystemRandom()
         self.operations = Operations(snapshot.operations, now, self._chance)
-        queued = {each.path: each for each in snapshot.queued}
-        self.queued = EmulatedQueue(queued, self, now)
+        self.queued = {each.path: each for each in snapshot.queued}
         self.os_login = OsLogin(snapshot.os_login)
         self.networks = EmulatedNetworks(snapshot.compute, now)
-        self.limits = Limits(self.faults, self.nodes, queued)
+        self.limits = Limits(self.faults, self.nodes, self.queued)
         self._host_room = host_room
         self._host_limit_reason = host_limit_reason
         self.addresses = Addresses(self.nodes, self._chance, one_address=one_address)
@@ -86,7 +84,7 @@ class Model:
         return EmulatorSnapshot(
             id=self.id,
             nodes=list(self.nodes.values()),
-            queued=list(self.queued.found.values()),
+            queued=list(self.queued.values()),
             operations=self.operations.all(),
             project_metadata=self.project_metadata,
             log_exclusions=self.log_exclusions,
@@ -213,7 +211,7 @@ class Model:
             id=str(self._chance.randrange(10**18, 9 * 10**18)),
             type=type,
             version=request.version,
-            created=rfc3339(self._now()),
+            created=rfc3339(self.now()),
             queued_resource=queued_resource,
             **{name: copy(getattr(request, name)) for name in NodeSettings.__struct_fields__},
         )
@@ -241,7 +239,7 @@ class Model:
 
     def announce_maintenance(self, node: NodeRecord, seconds: float) -> None:
         """Google says that *node* has maintenance in *seconds*, for an hour."""
-        start = self._now() + timedelta(seconds=seconds)
+        start = self.now() + timedelta(seconds=seconds)
         node.upcoming_maintenance = MaintenanceRecord(
             kind="SCHEDULED",
             status="PENDING",

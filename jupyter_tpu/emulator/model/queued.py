@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from ...catalog import accelerator_type
 from . import api_errors
+from .model import Model
 from .operations import rfc3339
 from .records import (
     EmulatedOperation,
@@ -34,9 +34,6 @@ from .records import (
     SpecRecord,
 )
 
-if TYPE_CHECKING:
-    from .model import Model
-
 #: Where it has no TPUs, so that a delete needs no force.
 DELETABLE = ("ACCEPTED", "WAITING_FOR_RESOURCES", "FAILED", "SUSPENDED")
 RESETTABLE = ("FAILED", "SUSPENDED")
@@ -45,14 +42,12 @@ SETTLED = ("FAILED", "SUSPENDED")
 
 
 class EmulatedQueue:
-    """The queued resources of *model*, by path."""
+    """The queued resources of *model*: the calls about them, and their steps."""
 
-    def __init__(
-        self, found: dict[str, QueuedRecord], model: Model, now: Callable[[], datetime]
-    ) -> None:
-        self.found = found
+    def __init__(self, model: Model) -> None:
         self._model = model
-        self._now = now
+        self._found = model.queued  # by path
+        self._now = model.now
         self._steps: dict[str, Callable[[QueuedRecord], list[EmulatedOperation]]] = {
             "CREATING": self._created,
             "ACCEPTED": self._accepted,
@@ -71,13 +66,13 @@ class EmulatedQueue:
         self._model.check_zone(zone)
         path = f"projects/{project}/locations/{zone}/queuedResources/{name}"
         try:
-            return self.found[path]
+            return self._found[path]
         except KeyError:
             raise api_errors.not_found(path) from None
 
     def list_in(self, project: str, zone: str) -> tuple[list[QueuedRecord], list[str]]:
         """Those of a zone, or of all zones for "-"; and the locations that did not answer."""
-        return self._model.list_in(self.found.values(), project, zone)
+        return self._model.list_in(self._found.values(), project, zone)
 
     def create(
         self, project: str, zone: str, name: str, request: QueuedRequest
@@ -95,7 +90,7 @@ class EmulatedQueue:
             created=rfc3339(self._now()),
             **{field: getattr(request, field) for field in QueuedSettings.__struct_fields__},
         )
-        if queued.path in self.found:
+        if queued.path in self._found:
             raise api_errors.exists(queued.path)
         if not request.specs:
             raise api_errors.invalid_field("the queued resource has no node spec")
@@ -107,7 +102,7 @@ class EmulatedQueue:
             wanted = _in_its_tier(node, request)
             queued.specs.append(SpecRecord(name=node_name, node=wanted, type=accelerator.name))
         model.check_room(_hosts(queued))
-        self.found[queued.path] = queued
+        self._found[queued.path] = queued
         return model.operations.begin("create", queued.path)
 
     def delete(self, project: str, zone: str, name: str, *, force: bool) -> EmulatedOperation:
@@ -134,7 +129,7 @@ class EmulatedQueue:
 
     def end_run(self, path: str) -> None:
         """The time of one that runs for a limited time is over now."""
-        queued = self.found.get(path)
+        queued = self._found.get(path)
         if queued is None or _end(queued) is None:
             raise api_errors.invalid_field("the TPU does not run for a limited time")
         run = timedelta(seconds=queued.max_run_seconds)
@@ -146,22 +141,22 @@ class EmulatedQueue:
         """Whether a step may move one of them without a call or an event before it."""
         return any(
             self._nodes(each) if each.state in SETTLED else each.state != "ACTIVE"
-            for each in self.found.values()
+            for each in self._found.values()
         )
 
     def next_due(self) -> float | None:
         """Seconds until an ACTIVE one has reached the end of its run; None: there is none."""
         ends = [
-            end for each in self.found.values() if each.state == "ACTIVE" and (end := _end(each))
+            end for each in self._found.values() if each.state == "ACTIVE" and (end := _end(each))
         ]
         return max(0.0, (min(ends) - self._now()).total_seconds()) if ends else None
 
     def states(self) -> dict[str, str]:
-        return {path: queued.state for path, queued in self.found.items()}
+        return {path: queued.state for path, queued in self._found.items()}
 
     def step(self) -> list[EmulatedOperation]:
         begun: list[EmulatedOperation] = []
-        for queued in list(self.found.values()):
+        for queued in list(self._found.values()):
             begun += self._steps[queued.state](queued)
         return begun
 
@@ -238,7 +233,7 @@ class EmulatedQueue:
     def _deleting(self, queued: QueuedRecord) -> list[EmulatedOperation]:
         if self._nodes(queued):
             return self._delete_nodes(queued)
-        del self.found[queued.path]
+        del self._found[queued.path]
         self._complete(queued)
         return []
 
@@ -274,7 +269,7 @@ class EmulatedQueue:
     def _is_taken(self, path: str) -> bool:
         return path in self._model.nodes or any(
             path == queued.node_path(spec)
-            for queued in self.found.values()
+            for queued in self._found.values()
             for spec in queued.specs
         )
 
