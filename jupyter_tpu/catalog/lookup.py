@@ -17,7 +17,7 @@ class UnknownType(LookupError):
     def __init__(self, name: str) -> None:
         self.name = name
         self.suggestions = tuple(_near(name))
-        sentence = f"There is no TPU type {name!r}."
+        sentence = f"The TPU type {name} does not exist."
         if self.suggestions:
             sentence += f" Did you mean {' or '.join(self.suggestions)}?"
         super().__init__(sentence)

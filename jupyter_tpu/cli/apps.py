@@ -128,7 +128,7 @@ def close_app(id: str, as_json: bool) -> None:
         ]
         if not found:
             raise TPUError(
-                f"There is no app {id}.",
+                f"The app {id} does not exist.",
                 Reason.NOT_FOUND,
                 "Give its ID or its port; `jupyter tpu app list` shows them.",
             )

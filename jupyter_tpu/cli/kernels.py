@@ -136,7 +136,7 @@ def find_kernel(kernels: Sequence[Kernel], id: str, tpu: str) -> Kernel:
     hint = f"`jupyter tpu kernel list {tpu}` shows the running kernels."
     if found:
         raise TPUError(f"Several kernels on {tpu} begin with {id}.", Reason.CONFLICT, hint)
-    raise TPUError(f"There is no kernel {id} on {tpu}.", Reason.NOT_FOUND, hint)
+    raise TPUError(f"The kernel {id} does not exist on {tpu}.", Reason.NOT_FOUND, hint)
 
 
 @kernel.command("add", epilog=examples("jupyter tpu kernel add my-tpu"))

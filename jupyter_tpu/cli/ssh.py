@@ -274,7 +274,7 @@ def open_remotely(name: str, worker: int, folder: str) -> None:
     alias = openssh.entry(cloud, node, host.worker, ("x",)).alias
     found = [entry for entry in entries if entry.alias == alias]
     if not found:
-        raise TPUError(f"There is no SSH entry for {host}.", Reason.NOT_FOUND)
+        raise TPUError(f"The SSH configuration has no entry for {host}.", Reason.NOT_FOUND)
     if not includes(read_user_config(user_config()), config_path()):
         raise TPUError(
             "VS Code can't find TPUs by name yet.",

@@ -34,11 +34,11 @@ async def find_node(ref: str, target: Target) -> tuple[Node, Cloud]:
     if not found and listed.problem is not None:
         raise listed.problem
     if not found:
-        raise TPUError(f"There is no TPU called {ref}.", Reason.NOT_FOUND)
+        raise TPUError(f"The TPU {ref} does not exist.", Reason.NOT_FOUND)
     if len(found) > 1:
         zones = ", ".join(node.name.zone for node in found)
         raise TPUError(
-            f"There are several TPUs called {name}: in {zones}.",
+            f"Several TPUs have the name {name}: in {zones}.",
             Reason.CONFLICT,
             f"Give the zone, too: {found[0].name.zone}~{name}.",
         )

@@ -41,7 +41,7 @@ def close_tunnels(session: Session, ids: Sequence[str]) -> Iterator[Tunnel]:
         found = [each for each in tunnels if id in (each.id, str(each.local_port))]
         if not found:
             raise TPUError(
-                f"There is no tunnel {id}.",
+                f"The tunnel {id} does not exist.",
                 Reason.NOT_FOUND,
                 "Give its ID or local port; `jupyter tpu tunnel list` shows them.",
             )

@@ -103,7 +103,9 @@ def _host_bounds(chips: int) -> tuple[int, int, int]:
 def _tpu7x(name: str) -> Topology:
     sides = name.removeprefix("tpu7x-").split("x")
     if not all(side.isdigit() and 0 < int(side) <= 24 for side in sides) or len(sides) != 3:
-        raise InvalidInput(f"There is no TPU type {name!r}.", "Write TPU7x types as tpu7x-2x2x1.")
+        raise InvalidInput(
+            f"The TPU type {name} does not exist.", "Write TPU7x types as tpu7x-2x2x1."
+        )
     chips = prod(int(side) for side in sides)
     return Topology(
         type=name,

@@ -188,7 +188,7 @@ class Lookup:
             if error.reason is Reason.NOT_FOUND:
                 self._last.pop(name, None)
                 raise HostGone(
-                    f"There is no TPU {name.node} in {name.zone}.",
+                    f"The TPU {name.node} does not exist in {name.zone}.",
                     Reason.NOT_FOUND,
                     "It may have been deleted. Check the list of TPUs.",
                 ) from error

@@ -104,14 +104,14 @@ def test_an_app_is_opened_listed_and_closed(shell: Shell, tpu: dict[str, Any], p
         assert listed["anywhere"]
         shell.out("app", "close", str(port))
         for words, why in (
-            (["close", "9"], "There is no app 9"),
+            (["close", "9"], "The app 9 does not exist"),
             (["open", name], "Missing argument 'PORT'"),
             ([name, "0"], "0 is not a port"),
             ([name, "70000"], "70000 is not a port"),
             (["open", name, "web"], "'web' is not a valid integer"),
             ([name, "80", "--worker", "7"], "has no host 7"),
             ([name, "80", "--path", "x"], "'x' is not a path"),
-            (["nothing", "80"], "There is no TPU called nothing"),
+            (["nothing", "80"], "The TPU nothing does not exist"),
         ):
             assert why in shell.complaint("app", *words), words
         assert "No kernel runs on" in shell.complaint("profile", name)

@@ -338,24 +338,24 @@ def test_without_waiting_the_operation_is_given_and_goes_on_with_all_options(
         ("create ok --type v4-8 --spot --reserved", "one tier, not --spot and --reserved"),
         ("create ok --type v4-8 --startup-script /none", "Can't read /none"),
         ("create Bad_Name --type v5litepod-4", "The name is not allowed: it must be 1–40 lower"),
-        ("create ok --type v5litepod-5", "There is no TPU type 'v5litepod-5'. Did you mean"),
+        ("create ok --type v5litepod-5", "The TPU type v5litepod-5 does not exist. Did you mean"),
         ("create ok --type v4-8 --zone us-central1-a", "v4-8 is not offered in us-central1-a; it"),
-        ("create ok --type v4-8 --zone nowhere-a", "There is no zone 'nowhere-a'"),
-        ("create ok --type v5litepod-4 --version v1", "There is no runtime version 'v1'"),
+        ("create ok --type v4-8 --zone nowhere-a", "The zone nowhere-a does not exist"),
+        ("create ok --type v5litepod-4 --version v1", "The runtime version v1 does not exist"),
         ("create ok --type v5litepod-4 --connect --python 2.7", "JAX needs Python 3.11 or newer"),
         ("create ok --type v5litepod-4 --connect --env ../x", "connect.environment is not allowed"),
         ("create ok --type v4-8 --queued", "--queued needs --until-available"),
         ("create ok --type v4-8 --packages x", "such as --packages, need --connect"),
-        ("describe nothing", "There is no TPU called nothing"),
-        ("connect nothing", "There is no TPU called nothing"),
+        ("describe nothing", "The TPU nothing does not exist"),
+        ("connect nothing", "The TPU nothing does not exist"),
         ("connect grpc://10.0.0.2:8470", "is the address of a TPU Node, which has no hosts to"),
         ("attach grpc://10.0.0.2:8470", "is the address of a TPU Node, which has no hosts to"),
-        ("delete nothing --yes", "There is no TPU called nothing"),
-        ("queued delete nothing", "There is no queued resource called nothing"),
-        ("kernel add nothing", "There is no TPU called nothing"),
-        ("kernel end nothing 1b67", "There is no TPU called nothing"),
-        ("kernel list nothing", "There is no TPU called nothing"),
-        ("kernel warm nothing on", "There is no TPU called nothing"),
+        ("delete nothing --yes", "The TPU nothing does not exist"),
+        ("queued delete nothing", "The queued resource nothing does not exist"),
+        ("kernel add nothing", "The TPU nothing does not exist"),
+        ("kernel end nothing 1b67", "The TPU nothing does not exist"),
+        ("kernel list nothing", "The TPU nothing does not exist"),
+        ("kernel warm nothing on", "The TPU nothing does not exist"),
     ],
 )
 def test_bad_input_is_one_line_and_makes_nothing(
@@ -392,7 +392,7 @@ def test_a_name_in_two_zones_needs_its_zone(either: Shell, create_tpu: Callable[
     until(lambda: sum(t["name"] == twin for t in either.json("list", "--json")["tpus"]) == 2)
     for words in (["describe"], ["connect"], ["delete", "--yes"]):
         assert (
-            f"There are several TPUs called {twin}: in us-central1-a, us-west4-a. "
+            f"Several TPUs have the name {twin}: in us-central1-a, us-west4-a. "
             f"Add the zone: us-central1-a~{twin}."
         ) in either.complaint(*words, twin)
     for ref in (f"us-west4-a~{twin}", f"us-west4-a/{twin}"):
@@ -469,7 +469,7 @@ def test_several_tpus_are_stopped_started_and_deleted_by_one_command(
     first, second = (create_tpu()["name"].rpartition("/")[2] for _ in range(2))
     zone = "--zone=us-central1-a"
     until(lambda: {first, second} <= {t["name"] for t in either.json("list", "--json")["tpus"]})
-    assert "There is no TPU called nothing in us-central1-a" in either.complaint(
+    assert "The TPU nothing does not exist in us-central1-a" in either.complaint(
         "stop", first, "nothing", zone
     )
     assert state_of(emulator, first) == "READY"  # nothing was begun
@@ -745,7 +745,7 @@ def test_api_finds_the_server_and_gives_what_rest_gives(served: Shell, name: str
 
 def test_api_says_what_the_server_refused(served: Shell) -> None:
     assert served.complaint("api", "GET", "tpus/nothing") == (
-        "jupyter tpu: There is no TPU called nothing.\n"
+        "jupyter tpu: The TPU nothing does not exist.\n"
     )
     assert "The field type is" in served.complaint(
         "api", "POST", "tpus", "--data", '{"name": "x", "type": 3}'

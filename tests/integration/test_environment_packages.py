@@ -456,7 +456,7 @@ def test_hosts_get_what_was_asked_for_and_only_what_is_missing_is_done_again(
         ({"timezone": "../etc/passwd"}, "'../etc/passwd' is not a time zone."),
         ({"script": "echo\0"}, "The setup script has a NUL character, so it is not a text file."),
         ({"script": "#" * 70_000}, "The setup script is 68 KiB; it can have 64 KiB."),
-        ({"shell": "zsh"}, "There is no field setup.shell here."),
+        ({"shell": "zsh"}, "The field setup.shell does not exist."),
     ],
 )
 def test_what_can_not_be_meant_is_refused_at_once(

@@ -81,7 +81,7 @@ def test_a_hunt_says_where_it_looks_and_why_an_attempt_failed(
     assert "already exists in us-central1-a" in shell.complaint(
         "create", name, "--type", "v5litepod-1", "--zone", "us-central1-a", "--until-available"
     )
-    assert "There is no hunt 'nothing'." in shell.complaint("hunt", "stop", "nothing")
+    assert "The hunt nothing does not exist." in shell.complaint("hunt", "stop", "nothing")
     assert "needs a running Jupyter server" in shell.complaint(
         "hunt", "start", "other", *PLACES, "--no-wait"
     )

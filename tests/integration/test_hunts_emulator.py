@@ -138,7 +138,7 @@ async def test_it_fails_with_every_reason_when_waiting_does_not_help(
     assert hunt.problem.reason is Reason.PERMISSION
     assert ZONES[0] in hunt.problem.message
     assert ZONES[1] in hunt.problem.message
-    with pytest.raises(TPUError, match="There is no zone"):
+    with pytest.raises(TPUError, match=r"The zone .* does not exist"):
         await server.fleet.hunts.start(request(name, "mars-north1-a"))
 
 
@@ -313,7 +313,7 @@ async def test_a_tpu_that_google_took_back_is_hunted_for_again_and_one_that_was_
 ) -> None:
     server = await world.server()
     wanted = request(name, ZONES[0], ZONES[1], when_preempted=True)
-    with pytest.raises(TPUError, match=f"There is no TPU {name}"):
+    with pytest.raises(TPUError, match=f"The TPU {name} does not exist"):
         await server.fleet.hunts.start(wanted)
     await server.end(await server.create(name))
     first = world.node(name)

@@ -211,7 +211,7 @@ def test_a_kernel_whose_host_was_rebooted_while_there_was_no_server_is_dead_to_t
 
 ENDS: dict[str, Callable[[Any], None]] = {
     "was preempted": lambda emulator: strike(emulator, "preempt"),
-    "There is no TPU": lambda emulator: emulator.wait(
+    "does not exist": lambda emulator: emulator.wait(
         emulator.request(
             "DELETE", f"/v2/projects/{emulator.state.project}/locations/{ZONE}/nodes/{TPU}"
         )
@@ -220,12 +220,12 @@ ENDS: dict[str, Callable[[Any], None]] = {
 
 
 @pytest.mark.parametrize(
-    "why", ["was preempted", pytest.param("There is no TPU", marks=pytest.mark.long)]
+    "why", ["was preempted", pytest.param("does not exist", marks=pytest.mark.long)]
 )
 def test_a_kernel_on_a_tpu_that_is_no_more_is_dead_with_the_reason_and_is_not_started_again(
     server: Server, spec: str, emulator: Any, events: Events, why: str
 ) -> None:
-    if why == "There is no TPU":  # the test before has used the first one up
+    if why == "does not exist":  # the test before has used the first one up
         operation = server.tpu("DELETE", f"tpus/{TPU}")
         server.finish(operation)
         spec = server.connect_tpu(TPU)

@@ -620,7 +620,7 @@ def test_exit_in_a_cell_ends_the_kernel_there_and_says_so(notebook: Notebook, sh
         ("%tpu conect x", "Did you mean connect"),
         ("%tpu connect", "Missing argument 'NAME'. (see `%tpu connect --help`)"),
         ("%tpu connect x --setup-script nowhere.sh", "Can't read nowhere.sh: No such file"),
-        ("%tpu connect nothing", "There is no TPU called nothing"),
+        ("%tpu connect nothing", "The TPU nothing does not exist"),
         ("%tpu connect 'unclosed", "no closing quotation"),
         ("%tpu copy 'unclosed magics:", "no closing quotation"),
         ("%tpu copy 'a\0b' magics:", "A path has a NUL character."),
@@ -720,5 +720,6 @@ def test_tunnels_are_opened_listed_and_removed_in_a_notebook(notebook: Notebook)
     assert "70000 is not a port" in notebook.complaint(f"%tpu tunnel {NAME} 70000")
     assert "is not PORT or PORT:LOCAL" in notebook.complaint(f"%tpu tunnel open {NAME} x")
     assert notebook.text(f"%tpu tunnel close {found[1]}").startswith("Closed: localhost")
-    assert "There is no tunnel" in notebook.complaint(f"%tpu tunnel close {found[1]}")
+    complaint = notebook.complaint(f"%tpu tunnel close {found[1]}")
+    assert f"The tunnel {found[1]} does not exist" in complaint
     assert notebook.text("%tpu tunnel list").startswith("No tunnels.")

@@ -155,7 +155,7 @@ def test_a_tpu_that_was_created_again_is_reached_and_one_with_an_unpinned_key_is
     emulator.wait(emulator.request("DELETE", f"/v2/{made['name']}"))
     done = person.run("ssh", "-F", str(person.config), name, "true")
     assert done.returncode == 255
-    assert f"There is no TPU {name} in {ZONE}." in done.stderr
+    assert f"The TPU {name} does not exist in {ZONE}." in done.stderr
     again = create_tpu(name=name)
     assert person.ssh(name, "hostname") != first
 

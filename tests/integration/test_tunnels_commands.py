@@ -218,7 +218,7 @@ def test_beside_a_server_tunnels_are_opened_listed_and_removed(
     )
     shell.out("tunnel", "close", taken)
     assert "Closed: " in shell.out("tunnel", "close", str(local))
-    assert "There is no tunnel" in shell.complaint("tunnel", "close", str(local))
+    assert f"The tunnel {local} does not exist" in shell.complaint("tunnel", "close", str(local))
     with pytest.raises(ConnectionRefusedError):
         said(local)
 

@@ -150,7 +150,7 @@ async def test_without_input_the_command_sees_its_end_at_once(client):
 @pytest.mark.parametrize(
     ("command", "code", "message"),
     [
-        (["no-such-program"], 127, "There is no program 'no-such-program' on the host."),
+        (["no-such-program"], 127, "The program 'no-such-program' does not exist on the host."),
         (["ls | wc"], 127, "sh -c"),
         (["/etc/passwd"], 126, "can't be executed"),
         (["true", "x" * 3_000_000], 126, "Argument list too long"),
@@ -269,7 +269,7 @@ async def test_ended_runs_are_forgotten_in_the_end(client):
     for number in range(module.KEPT + 3):
         await client.start("true", id=str(number))
     assert len(client.runs._runs) == module.KEPT
-    with pytest.raises(OperationError, match="no run 0"):
+    with pytest.raises(OperationError, match="The run 0 does not exist"):
         await client.ask("read_run", id="0", **{"from": 0})
 
 

@@ -215,7 +215,7 @@ async def test_grants_are_kept_and_forgotten_on_disk(store: Store, tmp_path: Pat
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"types": ["v5e-3"]}, "There is no TPU type 'v5litepod-3'"),
+        ({"types": ["v5e-3"]}, "The TPU type v5litepod-3 does not exist"),
         ({"zones": []}, "The grant needs at least one of its zones."),
         ({"zones": ["Mars"]}, "'Mars' is not a zone"),
         ({"tiers": ["free"]}, "The field tiers"),

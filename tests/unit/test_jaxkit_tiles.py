@@ -123,7 +123,7 @@ def test_names_in_html_are_escaped() -> None:
         ((3,), "float33", "v5e", "Unknown dtype 'float33'"),
         ((3,), None, "v5e", "Unknown dtype"),
         ((3,), "float32", "v9", "Unknown TPU generation 'v9'"),
-        ((3,), "float32", "v5e-7", "There is no TPU type 'v5litepod-7'"),
+        ((3,), "float32", "v5e-7", "The TPU type v5litepod-7 does not exist"),
         ("3x4", "float32", "v5e", "list of whole numbers"),
     ],
 )

@@ -152,7 +152,7 @@ async def test_while_google_can_not_be_asked_the_last_answers_serve(tmp_path):
         await other.find(HostName(NAME, 0))
     cloud.error = TPUError("gone", Reason.NOT_FOUND)
     found.forget(NAME)
-    with pytest.raises(TPUError, match="There is no TPU my-tpu"):
+    with pytest.raises(TPUError, match="The TPU my-tpu does not exist"):
         await found.find(HostName(NAME, 0))
 
 

@@ -298,13 +298,17 @@ class Daemon:
         """The ``key`` of the kernel ``id``, for a client that takes over its lease."""
         key = self._keepers.key(str(params["id"]))
         if key is None:
-            raise OperationError("NOT_FOUND", "There is no kernel with the id %s." % params["id"])
+            raise OperationError(
+                "NOT_FOUND", "The kernel %s does not exist on the host." % params["id"]
+            )
         return {"key": key}
 
     async def _signal_kernel(self, params: Dict[str, Any]) -> Dict[str, Any]:
         status = await self._keepers.signal(str(params["id"]), int(params["signal"]))
         if status is None:
-            raise OperationError("NOT_FOUND", "There is no kernel with the id %s." % params["id"])
+            raise OperationError(
+                "NOT_FOUND", "The kernel %s does not exist on the host." % params["id"]
+            )
         return status
 
     async def _keep_warm(self, params: Dict[str, Any]) -> Dict[str, Any]:

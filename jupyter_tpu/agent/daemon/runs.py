@@ -376,7 +376,9 @@ class Runs:
     def _get(self, params: Dict[str, Any]) -> RunProcess:
         run = self._runs.get(str(params["id"]))
         if run is None:
-            raise OperationError("NOT_FOUND", "There is no run %s on the host." % params["id"])
+            raise OperationError(
+                "NOT_FOUND", "The run %s does not exist on the host." % params["id"]
+            )
         run.client = params["who"]
         return run
 
@@ -402,7 +404,7 @@ def _start(params: Dict[str, Any]) -> RunProcess:
 def _not_found(program: str) -> str:
     if any(character in program for character in " |&;<>$*"):
         return (
-            "There is no program %r on the host. For a command of the shell, write: "
+            "The program %r does not exist on the host. To run a shell command, write: "
             "sh -c 'COMMAND'." % program
         )
-    return "There is no program %r on the host." % program
+    return "The program %r does not exist on the host." % program

@@ -107,7 +107,7 @@ class Runtime:
         """
         if mode is not None and mode not in MODES:
             raise InvalidInput(
-                f"There is no mode {mode!r} for hosts.",
+                f"The host mode {mode} does not exist.",
                 f"Choose one of {', '.join(MODES)}.",
             )
         private_dir(folder)

@@ -22,7 +22,7 @@ def zone(requested: str | None, default: str | None, known: Iterable[str]) -> st
         )
     if chosen not in known:
         raise InvalidInput(
-            f"There is no zone {chosen!r} with TPUs.{_did_you_mean(chosen, known)}",
+            f"The zone {chosen} does not exist, or has no TPUs.{_did_you_mean(chosen, known)}",
             f"Zones with TPUs: {', '.join(known)}.",
             field="zone",
         )
@@ -62,7 +62,7 @@ def version(requested: str | None, kind: AcceleratorType | None, known: Iterable
     known = {*known, *catalog.versions()}
     if requested not in known:
         raise InvalidInput(
-            f"There is no runtime version {requested!r}.{_did_you_mean(requested, known)}",
+            f"The runtime version {requested} does not exist.{_did_you_mean(requested, known)}",
             f"The default for {kind.name} is {kind.version}." if kind else "",
             field="version",
         )

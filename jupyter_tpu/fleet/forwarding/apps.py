@@ -207,7 +207,7 @@ class Apps:
         found = self._open.get(id)
         if found is None:
             raise TPUError(
-                f"There is no app {id!r}.",
+                f"The app {id} does not exist.",
                 Reason.NOT_FOUND,
                 "Apps end with the server that opened them: open it again.",
             )

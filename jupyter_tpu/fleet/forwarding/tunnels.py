@@ -161,7 +161,7 @@ class Tunnels:
         name = await self._finder.find(ref)
         record = self._records.get(id)
         if record is None or record.name != name:
-            raise TPUError(f"There is no tunnel {id!r} to {name.node}.", Reason.NOT_FOUND)
+            raise TPUError(f"The tunnel {id} to {name.node} does not exist.", Reason.NOT_FOUND)
         self._store.drop_tunnel(id)
         await self._stop(id)
 

@@ -176,7 +176,7 @@ class JobFollower:
                 if job in reports:
                     self._take(job, host.worker, reports[job])
                 else:
-                    gone = TPUError("The host has not got the job.", Reason.NOT_FOUND)
+                    gone = TPUError("The host does not have the job.", Reason.NOT_FOUND)
                     self._failed(id, number, host.worker, gone)
             except Exception as error:  # a report that can't be read
                 self._unread(id, number, host.worker, error)

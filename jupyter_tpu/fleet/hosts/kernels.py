@@ -306,7 +306,7 @@ def shut_down_error(purpose: str, hint: str) -> TPUError:
 
 
 def _not_found(name: NodeName, id: str) -> TPUError:
-    return TPUError(f"There is no kernel {id!r} on {name.node}.", Reason.NOT_FOUND)
+    return TPUError(f"The kernel {id} does not exist on {name.node}.", Reason.NOT_FOUND)
 
 
 def _kernel(name: NodeName, host: int, report: dict[str, Any]) -> Kernel:

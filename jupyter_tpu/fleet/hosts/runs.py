@@ -121,7 +121,7 @@ class RunService:
         found = self._runs.get(id)
         name = await self._finder.find(ref)
         if found is None or (found.run.tpu, found.run.zone) != (name.node, name.zone):
-            raise TPUError(f"The run {id!r} on {name.node} does not exist.", Reason.NOT_FOUND)
+            raise TPUError(f"The run {id} does not exist on {name.node}.", Reason.NOT_FOUND)
         return found
 
     def _python(self, node: Node, environment: str | None) -> str:
@@ -132,7 +132,7 @@ class RunService:
         if environment is None:
             return ""
         raise TPUError(
-            f"The environment {environment!r} on {node.name.node} does not exist.",
+            f"The environment {environment} does not exist on {node.name.node}.",
             Reason.NOT_FOUND,
             f"`jupyter tpu env list {node.name.node}` shows those that do.",
         )

@@ -44,9 +44,9 @@ class PreemptedTPUs:
         nodes = [node for node in self._observer.observed.nodes.values() if node.name.node == name]
         if len(nodes) != 1:
             raise TPUError(
-                f"There is no TPU {name} that could be preempted."
+                f"The TPU {name} does not exist."
                 if not nodes
-                else f"There are {len(nodes)} TPUs called {name}.",
+                else f"{len(nodes)} TPUs have the name {name}.",
                 Reason.NOT_FOUND if not nodes else Reason.INVALID,
                 "Name a TPU that exists once, or hunt without waiting for a preemption.",
             )

@@ -206,7 +206,7 @@ class HuntService:
             if ref in (record.operation.id, record.operation.tpu):
                 return record
         raise TPUError(
-            f"There is no hunt {ref!r}.", Reason.NOT_FOUND, "See `jupyter tpu hunt list`."
+            f"The hunt {ref} does not exist.", Reason.NOT_FOUND, "See `jupyter tpu hunt list`."
         )
 
     def _require_no_other(self, name: str) -> None:

@@ -31,14 +31,14 @@ async def resolve(ref: str, names: Callable[[], set[NodeName]], observer: Observ
     if found:
         zones = ", ".join(name.zone for name in found)
         raise TPUError(
-            f"There are several TPUs called {node}: in {zones}.",
+            f"Several TPUs have the name {node}: in {zones}.",
             Reason.CONFLICT,
             f"Add the zone: {found[0].zone}~{node}.",
         )
     if observer.observed.problem is not None:
         raise observer.observed.problem.to_error()
     raise TPUError(
-        f"There is no TPU called {node}{f' in {zone}' if zone else ''}."
+        f"The TPU {node} does not exist{f' in {zone}' if zone else ''}."
         + _did_you_mean(zone, node, names()),
         Reason.NOT_FOUND,
     )

@@ -52,7 +52,7 @@ def _invalid(model: type[msgspec.Struct], error: msgspec.ValidationError) -> TPU
     if missing := re.match(r"Object missing required field `(\w+)`", what):
         return InvalidInput(f"The field {where}{missing[1]} is missing.", field=missing[1])
     if unknown := re.match(r"Object contains unknown field `(\w+)`", what):
-        return InvalidInput(f"There is no field {where}{unknown[1]} here.")
+        return InvalidInput(f"The field {where}{unknown[1]} does not exist.")
     if not field:
         return InvalidInput(f"The body is not a {model.__name__}: {_lower(what)}.")
     meaning = _description(model, field, of_key=of_key) if "matching regex" in what else ""

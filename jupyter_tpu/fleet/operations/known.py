@@ -39,7 +39,7 @@ class KnownOperations:
     def get(self, id: str) -> Operation:
         operation = self.find(id)
         if operation is None:
-            raise TPUError(f"There is no operation {id!r}.", Reason.NOT_FOUND)
+            raise TPUError(f"The operation {id} does not exist.", Reason.NOT_FOUND)
         return operation
 
     def running_on(self, name: NodeName) -> list[OperationRecord]:

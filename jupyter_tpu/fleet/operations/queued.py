@@ -227,14 +227,14 @@ class QueuedService:
         if found:
             zones = ", ".join(each.zone for each in found)
             raise TPUError(
-                f"There are several queued resources called {name}: in {zones}.",
+                f"Several queued resources have the name {name}: in {zones}.",
                 Reason.CONFLICT,
                 f"Add the zone: {found[0].zone}~{name}.",
             )
         problem = (await self.list()).problem
         if problem is not None:
             raise problem.to_error()
-        raise TPUError(f"There is no queued resource called {name}.", Reason.NOT_FOUND)
+        raise TPUError(f"The queued resource {name} does not exist.", Reason.NOT_FOUND)
 
     def _shown(self, found: cloud.QueuedTPUs) -> QueuedResource:
         owner = self._owners.of(found)
