@@ -132,9 +132,9 @@ def _interruption(tpu: TPU) -> Iterator[str]:
     coming = tpu.interruption
     if coming is None:
         return
-    does = {"preemption": "preempts it", "maintenance": "restarts it for maintenance"}[coming.kind]
-    noticed = f"{numbered(coming.hosts)} was told at {coming.noticed}"
-    yield f"Google {does} in a moment ({noticed}); that ends all that runs there"
+    does = {"preemption": "preempt it", "maintenance": "restart it for maintenance"}[coming.kind]
+    noticed = f"{numbered(coming.hosts)} was notified at {coming.noticed}"
+    yield f"Google is about to {does} ({noticed}); this ends everything that runs there"
     for run in coming.checkpoints:
         where = f"{run.notebook} on host {run.host}" if run.notebook else f"host {run.host}"
         why = f": {run.error}" if run.error else ""

@@ -32,9 +32,9 @@ def show(name: str, as_json: bool) -> None:
 @tpu_argument()
 @json_option
 def off(name: str, as_json: bool) -> None:
-    """Store no logs of the TPU from now on, by an exclusion in its project.
+    """Stop storing the logs of the TPU, with an exclusion in its project.
 
-    Needs the role Logs Configuration Writer. Logs that are stored already stay.
+    Needs the role Logs Configuration Writer. Logs that are already stored are kept.
     """
     _set(name, as_json, enabled=False)
 
@@ -63,7 +63,7 @@ def _print(found: TPULogging, as_json: bool) -> None:
         print(f"Cloud Logging does not store {where}.")
         return
     print(
-        f"Cloud Logging stores {where}. Each month {found.free_gib} GiB of a project are free; "
-        f"more costs ${found.usd_per_gib:.2f} per GiB (price of {found.price_date})."
+        f"Cloud Logging stores {where}. Each month, the first {found.free_gib} GiB of a project "
+        f"are free. More costs ${found.usd_per_gib:.2f} per GiB (price of {found.price_date})."
     )
     print(f"To find them: {found.filter}")

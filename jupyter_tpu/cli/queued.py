@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 @click.group("queued", cls=Group, aliases={"show": "describe"})
 def queued() -> None:
-    """Ask for TPUs that Google creates when there is room, also while this computer is off.
+    """Request TPUs that Google creates when it has capacity, even while this computer is off.
 
-    A queued resource waits at Google. It uses quota until it is deleted, also when it has failed or
-    was suspended.
+    A queued resource waits at Google. It uses quota until it is deleted, even if it failed or was
+    suspended.
     """
 
 
@@ -74,7 +74,10 @@ def queued() -> None:
 @click.option("--spot", "tier", flag_value="spot", help="Google may preempt them at any time.")
 @click.option("--reserved", "tier", flag_value="reserved", help="From a reservation.")
 @click.option(
-    "--flex-start", "tier", flag_value="flex-start", help="For a limited time. Needs --run-for."
+    "--flex-start",
+    "tier",
+    flag_value="flex-start",
+    help="A TPU that runs for a limited time. Needs --run-for.",
 )
 @run_for_option
 @click.option(
@@ -120,9 +123,9 @@ def create(
     no_wait: bool,
     as_json: bool,
 ) -> None:
-    """Ask for TPUs that are created when there is room for all of them.
+    """Request TPUs that are created when there is capacity for all of them.
 
-    Says first what they cost, and asks. They are billed from when they are there. To have a TPU
+    It shows the price first, and asks. TPUs are billed as soon as they exist. To have a TPU
     connected then, use `jupyter tpu create … --until-available --queued --connect`.
     """
     from msgspec import structs

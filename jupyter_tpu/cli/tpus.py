@@ -76,7 +76,7 @@ if TYPE_CHECKING:
 @click.option(
     "--flex-start",
     is_flag=True,
-    help="For a limited time, when there is room: waits in Google's queue. Needs --run-for.",
+    help="A TPU that runs for a limited time. Waits in Google's queue. Needs --run-for.",
 )
 @run_for_option
 @click.option("--network", metavar="NETWORK", help="VPC network.  [default: the project's]")
@@ -96,7 +96,7 @@ if TYPE_CHECKING:
 @click.option(
     "--queued",
     is_flag=True,
-    help="With --until-available: wait in Google's queue, also while this computer is off.",
+    help="With --until-available: wait in Google's queue, even while this computer is off.",
 )
 @node_options
 @environment_option
@@ -150,7 +150,7 @@ def create(
     tiers += ["flex-start"] if flex_start else []
     if len(tiers) > 1:
         flags = " and ".join(f"--{tier}" for tier in tiers)
-        raise InvalidInput(f"A TPU has one tier, not {flags}.", "Choose one of them.")
+        raise InvalidInput(f"{flags} can't be used together.", "Choose one of them.")
     if queued and not until_available:
         raise InvalidInput(
             "--queued needs --until-available.",

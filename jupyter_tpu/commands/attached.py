@@ -19,13 +19,13 @@ machine_options = parameters(
         nargs=-1,
         required=True,
         metavar="SSH_ALIAS...",
-        help="What you give to `ssh`; of the hosts of one TPU each, host 0 first.",
+        help="What you give to `ssh`. For a TPU with several hosts: all of them, host 0 first.",
     ),
     click.option(
         "--name",
         "as_name",
         metavar="NAME",
-        help="Its name here.  [default: made from SSH_ALIAS, if that is one]",
+        help="The name of the TPU. Required for several machines.  [default: from SSH_ALIAS]",
     ),
     click.option(
         "--host-key",

@@ -17,7 +17,8 @@ run_for_option = click.option(
     "--max-run-duration",
     "run_for",
     metavar="TIME",
-    help="Of flex-start, which needs it: Google deletes the TPU after 90m, 4h or 2d; at most 7d.",
+    help="How long a flex-start TPU runs, such as 90m, 4h or 2d; at most 7d. Then Google deletes "
+    "it.",
 )
 
 

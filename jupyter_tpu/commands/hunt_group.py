@@ -83,7 +83,7 @@ _options = parameters(
     click.option(
         "--queued/--no-queued",
         default=None,
-        help="Let each attempt wait in Google's queue, also while this computer is off.  "
+        help="Let each attempt wait in Google's queue, even while this computer is off.  "
         "[default: if the deadline is more than 4 hours away]",
     ),
     click.option(
@@ -99,7 +99,7 @@ _options = parameters(
     click.option(
         "--when-preempted",
         is_flag=True,
-        help="As --again, for the TPU of this name: begin when Google preempts it.",
+        help="Like --again, for an existing TPU of this name: begin when Google preempts it.",
     ),
     click.option(
         "--version",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..fleet.models import Hunt, HuntAttempt, HuntCandidate
 
 #: Of a hunt in the queue.
-QUEUED = "Attempts in the queue are queued resources, which go on while this computer is off."
+QUEUED = "Attempts in the queue are queued resources. They continue while this computer is off."
 
 
 def place(each: HuntAttempt | HuntCandidate) -> str:

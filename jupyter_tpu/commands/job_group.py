@@ -35,7 +35,7 @@ _id_argument = argument("id", metavar="JOB", help="The job's ID; `job list` show
 
 @click.group("job", cls=Group, aliases={"log": "logs", "ps": "list", "run": "start"})
 def job() -> None:
-    """Run commands that go on without this machine, and read their output later.
+    """Run commands that continue without this computer, and read their output later.
 
     A job needs neither a connection nor a server. Its output and exit code stay on the hosts until
     the job is removed.

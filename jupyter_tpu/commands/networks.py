@@ -24,7 +24,7 @@ def _summary(setup: NetworkSetup) -> str:
     kind = "emulated network" if setup.emulated else "network"
     network = f"The {kind} {setup.network} of the project {setup.project}"
     if setup.blocked:
-        return f"{network} is not set up. A rule that jupyter-tpu did not create is in the way."
+        return f"{network} is not set up. A rule that jupyter-tpu did not create conflicts with it."
     if setup.changes and setup.dry_run:
         return f"{network} is not set up."
     return f"{network} is set up."

@@ -18,7 +18,7 @@ confirm_name_option = click.option(
     "confirmed",
     multiple=True,
     metavar="NAME",
-    help="The name again, if it belongs to someone else. In a terminal you are asked.",
+    help="Confirm the name of a TPU of another person. In a terminal, you are asked for it.",
 )
 
 

@@ -113,7 +113,7 @@ async def _join_all(
                 Reason.ENVIRONMENT,
                 "Restart the TPU. If that does not help, delete it and create it again."
                 if devices
-                else "Attach the machines in the order of their TPU's hosts; machines that are "
-                "not the hosts of one TPU, each by itself.",
+                else "Attach the machines in the order of the TPU's hosts. Attach machines of "
+                "different TPUs separately.",
             )
     log(f"jax.distributed works: {len(hosts)} hosts, {joined[0].devices} devices")

@@ -67,7 +67,7 @@ def _method(call: str) -> Any:
 
 _ENDS = {"end_kernels": "true: running kernels may be shut down"}
 _ENDS_ALL = {**_ENDS, "end_jobs": "true: running jobs may be ended"}
-_FRESH = {"fresh": "true: Google is asked now; otherwise one poll serves all who ask"}
+_FRESH = {"fresh": "true: ask Google now; false: the answer of the last shared poll"}
 _LOCAL_FILES = (
     "It reads and writes files of the server's user, as a kernel could, so permission to execute "
     "kernels is needed, too."
@@ -97,10 +97,10 @@ ROUTES = (
     _fleet("GET hunts/{hunt}", "hunts.get", "One hunt, with its last attempts"),
     _fleet("DELETE hunts/{hunt}", "hunts.stop", "Stop a hunt, and delete what it has begun"),
     _fleet("POST attached", "attached.attach",
-           "Attach machines that are reached by SSH alone, as one TPU",
+           "Attach machines that you reach by SSH, as one TPU",
            status=201, permission=("execute", "kernels"), more=_USERS_SSH),
     _fleet("POST attach-checks", "attached.check",
-           "What attaching machines would connect to; changes nothing",
+           "Check what attaching machines would connect to; changes nothing",
            permission=("execute", "kernels"), more=_USERS_SSH),
     _fleet("DELETE attached/{tpu}", "attached.detach", "Forget an attached machine",
            query=_ENDS_ALL),
@@ -140,7 +140,7 @@ ROUTES = (
     _fleet("GET metrics", "metrics.list", "Memory and load of the chips of connected TPUs"),
     _fleet("GET tpus/{tpu}/guard", "guards.get", "When it stops or deletes itself"),
     _fleet("POST tpus/{tpu}/guard", "guards.set", "Let it stop or delete itself at a limit"),
-    _fleet("POST tpus/{tpu}/guard/keep", "guards.keep", "Keep it for some time"),
+    _fleet("POST tpus/{tpu}/guard/keep", "guards.keep", "Keep a TPU for some time"),
     _fleet("DELETE tpus/{tpu}/guard", "guards.remove", "Remove its guard"),
     _fleet("GET tpus/{tpu}/logging", "logs.show", "Whether Cloud Logging stores its logs"),
     _fleet("POST tpus/{tpu}/logging", "logs.set", "Let Cloud Logging store its logs, or not"),

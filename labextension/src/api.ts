@@ -790,7 +790,7 @@ export interface IJobLog {
   complete: boolean;
 }
 
-/** How long a TPU is kept, whatever the limits of its guard are. */
+/** How long a TPU is kept, even if its guard reaches a limit. */
 export interface IKeepTPU {
   seconds?: number;
   confirm_name?: string;

@@ -167,7 +167,7 @@ async def test_a_machine_is_attached_by_its_fingerprint_used_and_detached_withou
     assert not box.known_hosts.exists()  # the user's own
     again = await fleet.attached.attach(wanted)
     assert again.id == tpu.id
-    with pytest.raises(TPUError, match=r"The name box is in use: it is Box\.lab"):
+    with pytest.raises(TPUError, match=r"The name box is already used for Box\.lab"):
         await fleet.attached.attach(AttachMachine(ssh=["box-by-jump"], name="box"))
     assert box.authorized.read_text().split()[2:] == added  # once
 
@@ -199,7 +199,7 @@ async def test_a_machine_is_attached_by_its_fingerprint_used_and_detached_withou
     operation = await fleet.attached.detach("box", DetachMachine(end_jobs=True))
     operation = await fleet.wait(operation.id)
     assert operation.state == "done", operation.problem
-    assert not any("may go on" in line for line in operation.log), operation.log
+    assert not any("may still run" in line for line in operation.log), operation.log
     assert AttachedMachines().all() == []
     assert (await fleet.tpus()).tpus == []
 
@@ -268,7 +268,7 @@ async def test_of_several_machines_the_one_that_fails_is_named_and_none_is_attac
     for aliases, name, why in (
         (["Box.lab", "gone.lab"], "pair", r"gone.lab \(.*can't be reached.* The other host can be"),
         (["Box.lab", "copy.lab"], "pair", "Box.lab and copy.lab show the same host key"),
-        (["Box.lab", "Box.lab"], "pair", "Box.lab is there twice"),
+        (["Box.lab", "Box.lab"], "pair", "Box.lab is listed twice"),
         (["Box.lab", "copy.lab"], None, "Several machines need a name"),
     ):
         with pytest.raises(TPUError, match=why):
@@ -289,7 +289,7 @@ async def test_the_users_known_hosts_decide_which_key_is_right(
     box.trust(box.key)
     assert (await fleet.attached.check(wanted)).hosts[0].known
     wanted.host_keys = [fingerprint(new_key(tmp_path / "expected"))]
-    with pytest.raises(TPUError, match="and not the expected SHA256:") as caught:
+    with pytest.raises(TPUError, match="not the expected SHA256:") as caught:
         await fleet.attached.attach(wanted)
     assert caught.value.reason is Reason.HOST_KEY
     wanted.name = "UPPER"
@@ -332,9 +332,9 @@ async def test_one_that_cannot_be_reached_is_forgotten_and_what_may_go_on_is_sai
         operation = await fleet.attached.detach("pair", DetachMachine(end_jobs=True))
         operation = await fleet.wait(operation.id)
         assert operation.state == "done", operation.problem
-        may_go_on = [line for line in operation.log if "may go on" in line]
+        may_go_on = [line for line in operation.log if "may still run" in line]
         assert [line.partition(":")[0] for line in may_go_on] == [
-            f"long ({job.id}) on host 1 may go on"
+            f"long ({job.id}) on host 1 may still run"
         ]
         await eventually(lambda: not sleeps(twin))
         assert (await fleet.tpus()).tpus == []

@@ -144,7 +144,7 @@ def test_the_logs_of_a_tpu_are_kept_out_of_cloud_logging_and_let_in_again(
 ) -> None:
     name = create_tpu(type="v5litepod-1")["name"].rpartition("/")[2]
     exclusions = f"/logging/v2/projects/{emulator.state.project}/exclusions"
-    assert "50 GiB of a project are free; more costs $0.50 per GiB" in alone.out(
+    assert "50 GiB of a project are free. More costs $0.50 per GiB" in alone.out(
         "logging", "show", name
     )
     assert f"does not store the logs of {name}" in alone.out("logging", "off", name)
@@ -287,7 +287,7 @@ def test_tpus_are_queued_listed_described_and_deleted(
     faults(kind="no-capacity", zone="us-west4-a")
     words = ["--type", "v5litepod-4", "--zone", "us-west4-a", "--spot"]
     said = either.out("queued", "create", name, *words, "--valid-until-duration", "2h")
-    assert f"{name} (emulated) is WAITING_FOR_RESOURCES. It waits until there is room.\n" in said
+    assert f"{name} (emulated) is WAITING_FOR_RESOURCES. It waits for capacity.\n" in said
     (row,) = [line for line in either.out("queued", "list").splitlines() if line.startswith(name)]
     assert row.endswith("emulated")
     assert re.split(r"  +", row)[:6] == [
@@ -335,7 +335,7 @@ def test_without_waiting_the_operation_is_given_and_goes_on_with_all_options(
         ("create ok --type v4-8 --labels team", "--labels 'team' is not KEY=VALUE"),
         ("create ok --type v4-8 --tags A", "'A' is not a network tag"),
         ("create ok --type v4-8 --data-disk source=d,mode=x", "is not source=DISK,mode=MODE"),
-        ("create ok --type v4-8 --spot --reserved", "one tier, not --spot and --reserved"),
+        ("create ok --type v4-8 --spot --reserved", "--spot and --reserved can't be used"),
         ("create ok --type v4-8 --startup-script /none", "Can't read /none"),
         ("create Bad_Name --type v5litepod-4", "The name is not allowed: it must be 1–40 lower"),
         ("create ok --type v5litepod-5", "The TPU type v5litepod-5 does not exist. Did you mean"),

@@ -76,7 +76,7 @@ async def test_the_next_server_finds_one_whose_answer_was_lost_and_it_becomes_a_
     assert (await server.ended(began.id)).state == "done"
     waiting = await in_state(server, name, "WAITING_FOR_RESOURCES")
     assert (waiting.tpus, waiting.type, waiting.has_tpus) == ([name], "v5litepod-1", False)
-    assert (waiting.emulated, waiting.meaning) == (True, "It waits until there is room.")
+    assert (waiting.emulated, waiting.meaning) == (True, "It waits for capacity.")
     assert name in [each.name for each in (await server.fleet.queued.list()).queued]
     with pytest.raises(TPUError) as caught:
         await server.fleet.queued.create(request(name))

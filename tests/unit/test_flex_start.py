@@ -26,10 +26,10 @@ def wanted(**options: Any) -> CreateTPU:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({}, "needs the time that it runs"),
+        ({}, "needs a run time"),
         ({"tier": "spot", "run_for": 3600.0}, "Only a flex-start TPU"),
-        ({"run_for": 7 * 86_400.0 + 1}, "runs for 1 minute to 7 days"),
-        ({"run_for": 59.0}, "runs for 1 minute to 7 days"),
+        ({"run_for": 7 * 86_400.0 + 1}, "must be 1 minute to 7 days"),
+        ({"run_for": 59.0}, "must be 1 minute to 7 days"),
         ({"type": "v4-8", "run_for": 3600.0}, "Google offers flex-start for v5e and v6e, not for"),
     ],
 )

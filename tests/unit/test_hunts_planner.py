@@ -253,7 +253,7 @@ async def test_flex_start_waits_in_the_queue_in_every_hunt_and_has_its_time_to_r
     asked = [candidates.request_of(plain.request, each) for each in plain.candidates]
     assert {(each.tier, each.run_for) for each in asked} == {("spot", None), ("flex-start", 3600)}
     assert (await planned("spot", "flex-start", zones=[], run_for=3600.0)).candidates
-    with pytest.raises(TPUError, match="needs the time that it runs"):
+    with pytest.raises(TPUError, match="needs a run time"):
         await planned("spot", "flex-start")
     with pytest.raises(TPUError, match="Only a flex-start TPU"):
         await planned("spot", run_for=3600.0)

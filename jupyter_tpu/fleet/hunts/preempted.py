@@ -48,7 +48,7 @@ class PreemptedTPUs:
                 if not nodes
                 else f"{len(nodes)} TPUs have the name {name}.",
                 Reason.NOT_FOUND if not nodes else Reason.INVALID,
-                "Name a TPU that exists once, or hunt without waiting for a preemption.",
+                "Use the name of one existing TPU, or hunt without waiting for a preemption.",
             )
         self._power.require_consent(nodes[0])
         return AwaitedTPU(zone=nodes[0].name.zone, node_id=nodes[0].id)
@@ -107,7 +107,7 @@ class PreemptedTPUs:
         hunt, name = record.hunt, node.name
         assert hunt is not None
         if not awaited.taken:
-            progress.log(f"{name.node} was ended by Google ({node.state})")
+            progress.log(f"Google ended {name.node} ({node.state})")
             if hunt.request.tpu.connect is None and name in self._desired.connected:
                 tpu = structs.replace(hunt.request.tpu, connect=self._connection(name))
                 hunt.request = structs.replace(hunt.request, tpu=tpu)

@@ -130,7 +130,7 @@ class HuntService:
         if request.deadline and request.repeats:
             raise InvalidInput(
                 "A hunt that waits for a preemption can't have a deadline.",
-                "Leave it out.",
+                "Omit the deadline.",
                 field="deadline",
             )
         await self._grants.refresh()

@@ -12,9 +12,9 @@ from .tpus import TPUName
 class AttachMachine(Struct, kw_only=True, forbid_unknown_fields=True):
     """Machines to attach as one TPU: what the user of the server gives to `ssh`."""
 
-    #: Of each host, host 0 first: an entry of ~/.ssh/config, or [USER@]HOST.
+    #: One for each host, host 0 first: an entry of ~/.ssh/config, or [USER@]HOST.
     ssh: Annotated[list[str], Meta(min_length=1, max_length=256)]
-    #: Its name here; null: made from *ssh*, if that is one machine.
+    #: The name of the TPU. null: made from *ssh*; allowed for one machine only.
     name: TPUName | None = None
     #: The fingerprints ("SHA256:…") that a person has compared, of host keys that the user's known
     #: hosts do not have. Each must be shown by one of the machines.

@@ -29,9 +29,9 @@ class SetGuard(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class KeepTPU(Struct, kw_only=True, forbid_unknown_fields=True):
-    """How long a TPU is kept, whatever the limits of its guard are."""
+    """How long a TPU is kept, even if its guard reaches a limit."""
 
-    #: From now on.
+    #: Counted from now.
     seconds: Annotated[float, Meta(ge=60, le=30 * 86_400)] = 3600.0
     #: Its name, which is required where it is another person's.
     confirm_name: str = ""

@@ -36,7 +36,7 @@ class StartHunt(Struct, kw_only=True, forbid_unknown_fields=True):
     #: what is left of that TPU. It ends when it is stopped, or when another person or program
     #: deletes the TPU.
     again: bool = False
-    #: As `again`, but it begins when Google preempts the TPU of this name, which must be there. By
+    #: As `again`, but it begins when Google preempts the TPU of this name, which must exist. By
     #: default the next one is connected as that TPU.
     when_preempted: bool = False
 

@@ -17,8 +17,8 @@ class Problem(Struct, kw_only=True):
     retry_after: float | None = None
     #: How far a limit reaches ("zone", "region", "project"), where Google says so.
     scope: str = ""
-    #: The field of the request that is refused, without its path, such as "max_cost"; "" if it is
-    #: about no single one.
+    #: The field of the request that was refused, without its path, such as "max_cost"; "" if no
+    #: single field is the cause.
     field: str = ""
 
     @classmethod

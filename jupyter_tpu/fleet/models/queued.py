@@ -49,7 +49,7 @@ class QueuedResource(Struct, kw_only=True):
     type: str = ""
     version: str = ""
     tier: Tier = "on-demand"
-    #: As of a TPU.
+    #: As `run_for` of a TPU.
     run_for: float | None = None
     reservation: str = ""
     created: str = ""
@@ -58,7 +58,7 @@ class QueuedResource(Struct, kw_only=True):
     can_reset: bool = False
     #: Whether it has TPUs, or may have some: deleting it then needs `force`.
     has_tpus: bool = False
-    #: As of a TPU.
+    #: As `owner` of a TPU.
     owner: str = ""
     not_yours: bool = False
     #: Whether it is yours, uses quota for nothing, and nothing here is about to delete it.

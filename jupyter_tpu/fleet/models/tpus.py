@@ -37,7 +37,8 @@ class CreateTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     zone: str | None = None
     version: str | None = None
     tier: Tier = "on-demand"
-    #: Seconds, of flex-start only, which needs it: Google deletes the TPU then. 1 minute to 7 days.
+    #: How many seconds a flex-start TPU runs before Google deletes it: 60 to 604800. Required for
+    #: flex-start, not allowed otherwise.
     run_for: float | None = None
     network: str | None = None
     subnetwork: str | None = None
@@ -152,10 +153,10 @@ class TPU(Struct, kw_only=True):
     health: str = ""
     version: str = ""
     tier: Tier = "on-demand"
-    #: Of a flex-start TPU: for how many seconds it runs before Google deletes it, where it was
-    #: created by this program.
+    #: How many seconds a flex-start TPU runs before Google deletes it. null for other TPUs, and for
+    #: those that jupyter-tpu did not create.
     run_for: float | None = None
-    #: About when that is: so long after its creation.
+    #: About when that time ends, counted from its creation; "" if that is not known.
     run_ends: str = ""
     emulated: bool = False
     #: A machine that is reached by SSH alone: it can't be started, stopped or deleted here.
@@ -200,8 +201,7 @@ class TPU(Struct, kw_only=True):
 class ListQuery(Struct, kw_only=True):
     """How new a list has to be."""
 
-    #: Whether Google is asked now, for somebody who looks. Without it the answer is that of the
-    #: regular poll, however many ask.
+    #: Whether to ask Google now. Otherwise the answer is that of the last shared poll.
     fresh: bool = False
 
 

@@ -80,7 +80,7 @@ class AttachedService:
                 there = await machines.attach(name, request, self._machines)
         if there.aliases != request.ssh:
             raise TPUError(
-                f"The name {name} is in use: it is {', '.join(there.aliases)}.",
+                f"The name {name} is already used for {', '.join(there.aliases)}.",
                 Reason.EXISTS,
                 f"Choose another name with --name, or run `jupyter tpu detach {name}` first.",
             )
@@ -155,9 +155,9 @@ class AttachedService:
                 if len(hosts) > 1:
                     which += f" on host {host.host}"
                 if host.state == "stopping":
-                    progress.log(f"{which} is being stopped by the machine")
+                    progress.log(f"The machine is stopping {which}")
                 elif host.state not in FINAL:
-                    progress.log(f"{which} may go on: {host.cause}")
+                    progress.log(f"{which} may still run: {host.cause}")
 
         await environment.gather_or_cancel([stop(job) for job in running])
 
@@ -167,7 +167,7 @@ def _valid(request: AttachMachine) -> AttachMachine:
     for number, alias in enumerate(request.ssh):
         refuse_tpu_node_address(alias)
         if alias in request.ssh[:number]:
-            raise InvalidInput(f"{alias} is there twice.", "Give each machine once.")
+            raise InvalidInput(f"{alias} is listed twice.", "List each machine once.")
     return request
 
 
@@ -176,7 +176,7 @@ def _name(request: AttachMachine) -> str:
     if request.name is not None:
         return request.name
     if len(request.ssh) > 1:
-        raise InvalidInput("Several machines need a name.", "Choose one, with --name.")
+        raise InvalidInput("Several machines need a name.", "Choose one with --name.")
     (alias,) = request.ssh
     short = alias.rpartition("@")[2].lower()
     if not re.fullmatch(r"[\d.]+", short):
@@ -186,5 +186,5 @@ def _name(request: AttachMachine) -> str:
         return validated(structs.replace(request, name=short)).name or short
     except InvalidInput:
         raise InvalidInput(
-            f"No name can be made from {alias!r}.", "Choose one, with --name."
+            f"{alias!r} can't be made into a TPU name.", "Choose one with --name."
         ) from None

@@ -33,7 +33,7 @@ def check_run(request: CreateTPU) -> None:
     if accelerator is not None and accelerator.generation not in _FLEX_START:
         raise InvalidInput(
             f"Google offers flex-start for {' and '.join(_FLEX_START)}, not for {request.type}.",
-            "Choose such a type, or another tier.",
+            "Choose a type of these generations, or another tier.",
             field="type",
         )
 
@@ -45,19 +45,19 @@ def check_run_for(run_for: float | None, tier: Tier) -> None:
     if tier != "flex-start":
         if run_for is not None:
             raise InvalidInput(
-                "Only a flex-start TPU is asked for with the time that it runs.",
-                "Omit the time, or ask for flex-start.",
+                "Only a flex-start TPU can have a run time.",
+                "Omit it, or choose flex-start.",
             )
     elif run_for is None:
         raise InvalidInput(
-            "A flex-start TPU needs the time that it runs.",
-            "Say it, for example --run-for 4h. Google deletes the TPU then.",
+            "A flex-start TPU needs a run time.",
+            "Set it, for example --run-for 4h. Google deletes the TPU after that time.",
             field="run_for",
         )
     elif not 60 <= run_for <= _LONGEST_RUN:
         raise InvalidInput(
-            "A flex-start TPU runs for 1 minute to 7 days.",
-            "Say another time, such as 4h or 2d.",
+            "The run time of a flex-start TPU must be 1 minute to 7 days.",
+            "Choose a time such as 4h or 2d.",
             field="run_for",
         )
 

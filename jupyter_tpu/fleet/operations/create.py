@@ -236,7 +236,7 @@ class CreateService:
         if not resumed:
             _log_request(name, request, progress)
             if record.queue is not None:
-                progress.log("It waits in Google's queue, also while this computer is off")
+                progress.log("It waits in Google's queue, even while this computer is off")
         self._observer.request_refresh()
         end = await provisioner.run(progress)
         if end.error is not None:

@@ -157,14 +157,15 @@ def _require_expected(request: AttachMachine, looked: Sequence[Looked]) -> None:
         other = shown.setdefault(key.fingerprint, host.alias)
         if other != host.alias:
             raise InvalidInput(
-                f"{other} and {host.alias} show the same host key, so they are the same machine.",
-                "Give each machine once. Machines that were copied from one image need host keys "
-                "of their own: see `ssh-keygen -A`.",
+                f"{other} and {host.alias} show the same host key. They seem to be the same "
+                "machine.",
+                "List each machine once. If they were copied from one image, create new host keys "
+                "on each: see `ssh-keygen -A`.",
             )
     if wrong := [each for each in request.host_keys if each not in shown]:
         keys = ", ".join(f"{alias} shows the host key {key}" for key, alias in shown.items())
         raise TPUError(
-            f"{keys}, and not the expected {', '.join(wrong)}. Nothing was attached.",
+            f"{keys}, not the expected {', '.join(wrong)}. Nothing was attached.",
             Reason.HOST_KEY,
             "Someone may be intercepting the connection. Compare the fingerprint again.",
         )
@@ -184,8 +185,8 @@ def _require_known(request: AttachMachine, looked: Sequence[Looked]) -> None:
                 for alias, fingerprint in unknown.items()
             ),
             Reason.HOST_KEY,
-            f"Connect once with {' and '.join(f'`ssh {alias}`' for alias in unknown)} and check "
-            "it there, or compare the fingerprint and give it with --host-key.",
+            f"Connect once with {' and '.join(f'`ssh {alias}`' for alias in unknown)}, and compare "
+            "the fingerprint. Or compare it elsewhere, and add --host-key FINGERPRINT.",
         )
 
 
@@ -198,9 +199,9 @@ def require_one_slice(hosts: Sequence[AttachedHost]) -> None:
         f"{host.alias} has {_chips_text(host.chips) if host.chips else 'none'}" for host in hosts
     )
     raise InvalidInput(
-        f"The machines can't be one TPU, because each of its hosts has {_CHIPS_OF_SLICE} TPU chips "
-        f"of the same kind, or none has chips: {found}. Nothing was attached.",
-        "Attach each machine by itself.",
+        f"The machines can't be the hosts of one TPU: {found}. Either each host has "
+        f"{_CHIPS_OF_SLICE} chips of the same kind, or no host has chips. Nothing was attached.",
+        "Attach each machine separately.",
     )
 
 

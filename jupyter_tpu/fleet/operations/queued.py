@@ -46,9 +46,9 @@ _USES_QUOTA = "It still uses quota: delete it, or reset it to wait again."
 #: What each state means, where it is known.
 _MEANINGS = {
     QueuedState.CREATING: "Google is checking the request.",
-    QueuedState.ACCEPTED: "It waits for its time to begin.",
-    QueuedState.WAITING_FOR_RESOURCES: "It waits until there is room.",
-    QueuedState.PROVISIONING: "There is room. Its TPUs are being created.",
+    QueuedState.ACCEPTED: "It is accepted, and waits to begin.",
+    QueuedState.WAITING_FOR_RESOURCES: "It waits for capacity.",
+    QueuedState.PROVISIONING: "Google has capacity. Its TPUs are being created.",
     QueuedState.ACTIVE: "Its TPUs exist. Connect them.",
     QueuedState.FAILED: f"It failed. {_USES_QUOTA}",
     QueuedState.SUSPENDING: "Its TPUs are being deleted.",
@@ -264,7 +264,7 @@ def _of_all(price: PriceDecision, count: int) -> PriceDecision:
 
 def meaning(state: QueuedState, *, emulated: bool) -> str:
     """What a state means, and what can be done now."""
-    text = _MEANINGS.get(state, "This state is not known to this program.")
+    text = _MEANINGS.get(state, "jupyter-tpu does not know this state.")
     billing = "" if emulated else _BILLING.get(state, "")
     return f"{text} {billing}".rstrip()
 

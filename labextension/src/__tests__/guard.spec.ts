@@ -136,14 +136,14 @@ it('removes the guard of another person’s pod, which can only be deleted, by i
   });
   button(node, 'my-tpu').click();
   await shows(node, 'Change…');
-  button(node, 'Let my-tpu delete itself…').click();
+  button(node, 'Delete my-tpu automatically…').click();
   await dialogInputs(2);
   const [idle, action] =
     document.querySelectorAll<HTMLSelectElement>('.jp-Dialog select');
   expect([action.value, action.disabled]).toEqual(['delete', true]);
   choose(idle, '');
   expect(await answerDialog('Save')).toMatch(
-    /^When does my-tpu delete itself?.* it is deleted even while/
+    /^When should my-tpu delete itself?.* it is deleted even while/
   );
   const [name] = await dialogInputs(1);
   type(name, 'my-tpu');
@@ -207,7 +207,7 @@ it('warns before the time of a flex-start TPU is over, which nobody can put off'
   expect(notebook.node.textContent).toBe('');
   vi.advanceTimersByTime(2 * 60_000);
   expect(notebook.node.textContent).toContain(
-    'Then Google deletes it, with its disk. Save your results.Show TPU'
+    'Google then deletes it with its disk. Save your results.Show TPU'
   );
   expect(other.node.textContent).toBe('');
   const labels = () =>

@@ -91,8 +91,8 @@ describe('a hunt', () => {
       'GET operations/h1': [200, operation]
     });
     button(node, 'New TPU').click();
-    await shows(node, 'Try again until there is one');
-    tick(node, 'Try again until there is one');
+    await shows(node, 'Try until one is available');
+    tick(node, 'Try until one is available');
     await shows(node, 'Other zones to try', 'Other tiers to try');
     tick(node, 'us-west4-a');
     const tiers = [...node.querySelectorAll('fieldset')].find(one =>
@@ -118,8 +118,8 @@ describe('a hunt', () => {
     const { actions, node } = await openPanel();
     const form = actions.createForm;
     button(node, 'New TPU').click();
-    await shows(node, 'Try again until there is one');
-    tick(node, 'Try again until there is one');
+    await shows(node, 'Try until one is available');
+    tick(node, 'Try until one is available');
     const ticked = () =>
       [...node.querySelectorAll('label')]
         .find(one => one.textContent?.startsWith("Wait in Google's queue"))!
@@ -152,8 +152,8 @@ describe('a hunt', () => {
       'GET operations/h1': [200, operation]
     });
     button(node, 'New TPU').click();
-    await shows(node, 'Try again until there is one');
-    tick(node, 'Try again until there is one');
+    await shows(node, 'Try until one is available');
+    tick(node, 'Try until one is available');
     await shows(node, 'Other zones to try');
     expect(node.textContent).not.toContain('Hunt again');
     tick(node, 'Spot');

@@ -56,9 +56,12 @@ function notified(): string[] {
 
 it('stores no logs of a TPU after it has said what they cost', async () => {
   const off = { ...STORED, enabled: false };
-  const { text, bodies } = await choose(STORED, 'Store No Logs', [200, off]);
+  const { text, bodies } = await choose(STORED, 'Stop Storing Logs', [
+    200,
+    off
+  ]);
   expect(text).toContain('Cloud Logging stores the logs of my-tpu.');
-  expect(text).toContain('50 GiB of a project are free; more costs $0.50');
+  expect(text).toContain('50 GiB of a project are free. More costs $0.50');
   expect(text).toContain(STORED.filter);
   expect(bodies).toEqual([{ enabled: false }]);
   expect(notified()).toEqual([

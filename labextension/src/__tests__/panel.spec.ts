@@ -668,7 +668,7 @@ describe('the commands', () => {
       'Tokens…',
       'Disconnect',
       '—',
-      'Stop by Itself…',
+      'Stop Automatically…',
       'Stop…',
       '—',
       'Delete…'

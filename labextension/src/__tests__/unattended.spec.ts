@@ -5,7 +5,7 @@ import { anOperation } from './server';
 
 afterEach(disposeWidgets);
 
-const PART = 'Run a command, stop by itself';
+const PART = 'Run a command, stop automatically';
 
 function field<E extends HTMLElement>(node: HTMLElement, label: string): E {
   const found = [...node.querySelectorAll('label')].find(
@@ -24,7 +24,7 @@ it('has a part for what a TPU does while nobody is there, which says what is cho
   button(node, PART).click();
   await shows(node, 'Starts as a job on all hosts when it is connected.');
   type(field(node, 'Command'), 'python train.py');
-  type(field(node, 'When it has cost so much in US dollars'), '20');
+  type(field(node, 'Cost limit in US dollars'), '20');
   actions.createForm.set('idle', '7200');
   button(node, PART).click();
   await shows(node, 'python train.py · idle for 2 hours · $20.00');

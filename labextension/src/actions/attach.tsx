@@ -57,7 +57,7 @@ async function askMachines(
         <TextField
           label={trans.__('SSH hosts')}
           help={trans.__(
-            'What you give to ssh: an entry of ~/.ssh/config, or USER@HOST. It must work without a password. Several, host 0 first, with spaces between them, become the hosts of one TPU.'
+            'An entry of ~/.ssh/config, or USER@HOST. ssh must log in without a password. For several hosts of one TPU: all of them, host 0 first, separated by spaces.'
           )}
           required
           value={value.ssh}

@@ -36,7 +36,7 @@ export async function confirmCost(
         {tier === 'spot'
           ? trans.__('Google can preempt it at any time.')
           : tier === 'flex-start'
-            ? trans.__('Google deletes it when its time is over.')
+            ? trans.__('Google deletes it when its run time ends.')
             : quote.hosts > 1
               ? trans.__('Delete it to stop paying.')
               : trans.__('Stop or delete it to stop paying.')}

@@ -49,8 +49,8 @@ export async function confirmHostKeys(
     <>
       <p>
         {trans._n(
-          'Your known hosts do not have this machine. Compare the fingerprint with the one that ssh-keygen -lf prints there:',
-          'Your known hosts do not have these machines. Compare each fingerprint with the one that ssh-keygen -lf prints there:',
+          'This machine is not in your known hosts. Compare the fingerprint with the output of ssh-keygen -lf on the machine:',
+          'These machines are not in your known hosts. Compare each fingerprint with the output of ssh-keygen -lf on the machine:',
           machines.length
         )}
       </p>

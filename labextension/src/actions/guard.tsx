@@ -32,8 +32,8 @@ export async function changeGuard(
   const { guard } = asked;
   const deletes = whyNotStoppable(tpu) !== null;
   const title = deletes
-    ? trans.__('When does %1 delete itself?', tpu.name)
-    : trans.__('When does %1 stop by itself?', tpu.name);
+    ? trans.__('When should %1 delete itself?', tpu.name)
+    : trans.__('When should %1 stop itself?', tpu.name);
   const input = await ask(
     title,
     trans.__('Save'),
@@ -53,10 +53,10 @@ export async function changeGuard(
         <p>
           {deletes
             ? trans.__(
-                'Without a limit, it runs until you delete it. With one, it is deleted even while this computer is off.'
+                'Without a limit, it runs until you delete it. With a limit, it is deleted even while this computer is off.'
               )
             : trans.__(
-                'Without a limit, it runs until you stop it. With one, it stops even while this computer is off.'
+                'Without a limit, it runs until you stop it. With a limit, it stops even while this computer is off.'
               )}
         </p>
       </>
@@ -105,7 +105,11 @@ function announce(
   const text = `${tpu.name}: ${guardLabel(guard, trans, language)}.`;
   if (guard.problem) {
     const { message, hint } = guard.problem;
-    const why = trans.__('The TPU can’t do it by itself. %1 %2', message, hint);
+    const why = trans.__(
+      'The TPU can’t stop or delete itself. %1 %2',
+      message,
+      hint
+    );
     Notification.warning(`${text} ${why}`, { autoClose: false });
   } else {
     Notification.success(text, { autoClose: SUCCESS_TIMEOUT });

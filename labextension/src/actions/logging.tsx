@@ -27,7 +27,7 @@ export async function chooseLogging(
       trans.__('Cloud Logging of %1', tpu.name),
       <Logging now={now} trans={trans} />,
       now.enabled
-        ? Dialog.warnButton({ label: trans.__('Store No Logs') })
+        ? Dialog.warnButton({ label: trans.__('Stop Storing Logs') })
         : Dialog.okButton({ label: trans.__('Store Logs') }),
       trans,
       trans.__('Close')
@@ -36,7 +36,9 @@ export async function chooseLogging(
     return;
   }
   const changed = await waitToEnd(
-    trans.__('Asking Google to change that'),
+    now.enabled
+      ? trans.__('Asking Google to stop storing the logs of %1', tpu.name)
+      : trans.__('Asking Google to store the logs of %1', tpu.name),
     model.client.setLogging(tpu, { enabled: !now.enabled }),
     trans
   );
@@ -70,7 +72,7 @@ function Logging(props: {
       </p>
       <p>
         {trans.__(
-          'Each month %1 GiB of a project are free; more costs %2 per GiB (price of %3).',
+          'Each month, the first %1 GiB of a project are free. More costs %2 per GiB (price of %3).',
           now.free_gib,
           usd(now.usd_per_gib),
           now.price_date
@@ -80,7 +82,7 @@ function Logging(props: {
         <>
           <p>
             {trans.__(
-              'What is not stored can’t be read later, also not by Google’s support. Logs that are stored already stay.'
+              'Logs that are not stored can’t be read later, not even by Google’s support. Logs that are already stored are kept.'
             )}
           </p>
           <p>
@@ -91,7 +93,7 @@ function Logging(props: {
       ) : (
         <p>
           {trans.__(
-            'An exclusion in the project %1 keeps them out.',
+            'An exclusion in the project %1 discards them.',
             now.project
           )}
         </p>

@@ -63,7 +63,7 @@ export function runEndLabel(
   language: string
 ): string {
   return trans.__(
-    'Its time is over at about %1. Then Google deletes it, with its disk. Save your results.',
+    'Its run time ends at about %1. Google then deletes it with its disk. Save your results.',
     shortTime(ends, language)
   );
 }

@@ -64,7 +64,7 @@ export function huntOutlook(
   if (last?.state === 'trying') {
     return [
       last.unattended
-        ? trans.__('This attempt goes on while this computer is off.')
+        ? trans.__('This attempt continues while this computer is off.')
         : trans.__('No other attempt begins while this computer is off.')
     ];
   }

@@ -200,7 +200,7 @@ export function actionLabel(action: Action, trans: TranslationBundle): string {
     case 'split':
       return trans.__('Split Chips…');
     case 'guard':
-      return trans.__('Stop by Itself…');
+      return trans.__('Stop Automatically…');
     case 'connect':
       return trans.__('Connect');
     case 'console':
@@ -266,7 +266,7 @@ export function namedActionLabel(
     case 'split':
       return trans.__('TPU: Split Chips of %1…', tpu);
     case 'guard':
-      return trans.__('TPU: Let %1 Stop or Delete Itself…', tpu);
+      return trans.__('TPU: Stop or Delete %1 Automatically…', tpu);
     case 'connect':
       return trans.__('TPU: Connect %1', tpu);
     case 'console':
@@ -327,7 +327,7 @@ export function notStoppableLabel(
 ): string {
   switch (action) {
     case 'guard':
-      return trans.__('Delete by Itself…');
+      return trans.__('Delete Automatically…');
     case 'stop':
       return why === 'hosts'
         ? trans.__('Stop (only possible with 1 host)')

@@ -186,7 +186,7 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
           actions={actions}
           label={trans.__('Flex-start')}
           help={trans.__(
-            'For a limited time. Waits in Google’s queue until there is room'
+            'Runs for a limited time. Waits in Google’s queue until there is capacity'
           )}
         />
       </fieldset>
@@ -295,7 +295,7 @@ function RunFor(props: { actions: Actions }): JSX.Element {
   return (
     <Field
       label={trans.__('Flex-start runs for')}
-      help={trans.__('Then Google deletes it, with its disk.')}
+      help={trans.__('Google then deletes it with its disk.')}
       problem={form.problemOf('runFor')}
     >
       {attributes => (

@@ -120,7 +120,7 @@ function About(props: { tpu: ITPU; actions: Actions }): JSX.Element {
           <dd className="jp-mod-wrap">
             {tpu.run_ends
               ? trans.__(
-                  '%1, until about %2. Then Google deletes it.',
+                  '%1, until about %2. Google then deletes it.',
                   durationLabel(tpu.run_for, trans),
                   shortTime(tpu.run_ends, actions.language)
                 )
@@ -215,22 +215,22 @@ function Guard(props: { tpu: ITPU; actions: Actions }): JSX.Element {
         <Link
           label={
             stops
-              ? trans.__('Let %1 stop by itself…', tpu.name)
-              : trans.__('Let %1 delete itself…', tpu.name)
+              ? trans.__('Stop %1 automatically…', tpu.name)
+              : trans.__('Delete %1 automatically…', tpu.name)
           }
           onClick={() => void actions.act('guard', tpu)}
         >
           {guard
             ? trans.__('Change…')
             : stops
-              ? trans.__('Stop by itself…')
-              : trans.__('Delete by itself…')}
+              ? trans.__('Stop automatically…')
+              : trans.__('Delete automatically…')}
         </Link>
         {guard?.problem && (
           <>
             {' '}
             {trans.__(
-              'The TPU can’t do it by itself. %1 %2',
+              'The TPU can’t stop or delete itself. %1 %2',
               guard.problem.message,
               guard.problem.hint
             )}

@@ -47,8 +47,8 @@ export function GuardFields(props: {
         )}
       </Field>
       <TextField
-        label={trans.__('When it has cost so much in US dollars')}
-        help={trans.__('About, since its creation. Empty: no limit.')}
+        label={trans.__('Cost limit in US dollars')}
+        help={trans.__('Approximate, since its creation. Empty: no limit.')}
         problem={form.problemOf('cost')}
         type="number"
         min="0.01"
@@ -58,7 +58,7 @@ export function GuardFields(props: {
       />
       <TextField
         label={trans.__('At a time')}
-        help={trans.__('By the clock of this computer. Empty: no limit.')}
+        help={trans.__('In this computer’s time zone. Empty: no limit.')}
         problem={form.problemOf('until')}
         type="datetime-local"
         value={until}
@@ -69,9 +69,9 @@ export function GuardFields(props: {
         help={
           deletes
             ? trans.__(
-                'A Spot TPU, and one of several hosts, can’t be stopped.'
+                'A Spot TPU or a TPU with several hosts can’t be stopped.'
               )
-            : trans.__('A TPU that is stopped keeps its disk.')
+            : trans.__('A stopped TPU keeps its disk.')
         }
         problem={form.problemOf('action')}
       >

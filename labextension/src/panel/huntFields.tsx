@@ -19,9 +19,9 @@ export function HuntFields(props: { actions: Actions }): JSX.Element {
     <>
       <Check
         checked={fields.hunt}
-        label={trans.__('Try again until there is one')}
+        label={trans.__('Try until one is available')}
         help={trans.__(
-          'A hunt: goes on after a restart of Jupyter; you can stop it'
+          'Starts a hunt. It continues after a restart of Jupyter. You can stop it'
         )}
         onChange={on => form.set('hunt', on)}
       />
@@ -57,7 +57,7 @@ export function HuntFields(props: { actions: Actions }): JSX.Element {
               checked={fields.again}
               label={trans.__('Hunt again each time it is preempted')}
               help={trans.__(
-                'Each next TPU is billed, too, until you stop the hunt or delete the TPU'
+                'Each new TPU is billed, until you stop the hunt or delete the TPU'
               )}
               onChange={on => form.set('again', on)}
             />
@@ -83,14 +83,14 @@ export function HuntFields(props: { actions: Actions }): JSX.Element {
           <Check
             checked={isQueued(fields)}
             label={trans.__("Wait in Google's queue")}
-            help={trans.__('Goes on while this computer is off')}
+            help={trans.__('Continues while this computer is off')}
             onChange={on => form.set('queued', on)}
           />
           {isQueued(fields) && (
             <Check
               checked={fields.direct}
               label={trans.__('Also try without the queue')}
-              help={trans.__('In turn, while Jupyter runs')}
+              help={trans.__('Takes turns with the queue, while Jupyter runs')}
               onChange={on => form.set('direct', on)}
             />
           )}

@@ -40,7 +40,7 @@ export function QueuedPage({ actions }: { actions: Actions }): JSX.Element {
     <div className="jp-tpu-Form">
       <p>
         {trans.__(
-          'A queued resource waits at Google until there is room for its TPUs, also while this computer is off.'
+          'A queued resource waits at Google until there is capacity for its TPUs, even while this computer is off.'
         )}
       </p>
       {problem && (
@@ -78,7 +78,7 @@ export function QueuedPage({ actions }: { actions: Actions }): JSX.Element {
       )}
       <p>
         {trans.__(
-          'Ask for a TPU that waits in the queue until there is room, or for as long as you choose. Then it is connected.'
+          'Request a TPU from the queue. The request waits until there is capacity, or for as long as you choose. The TPU is then connected.'
         )}
       </p>
       <div className="jp-tpu-Buttons">

@@ -37,7 +37,7 @@ export function UnattendedFields(props: { actions: Actions }): JSX.Element {
           controls={content}
           onToggle={() => view.toggle(PART)}
         >
-          {trans.__('Run a command, stop by itself')}
+          {trans.__('Run a command, stop automatically')}
         </Disclosure>
         {!open && chosen && <small className="jp-tpu-Chosen">{chosen}</small>}
       </div>
@@ -64,7 +64,7 @@ export function UnattendedFields(props: { actions: Actions }): JSX.Element {
 function commandHelp(form: CreateForm, trans: TranslationBundle): string {
   return form.unattended
     ? trans.__(
-        'Starts as a job on all hosts, also while this computer is off. Others in the project can read it: no secrets.'
+        'Starts as a job on all hosts, even while this computer is off. Others in the project can read it: do not enter secrets.'
       )
     : trans.__('Starts as a job on all hosts when it is connected.');
 }
