@@ -243,7 +243,7 @@ async def test_two_machines_are_the_hosts_of_one_tpu(box: Box, twin: Box, fleet:
     assert (tpu.type, tpu.meaning, len(tpu.hosts)) == ("no TPU", "2 hosts", 2)
     assert (await fleet.attached.attach(wanted)).id == tpu.id
     wanted.ssh.reverse()
-    with pytest.raises(TPUError, match=r"it is Twin\.lab, Box\.lab"):
+    with pytest.raises(TPUError, match=r"used for Twin\.lab, Box\.lab"):
         await fleet.attached.attach(wanted)
 
     homes = {number: f"{each.home}\n".encode() for number, each in enumerate((twin, box))}
