@@ -40,10 +40,10 @@ _PACE = 5.0
     type=WorkerOrAll(),
     default=0,
     metavar="N|all",
-    help="Number of the host, or all hosts, to which one sends it on.",
+    help="Number of the host, or all: one host sends the files to the others.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace files that exist, without asking.")
-@yes_option("As --overwrite.")
+@yes_option("Like --overwrite.")
 @click.option("--recurse", "--recursive", "-r", is_flag=True, hidden=True)  # folders always are
 @click.option("--zone", metavar="ZONE", shell_complete=complete_zone, help="The zone of the TPU.")
 @project_option

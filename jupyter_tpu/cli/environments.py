@@ -143,7 +143,7 @@ def lock_environment(name: str, environment: str, output: str | None, as_json: b
 def sync_environment(name: str, environment: str) -> None:
     """Give all hosts exactly the packages that host 0 has.
 
-    `jupyter tpu doctor` says which hosts have others.
+    `jupyter tpu doctor` says which hosts differ.
     """
     with open_session() as session:
         operation = session.call(session.fleet.sync_environment(name, environment))
@@ -284,7 +284,7 @@ def _change(
 def delete_environment(name: str, environment: str, yes: bool) -> None:
     """Delete an environment from the hosts of a TPU.
 
-    One that was on the hosts before (see `use`) is only removed from Jupyter.
+    An environment that was on the hosts before (see `use`) is only removed from Jupyter.
     """
     from ..fleet.models import RemoveEnvironment
 

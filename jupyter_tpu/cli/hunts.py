@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 def start(wanted: StartHunt, yes: bool, no_wait: bool, as_json: bool) -> None:
     """Start a hunt, and wait for its end.
 
-    Says first what each TPU costs, and asks. A running Jupyter server continues the hunt when you
-    stop waiting, and any later server after that.
+    Shows the price of each TPU first, and asks. A running Jupyter server continues the hunt when
+    you stop waiting, and so does any later server.
     """
     with open_session() as session:
         hunt_for(session, wanted, yes=yes, no_wait=no_wait, as_json=as_json)

@@ -102,7 +102,7 @@ def _user_of(kernel: Kernel) -> str:
 @tpu_argument()
 @_kernel_argument
 def end_kernel(name: str, kernel: str) -> None:
-    """Shut down a kernel that runs on a TPU, also if others use it."""
+    """Shut down a kernel that runs on a TPU, even if others use it."""
     with open_session() as session:
         found = find_kernel(session.call(session.fleet.kernels(name)), kernel, name)
         session.call(session.fleet.end_kernel(name, found.id))

@@ -21,7 +21,7 @@ _operation_argument = argument("id", metavar="ID", help="Operation ID, or its un
 
 @click.group("operation", cls=Group)
 def operation() -> None:
-    """Show and cancel operations, also those of servers and other commands."""
+    """Show and cancel operations, including those of servers and other commands."""
 
 
 @operation.command("list")

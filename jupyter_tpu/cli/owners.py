@@ -13,7 +13,7 @@ from .console import json_option, print_json
 @confirm_name_option
 @json_option
 def adopt(name: str, confirmed: tuple[str, ...], as_json: bool) -> None:
-    """Make a TPU yours that someone else or another program created.
+    """Become the owner of a TPU that another person or program created.
 
     This changes the label with its owner, which `usage` shows. To use the TPU, connect it.
     """

@@ -30,7 +30,7 @@ _SEVERAL = "jupyter tpu {0} my-tpu other-tpu --zone us-west4-a"
     "--max-price",
     type=click.FloatRange(min=0),
     metavar="USD",
-    help="Start without asking what costs at most so many USD an hour.",
+    help="Start TPUs without asking if they cost at most so many USD an hour.",
 )
 @confirm_name_option
 @no_wait_option
@@ -43,7 +43,7 @@ def start(
     no_wait: bool,
     as_json: bool,
 ) -> None:
-    """Start stopped TPUs. Shows what they cost, and asks first."""
+    """Start stopped TPUs. Shows the price first, and asks."""
     from ..fleet.models import StartTPU
 
     limited = max_price is not None
@@ -127,7 +127,7 @@ def disconnect(names: Sequence[str], yes: bool, no_wait: bool, as_json: bool) ->
 @no_wait_option
 @json_option
 def detach(names: Sequence[str], yes: bool, no_wait: bool, as_json: bool) -> None:
-    """Forget attached machines: shut down what runs there. Their files stay."""
+    """Stop what runs on attached machines, and forget them. Their files stay."""
     from ..fleet.models import DetachMachine
 
     with open_session() as session:

@@ -65,7 +65,7 @@ def profile(
     no_browser: bool,
     as_json: bool,
 ) -> None:
-    """Trace the programs of a TPU, on all hosts at once, and show that in TensorBoard (xprof).
+    """Trace the programs of a TPU on all hosts at once, and show the trace in TensorBoard (xprof).
 
     A program is traced while it runs: start it first. The exit code is 1 if a host failed; what was
     traced is shown all the same.

@@ -83,7 +83,7 @@ def queued() -> None:
 @click.option(
     "--reservation",
     metavar="RESERVATION",
-    help="Its name.  [default: the project's]",
+    help="The name of the reservation.  [default: the project's]",
 )
 @click.option(
     "--node-count",
@@ -91,7 +91,7 @@ def queued() -> None:
     default=1,
     show_default=True,
     metavar="N",
-    help="So many TPUs, NAME-0, NAME-1 …, as slices of one job.",
+    help="Number of TPUs: NAME-0, NAME-1 …, as slices of one job.",
 )
 @click.option(
     "--valid-until-duration",
@@ -125,7 +125,7 @@ def create(
 ) -> None:
     """Request TPUs that are created when there is capacity for all of them.
 
-    It shows the price first, and asks. TPUs are billed as soon as they exist. To have a TPU
+    Shows the price first, and asks. TPUs are billed as soon as they exist. To have a TPU
     connected then, use `jupyter tpu create … --until-available --queued --connect`.
     """
     from msgspec import structs
@@ -215,7 +215,7 @@ def describe(name: str, as_json: bool) -> None:
 
 @queued.command("delete")
 @tpu_argument(what="queued resource")
-@click.option("--force", is_flag=True, help="With its TPUs, and everything on their disks.")
+@click.option("--force", is_flag=True, help="Also delete its TPUs, and everything on their disks.")
 @yes_option("Delete it without asking.")
 @confirm_name_option
 @no_wait_option
@@ -223,7 +223,7 @@ def describe(name: str, as_json: bool) -> None:
 def delete(
     name: str, force: bool, yes: bool, confirmed: tuple[str, ...], no_wait: bool, as_json: bool
 ) -> None:
-    """Delete a queued resource. Its quota is free again."""
+    """Delete a queued resource, and free its quota."""
     from ..fleet.models import DeleteQueued
 
     with open_session() as session:

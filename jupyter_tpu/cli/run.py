@@ -67,7 +67,7 @@ _KEPT = 1 << 20
     "-w",
     "same_folder",
     is_flag=True,
-    help="Use the folder that has the path of the current one, such as ~/project for ~/project.",
+    help="Use the folder with the same path as the current one, such as ~/project for ~/project.",
 )
 @timeout_option
 @click.option(
@@ -111,9 +111,9 @@ def run(
 ) -> None:
     """Run a command on the hosts of a TPU, by default on all of them at once.
 
-    A local SCRIPT.py in place of NAME is run with the environment's Python. Before, its project is
-    copied to all hosts as by `jupyter tpu sync`: the nearest folder with .git or pyproject.toml, or
-    the script's own.
+    A local SCRIPT.py in place of NAME is run with the environment's Python. Its project is
+    first copied to all hosts, as by `jupyter tpu sync`. The project is the nearest folder with .git
+    or pyproject.toml, or the script's own folder.
 
     Lines begin with the number of the host, unless there is only one; equal lines of several hosts
     are shown once. Ctrl-C stops the command on all hosts.

@@ -34,7 +34,11 @@ if TYPE_CHECKING:
     "without it: shared.",
 )
 @click.option(
-    "--with", "tpus", multiple=True, metavar="OTHER...", help="Other TPUs of the zone, too."
+    "--with",
+    "tpus",
+    multiple=True,
+    metavar="OTHER...",
+    help="Share it with these TPUs of the zone, too.",
 )
 @click.option(
     "--remove",
@@ -58,9 +62,9 @@ def share(
 ) -> None:
     """Share a folder of host 0 with the other hosts of a TPU, by NFS.
 
-    The hosts mount it at the same path, also after a restart. Only their internal addresses may,
-    and what they do there is done as your user: the folder needs no rights for others. You are
-    shown what changes on each host, and asked.
+    The hosts mount it at the same path, also after a restart. Only their internal addresses may
+    mount it. They work in it as your user, so the folder needs no rights for others. You see what
+    changes on each host, and are asked.
 
     Emulated hosts can only show what would be done: their kernel has no NFS.
     """

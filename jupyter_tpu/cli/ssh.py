@@ -74,7 +74,7 @@ class WorkerOrAll(click.ParamType):
     help="Number of the host, or all hosts, which needs a command.",
 )
 @click.option(
-    "--command", "remote_command", metavar="CMD", help="Run this there.  [default: a login shell]"
+    "--command", "remote_command", metavar="CMD", help="Run this command.  [default: a login shell]"
 )
 @click.option("--mosh", is_flag=True, help="Use mosh. The host's UDP ports must be reachable.")
 @click.option(
@@ -86,7 +86,7 @@ class WorkerOrAll(click.ParamType):
     "--session",
     default="main",
     metavar="SESSION",
-    help="Name of the shell that is kept: the same name shows the same shell.",
+    help="Name of the kept shell: the same name shows the same shell.",
 )
 @click.option("--in-jupyterlab", is_flag=True, hidden=True)
 def ssh(
@@ -101,8 +101,8 @@ def ssh(
 ) -> None:
     """Log in to a host with your own ssh, or run a command there.
 
-    The host's current address is looked up each time. The shell has the variables of kernels:
-    without TCMalloc, and with JAX's compilation cache.
+    The host's current address is looked up each time. The shell has the environment variables
+    of kernels: without TCMalloc, and with JAX's compilation cache.
     """
     words = words[1:] if words[:1] == ("--",) else words
     before, after = _split(words)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     "local folder is empty.",
 )
 @click.option(
-    "--overwrite", is_flag=True, help="Also copy files that the target has changed meanwhile."
+    "--overwrite", is_flag=True, help="Also replace files that were changed in the target."
 )
 @click.option(
     "--only", multiple=True, metavar="PATH...", help="Only these files and folders in it."

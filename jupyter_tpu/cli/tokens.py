@@ -18,8 +18,9 @@ def token() -> None:
     """Choose which tokens of this computer kernels, commands and jobs on TPUs get.
 
     A token is a variable of the environment in which Jupyter runs. HF_TOKEN is also found where
-    `hf auth login` stores it, and WANDB_API_KEY where `wandb login` does. Only names are stored:
-    a value is read when one starts, and is in no file and no list of processes of the host.
+    `hf auth login` stores it, and WANDB_API_KEY where `wandb login` does. Only names are
+    stored. Values are read when something starts. They are in no file and no process list of the
+    host.
     """
 
 
@@ -43,5 +44,5 @@ def pass_on(tokens: tuple[str, ...]) -> None:
 @token.command("remove", epilog=examples("jupyter tpu token remove HF_TOKEN"))
 @_tokens_argument
 def remove(tokens: tuple[str, ...]) -> None:
-    """Pass tokens to nothing that is started from now on."""
+    """Stop passing tokens to what is started from now on."""
     print(remove_tokens(tokens))

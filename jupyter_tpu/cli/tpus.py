@@ -138,8 +138,8 @@ def create(
 ) -> None:
     """Create a TPU.
 
-    Says first what it costs, and asks. It does not ask if it costs nothing: an emulated TPU, and
-    one inside a grant (see `grant`).
+    Shows the price first, and asks. It does not ask if the TPU costs nothing: an emulated TPU, or
+    a TPU inside a grant (see `grant`).
     """
     from msgspec import structs
 

@@ -30,7 +30,7 @@ _TYPE = "v5litepod-8"
 @click.option(
     "--remote",
     metavar="NAME",
-    help="Instead, print the command and the link that open VS Code on this TPU, in DIR there.",
+    help="Instead, print the command and the link that open VS Code on this TPU, in DIR on host 0.",
 )
 @worker_option
 def vscode(dir: str, remote: str | None, worker: int) -> None:

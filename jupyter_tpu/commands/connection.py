@@ -42,9 +42,7 @@ content_options = parameters(
         metavar="FILE",
         help="Exact versions to install, from `env lock`, `uv export` or `pip freeze`.",
     ),
-    click.option(
-        "--apt", multiple=True, metavar="PACKAGE...", help="Packages of apt for the hosts."
-    ),
+    click.option("--apt", multiple=True, metavar="PACKAGE...", help="apt packages for the hosts."),
     click.option(
         "--timezone", metavar="ZONE", help="Time zone of the hosts, such as Europe/Berlin."
     ),

@@ -16,8 +16,8 @@ _name_argument = argument("title", metavar="NAME", help="Your name for it, such 
 def grant() -> None:
     """Say which TPUs you may use at no charge, such as those of the TPU Research Cloud (TRC).
 
-    What is inside a grant is created without a question about its price. Outside of it, nothing is
-    created unless the price was confirmed. Google does not tell programs what it has granted, so
+    TPUs inside a grant are created without a question about the price. For other TPUs, the price
+    must be confirmed. Google does not tell programs what it has granted, so
     copy it from Google's e-mail: one grant for each line.
     """
 
@@ -59,7 +59,7 @@ def list_all(as_json: bool) -> None:
     required=True,
     metavar="ZONE",
     shell_complete=complete_zone,
-    help="A zone of it. Repeatable.",
+    help="A zone of the grant. Repeatable.",
 )
 @click.option(
     "--tier",
@@ -81,7 +81,7 @@ def list_all(as_json: bool) -> None:
     default="",
     show_default=False,
     metavar="DAY",
-    help="Its last day, such as 2026-12-31.",
+    help="The last day of the grant, such as 2026-12-31.",
 )
 @project_option
 @json_option

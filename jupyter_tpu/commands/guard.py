@@ -22,19 +22,22 @@ _options = parameters(
     click.option(
         "--max-idle",
         metavar="TIME",
-        help="Limit: time without a running cell, job, terminal or program, such as 2h.",
+        help="Stop it after this time, such as 2h, without a running cell, job, terminal or "
+        "program.",
     ),
     click.option(
         "--max-cost",
         type=click.FloatRange(min=0, min_open=True),
         metavar="USD",
-        help="Limit: about what it has cost since its creation.",
+        help="Stop it when it has cost about so much since its creation.",
     ),
-    click.option("--until", metavar="TIME", help="Limit: a time, or a time from now such as 8h."),
+    click.option(
+        "--until", metavar="TIME", help="Stop it at this time, or after a time such as 8h."
+    ),
     click.option(
         "--then-delete",
         is_flag=True,
-        help="At a limit, delete it with its disk.  [default: stop it, and keep its disk]",
+        help="Delete it with its disk instead of stopping it.",
     ),
 )
 

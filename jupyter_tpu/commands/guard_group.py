@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.group("guard", cls=Group, aliases={"off": "remove"})
 def guard() -> None:
-    """Let a TPU stop or delete itself: when it is idle, at a cost, or at a time.
+    """Stop or delete a TPU automatically: when it is idle, at a cost, or at a time.
 
     The guard runs on the TPU, so it works while your computer is off.
     """
@@ -39,7 +39,7 @@ def guard() -> None:
     "--notice",
     default="5m",
     metavar="TIME",
-    help="How long before it acts the guard announces that, at most 60m.",
+    help="How long before it acts the guard announces this, at most 60m.",
 )
 @confirm_name_option
 @json_option
@@ -75,7 +75,7 @@ def show(name: str, as_json: bool) -> None:
 @confirm_name_option
 @json_option
 def keep(name: str, length: str, confirmed: tuple[str, ...], as_json: bool) -> None:
-    """Keep a TPU running for some time, whatever its limits are."""
+    """Keep a TPU running for some time, even if it reaches a limit."""
     from ..fleet.models import KeepTPU
 
     kept = seconds(length)

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from ..cloud import NodeOptions
     from ..fleet.models import HuntCandidate, SetGuard, StartHunt
 
-HELP = """Search for a TPU over zones, types and tiers until there is one.
+HELP = """Search for a TPU over zones, types and tiers until one is available.
 
 A hunt tries one zone, type and tier after the other, and begins again after a while, until
-there is a TPU, nothing is left to try, its deadline has passed, or you stop it.
+it gets a TPU, nothing is left to try, its deadline has passed, or you stop it.
 """
 hunt_argument = argument("hunt", metavar="HUNT", help="The name of its TPU, or its ID.")
 
@@ -52,7 +52,7 @@ _options = parameters(
         multiple=True,
         metavar="TYPE",
         shell_complete=complete_type,
-        help="Accelerator type, the most wanted first. Repeatable.",
+        help="Accelerator type. Repeatable, in order of preference.",
     ),
     click.option(
         "--zone",
@@ -60,7 +60,7 @@ _options = parameters(
         multiple=True,
         metavar="ZONE",
         shell_complete=complete_zone,
-        help="Zone; - for all that offer the types. Repeatable.  [default: gcloud's]",
+        help="Zone; - for all zones that offer the types. Repeatable.  [default: gcloud's]",
     ),
     project_option,
     click.option(
@@ -70,7 +70,7 @@ _options = parameters(
         default=("on-demand",),
         show_default=False,
         type=click.Choice(["on-demand", "spot", "reserved", "flex-start"]),
-        help="The most wanted first. Repeatable.  [default: on-demand]",
+        help="Repeatable, in order of preference.  [default: on-demand]",
     ),
     run_for_option,
     click.option(
@@ -78,7 +78,7 @@ _options = parameters(
         default="",
         show_default=False,
         metavar="TIME",
-        help="No attempt begins later: 90m, 8h, 2d, or a time such as 2026-07-01T08:00.",
+        help="Begin no attempt after 90m, 8h or 2d, or after a time such as 2026-07-01T08:00.",
     ),
     click.option(
         "--queued/--no-queued",

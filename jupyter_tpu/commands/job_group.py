@@ -93,9 +93,9 @@ def start(
 ) -> None:
     """Start a job on hosts of a TPU.
 
-    A local SCRIPT.py in place of NAME is run with the environment's Python. Before, its project is
-    copied to all hosts as by `jupyter tpu sync`: the nearest folder with .git or pyproject.toml, or
-    the script's own.
+    A local SCRIPT.py in place of NAME is run with the environment's Python. Its project is
+    first copied to all hosts, as by `jupyter tpu sync`. The project is the nearest folder with .git
+    or pyproject.toml, or the script's own folder.
     """
     from ..fleet.models import StartJob
 
@@ -153,7 +153,7 @@ def list_jobs(name: str | None, as_json: bool) -> None:
 )
 @tpu_argument()
 @_id_argument
-@click.option("--follow", "-f", is_flag=True, help="Go on until the job ends, or Ctrl-C.")
+@click.option("--follow", "-f", is_flag=True, help="Continue until the job ends, or Ctrl-C.")
 @click.option("--from", "first", type=int, metavar="N", help="Begin with line N.")
 @click.option("--tail", type=int, metavar="N", help="Begin with the last N lines.")
 @click.option(
@@ -164,7 +164,7 @@ def list_jobs(name: str | None, as_json: bool) -> None:
     help="Only lines with this text, in any case.",
 )
 @click.option("--worker", type=int, metavar="N", help="Only this host.  [default: all of the job]")
-@click.option("--attempt", type=int, metavar="N", help="Of this start.  [default: the last one]")
+@click.option("--attempt", type=int, metavar="N", help="Only this start.  [default: the last one]")
 @click.option("--numbers", "-n", is_flag=True, help="Print the number of each line.")
 @json_option
 def logs(

@@ -29,13 +29,13 @@ _options = parameters(
     click.option(
         "--service-account",
         metavar="EMAIL",
-        help="As which programs on the hosts call Google.  [default: the project's]",
+        help="The account with which programs on the hosts call Google.  [default: the project's]",
     ),
     click.option(
         "--scopes",
         multiple=True,
         metavar="SCOPE,…",
-        help="What they may do, such as storage-ro.  [default: cloud-platform]",
+        help="What that account may do, such as storage-ro.  [default: cloud-platform]",
     ),
     click.option(
         "--data-disk",

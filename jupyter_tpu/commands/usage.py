@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 def usage(projects: str | None, as_json: bool) -> None:
     """Show all TPUs and queued resources, whose they are, and what they cost.
 
-    Of all zones, the most expensive first. Who created one is read from its labels, and from the
-    SSH keys that may log in.
+    The most expensive come first, from all zones. Owners are read from labels, and from the SSH
+    keys that may log in.
     """
     with open_session() as session:
         found = session.call(session.fleet.usage.show(projects))

@@ -114,7 +114,7 @@ def pass_token(names: tuple[str, ...]) -> None:
 @token.command("remove")
 @names_argument("Such as HF_TOKEN or WANDB_API_KEY.")
 def remove_token(names: tuple[str, ...]) -> None:
-    """Pass tokens to nothing that is started from now on."""
+    """Stop passing tokens to what is started from now on."""
     from ..commands.tokens import remove_tokens
 
     print(remove_tokens(names))
