@@ -57,7 +57,7 @@ def list_environments(name: str, found: bool, as_json: bool) -> None:
         _list_found(name, as_json)
         return
     with open_session() as session:
-        environments = session.call(session.fleet.environments(name))
+        environments = session.call(session.fleet.environments.list(name))
     if as_json:
         print_json(environments)
         return
@@ -118,7 +118,7 @@ def create_environment(
 def lock_environment(name: str, environment: str, output: str | None, as_json: bool) -> None:
     """Print the exact versions of an environment, as a requirements file."""
     with open_session() as session:
-        lock = session.call(session.fleet.environment_lock(name, environment))
+        lock = session.call(session.fleet.environments.get_lock(name, environment))
     if as_json:
         print_json(lock)
         return
@@ -146,7 +146,7 @@ def sync_environment(name: str, environment: str) -> None:
     `jupyter tpu doctor` says which hosts differ.
     """
     with open_session() as session:
-        operation = session.call(session.fleet.sync_environment(name, environment))
+        operation = session.call(session.fleet.environments.sync_packages(name, environment))
         finish(session, operation, sys.stdout)
     print(f"All hosts of {name} have the same packages in {environment}.")
 
@@ -237,7 +237,7 @@ def use_python(
 def list_packages(name: str, environment: str, as_json: bool) -> None:
     """List what is installed in an environment."""
     with open_session() as session:
-        found = session.call(session.fleet.packages(name, environment))
+        found = session.call(session.fleet.environments.list_packages(name, environment))
     if as_json:
         print_json(found)
         return
@@ -273,7 +273,9 @@ def _change(
 
     request = ChangePackages(add=list(add), remove=list(remove))
     with open_session() as session:
-        operation = session.call(session.fleet.change_packages(name, environment, request))
+        operation = session.call(
+            session.fleet.environments.change_packages(name, environment, request)
+        )
         finish(session, operation, sys.stdout)
 
 
@@ -289,7 +291,7 @@ def delete_environment(name: str, environment: str, yes: bool) -> None:
     from ..fleet.models import RemoveEnvironment
 
     with open_session() as session:
-        environments = session.call(session.fleet.environments(name))
+        environments = session.call(session.fleet.environments.list(name))
         found = any(each.name == environment and each.python_path for each in environments)
         if not yes:
             question = (
@@ -300,7 +302,7 @@ def delete_environment(name: str, environment: str, yes: bool) -> None:
             )
             confirm(question, "Add --yes to delete it without asking.")
         options = RemoveEnvironment(end_kernels=True)
-        operation = session.call(session.fleet.remove_environment(name, environment, options))
+        operation = session.call(session.fleet.environments.remove(name, environment, options))
         finish(session, operation, sys.stdout)
     if found:
         print(f"Removed {environment} from Jupyter. Its files on {name} are kept.")

@@ -111,7 +111,7 @@ def _approved(session: Session, wanted: StartHunt, *, yes: bool, as_json: bool) 
 
 
 def _wait(session: Session, hunt: Hunt, as_json: bool) -> None:
-    operation = session.call(session.fleet.operation(hunt.id))
+    operation = session.call(session.fleet.operations.get(hunt.id))
     finish_all(session, operation, progress_stream(as_json))
     found = session.call(session.fleet.hunts.get(hunt.id))
     if as_json:

@@ -65,7 +65,7 @@ def _list_kernelspecs(as_json: bool) -> None:
 
 def _list_running(name: str, as_json: bool) -> None:
     with open_session() as session:
-        kernels = session.call(session.fleet.kernels(name))
+        kernels = session.call(session.fleet.kernels.list(name))
     if as_json:
         print_json(kernels)
         return
@@ -104,8 +104,8 @@ def _user_of(kernel: Kernel) -> str:
 def end_kernel(name: str, kernel: str) -> None:
     """Shut down a kernel that runs on a TPU, even if others use it."""
     with open_session() as session:
-        found = find_kernel(session.call(session.fleet.kernels(name)), kernel, name)
-        session.call(session.fleet.end_kernel(name, found.id))
+        found = find_kernel(session.call(session.fleet.kernels.list(name)), kernel, name)
+        session.call(session.fleet.kernels.shut_down(name, found.id))
     print(f"Shut down {_title(found)}.")
 
 
@@ -118,8 +118,8 @@ def take_kernel(name: str, kernel: str) -> None:
     Whoever uses it now loses it. Running cells continue.
     """
     with open_session() as session:
-        found = find_kernel(session.call(session.fleet.kernels(name)), kernel, name)
-        session.call(session.fleet.take_over_kernel(name, found.id))
+        found = find_kernel(session.call(session.fleet.kernels.list(name)), kernel, name)
+        session.call(session.fleet.kernels.take_over(name, found.id))
     print(f"Your Jupyter server now has {_title(found)}.")
 
 
@@ -147,7 +147,7 @@ def add_kernel(name: str, environment: str) -> None:
     from ..fleet.models import ConnectTPU
 
     with open_session() as session:
-        environments = session.call(session.fleet.environments(name))
+        environments = session.call(session.fleet.environments.list(name))
         ready = {each.name: each for each in environments if each.state == "ready"}
         if environment not in ready:
             names = ", ".join(ready) or "none"
@@ -159,7 +159,7 @@ def add_kernel(name: str, environment: str) -> None:
         # Connecting again checks the environment, with the packages it has, and registers it.
         wanted = ConnectTPU(environment=environment, packages=ready[environment].packages)
         finish(session, session.call(session.fleet.connect(name, wanted)), sys.stdout)
-        for each in session.call(session.fleet.environments(name)):
+        for each in session.call(session.fleet.environments.list(name)):
             if each.name == environment:
                 print(f'The kernel "{each.display_name}" is in every kernel picker.')
 
@@ -236,7 +236,7 @@ def warm_kernel(
     wanted = {"on": True, "off": False, "default": None}[setting]
     request = KeepWarm(wanted=wanted, imports=list(imports))
     with open_session() as session:
-        changed = session.call(session.fleet.keep_warm(name, environment, request))
+        changed = session.call(session.fleet.environments.keep_warm(name, environment, request))
     if as_json:
         print_json(changed)
         return

@@ -35,12 +35,12 @@ def running_on(session: Session, tpus: Sequence[TPU]) -> dict[str, Running]:
     }
 
 
-def running_kernels(session: Session, tpu: TPU) -> list[Kernel]:
+def running_kernels(session: Session, tpu: TPU) -> Sequence[Kernel]:
     """The kernels running there; none if they can't be listed now."""
     if not tpu.kernels and tpu.connection.value == "disconnected":
         return []
     try:
-        return session.call(session.fleet.kernels(tpu_ref(tpu)))
+        return session.call(session.fleet.kernels.list(tpu_ref(tpu)))
     except TPUError as error:
         note(f"Can't list the kernels on {tpu.name}: {error.message}")
         return []

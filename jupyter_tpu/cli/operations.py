@@ -29,7 +29,7 @@ def operation() -> None:
 def list_operations(as_json: bool) -> None:
     """List running and recent operations, newest first."""
     with open_session() as session:
-        operations = session.call(session.fleet.operations())
+        operations = session.call(session.fleet.operations.list())
     if as_json:
         return print_json(operations)
     if not operations:
@@ -53,7 +53,7 @@ def cancel(id: str, as_json: bool) -> None:
     """
     with open_session() as session:
         found = _find(session, id)
-        ended = _wait(session, session.call(session.fleet.cancel(found.id)))
+        ended = _wait(session, session.call(session.fleet.operations.cancel(found.id)))
     if ended.state == "failed":
         raise_failure(ended)
     if as_json:
@@ -75,12 +75,16 @@ def stop_trying(id: str, yes: bool, as_json: bool) -> None:
     with open_session() as session:
         found = _find(session, id)
         try:
-            asked = session.call(session.fleet.stop_trying(found.id, StopTrying(keep_tpu=yes)))
+            asked = session.call(
+                session.fleet.operations.stop_trying(found.id, StopTrying(keep_tpu=yes))
+            )
         except TPUError as error:
             if error.reason is not Reason.STILL_BILLED:
                 raise
             confirm(f"{error.message} Stop trying to delete it?", "Add --yes to keep it.")
-            asked = session.call(session.fleet.stop_trying(found.id, StopTrying(keep_tpu=True)))
+            asked = session.call(
+                session.fleet.operations.stop_trying(found.id, StopTrying(keep_tpu=True))
+            )
         ended = _wait(session, asked)
     if as_json:
         print_json(ended)
@@ -91,7 +95,7 @@ def stop_trying(id: str, yes: bool, as_json: bool) -> None:
 
 
 def _find(session: Session, id: str) -> Operation:
-    operations = session.call(session.fleet.operations())
+    operations = session.call(session.fleet.operations.list())
     found = [each for each in operations if each.id.startswith(id)]
     if len(found) == 1:
         return found[0]

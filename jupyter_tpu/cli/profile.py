@@ -80,7 +80,7 @@ def profile(
 
     with open_session() as session:
         if kernel is not None:
-            kernel = find_kernel(session.call(session.fleet.kernels(name)), kernel, name).id
+            kernel = find_kernel(session.call(session.fleet.kernels.list(name)), kernel, name).id
         if memory:
             query = MemoryQuery(hosts=hosts, kernel=kernel)
             found = session.call(session.fleet.profiles.memory(name, query))

@@ -241,7 +241,7 @@ def delete(
             leave(session, operation)
         else:
             finish(session, operation, progress_stream(as_json))
-            operation = session.call(session.fleet.operation(operation.id))
+            operation = session.call(session.fleet.operations.get(operation.id))
         if as_json:
             print_json(operation)
         else:

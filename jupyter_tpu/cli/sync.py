@@ -101,7 +101,7 @@ def _watch(session: Session, name: str, request: SyncProject) -> None:
         raise_failure(future.result())
     except KeyboardInterrupt:
         future.cancel()
-        session.call(session.fleet.cancel(operation.id))
+        session.call(session.fleet.operations.cancel(operation.id))
         print(f"Ended. {name} keeps what was copied.", file=sys.stderr)
 
 

@@ -162,7 +162,7 @@ def finish_all(session: Session, operation: Operation, stream: TextIO) -> Operat
     ended = finish(session, operation, stream)
     if operation.kind not in ("create", "hunt"):
         return ended
-    for other in session.call(session.fleet.operations()):
+    for other in session.call(session.fleet.operations.list()):
         if (
             other.kind in _FOLLOWING
             and (other.tpu, other.zone) == (ended.tpu, ended.zone)
@@ -188,7 +188,9 @@ def _cancel(session: Session, operation: Operation, interrupts: Interrupts) -> F
     from ..links import core_thread
 
     async def cancel() -> Operation:
-        return await wait_for_end(session.fleet, await session.fleet.cancel(operation.id))
+        return await wait_for_end(
+            session.fleet, await session.fleet.operations.cancel(operation.id)
+        )
 
     note(f"Cancelling {activity(operation)}, and cleaning up …")
     future = core_thread().submit(cancel())

@@ -245,7 +245,7 @@ def stop(hunt: str, as_json: bool) -> None:
 
     with open_session() as session:
         found = session.call(session.fleet.hunts.stop(hunt))
-        operation = session.call(session.fleet.operation(found.id))
+        operation = session.call(session.fleet.operations.get(found.id))
         session.call(wait_for_end(session.fleet, operation))
         ended = session.call(session.fleet.hunts.get(found.id))
     if as_json:

@@ -99,7 +99,7 @@ def wait_with_notes(session: Session, operation: Operation) -> None:
     try:
         raise_failure(session.call(wait_for_end(session.fleet, operation, show)))
     except KeyboardInterrupt:
-        session.call(session.fleet.cancel(operation.id))
+        session.call(session.fleet.operations.cancel(operation.id))
         raise
 
 

@@ -91,7 +91,7 @@ def send_project(
     request = SyncProject(folder=str(project_of(script)))
     sending = session.call(session.fleet.sync.start(name, request))
     wait(sending)
-    result = result_of(session.call(session.fleet.operation(sending.id)))
+    result = result_of(session.call(session.fleet.operations.get(sending.id)))
     assert result is not None  # it has ended well
     if result.conflicts:
         print(details(result), file=sys.stderr)

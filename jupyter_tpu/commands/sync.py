@@ -50,7 +50,7 @@ def sync_project(
     try:
         wait(operation)
     finally:
-        ended = session.call(session.fleet.operation(operation.id))
+        ended = session.call(session.fleet.operations.get(operation.id))
         result = result_of(ended)
         if result is not None and show is not None:
             show(result)

@@ -306,7 +306,7 @@ async def follow(
                 async with asyncio.timeout(every):
                     await news.wait()
             if not news.is_set():
-                latest = await fleet.operation(operation.id)
+                latest = await fleet.operations.get(operation.id)
             news.clear()
             yield latest
     finally:

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..cloud import NodeName
-from ..errors import Reason, TPUError
-from ..links import HostName, Link, Links, no_such_host
+from ..links import Links
 from ..paths import data_dir
 from . import models
 from .discovery.availability import Availability
@@ -25,13 +24,12 @@ from .forwarding.apps import Apps
 from .forwarding.tunnels import Tunnels
 from .hosts.chips import Chips
 from .hosts.connections import HostConnections
-from .hosts.contents import HostContents
 from .hosts.doctor import Doctor
-from .hosts.files import HostFiles
+from .hosts.file_access import FileAccess
 from .hosts.guard import Guards
 from .hosts.interruptions import Interruptions
 from .hosts.jobs import JobService
-from .hosts.kernels import KernelMonitor, KernelService, TakeOver
+from .hosts.kernels import KernelMonitor, KernelService
 from .hosts.metrics import Metrics
 from .hosts.poller import HostPoller
 from .hosts.pythons import HostPythons
@@ -66,6 +64,7 @@ from .operations.power import PowerService
 from .operations.profiles import ProfileService
 from .operations.queued import QueuedService
 from .operations.runner import OperationRunner
+from .operations.service import OperationService
 from .operations.shares import ShareService
 from .operations.sync import SyncService
 from .operations.tensorboard import TensorBoardService
@@ -116,12 +115,17 @@ class Fleet:
         run_times = RunTimes(store)
         owners = TPUOwners()
 
+        finder = self._finder = TPUFinder(
+            lambda: self._inventory.reload(), lambda ref: self._inventory.find(ref), observed
+        )
         connections = self._connections = HostConnections(links, self._links_changed)
+        self.files = FileAccess(finder, connections)
         monitor = KernelMonitor(changes)
         warm = self._warm = WarmKernelMonitor(
             connections, desired, changes, by_default=warm_kernels
         )
-        kernels = self._kernels = KernelService(
+        kernels = self.kernels = KernelService(
+            finder,
             connections,
             monitor,
             warm,
@@ -130,18 +134,12 @@ class Fleet:
             changes,
             lambda name, record, chips: connected.register_chips(name, record, chips)[0],
         )
-        finder = self._finder = TPUFinder(
-            lambda: self._inventory.reload(), lambda ref: self._inventory.find(ref), observed
-        )
         prices = self.prices = Prices(
-            cloud,
-            store,
-            reload=lambda: self._inventory.reload(),
-            changed=self._prices_changed,
+            cloud, store, reload=finder.reload, changed=self._prices_changed
         )
         availability = self._availability = Availability(cloud, lambda: prices.table)
         tunnels = self.tunnels = Tunnels(
-            links, finder, store, lease, failures, lambda id: changes.mark_changed("tunnel", id)
+            links, finder, store, lease, failures, changes.marker("tunnel")
         )
         self.tokens = Tokens()
         self.networks = NetworkService(cloud, connections)
@@ -149,19 +147,12 @@ class Fleet:
         self.logs = LogService(cloud, finder)
         preflight = Preflight(cloud, availability, links.key_metadata)
         self.doctor = Doctor(finder, desired, connections, preflight.check, cloud.emulated)
-        apps = self.apps = Apps(links, finder, lambda id: changes.mark_changed("app", id))
+        apps = self.apps = Apps(links, finder, changes.marker("app"))
 
         self.pythons = HostPythons(finder, connections, desired)
-        self.runs = RunService(
-            finder, desired, connections, lambda id: changes.mark_changed("run", id)
-        )
+        self.runs = RunService(finder, desired, connections, changes.marker("run"))
         jobs = self.jobs = JobService(
-            finder,
-            connections,
-            desired,
-            observed,
-            store,
-            self._job_changed,
+            finder, connections, desired, observed, store, self._job_changed
         )
         metrics = self.metrics = Metrics(
             finder,
@@ -180,7 +171,7 @@ class Fleet:
             jobs.follower,
             metrics,
             failures,
-            lambda name, reports: self._environments.follow(name, reports),
+            lambda name, reports: self.environments.follow(name, reports),
             lambda name, report: self.guards.update(name, report),
             interruptions.update,
         )
@@ -208,12 +199,13 @@ class Fleet:
             observed,
             prices,
             asked=runner.known.demands,
-            reload=lambda: self._inventory.reload(),
+            reload=finder.reload,
             look=observer.ensure_recent,
             starting=runner.known.starting,
             changed=changes.mark_tpus_changed,
-            grant_changed=lambda name: changes.mark_changed("grant", name),
+            grant_changed=changes.marker("grant"),
         )
+        self.operations = OperationService(cloud, runner, observed, grants, finder.reload)
         connected = ConnectedTPUs(
             cloud, desired, kernelspecs, connections, kernels, tunnels, apps, jobs, runner
         )
@@ -247,8 +239,8 @@ class Fleet:
             runner,
             lambda name: self._inventory.tpu(name),
         )
-        self._environments = EnvironmentService(
-            desired, observer, connections, connected, runner, locks, poller.wake
+        environments = self.environments = EnvironmentService(
+            finder, desired, observer, connections, connected, warm, runner, locks, poller.wake
         )
         power = self._power = PowerService(
             cloud, observer, connections, connected, grants, owners, runner
@@ -285,21 +277,16 @@ class Fleet:
             changes.mark_tpu_changed,
         )
         queued = self.queued = QueuedService(
-            cloud,
-            self._create,
-            observer,
-            runner,
-            owners,
-            lambda id: changes.mark_changed("queued", id),
+            cloud, self._create, observer, runner, owners, changes.marker("queued")
         )
         self._takeover = Takeover(
             runner,
             self._create,
-            self._power,
+            power,
             self.hunts,
-            self.queued,
+            queued,
             guard,
-            lambda: self._inventory.reload(),
+            finder.reload,
             supervise=supervise,
         )
         forgotten = self._forgotten = ForgottenTPUs(desired, jobs, run_times, owners)
@@ -311,7 +298,7 @@ class Fleet:
             observer,
             connections,
             monitor,
-            warm,
+            environments,
             tunnels,
             jobs,
             mirrored,
@@ -521,113 +508,3 @@ class Fleet:
         return await self._connect.disconnect(
             await self._finder.find(ref), options or models.DisconnectTPU()
         )
-
-    # ---- environments and kernels ----
-
-    async def environments(self, ref: str) -> list[models.Environment]:
-        return (await self.tpu(ref)).environments
-
-    async def keep_warm(
-        self, ref: str, environment: str, options: models.KeepWarm
-    ) -> models.Environment:
-        name = await self._finder.find(ref)
-        self._warm.configure(name, environment, options)
-        self._poller.wake()
-        environments = self._inventory.tpu(name).environments
-        return next(each for each in environments if each.name == environment)
-
-    async def packages(self, ref: str, environment: str) -> list[models.InstalledPackage]:
-        return await self._environments.installed(await self._finder.find(ref), environment)
-
-    async def environment_lock(self, ref: str, environment: str) -> models.EnvironmentLock:
-        return await self._environments.lock(await self._finder.find(ref), environment)
-
-    async def change_packages(
-        self, ref: str, environment: str, request: models.ChangePackages
-    ) -> models.Operation:
-        return await self._environments.change(await self._finder.find(ref), environment, request)
-
-    async def sync_environment(self, ref: str, environment: str) -> models.Operation:
-        return await self._environments.sync(await self._finder.find(ref), environment)
-
-    async def remove_environment(
-        self, ref: str, environment: str, options: models.RemoveEnvironment | None = None
-    ) -> models.Operation:
-        return await self._environments.remove(
-            await self._finder.find(ref), environment, options or models.RemoveEnvironment()
-        )
-
-    async def kernels(self, ref: str) -> list[models.Kernel]:
-        return await self._kernels.list_kernels(await self._finder.find(ref))
-
-    async def end_kernel(self, ref: str, id: str) -> None:
-        await self._kernels.shut_down(await self._finder.find(ref), id)
-
-    async def take_over_kernel(self, ref: str, id: str) -> None:
-        await self._kernels.take_over(await self._finder.find(ref), id)
-
-    # ---- files ----
-
-    async def host_files(self, ref: str, host: str) -> HostFiles:
-        """The files of a host, by its number. Raises NOT_FOUND, CONFLICT if it is not READY."""
-        return HostFiles(await self._host(ref, host))
-
-    async def host_contents(self, ref: str, host: str) -> HostContents:
-        """As :meth:`host_files`, for a file browser."""
-        return HostContents(await self._host(ref, host))
-
-    async def _host(self, ref: str, host: str) -> Link:
-        node = await self._finder.find_ready(ref, "Files are on the hosts of a READY TPU.")
-        if not (host.isdecimal() and int(host) < len(node.endpoints)):
-            raise no_such_host(node.name.node, host, len(node.endpoints), Reason.NOT_FOUND)
-        return self._connections.link(HostName(node.name, int(host)))
-
-    # ---- operations ----
-
-    async def operations(self) -> list[models.Operation]:
-        await self._inventory.reload()
-        return self._runner.known.all()
-
-    async def operation(self, id: str) -> models.Operation:
-        await self._inventory.reload()
-        return self._runner.known.get(id)
-
-    async def wait(self, id: str) -> models.Operation:
-        """Waits until an operation has ended; for callers in this process."""
-        return await self._runner.wait(id)
-
-    async def cancel(self, id: str) -> models.Operation:
-        await self._inventory.reload()
-        return await self._runner.cancel(id)
-
-    async def stop_trying(
-        self, id: str, options: models.StopTrying | None = None
-    ) -> models.Operation:
-        await self._inventory.reload()
-        return await self._power.stop_trying(id, options or models.StopTrying())
-
-    # ---- for the server of this process ----
-
-    def set_take_over(self, take_over: TakeOver | None) -> None:
-        """Says how this process becomes the master of a kernel; None: it can't."""
-        self._kernels.take_over_here = take_over
-
-    async def notify_chip_holders(self, where: dict[str, str], problem: TPUError) -> None:
-        """A kernel was not started because others hold the chips of its TPU, which is in *where*
-        (see :meth:`report_lost_kernel`): publishes those that could be shut down for it.
-        """
-        await self._kernels.notify_chip_holders(_name_in(where), problem)
-
-    async def report_lost_kernel(
-        self, id: str, where: dict[str, str], notebook: str, problem: TPUError
-    ) -> None:
-        """A kernel of this process is dead, and why: it is shown until somebody has seen it.
-
-        where: its ``project``, ``zone``, ``tpu`` and ``environment``.
-        """
-        name, environment = _name_in(where), where["environment"]
-        self._kernels.report_lost(name, id, environment, notebook, problem)
-
-
-def _name_in(where: dict[str, str]) -> NodeName:
-    return NodeName(where["project"], where["zone"], where["tpu"])

@@ -361,4 +361,4 @@ def copy(paths: tuple[str, ...], hosts: str, overwrite: bool) -> None:
     with open_session() as session:
         operation = copy_in_session(session, parse(paths), hosts, overwrite=overwrite)
         wait_for(session, operation)
-        print(session.call(session.fleet.operation(operation.id)).log[-1])
+        print(session.call(session.fleet.operations.get(operation.id)).log[-1])

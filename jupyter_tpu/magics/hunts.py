@@ -46,7 +46,7 @@ def start(wanted: StartHunt, yes: bool) -> None:
         if session.server is not None:
             print(left_to_server(found))
         else:
-            wait_for(session, session.call(session.fleet.operation(found.id)))
+            wait_for(session, session.call(session.fleet.operations.get(found.id)))
 
 
 hunt = hunt_group(start)

@@ -32,7 +32,7 @@ def show_trace(name: str, request: ProfileTPU) -> None:
             )
         operation = session.call(session.fleet.profiles.start(name, request))
         wait_for(session, operation)
-        ended = session.call(session.fleet.operation(operation.id))
+        ended = session.call(session.fleet.operations.get(operation.id))
         found = msgspec.convert(ended.result, Profile)
         print("\n".join([traced_line(found), *untraced_lines(found)]))
         visit = session.call(session.fleet.apps.visit(ended.app))

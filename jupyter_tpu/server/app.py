@@ -211,7 +211,7 @@ class JupyterTPU(ExtensionApp):
             and self._adoption.is_damaged(kernel.id)
         ):
             ref = f"{kernel.zone}~{kernel.tpu}"
-            self._loop.add_callback(self._tell_fleet, "take_over_kernel", ref, kernel.id)
+            self._loop.add_callback(self._tell_fleet, "kernels.take_over", ref, kernel.id)
 
     def _emit(self, data: dict[str, Any]) -> None:
         assert self.serverapp is not None
@@ -223,13 +223,13 @@ class JupyterTPU(ExtensionApp):
     ) -> None:
         """A kernel of this server died: the fleet shows it."""
         self._loop.add_callback(
-            self._tell_fleet, "report_lost_kernel", id, where, notebook, problem
+            self._tell_fleet, "kernels.report_lost", id, where, notebook, problem
         )
 
     def _kernel_refused(self, where: dict[str, str], problem: TPUError) -> None:
         """A kernel was not started. The panel offers to shut down the kernel that has the chips."""
         if problem.reason is Reason.CHIPS_HELD:
-            self._loop.add_callback(self._tell_fleet, "notify_chip_holders", where, problem)
+            self._loop.add_callback(self._tell_fleet, "kernels.notify_chip_holders", where, problem)
 
     async def _take_over_kernel(self, *arguments: str) -> None:
         """Called on the core thread: takes a kernel over for the fleet."""

@@ -60,7 +60,7 @@ class Compilations:
         if request.mesh is not None and -1 not in request.mesh.values():
             axis_sizes(request.mesh, None)  # the rest depends on the type
         local = await self._fleet.local()
-        running = [o for o in await local.all() if o.kind == "compile" and o.state == "running"]
+        running = [o for o in await local.list() if o.kind == "compile" and o.state == "running"]
         if len(running) >= MAX_OPERATIONS:
             raise TPUError(
                 f"{MAX_OPERATIONS} programs are waiting to be compiled.",

@@ -94,7 +94,7 @@ class ContentsHandler(FileHandler):
     ) -> None:
         async def on_core_thread() -> Contents | None:
             tpu, host, path = (unquote(part or "") for part in self.path_args)
-            files: HostContents = await self._fleet.call("host_contents", tpu, host)
+            files: HostContents = await self._fleet.call("files.contents", tpu, host)
             return await call(files, path)
 
         try:

@@ -72,7 +72,7 @@ class FileHandler(StreamingHandler):
     async def host_files(self) -> HostFiles:
         """On the core thread."""
         tpu, host = map(unquote, self.path_args)
-        return await self._fleet.call("host_files", tpu, host)
+        return await self._fleet.call("files.on_host", tpu, host)
 
 
 @web.stream_request_body

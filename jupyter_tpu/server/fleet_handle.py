@@ -7,8 +7,9 @@ them does not open it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import operator
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from ..fleet.models import App, Change, Operation
     from ..fleet.operations.local import LocalOperations
 
-#: Methods on one operation, of the fleet or local.
-_OPERATION_METHODS = ("operation", "cancel", "stop_trying")
+#: Calls about one operation, of the fleet or local.
+_OPERATION_CALLS = ("operations.get", "operations.cancel", "operations.stop_trying")
 
 
 class FleetHandle:
@@ -31,7 +32,7 @@ class FleetHandle:
 
     target: returns the cloud to use; called on the core thread.
     changed: called with each change, on the core thread.
-    take_over_kernel: see `Fleet.take_over_kernel`.
+    take_over_kernel: see `KernelService.take_over_here`.
     environment_defaults: as `EnvironmentDefaults.read` takes them.
     path_under_server: see `Apps.path_under_server`.
     """
@@ -96,22 +97,21 @@ class FleetHandle:
         return self._local
 
     async def _call(self, method: str, arguments: tuple[Any, ...]) -> Any:
-        local = await self._known_local() if method in _OPERATION_METHODS else None
+        local = await self._known_local() if method in _OPERATION_CALLS else None
         if local is not None and await local.has(arguments[0]):
-            return await getattr(local, method)(*arguments)
-        if method == "operations":
+            return await getattr(local, method.removeprefix("operations."))(*arguments)
+        if method == "operations.list":
             return await self._operations()
         fleet = await self._open()
         return await operator.attrgetter(method)(fleet)(*arguments)
 
-    async def _operations(self) -> list[Operation]:
-        try:
-            of_tpus = await (await self._open()).operations()
-        except TPUError:
-            of_tpus = []  # no cloud can be used; the list of TPUs reports why
+    async def _operations(self) -> Sequence[Operation]:
+        of_tpus: Sequence[Operation] = ()
+        with contextlib.suppress(TPUError):  # no cloud can be used; the list of TPUs reports why
+            of_tpus = await (await self._open()).operations.list()
         local = await self._known_local()
-        here = await local.all() if local is not None else []
-        return sorted(here + of_tpus, key=lambda o: o.created, reverse=True)
+        here = await local.list() if local is not None else ()
+        return sorted([*here, *of_tpus], key=lambda o: o.created, reverse=True)
 
     async def _open(self) -> Fleet:
         async with self._opening:
@@ -135,7 +135,7 @@ class FleetHandle:
             defaults=EnvironmentDefaults.read(self._environment_defaults),
         )
         fleet.subscribe(self._changed)
-        fleet.set_take_over(self._take_over_kernel)
+        fleet.kernels.take_over_here = self._take_over_kernel
         if self._path_under_server is not None:
             fleet.apps.path_under_server = self._path_under_server
         return fleet

@@ -38,7 +38,7 @@ class Server:
         await self._links.cloud.close()
 
     async def end(self, operation: Operation) -> Operation:
-        return await asyncio.wait_for(self.fleet.wait(operation.id), LIMIT)
+        return await asyncio.wait_for(self.fleet.operations.wait(operation.id), LIMIT)
 
     async def create(self, name: str) -> Operation:
         return await self.fleet.create(CreateTPU(name=name, type="v5litepod-1", zone=ZONE))
@@ -47,7 +47,7 @@ class Server:
         """An operation that an earlier server began, when it has ended."""
 
         async def state() -> Operation | None:
-            operation = await self.fleet.operation(id)
+            operation = await self.fleet.operations.get(id)
             return operation if operation.state != "running" else None
 
         return await eventually(state, LIMIT)

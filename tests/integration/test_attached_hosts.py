@@ -197,7 +197,7 @@ async def test_a_machine_is_attached_by_its_fingerprint_used_and_detached_withou
         await fleet.attached.detach("box")
     assert caught.value.reason is Reason.JOBS_RUNNING
     operation = await fleet.attached.detach("box", DetachMachine(end_jobs=True))
-    operation = await fleet.wait(operation.id)
+    operation = await fleet.operations.wait(operation.id)
     assert operation.state == "done", operation.problem
     assert not any("may still run" in line for line in operation.log), operation.log
     assert AttachedMachines().all() == []
@@ -251,7 +251,7 @@ async def test_two_machines_are_the_hosts_of_one_tpu(box: Box, twin: Box, fleet:
     await fleet.jobs.start("pair", StartJob(command=["sleep", "4321"], name="long"))
     await eventually(lambda: sleeps(box) and sleeps(twin))
     operation = await fleet.attached.detach("pair", DetachMachine(end_jobs=True))
-    operation = await fleet.wait(operation.id)
+    operation = await fleet.operations.wait(operation.id)
     assert operation.state == "done", operation.problem
     await eventually(lambda: not (sleeps(box) or sleeps(twin)))
     assert AttachedMachines().all() == []
@@ -330,7 +330,7 @@ async def test_one_that_cannot_be_reached_is_forgotten_and_what_may_go_on_is_sai
     box.config.write_text(box.config.read_text().replace(f"Port {box.port}", "Port 1"))
     async with opened_fleet(folder) as fleet:
         operation = await fleet.attached.detach("pair", DetachMachine(end_jobs=True))
-        operation = await fleet.wait(operation.id)
+        operation = await fleet.operations.wait(operation.id)
         assert operation.state == "done", operation.problem
         may_go_on = [line for line in operation.log if "may still run" in line]
         assert [line.partition(":")[0] for line in may_go_on] == [

@@ -206,7 +206,7 @@ async def fleet(links: Links, tmp_path: Path) -> AsyncIterator[Fleet]:
 
 async def share(fleet: Fleet, pod: NodeName, **request: Any) -> tuple[Operation, ShareResult]:
     started = await fleet.shares.start(pod.node, ShareFolder(folder="my shared", **request))
-    ended = await fleet.wait(started.id)
+    ended = await fleet.operations.wait(started.id)
     return ended, msgspec.convert(ended.result, ShareResult)
 
 

@@ -80,7 +80,7 @@ class Server:
         return await self.fleet.delete(f"{ZONE}~{name}", DeleteTPU())
 
     async def end(self, operation: Operation) -> Operation:
-        return await asyncio.wait_for(self.fleet.wait(operation.id), LIMIT)
+        return await asyncio.wait_for(self.fleet.operations.wait(operation.id), LIMIT)
 
     def there(self, name: str) -> bool:
         nodes = self.emulator.request("GET", f"/v2/projects/emulated/locations/{ZONE}/nodes")
@@ -171,7 +171,7 @@ async def test_on_a_full_disk_nothing_is_created_and_what_costs_money_is_deleted
     assert (await server.end(await server.delete(second))).state == "done"
     await server.close()
     again = await Server(emulator, small_disk).open()
-    states = {each.id: each.state for each in await again.fleet.operations()}
+    states = {each.id: each.state for each in await again.fleet.operations.list()}
     assert states.pop(deleted.id) == "done"
     assert set(states.values()) == {"done"}
     await again.close()
@@ -203,23 +203,23 @@ async def test_what_another_server_creates_is_shown_and_cancelled_whatever_becom
         assert other.stdout is not None
         id = (await other.stdout.readline()).decode().strip()
         await eventually(lambda: server.there(name))
-        shown = await server.fleet.operation(id)
+        shown = await server.fleet.operations.get(id)
         assert (shown.state, shown.kind) == ("running", "create")
         if fate == "is killed":
             other.kill()
             await eventually(lambda: id in server.fleet._runner.known.running)
         elif fate == "hangs, and is killed":
             other.send_signal(signal.SIGSTOP)
-        assert (await server.fleet.cancel(id)).state in ("running", "cancelled")
+        assert (await server.fleet.operations.cancel(id)).state in ("running", "cancelled")
         if fate == "hangs, and is killed":
-            assert (await server.fleet.operation(id)).state == "running"
+            assert (await server.fleet.operations.get(id)).state == "running"
             other.kill()
 
         async def ended() -> bool:
-            return (await server.fleet.operation(id)).state != "running"
+            return (await server.fleet.operations.get(id)).state != "running"
 
         await eventually(ended, LIMIT)
-        assert (await server.fleet.operation(id)).state == "cancelled"
+        assert (await server.fleet.operations.get(id)).state == "cancelled"
         assert until(lambda: not server.there(name))
         assert (other.returncode is None) == (fate == "lives"), "it was that which cancelled"
     finally:

@@ -57,7 +57,7 @@ class Setting:
         return sorted(json.loads(path.read_text())["display_name"] for path in found)
 
     async def end(self, operation: Operation) -> Operation:
-        return await asyncio.wait_for(self.fleet.wait(operation.id), LIMIT)
+        return await asyncio.wait_for(self.fleet.operations.wait(operation.id), LIMIT)
 
     async def done(self, operation: Operation) -> Operation:
         ended = await self.end(operation)
@@ -100,9 +100,9 @@ async def test_from_nothing_to_a_kernel_in_jupyter_and_back_to_nothing(
     guard = SetGuard(idle=3600)
     wanted = CreateTPU(name=name, type="v5litepod-8", zone=ZONE, connect=connect, guard=guard)
     await setting.done(await fleet.create(wanted))
-    await setting.done(next(o for o in await fleet.operations() if o.kind == "guard"))
+    await setting.done(next(o for o in await fleet.operations.list() if o.kind == "guard"))
     assert (await fleet.guards.get(name)).idle == 3600
-    connecting = next(o for o in await fleet.operations() if o.kind == "connect")
+    connecting = next(o for o in await fleet.operations.list() if o.kind == "connect")
     connected = await setting.done(connecting)
     assert [step.state for step in connected.steps] == ["done"] * len(connected.steps)
     assert any("+ jax==" in line for line in connected.log)
@@ -110,7 +110,7 @@ async def test_from_nothing_to_a_kernel_in_jupyter_and_back_to_nothing(
     tpu = await fleet.tpu(name)
     assert tpu.connection is ConnectionState.CONNECTED
     assert (tpu.meaning, tpu.emulated) == ("8 chips · 1 host · 128 GB HBM", True)
-    [environment] = await fleet.environments(name)
+    [environment] = await fleet.environments.list(name)
     assert (environment.state, environment.devices, environment.platform) == ("ready", 8, "cpu")
     [shown] = setting.kernelspecs()
     assert shown == environment.display_name
@@ -173,13 +173,13 @@ async def test_a_package_that_does_not_exist_loses_nothing_and_can_be_left_out(
     # What is ready stays so when adding to it fails.
     failed = await setting.end(await fleet.connect(name, bad))
     assert failed.state == "failed"
-    [environment] = await fleet.environments(name)
+    [environment] = await fleet.environments.list(name)
     assert (environment.state, environment.packages) == ("ready", ["einops"])
     assert environment.problem is not None
     assert len(setting.kernelspecs()) == 1
     # Connecting again without saying anything mends it: einops is kept, the bad one is not.
     await setting.done(await fleet.connect(name, ConnectTPU(environment="mended")))
-    [environment] = await fleet.environments(name)
+    [environment] = await fleet.environments.list(name)
     assert (environment.packages, environment.problem) == (["einops"], None)
 
 
@@ -202,11 +202,11 @@ async def test_cancelling_ends_what_runs_on_the_host(
     home = (await link.run(["pwd"])).stdout.strip()
     operation = await fleet.connect(name, ConnectTPU(packages=[f"slow @ file://{home}/slow"]))
     await eventually(lambda: "slow" in processes(emulator, name), LIMIT)
-    cancelled = await fleet.cancel(operation.id)
+    cancelled = await fleet.operations.cancel(operation.id)
     assert (await setting.end(cancelled)).state == "cancelled"
     await eventually(lambda: "slow" not in processes(emulator, name))
     assert "uv" not in processes(emulator, name).replace(before, "")
-    [environment] = await fleet.environments(name)
+    [environment] = await fleet.environments.list(name)
     assert environment.state == "ready"
     assert (await fleet.tpu(name)).connection is ConnectionState.CONNECTED
 
@@ -223,7 +223,7 @@ async def test_cancelling_a_create_deletes_what_was_made(
     with pytest.raises(TPUError) as busy:
         await fleet.delete(ref)
     assert busy.value.reason is Reason.CONFLICT
-    await fleet.cancel(operation.id)
+    await fleet.operations.cancel(operation.id)
     assert (await setting.end(operation)).state == "cancelled"
     names = [tpu.name for tpu in (await fleet.tpus()).tpus]
     assert name not in names
@@ -258,12 +258,12 @@ async def test_old_operations_are_deleted_and_published_as_gone(
     for _ in range(4):
         record = fleet._runner.new_record("profile", NodeName("emulated", ZONE, new_name()))
         ids.append((await fleet._runner.start(record, nothing)).id)
-        await setting.fleet.wait(ids[-1])
+        await setting.fleet.operations.wait(ids[-1])
         fleet._changes.flush()
     assert [change.id for change in told if change.gone] == ids[:2]
     assert [id for what, id in fleet._changes._published if what == "operation"] == ids[2:]
     with pytest.raises(TPUError) as caught:
-        await setting.fleet.operation(ids[0])
+        await setting.fleet.operations.get(ids[0])
     assert caught.value.reason is Reason.NOT_FOUND
 
 
@@ -326,7 +326,7 @@ async def test_two_servers_connect_a_tpu_at_once_and_see_it_deleted_elsewhere(
             assert any(line.startswith(f"host {hosts - 1}: Python") for line in connected.log)
         # Once on each host, although both connect.
         assert sum("+ jax==" in line for line in mine.log + theirs.log) == hosts
-        [environment] = await setting.fleet.environments(name)
+        [environment] = await setting.fleet.environments.list(name)
         assert environment.devices == 4  # on each host
         assert setting.kernelspecs() == other.kernelspecs() == [environment.display_name]
 

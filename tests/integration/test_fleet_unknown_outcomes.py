@@ -85,7 +85,7 @@ async def test_a_create_that_is_cancelled_while_google_has_not_answered_leaves_n
     faults(kind="silent", method="CreateNode", seconds=4, count=1)
     operation = await server.create(name)
     await eventually(lambda: _claim(server, name).sent)
-    cancelled = await server.fleet.cancel(operation.id)
+    cancelled = await server.fleet.operations.cancel(operation.id)
     assert cancelled.state == "running", "Google may still create it"
     ended = await server.end(operation)
     assert (ended.state, world.state(name)) == ("cancelled", "gone")
@@ -111,7 +111,7 @@ async def test_a_cancel_goes_on_until_the_tpu_is_gone_and_says_what_stands_in_it
         faults(kind="error", method="DeleteNode", code=refusal, message="No, not now.")
     operation = await server.create(name)
     await eventually(lambda: world.state(name) == "CREATING")
-    await server.fleet.cancel(operation.id)
+    await server.fleet.operations.cancel(operation.id)
     shown = lambda: server.fleet._inventory.tpu(NodeName("emulated", ZONE, name)).problem  # noqa: E731
     await eventually(lambda: shown() is not None)
     assert "is not deleted yet" in shown().message
@@ -156,16 +156,16 @@ async def test_what_google_refuses_to_delete_for_good_is_said_and_tried_until_so
     faults(kind="error", method="DeleteNode", code="FAILED_PRECONDITION", message="It has disks.")
     operation = await first.create(name)
     with pytest.raises(TPUError, match="does not refuse"):
-        await first.fleet.stop_trying(operation.id, StopTrying(keep_tpu=True))
+        await first.fleet.operations.stop_trying(operation.id, StopTrying(keep_tpu=True))
     if wanted == "delete":
         await first.end(operation)
         operation = await first.fleet.delete(name)
     else:
         await eventually(lambda: world.state(name) != "gone")
-        await first.fleet.cancel(operation.id)
+        await first.fleet.operations.cancel(operation.id)
 
     async def refused(server: Server) -> Operation | None:
-        shown = await server.fleet.operation(operation.id)
+        shown = await server.fleet.operations.get(operation.id)
         return shown if shown.undeleted == "retrying" else None
 
     async def shown(server: Server) -> TPU:
@@ -180,10 +180,10 @@ async def test_what_google_refuses_to_delete_for_good_is_said_and_tried_until_so
         assert problem.message.startswith(f"{name} is not deleted yet.")
         assert (await shown(server)).problem == problem
     with pytest.raises(TPUError, match=f"{name} is not deleted, and stays") as caught:
-        await second.fleet.stop_trying(operation.id)
+        await second.fleet.operations.stop_trying(operation.id)
     assert caught.value.reason is Reason.STILL_BILLED
     # Asked of the server that does not run it.
-    await second.fleet.stop_trying(operation.id, StopTrying(keep_tpu=True))
+    await second.fleet.operations.stop_trying(operation.id, StopTrying(keep_tpu=True))
     ended = await second.ended(operation.id)
     assert (ended.state, ended.undeleted) == ("failed", "kept")
     assert ended.problem is not None
@@ -205,7 +205,7 @@ async def test_the_next_server_goes_on_deleting_what_was_cancelled(
     faults(kind="error", method="DeleteNode", code="UNAVAILABLE")
     operation = await first.create(name)
     await eventually(lambda: world.state(name) == "CREATING" or world.state(name) == "READY")
-    await first.fleet.cancel(operation.id)
+    await first.fleet.operations.cancel(operation.id)
     await world.stop(first)
     assert world.state(name) != "gone"
     second = await world.server()
@@ -226,7 +226,7 @@ async def test_the_next_server_finishes_a_create_whose_answer_was_lost(
     await world.used(silent)
     await world.stop(first)  # the call is given up, and was not carried out
     second = await world.server()
-    assert (await second.fleet.operation(operation.id)).state == "running"
+    assert (await second.fleet.operations.get(operation.id)).state == "running"
     ended = await second.ended(operation.id)
     assert (ended.state, world.state(name)) == ("done", "READY")
 
@@ -243,12 +243,12 @@ async def test_an_api_that_is_silent_for_minutes_makes_nothing_fail(
     await eventually(lambda: world.state(name) != "gone")
     silence = faults(kind="silent", zone=ZONE)
     await asyncio.sleep(340)
-    assert (await server.fleet.operation(operation.id)).state == "running"
+    assert (await server.fleet.operations.get(operation.id)).state == "running"
     world.emulator.request("DELETE", f"/emulator/v1/faults/{silence['id']}")
     assert (await server.end(operation)).state == "done"
-    [connect] = [o for o in await server.fleet.operations() if o.kind == "connect"]
+    [connect] = [o for o in await server.fleet.operations.list() if o.kind == "connect"]
     assert connect.state == "running"
-    await server.fleet.cancel(connect.id)
+    await server.fleet.operations.cancel(connect.id)
 
 
 @pytest.mark.asyncio
@@ -346,7 +346,7 @@ async def test_cancelling_a_create_leaves_a_tpu_of_the_name_that_somebody_else_c
     await world.used(silent)  # or the other one's call would be hit
     theirs = world.emulator.create(name, "v5litepod-4", ZONE)
     world.emulator.request("DELETE", f"/emulator/v1/faults/{silent['id']}")
-    await server.fleet.cancel(operation.id)
+    await server.fleet.operations.cancel(operation.id)
     ended = await server.end(operation)
     assert ended.state == "cancelled"
     node = world.node(name)
@@ -382,7 +382,7 @@ async def test_what_google_has_begun_to_stop_or_delete_can_not_be_cancelled(
     operation = await server.fleet.delete(name)
     assert not operation.cancellable
     with pytest.raises(TPUError, match="can't be cancelled"):
-        await server.fleet.cancel(operation.id)
+        await server.fleet.operations.cancel(operation.id)
     assert (await server.end(operation)).state == "done"
 
 

@@ -239,9 +239,9 @@ async def test_a_server_stops_a_tpu_that_may_not_stop_itself_and_only_once(
         assert "insufficient authentication scopes" in guard.problem.message
         assert "cloud-platform" in guard.problem.hint
         await eventually(lambda: state_of(emulator, tpu) == "STOPPED", 60)
-        for operation in await pod.fleet.operations():
-            assert (await pod.fleet.wait(operation.id)).state == "done"
-        await pod.fleet.wait((await pod.fleet.start(tpu)).id)
+        for operation in await pod.fleet.operations.list():
+            assert (await pod.fleet.operations.wait(operation.id)).state == "done"
+        await pod.fleet.operations.wait((await pod.fleet.start(tpu)).id)
 
         async def looked() -> Guard | None:
             guard = await pod.fleet.guards.get(tpu)

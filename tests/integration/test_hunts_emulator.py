@@ -354,7 +354,7 @@ async def test_the_next_tpu_is_connected_as_the_one_before_with_the_same_package
     wanted = ConnectTPU(environment="mine", packages=["einops"], then_run="true")
     connected = await server.end(await fleet.connect(name, wanted))
     assert connected.state == "done", connected.problem
-    before = await fleet.environment_lock(name, "mine")
+    before = await fleet.environments.get_lock(name, "mine")
     await fleet.hunts.start(request(name, ZONES[1], when_preempted=True))
     faults(kind="preempt", node=nodes(world, name)[0])
 
@@ -364,6 +364,6 @@ async def test_the_next_tpu_is_connected_as_the_one_before_with_the_same_package
         return found.zone if there and found.connection == "connected" else None
 
     await eventually(again, 2 * LIMIT)
-    after = await fleet.environment_lock(name, "mine")
+    after = await fleet.environments.get_lock(name, "mine")
     assert after.text == before.text
     assert after.packages == before.packages

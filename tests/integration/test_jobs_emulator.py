@@ -140,7 +140,7 @@ async def test_a_job_starts_again_with_its_tpu_on_all_hosts_and_a_stop_is_the_en
             await fleet.stop(name, StopTPU(end_kernels=True))
         assert caught.value.reason is Reason.JOBS_RUNNING
         stop = await fleet.stop(name, StopTPU(end_jobs=True))
-        assert (await fleet.wait(stop.id)).state == "done"
+        assert (await fleet.operations.wait(stop.id)).state == "done"
         unknown = await when(fleet, plain, lambda job: job.state == "unknown")
         assert unknown.exit_code is None, "nobody knows whether it failed"
         emulator.wait(emulator.request("POST", f"/v2/{tpu['name']}:start"))

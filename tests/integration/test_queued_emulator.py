@@ -112,7 +112,7 @@ async def test_a_cancelled_request_is_gone_and_a_multislice_names_its_tpus(
     server = await world.server()
     began = await server.fleet.queued.create(request(name))
     await eventually(lambda: name in queued_at_google(world))
-    await server.fleet.cancel(began.id)
+    await server.fleet.operations.cancel(began.id)
     world.emulator.request("DELETE", f"/emulator/v1/faults/{silence['id']}")
     assert (await server.end(began)).state == "cancelled"
     assert name not in queued_at_google(world)

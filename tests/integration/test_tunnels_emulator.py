@@ -371,7 +371,7 @@ async def test_a_tpu_that_is_not_ready_or_not_there_gets_no_tunnel(
     fleet: Fleet, create_tpu: Any
 ) -> None:
     made = await asyncio.to_thread(create_tpu)
-    await fleet.wait((await fleet.stop(name_of(made))).id)
+    await fleet.operations.wait((await fleet.stop(name_of(made))).id)
     error = await refusal(fleet, made, port=8888)
     assert (error.reason, error.hint) == (Reason.CONFLICT, "Start it first.")
     with pytest.raises(TPUError) as caught:
@@ -563,11 +563,11 @@ async def test_a_stopped_tpu_needs_attention_and_its_tunnel_works_when_it_was_st
     async with listening(echo, internal(made)) as port:
         tunnel = await fleet.tunnels.open(name_of(made), OpenTunnel(port=port))
         assert await exchange(tunnel.local_port, b"1") == b"1|1"
-        await fleet.wait((await fleet.stop(name_of(made))).id)
+        await fleet.operations.wait((await fleet.stop(name_of(made))).id)
         told = await until(fleet, tunnel.id, lambda told: told.state == "needs-attention")
         assert told.problem is not None
         assert "stopped" in told.problem.message
-        await fleet.wait((await fleet.start(name_of(made))).id)
+        await fleet.operations.wait((await fleet.start(name_of(made))).id)
         await until(fleet, tunnel.id, lambda told: told.state == "open")
         link = link_to(server, made)
         assert link.state is LinkState.UP
@@ -585,7 +585,7 @@ async def test_the_tunnels_of_a_deleted_tpu_are_gone(fleet: Fleet, create_tpu: A
     gone = asyncio.Event()
     fleet.subscribe(lambda change: change.id == tunnel.id and change.gone and gone.set())
     await until(fleet, tunnel.id, lambda told: True)
-    await fleet.wait((await fleet.delete(name_of(made))).id)
+    await fleet.operations.wait((await fleet.delete(name_of(made))).id)
     await asyncio.wait_for(gone.wait(), LIMIT)
     with pytest.raises(ConnectionRefusedError):
         await exchange(tunnel.local_port, b"")

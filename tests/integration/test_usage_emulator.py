@@ -140,7 +140,7 @@ async def test_a_tpu_node_is_shown_and_explained_where_it_is_used(
     assert tpu.problem.message.startswith(f"{name} is a TPU Node, which has no hosts to log in to")
     assert "Create a TPU VM instead" in tpu.problem.hint
     assert (tpu.state, tpu.hosts[0].external_address) == ("READY", "")
-    for refused in (fleet.connect(name), fleet.host_files(name, "0"), fleet.doctor.check(name)):
+    for refused in (fleet.connect(name), fleet.files.on_host(name, "0"), fleet.doctor.check(name)):
         with pytest.raises(TPUError, match="is a TPU Node") as caught:
             await refused
         assert caught.value.reason is Reason.CONFLICT

@@ -45,7 +45,7 @@ OPERATION = Operation(id="1", kind="stop")
             ),
         ),
         (
-            "end_kernel",
+            "kernels.shut_down",
             ("us-west4-a~my-tpu", "a/b c"),
             None,
             ("DELETE", "tpus/us-west4-a~my-tpu/kernels/a%2Fb%20c", None),

@@ -53,6 +53,7 @@ from jupyter_tpu.fleet.operations.progress import OperationProgress
 from jupyter_tpu.fleet.operations.provisioning import LABEL
 from jupyter_tpu.fleet.operations.queued import QueuedService
 from jupyter_tpu.fleet.operations.runner import OperationRunner
+from jupyter_tpu.fleet.operations.service import OperationService
 from jupyter_tpu.fleet.operations.unattended import UnattendedStarts
 from jupyter_tpu.fleet.reconcile import takeover
 from jupyter_tpu.fleet.reconcile.takeover import Takeover
@@ -170,6 +171,9 @@ class Server:
             grants,
             owners,
             self.runner,
+        )
+        self.operations = OperationService(
+            links.cloud, self.runner, self.observed, grants, _nothing
         )
         looks: Any = SimpleNamespace(observed=self.observed, ensure_recent=_nothing)
         unconnected: Any = SimpleNamespace(connected=())
@@ -575,7 +579,8 @@ class Interleavings(RuleBasedStateMachine):
         record = refused[which % len(refused)]
         server = self._server(asked)
         self.world.given_up.add(record.operation.id)
-        server.do(lambda: server.power.stop_trying(record.operation.id, StopTrying(keep_tpu=True)))
+        id, options = record.operation.id, StopTrying(keep_tpu=True)
+        server.do(lambda: server.operations.stop_trying(id, options))
         self._follow(server, then)
 
     # ---- processes ----

@@ -32,7 +32,7 @@ async def test_what_is_found_is_the_operations_result_and_told() -> None:
     assert (started.tpu, started.zone, started.message) == ("", "", "Waiting")
     ended = await operations.wait(started.id)
     assert (ended.state, ended.result, ended.log) == ("done", {"answer": 42}, ["a line"])
-    assert (await operations.all()) == [ended]
+    assert (await operations.list()) == [ended]
     operations._changes.flush()
     assert told[-1].operation == ended
     await operations.close()
@@ -63,11 +63,11 @@ async def test_old_ones_are_forgotten_and_that_is_told() -> None:
         ids.append((await operations.start("compile", finds)).id)
         await operations.wait(ids[-1])
         operations._changes.flush()
-    assert [operation.id for operation in await operations.all()] == [ids[3], ids[2]]
+    assert [operation.id for operation in await operations.list()] == [ids[3], ids[2]]
     assert [await operations.has(id) for id in ids] == [False, False, True, True]
     assert [change.id for change in told if change.gone] == ids[:2]
     with pytest.raises(TPUError) as caught:
-        await operations.operation(ids[0])
+        await operations.get(ids[0])
     assert caught.value.reason is Reason.NOT_FOUND
     await operations.close()
 
@@ -82,9 +82,9 @@ async def test_the_next_process_finds_what_was_found_and_says_what_was_interrupt
     await first.close()
 
     second = await LocalOperations.open(path)
-    assert await second.operation(done.id) == done
+    assert await second.get(done.id) == done
     assert await second.has(running.id)
-    interrupted = await second.operation(running.id)
+    interrupted = await second.get(running.id)
     assert interrupted.problem is not None
     assert (interrupted.state, interrupted.problem.reason) == ("failed", Reason.INTERRUPTED)
     assert "Send the program again" in interrupted.problem.hint
@@ -92,7 +92,7 @@ async def test_the_next_process_finds_what_was_found_and_says_what_was_interrupt
     await second.close()
 
     third = await LocalOperations.open(path)
-    assert {o.id: o for o in (await third.all())} == {done.id: done, running.id: interrupted}
+    assert {o.id: o for o in (await third.list())} == {done.id: done, running.id: interrupted}
     await third.close()
 
 
@@ -101,11 +101,11 @@ async def test_another_living_process_keeps_its_own_until_it_ends(tmp_path: Path
     done = await other.wait((await other.start("compile", finds)).id)
     running = await other.start("compile", waits)
     assert not await mine.has(done.id)
-    assert (await mine.all()) == []
+    assert (await mine.list()) == []
     assert running.state == "running"
     await other.close()
     assert await mine.has(done.id)
-    assert {o.id: o.state for o in (await mine.all())} == {done.id: "done", running.id: "failed"}
+    assert {o.id: o.state for o in (await mine.list())} == {done.id: "done", running.id: "failed"}
     await mine.close()
 
 

@@ -11,6 +11,7 @@ JOBS_RUNNING unless the request has ``end_jobs``.
 """
 
 from .capacity import GrantsAPI, HuntsAPI, LogsAPI, NetworksAPI, PricesAPI, QueuedAPI, SSHKeyAPI
+from .environments import EnvironmentsAPI
 from .files import CopiesAPI, SharesAPI, SyncAPI, TokensAPI
 from .fleet import FleetAPI
 from .forwarding import AppsAPI, TensorBoardAPI, TunnelsAPI
@@ -20,11 +21,13 @@ from .hosts import (
     DoctorAPI,
     GuardAPI,
     JobsAPI,
+    KernelsAPI,
     MetricsAPI,
     PythonsAPI,
     RunsAPI,
 )
 from .inventory import AttachedAPI, UsageAPI
+from .operations import OperationsAPI
 from .profiles import ProfilesAPI
 
 __all__ = [
@@ -34,14 +37,17 @@ __all__ = [
     "ChipsAPI",
     "CopiesAPI",
     "DoctorAPI",
+    "EnvironmentsAPI",
     "FleetAPI",
     "GrantsAPI",
     "GuardAPI",
     "HuntsAPI",
     "JobsAPI",
+    "KernelsAPI",
     "LogsAPI",
     "MetricsAPI",
     "NetworksAPI",
+    "OperationsAPI",
     "PricesAPI",
     "ProfilesAPI",
     "PythonsAPI",

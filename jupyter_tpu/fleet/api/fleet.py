@@ -7,6 +7,7 @@ from typing import Protocol
 
 from .. import models
 from .capacity import GrantsAPI, HuntsAPI, LogsAPI, NetworksAPI, PricesAPI, QueuedAPI, SSHKeyAPI
+from .environments import EnvironmentsAPI
 from .files import CopiesAPI, SharesAPI, SyncAPI, TokensAPI
 from .forwarding import AppsAPI, TensorBoardAPI, TunnelsAPI
 from .hosts import (
@@ -15,16 +16,27 @@ from .hosts import (
     DoctorAPI,
     GuardAPI,
     JobsAPI,
+    KernelsAPI,
     MetricsAPI,
     PythonsAPI,
     RunsAPI,
 )
 from .inventory import AttachedAPI, UsageAPI
+from .operations import OperationsAPI
 from .profiles import ProfilesAPI
 
 
 class FleetAPI(Protocol):
     """The fleet's methods, and its parts; REST has the same ones."""
+
+    @property
+    def environments(self) -> EnvironmentsAPI: ...
+
+    @property
+    def kernels(self) -> KernelsAPI: ...
+
+    @property
+    def operations(self) -> OperationsAPI: ...
 
     @property
     def attached(self) -> AttachedAPI: ...
@@ -150,78 +162,6 @@ class FleetAPI(Protocol):
         self, ref: str, options: models.DisconnectTPU | None = None
     ) -> models.Operation:
         """Removes the kernelspecs and closes the links; the environments stay on the hosts."""
-
-    async def environments(self, ref: str) -> list[models.Environment]:
-        """The environments of a TPU."""
-
-    async def keep_warm(
-        self, ref: str, environment: str, options: models.KeepWarm
-    ) -> models.Environment:
-        """Decides whether an environment has a warm kernel while its TPU is connected."""
-
-    async def packages(self, ref: str, environment: str) -> list[models.InstalledPackage]:
-        """What is installed in an environment, as host 0 reports it."""
-
-    async def environment_lock(self, ref: str, environment: str) -> models.EnvironmentLock:
-        """The exact versions of an environment, as host 0 reports them.
-
-        They are kept: a new environment of that name on another TPU gets the same, unless the name
-        is "default".
-        """
-
-    async def change_packages(
-        self, ref: str, environment: str, request: models.ChangePackages
-    ) -> models.Operation:
-        """Adds packages to an environment and removes some, on all hosts.
-
-        INVALID for a name that is not a package's, and to remove a package that kernels need.
-        """
-
-    async def sync_environment(self, ref: str, environment: str) -> models.Operation:
-        """Gives all hosts exactly the packages that host 0 has.
-
-        `doctor.check` says which hosts have others.
-        """
-
-    async def remove_environment(
-        self, ref: str, environment: str, options: models.RemoveEnvironment | None = None
-    ) -> models.Operation:
-        """Removes an environment from the hosts, and its kernel from Jupyter."""
-
-    async def kernels(self, ref: str) -> list[models.Kernel]:
-        """The kernels that run on a TPU now. UNREACHABLE if its agent does not answer."""
-
-    async def end_kernel(self, ref: str, id: str) -> None:
-        """Shuts one kernel down and deletes its journal."""
-
-    async def take_over_kernel(self, ref: str, id: str) -> None:
-        """Makes the Jupyter server the client of a kernel; the client that had it is notified.
-
-        CONFLICT if there is no server, EXISTS if this server already has the kernel.
-        """
-
-    async def operations(self) -> list[models.Operation]:
-        """Running and recent operations, newest first."""
-
-    async def operation(self, id: str) -> models.Operation:
-        """One operation, with its log."""
-
-    async def cancel(self, id: str) -> models.Operation:
-        """Cancels an operation; cancelling a create deletes the TPU.
-
-        Waits a moment for its end. Cleaning up may take longer; it is "running" until then. One
-        that another process runs is cancelled by that process within a second or two. An operation
-        that has ended is returned as it is.
-        """
-
-    async def stop_trying(
-        self, id: str, options: models.StopTrying | None = None
-    ) -> models.Operation:
-        """Ends the attempts to delete a TPU that Google refuses to delete: the TPU stays.
-
-        Raises CONFLICT where Google does not refuse it, STILL_BILLED unless the request has
-        ``keep_tpu``. What Google has begun to delete meanwhile is deleted all the same.
-        """
 
     def subscribe(self, callback: Callable[[models.Change], None]) -> Callable[[], None]:
         """Calls *callback* at each change, on the fleet's loop. Returns a function to end it."""

@@ -1,4 +1,4 @@
-"""What runs on the hosts of a TPU: jobs, commands, Pythons, and who uses the chips."""
+"""What runs on the hosts of a TPU: kernels, jobs, commands, Pythons, and who uses the chips."""
 
 from __future__ import annotations
 
@@ -6,6 +6,22 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from .. import models
+
+
+class KernelsAPI(Protocol):
+    """The kernels of TPUs."""
+
+    async def list(self, ref: str) -> Sequence[models.Kernel]:
+        """The kernels that run on a TPU now. UNREACHABLE if its agent does not answer."""
+
+    async def shut_down(self, ref: str, id: str) -> None:
+        """Shuts one kernel down and deletes its journal."""
+
+    async def take_over(self, ref: str, id: str) -> None:
+        """Makes the Jupyter server the client of a kernel; the client that had it is notified.
+
+        CONFLICT if there is no server, EXISTS if this server already has the kernel.
+        """
 
 
 class JobsAPI(Protocol):

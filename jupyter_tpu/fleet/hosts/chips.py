@@ -194,7 +194,7 @@ class Chips:
 
     async def _end_kernel(self, host: HostName, kernel: str) -> None:
         try:
-            await self._kernels.shut_down(host.node, kernel)
+            await self._kernels.shut_down(_ref(host.node), kernel)
         except TPUError as error:
             if error.reason is not Reason.NOT_FOUND:
                 raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from ...errors import Reason, TPUError
 from ...links import HostGone, HostName
 from ..knowledge.changes import ChangeFeed
 from ..knowledge.desired import DesiredState
+from ..knowledge.finder import TPUFinder
 from ..knowledge.observed import ObservedState
 from ..models import Change, Kernel, Problem
 from ..store.records import EnvironmentRecord
@@ -100,16 +101,17 @@ class KernelMonitor:
 
 
 class KernelService:
-    """Requests about the kernels of a TPU: list, shut down, take over.
+    """The kernels of TPUs, as a :class:`~jupyter_tpu.fleet.api.KernelsAPI`.
 
     kernelspec_with: writes the kernelspec of an environment with some chips; returns its name.
     """
 
-    #: None where there is no Jupyter server.
+    #: How this process becomes the master of a kernel; None where there is no Jupyter server.
     take_over_here: TakeOver | None = None
 
     def __init__(
         self,
+        finder: TPUFinder,
         connections: HostConnections,
         monitor: KernelMonitor,
         warm: WarmKernelMonitor,
@@ -118,6 +120,7 @@ class KernelService:
         changes: ChangeFeed,
         kernelspec_with: Callable[[NodeName, EnvironmentRecord, Sequence[int]], str],
     ) -> None:
+        self._finder = finder
         self._connections = connections
         self._monitor = monitor
         self._warm = warm
@@ -128,7 +131,10 @@ class KernelService:
         # Of each TPU, the kernels that were last shut down with something else, and why.
         self._shut_down: dict[NodeName, tuple[set[str], TPUError]] = {}
 
-    async def list_kernels(self, name: NodeName) -> list[Kernel]:
+    async def list(self, ref: str) -> Sequence[Kernel]:
+        return await self._list(await self._finder.find(ref))
+
+    async def _list(self, name: NodeName) -> Sequence[Kernel]:
         """Asks the agent; returns what is known if its TPU is not READY."""
         if not self._desired.environments(name):
             return []  # never connected: no kernel of ours can be there
@@ -139,7 +145,7 @@ class KernelService:
         except HostGone:  # it is no longer READY, which the link noticed first
             return self._monitor.known(name)
 
-    async def list_on(self, host: HostName, timeout: float = ANSWER) -> list[Kernel]:
+    async def list_on(self, host: HostName, timeout: float = ANSWER) -> Sequence[Kernel]:
         """Asks one host of a READY TPU; raises TPUError if it does not answer."""
         answer = await self._connections.request_host(host, "kernels", timeout)
         self._monitor.update(host.node, answer["kernels"], host.worker)
@@ -147,16 +153,17 @@ class KernelService:
 
     async def require(self, name: NodeName, id: str) -> Kernel:
         """The living kernel of that id; raises NOT_FOUND."""
-        kernel = {kernel.id: kernel for kernel in await self.list_kernels(name)}.get(id)
+        kernel = {kernel.id: kernel for kernel in await self._list(name)}.get(id)
         if kernel is None or kernel.state == "dead":
             raise _not_found(name, id)
         return kernel
 
-    async def shut_down(self, name: NodeName, id: str) -> None:
+    async def shut_down(self, ref: str, id: str) -> None:
         """Shuts one kernel down, or stops showing a lost one; raises NOT_FOUND."""
+        name = await self._finder.find(ref)
         if self._monitor.dismiss_lost(name, id):
             return
-        kernel = {kernel.id: kernel for kernel in await self.list_kernels(name)}.get(id)
+        kernel = {kernel.id: kernel for kernel in await self._list(name)}.get(id)
         if kernel is None:
             raise _not_found(name, id)
         host = HostName(name, kernel.host)
@@ -218,7 +225,7 @@ class KernelService:
         """
         if confirmed or not self._desired.environments(name):
             return
-        running = self._monitor.known(name)
+        running: Sequence[Kernel] = self._monitor.known(name)
         if self._observed.is_ready(name):
             with contextlib.suppress(TPUError):
                 running = await self._fetch(name, ASK_FIRST)
@@ -233,8 +240,8 @@ class KernelService:
                 f"{act} shuts {'it' if one else 'them'} down: confirm that with end_kernels.",
             )
 
-    async def take_over(self, name: NodeName, id: str) -> None:
-        """Makes the Jupyter server of this process the master of a kernel."""
+    async def take_over(self, ref: str, id: str) -> None:
+        name = await self._finder.find(ref)
         if self.take_over_here is None:
             raise TPUError(
                 "There is no Jupyter server here that could take over a kernel.",
@@ -255,20 +262,24 @@ class KernelService:
             spec = self._kernelspec_with(name, record, kernel.booked)
         await self.take_over_here(id, spec, key, kernel.notebook)
 
-    async def notify_chip_holders(self, name: NodeName, problem: TPUError) -> None:
-        """A kernel was not started because others hold the chips: publishes those that hold them,
-        with *problem*, so that they can be shut down.
+    async def notify_chip_holders(self, where: Mapping[str, str], problem: TPUError) -> None:
+        """A kernel was not started because others hold the chips of its TPU: publishes those that
+        hold them, with *problem*, so that they can be shut down. where: as in `report_lost`.
         """
-        for kernel in await self._fetch(name):
+        for kernel in await self._fetch(_name_in(where)):
             # One that has booked them may not use them yet: the problem names it.
             if kernel.chips or kernel.id in problem.hint:
                 kernel = msgspec.structs.replace(kernel, problem=Problem.of(problem))
                 self._changes.publish(Change(what="kernel", id=kernel.id, kernel=kernel))
 
-    def report_lost(
-        self, name: NodeName, id: str, environment: str, notebook: str, problem: TPUError
+    async def report_lost(
+        self, id: str, where: Mapping[str, str], notebook: str, problem: TPUError
     ) -> None:
-        """A kernel of this process is dead, and why: it is shown until somebody has seen it."""
+        """A kernel of this process is dead, and why: it is shown until somebody has seen it.
+
+        where: its ``project``, ``zone``, ``tpu`` and ``environment``.
+        """
+        name = _name_in(where)
         ids, why = self._shut_down.get(name, (set(), problem))
         if problem.reason is Reason.CANCELLED and id in ids:
             problem = why  # its client knows only that somebody shut it down
@@ -276,7 +287,7 @@ class KernelService:
             id=id,
             tpu=name.node,
             zone=name.zone,
-            environment=environment,
+            environment=where["environment"],
             state="dead",
             notebook=notebook,
             problem=Problem.of(problem),
@@ -287,7 +298,7 @@ class KernelService:
         """The TPU's hosts are down, and its kernels with them; *lost*: those are forgotten, too."""
         self._monitor.clear(name, lost=lost)
 
-    async def _fetch(self, name: NodeName, timeout: float = ANSWER) -> list[Kernel]:
+    async def _fetch(self, name: NodeName, timeout: float = ANSWER) -> Sequence[Kernel]:
         """Asks host 0 and those that have kernels now; raises TPUError if one does not answer."""
 
         hosts = {0, *(kernel.host for kernel in self._monitor.known(name))}
@@ -295,7 +306,7 @@ class KernelService:
         return self._monitor.known(name)
 
 
-def _of(kernels: list[Kernel], environment: str | None) -> list[Kernel]:
+def _of(kernels: Sequence[Kernel], environment: str | None) -> list[Kernel]:
     """Those of one environment; None: all."""
     return [each for each in kernels if environment in (None, each.environment)]
 
@@ -303,6 +314,10 @@ def _of(kernels: list[Kernel], environment: str | None) -> list[Kernel]:
 def shut_down_error(purpose: str, hint: str) -> TPUError:
     """Why a kernel was shut down. JupyterLab shows the first 140 characters of this."""
     return TPUError(f"The kernel was shut down to {purpose}.", Reason.CANCELLED, hint)
+
+
+def _name_in(where: Mapping[str, str]) -> NodeName:
+    return NodeName(where["project"], where["zone"], where["tpu"])
 
 
 def _not_found(name: NodeName, id: str) -> TPUError:

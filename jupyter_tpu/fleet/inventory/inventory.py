@@ -8,8 +8,6 @@ import logging
 import time
 from collections.abc import Callable
 
-from msgspec import structs
-
 from ...cloud import Cloud, NodeName, NodeState, is_emulated
 from ...errors import TPUError
 from ..discovery.observer import Observer
@@ -19,7 +17,6 @@ from ..hosts.guard import Guards
 from ..hosts.interruptions import Interruptions
 from ..hosts.jobs import JobService
 from ..hosts.kernels import KernelMonitor
-from ..hosts.warm_kernels import WarmKernelMonitor
 from ..knowledge.desired import DesiredState
 from ..knowledge.failures import TPUFailures
 from ..knowledge.grants import Grants
@@ -28,6 +25,7 @@ from ..knowledge.prices import Prices
 from ..knowledge.run_times import RunTimes
 from ..models import TPU, Change, TPUList
 from ..operations.mirrored import MirroredProjects
+from ..operations.packages import EnvironmentService
 from ..operations.runner import OperationRunner
 from ..operations.shares import ShareService
 from ..store.store import Store
@@ -55,7 +53,7 @@ class Inventory:
         observer: Observer,
         connections: HostConnections,
         kernels: KernelMonitor,
-        warm: WarmKernelMonitor,
+        environments: EnvironmentService,
         tunnels: Tunnels,
         jobs: JobService,
         projects: MirroredProjects,
@@ -81,7 +79,7 @@ class Inventory:
         self._observed = observer.observed
         self._connections = connections
         self._kernels = kernels
-        self._warm = warm
+        self._environments = environments
         self._tunnels = tunnels
         self._jobs = jobs
         self._projects = projects
@@ -114,10 +112,6 @@ class Inventory:
         return await resolve(ref, self.names, self._observer)
 
     def tpu(self, name: NodeName) -> TPU:
-        environments = [
-            structs.replace(record.environment, warm=self._warm.status(name, env))
-            for env, record in self._desired.environments(name).items()
-        ]
         node = self._observed.node(name)
         ready = node if node is not None and node.state is NodeState.READY else None
         owner = self._owners.of(node) if node else UNKNOWN
@@ -129,7 +123,7 @@ class Inventory:
             cost_of=self._grants.cost,
             emulated=is_emulated(self._cloud, name),
             connected=name in self._desired.connected,
-            environments=environments,
+            environments=[*self._environments.known(name)],
             links=self._connections.links(name),
             operations=self._runner.known.on(name),
             kernels=sum(kernel.state != "dead" for kernel in self._kernels.known(name)),

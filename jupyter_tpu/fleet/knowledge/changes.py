@@ -7,6 +7,7 @@ few times per second instead.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
@@ -61,6 +62,10 @@ class ChangeFeed:
         self._changed[what, id] = None
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._interval, self.flush)
+
+    def marker(self, what: What) -> Callable[[str], None]:
+        """Marks a thing of one kind as changed, by its id."""
+        return functools.partial(self.mark_changed, what)
 
     def mark_tpus_changed(self, names: Iterable[NodeName]) -> None:
         for name in names:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,12 +72,12 @@ class LocalOperations:
             await self._recover()
         return self._runner.known.find(id) is not None
 
-    async def all(self) -> list[Operation]:
+    async def list(self) -> Sequence[Operation]:
         """Running and lately ended ones, newest first."""
         await self._recover()
         return self._runner.known.all()
 
-    async def operation(self, id: str) -> Operation:
+    async def get(self, id: str) -> Operation:
         """Raises NOT_FOUND."""
         return self._runner.known.get(id)
 

@@ -1,4 +1,4 @@
-"""Operations on environments that are there: their packages are changed, or they are removed.
+"""Environments that are there: what is in them, and operations that change or remove them.
 
 Kernels change packages, too (``%pip install``). Host 0 records that, each poll reports it, and the
 other hosts follow.
@@ -20,12 +20,16 @@ from ...links import Link
 from ..discovery.observer import Observer
 from ..hosts.connections import HostConnections
 from ..hosts.kernels import shut_down_error
+from ..hosts.warm_kernels import WarmKernelMonitor
 from ..knowledge.desired import DesiredState
+from ..knowledge.finder import TPUFinder
 from ..models import (
     ChangePackages,
+    Environment,
     EnvironmentLock,
     HostVersions,
     InstalledPackage,
+    KeepWarm,
     Operation,
     Problem,
     RemoveEnvironment,
@@ -45,41 +49,71 @@ _ONLY_READY = "Packages are on the hosts of a READY TPU."
 
 
 class EnvironmentService:
-    """removed: called when an environment was removed."""
+    """The environments of TPUs, as an :class:`~jupyter_tpu.fleet.api.EnvironmentsAPI`.
+
+    wake(): there may be something else to ask hosts for.
+    """
 
     def __init__(
         self,
+        finder: TPUFinder,
         desired: DesiredState,
         observer: Observer,
         connections: HostConnections,
         connected: ConnectedTPUs,
+        warm: WarmKernelMonitor,
         runner: OperationRunner,
         locks: Locks,
-        removed: Callable[[], None],
+        wake: Callable[[], None],
     ) -> None:
+        self._finder = finder
         self._desired = desired
         self._observer = observer
         self._connections = connections
         self._connected = connected
+        self._warm = warm
         self._runner = runner
         self._locks = locks
-        self._removed = removed
+        self._wake = wake
         #: Revisions that the other hosts could not follow, or should not; not tried again.
         self._failed: dict[tuple[NodeName, str], int] = {}
 
-    async def installed(self, name: NodeName, environment: str) -> list[InstalledPackage]:
-        """What is installed on host 0; raises NOT_FOUND, CONFLICT for a TPU that is not READY."""
+    async def list(self, ref: str) -> Sequence[Environment]:
+        return self.known(await self._finder.find(ref))
+
+    def known(self, name: NodeName) -> Sequence[Environment]:
+        """The environments of a TPU."""
+        return [
+            msgspec.structs.replace(record.environment, warm=self._warm.status(name, environment))
+            for environment, record in self._desired.environments(name).items()
+        ]
+
+    async def keep_warm(self, ref: str, environment: str, options: KeepWarm) -> Environment:
+        name = await self._finder.find(ref)
+        self._warm.configure(name, environment, options)
+        self._wake()
+        return next(each for each in self.known(name) if each.name == environment)
+
+    async def list_packages(self, ref: str, environment: str) -> Sequence[InstalledPackage]:
+        """Raises NOT_FOUND, CONFLICT for a TPU that is not READY."""
+        name = await self._finder.find(ref)
         self._require(name, environment, changeable=True)
         return await self._on_host_0(name, lambda link: packages.installed(link, environment))
 
-    async def lock(self, name: NodeName, environment: str) -> EnvironmentLock:
-        """What is installed on host 0 exactly; raises as :meth:`installed`."""
+    async def get_lock(self, ref: str, environment: str) -> EnvironmentLock:
+        """Raises as :meth:`list_packages`."""
+        return await self._lock(await self._finder.find(ref), environment)
+
+    async def _lock(self, name: NodeName, environment: str) -> EnvironmentLock:
         record = self._require(name, environment, changeable=True)
         text = await self._on_host_0(name, lambda link: packages.lock(link, environment))
         return await self._keep_lock(name, record, text)
 
-    async def change(self, name: NodeName, environment: str, request: ChangePackages) -> Operation:
+    async def change_packages(
+        self, ref: str, environment: str, request: ChangePackages
+    ) -> Operation:
         """Raises INVALID, NOT_FOUND, and CONFLICT unless the TPU is READY and idle."""
+        name = await self._finder.find(ref)
         request = validated(request)
         checks.check_requirements(request.add)
         checks.check_names(request.remove)
@@ -105,8 +139,9 @@ class EnvironmentService:
             self._runner.new_record("environment", name), work
         )
 
-    async def sync(self, name: NodeName, environment: str) -> Operation:
+    async def sync_packages(self, ref: str, environment: str) -> Operation:
         """Raises NOT_FOUND, and CONFLICT unless the TPU is READY and idle."""
+        name = await self._finder.find(ref)
         record = self._require(name, environment, changeable=True)
 
         async def work(progress: OperationProgress) -> None:
@@ -123,9 +158,10 @@ class EnvironmentService:
         )
 
     async def remove(
-        self, name: NodeName, environment: str, options: RemoveEnvironment
+        self, ref: str, environment: str, options: RemoveEnvironment | None = None
     ) -> Operation:
         """Raises NOT_FOUND, KERNELS_RUNNING unless *options* allow it, CONFLICT unless idle."""
+        name, options = await self._finder.find(ref), options or RemoveEnvironment()
         record = self._require(name, environment)
         await self._connected.kernels.require_confirmation(
             name, options.end_kernels, "Removing the environment", environment
@@ -152,7 +188,7 @@ class EnvironmentService:
                 if record.found
                 else f"Removed the environment {environment}"
             )
-            self._removed()
+            self._wake()
 
         return await self._runner.start_exclusive(
             self._runner.new_record("environment", name), work
@@ -178,7 +214,7 @@ class EnvironmentService:
             if record.hosts == 1:
                 self._save(name, record, requested)
                 with contextlib.suppress(TPUError):  # the next change saves it
-                    await self.lock(name, environment)
+                    await self._lock(name, environment)
             elif self._failed.get((name, environment)) != requested.revision:
                 await self._sync(name, record, requested)
                 return  # one operation at a time
@@ -256,7 +292,7 @@ class EnvironmentService:
         record.revision = requested.revision
         self._desired.save(name, record)
 
-    def _links(self, name: NodeName) -> tuple[list[Link], Callable[[], None]]:
+    def _links(self, name: NodeName) -> tuple[Sequence[Link], Callable[[], None]]:
         """The links to all hosts, held until the second is called."""
         node = self._observer.observed.require_ready(name, _ONLY_READY)
         held = name in self._connections

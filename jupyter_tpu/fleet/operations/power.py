@@ -15,8 +15,7 @@ from ..hosts.connections import HostConnections
 from ..hosts.kernels import shut_down_error
 from ..knowledge.grants import Grants
 from ..knowledge.owners import TPUOwners
-from ..models import DeleteTPU, GuardAction, Operation, StartTPU, StopTPU, StopTrying
-from ..models.costs import billing_words
+from ..models import DeleteTPU, GuardAction, Operation, StartTPU, StopTPU
 from ..store.records import NodeClaim, OperationRecord
 from . import checks
 from .connected import ConnectedTPUs
@@ -172,22 +171,6 @@ class PowerService:
         record.origin = await self._origins.of(node)
         await self._runner.cancel_connects(name, CANCEL_CONNECT)
         return await self._runner.start_exclusive(record, *self._deletion(record))
-
-    async def stop_trying(self, id: str, options: StopTrying) -> Operation:
-        """Raises CONFLICT where Google does not refuse a deletion, STILL_BILLED unless *options*
-        allow that.
-        """
-        operation = self._runner.known.get(id)
-        if operation.undeleted == "retrying" and not options.keep_tpu:
-            raise TPUError(self._stays(operation), Reason.STILL_BILLED, "Confirm that it stays.")
-        return await self._runner.stop_trying(id)
-
-    def _stays(self, operation: Operation) -> str:
-        """What it means to end the attempts to delete a TPU."""
-        name = NodeName(self._cloud.project, operation.zone, operation.tpu)
-        node = self._observer.observed.node(name)
-        billed = billing_words(node, self._grants.cost(node)) if node else ""
-        return f"{operation.tpu} is not deleted, and stays.{billed and f' {billed}.'}"
 
     def _deletion(self, record: OperationRecord) -> tuple[Work, CarryOut]:
         provisioner = NodeProvisioner(

@@ -1,0 +1,32 @@
+"""The fleet's part ``files``: from a TPU and the number of a host to what reaches its files."""
+
+from __future__ import annotations
+
+from ...errors import Reason
+from ...links import HostName, Link, no_such_host
+from ..knowledge.finder import TPUFinder
+from .connections import HostConnections
+from .contents import HostContents
+from .files import HostFiles
+
+
+class FileAccess:
+    """Files of hosts of READY TPUs. Both methods raise NOT_FOUND for a host that does not exist."""
+
+    def __init__(self, finder: TPUFinder, connections: HostConnections) -> None:
+        self._finder = finder
+        self._connections = connections
+
+    async def on_host(self, ref: str, host: str) -> HostFiles:
+        """The files of a host, by its number."""
+        return HostFiles(await self._link(ref, host))
+
+    async def contents(self, ref: str, host: str) -> HostContents:
+        """As :meth:`on_host`, for a file browser."""
+        return HostContents(await self._link(ref, host))
+
+    async def _link(self, ref: str, host: str) -> Link:
+        node = await self._finder.find_ready(ref, "Files are on the hosts of a READY TPU.")
+        if not (host.isdecimal() and int(host) < len(node.endpoints)):
+            raise no_such_host(node.name.node, host, len(node.endpoints), Reason.NOT_FOUND)
+        return self._connections.link(HostName(node.name, int(host)))
