@@ -1,4 +1,4 @@
-"""`Fleet`: the TPUs of one project. It wires the parts together and hands requests on to them."""
+"""`Fleet`: the TPUs of one project. It wires the parts together and runs their loops."""
 
 from __future__ import annotations
 
@@ -125,15 +125,9 @@ class Fleet:
             connections, desired, changes, by_default=warm_kernels
         )
         kernels = self.kernels = KernelService(
-            finder,
-            connections,
-            monitor,
-            warm,
-            desired,
-            observed,
-            changes,
+            finder, connections, monitor, warm, desired, observed, changes,
             lambda name, record, chips: connected.register_chips(name, record, chips)[0],
-        )
+        )  # fmt: skip
         prices = self.prices = Prices(
             cloud, store, reload=finder.reload, changed=self._prices_changed
         )
@@ -165,16 +159,10 @@ class Fleet:
         )
         interruptions = Interruptions(observed, changes.mark_tpu_changed)
         poller = self._poller = HostPoller(
-            connections,
-            monitor,
-            warm,
-            jobs.follower,
-            metrics,
-            failures,
+            connections, monitor, warm, jobs.follower, metrics, failures,
             lambda name, reports: self.environments.follow(name, reports),
-            lambda name, report: self.guards.update(name, report),
-            interruptions.update,
-        )
+            lambda name, report: self.guards.update(name, report), interruptions.update,
+        )  # fmt: skip
         self.chips = Chips(finder, desired, connections, kernels, jobs, self.runs)
 
         runner = self._runner = OperationRunner(
@@ -219,18 +207,9 @@ class Fleet:
         self.shares = ShareService(finder, connections, runner, changes.mark_tpu_changed)
         mirrored = self._mirrored = MirroredProjects(connections, changes.mark_tpu_changed)
         connect = self._connect = ConnectService(
-            cloud,
-            desired,
-            observer,
-            connections,
-            connected,
-            self.tensorboard,
-            runner,
-            locks,
-            poller.wake,
-            defaults,
-            jobs.start_once,
-        )
+            cloud, desired, observer, connections, connected, self.tensorboard, runner, locks,
+            poller.wake, defaults, jobs.start_once,
+        )  # fmt: skip
         self.attached = AttachedService(
             finder,
             observer,
@@ -256,26 +235,14 @@ class Fleet:
         )
         guard = GuardService(cloud, runner, self.guards.set)
         self._create = CreateService(
-            links,
-            availability,
-            observer,
-            grants,
-            runner,
-            connect.follow,
-            guard.follow,
+            links, availability, observer, grants, runner, connect.follow, guard.follow,
             UnattendedStarts(cloud, locks, defaults),
-        )
+        )  # fmt: skip
         self.hunts = HuntService(
-            cloud,
-            store,
-            self._create,
-            observer,
-            grants,
-            runner,
-            PreemptedTPUs(cloud, observer, desired, power, runner),
-            finder.reload,
+            cloud, store, self._create, observer, grants, runner,
+            PreemptedTPUs(cloud, observer, desired, power, runner), finder.reload,
             changes.mark_tpu_changed,
-        )
+        )  # fmt: skip
         queued = self.queued = QueuedService(
             cloud, self._create, observer, runner, owners, changes.marker("queued")
         )
@@ -292,54 +259,19 @@ class Fleet:
         forgotten = self._forgotten = ForgottenTPUs(desired, jobs, run_times, owners)
         self._forgotten_queued = ForgottenQueued(queued, FIRST_LOOK)
         inventory = self._inventory = Inventory(
-            cloud,
-            store,
-            desired,
-            observer,
-            connections,
-            monitor,
-            environments,
-            tunnels,
-            jobs,
-            mirrored,
-            self.shares,
-            self.guards,
-            interruptions,
-            runner,
-            failures,
-            run_times,
-            grants,
-            prices,
-            owners,
-            forgotten,
-            supervised=supervise,
+            cloud, store, desired, observer, connections, monitor, environments, tunnels, jobs,
+            mirrored, self.shares, self.guards, interruptions, runner, failures, run_times, grants,
+            prices, owners, forgotten, supervised=supervise,
             reloaded=lambda: self._controller.wake(),
-        )
+        )  # fmt: skip
         self.usage = UsageService(
-            cloud,
-            finder,
-            observer,
-            desired,
-            run_times,
-            grants,
-            owners,
-            forgotten,
+            cloud, finder, observer, desired, run_times, grants, owners, forgotten,
             changes.mark_tpu_changed,
-        )
+        )  # fmt: skip
         self._controller = Controller(
-            links,
-            desired,
-            observed,
-            connections,
-            tunnels,
-            runner,
-            connected,
-            connect,
-            inventory,
-            run_times,
-            changes,
-            failures,
-        )
+            links, desired, observed, connections, tunnels, runner, connected, connect, inventory,
+            run_times, changes, failures,
+        )  # fmt: skip
         changes.register_tpus(inventory.describe)
         changes.register("operation", runner.known.find)
         changes.register("kernel", monitor.find)
