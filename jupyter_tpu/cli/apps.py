@@ -61,7 +61,7 @@ def app() -> None:
 @click.option(
     "--anywhere",
     is_flag=True,
-    help="Let the page connect and send forms to any address, also to programs on this computer. "
+    help="Let the page connect and send forms to any address, including programs on this computer. "
     "Only for apps you trust.",
 )
 @worker_option
@@ -180,7 +180,7 @@ def opened_app(session: Session, operation: Operation) -> App:
     apps = session.call(session.fleet.apps.list())
     found = next((each for each in apps if each.id == operation.app), None)
     if found is None:
-        raise TPUError("TensorBoard was closed meanwhile.", Reason.NOT_FOUND, "Open it again.")
+        raise TPUError("TensorBoard has been closed.", Reason.NOT_FOUND, "Open it again.")
     return found
 
 

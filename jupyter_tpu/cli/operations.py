@@ -91,7 +91,7 @@ def stop_trying(id: str, yes: bool, as_json: bool) -> None:
     elif ended.undeleted and ended.problem is not None:
         print(ended.problem.message)
     else:
-        print(f"Google has deleted {ended.tpu} meanwhile.")
+        print(f"Google has now deleted {ended.tpu}.")
 
 
 def _find(session: Session, id: str) -> Operation:

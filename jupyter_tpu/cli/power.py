@@ -30,7 +30,7 @@ _SEVERAL = "jupyter tpu {0} my-tpu other-tpu --zone us-west4-a"
     "--max-price",
     type=click.FloatRange(min=0),
     metavar="USD",
-    help="Start TPUs without asking if they cost at most so many USD an hour.",
+    help="Start TPUs without asking if they cost at most this price in USD an hour.",
 )
 @confirm_name_option
 @no_wait_option

@@ -71,7 +71,7 @@ def profile(
     traced is shown all the same.
     """
     if (name is None) == (file is None):
-        raise InvalidInput("Say what to profile: the TPU's NAME, or a --file.")
+        raise InvalidInput("Choose what to profile: the TPU's NAME, or a --file.")
     if file is not None:
         _show_file(file, as_json)
         return

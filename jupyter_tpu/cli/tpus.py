@@ -106,7 +106,7 @@ if TYPE_CHECKING:
     "--max-price",
     type=click.FloatRange(min=0),
     metavar="USD",
-    help="Create it without asking if it costs at most so many USD an hour; else not at all.",
+    help="Create it without asking if it costs at most this price in USD an hour; otherwise fail.",
 )
 @guard_options
 @verbose_option

@@ -83,7 +83,7 @@ def default_credentials():
     named = os.environ.get("GOOGLE_APPLICATION_CREDENTIALS")
     if path is None and named:  # it goes first, so logging in would not help
         raise TPUError(
-            f"GOOGLE_APPLICATION_CREDENTIALS is {named}, but there is no such file.",
+            f"GOOGLE_APPLICATION_CREDENTIALS is {named}, but this file does not exist.",
             Reason.NO_CREDENTIALS,
             "Correct the variable, or unset it and type `gcloud auth application-default login`.",
         )

@@ -117,7 +117,7 @@ class Node(Struct, frozen=True, kw_only=True):
 class Maintenance(Struct, frozen=True, kw_only=True):
     """Maintenance of a TPU by its cloud, which ends all that runs there."""
 
-    #: It goes on now; else it is announced.
+    #: It is in progress; otherwise it is announced.
     ongoing: bool = False
     #: Announced days before, such as Google's seven; else it is urgent.
     scheduled: bool = False

@@ -35,7 +35,9 @@ from .session import open_session
     shell_complete=complete_version,
     help="With --type: the runtime version.  [default: depends on the type]",
 )
-@click.option("--network", metavar="NETWORK", help="Without NAME: whose firewall is checked.")
+@click.option(
+    "--network", metavar="NETWORK", help="Without NAME: the network whose firewall is checked."
+)
 @json_option
 @click.pass_context
 def doctor(

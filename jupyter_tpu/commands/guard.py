@@ -90,9 +90,10 @@ def guard_text(name: str, guard: Guard) -> str:
     limits = ", or ".join(_limits(guard))
     lines = [f"{name} {_ACTS[guard.action]} {limits}.", f"Now: {countdown(guard)}."]
     if guard.problem is not None:
+        why = f"{guard.problem.message} {guard.problem.hint}".rstrip()
         lines += [
-            f"The TPU can't do it by itself. {guard.problem.message} {guard.problem.hint}".rstrip(),
-            "A Jupyter server does it, while one runs and is connected to this TPU.",
+            f"The TPU can't stop or delete itself. {why}",
+            "A Jupyter server does it instead, while it runs and is connected to this TPU.",
         ]
     if guard.no_restart:
         lines.append(

@@ -119,7 +119,7 @@ _options = parameters(
         "--max-price",
         type=click.FloatRange(min=0),
         metavar="USD",
-        help="Start it without asking, and try only what costs at most so many USD an hour.",
+        help="Start it without asking, and try only what costs at most this price in USD an hour.",
     ),
 )
 #: Options that the command has itself.

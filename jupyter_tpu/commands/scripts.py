@@ -66,7 +66,7 @@ def project_of(script: Path) -> Path:
     if script.parent in (home, *home.parents):
         raise InvalidInput(
             f"{script.name} is in your home folder.",
-            "Move it to a folder of its own: all of its folder is copied to the hosts.",
+            "Move it to a folder of its own: its whole folder is copied to the hosts.",
         )
     return script.parent
 

@@ -85,7 +85,7 @@ ROUTES = (
     _fleet("POST tpus", "create", "Create a TPU"),
     _fleet("POST quotes", "quote", "What creating a TPU would make and cost; creates nothing"),
     _fleet("GET queued", "queued.list", "All queued resources", query=_FRESH),
-    _fleet("POST queued", "queued.create", "Ask for TPUs that Google creates when there is room"),
+    _fleet("POST queued", "queued.create", "Request TPUs that Google creates when it has capacity"),
     _fleet("GET queued/{queued}", "queued.get", "One queued resource"),
     _fleet("DELETE queued/{queued}", "queued.delete", "Delete a queued resource",
            query={"force": "true: with its TPUs"}),

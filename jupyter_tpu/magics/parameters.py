@@ -30,9 +30,7 @@ def names_argument(help: str) -> Callable[[F], F]:
     )
 
 
-tpu_option = click.option(
-    "--tpu", metavar="NAME", help="The TPU.  [default: the one that was used last]"
-)
+tpu_option = click.option("--tpu", metavar="NAME", help="The TPU.  [default: the last one used]")
 kernel_environment_option = click.option(
     "--env", "environment", metavar="ENV", help="Name of the environment."
 )

@@ -31,7 +31,7 @@ SCHEMA: dict[str, Any] = {
             "description": "zone/name of a TPU or queued resource; name of a grant; "
             '"prices"; of all others their id.',
         },
-        "gone": {"type": "boolean", "description": "It is no longer there."},
+        "gone": {"type": "boolean", "description": "It no longer exists."},
         "tpu": {"type": ["object", "null"], "description": "TPU of the OpenAPI document."},
         "operation": {"type": ["object", "null"], "description": "Operation of that document."},
         "kernel": {"type": ["object", "null"], "description": "Kernel of that document."},

@@ -1105,7 +1105,7 @@ export interface IProfileTPU {
   logdir?: string;
 }
 
-/** A request for TPUs that waits until there is room for them. */
+/** A request for TPUs that waits until there is capacity for them. */
 export interface IQueuedResource {
   name: string;
   zone: string;

@@ -243,7 +243,7 @@ def test_a_network_is_set_up_after_a_question_that_shows_each_change(
     assert "use --anywhere" in capsys.readouterr().err
     assert main(["network", "setup", *wanted, "--anywhere", "--dry-run"]) == 0
     said = capsys.readouterr().out
-    assert "WARNING  Everybody on the internet may try to log in." in said
+    assert "WARNING  Anyone on the internet can try to log in." in said
     assert "jupyter-tpu-ssh-typed: let 0.0.0.0/0 in." in said
 
 

@@ -163,7 +163,7 @@ def test_a_lock_file_is_only_deleted_where_it_is_in_the_way_and_nobody_holds_it(
     roots = host(hardware={"lock": {**mine, "blocks_root": True}})
     (only,) = [f for f in diagnose([roots], EXPECTED) if f.check == "lock"]
     assert only.state == "ok"
-    assert "only in the way of root's programs, because fs.protected_regular is on" in only.message
+    assert "It only blocks root's programs, because fs.protected_regular is on" in only.message
     assert "--command 'rm /tmp/libtpu_lockfile'" in only.hint
     everybody = finding(host(hardware={"lock": {**LOCK, "owner": "eve", "blocks_root": True}}))
     assert everybody.message.endswith(

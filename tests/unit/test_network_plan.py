@@ -183,7 +183,7 @@ def test_a_rule_for_everybody_is_warned_of() -> None:
     assert not made.changes
     assert "gcloud compute firewall-rules update allow-ssh --disabled" in made.warnings[0]
     asked = planned(INTERNAL, sources=("0.0.0.0/0",), anywhere=True)
-    assert asked.warnings[0].startswith("Everybody on the internet may try to log in.")
+    assert asked.warnings[0].startswith("Anyone on the internet can try to log in.")
 
 
 def test_a_network_that_does_not_exist_is_made_with_a_subnetwork_and_rules() -> None:

@@ -337,7 +337,7 @@ async def test_a_target_that_changes_after_the_comparison_is_not_overwritten(
 
     monkeypatch.setattr(signatures, meanwhile)
     outcome = (await syncs.push()).hosts[0]
-    assert outcome.refused == [("a", "it was changed meanwhile")]
+    assert outcome.refused == [("a", "it has changed in the meantime")]
     assert content(syncs.there()) == {"a": "there", "b": "2"}
 
 

@@ -7,7 +7,7 @@ import json
 import os
 from typing import Any, Dict, Optional
 
-#: ``state`` is one of these. "lost": the command ended, and nobody saw how.
+#: ``state`` is one of these. "lost": the command ended, and its end was not seen.
 RUNNING, STOPPING, ENDED, LOST = "running", "stopping", "ended", "lost"
 #: States in which nothing changes any more.
 FINAL = (ENDED, LOST)

@@ -94,7 +94,7 @@ def lock(report: Report, found: Hardware) -> Iterator[Finding]:
     elif file.blocks_root and not file.held:
         yield report.ok(
             "lock",
-            "A lock file of libtpu is left over from you. It is only in the way of root's "
+            "A lock file of libtpu is left over from you. It only blocks root's "
             "programs, because fs.protected_regular is on: there, JAX says that the TPU is in use.",
             f"To delete it: {report.ssh('rm /tmp/libtpu_lockfile')}",
         )

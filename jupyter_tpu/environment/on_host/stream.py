@@ -172,7 +172,7 @@ def _carry_out(root, reader, change):
 
 def _check(root, path, expected):
     if state_of(root, path) != expected:
-        raise Changed("it was changed meanwhile")
+        raise Changed("it has changed in the meantime")
 
 
 def _write(reader, file, old_path, state):

@@ -267,16 +267,16 @@ def _update(made: NetworkPlan, need: _Need, own: FirewallRule, missing: list[str
 def _warnings(need: _Need, network: Network) -> Iterator[str]:
     if ANYWHERE in need.sources:
         yield (
-            "Everybody on the internet may try to log in. Only keys are accepted, but a bug in the "
+            "Anyone on the internet can try to log in. Only keys are accepted, but a bug in the "
             "SSH server could let others in. It is safer to allow only your own address."
         )
         return
     for rule in network.rules:
         if rule.is_for(()) and rule.allows(SSH) and ANYWHERE in rule.sources:
             yield (
-                f"The firewall rule {rule.name} lets everybody on the internet try to log in. To "
+                f"The firewall rule {rule.name} lets anyone on the internet try to log in. To "
                 f"switch it off: gcloud compute firewall-rules update {rule.name} --disabled. Then "
-                "do this again."
+                "run this again."
             )
 
 

@@ -239,5 +239,5 @@ def tpu_node_settings(environ: Mapping[str, str]) -> Iterator[Finding]:
             yield _REPORT.warning(
                 "variables",
                 f"{name} has the address of a TPU Node, an architecture that Google has retired.",
-                f"Unset {name}. On a TPU VM, JAX finds the chips by itself.",
+                f"Unset {name}. On a TPU VM, JAX finds the chips automatically.",
             )

@@ -26,7 +26,7 @@ def configured_url() -> str:
     parts = urlsplit(url)
     local = parts.hostname in ("localhost", "127.0.0.1", "::1")
     if url and parts.scheme != "https" and not (parts.scheme == "http" and local):
-        log.warning("%s must begin with https://. Nobody is notified.", VARIABLE)
+        log.warning("%s must begin with https://. No notification is sent.", VARIABLE)
         return ""
     return url
 

@@ -14,7 +14,7 @@ class ChipHolder(Struct, kw_only=True):
 
     host: int
     pid: int
-    #: Of the process, in a unit of the host's system: with the pid it means one process for ever.
+    #: Of the process, in a unit of the host's system: with the pid, it identifies one process.
     start: str = ""
     since: str = ""  # when the process was started, by the host's clock
     user: str = ""

@@ -94,7 +94,7 @@ class Job(Struct, kw_only=True):
     ]  # fmt: skip
     #: The first one that is not 0; None while it is not known on all hosts.
     exit_code: int | None = None
-    #: Somebody stopped it.
+    #: It was stopped by a person or a program.
     stopped: bool = False
     ended: str = ""
     #: The last is the current one.

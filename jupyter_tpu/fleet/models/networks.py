@@ -28,7 +28,7 @@ class SetUpNetwork(Struct, kw_only=True, forbid_unknown_fields=True):
     #: IPv4 addresses and ranges that may use SSH. Empty: with `iap` none, else the server's own, as
     #: a connected TPU sees it.
     sources: list[str] = []
-    #: Everybody on the internet may try SSH: needed for a source as wide as that.
+    #: Whether anyone on the internet may try SSH. Required for a source as wide as 0.0.0.0/0.
     anywhere: bool = False
     #: The same addresses may use mosh (UDP ports 60000-61000), too.
     mosh: bool = False

@@ -12,7 +12,7 @@ from .tpus import CreateTPU
 
 
 class QueueTPU(Struct, kw_only=True, forbid_unknown_fields=True):
-    """TPUs to ask for. They are created when there is room for all of them, perhaps after days."""
+    """Request TPUs. They are created when there is capacity for all of them, perhaps after days."""
 
     #: What is created, and how. Its name is also that of the queued resource; several TPUs are
     #: called NAME-0, NAME-1, …
@@ -33,7 +33,7 @@ class DeleteQueued(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class QueuedResource(Struct, kw_only=True):
-    """A request for TPUs that waits until there is room for them."""
+    """A request for TPUs that waits until there is capacity for them."""
 
     name: str
     zone: str

@@ -65,4 +65,4 @@ class GuardService:
         progress.block(None)
         progress.done("guard")
         if guard.problem is not None:
-            progress.log(f"The TPU can't act by itself: {guard.problem.message}")
+            progress.log(f"The TPU can't stop or delete itself: {guard.problem.message}")

@@ -163,7 +163,7 @@ class Provisioning:
             )
         if not self._is_ours(node):
             return self._failed(
-                f"Somebody else created a {self._thing} called {self._what}.",
+                f"Another person or program created a {self._thing} named {self._what}.",
                 Reason.EXISTS,
                 "Choose another name.",
             )

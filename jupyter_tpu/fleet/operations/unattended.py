@@ -79,6 +79,6 @@ def require_no_startup_script(request: CreateTPU) -> None:
     if own and has_job(request):
         raise InvalidInput(
             "A TPU that runs a command while this computer is off has a startup script already.",
-            "Put what yours does into the setup script of its environment.",
+            "Move its commands to the setup script of the environment.",
             field="startup_script",
         )
