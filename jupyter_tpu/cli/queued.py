@@ -11,14 +11,16 @@ from ..commands.flex_start import run_for_option, run_length, run_seconds
 from ..commands.grammar import (
     Group,
     argument,
-    complete_type,
-    complete_version,
-    complete_zone,
     examples,
     project_option,
     tpu_argument,
 )
-from ..commands.node_options import node_options
+from ..commands.node_options import (
+    network_options,
+    node_options,
+    type_and_zone_options,
+    version_option,
+)
 from ..commands.owners import confirm_name_option, confirmed_names
 from ..commands.session import open_session
 from ..commands.tables import problem_text, state_text, table
@@ -50,27 +52,8 @@ def queued() -> None:
     ),
 )
 @argument("name", metavar="NAME", help="The name of the queued resource and its TPU.")
-@click.option(
-    "--type",
-    "--accelerator-type",
-    "accelerator_type",
-    required=True,
-    metavar="TYPE",
-    shell_complete=complete_type,
-    help="Accelerator type, such as v5litepod-8.",
-)
-@click.option(
-    "--zone", metavar="ZONE", shell_complete=complete_zone, help="Its zone.  [default: gcloud's]"
-)
-@project_option
-@click.option(
-    "--version",
-    "--runtime-version",
-    "version",
-    metavar="VERSION",
-    shell_complete=complete_version,
-    help="Runtime version (OS image).  [default: depends on the type]",
-)
+@type_and_zone_options
+@version_option("--runtime-version")
 @click.option("--spot", "tier", flag_value="spot", help="Google may preempt them at any time.")
 @click.option("--reserved", "tier", flag_value="reserved", help="From a reservation.")
 @click.option(
@@ -99,8 +82,7 @@ def queued() -> None:
     metavar="TIME",
     help="Give up after 90m, 8h or 2d, or at a time such as 2026-07-01T08:00.  [default: never]",
 )
-@click.option("--network", metavar="NETWORK", help="VPC network.  [default: the project's]")
-@click.option("--subnetwork", metavar="SUBNETWORK", help="Subnetwork of the VPC network.")
+@network_options
 @node_options
 @yes_option("Ask Google without asking you, whatever it costs.")
 @no_wait_option

@@ -12,8 +12,6 @@ from ..commands.flex_start import run_for_option, run_seconds
 from ..commands.grammar import (
     argument,
     command,
-    complete_type,
-    complete_version,
     complete_zone,
     environment_option,
     examples,
@@ -21,7 +19,12 @@ from ..commands.grammar import (
     tpu_argument,
 )
 from ..commands.guard import guard_options, guard_text
-from ..commands.node_options import node_options
+from ..commands.node_options import (
+    network_options,
+    node_options,
+    type_and_zone_options,
+    version_option,
+)
 from ..commands.session import Session, open_session, tpu_ref
 from ..commands.tables import problem_text, status_problems, tpu_table, type_text
 from ..commands.tokens import MISSING
@@ -46,25 +49,8 @@ if TYPE_CHECKING:
     ),
 )
 @argument("name", metavar="NAME", help="Lower-case letters, digits and hyphens.")
-@click.option(
-    "--type",
-    "--accelerator-type",
-    "accelerator_type",
-    required=True,
-    metavar="TYPE",
-    shell_complete=complete_type,
-    help="Accelerator type, such as v5litepod-8.",
-)
-@click.option(
-    "--zone", metavar="ZONE", shell_complete=complete_zone, help="Its zone.  [default: gcloud's]"
-)
-@project_option
-@click.option(
-    "--version",
-    metavar="VERSION",
-    shell_complete=complete_version,
-    help="Runtime version (OS image).  [default: depends on the type]",
-)
+@type_and_zone_options
+@version_option()
 @click.option(
     "--spot",
     "--preemptible",
@@ -79,8 +65,7 @@ if TYPE_CHECKING:
     help="A TPU that runs for a limited time. Waits in Google's queue. Needs --run-for.",
 )
 @run_for_option
-@click.option("--network", metavar="NETWORK", help="VPC network.  [default: the project's]")
-@click.option("--subnetwork", metavar="SUBNETWORK", help="Subnetwork of the VPC network.")
+@network_options
 @click.option(
     "--connect",
     "then_connect",

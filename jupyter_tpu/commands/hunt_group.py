@@ -17,7 +17,6 @@ from .grammar import (
     argument,
     command,
     complete_type,
-    complete_version,
     complete_zone,
     environment_option,
     examples,
@@ -26,7 +25,7 @@ from .grammar import (
 )
 from .guard import guard_options
 from .hunts import describe_hunt, hunt_table
-from .node_options import node_options
+from .node_options import network_options, node_options, version_option
 from .printing import json_option, print_json
 from .session import Session, open_session
 from .times import deadline as end_of
@@ -101,14 +100,8 @@ _options = parameters(
         is_flag=True,
         help="Like --again, for an existing TPU of this name: begin when Google preempts it.",
     ),
-    click.option(
-        "--version",
-        metavar="VERSION",
-        shell_complete=complete_version,
-        help="Runtime version (OS image).  [default: depends on the type]",
-    ),
-    click.option("--network", metavar="NETWORK", help="VPC network.  [default: the project's]"),
-    click.option("--subnetwork", metavar="SUBNETWORK", help="Subnetwork of the VPC network."),
+    version_option(),
+    network_options,
     click.option(
         "--connect", "then_connect", is_flag=True, help="Then connect it (see `connect`)."
     ),

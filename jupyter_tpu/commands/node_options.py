@@ -1,4 +1,4 @@
-"""The options of `create` beyond type, zone and network, by gcloud's names."""
+"""What a new TPU is, by gcloud's names: options that `create`, `queued create` and `hunt` share."""
 
 from __future__ import annotations
 
@@ -10,10 +10,47 @@ import click
 
 from ..errors import InvalidInput
 from .connection import read_text
-from .grammar import parameters
+from .grammar import complete_type, complete_version, complete_zone, parameters, project_option
 
 if TYPE_CHECKING:
     from ..cloud import DataDisk
+
+#: The one type, as `accelerator_type`, and the one zone.
+type_and_zone_options = parameters(
+    click.option(
+        "--type",
+        "--accelerator-type",
+        "accelerator_type",
+        required=True,
+        metavar="TYPE",
+        shell_complete=complete_type,
+        help="Accelerator type, such as v5litepod-8.",
+    ),
+    click.option(
+        "--zone",
+        metavar="ZONE",
+        shell_complete=complete_zone,
+        help="Its zone.  [default: gcloud's]",
+    ),
+    project_option,
+)
+
+network_options = parameters(
+    click.option("--network", metavar="NETWORK", help="VPC network.  [default: the project's]"),
+    click.option("--subnetwork", metavar="SUBNETWORK", help="Subnetwork of the VPC network."),
+)
+
+
+def version_option(*aliases: str) -> Callable[[Any], Any]:
+    return click.option(
+        "--version",
+        *aliases,
+        "version",
+        metavar="VERSION",
+        shell_complete=complete_version,
+        help="Runtime version (OS image).  [default: depends on the type]",
+    )
+
 
 _options = parameters(
     click.option(
