@@ -7,6 +7,7 @@ import { IOperation, ISharedFolder, IShareFolder, ITPU } from '../api';
 import { Lookups } from '../model/lookups';
 import { TPUModel } from '../model/model';
 import { keyOf } from '../model/resources';
+import { Check } from '../panel/field';
 import { shareResult } from '../panel/shares';
 import { confirmShare } from './dialogs';
 import { ask, TextField } from './formDialog';
@@ -107,20 +108,18 @@ async function askShare(
           onChange={folder => change({ folder })}
         />
         {others.map(({ name }) => (
-          <label key={name} className="jp-tpu-Check">
-            <input
-              type="checkbox"
-              checked={value.tpus.includes(name)}
-              onChange={({ target }) =>
-                change({
-                  tpus: target.checked
-                    ? [...value.tpus, name]
-                    : value.tpus.filter(one => one !== name)
-                })
-              }
-            />
-            {trans.__('On the hosts of %1, too', name)}
-          </label>
+          <Check
+            key={name}
+            checked={value.tpus.includes(name)}
+            label={trans.__('On the hosts of %1, too', name)}
+            onChange={on =>
+              change({
+                tpus: on
+                  ? [...value.tpus, name]
+                  : value.tpus.filter(one => one !== name)
+              })
+            }
+          />
         ))}
       </>
     ),

@@ -7,7 +7,7 @@ import React from 'react';
 import { CommandFields, commandOf, NO_COMMAND } from '../actions/commandFields';
 import { ask } from '../actions/formDialog';
 import { IStartJob, ITPU } from '../api';
-import { Field } from '../panel/field';
+import { Check, Field } from '../panel/field';
 
 /** Characters of a command that become the job's name. */
 const NAME = 60;
@@ -54,14 +54,11 @@ export async function askJob(
             )}
           </Field>
         )}
-        <label className="jp-tpu-Check">
-          <input
-            type="checkbox"
-            checked={value.restart}
-            onChange={({ target }) => change({ restart: target.checked })}
-          />
-          {trans.__('Start it again when the TPU was restarted')}
-        </label>
+        <Check
+          checked={value.restart}
+          label={trans.__('Start it again when the TPU was restarted')}
+          onChange={restart => change({ restart })}
+        />
       </>
     ),
     trans

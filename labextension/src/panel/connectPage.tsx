@@ -7,8 +7,13 @@ import { environmentRule, IConnectFields } from '../forms/connectForm';
 import { hasSetup } from '../forms/setup';
 import { useStore } from '../store';
 import { Disclosure } from './elements';
-import { Field } from './field';
-import { FormPage, PackagesField, TextField, useUnfolding } from './formPage';
+import {
+  FormPage,
+  PackagesField,
+  TextArea,
+  TextField,
+  useUnfolding
+} from './formPage';
 import { SetupFields } from './setupFields';
 
 export function ConnectPage(props: { actions: Actions }): JSX.Element {
@@ -78,21 +83,13 @@ export function ConnectPage(props: { actions: Actions }): JSX.Element {
         onChange={set('packages')}
       />
       {form.hasRequirements && (
-        <Field
+        <TextArea
           label={trans.__('Requirements file')}
           problem={form.problemOf('requirements')}
-        >
-          {attributes => (
-            <textarea
-              {...attributes}
-              className="jp-mod-styled"
-              spellCheck={false}
-              rows={4}
-              value={fields.requirements}
-              onChange={set('requirements')}
-            />
-          )}
-        </Field>
+          rows={4}
+          value={fields.requirements}
+          onChange={set('requirements')}
+        />
       )}
       <Disclosure open={open} controls={more} onToggle={() => setOpen(!open)}>
         {trans.__('More')}

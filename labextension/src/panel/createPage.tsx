@@ -10,7 +10,7 @@ import { coveringGrant } from '../labels/costs';
 import { failureText } from '../labels/failures';
 import { durationLabel } from '../labels/guard';
 import { typeDescription } from '../labels/tpus';
-import { Field } from './field';
+import { Check, Field } from './field';
 import { Price } from '../price';
 import { HuntFields } from './huntFields';
 import { FormPage, PackagesField, TextField, useUnfolding } from './formPage';
@@ -218,19 +218,12 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
         )}
       </p>
       <HuntFields actions={actions} />
-      <label className="jp-tpu-Check">
-        <input
-          type="checkbox"
-          checked={fields.connect}
-          onChange={event => form.set('connect', event.target.checked)}
-        />
-        <span>
-          {trans.__('Connect when it is ready')}
-          <small>
-            {trans.__('Installs Python and JAX on it, and adds its kernel')}
-          </small>
-        </span>
-      </label>
+      <Check
+        checked={fields.connect}
+        label={trans.__('Connect when it is ready')}
+        help={trans.__('Installs Python and JAX on it, and adds its kernel')}
+        onChange={on => form.set('connect', on)}
+      />
       <UnattendedFields actions={actions} />
       <Disclosure
         open={open}

@@ -29,3 +29,28 @@ export function Field(props: {
     </div>
   );
 }
+
+/** A box to tick. */
+export function Check(props: {
+  checked: boolean;
+  label: string;
+  help?: string;
+  disabled?: boolean;
+  onChange: (on: boolean) => void;
+}): JSX.Element {
+  const { checked, disabled, help, label, onChange } = props;
+  return (
+    <label className="jp-tpu-Check">
+      <input
+        type="checkbox"
+        disabled={disabled}
+        checked={checked}
+        onChange={event => onChange(event.target.checked)}
+      />
+      <span>
+        {label}
+        {help && <small>{help}</small>}
+      </span>
+    </label>
+  );
+}

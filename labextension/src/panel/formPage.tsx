@@ -4,6 +4,7 @@ import { Button } from '@jupyterlab/ui-components';
 import React, {
   InputHTMLAttributes,
   RefObject,
+  TextareaHTMLAttributes,
   useEffect,
   useRef
 } from 'react';
@@ -140,22 +141,15 @@ export function TextField(
   );
 }
 
-/** The field for Python packages. */
-export function PackagesField(
+/** A field for lines of text that are not prose. */
+export function TextArea(
   props: {
-    actions: Actions;
-    label?: string;
+    label: string;
     help?: string;
     problem?: string;
-  } & React.TextareaHTMLAttributes<HTMLTextAreaElement>
+  } & TextareaHTMLAttributes<HTMLTextAreaElement>
 ): JSX.Element {
-  const {
-    actions: { trans },
-    label = trans.__('Python packages'),
-    help = trans.__('In addition to JAX, separated by commas, spaces or lines'),
-    problem,
-    ...others
-  } = props;
+  const { help, label, problem, ...others } = props;
   return (
     <Field label={label} help={help} problem={problem}>
       {attributes => (
@@ -168,4 +162,22 @@ export function PackagesField(
       )}
     </Field>
   );
+}
+
+/** The field for Python packages. */
+export function PackagesField(
+  props: {
+    actions: Actions;
+    label?: string;
+    help?: string;
+    problem?: string;
+  } & TextareaHTMLAttributes<HTMLTextAreaElement>
+): JSX.Element {
+  const {
+    actions: { trans },
+    label = trans.__('Python packages'),
+    help = trans.__('In addition to JAX, separated by commas, spaces or lines'),
+    ...others
+  } = props;
+  return <TextArea label={label} help={help} {...others} />;
 }

@@ -9,9 +9,10 @@ import { IGrantFields } from '../forms/grantsForm';
 import { failureText } from '../labels/failures';
 import { tierLabel } from '../labels/tpus';
 import { useStore } from '../store';
-import { Alert, EmptyState, IconButton, StateLabel } from './elements';
+import { Alert, IconButton, StateLabel } from './elements';
 import { Field } from './field';
 import { TextField } from './formPage';
+import { Listed, Rows } from './listed';
 
 /** Names, so not translated. */
 const EXAMPLES = { name: 'trc-v5e', types: 'v5e', zones: 'us-central1-a' };
@@ -49,7 +50,22 @@ export function GrantsPage(props: { actions: Actions }): JSX.Element {
           'TPUs that you may use at no charge, such as those of the TPU Research Cloud (TRC): one grant for each line of Google’s e-mail. Nothing outside of a grant is created unless you confirmed its price.'
         )}
       </p>
-      <Granted actions={actions} />
+      <Listed
+        items={form.items}
+        failure={form.loadFailure}
+        loading={trans.__('Loading grants…')}
+        none={trans.__('There are no grants.')}
+        trans={trans}
+        onRetry={() => form.load()}
+      >
+        {items => (
+          <Rows title={trans.__('Grants')}>
+            {items.map(use => (
+              <Grant key={use.grant.name} use={use} actions={actions} />
+            ))}
+          </Rows>
+        )}
+      </Listed>
       <TextField
         label={trans.__('Name')}
         placeholder={EXAMPLES.name}
@@ -107,39 +123,6 @@ export function GrantsPage(props: { actions: Actions }): JSX.Element {
         </Button>
       </div>
     </form>
-  );
-}
-
-function Granted({ actions }: { actions: Actions }): JSX.Element {
-  const { grantsForm: form, trans } = actions;
-  const { items, loadFailure } = form;
-  if (loadFailure) {
-    return (
-      <Alert {...failureText(loadFailure, trans)}>
-        <Button
-          className="jp-tpu-Button"
-          type="button"
-          onClick={() => void form.load()}
-        >
-          {trans.__('Try Again')}
-        </Button>
-      </Alert>
-    );
-  }
-  if (!items) {
-    return <EmptyState busy title={trans.__('Loading grants…')} />;
-  }
-  if (items.length === 0) {
-    return <p role="status">{trans.__('There are no grants.')}</p>;
-  }
-  return (
-    <section className="jp-tpu-Packages" aria-label={trans.__('Grants')}>
-      <ul>
-        {items.map(use => (
-          <Grant key={use.grant.name} use={use} actions={actions} />
-        ))}
-      </ul>
-    </section>
   );
 }
 

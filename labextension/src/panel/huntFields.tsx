@@ -7,7 +7,7 @@ import { Actions } from '../actions/actions';
 import { IFields } from '../forms/createForm';
 import { IHuntFields, isQueued } from '../forms/hunt';
 import { tierLabel } from '../labels/tpus';
-import { Field } from './field';
+import { Check, Field } from './field';
 
 /** Hours after which no attempt begins. */
 const HOURS = ['1', '8', '24', '72'];
@@ -97,29 +97,6 @@ export function HuntFields(props: { actions: Actions }): JSX.Element {
         </div>
       )}
     </>
-  );
-}
-
-/** A box to tick. */
-function Check(props: {
-  checked: boolean;
-  label: string;
-  help?: string;
-  onChange: (on: boolean) => void;
-}): JSX.Element {
-  const { checked, help, label, onChange } = props;
-  return (
-    <label className="jp-tpu-Check">
-      <input
-        type="checkbox"
-        checked={checked}
-        onChange={event => onChange(event.target.checked)}
-      />
-      <span>
-        {label}
-        {help && <small>{help}</small>}
-      </span>
-    </label>
   );
 }
 

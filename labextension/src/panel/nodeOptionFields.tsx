@@ -4,8 +4,8 @@ import React from 'react';
 
 import { Actions } from '../actions/actions';
 import { INodeOptionFields } from '../forms/nodeOptions';
-import { Field } from './field';
-import { TextField } from './formPage';
+import { Check } from './field';
+import { TextArea, TextField } from './formPage';
 
 /** A form that has them. */
 interface INodeOptionForm {
@@ -40,17 +40,12 @@ export function NodeOptionFields(props: {
   );
   return (
     <>
-      <label className="jp-tpu-Check">
-        <input
-          type="checkbox"
-          checked={fields.internalIPs}
-          onChange={event => form.set('internalIPs', event.target.checked)}
-        />
-        <span>
-          {trans.__('Internal addresses only')}
-          <small>{trans.__('Connecting then uses IAP and gcloud')}</small>
-        </span>
-      </label>
+      <Check
+        checked={fields.internalIPs}
+        label={trans.__('Internal addresses only')}
+        help={trans.__('Connecting then uses IAP and gcloud')}
+        onChange={on => form.set('internalIPs', on)}
+      />
       {text(
         'serviceAccount',
         trans.__('Service account'),
@@ -63,22 +58,14 @@ export function NodeOptionFields(props: {
       )}
       {text('tags', trans.__('Network tags'), trans.__('For firewall rules'))}
       {text('labels', trans.__('Labels'), trans.__('For example team=vision'))}
-      <Field
+      <TextArea
         label={trans.__('Startup script')}
         help={trans.__('Runs as root on each host, at each start')}
         problem={form.problemOf('startupScript')}
-      >
-        {attributes => (
-          <textarea
-            {...attributes}
-            className="jp-mod-styled"
-            spellCheck={false}
-            rows={4}
-            value={fields.startupScript}
-            onChange={event => form.set('startupScript', event.target.value)}
-          />
-        )}
-      </Field>
+        rows={4}
+        value={fields.startupScript}
+        onChange={event => form.set('startupScript', event.target.value)}
+      />
     </>
   );
 }

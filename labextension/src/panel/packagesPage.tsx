@@ -10,6 +10,7 @@ import { isBusy } from '../model/availableActions';
 import { useStore } from '../store';
 import { Alert, EmptyState, IconButton } from './elements';
 import { PackagesField, TextField } from './formPage';
+import { Listed, Rows } from './listed';
 import { Operation, OperationDetails } from './operation';
 
 /** Names, so not translated. */
@@ -83,44 +84,42 @@ export function PackagesPage(props: { actions: Actions }): JSX.Element {
 function Installed(props: { actions: Actions; busy: boolean }): JSX.Element {
   const { actions, busy } = props;
   const { packagesForm: form, trans } = actions;
-  const { filtered, loadFailure, packages } = form;
-  if (loadFailure) {
-    return (
-      <Alert {...failureText(loadFailure, trans)}>
-        <Button
-          className="jp-tpu-Button"
-          type="button"
-          onClick={() => void form.load()}
-        >
-          {trans.__('Try Again')}
-        </Button>
-      </Alert>
-    );
-  }
-  if (!packages) {
-    return <EmptyState busy title={trans.__('Loading packages…')} />;
-  }
+  const { filtered } = form;
   const added = filtered.filter(one => one.requested);
   const others = filtered.filter(one => !one.requested);
   return (
-    <>
-      <TextField
-        label={trans.__('Installed')}
-        type="search"
-        placeholder={trans.__('Filter %1 packages', packages.length)}
-        value={form.fields.filter}
-        onChange={event => form.set('filter', event.target.value)}
-      />
-      {filtered.length === 0 && (
-        <p role="status">{trans.__('No package matches the filter.')}</p>
+    <Listed
+      items={form.packages}
+      failure={form.loadFailure}
+      loading={trans.__('Loading packages…')}
+      trans={trans}
+      onRetry={() => form.load()}
+    >
+      {packages => (
+        <>
+          <TextField
+            label={trans.__('Installed')}
+            type="search"
+            placeholder={trans.__('Filter %1 packages', packages.length)}
+            value={form.fields.filter}
+            onChange={event => form.set('filter', event.target.value)}
+          />
+          {filtered.length === 0 && (
+            <p role="status">{trans.__('No package matches the filter.')}</p>
+          )}
+          <List
+            {...{ actions, busy }}
+            title={trans.__('Added')}
+            packages={added}
+          />
+          <List
+            {...{ actions, busy }}
+            title={trans.__('Also installed')}
+            packages={others}
+          />
+        </>
       )}
-      <List {...{ actions, busy }} title={trans.__('Added')} packages={added} />
-      <List
-        {...{ actions, busy }}
-        title={trans.__('Also installed')}
-        packages={others}
-      />
-    </>
+    </Listed>
   );
 }
 
@@ -136,35 +135,29 @@ function List(props: {
     return null;
   }
   return (
-    <section className="jp-tpu-Packages" aria-label={title}>
-      <h3>
-        {title}
-        <span className="jp-tpu-Details-count">{packages.length}</span>
-      </h3>
-      <ul>
-        {packages.map(({ name, requested, required, version }) => (
-          <li key={name} className="jp-tpu-Row">
-            <span className="jp-tpu-Row-main" title={`${name} ${version}`}>
-              {name}
-            </span>
-            <span className="jp-tpu-Packages-version" title={version}>
-              {version}
-            </span>
-            {requested && (
-              <IconButton
-                icon={closeIcon}
-                label={
-                  required
-                    ? trans.__('Kernels on TPUs need %1', name)
-                    : trans.__('Remove %1', name)
-                }
-                disabled={busy || required}
-                onClick={() => void form.remove(name)}
-              />
-            )}
-          </li>
-        ))}
-      </ul>
-    </section>
+    <Rows title={title} count={packages.length}>
+      {packages.map(({ name, requested, required, version }) => (
+        <li key={name} className="jp-tpu-Row">
+          <span className="jp-tpu-Row-main" title={`${name} ${version}`}>
+            {name}
+          </span>
+          <span className="jp-tpu-Packages-version" title={version}>
+            {version}
+          </span>
+          {requested && (
+            <IconButton
+              icon={closeIcon}
+              label={
+                required
+                  ? trans.__('Kernels on TPUs need %1', name)
+                  : trans.__('Remove %1', name)
+              }
+              disabled={busy || required}
+              onClick={() => void form.remove(name)}
+            />
+          )}
+        </li>
+      ))}
+    </Rows>
   );
 }

@@ -5,12 +5,12 @@ import React, { useEffect } from 'react';
 
 import { Actions } from '../actions/actions';
 import { IQueuedResource } from '../api';
-import { failureText } from '../labels/failures';
 import { clockTime } from '../labels/hunts';
 import { tierLabel } from '../labels/tpus';
 import { Tone } from '../labels/translation';
 import { useStore } from '../store';
-import { Alert, EmptyState, IconButton, StateLabel } from './elements';
+import { IconButton, StateLabel } from './elements';
+import { Listed, Rows } from './listed';
 
 /** A command to type, so not translated. */
 const COMMAND =
@@ -28,7 +28,6 @@ const TONES: { [state: string]: Tone } = {
 export function QueuedPage({ actions }: { actions: Actions }): JSX.Element {
   const { trans } = actions;
   const list = useStore(actions.queuedList);
-  const { items, problem } = list;
   useEffect(() => {
     const timer = setInterval(
       () => void (document.hidden || list.load(false)),
@@ -43,29 +42,17 @@ export function QueuedPage({ actions }: { actions: Actions }): JSX.Element {
           'A queued resource waits at Google until there is capacity for its TPUs, even while this computer is off.'
         )}
       </p>
-      {problem && (
-        <Alert {...failureText(problem, trans)}>
-          <Button
-            className="jp-tpu-Button"
-            disabled={list.busy}
-            onClick={() => void list.load()}
-          >
-            {trans.__('Try Again')}
-          </Button>
-        </Alert>
-      )}
-      {items === null ? (
-        !problem && (
-          <EmptyState busy title={trans.__('Loading queued resources…')} />
-        )
-      ) : items.length === 0 ? (
-        <p role="status">{trans.__('There are no queued resources.')}</p>
-      ) : (
-        <section
-          className="jp-tpu-Packages"
-          aria-label={trans.__('Queued resources')}
-        >
-          <ul>
+      <Listed
+        items={list.items}
+        failure={list.problem}
+        busy={list.busy}
+        loading={trans.__('Loading queued resources…')}
+        none={trans.__('There are no queued resources.')}
+        trans={trans}
+        onRetry={() => list.load()}
+      >
+        {items => (
+          <Rows title={trans.__('Queued resources')}>
             {items.map(one => (
               <Queued
                 key={`${one.zone}/${one.name}`}
@@ -73,9 +60,9 @@ export function QueuedPage({ actions }: { actions: Actions }): JSX.Element {
                 actions={actions}
               />
             ))}
-          </ul>
-        </section>
-      )}
+          </Rows>
+        )}
+      </Listed>
       <p>
         {trans.__(
           'Request a TPU from the queue. The request waits until there is capacity, or for as long as you choose. The TPU is then connected.'

@@ -4,8 +4,8 @@ import React from 'react';
 
 import { Actions } from '../actions/actions';
 import { ISetupFields } from '../forms/setup';
-import { Field } from './field';
-import { PackagesField, TextField } from './formPage';
+import { Check } from './field';
+import { PackagesField, TextArea, TextField } from './formPage';
 
 /** A form that has them. */
 interface ISetupForm {
@@ -43,37 +43,24 @@ export function SetupFields(props: {
         value={fields.timezone}
         onChange={event => form.set('timezone', event.target.value)}
       />
-      <Field
+      <TextArea
         label={trans.__('Setup script')}
         help={trans.__(
           'Runs once on each host, as the login user, who can use sudo'
         )}
         problem={form.problemOf('script')}
-      >
-        {attributes => (
-          <textarea
-            {...attributes}
-            className="jp-mod-styled"
-            spellCheck={false}
-            rows={4}
-            disabled={disabled}
-            value={fields.script}
-            onChange={event => form.set('script', event.target.value)}
-          />
-        )}
-      </Field>
-      <label className="jp-tpu-Check">
-        <input
-          type="checkbox"
-          disabled={disabled}
-          checked={fields.ohMyZsh}
-          onChange={event => form.set('ohMyZsh', event.target.checked)}
-        />
-        <span>
-          {trans.__('oh-my-zsh')}
-          <small>{trans.__('Makes zsh the login shell')}</small>
-        </span>
-      </label>
+        rows={4}
+        disabled={disabled}
+        value={fields.script}
+        onChange={event => form.set('script', event.target.value)}
+      />
+      <Check
+        disabled={disabled}
+        checked={fields.ohMyZsh}
+        label={trans.__('oh-my-zsh')}
+        help={trans.__('Makes zsh the login shell')}
+        onChange={on => form.set('ohMyZsh', on)}
+      />
     </>
   );
 }

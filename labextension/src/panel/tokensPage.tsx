@@ -7,14 +7,9 @@ import { Actions } from '../actions/actions';
 import { IToken } from '../api';
 import { failureText } from '../labels/failures';
 import { useStore } from '../store';
-import {
-  Alert,
-  EmptyState,
-  IconButton,
-  StateLabel,
-  TextWithCode
-} from './elements';
+import { Alert, IconButton, StateLabel, TextWithCode } from './elements';
 import { TextField } from './formPage';
+import { Listed, Rows } from './listed';
 
 /** A name, so not translated. */
 const EXAMPLE = 'HF_TOKEN';
@@ -57,45 +52,23 @@ export function TokensPage(props: { actions: Actions }): JSX.Element {
         </Button>
       </div>
       {form.failure && <Alert {...failureText(form.failure, trans)} />}
-      <Passed actions={actions} />
+      <Listed
+        items={form.items}
+        failure={form.loadFailure}
+        loading={trans.__('Loading tokens…')}
+        none={trans.__('No token is passed to TPUs.')}
+        trans={trans}
+        onRetry={() => form.load()}
+      >
+        {tokens => (
+          <Rows title={trans.__('Passed')} count={tokens.length}>
+            {tokens.map(token => (
+              <Token key={token.name} token={token} actions={actions} />
+            ))}
+          </Rows>
+        )}
+      </Listed>
     </form>
-  );
-}
-
-function Passed({ actions }: { actions: Actions }): JSX.Element {
-  const { tokensForm: form, trans } = actions;
-  const { items: tokens, loadFailure } = form;
-  if (loadFailure) {
-    return (
-      <Alert {...failureText(loadFailure, trans)}>
-        <Button
-          className="jp-tpu-Button"
-          type="button"
-          onClick={() => void form.load()}
-        >
-          {trans.__('Try Again')}
-        </Button>
-      </Alert>
-    );
-  }
-  if (!tokens) {
-    return <EmptyState busy title={trans.__('Loading tokens…')} />;
-  }
-  if (tokens.length === 0) {
-    return <p role="status">{trans.__('No token is passed to TPUs.')}</p>;
-  }
-  return (
-    <section className="jp-tpu-Packages" aria-label={trans.__('Passed')}>
-      <h3>
-        {trans.__('Passed')}
-        <span className="jp-tpu-Details-count">{tokens.length}</span>
-      </h3>
-      <ul>
-        {tokens.map(token => (
-          <Token key={token.name} token={token} actions={actions} />
-        ))}
-      </ul>
-    </section>
   );
 }
 

@@ -18,6 +18,7 @@ import { keyOf } from '../model/resources';
 import { useStore } from '../store';
 import { Alert, EmptyState, IconButton, StateLabel } from './elements';
 import { TextField } from './formPage';
+import { Rows } from './listed';
 import { TPUMenu } from './menu';
 
 interface IUsageProps {
@@ -63,20 +64,15 @@ export function UsagePage(props: IUsageProps): JSX.Element {
               </li>
             ))}
           </ul>
-          <section
-            className="jp-tpu-Packages"
-            aria-label={trans.__('TPUs and queued resources')}
-          >
-            <ul>
-              {usage.tpus.map(used => (
-                <Used
-                  key={`${used.kind}/${used.project}/${used.zone}/${used.name}`}
-                  used={used}
-                  {...props}
-                />
-              ))}
-            </ul>
-          </section>
+          <Rows title={trans.__('TPUs and queued resources')}>
+            {usage.tpus.map(used => (
+              <Used
+                key={`${used.kind}/${used.project}/${used.zone}/${used.name}`}
+                used={used}
+                {...props}
+              />
+            ))}
+          </Rows>
         </>
       )}
       <TextField
