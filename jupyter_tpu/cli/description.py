@@ -12,7 +12,7 @@ from ..commands.doctor import numbered
 from ..commands.flex_start import run_text
 from ..commands.guard import countdown
 from ..commands.shares import shares_text
-from ..commands.tables import problem_text, render, state_text, table
+from ..commands.tables import problem_text, render, state_text, table, type_and_meaning
 
 if TYPE_CHECKING:
     from ..fleet.models import TPU, Environment, Kernel, WarmKernel
@@ -62,7 +62,7 @@ def description(tpu: TPU, kernels: Sequence[Kernel]) -> str:
 def _facts(tpu: TPU) -> str:
     facts: list[tuple[str, str | Text]] = [
         ("reached by", _reached_by(tpu)),
-        ("type", f"{tpu.type} = {tpu.meaning}" if tpu.meaning else tpu.type),
+        ("type", type_and_meaning(tpu)),
         ("zone", tpu.zone),
         ("project", "" if tpu.attached else tpu.project),
         ("state", state_text(tpu.state).append(_state_details(tpu), "")),

@@ -125,8 +125,14 @@ def _per_hour(tpu: TPU) -> str:
 
 def type_text(tpu: TPU) -> str:
     """ "v5litepod-8 = 8 chips · 1 host · 128 GB HBM (emulated)"."""
-    meaning = f"{tpu.type} = {tpu.meaning}" if tpu.meaning else tpu.type
-    return meaning + (" (emulated)" if tpu.emulated else "")
+    return type_and_meaning(tpu) + (" (emulated)" if tpu.emulated else "")
+
+
+def type_and_meaning(tpu: TPU) -> str:
+    """ "v5litepod-8 = 8 chips · 1 host · 128 GB HBM", "2 SSH hosts without a TPU"."""
+    if tpu.attached and not tpu.chips:
+        return tpu.meaning
+    return f"{tpu.type} = {tpu.meaning}" if tpu.meaning else tpu.type
 
 
 def tunnel_table(tunnels: Sequence[Tunnel]) -> str:

@@ -240,7 +240,11 @@ async def test_two_machines_are_the_hosts_of_one_tpu(box: Box, twin: Box, fleet:
         await fleet.attached.attach(wanted)
     wanted.host_keys = [fingerprint(twin.key)]
     tpu = await fleet.attached.attach(wanted)
-    assert (tpu.type, tpu.meaning, len(tpu.hosts)) == ("no TPU", "2 hosts", 2)
+    assert (tpu.type, tpu.meaning, len(tpu.hosts)) == (
+        "no TPU",
+        "2 SSH hosts without a TPU",
+        2,
+    )
     assert (await fleet.attached.attach(wanted)).id == tpu.id
     wanted.ssh.reverse()
     with pytest.raises(TPUError, match=r"used for Twin\.lab, Box\.lab"):

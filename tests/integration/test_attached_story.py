@@ -81,7 +81,9 @@ def test_two_attached_machines_are_used_as_one_tpu(
     assert "need a name" in shell.complaint("attach", *aliases)
     said = shell.out("attach", *aliases, "--name", "pair")
     assert said.startswith("pair is attached (2 hosts, no TPU chips).")
-    assert f"ssh {aliases[0]}, ssh {aliases[1]}" in shell.out("describe", "pair")
+    described = shell.out("describe", "pair")
+    assert f"ssh {aliases[0]}, ssh {aliases[1]}" in described
+    assert re.search(r"type +2 SSH hosts without a TPU\n", described)
     with running_server(shell):
         # `jax.distributed` has worked between them when this ends.
         shell.out("connect", "pair", limit=500)

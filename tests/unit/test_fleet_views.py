@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jupyter_tpu.cloud.models import Node, NodeName, NodeState, QueuedTPUs
+from jupyter_tpu.cloud.attached import attached_name
+from jupyter_tpu.cloud.models import Endpoint, Node, NodeName, NodeState, QueuedTPUs
+from jupyter_tpu.commands.tables import type_text
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.fleet.inventory.view import connection, view_tpu
 from jupyter_tpu.fleet.knowledge.owners import UNKNOWN
@@ -57,15 +59,17 @@ def test_a_connect_under_way_is_said_before_anything_else() -> None:
 
 
 def view(operations: Sequence[OperationRecord] = (), **fields: object) -> TPU:
-    name = NodeName("p", "us-west4-a", "my-tpu")
-    created = "2027-01-15T08:00:00Z"
     facts: dict = {"emulated": False, "undeleted": None, "state": NodeState.READY, **fields}
-    own = ("state", "health", "health_description", "tier", "run_for")
-    described = {key: facts.pop(key) for key in own if key in facts}
-    node = Node(name=name, id="7", type="v5litepod-8", created=created, **described)
+    described = {key: facts.pop(key) for key in Node.__struct_fields__ if key in facts}
+    usual = {
+        "name": NodeName("p", "us-west4-a", "my-tpu"),
+        "type": "v5litepod-8",
+        "created": "2027-01-15T08:00:00Z",
+    }
+    node = Node(id="7", **{**usual, **described})
     price = cost_of("v5litepod-8", "us-west4-a", "on-demand", emulated=facts["emulated"])
     return view_tpu(
-        name, node, cost_of=lambda _: price, since=None, seconds=3600.0, connected=False,
+        node.name, node, cost_of=lambda _: price, since=None, seconds=3600.0, connected=False,
         environments=[], links=[],
         operations=operations, kernels=0, projects=[], shares=None, guard=None, supervised=True,
         **facts,
@@ -110,6 +114,16 @@ def test_a_tpu_that_runs_for_a_limited_time_says_when_it_ends() -> None:
     tpu = view(tier="flex-start", run_for=5400.0)
     assert (tpu.run_for, tpu.run_ends) == (5400, "2027-01-15T09:30:00Z")
     assert (view().run_for, view().run_ends) == (None, "")
+
+
+def test_attached_machines_without_a_tpu_say_so() -> None:
+    endpoint = Endpoint(internal="10.0.0.2", external="box.lab", ssh="ana@box.lab")
+    for hosts, said in ((1, "1 SSH host without a TPU"), (2, "2 SSH hosts without a TPU")):
+        machine = {"type": "no TPU", "chips": 0, "endpoints": (endpoint,) * hosts}
+        tpu = view(name=attached_name("box"), **machine)
+        assert (tpu.meaning, type_text(tpu)) == (said, said)
+    tpu = view(name=attached_name("box"), type="v5e", chips=8, endpoints=(endpoint,) * 2)
+    assert type_text(tpu) == "v5e = 8 chips · 2 hosts"
 
 
 def test_a_tpu_has_the_price_of_its_hours() -> None:

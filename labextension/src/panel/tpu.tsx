@@ -75,7 +75,7 @@ export function TPU(props: {
       </div>
       <div className="jp-tpu-TPU-body">
         <div className="jp-tpu-TPU-meaning">
-          {tpu.type} · {tpu.zone}
+          {tpu.attached && !tpu.chips ? tpu.zone : `${tpu.type} · ${tpu.zone}`}
           <br />
           {tpu.meaning}
           {type && tpu.hosts.length > 1 && (
