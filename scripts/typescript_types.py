@@ -28,6 +28,7 @@ REQUESTS = (
     models.RemoveEnvironment,
     models.DeleteTPU,
     models.DeleteQueued,
+    models.ResetQueued,
     models.StartTPU,
     models.AdoptTPU,
     models.StopTPU,

@@ -232,11 +232,17 @@ def delete(
 
 @queued.command("reset")
 @tpu_argument(what="queued resource")
+@confirm_name_option
 @json_option
-def reset(name: str, as_json: bool) -> None:
+def reset(name: str, confirmed: tuple[str, ...], as_json: bool) -> None:
     """Put a failed or suspended queued resource back into the queue."""
+    from ..fleet.models import ResetQueued
+
     with open_session() as session:
-        found = session.call(session.fleet.queued.reset(name))
+        found = session.call(session.fleet.queued.get(name))
+        names = confirmed_names([found], confirmed, "reset it")
+        options = ResetQueued(confirm_name=found.name if found.name in names else "")
+        found = session.call(session.fleet.queued.reset(f"{found.zone}~{found.name}", options))
     if as_json:
         print_json(found)
     else:

@@ -1208,6 +1208,11 @@ export interface IRemoveGuard {
   confirm_name?: string;
 }
 
+/** How it is put back into the queue. */
+export interface IResetQueued {
+  confirm_name?: string;
+}
+
 /** A command on hosts of a TPU. */
 export interface IRun {
   id: string;

@@ -16,7 +16,15 @@ from jupyter_tpu.emulator.model.faults import NodeState
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.inventory import forgotten
 from jupyter_tpu.fleet.knowledge.owners import OWNER
-from jupyter_tpu.fleet.models import AdoptTPU, DeleteTPU, StopTPU, Usage, UsedTPU
+from jupyter_tpu.fleet.models import (
+    AdoptTPU,
+    DeleteQueued,
+    DeleteTPU,
+    ResetQueued,
+    StopTPU,
+    Usage,
+    UsedTPU,
+)
 
 QUEUED = f"/v2/projects/emulated/locations/{ZONE}/queuedResources"
 VERSION = "v2-alpha-tpuv5-lite"
@@ -178,6 +186,37 @@ async def test_another_persons_tpu_is_adopted_stopped_or_deleted_by_its_name_onl
     assert not (await fleet.tpu(name)).not_yours
     ended = await server.end(await fleet.delete(name))
     assert (ended.state, world.state(name)) == ("done", "gone")
+
+
+@pytest.mark.asyncio
+async def test_another_persons_queued_resource_is_reset_or_deleted_by_its_name_only(
+    world: World, faults: Any
+) -> None:
+    server = await world.server()
+    queued = server.fleet.queued
+    name = "bobs-queued"
+    exceeded = faults(kind="quota", zone=ZONE)
+    ask_for_tpus(world, name, {"owner": "bob"})
+
+    async def failed() -> bool:
+        return (await queued.get(f"{ZONE}~{name}")).state == "FAILED"
+
+    await eventually(failed, LIMIT)
+    faults(kind="no-capacity", zone=ZONE)
+    world.emulator.request("DELETE", f"/emulator/v1/faults/{exceeded['id']}")
+    for refused in (
+        queued.reset(name),
+        queued.reset(name, ResetQueued(confirm_name="bob")),
+        queued.delete(name),
+    ):
+        with pytest.raises(TPUError, match=rf"{name} belongs to bob\.") as caught:
+            await refused
+        assert caught.value.reason is Reason.NOT_YOURS
+    assert await failed(), "it was not reset"
+    await queued.reset(name, ResetQueued(confirm_name=name))
+    assert not await failed()
+    began = await queued.delete(name, DeleteQueued(force=True, confirm_name=name))
+    assert (await server.end(began)).state == "done"
 
 
 @pytest.mark.asyncio

@@ -119,7 +119,7 @@ def test_a_tpu_that_runs_for_a_limited_time_says_when_it_ends() -> None:
 def test_attached_machines_without_a_tpu_say_so() -> None:
     endpoint = Endpoint(internal="10.0.0.2", external="box.lab", ssh="ana@box.lab")
     for hosts, said in ((1, "1 SSH host without a TPU"), (2, "2 SSH hosts without a TPU")):
-        machine = {"type": "no TPU", "chips": 0, "endpoints": (endpoint,) * hosts}
+        machine: dict = {"type": "no TPU", "chips": 0, "endpoints": (endpoint,) * hosts}
         tpu = view(name=attached_name("box"), **machine)
         assert (tpu.meaning, type_text(tpu)) == (said, said)
     tpu = view(name=attached_name("box"), type="v5e", chips=8, endpoints=(endpoint,) * 2)

@@ -53,9 +53,14 @@ class QueuedAPI(Protocol):
     async def delete(
         self, ref: str, options: models.DeleteQueued | None = None
     ) -> models.Operation:
-        """Deletes one. Raises CONFLICT if it has TPUs, unless *options* allow to delete them."""
+        """Deletes one. Raises CONFLICT if it has TPUs, unless *options* allow to delete them.
 
-    async def reset(self, ref: str) -> models.QueuedResource:
+        Raises NOT_YOURS for another person's, as `reset` does, unless *options* have its name.
+        """
+
+    async def reset(
+        self, ref: str, options: models.ResetQueued | None = None
+    ) -> models.QueuedResource:
         """Puts a failed or suspended one back into the queue; CONFLICT in other states."""
 
 

@@ -81,7 +81,9 @@ class TPUOwners:
         self,
         thing: Node | QueuedTPUs,
         confirm_name: str,
-        act: Literal["adopt it", "change its guard", "delete it", "start it", "stop it"],
+        act: Literal[
+            "adopt it", "change its guard", "delete it", "reset it", "start it", "stop it"
+        ],
     ) -> None:
         """Raises NOT_YOURS for another person's, unless *confirm_name* is its name; *act*: what
         would be done to it.

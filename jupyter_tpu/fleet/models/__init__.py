@@ -78,7 +78,7 @@ from .profiles import (
     ProfileTPU,
     Trace,
 )
-from .queued import DeleteQueued, QueuedResource, QueuedResources, QueueTPU
+from .queued import DeleteQueued, QueuedResource, QueuedResources, QueueTPU, ResetQueued
 from .runs import HostRun, OutputPart, Run, RunInput, RunOutput, StartRun
 from .shares import (
     HostShare,
@@ -226,6 +226,7 @@ __all__ = [
     "RemoveGuard",
     "RemoveSSHKey",
     "RenameContents",
+    "ResetQueued",
     "Run",
     "RunInput",
     "RunOutput",

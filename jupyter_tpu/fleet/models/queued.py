@@ -32,6 +32,13 @@ class DeleteQueued(Struct, kw_only=True, forbid_unknown_fields=True):
     confirm_name: str = ""
 
 
+class ResetQueued(Struct, kw_only=True, forbid_unknown_fields=True):
+    """How it is put back into the queue."""
+
+    #: Its name, which is required where it is another person's.
+    confirm_name: str = ""
+
+
 class QueuedResource(Struct, kw_only=True):
     """A request for TPUs that waits until there is capacity for them."""
 

@@ -28,6 +28,7 @@ from ..models import (
     QueuedResource,
     QueuedResources,
     QueueTPU,
+    ResetQueued,
 )
 from ..models.requests import validated
 from ..models.times import future_seconds
@@ -165,8 +166,10 @@ class QueuedService:
         record.claim = NodeClaim(want="absent", since=time.time(), node_id=found.created)
         return await self._runner.start_exclusive(record, *self._work(record))
 
-    async def reset(self, ref: str) -> QueuedResource:
+    async def reset(self, ref: str, options: ResetQueued | None = None) -> QueuedResource:
         name = await self._find(ref)
+        confirmed = options.confirm_name if options is not None else ""
+        self._owners.require_consent(await self._cloud.get_queued(name), confirmed, "reset it")
         await self._cloud.begin_reset_queued(name)
         self._changed()
         return self._shown(await self._cloud.get_queued(name))

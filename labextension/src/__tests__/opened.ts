@@ -122,3 +122,9 @@ export function type(input: HTMLInputElement, text: string): void {
   set!.call(input, text);
   input.dispatchEvent(new Event('input', { bubbles: true }));
 }
+
+/** Types into the only field of the dialog that opens. */
+export async function typeInDialog(text: string): Promise<void> {
+  const [input] = await dialogInputs(1);
+  type(input, text);
+}

@@ -7,7 +7,8 @@ import {
   button,
   disposeWidgets,
   openPanel,
-  shows
+  shows,
+  typeInDialog
 } from './opened';
 import { anOperation, aQueuedResource } from './server';
 
@@ -57,6 +58,26 @@ it('shows what queued resources wait for, and resets and deletes them', async ()
   server.answers['GET queued'] = listed();
   changes.queued(waiting);
   await shows(node, 'There are no queued resources.');
+});
+
+it('resets the queued resource of another person only by its name', async () => {
+  const bobs = { ...GONE, owner: 'bob', not_yours: true };
+  const { commands, node, server } = await openPanel({
+    'GET queued': listed(bobs),
+    [`POST ${OLD}/reset`]: [200, bobs]
+  });
+  await commands.execute(CommandIDs.queued);
+  await shows(node, 'SUSPENDED');
+  button(node, 'Reset').click();
+  expect(await answerDialog('Cancel')).toContain('old belongs to bob.');
+  button(node, 'Reset').click();
+  await typeInDialog('old');
+  await answerDialog('Reset');
+  await vi.waitFor(() =>
+    expect(server.bodies(`POST ${OLD}/reset`)).toEqual([
+      { confirm_name: 'old' }
+    ])
+  );
 });
 
 it('opens the form for a TPU that waits in the queue', async () => {

@@ -8,7 +8,8 @@ import {
   disposeWidgets,
   listOf,
   openPanel,
-  shows
+  shows,
+  typeInDialog
 } from './opened';
 import { aCost, anOperation, aTPU } from './server';
 
@@ -98,17 +99,6 @@ it('shows who has what, why it may be incomplete, and what can be done', async (
   expect(server.bodies('GET usage')).toHaveLength(1);
   expect(button(node, 'Actions for my-tpu').disabled).toBe(false);
 });
-
-/** Types into the field of the dialog that opens. */
-async function typeInDialog(text: string): Promise<void> {
-  const input = await vi.waitFor(() => {
-    const found = document.querySelector<HTMLInputElement>('.jp-Dialog input');
-    expect(found).toBeTruthy();
-    return found!;
-  });
-  input.value = text;
-  input.dispatchEvent(new Event('input', { bubbles: true }));
-}
 
 it('deletes, stops, keeps or adopts the TPU of another person only by its name', async () => {
   const bobs = aTPU({ name: 'bobs', owner: 'bob', not_yours: true });

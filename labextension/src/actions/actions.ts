@@ -255,6 +255,16 @@ export class Actions {
     }
   }
 
+  /** Puts a queued resource back into the queue; asks first for its name as *adopt* does. */
+  async resetQueued(queued: IQueuedResource): Promise<void> {
+    const title = this.trans.__('Reset %1?', queued.name);
+    const ok = this.trans.__('Reset');
+    const name = await askName(queued, title, ok, this.trans);
+    if (name !== null) {
+      await this.queuedList.reset(queued, name);
+    }
+  }
+
   /** Shows whether Cloud Logging stores a TPU's logs, and changes that if the user wants it. */
   chooseLogging(tpu: ITPU): Promise<void> {
     return chooseLogging(tpu, this.model, this.trans);

@@ -48,10 +48,10 @@ export class QueuedList extends Store {
     });
   }
 
-  /** Puts it back into the queue. */
-  async reset(one: IQueuedResource): Promise<void> {
+  /** Puts it back into the queue. name: as for `delete`. */
+  async reset(one: IQueuedResource, name = ''): Promise<void> {
     await this._ask(async () => {
-      await this._client.resetQueued(one);
+      await this._client.resetQueued(one, name ? { confirm_name: name } : {});
     });
     if (!this._problem) {
       await this.load();

@@ -52,6 +52,7 @@ import {
   IQuote,
   IRemoveEnvironment,
   IRemoveGuard,
+  IResetQueued,
   IRun,
   IRunOutput,
   ISetGuard,
@@ -228,8 +229,9 @@ export class TPUClient {
     return this._call('DELETE', ['queued', `${zone}~${name}`], how);
   }
 
-  resetQueued({ name, zone }: TPURef): Promise<IQueuedResource> {
-    return this._call('POST', ['queued', `${zone}~${name}`, 'reset'], {});
+  resetQueued(queued: TPURef, how: IResetQueued): Promise<IQueuedResource> {
+    const { name, zone } = queued;
+    return this._call('POST', ['queued', `${zone}~${name}`, 'reset'], how);
   }
 
   adopt(tpu: TPURef, how: IAdoptTPU): Promise<IUsedTPU> {

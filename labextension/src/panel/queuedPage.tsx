@@ -116,7 +116,7 @@ function Queued(props: {
           <Button
             className="jp-tpu-Button"
             disabled={list.busy}
-            onClick={() => void list.reset(queued)}
+            onClick={() => void actions.resetQueued(queued)}
           >
             {trans.__('Reset')}
           </Button>
