@@ -19,7 +19,7 @@ import { currentStep, operationTitle } from './labels/operations';
 import { loadTranslation, Tone } from './labels/translation';
 import { ITPUModel } from './tokens';
 import { CommandIDs } from './actions/commandIDs';
-import { StateLabel } from './panel/elements';
+import { StateLabel } from './components/elements';
 
 export interface IStatus {
   text: string;

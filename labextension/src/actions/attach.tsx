@@ -6,8 +6,9 @@ import React from 'react';
 import { IAttachMachine } from '../api';
 import { TPUModel } from '../model/model';
 import { confirmHostKeys } from './dialogs';
-import { ask, TextField } from './formDialog';
+import { ask } from './formDialog';
 import { wait } from './wait';
+import { TextField } from '../components/field';
 
 /** Asks for machines and attaches them as one TPU; an error is a notification. */
 export async function attachMachine(

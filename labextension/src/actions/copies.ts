@@ -4,7 +4,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 
 import { IOperation, ISyncConflict, ISyncResult, ITPU } from '../api';
 import { TPUModel } from '../model/model';
-import { copyResult, wouldOverwrite } from '../panel/copies';
+import { copyResult, wouldOverwrite } from '../components/copies';
 import { askCopy } from './copyDialog';
 import { askSync } from './syncDialog';
 

@@ -5,9 +5,9 @@ import { HTMLSelect } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { ICopyFiles, ITPU } from '../api';
-import { Field } from '../panel/field';
-import { HostField } from '../panel/hostField';
-import { ask, TextField } from './formDialog';
+import { Field, TextField } from '../components/field';
+import { HostField } from '../components/hostField';
+import { ask } from './formDialog';
 
 /** Asks for the source, the destination and the direction; null if there is nothing to do. */
 export async function askCopy(

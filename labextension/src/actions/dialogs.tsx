@@ -14,7 +14,7 @@ import {
   ITunnel
 } from '../api';
 import { Example, exampleTitles } from '../examples';
-import { ShareSteps } from '../panel/shares';
+import { ShareSteps } from '../components/shareSteps';
 import { confirm } from './confirm';
 
 /** Asks for confirmation to stop a job. */

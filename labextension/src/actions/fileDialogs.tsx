@@ -5,9 +5,9 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { ITPU } from '../api';
-import { Field } from '../panel/field';
-import { HostField } from '../panel/hostField';
-import { ask, TextField } from './formDialog';
+import { Field, TextField } from '../components/field';
+import { HostField } from '../components/hostField';
+import { ask } from './formDialog';
 
 /** Files of this computer, and where they go. */
 export interface IUpload {

@@ -5,8 +5,6 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import React, { useState } from 'react';
 
-import { Field } from '../panel/field';
-
 type Render<T> = (value: T, change: (more: Partial<T>) => void) => JSX.Element;
 
 /** Shows a dialog with fields, and returns their values; null if it was cancelled. */
@@ -27,36 +25,6 @@ export async function ask<T>(
     ]
   });
   return result.button.accept ? result.value : null;
-}
-
-/** A line of text. */
-export function TextField(props: {
-  label: string;
-  help?: string;
-  placeholder?: string;
-  required?: boolean;
-  type?: 'datetime-local' | 'number';
-  min?: string;
-  max?: string;
-  step?: string;
-  value: string;
-  onChange: (value: string) => void;
-}): JSX.Element {
-  const { help, label, onChange, ...input } = props;
-  return (
-    <Field label={label} help={help}>
-      {attributes => (
-        // JupyterLab disables the dialog's button while a field is invalid.
-        <input
-          {...attributes}
-          {...input}
-          className="jp-mod-styled"
-          spellCheck={false}
-          onChange={event => onChange(event.target.value)}
-        />
-      )}
-    </Field>
-  );
 }
 
 class Body<T> extends ReactWidget implements Dialog.IBodyWidget<T> {

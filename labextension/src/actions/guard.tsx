@@ -9,7 +9,7 @@ import { guardFields, guardOf, IGuardFields } from '../forms/guard';
 import { guardLabel } from '../labels/guard';
 import { whyNotStoppable } from '../model/availableActions';
 import { TPUModel } from '../model/model';
-import { GuardFields } from '../panel/guardFields';
+import { GuardFields } from '../components/guardFields';
 import { askName } from './dialogs';
 import { ask } from './formDialog';
 import { SUCCESS_TIMEOUT, waitToEnd } from './wait';

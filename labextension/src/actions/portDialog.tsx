@@ -4,8 +4,8 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { IOpenTunnel, ITPU } from '../api';
-import { Field } from '../panel/field';
-import { HostField } from '../panel/hostField';
+import { Field } from '../components/field';
+import { HostField } from '../components/hostField';
 import { ask } from './formDialog';
 
 /** Asks for a port of a host, for the host where there are several, and for a tunnel's local port. */

@@ -17,9 +17,10 @@ import { hostNumbers } from '../labels/doctor';
 import { sizeLabel } from '../labels/ports';
 import { hostsByProblem, untraced } from '../labels/profiles';
 import { TPUModel } from '../model/model';
-import { ask, TextField } from './formDialog';
+import { ask } from './formDialog';
 import { PortField, portProblem } from './portDialog';
 import { wait } from './wait';
+import { TextField } from '../components/field';
 
 /** The tree is open where a line has at least this part of the memory. */
 const LARGE = 0.2;

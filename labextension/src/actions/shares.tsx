@@ -7,10 +7,10 @@ import { IOperation, ISharedFolder, IShareFolder, ITPU } from '../api';
 import { Lookups } from '../model/lookups';
 import { TPUModel } from '../model/model';
 import { keyOf } from '../model/resources';
-import { Check } from '../panel/field';
-import { shareResult } from '../panel/shares';
+import { Check, TextField } from '../components/field';
+import { shareResult } from '../components/shareSteps';
 import { confirmShare } from './dialogs';
-import { ask, TextField } from './formDialog';
+import { ask } from './formDialog';
 
 export class ShareActions {
   constructor(

@@ -6,9 +6,9 @@ import { HTMLSelect } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { ISyncProject, ITPU } from '../api';
-import { Field } from '../panel/field';
-import { HostField } from '../panel/hostField';
-import { ask, TextField } from './formDialog';
+import { Field, TextField } from '../components/field';
+import { HostField } from '../components/hostField';
+import { ask } from './formDialog';
 
 /** Asks for the folders and the direction; null if there is nothing to do. */
 export async function askSync(

@@ -13,7 +13,7 @@ import {
 import { Panel } from '@lumino/widgets';
 import React from 'react';
 
-import { Alert, EmptyState } from '../panel/elements';
+import { Alert, EmptyState } from '../components/elements';
 import { tpuIcon } from '../icons';
 import { TPUModel } from '../model/model';
 import { AppOpener } from './opener';

@@ -7,7 +7,7 @@ import React from 'react';
 import { CommandFields, commandOf, NO_COMMAND } from '../actions/commandFields';
 import { ask } from '../actions/formDialog';
 import { IStartJob, ITPU } from '../api';
-import { Check, Field } from '../panel/field';
+import { Check, Field } from '../components/field';
 
 /** Characters of a command that become the job's name. */
 const NAME = 60;

@@ -9,7 +9,7 @@ import { failureText } from '../labels/failures';
 import { JOB_TONES, jobState } from '../labels/jobs';
 import { TPUModel } from '../model/model';
 import { isOver } from '../model/jobs';
-import { Alert, StateLabel } from '../panel/elements';
+import { Alert, StateLabel } from '../components/elements';
 import { visible } from '../runs/outputLines';
 import { useStore } from '../store';
 import { JobOutput } from './output';

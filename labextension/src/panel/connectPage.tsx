@@ -6,15 +6,10 @@ import { Actions } from '../actions/actions';
 import { environmentRule, IConnectFields } from '../forms/connectForm';
 import { hasSetup } from '../forms/setup';
 import { useStore } from '../store';
-import { Disclosure } from './elements';
-import {
-  FormPage,
-  PackagesField,
-  TextArea,
-  TextField,
-  useUnfolding
-} from './formPage';
+import { Disclosure } from '../components/elements';
+import { FormPage, PackagesField, useUnfolding } from './formPage';
 import { SetupFields } from './setupFields';
+import { TextArea, TextField } from '../components/field';
 
 export function ConnectPage(props: { actions: Actions }): JSX.Element {
   const { actions } = props;
@@ -26,10 +21,8 @@ export function ConnectPage(props: { actions: Actions }): JSX.Element {
   const more = useId();
   const [open, setOpen] = useState(hasSetup(form.fields));
   useUnfolding(form, ['apt', 'timezone', 'script'], () => setOpen(true));
-  const set =
-    (field: keyof IConnectFields) =>
-    (event: React.ChangeEvent<HTMLInputElement | HTMLTextAreaElement>) =>
-      form.set(field, event.target.value);
+  const set = (field: keyof IConnectFields) => (value: string) =>
+    form.set(field, value);
   const nameProblem = form.nameProblem(trans);
   const { environment, template } = form;
   return (
@@ -59,7 +52,6 @@ export function ConnectPage(props: { actions: Actions }): JSX.Element {
           help={environmentRule(trans)}
           problem={nameProblem || form.problemOf('environment')}
           input={first}
-          spellCheck={false}
           autoComplete="off"
           value={fields.environment}
           onChange={set('environment')}

@@ -10,11 +10,11 @@ import { coveringGrant } from '../labels/costs';
 import { failureText } from '../labels/failures';
 import { durationLabel } from '../labels/guard';
 import { typeDescription } from '../labels/tpus';
-import { Check, Field } from './field';
+import { Check, Field, TextField } from '../components/field';
 import { Price } from '../price';
 import { HuntFields } from './huntFields';
-import { FormPage, PackagesField, TextField, useUnfolding } from './formPage';
-import { Disclosure, EmptyState, Alert } from './elements';
+import { FormPage, PackagesField, useUnfolding } from './formPage';
+import { Disclosure, EmptyState, Alert } from '../components/elements';
 import { NodeOptionFields } from './nodeOptionFields';
 import { SetupFields } from './setupFields';
 import { UnattendedFields } from './unattendedFields';
@@ -78,12 +78,8 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
   const { fields, type } = form;
   const set =
     <K extends keyof IFields>(field: K) =>
-    (
-      event: React.ChangeEvent<
-        HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement
-      >
-    ) =>
-      form.set(field, event.target.value as IFields[K]);
+    (value: string) =>
+      form.set(field, value as IFields[K]);
   const nameProblem = form.nameProblem(trans);
   const open = view.isOpen(ADVANCED);
   const grant = coveringGrant(grants ?? [], type, {
@@ -115,7 +111,6 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
         problem={nameProblem || form.problemOf('name')}
         input={first}
         value={fields.name}
-        spellCheck={false}
         autoComplete="off"
         onChange={set('name')}
       />
@@ -150,7 +145,7 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
           <HTMLSelect
             {...attributes}
             value={fields.zone}
-            onChange={set('zone')}
+            onChange={event => set('zone')(event.target.value)}
           >
             {form.zones.map(zone => (
               <option key={zone}>{zone}</option>

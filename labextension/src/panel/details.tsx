@@ -19,7 +19,7 @@ import {
 } from '../labels/kernels';
 import { linkLabel, tierLabel } from '../labels/tpus';
 import { ago, Tone } from '../labels/translation';
-import { IconButton, Link, Section, StateLabel } from './elements';
+import { IconButton, Link, Section, StateLabel } from '../components/elements';
 import { Environment } from './environments';
 import { Price } from '../price';
 import { Jobs } from './jobs';

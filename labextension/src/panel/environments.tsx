@@ -7,7 +7,7 @@ import { Actions } from '../actions/actions';
 import { IEnvironment, ITPU, Reason } from '../api';
 import { problemText } from '../labels/failures';
 import { isBusy, startableEnvironments } from '../model/availableActions';
-import { Alert, IconButton, Link, StateLabel } from './elements';
+import { Alert, IconButton, Link, StateLabel } from '../components/elements';
 import { OperationDetails } from './operation';
 
 /** Reasons for which trying the same again does not help. */

@@ -1,21 +1,15 @@
 // What the forms of the panel have in common.
 
 import { Button } from '@jupyterlab/ui-components';
-import React, {
-  InputHTMLAttributes,
-  RefObject,
-  TextareaHTMLAttributes,
-  useEffect,
-  useRef
-} from 'react';
+import React, { ComponentProps, RefObject, useEffect, useRef } from 'react';
 
 import { Actions } from '../actions/actions';
 import { ConnectForm } from '../forms/connectForm';
 import { CreateForm } from '../forms/createForm';
 import { Form } from '../forms/form';
 import { failureText } from '../labels/failures';
-import { Field } from './field';
-import { Alert } from './elements';
+import { TextArea } from '../components/field';
+import { Alert } from '../components/elements';
 
 /** Checks what can keep a TPU from being created. */
 export function CheckSetup(props: {
@@ -117,61 +111,12 @@ export function FormPage(props: {
   );
 }
 
-/** A field for one line of text. */
-export function TextField(
-  props: {
-    label: string;
-    help?: string;
-    problem?: string;
-    input?: RefObject<HTMLInputElement>;
-  } & InputHTMLAttributes<HTMLInputElement>
-): JSX.Element {
-  const { help, input, label, problem, ...others } = props;
-  return (
-    <Field label={label} help={help} problem={problem}>
-      {attributes => (
-        <input
-          {...attributes}
-          ref={input}
-          className="jp-mod-styled"
-          {...others}
-        />
-      )}
-    </Field>
-  );
-}
-
-/** A field for lines of text that are not prose. */
-export function TextArea(
-  props: {
-    label: string;
-    help?: string;
-    problem?: string;
-  } & TextareaHTMLAttributes<HTMLTextAreaElement>
-): JSX.Element {
-  const { help, label, problem, ...others } = props;
-  return (
-    <Field label={label} help={help} problem={problem}>
-      {attributes => (
-        <textarea
-          {...attributes}
-          className="jp-mod-styled"
-          spellCheck={false}
-          {...others}
-        />
-      )}
-    </Field>
-  );
-}
-
 /** The field for Python packages. */
 export function PackagesField(
-  props: {
-    actions: Actions;
-    label?: string;
-    help?: string;
-    problem?: string;
-  } & TextareaHTMLAttributes<HTMLTextAreaElement>
+  props: { actions: Actions; label?: string } & Omit<
+    ComponentProps<typeof TextArea>,
+    'label'
+  >
 ): JSX.Element {
   const {
     actions: { trans },

@@ -9,9 +9,8 @@ import { IGrantFields } from '../forms/grantsForm';
 import { failureText } from '../labels/failures';
 import { tierLabel } from '../labels/tpus';
 import { useStore } from '../store';
-import { Alert, IconButton, StateLabel } from './elements';
-import { Field } from './field';
-import { TextField } from './formPage';
+import { Alert, IconButton, StateLabel } from '../components/elements';
+import { Field, TextField } from '../components/field';
 import { Listed, Rows } from './listed';
 
 /** Names, so not translated. */
@@ -30,10 +29,8 @@ export function GrantsPage(props: { actions: Actions }): JSX.Element {
   const { fields } = form;
   const input = (field: keyof IGrantFields) => ({
     value: fields[field],
-    spellCheck: false,
     autoComplete: 'off',
-    onChange: (event: React.ChangeEvent<HTMLInputElement>) =>
-      form.set(field, event.target.value)
+    onChange: (value: string) => form.set(field, value)
   });
   return (
     <form

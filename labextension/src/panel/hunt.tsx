@@ -11,7 +11,7 @@ import {
   clockTime,
   huntOutlook
 } from '../labels/hunts';
-import { StateLabel } from './elements';
+import { StateLabel } from '../components/elements';
 
 export function HuntOutlook(props: {
   hunt: IHunt;

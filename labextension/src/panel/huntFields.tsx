@@ -7,7 +7,7 @@ import { Actions } from '../actions/actions';
 import { IFields } from '../forms/createForm';
 import { IHuntFields, isQueued } from '../forms/hunt';
 import { tierLabel } from '../labels/tpus';
-import { Check, Field } from './field';
+import { Check, Field } from '../components/field';
 
 /** Hours after which no attempt begins. */
 const HOURS = ['1', '8', '24', '72'];

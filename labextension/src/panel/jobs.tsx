@@ -13,7 +13,7 @@ import { IJob, ITPU } from '../api';
 import { JOB_TONES, jobDetails, jobState } from '../labels/jobs';
 import { isOver } from '../model/jobs';
 import { keyOf } from '../model/resources';
-import { IconButton, Section, StateLabel } from './elements';
+import { IconButton, Section, StateLabel } from '../components/elements';
 
 export function Jobs(props: {
   tpu: ITPU;

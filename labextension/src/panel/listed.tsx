@@ -7,7 +7,7 @@ import React from 'react';
 import { IProblem } from '../api';
 import { failureText } from '../labels/failures';
 import { Failure } from '../model/client';
-import { Alert, EmptyState } from './elements';
+import { Alert, EmptyState } from '../components/elements';
 
 /** What was loaded; or that it is loading, that there is none, or why it could not be loaded. */
 export function Listed<T>(props: {

@@ -16,7 +16,7 @@ import {
 } from '../labels/load';
 import { keyOf } from '../model/resources';
 import { useStore } from '../store';
-import { Alert, Link, Section } from './elements';
+import { Alert, Link, Section } from '../components/elements';
 import { Plot } from './plot';
 
 /** How many hosts have a plot until the user asks for all. */

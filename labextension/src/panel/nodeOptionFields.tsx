@@ -4,8 +4,7 @@ import React from 'react';
 
 import { Actions } from '../actions/actions';
 import { INodeOptionFields } from '../forms/nodeOptions';
-import { Check } from './field';
-import { TextArea, TextField } from './formPage';
+import { Check, TextArea, TextField } from '../components/field';
 
 /** A form that has them. */
 interface INodeOptionForm {
@@ -33,9 +32,8 @@ export function NodeOptionFields(props: {
       label={label}
       help={help}
       problem={form.problemOf(field)}
-      spellCheck={false}
       value={fields[field]}
-      onChange={event => form.set(field, event.target.value)}
+      onChange={value => form.set(field, value)}
     />
   );
   return (
@@ -64,7 +62,7 @@ export function NodeOptionFields(props: {
         problem={form.problemOf('startupScript')}
         rows={4}
         value={fields.startupScript}
-        onChange={event => form.set('startupScript', event.target.value)}
+        onChange={value => form.set('startupScript', value)}
       />
     </>
   );

@@ -20,9 +20,9 @@ import {
   stepLabel
 } from '../labels/operations';
 import { HuntAttempts, HuntOutlook } from './hunt';
-import { CopiedFiles, copyResult, wouldOverwrite } from './copies';
-import { Disclosure, IconButton, Alert } from './elements';
-import { shareResult, ShareSteps } from './shares';
+import { CopiedFiles, copyResult, wouldOverwrite } from '../components/copies';
+import { Disclosure, IconButton, Alert } from '../components/elements';
+import { shareResult, ShareSteps } from '../components/shareSteps';
 import { LeftOut, SyncSummary, syncResult } from './sync';
 
 export function Operation(props: {

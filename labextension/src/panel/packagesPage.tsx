@@ -8,10 +8,11 @@ import { IInstalledPackage } from '../api';
 import { failureText } from '../labels/failures';
 import { isBusy } from '../model/availableActions';
 import { useStore } from '../store';
-import { Alert, EmptyState, IconButton } from './elements';
-import { PackagesField, TextField } from './formPage';
+import { Alert, EmptyState, IconButton } from '../components/elements';
+import { PackagesField } from './formPage';
 import { Listed, Rows } from './listed';
 import { Operation, OperationDetails } from './operation';
+import { TextField } from '../components/field';
 
 /** Names, so not translated. */
 const EXAMPLE = 'einops, flax>=0.10';
@@ -55,7 +56,7 @@ export function PackagesPage(props: { actions: Actions }): JSX.Element {
         rows={2}
         placeholder={EXAMPLE}
         value={form.fields.add}
-        onChange={event => form.set('add', event.target.value)}
+        onChange={value => form.set('add', value)}
       />
       <div className="jp-tpu-Buttons">
         <Button
@@ -102,7 +103,7 @@ function Installed(props: { actions: Actions; busy: boolean }): JSX.Element {
             type="search"
             placeholder={trans.__('Filter %1 packages', packages.length)}
             value={form.fields.filter}
-            onChange={event => form.set('filter', event.target.value)}
+            onChange={value => form.set('filter', value)}
           />
           {filtered.length === 0 && (
             <p role="status">{trans.__('No package matches the filter.')}</p>

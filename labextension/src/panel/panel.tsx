@@ -30,7 +30,12 @@ import { TPUMenu } from './menu';
 import { Operation } from './operation';
 import { PackagesPage } from './packagesPage';
 import { QueuedPage } from './queuedPage';
-import { Disclosure, EmptyState, IconButton, Alert } from './elements';
+import {
+  Disclosure,
+  EmptyState,
+  IconButton,
+  Alert
+} from '../components/elements';
 import { TokensPage } from './tokensPage';
 import { TPU } from './tpu';
 import { UsagePage } from './usagePage';

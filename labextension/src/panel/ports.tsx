@@ -15,7 +15,7 @@ import { targetOf, portTarget } from '../apps/target';
 import { portLabel, trafficLabel } from '../labels/ports';
 import { Tone } from '../labels/translation';
 import { keyOf } from '../model/resources';
-import { IconButton, Section, StateLabel } from './elements';
+import { IconButton, Section, StateLabel } from '../components/elements';
 
 const TONES: { [state in ITunnel['state']]: Tone } = {
   elsewhere: 'quiet',

@@ -8,7 +8,7 @@ import { failureText } from '../labels/failures';
 import { isBusy } from '../model/availableActions';
 import { keyOf } from '../model/resources';
 import { useStore } from '../store';
-import { Alert, Link, Section, StateLabel } from './elements';
+import { Alert, Link, Section, StateLabel } from '../components/elements';
 
 export function FoundPythons(props: {
   tpu: ITPU;

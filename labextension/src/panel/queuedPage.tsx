@@ -9,7 +9,7 @@ import { clockTime } from '../labels/hunts';
 import { tierLabel } from '../labels/tpus';
 import { Tone } from '../labels/translation';
 import { useStore } from '../store';
-import { IconButton, StateLabel } from './elements';
+import { IconButton, StateLabel } from '../components/elements';
 import { Listed, Rows } from './listed';
 
 /** A command to type, so not translated. */

@@ -4,8 +4,8 @@ import React from 'react';
 
 import { Actions } from '../actions/actions';
 import { ISetupFields } from '../forms/setup';
-import { Check } from './field';
-import { PackagesField, TextArea, TextField } from './formPage';
+import { Check, TextArea, TextField } from '../components/field';
+import { PackagesField } from './formPage';
 
 /** A form that has them. */
 interface ISetupForm {
@@ -32,16 +32,15 @@ export function SetupFields(props: {
         rows={2}
         disabled={disabled}
         value={fields.apt}
-        onChange={event => form.set('apt', event.target.value)}
+        onChange={value => form.set('apt', value)}
       />
       <TextField
         label={trans.__('Time zone')}
         help={trans.__('For example Europe/Berlin')}
         problem={form.problemOf('timezone')}
-        spellCheck={false}
         disabled={disabled}
         value={fields.timezone}
-        onChange={event => form.set('timezone', event.target.value)}
+        onChange={value => form.set('timezone', value)}
       />
       <TextArea
         label={trans.__('Setup script')}
@@ -52,7 +51,7 @@ export function SetupFields(props: {
         rows={4}
         disabled={disabled}
         value={fields.script}
-        onChange={event => form.set('script', event.target.value)}
+        onChange={value => form.set('script', value)}
       />
       <Check
         disabled={disabled}

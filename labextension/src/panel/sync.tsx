@@ -17,7 +17,7 @@ import {
 import { ago, Tone } from '../labels/translation';
 import { failureText } from '../labels/failures';
 import { keyOf } from '../model/resources';
-import { Alert, Section, StateLabel } from './elements';
+import { Alert, Section, StateLabel } from '../components/elements';
 
 /** The result of a sync so far; null for other operations. */
 export function syncResult(operation: IOperation): ISyncResult | null {

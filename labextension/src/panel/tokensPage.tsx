@@ -7,9 +7,14 @@ import { Actions } from '../actions/actions';
 import { IToken } from '../api';
 import { failureText } from '../labels/failures';
 import { useStore } from '../store';
-import { Alert, IconButton, StateLabel, TextWithCode } from './elements';
-import { TextField } from './formPage';
+import {
+  Alert,
+  IconButton,
+  StateLabel,
+  TextWithCode
+} from '../components/elements';
 import { Listed, Rows } from './listed';
+import { TextField } from '../components/field';
 
 /** A name, so not translated. */
 const EXAMPLE = 'HF_TOKEN';
@@ -37,10 +42,9 @@ export function TokensPage(props: { actions: Actions }): JSX.Element {
         label={trans.__('Pass a token')}
         help={trans.__('The name of a variable, without its value')}
         placeholder={EXAMPLE}
-        spellCheck={false}
         autoComplete="off"
         value={form.fields.name}
-        onChange={event => form.set('name', event.target.value)}
+        onChange={value => form.set('name', value)}
       />
       <div className="jp-tpu-Buttons">
         <Button

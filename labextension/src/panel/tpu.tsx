@@ -26,7 +26,12 @@ import { Details } from './details';
 import { EnvironmentAlert } from './environments';
 import { TPUMenu } from './menu';
 import { Operation } from './operation';
-import { Disclosure, IconButton, StateLabel, Alert } from './elements';
+import {
+  Disclosure,
+  IconButton,
+  StateLabel,
+  Alert
+} from '../components/elements';
 
 export function TPU(props: {
   tpu: ITPU;

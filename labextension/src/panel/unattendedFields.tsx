@@ -7,9 +7,10 @@ import { Actions } from '../actions/actions';
 import { CreateForm } from '../forms/createForm';
 import { guardLimits } from '../labels/guard';
 import { useStore } from '../store';
-import { Disclosure } from './elements';
-import { TextField, useUnfolding } from './formPage';
-import { GuardFields } from './guardFields';
+import { Disclosure } from '../components/elements';
+import { useUnfolding } from './formPage';
+import { GuardFields } from '../components/guardFields';
+import { TextField } from '../components/field';
 
 /** A command to type, so not translated. */
 const COMMAND = 'python train.py';
@@ -48,10 +49,9 @@ export function UnattendedFields(props: { actions: Actions }): JSX.Element {
             help={commandHelp(form, trans)}
             problem={form.problemOf('thenRun')}
             placeholder={COMMAND}
-            spellCheck={false}
             disabled={!fields.connect}
             value={fields.thenRun}
-            onChange={event => form.set('thenRun', event.target.value)}
+            onChange={value => form.set('thenRun', value)}
           />
           <GuardFields form={form} deletes={form.deletes} trans={trans} />
         </div>

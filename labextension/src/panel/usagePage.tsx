@@ -16,10 +16,15 @@ import { ago } from '../labels/translation';
 import { availableActions } from '../model/availableActions';
 import { keyOf } from '../model/resources';
 import { useStore } from '../store';
-import { Alert, EmptyState, IconButton, StateLabel } from './elements';
-import { TextField } from './formPage';
+import {
+  Alert,
+  EmptyState,
+  IconButton,
+  StateLabel
+} from '../components/elements';
 import { Rows } from './listed';
 import { TPUMenu } from './menu';
+import { TextField } from '../components/field';
 
 interface IUsageProps {
   actions: Actions;
@@ -80,9 +85,8 @@ export function UsagePage(props: IUsageProps): JSX.Element {
         help={trans.__('IDs separated by commas; empty: this server’s project')}
         placeholder={usage?.projects.join(', ')}
         value={list.projects}
-        spellCheck={false}
         autoComplete="off"
-        onChange={event => (list.projects = event.target.value)}
+        onChange={value => (list.projects = value)}
       />
       <div className="jp-tpu-Buttons">
         <Button className="jp-tpu-Button" type="submit" disabled={list.busy}>

@@ -6,8 +6,7 @@ import React from 'react';
 
 import { IGuardFields } from '../forms/guard';
 import { durationLabel, IDLE_CHOICES, withChosen } from '../labels/guard';
-import { Field } from './field';
-import { TextField } from './formPage';
+import { Field, TextField } from './field';
 
 /** A form that has them. */
 interface IGuardForm {
@@ -54,7 +53,7 @@ export function GuardFields(props: {
         min="0.01"
         step="0.01"
         value={cost}
-        onChange={event => form.set('cost', event.target.value)}
+        onChange={value => form.set('cost', value)}
       />
       <TextField
         label={trans.__('At a time')}
@@ -62,7 +61,7 @@ export function GuardFields(props: {
         problem={form.problemOf('until')}
         type="datetime-local"
         value={until}
-        onChange={event => form.set('until', event.target.value)}
+        onChange={value => form.set('until', value)}
       />
       <Field
         label={trans.__('What happens then')}
