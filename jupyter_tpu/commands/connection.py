@@ -63,7 +63,7 @@ content_options = parameters(
     click.option(
         "--then-run",
         metavar="CMD",
-        help="A command of the shell to start as a job on all hosts when that is done (see `job`).",
+        help="A shell command to start as a job on all hosts when that is done (see `job`).",
     ),
 )
 

@@ -25,7 +25,9 @@ def hourly(cost: Cost, tier: Tier) -> str:
         price = f"about {usd(listed)} an hour ({cost.region}, {shown}, list price of {cost.date})"
     if cost.usd_per_hour == 0:
         if cost.grant:
-            return f"in the grant {cost.grant}: $0.00 an hour and its network traffic. Else {price}"
+            return (
+                f"in the grant {cost.grant}: $0.00 an hour plus network traffic. Otherwise {price}"
+            )
         return f"emulated: costs nothing. A real one: {price}"
     return price
 

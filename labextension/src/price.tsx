@@ -20,7 +20,7 @@ export function Price(props: {
       {cost.grant ? (
         <>
           {trans.__(
-            'In the grant %1: $0.00 an hour and its network traffic. Else %2',
+            'In the grant %1: $0.00 an hour plus network traffic. Otherwise %2',
             cost.grant,
             hourly
           )}{' '}

@@ -46,7 +46,7 @@ def test_inside_a_grant_nothing_has_to_be_confirmed() -> None:
     assert decision.question == ""
     decision.require()
     assert hourly(decision.cost, "spot") == (
-        "in the grant trc: $0.00 an hour and its network traffic. Else about $4.08 an hour "
+        "in the grant trc: $0.00 an hour plus network traffic. Otherwise about $4.08 an hour "
         "(us-west4, spot, list price of 2024-12-23)"
     )
 

@@ -43,7 +43,7 @@ class ConnectTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     #: Whether that is all. By default it is added to what was asked for earlier. Nothing is removed
     #: from the hosts.
     replace_setup: bool = False
-    #: A command of the shell to start as a job on all hosts when it is connected; "" for none.
+    #: A shell command to start as a job on all hosts when it is connected; "" for none.
     then_run: Annotated[Text, Meta(max_length=100_000)] = ""
 
 

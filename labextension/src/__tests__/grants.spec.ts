@@ -88,7 +88,7 @@ it('is said with the price of a new TPU, and as it changes', async () => {
   actions.createForm.set('tier', 'spot');
   await shows(
     node,
-    'In the grant trc-v5e: $0.00 an hour and its network traffic. Else about $5.04 an hour'
+    'In the grant trc-v5e: $0.00 an hour plus network traffic. Otherwise about $5.04 an hour'
   );
   expect(node.textContent).not.toContain('You pay while it is ready');
   server.answers['GET grants'] = [200, [{ ...USE, used: 60 }]];

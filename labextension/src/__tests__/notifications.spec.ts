@@ -182,7 +182,7 @@ it('says once which maintenance was announced', async () => {
   changes.tpu(aTPU({ interruption: { ...interruption, hosts: [0, 1] } }));
   expect(shown().slice(0, 1)).toEqual([
     'warning: Google is about to preempt my-tpu. ' +
-      'It ends all that runs there. Save your results now.'
+      'This ends everything that runs there. Save your results now.'
   ]);
   const run = { host: 0, what: 'save()', notebook: '/home/me/a.ipynb' };
   for (const state of ['running', 'done', 'done'] as const) {

@@ -80,7 +80,7 @@ export function addCommands(
   });
   commands.addCommand(CommandIDs.grants, {
     label: trans.__('Grants…'),
-    caption: trans.__('Say which TPUs you may use at no charge'),
+    caption: trans.__('List the TPUs that you may use at no charge'),
     describedBy: NO_ARGUMENTS,
     execute: () => {
       actions.openPanel();

@@ -56,7 +56,7 @@ export async function askCopy(
           <TextField
             label={trans.__('Copy to (optional)')}
             help={trans.__(
-              '%1. A folder that exists gets it; another name becomes its name. Empty: the home folder.',
+              '%1. Existing folder: copied into it. Other name: copied under this name. Empty: the home folder.',
               down ? here : there
             )}
             placeholder="~"

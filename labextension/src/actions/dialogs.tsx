@@ -107,7 +107,7 @@ export async function confirmCancelCreate(
 ): Promise<boolean> {
   return confirm(
     trans.__('Stop creating %1?', tpu),
-    <p>{trans.__('What was created of it is deleted.')}</p>,
+    <p>{trans.__('What was already created is deleted.')}</p>,
     Dialog.warnButton({ label: trans.__('Stop Creating') }),
     trans,
     trans.__('Continue')

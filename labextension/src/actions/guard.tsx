@@ -74,7 +74,7 @@ export async function changeGuard(
   const confirmed = name ? { confirm_name: name } : {};
   if (wanted) {
     const found = await waitToEnd(
-      trans.__('Asking Google whether %1 may do that', tpu.name),
+      trans.__('Checking the permissions of %1', tpu.name),
       model.client.setGuard(tpu, { ...wanted, ...confirmed }),
       trans
     );

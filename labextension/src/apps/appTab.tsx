@@ -169,7 +169,7 @@ class AppView extends Panel {
         title: trans.__('%1 has nothing to show', name),
         text: failure.message,
         hint: trans.__(
-          'Check its path. If your program creates it later, open %1 anyway: it shows the logs when they are there.',
+          'Check its path. If your program creates it later, open %1 anyway: it shows the logs when they exist.',
           name
         ),
         buttons: [openAnyway, retry]

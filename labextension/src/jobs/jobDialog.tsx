@@ -29,7 +29,7 @@ export async function askJob(
     (value, change) => (
       <>
         <CommandFields
-          help={trans.__('A command of the shell, such as python train.py')}
+          help={trans.__('A shell command, such as python train.py')}
           tpu={tpu}
           value={value}
           trans={trans}
@@ -38,7 +38,7 @@ export async function askJob(
         {names.length > 0 && (
           <Field
             label={trans.__('Environment')}
-            help={trans.__('Whose Python and programs come first')}
+            help={trans.__('Its Python and programs are found first')}
           >
             {attributes => (
               <HTMLSelect

@@ -157,10 +157,13 @@ function shareTitles(
   const { dry_run, remove } = (operation.result?.request ?? {}) as IShareFolder;
   if (remove && !dry_run) {
     return {
-      running: trans.__('No longer sharing a folder of %1', name),
+      running: trans.__('Stopping the sharing of a folder of %1', name),
       done: trans.__('A folder of %1 is no longer shared', name),
-      cancelled: trans.__('The end of sharing was cancelled on %1', name),
-      failed: trans.__('A folder of %1 could not be taken back', name)
+      cancelled: trans.__(
+        'Stopping the sharing of a folder of %1 was cancelled',
+        name
+      ),
+      failed: trans.__('Sharing a folder of %1 could not be stopped', name)
     };
   }
   return {

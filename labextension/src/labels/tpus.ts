@@ -85,7 +85,9 @@ export function maintenanceText(
         ? interruption.checkpoints
             .map(each => checkpointLabel(each, trans))
             .join(' ')
-        : trans.__('It ends all that runs there. Save your results now.')
+        : trans.__(
+            'This ends everything that runs there. Save your results now.'
+          )
     };
   }
   if (!maintenance) {
@@ -111,7 +113,7 @@ export function maintenanceText(
           time.format(begin)
         ),
     hint: trans.__(
-      'Everything that runs there will end. Save your results before.'
+      'Everything that runs there will end. Save your results first.'
     )
   };
 }

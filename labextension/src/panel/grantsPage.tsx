@@ -44,7 +44,7 @@ export function GrantsPage(props: { actions: Actions }): JSX.Element {
     >
       <p>
         {trans.__(
-          'TPUs that you may use at no charge, such as those of the TPU Research Cloud (TRC): one grant for each line of Google’s e-mail. Nothing outside of a grant is created unless you confirmed its price.'
+          'TPUs that you may use at no charge, such as those of the TPU Research Cloud (TRC): one grant for each line of Google’s e-mail. Outside a grant, nothing is created until you confirm its price.'
         )}
       </p>
       <Listed

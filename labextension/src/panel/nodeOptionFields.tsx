@@ -47,7 +47,9 @@ export function NodeOptionFields(props: {
       {text(
         'serviceAccount',
         trans.__('Service account'),
-        trans.__('Its email. Programs on the hosts call Google as it')
+        trans.__(
+          'Its email address. Programs on the hosts use it to call Google'
+        )
       )}
       {text(
         'dataDisks',

@@ -35,7 +35,7 @@ export function TokensPage(props: { actions: Actions }): JSX.Element {
     >
       <p>
         {trans.__(
-          'Kernels, commands and jobs on TPUs get these variables of the computer that runs Jupyter from their next start on. Only names are stored.'
+          'Kernels, commands and jobs on TPUs get these variables of the computer that runs Jupyter the next time they start. Only names are stored.'
         )}
       </p>
       <TextField

@@ -21,7 +21,7 @@ export async function askRun(
     NO_COMMAND,
     (value, change) => (
       <CommandFields
-        help={trans.__('A command of the shell, such as pip list | grep jax')}
+        help={trans.__('A shell command, such as pip list | grep jax')}
         tpu={tpu}
         value={value}
         trans={trans}
