@@ -285,7 +285,7 @@ def _path_part(name: str, value: str) -> str:
 async def follow(
     fleet: FleetAPI, operation: Operation, *, every: float = 1.0
 ) -> AsyncGenerator[Operation, None]:
-    """Each new state of *operation* until it has ended, that one included.
+    """Each new state of *operation* until it has ended, including the last one.
 
     Follows events, and also asks every *every* seconds, in case an event was lost.
     """

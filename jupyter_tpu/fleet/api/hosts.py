@@ -72,7 +72,7 @@ class RunsAPI(Protocol):
     async def start(self, ref: str, request: models.StartRun) -> models.Run:
         """Starts a command on hosts of a TPU; returns at once.
 
-        INVALID for hosts that the TPU has not got, NOT_FOUND for an environment that does not
+        INVALID for hosts that the TPU does not have, NOT_FOUND for an environment that does not
         exist. What a host says against it is in its state.
         """
 
@@ -157,7 +157,7 @@ class ChipKernelsAPI(Protocol):
 
 
 class MetricsAPI(Protocol):
-    """Memory and load of chips. Hosts are sampled every few seconds while somebody looks, and
+    """Memory and load of chips. Hosts are sampled every few seconds while a client looks, and
     once a minute otherwise.
     """
 
@@ -195,4 +195,4 @@ class GuardAPI(Protocol):
         """Nothing is stopped or deleted for some time, and then after a new notice only."""
 
     async def remove(self, ref: str, options: models.RemoveGuard | None = None) -> None:
-        """Removes the guard: the TPU runs until somebody stops or deletes it."""
+        """Removes the guard: the TPU runs until it is stopped or deleted."""

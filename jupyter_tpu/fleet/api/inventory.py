@@ -39,7 +39,7 @@ class AttachedAPI(Protocol):
         """Connects to machines, asks whether they have TPU chips, and remembers them as one TPU.
 
         Our key is added there to the keys that may log in, through the user's own `ssh`. Raises
-        what :meth:`check` does, HOST_KEY for a key that nobody has confirmed, EXISTS for a name in
+        what :meth:`check` does, HOST_KEY for a key that was not confirmed, EXISTS for a name in
         use, PERMISSION if `ssh` can't log in without a question, NO_PYTHON, and INVALID for several
         machines that can't be the hosts of one TPU. If one of several fails, none is attached.
         """

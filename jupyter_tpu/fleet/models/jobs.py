@@ -45,8 +45,8 @@ class HostJob(Struct, kw_only=True):
 
     host: int
     #: "starting": it is not known yet that the host has it. "failed": it could not be started.
-    #: "unknown": the host can't be reached; the job may be running. "lost": it ended, and nobody
-    #: saw how.
+    #: "unknown": the host can't be reached; the job may be running. "lost": it ended, and how is
+    #: not known.
     state: Literal["starting", "running", "stopping", "ended", "failed", "lost", "unknown"] = (
         "starting"
     )

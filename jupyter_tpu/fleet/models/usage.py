@@ -28,8 +28,8 @@ class UsedTPU(Struct, kw_only=True):
     advice: str
     #: Of all its TPUs.
     chips: int = 0
-    #: What of the project's quota it uses: chips that it has, those that nobody can use until it is
-    #: deleted, or none.
+    #: Which quota of the project it uses. "chips": for the chips that it has. "quota": for chips
+    #: that can't be used until it is deleted. "": none.
     holds: Literal["chips", "quota", ""] = ""
     #: Who created it; "" if that is not known.
     owner: str = ""

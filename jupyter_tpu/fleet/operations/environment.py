@@ -124,7 +124,7 @@ def merge_request(before: EnvironmentRecord | None, request: ConnectTPU) -> Conn
     """Connecting again keeps what was asked for earlier.
 
     Where that failed, a request with options replaces the earlier one: what was wrong must not
-    stay for ever.
+    stay forever.
     """
     plain = request == ConnectTPU(environment=request.environment)
     if before is None or (before.environment.state == "failed" and not plain):
