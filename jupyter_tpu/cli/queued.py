@@ -24,7 +24,7 @@ from ..commands.node_options import (
 from ..commands.owners import confirm_name_option, confirmed_names
 from ..commands.session import open_session
 from ..commands.tables import problem_text, state_text, table
-from ..commands.times import deadline
+from ..commands.times import deadline, local_time
 from .approval import approve_cost
 from .console import confirm, json_option, no_wait_option, note, print_json, yes_option
 from .waiting import finish, leave, left_line, progress_stream
@@ -272,8 +272,7 @@ def _table(found: Sequence[QueuedResource]) -> str:
             run_length(each.run_for),
             state_text(each.state),
             ", ".join(each.tpus),
-            each.created,
-            each.valid_until,
+            *(local_time(time) if time else "" for time in (each.created, each.valid_until)),
             "emulated" if each.emulated else "",
         )
         for each in found

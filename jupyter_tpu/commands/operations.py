@@ -71,6 +71,8 @@ def status_command(operation: Operation) -> str:
     """The command that shows how it is going."""
     if operation.kind == "hunt":
         return f"`jupyter tpu hunt describe {operation.tpu}`"
+    if operation.kind in ("queue", "unqueue"):
+        return "`jupyter tpu queued list`"
     return f"`jupyter tpu {'list' if operation.tpu else 'operation list'}`"
 
 

@@ -22,6 +22,7 @@ from cli_shell import COMMAND, LIMIT, Shell, Terminal, nodes, running_server, st
 from waiting import until
 
 from jupyter_tpu.cli import main
+from jupyter_tpu.commands.times import local_time
 from jupyter_tpu.fleet.knowledge import pricing
 from jupyter_tpu.fleet.knowledge.owners import OWNER, own_name
 
@@ -293,7 +294,8 @@ def test_tpus_are_queued_listed_described_and_deleted(
     assert re.split(r"  +", row)[:6] == [
         name, "us-west4-a", "v5litepod-4", "spot", "WAITING_FOR_RESOURCES", name,
     ]  # fmt: skip
-    assert either.json("queued", "describe", name, "--json")["valid_until"]
+    until = either.json("queued", "describe", name, "--json")["valid_until"]
+    assert local_time(until) in row
     assert f"Deleted {name}." in either.out("queued", "delete", name)
     assert name not in either.out("queued", "list")
 
