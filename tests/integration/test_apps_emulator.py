@@ -130,7 +130,7 @@ async def test_a_page_of_a_host_opens_at_an_origin_of_its_own(
         assert gone.status == 421
         await visitor.session.close()
     assert await fleet.apps.list() == []
-    with pytest.raises(TPUError, match="no app"):
+    with pytest.raises(TPUError, match="does not exist"):
         await fleet.apps.visit(app.id)
     await eventually(lambda: any(change.gone for change in changes if change.what == "app"))
     mine = [change for change in changes if change.what == "app"]

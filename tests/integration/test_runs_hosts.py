@@ -124,7 +124,7 @@ async def test_some_hosts_run_it_and_wrong_ones_are_refused(pod):
     with pytest.raises(TPUError, match="has no host 4") as caught:
         await pod.start("true", hosts="1-4")
     assert caught.value.hint == "It has the hosts 0 to 3."
-    with pytest.raises(TPUError, match="environment 'none'") as caught:
+    with pytest.raises(TPUError, match="environment none does not exist") as caught:
         await pod.start("true", environment="none")
     assert caught.value.reason is Reason.NOT_FOUND
 
