@@ -82,6 +82,7 @@ class TPUProvisioner(LocalProvisioner):
     notebook_folder = ""  # where a local kernel would start
     _notebook = ""  # its path, if that has changed since the kernel started
     _running = False  # between launch_kernel and the end of wait or cleanup
+    _ports_known = False  # a client may have the ports
 
     # ---- start
 
@@ -104,6 +105,7 @@ class TPUProvisioner(LocalProvisioner):
             self._relay = await core_thread().call(self._make_relay())
         try:
             if self._persistence is not None and self._persistence.adopting:
+                self._ports_known = True
                 await core_thread().call(self._relay.adopt(self.connection_info))
                 self._persistence.end_adoption()
             else:
@@ -112,8 +114,12 @@ class TPUProvisioner(LocalProvisioner):
             # jupyter_client calls no cleanup after this.
             self._relay = self._persistence = None
             await super().cleanup()  # returns the port numbers
+            if not self._ports_known and self.ports_cached and self.parent is not None:
+                # Another program may have one of them by the next start, which chooses others.
+                self.ports_cached = False
+                self.parent.cleanup_connection_file()
             raise
-        self._running = True
+        self._running = self._ports_known = True
         restarter = getattr(self.parent, "_restarter", None)
         if restarter is not None and self._restart_limit is not None:
             restarter.restart_limit, self._restart_limit = self._restart_limit, None
