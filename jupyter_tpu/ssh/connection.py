@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 #: sshd allows 10 sessions per connection (MaxSessions); forwarded channels don't count.
 _SESSIONS = 8
 
+#: Until a session is asked for again that sshd refused because too many were open.
+_SESSION_RETRY = 0.1  # seconds
+
 #: Opening a channel takes a round trip; more than this and something is wrong.
 CHANNEL_LIMIT = 20.0  # seconds
 
@@ -290,9 +293,7 @@ class Connection:
             self.has_run_command = True
             try:
                 async with asyncio.timeout(CHANNEL_LIMIT):
-                    process: SSHClientProcess[bytes] = await self._ssh.create_process(
-                        line, encoding=None
-                    )
+                    process = await self._open_process(line)
             except (TimeoutError, asyncssh.Error, OSError) as error:
                 raise self._lost_error() from error
             try:
@@ -310,6 +311,18 @@ class Connection:
         if process.returncode is None:
             raise self._lost_error()
         return CompletedCommand(returncode=process.returncode, stdout=_text(out), stderr=_text(err))
+
+    async def _open_process(self, line: str) -> SSHClientProcess[bytes]:
+        """Runs *line*. Asks again while sshd refuses: it still counts a session that just ended."""
+        import asyncssh
+
+        while True:
+            try:
+                return await self._ssh.create_process(line, encoding=None)
+            except asyncssh.ChannelOpenError:
+                if self.closed:
+                    raise
+                await asyncio.sleep(_SESSION_RETRY)
 
     async def _end(self, process: SSHClientProcess[bytes]) -> None:
         """Ends the command on the host: closing only its session would let it run on."""

@@ -239,6 +239,17 @@ async def test_more_commands_than_sessions_wait_for_each_other(connection):
     assert [int(one.stdout) for one in done] == list(range(20))
 
 
+async def test_a_session_that_sshd_refuses_because_there_are_too_many_is_asked_for_again(
+    host, tmp_path
+):
+    shutil.copy(host.identity_file.with_name("authorized"), tmp_path)
+    with running_sshd(tmp_path, tmp_path / "authorized", "MaxSessions 2") as (port, host_key):
+        few = await connect(msgspec.structs.replace(host, port=port, host_keys=(host_key,)))
+        done = await asyncio.gather(*(few.run(["echo", str(n)]) for n in range(6)))
+        await few.close()
+    assert [int(one.stdout) for one in done] == list(range(6))
+
+
 # ---- files and sockets ----------------------------------------------------------------------
 
 
