@@ -108,7 +108,11 @@ class Server:
                 start_new_session=True,
             )
         if wait:
-            until(lambda: self.answers(), why=self.log.read_text)
+            try:
+                until(lambda: self.answers(), why=self.log.read_text)
+            except BaseException:  # no fixture stops it then
+                self.kill()
+                raise
 
     def answers(self) -> bool:
         """Whether all of its kernels are there, which may be a moment after its port."""

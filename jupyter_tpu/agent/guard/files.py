@@ -10,10 +10,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from typing import Any, Dict, Optional
 
+from ..protocol.json_file import read_json, write_json
 from ..protocol.paths import base_folder, private_folder
 
 RULE, REPORT, LOCK = "rule.json", "report.json", "lock"
@@ -31,27 +31,13 @@ def make_folder() -> None:
 
 def read(name: str) -> Optional[Dict[str, Any]]:
     """The content of a file; None if there is none, or it is damaged."""
-    try:
-        with open(guard_path(name)) as file:
-            found = json.load(file)
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
+    return read_json(guard_path(name))
 
 
 def write(name: str, content: Dict[str, Any]) -> None:
     """Replaces a file; raises OSError, and then the old one is still there."""
-    path = guard_path(name)
     make_folder()
-    try:
-        with open(path + ".new", "w") as file:
-            json.dump(content, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(path + ".new", path)
-    except OSError:
-        remove(name + ".new")
-        raise
+    write_json(guard_path(name), content)
 
 
 def remove(name: str) -> None:

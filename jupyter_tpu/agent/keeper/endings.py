@@ -7,10 +7,11 @@ the right reason.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 from typing import Any, Dict, Optional
+
+from ..protocol.json_file import read_json, write_json
 
 #: Why the messages are gone: the kernel's end was requested, nobody came in time, or newer ones
 #: needed the room.
@@ -24,20 +25,13 @@ def write_ending(folder: str, record: Dict[str, Any]) -> None:
     """Stores *record* for the kernel of *folder*; not on a full disk, for example."""
     path = _path(folder)
     with contextlib.suppress(OSError):
-        with open(path + ".new", "w") as file:  # in a folder that only its owner can enter
-            json.dump(record, file)
-        os.replace(path + ".new", path)
+        write_json(path, record)  # in a folder that only its owner can enter
         _forget_old(os.path.dirname(path))
 
 
 def read_ending(folder: str) -> Optional[Dict[str, Any]]:
     """The record of the kernel of *folder*; None if there is none."""
-    try:
-        with open(_path(folder)) as file:
-            found = json.load(file)
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
+    return read_json(_path(folder))
 
 
 def forget_ending(folder: str) -> None:

@@ -63,15 +63,8 @@ def record(path, added=(), removed=(), modules=None):
         "packages": list(packages.values()),
         "changes": changes[-CHANGES:],
     }
-    _write(path, new)
+    write_file(os.path.join(path, REQUESTED), json.dumps(new))
     return summary(path)
-
-
-def _write(path, state):
-    file_path = os.path.join(path, REQUESTED)
-    with open(file_path + ".new", "w") as file:
-        json.dump(state, file)
-    os.replace(file_path + ".new", file_path)
 
 
 def summary(path):

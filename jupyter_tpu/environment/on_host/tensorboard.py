@@ -11,7 +11,7 @@ import time
 import urllib.error
 import urllib.request
 
-from .paths import HOME, environment_dir, exclusive_lock, private_dir
+from .paths import HOME, environment_dir, exclusive_lock, private_dir, write_file
 from .processes import clean_environment
 from .protocol import HostError, emit
 
@@ -130,10 +130,7 @@ def _start(name, logdir, state_dir):
 
 
 def _save(state, state_dir):
-    path = os.path.join(state_dir, "state.json")
-    with open(path + ".new", "w") as file:
-        json.dump(state, file)
-    os.replace(path + ".new", path)
+    write_file(os.path.join(state_dir, "state.json"), json.dumps(state))
 
 
 def _wait(state, state_dir):

@@ -11,7 +11,7 @@ from .commands import install_commands
 from .hardware import hardware
 from .jaxkit import install_jaxkit
 from .packages import drop_incomplete, record, uv_pip
-from .paths import MARKER, environment_dir, exclusive_lock
+from .paths import MARKER, environment_dir, exclusive_lock, write_file
 from .probe import environment_python
 from .processes import run
 from .protocol import HostError, emit
@@ -158,9 +158,7 @@ def check_python(name, variables, start_jax=True, python=""):
 def write_marker(name, content):
     """Marks the environment as verified."""
     path = os.path.join(environment_dir(name), MARKER)
-    with open(path + ".new", "w") as file:
-        json.dump(content, file)
-    os.replace(path + ".new", path)
+    write_file(path, json.dumps(content))
     return {}
 
 
