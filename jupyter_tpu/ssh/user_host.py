@@ -255,17 +255,22 @@ async def _ssh(
     if program is None:
         raise TPUError("OpenSSH is not installed here.", Reason.NOT_FOUND, "Install it.")
     pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        program, *arguments, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
+    # A task: a cancelled `create_subprocess_exec` waits for all that `ssh` has started by then.
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            program, *arguments, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
+        )
     )
     try:
         async with asyncio.timeout(limit):
+            process = await asyncio.shield(starting)
             out, err = await process.communicate(input)
     except TimeoutError:
         raise TPUError(
             f"ssh did not end within {limit:g} s.", Reason.TIMEOUT, "Check that it works by itself."
         ) from None
     finally:
+        process = await asyncio.shield(starting)
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 _kill(process)

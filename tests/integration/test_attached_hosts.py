@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 import pytest_asyncio
 from own_sshd import needs_sshd, new_key, path_with_ssh, running_sshd
-from waiting import eventually
+from waiting import eventually, until
 
 from jupyter_tpu.agent.protocol.processes import start_time
 from jupyter_tpu.cloud import (
@@ -107,14 +107,24 @@ def twin(box: Box, tmp_path: Path) -> Iterator[Box]:
     _kill_processes_of(home)
 
 
+@pytest.mark.parametrize("when", ["runs", "starts"])
 async def test_a_command_of_the_users_configuration_ends_with_the_question(
-    box: Box, tmp_path: Path
+    box: Box, tmp_path: Path, when: str
 ) -> None:
     written = tmp_path / "pid"
     config = box.config.read_text()
     box.config.write_text(f'Match exec "echo $$ > {written}; sleep 1000; true"\n{config}')
     asking = asyncio.create_task(user_host.resolve("Box.lab"))
-    pid = int(await eventually(lambda: written.exists() and written.read_text().strip()))
+
+    def pid_of_command() -> str:
+        return written.exists() and written.read_text().strip()
+
+    if when == "runs":
+        pid = int(await eventually(pid_of_command))
+    else:  # it is cancelled before this loop knows that `ssh` was started
+        for _ in range(2):
+            await asyncio.sleep(0)
+        pid = int(until(pid_of_command))
     assert start_time(pid)
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
