@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
@@ -30,11 +30,13 @@ if TYPE_CHECKING:
     )
 
 
+T = TypeVar("T")
+
 #: sshd allows 10 sessions per connection (MaxSessions); forwarded channels don't count.
 _SESSIONS = 8
 
-#: Until a session is asked for again that sshd refused because too many were open.
-_SESSION_RETRY = 0.1  # seconds
+#: Seconds until a session is asked for again that sshd refused, and for how long.
+_SESSION_RETRY, _SESSION_LIMIT = 0.1, 5.0
 
 #: Opening a channel takes a round trip; more than this and something is wrong.
 CHANNEL_LIMIT = 20.0  # seconds
@@ -193,11 +195,14 @@ class Connection:
         async with self._sessions:
             self.has_run_command = True
             try:
-                opening = self._ssh.create_session(
-                    stream.session, command_line(argv), encoding=None, window=WINDOW
-                )
                 async with asyncio.timeout(CHANNEL_LIMIT):
-                    await opening
+                    await self._open_session(
+                        self._ssh.create_session,
+                        stream.session,
+                        command_line(argv),
+                        encoding=None,
+                        window=WINDOW,
+                    )
             except (TimeoutError, asyncssh.Error, OSError) as error:
                 raise self._lost_error() from error
             try:
@@ -293,7 +298,9 @@ class Connection:
             self.has_run_command = True
             try:
                 async with asyncio.timeout(CHANNEL_LIMIT):
-                    process = await self._open_process(line)
+                    process: SSHClientProcess[bytes] = await self._open_session(
+                        self._ssh.create_process, line, encoding=None
+                    )
             except (TimeoutError, asyncssh.Error, OSError) as error:
                 raise self._lost_error() from error
             try:
@@ -312,15 +319,20 @@ class Connection:
             raise self._lost_error()
         return CompletedCommand(returncode=process.returncode, stdout=_text(out), stderr=_text(err))
 
-    async def _open_process(self, line: str) -> SSHClientProcess[bytes]:
-        """Runs *line*. Asks again while sshd refuses: it still counts a session that just ended."""
+    async def _open_session(
+        self, open: Callable[..., Awaitable[T]], *arguments: Any, **options: Any
+    ) -> T:
+        """What *open* returns. sshd refuses a session if there are too many, and for a moment it
+        still counts one that has ended: then it is asked again.
+        """
         import asyncssh
 
+        end = asyncio.get_running_loop().time() + _SESSION_LIMIT
         while True:
             try:
-                return await self._ssh.create_process(line, encoding=None)
+                return await open(*arguments, **options)
             except asyncssh.ChannelOpenError:
-                if self.closed:
+                if self.closed or asyncio.get_running_loop().time() > end:
                     raise
                 await asyncio.sleep(_SESSION_RETRY)
 

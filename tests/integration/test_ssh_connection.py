@@ -246,8 +246,15 @@ async def test_a_session_that_sshd_refuses_because_there_are_too_many_is_asked_f
     with running_sshd(tmp_path, tmp_path / "authorized", "MaxSessions 2") as (port, host_key):
         few = await connect(msgspec.structs.replace(host, port=port, host_keys=(host_key,)))
         done = await asyncio.gather(*(few.run(["echo", str(n)]) for n in range(6)))
+        streamed = await asyncio.gather(*(_streamed(few, str(n)) for n in range(6)))
         await few.close()
     assert [int(one.stdout) for one in done] == list(range(6))
+    assert [int(text) for text in streamed] == list(range(6))
+
+
+async def _streamed(connection: Connection, text: str) -> bytes:
+    async with connection.stream(["echo", text]) as stream:
+        return await stream.read_line()
 
 
 # ---- files and sockets ----------------------------------------------------------------------
