@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import msgspec
 
@@ -12,23 +12,32 @@ from ...errors import Reason, TPUError
 from ...files import write_atomically
 from ...paths import private_dir
 
-T = TypeVar("T", bound=msgspec.Struct)
+
+class Stored(msgspec.Struct):
+    """What a file has, whose name begins with *file_name*."""
+
+    file_name: ClassVar[str]
 
 
-class Base(msgspec.Struct):
+T = TypeVar("T", bound=Stored)
+
+
+class Base(Stored):
     """For one folder here and one on a host.
 
     states: of the files that were the same. paths: the digest of the list of paths that the host
     was asked for last, and may remember.
     """
 
+    file_name = "base"
     states: dict[str, str] = {}
     paths: str = ""
 
 
-class Hashes(msgspec.Struct):
+class Hashes(Stored):
     """The hashes of a local folder's files, as `on_host.tree.HashCache` has them."""
 
+    file_name = "hashes"
     known: dict[str, list] = {}
 
 
@@ -46,7 +55,7 @@ class Bases:
         except (OSError, msgspec.DecodeError):
             return kind()
 
-    def save(self, value: msgspec.Struct, *key: str) -> None:
+    def save(self, value: Stored, *key: str) -> None:
         """Raises TPUError."""
         try:
             private_dir(self._folder)
@@ -58,6 +67,6 @@ class Bases:
                 "Until it can, files that are changed later may be shown as conflicts.",
             ) from None
 
-    def _path(self, kind: type, key: tuple[str, ...]) -> Path:
+    def _path(self, kind: type[Stored], key: tuple[str, ...]) -> Path:
         name = hashlib.blake2b("\0".join(key).encode("utf-8", "replace"), digest_size=16)
-        return self._folder / f"{kind.__name__.lower()}-{name.hexdigest()}.json"
+        return self._folder / f"{kind.file_name}-{name.hexdigest()}.json"

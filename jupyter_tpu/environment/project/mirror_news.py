@@ -5,21 +5,20 @@ from __future__ import annotations
 import contextlib
 import shlex
 
-import msgspec
-
 from ...errors import TPUError
 from ...wording import size_text
-from .bases import Bases
+from .bases import Bases, Stored
 from .mirror import Mirror
 
 #: Paths that a line names.
 _NAMED = 3
 
 
-class ShownLines(msgspec.Struct):
+class ShownLines(Stored):
     """Lines that need not be repeated for the next kernel."""
 
-    lines: list[str] = []
+    file_name = "shown"
+    lines: tuple[str, ...] = ()
 
 
 class MirrorNews:
@@ -98,7 +97,7 @@ class LineHistory:
         if line in shown.lines:
             return False
         with contextlib.suppress(TPUError):  # then it is shown again
-            self._bases.save(ShownLines([*shown.lines[-20:], line]), *self._key)
+            self._bases.save(ShownLines((*shown.lines[-20:], line)), *self._key)
         return True
 
 

@@ -6,15 +6,14 @@ import contextlib
 import hashlib
 from pathlib import Path
 
-import msgspec
-
 from ...errors import TPUError
-from .bases import Bases
+from .bases import Bases, Stored
 
 
-class FolderOwner(msgspec.Struct):
+class FolderOwner(Stored):
     """The project folder here that a folder of a TPU's hosts was first used for."""
 
+    file_name = "owner"
     folder: str = ""
 
 
