@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import time
 
@@ -82,13 +83,15 @@ class Links:
         """Call it with a node that was just read: its hosts are connected to without asking again,
         and, where they are known already, without loading Google's client.
         """
+        # Before, since on a busy machine it takes longer than what is noted stays fresh.
+        importlib.import_module("asyncssh")
         lookup = self._pool.lookup
-        lookup.note(node)
         if is_emulated(self.cloud, node.name):  # their ports
             reader = RestReader(self.cloud.target)
             published = await asyncio.to_thread(reader.guest_attributes, node.name)
             if published is not None:
                 lookup.note_attributes(node, published)
+        lookup.note(node)
 
     def observe(self, node: Node) -> None:
         """Call it with nodes that a poll has read: their links then learn of a new address or a
