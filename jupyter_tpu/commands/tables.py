@@ -131,7 +131,7 @@ def type_text(tpu: TPU) -> str:
 def type_and_meaning(tpu: TPU) -> str:
     """ "v5litepod-8 = 8 chips · 1 host · 128 GB HBM", "2 SSH hosts without a TPU"."""
     if tpu.attached and not tpu.chips:
-        return tpu.meaning
+        return tpu.meaning or tpu.type
     return f"{tpu.type} = {tpu.meaning}" if tpu.meaning else tpu.type
 
 

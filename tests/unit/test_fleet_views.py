@@ -124,6 +124,8 @@ def test_attached_machines_without_a_tpu_say_so() -> None:
         assert (tpu.meaning, type_text(tpu)) == (said, said)
     tpu = view(name=attached_name("box"), type="v5e", chips=8, endpoints=(endpoint,) * 2)
     assert type_text(tpu) == "v5e = 8 chips · 2 hosts"
+    unseen = view(name=attached_name("box"), type="v5e", chips=None, endpoints=())
+    assert type_text(unseen) == "v5e"
 
 
 def test_a_tpu_has_the_price_of_its_hours() -> None:

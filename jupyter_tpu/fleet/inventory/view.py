@@ -129,7 +129,7 @@ def _meaning(node: Node, accelerator: AcceleratorType | None) -> str:
     if accelerator is not None:
         return accelerator.meaning
     chips, hosts = node.chips or 0, len(node.endpoints)
-    if is_attached(node.name) and not chips:
+    if is_attached(node.name) and node.chips == 0:
         return f"{count(hosts, 'SSH host')} without a TPU"
     parts = count(chips, "chip") if chips else "", count(hosts, "host") if hosts > 1 else ""
     return " · ".join(filter(None, parts))
