@@ -27,10 +27,15 @@ def private_dir(name):
 def write_file(path, text, mode=0o644):
     """Writes a file whole or not at all."""
     part = "%s.%d" % (path, os.getpid())
-    with open(part, "w") as file:
-        file.write(text)
-    os.chmod(part, mode)
-    os.replace(part, path)
+    try:
+        with open(part, "w") as file:
+            file.write(text)
+        os.chmod(part, mode)
+        os.replace(part, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(part)
+        raise
 
 
 @contextlib.contextmanager
