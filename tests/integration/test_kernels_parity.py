@@ -96,7 +96,7 @@ def test_an_interrupt_ends_a_cell(notebook):
 
 def test_completion_inspection_and_history_are_answered(notebook):
     client = notebook.client
-    notebook.run("a_long_name = 3")
+    notebook.text("a_long_name = 3")
     matches = client.complete("a_long_n", reply=True, timeout=60)["content"]["matches"]
     assert matches == ["a_long_name"]
     assert client.inspect("a_long_name", reply=True, timeout=60)["content"]["found"] is True
