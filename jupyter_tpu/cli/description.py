@@ -133,7 +133,7 @@ def _interruption(tpu: TPU) -> Iterator[str]:
     if coming is None:
         return
     does = {"preemption": "preempt it", "maintenance": "restart it for maintenance"}[coming.kind]
-    noticed = f"{numbered(coming.hosts)} was notified at {coming.noticed}"
+    noticed = f"announced to {numbered(coming.hosts)} at {coming.noticed}"
     yield f"Google is about to {does} ({noticed}); this ends everything that runs there"
     for run in coming.checkpoints:
         where = f"{run.notebook} on host {run.host}" if run.notebook else f"host {run.host}"

@@ -18,7 +18,8 @@ confirm_name_option = click.option(
     "confirmed",
     multiple=True,
     metavar="NAME",
-    help="Confirm the name of a TPU of another person. In a terminal, you are asked for it.",
+    help="Confirm the name of a TPU or queued resource of another person. In a terminal, you are "
+    "asked for it.",
 )
 
 
