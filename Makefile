@@ -78,9 +78,8 @@ TORCH ?= torch==2.13.0
 .venv/torch: .venv/compile
 	@$(BIN)/python -c 'import torch' 2>/dev/null || \
 		{ echo "Installing $(TORCH). This can take minutes and, with CUDA, 5 GB." && \
-		$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH); } || \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH); } && touch $@ || \
 		echo "NOT INSTALLED: $(TORCH). Tests that need it will be SKIPPED." >&2
-	@touch $@
 
 # Each of pytest's processes imports all tests. Here one compiles what they import, so that not each
 # has to. Errors are pytest's to report.
