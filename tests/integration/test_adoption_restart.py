@@ -226,9 +226,13 @@ def test_what_is_saved_while_there_is_no_server_is_there_for_the_next_cell(
         for text in ("22", "333"):
             (project / "x.txt").write_text(text)
             assert printed("print(open('x.txt').read())") == f"{text}\n"
-        [shown] = server.tpu("GET", "tpus/kept")["projects"]
-        assert (shown["folder"], shown["remote"]) == (str(project), "~/thesis")
-        assert shown["state"] == "current"
+
+        def shown() -> Any:
+            [found] = server.tpu("GET", "tpus/kept")["projects"]
+            return found
+
+        assert (shown()["folder"], shown()["remote"]) == (str(project), "~/thesis")
+        until(lambda: shown()["state"] == "current")
         client.close()
     finally:
         server.stop()
