@@ -100,3 +100,41 @@ def test_what_the_server_refuses_is_shown_beside_the_form_which_keeps_its_input(
     lab.panel.get_by_role("button", name="Back to the list").click()
     lab.open_form()
     expect(lab.form.get_by_label("Name")).to_have_value("not-to-be")
+
+
+def test_half_a_number_is_not_taken_for_no_limit(lab: LabPage) -> None:
+    lab.open_form()
+    lab.form.get_by_label("Name").fill("half")
+    lab.form.get_by_role("button", name="Run a command, stop automatically").click()
+    limit = lab.form.get_by_label("Cost limit in US dollars")
+    limit.press_sequentially("20e")
+    lab.form.get_by_role("button", name="Create", exact=True).click()
+    expect(limit).to_be_focused()
+    tpus = lab.server.call("GET", "tpus")
+    assert isinstance(tpus, dict)
+    assert "half" not in [one["name"] for one in tpus["tpus"]]
+    limit.fill("")
+
+
+def test_enter_in_a_field_adds_a_grant_and_removes_none(lab: LabPage) -> None:
+    grant = {"name": "first", "types": ["v5e"], "zones": ["us-west4-a"], "tiers": ["spot"]}
+    lab.server.call("POST", "grants", {**grant, "chips": 8, "until": ""})
+    lab.page.evaluate("() => void window.jupyterapp.commands.execute('tpu:grants')")
+    form = lab.panel.get_by_role("form", name="Grants")
+    remove = form.get_by_role("button", name="Remove")
+    expect(remove).to_have_count(1)
+    for label, text in {"Types": "v5e", "Zones": "us-west4-a", "Name": "second"}.items():
+        form.get_by_label(label, exact=True).fill(text)
+        form.get_by_label(label, exact=True).press("Enter")
+    chips, last_day = form.get_by_label("Chips"), form.get_by_label("Last day")
+    chips.fill("8")
+    last_day.press_sequentially("12")  # without its year
+    chips.press("Enter")
+    expect(last_day).to_be_focused()
+    expect(remove).to_have_count(1)
+    last_day.fill("2099-12-31")
+    chips.press("Enter")
+    expect(remove).to_have_count(2)
+    assert len(lab.server.call("GET", "grants")) == 2  # type: ignore[arg-type]
+    for name in ("first", "second"):
+        lab.server.call("DELETE", f"grants/{name}")

@@ -36,6 +36,7 @@ export function IconButton(props: {
   return (
     <Button
       className="jp-tpu-IconButton"
+      type="button"
       minimal
       aria-label={label}
       title={label}

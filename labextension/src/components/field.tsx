@@ -35,6 +35,18 @@ export function Field(props: {
   );
 }
 
+/**
+ * Whether a number or a date is half typed: the user is told. Its field has no value then, and is
+ * not empty either.
+ */
+export function reportHalfTyped(form: HTMLFormElement): boolean {
+  const input = [...form.querySelectorAll('input')].find(
+    one => one.validity.badInput
+  );
+  input?.reportValidity();
+  return !!input;
+}
+
 /** A box to tick. */
 export function Check(props: {
   checked: boolean;

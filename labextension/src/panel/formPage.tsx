@@ -8,7 +8,7 @@ import { ConnectForm } from '../forms/connectForm';
 import { CreateForm } from '../forms/createForm';
 import { Form } from '../forms/form';
 import { failureText } from '../labels/failures';
-import { TextArea } from '../components/field';
+import { reportHalfTyped, TextArea } from '../components/field';
 import { Alert } from '../components/elements';
 
 /** Checks what can keep a TPU from being created. */
@@ -78,7 +78,7 @@ export function FormPage(props: {
         event.preventDefault();
         if (nameProblem) {
           first.current?.focus();
-        } else {
+        } else if (!reportHalfTyped(event.currentTarget)) {
           void actions.submit(form);
         }
       }}

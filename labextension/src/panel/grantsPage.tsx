@@ -10,7 +10,7 @@ import { failureText } from '../labels/failures';
 import { tierLabel } from '../labels/tpus';
 import { useStore } from '../store';
 import { Alert, IconButton, StateLabel } from '../components/elements';
-import { Field, TextField } from '../components/field';
+import { Field, reportHalfTyped, TextField } from '../components/field';
 import { Listed, Rows } from './listed';
 
 /** Names, so not translated. */
@@ -39,7 +39,9 @@ export function GrantsPage(props: { actions: Actions }): JSX.Element {
       noValidate
       onSubmit={event => {
         event.preventDefault();
-        void form.submit();
+        if (!reportHalfTyped(event.currentTarget)) {
+          void form.submit();
+        }
       }}
     >
       <p>

@@ -118,6 +118,7 @@ export function Operation(props: {
         >
           <Button
             className="jp-tpu-Button"
+            type="button"
             onClick={() => void actions.retry(operation)}
           >
             {wouldOverwrite(operation)
