@@ -80,6 +80,39 @@ it('resets the queued resource of another person only by its name', async () => 
   );
 });
 
+it('says why a reset was refused until the next one succeeds, not until the list is loaded', async () => {
+  const { actions, commands, node, server } = await openPanel({
+    'GET queued': [503, { message: 'No answer.', reason: 'NO', hint: '' }],
+    [`POST ${OLD}/reset`]: [
+      409,
+      { message: 'Not now.', reason: 'NO', hint: '' }
+    ]
+  });
+  await commands.execute(CommandIDs.queued);
+  await shows(node, 'No answer.');
+  // The next look has no answer yet.
+  void actions.queuedList.load(false);
+  expect(node.textContent).toContain('No answer.');
+  server.answers['GET queued'] = listed(GONE);
+  await actions.queuedList.load(false);
+  await shows(node, 'SUSPENDED');
+  expect(node.textContent).not.toContain('No answer.');
+
+  button(node, 'Reset').click();
+  await shows(node, 'Not now.');
+  expect(() => button(node, 'Try Again')).toThrow();
+  const waiting = { ...GONE, state: 'WAITING_FOR_RESOURCES' };
+  server.answers['GET queued'] = listed(waiting);
+  await actions.queuedList.load(false);
+  await shows(node, 'WAITING_FOR_RESOURCES', 'Not now.');
+
+  server.answers[`POST ${OLD}/reset`] = [200, GONE];
+  server.answers['GET queued'] = listed(GONE);
+  button(node, 'Reset').click();
+  await shows(node, 'SUSPENDED');
+  expect(node.textContent).not.toContain('Not now.');
+});
+
 it('opens the form for a TPU that waits in the queue', async () => {
   const { actions, commands, node } = await openPanel({
     'GET queued': listed(ACTIVE)

@@ -16,9 +16,14 @@ export class QueuedList extends Store {
     return this._items;
   }
 
-  /** Why the last request failed, or the list may be incomplete. */
+  /** Why the list could not be loaded, or may be incomplete. */
   get problem(): IProblem | Failure | null {
     return this._problem;
+  }
+
+  /** Why the last deletion or reset was refused; it stays until the next one. */
+  get refusal(): Failure | null {
+    return this._refusal;
   }
 
   /** Whether a request is on its way. */
@@ -27,45 +32,58 @@ export class QueuedList extends Store {
   }
 
   /** asked: somebody looks, and Google is asked now. */
-  load(asked = true): Promise<void> {
-    return this._ask(async () => {
-      const { problem, queued } = await this._client.queued(asked);
-      this._items = queued;
-      this._problem = problem;
-    });
+  async load(asked = true): Promise<void> {
+    const load = (this._loads += 1);
+    const answer = await this._send(() => this._client.queued(asked));
+    if (load !== this._loads) {
+      return; // a later one knows better
+    }
+    if (answer instanceof Failure) {
+      this._problem = answer;
+    } else {
+      this._items = answer.queued;
+      this._problem = answer.problem;
+    }
+    this.changed();
   }
 
   /**
    * Begins to delete it, with the TPUs that it was shown to have. name: its name again, where it
    * belongs to another person.
    */
-  delete(one: IQueuedResource, name = ''): Promise<void> {
-    return this._ask(async () => {
-      await this._client.deleteQueued(one, {
+  async delete(one: IQueuedResource, name = ''): Promise<void> {
+    await this._act(() =>
+      this._client.deleteQueued(one, {
         force: one.has_tpus,
         ...(name && { confirm_name: name })
-      });
-    });
+      })
+    );
   }
 
   /** Puts it back into the queue. name: as for `delete`. */
   async reset(one: IQueuedResource, name = ''): Promise<void> {
-    await this._ask(async () => {
-      await this._client.resetQueued(one, name ? { confirm_name: name } : {});
-    });
-    if (!this._problem) {
+    await this._act(() =>
+      this._client.resetQueued(one, name ? { confirm_name: name } : {})
+    );
+    if (!this._refusal) {
       await this.load();
     }
   }
 
-  private async _ask(request: () => Promise<void>): Promise<void> {
+  private async _act(request: () => Promise<object>): Promise<void> {
+    this._refusal = null;
+    const answer = await this._send(request);
+    this._refusal = answer instanceof Failure ? answer : null;
+    this.changed();
+  }
+
+  private async _send<T>(request: () => Promise<T>): Promise<T | Failure> {
     this._busy += 1;
-    this._problem = null;
     this.changed();
     try {
-      await request();
+      return await request();
     } catch (error) {
-      this._problem = Failure.from(error);
+      return Failure.from(error);
     } finally {
       this._busy -= 1;
       this.changed();
@@ -74,5 +92,7 @@ export class QueuedList extends Store {
 
   private _busy = 0;
   private _items: IQueuedResource[] | null = null;
+  private _loads = 0;
   private _problem: IProblem | Failure | null = null;
+  private _refusal: Failure | null = null;
 }

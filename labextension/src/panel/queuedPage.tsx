@@ -5,11 +5,12 @@ import React, { useEffect } from 'react';
 
 import { Actions } from '../actions/actions';
 import { IQueuedResource } from '../api';
+import { failureText } from '../labels/failures';
 import { clockTime } from '../labels/hunts';
 import { tierLabel } from '../labels/tpus';
 import { Tone } from '../labels/translation';
 import { useStore } from '../store';
-import { IconButton, StateLabel } from '../components/elements';
+import { Alert, IconButton, StateLabel } from '../components/elements';
 import { Listed, Rows } from './listed';
 
 /** A command to type, so not translated. */
@@ -42,6 +43,7 @@ export function QueuedPage({ actions }: { actions: Actions }): JSX.Element {
           'A queued resource waits at Google until there is capacity for its TPUs, even while this computer is off.'
         )}
       </p>
+      {list.refusal && <Alert {...failureText(list.refusal, trans)} />}
       <Listed
         items={list.items}
         failure={list.problem}
