@@ -526,6 +526,9 @@ describe('a TPU that costs money', () => {
     const { actions, node } = await openPanel();
     actions.openCreateForm();
     await shows(node, 'Costs nothing. A real one: about $9.60 an');
+    actions.createForm.set('type', 'v4-32');
+    actions.createForm.set('tier', 'spot');
+    await shows(node, 'Costs nothing. The price of a real one is not known.');
     expect(node.textContent).not.toContain('You pay');
   });
 });

@@ -5,7 +5,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { IHuntCandidate, IQuote, ITPU } from '../api';
-import { Price } from '../price';
+import { Price } from '../components/price';
 import { confirm } from './confirm';
 
 /** Asks for confirmation to create a TPU that costs money. */

@@ -93,7 +93,7 @@ function Logging(props: {
       ) : (
         <p>
           {trans.__(
-            'An exclusion in the project %1 discards them.',
+            'An exclusion in the project %1 discards the logs.',
             now.project
           )}
         </p>

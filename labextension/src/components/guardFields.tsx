@@ -56,8 +56,8 @@ export function GuardFields(props: {
         onChange={value => form.set('cost', value)}
       />
       <TextField
-        label={trans.__('At a time')}
-        help={trans.__('In this computer’s time zone. Empty: no limit.')}
+        label={trans.__('Time limit')}
+        help={trans.__('In your browser’s time zone. Empty: no limit.')}
         problem={form.problemOf('until')}
         type="datetime-local"
         value={until}

@@ -4,7 +4,11 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { HTMLSelect } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { CommandFields, commandOf, NO_COMMAND } from '../actions/commandFields';
+import {
+  CommandFields,
+  commandOf,
+  NO_COMMAND
+} from '../components/commandFields';
 import { ask } from '../actions/formDialog';
 import { IStartJob, ITPU } from '../api';
 import { Check, Field } from '../components/field';

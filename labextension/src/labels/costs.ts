@@ -71,6 +71,32 @@ export function hourlyCost(cost: ICost, trans: TranslationBundle): string {
     : trans.__('about %1 an hour', usd(cost.list_usd_per_hour));
 }
 
+/** What a TPU costs by the hour, or why nothing: "About $9.60 an hour". */
+export function priceText(cost: ICost, trans: TranslationBundle): string {
+  const listed = cost.list_usd_per_hour;
+  const price = listed === null ? null : usd(listed);
+  if (cost.grant) {
+    return price === null
+      ? trans.__(
+          'In the grant %1: $0.00 an hour plus network traffic. The price outside the grant is not known.',
+          cost.grant
+        )
+      : trans.__(
+          'In the grant %1: $0.00 an hour plus network traffic. Otherwise about %2 an hour',
+          cost.grant,
+          price
+        );
+  }
+  if (cost.usd_per_hour === 0) {
+    return price === null
+      ? trans.__('Costs nothing. The price of a real one is not known.')
+      : trans.__('Costs nothing. A real one: about %1 an hour', price);
+  }
+  return price === null
+    ? trans.__('Price not known')
+    : trans.__('About %1 an hour', price);
+}
+
 /** With a capital at its start, as a sentence. */
 export function capitalized(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
@@ -104,7 +130,11 @@ export function tpuCost(tpu: ITPU, trans: TranslationBundle): string {
   } else if (tpu.state === 'READY') {
     parts.push(hourlyCost(cost, trans));
   } else if (tpu.state === 'STOPPED') {
-    parts.push(trans.__('%1 when started', hourlyCost(cost, trans)));
+    parts.push(
+      cost.list_usd_per_hour === null
+        ? hourlyCost(cost, trans)
+        : trans.__('about %1 an hour when started', usd(cost.list_usd_per_hour))
+    );
   }
   if (cost.usd !== null && cost.usd > 0) {
     parts.push(trans.__('about %1 so far', usd(cost.usd)));

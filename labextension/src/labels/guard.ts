@@ -21,8 +21,8 @@ export function guardLabel(
     const why = {
       '': '',
       idle: trans.__('idle'),
-      time: trans.__('its time is over'),
-      cost: trans.__('its cost limit')
+      time: trans.__('its time limit is reached'),
+      cost: trans.__('its cost limit is reached')
     }[guard.reason];
     return stops
       ? trans.__('Stops at %1: %2', time, why)

@@ -11,7 +11,7 @@ import { failureText } from '../labels/failures';
 import { durationLabel } from '../labels/guard';
 import { typeDescription } from '../labels/tpus';
 import { Check, Field, TextField } from '../components/field';
-import { Price } from '../price';
+import { Price } from '../components/price';
 import { HuntFields } from './huntFields';
 import { FormPage, PackagesField, useUnfolding } from './formPage';
 import { Disclosure, EmptyState, Alert } from '../components/elements';

@@ -21,7 +21,7 @@ import { linkLabel, tierLabel } from '../labels/tpus';
 import { ago, Tone } from '../labels/translation';
 import { IconButton, Link, Section, StateLabel } from '../components/elements';
 import { Environment } from './environments';
-import { Price } from '../price';
+import { Price } from '../components/price';
 import { Jobs } from './jobs';
 import { Load } from './load';
 import { Ports } from './ports';

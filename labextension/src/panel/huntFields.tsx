@@ -57,7 +57,7 @@ export function HuntFields(props: { actions: Actions }): JSX.Element {
               checked={fields.again}
               label={trans.__('Hunt again each time it is preempted')}
               help={trans.__(
-                'Each new TPU is billed, until you stop the hunt or delete the TPU'
+                'Each new TPU is billed until it is deleted. Stop the hunt to get no more.'
               )}
               onChange={on => form.set('again', on)}
             />

@@ -48,7 +48,7 @@ export function NodeOptionFields(props: {
         'serviceAccount',
         trans.__('Service account'),
         trans.__(
-          'Its email address. Programs on the hosts use it to call Google'
+          'Its email address. Programs on the hosts call Google as this account.'
         )
       )}
       {text(

@@ -3,7 +3,11 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import { CommandFields, commandOf, NO_COMMAND } from '../actions/commandFields';
+import {
+  CommandFields,
+  commandOf,
+  NO_COMMAND
+} from '../components/commandFields';
 import { ask } from '../actions/formDialog';
 import { IStartRun, ITPU } from '../api';
 

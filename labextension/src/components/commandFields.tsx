@@ -4,7 +4,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { ITPU } from '../api';
-import { TextField } from '../components/field';
+import { TextField } from './field';
 
 export interface ICommandInput {
   line: string;
