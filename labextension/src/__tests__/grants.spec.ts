@@ -61,9 +61,19 @@ it('shows what is left of each grant, adds one and removes one', async () => {
       until: ''
     }
   ]);
-  server.answers['GET grants'] = [200, [{ ...USE, used: null, expired: true }]];
+  server.answers['GET grants'] = [
+    200,
+    [
+      {
+        grant: { ...USE.grant, chips: 1, until: '' },
+        used: null,
+        expired: true
+      }
+    ]
+  ];
   button(node, 'Remove b').click();
-  await shows(node, '64 chips', 'ended');
+  await shows(node, 'ended', '1 chip');
+  expect(node.textContent).not.toContain('1 chips');
   expect(() => button(node, 'Remove b')).toThrow();
 });
 

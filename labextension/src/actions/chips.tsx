@@ -86,9 +86,7 @@ export async function splitChips(
   const [environment] = startableEnvironments(tpu);
   const choices = new Map<string, number>(
     chipShares(tpu).map(each => [
-      each === 1
-        ? trans.__('One chip for each')
-        : trans.__('%1 chips for each', each),
+      trans._n('One chip for each', '%1 chips for each', each),
       each
     ])
   );

@@ -74,7 +74,7 @@ export async function changeGuard(
   const confirmed = name ? { confirm_name: name } : {};
   if (wanted) {
     const found = await waitToEnd(
-      trans.__('Checking the permissions of %1', tpu.name),
+      trans.__('Setting the guard of %1', tpu.name),
       model.client.setGuard(tpu, { ...wanted, ...confirmed }),
       trans
     );
@@ -102,16 +102,20 @@ function announce(
   language: string,
   trans: TranslationBundle
 ): void {
-  const text = `${tpu.name}: ${guardLabel(guard, trans, language)}.`;
+  const label = guardLabel(guard, trans, language);
   if (guard.problem) {
     const { message, hint } = guard.problem;
-    const why = trans.__(
-      'The TPU can’t stop or delete itself. %1 %2',
+    const text = trans.__(
+      '%1: %2. The TPU can’t stop or delete itself. %3 %4',
+      tpu.name,
+      label,
       message,
       hint
     );
-    Notification.warning(`${text} ${why}`, { autoClose: false });
+    Notification.warning(text, { autoClose: false });
   } else {
-    Notification.success(text, { autoClose: SUCCESS_TIMEOUT });
+    Notification.success(trans.__('%1: %2.', tpu.name, label), {
+      autoClose: SUCCESS_TIMEOUT
+    });
   }
 }

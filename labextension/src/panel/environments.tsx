@@ -83,9 +83,12 @@ export function Environment(props: {
               )
             ].join('\n')}
           >
-            {different.length === 1
-              ? trans.__('Other versions on host %1', different[0].host)
-              : trans.__('Other versions on %1 hosts', different.length)}
+            {trans._n(
+              'Other versions on host %2',
+              'Other versions on %1 hosts',
+              different.length,
+              different[0].host
+            )}
           </StateLabel>
         )}
         <span className="jp-tpu-Row-links">

@@ -147,8 +147,13 @@ function Grant(props: { use: IGrantUse; actions: Actions }): JSX.Element {
         {[grant.types.join(', '), grant.zones.join(', '), tiers].join(' · ')}
         <br />
         {used === null
-          ? trans.__('%1 chips', grant.chips)
-          : trans.__('%1 of %2 chips in use', used, grant.chips)}
+          ? trans._n('%1 chip', '%1 chips', grant.chips)
+          : trans._n(
+              '%2 of %1 chip in use',
+              '%2 of %1 chips in use',
+              grant.chips,
+              used
+            )}
         {grant.until && ` · ${trans.__('until %1', grant.until)}`}
       </span>
     </li>

@@ -101,7 +101,11 @@ function Installed(props: { actions: Actions; busy: boolean }): JSX.Element {
           <TextField
             label={trans.__('Installed')}
             type="search"
-            placeholder={trans.__('Filter %1 packages', packages.length)}
+            placeholder={trans._n(
+              'Filter %1 package',
+              'Filter %1 packages',
+              packages.length
+            )}
             value={form.fields.filter}
             onChange={value => form.set('filter', value)}
           />

@@ -107,6 +107,7 @@ function Used(props: IUsageProps & { used: IUsedTPU }): JSX.Element {
       one => one.project === used.project && keyOf(one) === keyOf(used)
     );
   const failure = tpu && model.failure(tpu);
+  const cost = usedCost(used, trans);
   const old = ago(used.created, Date.now(), actions.language);
   return (
     <li className="jp-tpu-Row">
@@ -148,7 +149,9 @@ function Used(props: IUsageProps & { used: IUsedTPU }): JSX.Element {
           .filter(part => part)
           .join(' · ')}
         <br />
-        {[usedCost(used, trans), used.advice].filter(part => part).join('. ')}
+        {cost && used.advice
+          ? trans.__('%1. %2', cost, used.advice)
+          : cost || used.advice}
         {tpu && !used.mine && (
           <div className="jp-tpu-Buttons">
             <Button
