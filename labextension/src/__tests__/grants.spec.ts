@@ -2,6 +2,7 @@ import { afterEach, expect, it, vi } from 'vitest';
 
 import { CommandIDs } from '../actions/commandIDs';
 import { IGrantUse } from '../api';
+import { GrantsForm } from '../forms/grantsForm';
 import { button, disposeWidgets, openPanel, shows } from './opened';
 import { catalog } from './server';
 
@@ -75,6 +76,28 @@ it('shows what is left of each grant, adds one and removes one', async () => {
   await shows(node, 'ended', '1 chip');
   expect(node.textContent).not.toContain('1 chips');
   expect(() => button(node, 'Remove b')).toThrow();
+});
+
+it('shows the last answer, also when an earlier one arrives later', async () => {
+  const answers: ((items: IGrantUse[]) => void)[] = [];
+  const form = new GrantsForm({
+    grants: () => new Promise(resolve => answers.push(resolve)),
+    addGrant: async () => [USE],
+    removeGrant: async () => undefined
+  });
+  const first = form.load();
+  const second = form.load();
+  answers[1]([USE]);
+  await second;
+  answers[0]([]);
+  await first;
+  expect(form.items).toEqual([USE]);
+
+  const third = form.load();
+  await form.submit();
+  answers[2]([]);
+  await third;
+  expect(form.items).toEqual([USE]);
 });
 
 it('is one click from the price of a new TPU', async () => {

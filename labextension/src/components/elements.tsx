@@ -8,7 +8,6 @@ import {
 } from '@jupyterlab/ui-components';
 import React, { useId } from 'react';
 
-import { PanelState } from '../actions/panelState';
 import { Tone } from '../labels/translation';
 
 /** A state: a word, and a mark whose shape and colour say the tone. */
@@ -91,11 +90,17 @@ export function Disclosure(props: {
   );
 }
 
+/** Knows which parts are folded. */
+interface IView {
+  isOpen(id: string): boolean;
+  toggle(id: string): void;
+}
+
 /** A part of the details, with a heading that folds it. */
 export function Section(props: {
   /** Where the view keeps whether it is folded. */
   id: string;
-  view: PanelState;
+  view: IView;
   title: string;
   /** Beside the title: how many there are, or a button. */
   aside?: React.ReactNode;

@@ -15,12 +15,18 @@ export abstract class ListForm<F extends object, T> extends Form<F, T[]> {
   }
 
   async load(): Promise<void> {
+    const asked = (this._asked += 1);
     this._loadFailure = null;
     this.changed();
     try {
-      this._items = await this.list();
+      const items = await this.list();
+      if (asked === this._asked) {
+        this._items = items;
+      }
     } catch (error) {
-      this._loadFailure = Failure.from(error);
+      if (asked === this._asked) {
+        this._loadFailure = Failure.from(error);
+      }
     }
     this.changed();
   }
@@ -32,7 +38,9 @@ export abstract class ListForm<F extends object, T> extends Form<F, T[]> {
   }
 
   protected async ask(): Promise<T[]> {
-    return (this._items = await this.add());
+    const items = await this.add();
+    this._asked += 1; // what is still loading is older
+    return (this._items = items);
   }
 
   /** All three throw `Failure`. The answer of `add` is the whole list. */
@@ -40,6 +48,7 @@ export abstract class ListForm<F extends object, T> extends Form<F, T[]> {
   protected abstract add(): Promise<T[]>;
   protected abstract drop(name: string): Promise<void>;
 
+  private _asked = 0;
   private _loadFailure: Failure | null = null;
   private _items: T[] | null = null;
 }

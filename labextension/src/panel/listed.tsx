@@ -16,8 +16,9 @@ export function Listed<T>(props: {
   failure: Failure | IProblem | null;
   /** Whether it can't be loaded again now. */
   busy?: boolean;
-  /** What to say meanwhile, and of an empty list; without it, that is for the children. */
+  /** What to say until they are known. */
   loading: string;
+  /** What to say of an empty list; without it, the children show that. */
   none?: string;
   trans: TranslationBundle;
   onRetry: () => Promise<void>;
