@@ -5,7 +5,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 
 import { ITPU } from '../api';
 import { failureLine } from '../labels/failures';
-import { Failure } from '../model/client';
+import { Failure } from '../model/failure';
 import { TPUModel } from '../model/model';
 import { askDownload, askOverwrite, askUpload } from './fileDialogs';
 import { SUCCESS_TIMEOUT } from './wait';

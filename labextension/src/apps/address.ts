@@ -3,7 +3,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 
 import { IAppVisit } from '../api';
-import { Failure } from '../model/client';
+import { Failure } from '../model/failure';
 
 /** Milliseconds to wait for the port that serves apps. */
 const PROBE_TIMEOUT = 8000;

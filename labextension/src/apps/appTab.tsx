@@ -19,7 +19,7 @@ import { TPUModel } from '../model/model';
 import { AppOpener } from './opener';
 import { canStoreInFrame } from './storage';
 import { IAppTarget, targetKey } from './target';
-import { Failure } from '../model/client';
+import { Failure } from '../model/failure';
 import { failureText } from '../labels/failures';
 import { currentStep } from '../labels/operations';
 

@@ -3,7 +3,7 @@
 import { ReadonlyJSONObject } from '@lumino/coreutils';
 
 import { IApp } from '../api';
-import { TPURef } from '../model/client';
+import { TPURef } from '../model/resources';
 
 /** A port of a host, or a log folder for TensorBoard. */
 export interface IAppTarget extends ReadonlyJSONObject {

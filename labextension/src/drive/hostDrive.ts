@@ -4,8 +4,7 @@ import { URLExt } from '@jupyterlab/coreutils';
 import { Contents, Drive, ServerConnection } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 
-import { keyOf } from '../model/resources';
-import { TPURef } from '../model/client';
+import { keyOf, TPURef } from '../model/resources';
 
 /** A host of a TPU. */
 export interface IHostRef extends TPURef {

@@ -1,6 +1,6 @@
 // A form: its input, and why the server refused it.
 
-import { Failure } from '../model/client';
+import { Failure } from '../model/failure';
 import { Store } from '../store';
 
 /** A form with fields *F* keeps its input until the server has accepted it and answered *T*. */

@@ -1,6 +1,6 @@
 // A form that adds to a list which is shown with it, and removes from it.
 
-import { Failure } from '../model/client';
+import { Failure } from '../model/failure';
 import { Form } from './form';
 
 export abstract class ListForm<F extends object, T> extends Form<F, T[]> {

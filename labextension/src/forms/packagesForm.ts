@@ -8,7 +8,7 @@ import {
   IProblem,
   ITPU
 } from '../api';
-import { Failure } from '../model/client';
+import { Failure } from '../model/failure';
 import { keyOf } from '../model/resources';
 import { TPUModel } from '../model/model';
 import { Form } from './form';

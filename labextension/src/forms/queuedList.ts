@@ -1,7 +1,8 @@
 // The queued resources of the project, and what can be done to them.
 
 import { IProblem, IQueuedResource } from '../api';
-import { Failure, TPUClient } from '../model/client';
+import { TPUClient } from '../model/client';
+import { Failure } from '../model/failure';
 import { Store } from '../store';
 
 export class QueuedList extends Store {

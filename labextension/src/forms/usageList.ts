@@ -1,7 +1,8 @@
 // All TPUs and queued resources, and whose they are.
 
 import { IUsage } from '../api';
-import { Failure, TPUClient } from '../model/client';
+import { TPUClient } from '../model/client';
+import { Failure } from '../model/failure';
 import { Store } from '../store';
 
 export class UsageList extends Store {

@@ -1,7 +1,9 @@
 // The output of a job on one host: what was read of it, and what comes.
 
 import { IJobLine, IJobLog } from '../api';
-import { Failure, TPUClient, TPURef } from '../model/client';
+import { TPUClient } from '../model/client';
+import { Failure } from '../model/failure';
+import { TPURef } from '../model/resources';
 import { Store } from '../store';
 
 /** Lines that are read first, from the end; and the most that are kept. */

@@ -3,7 +3,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 
 import { IFleetStatus, IProblem } from '../api';
-import { Failure } from '../model/client';
+import { Failure } from '../model/failure';
 
 /** What stands in the way of something that is tried again without the user. */
 export function problemText(

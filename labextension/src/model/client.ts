@@ -45,7 +45,6 @@ import {
   IOpenTunnel,
   IOperation,
   IPassTokens,
-  IProblem,
   IProfileTPU,
   IQueuedResource,
   IQueuedResources,
@@ -77,54 +76,11 @@ import {
   IUsage,
   IUsedTPU,
   IVisitApp,
-  Reason,
   ISSHKeyStatus
 } from '../api';
+import { Failure, failureOf } from './failure';
+import { TPURef } from './resources';
 import { IUploadOptions, putFile } from './upload';
-
-/**
- * Besides the server's reasons. MISSING: the server extension is not enabled; NETWORK: the server does
- * not answer; DENIED: it refuses this user; STATUS: another error of HTTP, which is the message;
- * CLOSED: what was opened is closed already. `failureText` has the texts.
- */
-export type FailureReason =
-  Reason | 'CLOSED' | 'DENIED' | 'MISSING' | 'NETWORK' | 'STATUS';
-
-/** Why a call failed. */
-export class Failure extends Error {
-  constructor(
-    message: string,
-    readonly reason: FailureReason,
-    readonly hint: string = '',
-    /** Seconds after which it may succeed; null where Google does not say. */
-    readonly retry_after: number | null = null,
-    /** The server's name of the field that it refuses; "" if it is about no single one. */
-    readonly field: string = ''
-  ) {
-    super(message);
-    this.name = 'Failure';
-  }
-
-  /** A failure for a problem that the server reports. */
-  static of(problem: IProblem): Failure {
-    const { field, hint, message, reason, retry_after } = problem;
-    return new Failure(message, reason, hint, retry_after, field);
-  }
-
-  /** A failure for whatever was thrown. */
-  static from(error: unknown): Failure {
-    if (error instanceof Failure) {
-      return error;
-    }
-    return new Failure(
-      error instanceof Error ? error.message : String(error),
-      'INTERNAL'
-    );
-  }
-}
-
-/** How the REST interface names a TPU: its zone and name. */
-export type TPURef = Pick<ITPU, 'name' | 'zone'>;
 
 /** The server extension. Every method throws `Failure`. */
 export class TPUClient {
@@ -167,6 +123,14 @@ export class TPUClient {
     return this._call('POST', [...this._path(tpu), 'disconnect'], how);
   }
 
+  delete(tpu: TPURef, how: IDeleteTPU = {}): Promise<IOperation> {
+    return this._call('DELETE', this._path(tpu), how);
+  }
+
+  adopt(tpu: TPURef, how: IAdoptTPU): Promise<IUsedTPU> {
+    return this._call('POST', [...this._path(tpu), 'adopt'], how);
+  }
+
   checkMachine(
     request: IAttachMachine,
     signal?: AbortSignal
@@ -180,10 +144,6 @@ export class TPUClient {
 
   detach(tpu: TPURef, how: IDetachMachine = {}): Promise<IOperation> {
     return this._call('DELETE', ['attached', ...this._path(tpu).slice(1)], how);
-  }
-
-  delete(tpu: TPURef, how: IDeleteTPU = {}): Promise<IOperation> {
-    return this._call('DELETE', this._path(tpu), how);
   }
 
   check(tpu: TPURef, signal?: AbortSignal): Promise<IDiagnosis> {
@@ -234,8 +194,17 @@ export class TPUClient {
     return this._call('POST', ['queued', `${zone}~${name}`, 'reset'], how);
   }
 
-  adopt(tpu: TPURef, how: IAdoptTPU): Promise<IUsedTPU> {
-    return this._call('POST', [...this._path(tpu), 'adopt'], how);
+  hunts(): Promise<IHunt[]> {
+    return this._call('GET', ['hunts']);
+  }
+
+  startHunt(request: IStartHunt): Promise<IHunt> {
+    return this._call('POST', ['hunts'], request);
+  }
+
+  /** What a hunt would try, and what that costs. */
+  huntQuote(request: IStartHunt): Promise<IHuntCandidate[]> {
+    return this._call('POST', ['hunt-quotes'], request);
   }
 
   grants(): Promise<IGrantUse[]> {
@@ -262,6 +231,41 @@ export class TPUClient {
     return this._call('DELETE', ['tokens', name]);
   }
 
+  /** The guard of a TPU, as its host says; null if it has none. */
+  async guard(tpu: TPURef): Promise<IGuard | null> {
+    try {
+      return await this._call<IGuard>('GET', [...this._path(tpu), 'guard']);
+    } catch (error) {
+      if (error instanceof Failure && error.reason === 'NOT_FOUND') {
+        return null;
+      }
+      throw error;
+    }
+  }
+
+  setGuard(tpu: TPURef, request: ISetGuard): Promise<IGuard> {
+    return this._call('POST', [...this._path(tpu), 'guard'], request);
+  }
+
+  removeGuard(tpu: TPURef, how: IRemoveGuard): Promise<void> {
+    return this._call('DELETE', [...this._path(tpu), 'guard'], how);
+  }
+
+  /** Keeps a TPU for an hour, whatever the limits of its guard are. */
+  async keep(tpu: TPURef, how: IKeepTPU): Promise<void> {
+    await this._call('POST', [...this._path(tpu), 'guard', 'keep'], how);
+  }
+
+  /** Whether Cloud Logging stores the logs of its hosts. */
+  logging(tpu: TPURef, signal?: AbortSignal): Promise<ITPULogging> {
+    const path = [...this._path(tpu), 'logging'];
+    return this._call('GET', path, undefined, {}, signal);
+  }
+
+  setLogging(tpu: TPURef, request: ISetLogging): Promise<ITPULogging> {
+    return this._call('POST', [...this._path(tpu), 'logging'], request);
+  }
+
   chips(tpu: TPURef): Promise<IChipUse> {
     return this._call('GET', [...this._path(tpu), 'chips']);
   }
@@ -272,6 +276,22 @@ export class TPUClient {
 
   splitChips(tpu: TPURef, request: ISplitChips): Promise<IChipKernels> {
     return this._call('POST', [...this._path(tpu), 'chips', 'split'], request);
+  }
+
+  /** Memory and load of the chips: the samples after an answer's `next`; 0: all. */
+  load(tpu: TPURef, from: number): Promise<ITPULoad> {
+    const path = [...this._path(tpu), 'metrics'];
+    return this._call('GET', path, undefined, { from: `${from}` });
+  }
+
+  /** What fills the memory of the devices, in each kernel. */
+  memory(tpu: TPURef, signal?: AbortSignal): Promise<IMemoryProfiles> {
+    const path = [...this._path(tpu), 'memory'];
+    return this._call('GET', path, undefined, {}, signal);
+  }
+
+  profile(tpu: TPURef, request: IProfileTPU = {}): Promise<IOperation> {
+    return this._call('POST', [...this._path(tpu), 'profiles'], request);
   }
 
   pythons(tpu: TPURef): Promise<IFoundPythons> {
@@ -313,53 +333,8 @@ export class TPUClient {
     return this._call('DELETE', [...this._path(tpu), 'kernels', id]);
   }
 
-  /** The guard of a TPU, as its host says; null if it has none. */
-  async guard(tpu: TPURef): Promise<IGuard | null> {
-    try {
-      return await this._call<IGuard>('GET', [...this._path(tpu), 'guard']);
-    } catch (error) {
-      if (error instanceof Failure && error.reason === 'NOT_FOUND') {
-        return null;
-      }
-      throw error;
-    }
-  }
-
-  setGuard(tpu: TPURef, request: ISetGuard): Promise<IGuard> {
-    return this._call('POST', [...this._path(tpu), 'guard'], request);
-  }
-
-  removeGuard(tpu: TPURef, how: IRemoveGuard): Promise<void> {
-    return this._call('DELETE', [...this._path(tpu), 'guard'], how);
-  }
-
-  /** Keeps a TPU for an hour, whatever the limits of its guard are. */
-  async keep(tpu: TPURef, how: IKeepTPU): Promise<void> {
-    await this._call('POST', [...this._path(tpu), 'guard', 'keep'], how);
-  }
-
-  /** Whether Cloud Logging stores the logs of its hosts. */
-  logging(tpu: TPURef, signal?: AbortSignal): Promise<ITPULogging> {
-    const path = [...this._path(tpu), 'logging'];
-    return this._call('GET', path, undefined, {}, signal);
-  }
-
-  setLogging(tpu: TPURef, request: ISetLogging): Promise<ITPULogging> {
-    return this._call('POST', [...this._path(tpu), 'logging'], request);
-  }
-
   takeOverKernel(tpu: TPURef, id: string): Promise<void> {
     return this._call('POST', [...this._path(tpu), 'kernels', id, 'take']);
-  }
-
-  profile(tpu: TPURef, request: IProfileTPU = {}): Promise<IOperation> {
-    return this._call('POST', [...this._path(tpu), 'profiles'], request);
-  }
-
-  /** What fills the memory of the devices, in each kernel. */
-  memory(tpu: TPURef, signal?: AbortSignal): Promise<IMemoryProfiles> {
-    const path = [...this._path(tpu), 'memory'];
-    return this._call('GET', path, undefined, {}, signal);
   }
 
   copy(tpu: TPURef, request: ICopyFiles): Promise<IOperation> {
@@ -435,19 +410,6 @@ export class TPUClient {
 
   stopRun(tpu: TPURef, id: string): Promise<IRun> {
     return this._call('DELETE', [...this._path(tpu), 'runs', id]);
-  }
-
-  hunts(): Promise<IHunt[]> {
-    return this._call('GET', ['hunts']);
-  }
-
-  startHunt(request: IStartHunt): Promise<IHunt> {
-    return this._call('POST', ['hunts'], request);
-  }
-
-  /** What a hunt would try, and what that costs. */
-  huntQuote(request: IStartHunt): Promise<IHuntCandidate[]> {
-    return this._call('POST', ['hunt-quotes'], request);
   }
 
   jobs(): Promise<IJob[]> {
@@ -533,12 +495,6 @@ export class TPUClient {
     return this._call('POST', ['operations', id, 'stop-trying'], how);
   }
 
-  /** Memory and load of the chips: the samples after an answer's `next`; 0: all. */
-  load(tpu: TPURef, from: number): Promise<ITPULoad> {
-    const path = [...this._path(tpu), 'metrics'];
-    return this._call('GET', path, undefined, { from: `${from}` });
-  }
-
   private _path(tpu: TPURef): string[] {
     return ['tpus', `${tpu.zone}~${tpu.name}`];
   }
@@ -589,26 +545,4 @@ export class TPUClient {
     }
     throw failureOf(response.status, text);
   }
-}
-
-/** The failure that an error response describes: the extension's own, or Jupyter Server's. */
-function failureOf(status: number, text: string): Failure {
-  let body: Partial<IProblem> = {};
-  try {
-    body = JSON.parse(text) as Partial<IProblem>;
-  } catch {
-    // Tornado's own error pages are HTML.
-  }
-  if (body && body.message && body.reason) {
-    return Failure.of(body as IProblem);
-  }
-  if (status === 404) {
-    return new Failure('', 'MISSING');
-  }
-  if (status === 401 || status === 403) {
-    return new Failure('', 'DENIED');
-  }
-  return body?.message
-    ? new Failure(body.message, 'INTERNAL')
-    : new Failure(String(status), 'STATUS');
 }

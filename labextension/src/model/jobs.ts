@@ -3,8 +3,8 @@
 import { ISignal, Signal } from '@lumino/signaling';
 
 import { IJob, IStartJob } from '../api';
-import { TPUClient, TPURef } from './client';
-import { Resources } from './resources';
+import { TPUClient } from './client';
+import { Resources, TPURef } from './resources';
 import { StoredIds } from './storedIds';
 import { TPURequests } from './tpuRequests';
 

@@ -4,7 +4,8 @@ import { Poll } from '@lumino/polling';
 
 import { IHostLoad, ITPU, ITPULoad } from '../api';
 import { Store } from '../store';
-import { Failure, TPUClient } from './client';
+import { TPUClient } from './client';
+import { Failure } from './failure';
 
 /** Time between two looks, and the samples of a host that are kept; ten minutes' worth. */
 export const EVERY = 2000;

@@ -2,7 +2,7 @@
 
 import { ITPU } from '../api';
 import { Store } from '../store';
-import { Failure } from './client';
+import { Failure } from './failure';
 
 /** What is known of one TPU. */
 export interface ILookup<T> {

@@ -37,10 +37,11 @@ import {
 } from '../api';
 import { Store, until } from '../store';
 import { IChangeFeed } from './changeFeed';
-import { Failure, TPUClient, TPURef } from './client';
+import { TPUClient } from './client';
+import { Failure } from './failure';
 import { StoredIds } from './storedIds';
 import { Jobs } from './jobs';
-import { isOf, isSame, Resources } from './resources';
+import { isOf, isSame, Resources, TPURef } from './resources';
 import { Phase, Synchronizer } from './synchronizer';
 import { TPURequests } from './tpuRequests';
 

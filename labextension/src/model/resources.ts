@@ -11,8 +11,10 @@ import {
   ITPU,
   ITunnel
 } from '../api';
-import { TPURef } from './client';
 import { StoredIds } from './storedIds';
+
+/** How the REST interface names a TPU: its zone and name. */
+export type TPURef = Pick<ITPU, 'name' | 'zone'>;
 
 /** The key of a TPU, also in events: `zone/name`. */
 export function keyOf(tpu: TPURef): string {

@@ -6,7 +6,8 @@ import { ISignal, Signal } from '@lumino/signaling';
 import { IChange, IFleetStatus, IKernel, IOperation, IProblem } from '../api';
 import { IChangeFeed } from './changeFeed';
 import { Resources } from './resources';
-import { Failure, TPUClient } from './client';
+import { TPUClient } from './client';
+import { Failure } from './failure';
 import { Store } from '../store';
 
 /**

@@ -1,8 +1,8 @@
 // Requests that change a TPU. Why the last one for each TPU failed is kept, for its entry to show.
 
 import { IOperation } from '../api';
-import { Failure, TPURef } from './client';
-import { keyOf } from './resources';
+import { Failure } from './failure';
+import { keyOf, TPURef } from './resources';
 
 export class TPURequests {
   /** *onChange* is called when `failure` may have changed. */

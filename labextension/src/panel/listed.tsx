@@ -6,7 +6,7 @@ import React from 'react';
 
 import { IProblem } from '../api';
 import { failureText } from '../labels/failures';
-import { Failure } from '../model/client';
+import { Failure } from '../model/failure';
 import { Alert, EmptyState } from '../components/elements';
 
 /** What was loaded; or that it is loading, that there is none, or why it could not be loaded. */

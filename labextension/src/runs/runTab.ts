@@ -9,7 +9,8 @@ import { IRun, IRunOutput } from '../api';
 import { tpuIcon } from '../icons';
 import { failureLine } from '../labels/failures';
 import { runOutcomes, runTitle } from '../labels/runs';
-import { Failure, TPURef } from '../model/client';
+import { Failure } from '../model/failure';
+import { TPURef } from '../model/resources';
 import { TPUModel } from '../model/model';
 import { OutputLines } from './outputLines';
 
