@@ -17,7 +17,7 @@ from ..commands.grammar import (
     worker_option,
 )
 from ..commands.session import Session, open_session
-from ..commands.tables import describe_tunnel, opened_tunnel, tunnel_table
+from ..commands.tables import TUNNEL_STATES, describe_tunnel, opened_tunnel, tunnel_table
 from ..commands.tunnels import close_tunnels, requests
 from .console import json_option, note, print_json
 
@@ -142,4 +142,5 @@ def close(ids: tuple[str, ...], as_json: bool) -> None:
 
 
 def _state(each: Tunnel) -> str:
-    return f"{each.state}: {each.problem.message}" if each.problem is not None else each.state
+    words = TUNNEL_STATES.get(each.state, each.state)
+    return f"{words}: {each.problem.message}" if each.problem is not None else words

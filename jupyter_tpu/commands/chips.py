@@ -26,7 +26,7 @@ _LOCKS = {
 }
 _OUTCOMES = {
     "ended": "ended",
-    "killed": "did not end by itself, and was killed",
+    "killed": "did not end in time, and was killed",
     "gone": "used them no longer",
     "held": "still uses them",
     "refused": "belongs to another user, and sudo asks for a password on the host",
@@ -92,7 +92,7 @@ def _booked(host: int, booking: ChipBooking, many: bool) -> str:
 def unseen(use: ChipUse) -> list[str]:
     """A line for each host of which something is not known."""
     lines = [
-        f"Host {each.host} could not be asked: {each.problem.message} {each.problem.hint}".rstrip()
+        f"Host {each.host} did not answer: {each.problem.message} {each.problem.hint}".rstrip()
         for each in use.hosts
         if each.problem is not None
     ]
@@ -132,7 +132,7 @@ def free_chips(
         for line in unseen(use):
             note(line)
         if any(each.problem for each in use.hosts):
-            raise TPUError(f"Not all hosts of {name} could be asked.", Reason.UNREACHABLE)
+            raise TPUError(f"Some hosts of {name} did not answer.", Reason.UNREACHABLE)
         note(f"The chips of {name} are not in use.")
         return None
     confirm(_question(holders, locks, many))

@@ -145,7 +145,8 @@ def list_prices(as_json: bool) -> None:
 def refresh(as_json: bool) -> None:
     """Read the prices from Google's Cloud Billing Catalog.
 
-    Needs a login, and the API cloudbilling.googleapis.com. If it fails, the earlier prices stay.
+    Needs a login, and the API cloudbilling.googleapis.com. If it fails, the previous prices are
+    kept.
     """
     note("Reading the prices. This can take half a minute.")
     with open_session() as session:

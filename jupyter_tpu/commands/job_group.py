@@ -183,7 +183,7 @@ def logs(
     from ..fleet.models import JobLogQuery
 
     if first is not None and tail is not None:
-        raise InvalidInput("--from and --tail exclude each other.")
+        raise InvalidInput("--from and --tail can't be used together.")
     if (first is not None and first < 1) or (tail is not None and tail < 1):
         raise InvalidInput("--from and --tail are 1 or more.")
     begin = first if first is not None else -tail if tail is not None else 1

@@ -31,7 +31,7 @@ def script_of(name: str, words: Sequence[str], tpu: str | None) -> Path | None:
     if name.endswith(".py"):
         return Path(name)
     if not words:
-        raise click.UsageError("Missing command. Write it behind NAME: -- CMD...")
+        raise click.UsageError("Missing command. Write it after NAME: -- CMD...")
     if tpu:
         raise click.UsageError("--tpu is for SCRIPT.py; a command needs the TPU's NAME.")
     return None

@@ -32,6 +32,13 @@ _STYLES = {
     "red": ["PREEMPTED", "TERMINATED", "failed", "needs-attention", "taken", "lost"],
 }
 _STYLE_OF = {state: style for style, states in _STYLES.items() for state in states}
+#: The states of a tunnel that users read in other words.
+TUNNEL_STATES = {
+    "elsewhere": "used by another server",
+    "needs-attention": "needs attention",
+    "taken": "local port in use",
+    "waiting": "waiting for the connection",
+}
 #: Characters in a line: more than any has. The terminal wraps lines, as it does kubectl's: the
 #: output is the same everywhere, and a name is never cut in two.
 _WIDTH = 10_000
@@ -67,11 +74,11 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> str:
     return render(grid)
 
 
-def state_text(state: str) -> Text:
-    """A state in its colour."""
+def state_text(state: str, words: str | None = None) -> Text:
+    """A state, or *words* for it, in its colour."""
     from rich.text import Text
 
-    return Text.assemble((state, _STYLE_OF.get(state, "dim")))
+    return Text.assemble((words or state, _STYLE_OF.get(state, "dim")))
 
 
 def tpu_table(found: TPUList) -> str:
@@ -145,7 +152,7 @@ def tunnel_table(tunnels: Sequence[Tunnel]) -> str:
             _local(each),
             host_text(each.tpu, each.host),
             str(each.port),
-            state_text(each.state),
+            state_text(each.state, TUNNEL_STATES.get(each.state)),
             str(each.connections) if each.connections else "",
             size(each.sent),
             size(each.received),

@@ -220,7 +220,7 @@ class CellHandle:
         if self.done():
             return
         if not self._run.begun:
-            raise MagicError("The cell has not begun: another one runs there before it.")
+            raise MagicError("The cell has not started yet. Another cell is running there.")
         with plain_errors():
             self._run.kernel.interrupt()
 

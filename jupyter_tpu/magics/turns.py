@@ -26,5 +26,5 @@ def wait_for_turn(kernel: RemoteKernel) -> None:
                 run = kernel.unfinished()
     except KeyboardInterrupt:
         raise MagicError(
-            f"This cell did not begin. The one before it still runs on {kernel.tpu}."
+            f"This cell did not start. The one before it still runs on {kernel.tpu}."
         ) from None

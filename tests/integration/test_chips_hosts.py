@@ -331,6 +331,6 @@ async def test_a_host_that_cannot_be_asked_is_named_and_the_others_are_freed(
     assert [(each.host, each.outcome) for each in freed.ended] == [(0, "ended"), (1, "unknown")]
     assert not freed.free, "nobody knows of host 1"
     assert [host.problem is None for host in freed.use.hosts] == [True, False]
-    assert "Host 1 could not be asked: " in use_table(freed.use)
+    assert "Host 1 did not answer: " in use_table(freed.use)
     for pid in stopped:
         os.kill(pid, signal.SIGCONT)

@@ -127,7 +127,7 @@ def until_idle(server: Server, *words: str) -> subprocess.CompletedProcess[str]:
 
     def run() -> subprocess.CompletedProcess[str] | None:
         done = cli(server, *words)
-        return None if "is getting or losing packages" in done.stderr else done
+        return None if "are being changed" in done.stderr else done
 
     return until(run)
 

@@ -155,7 +155,7 @@ async def test_what_google_refuses_to_delete_for_good_is_said_and_tried_until_so
     first, second = await world.server(), await world.server()
     faults(kind="error", method="DeleteNode", code="FAILED_PRECONDITION", message="It has disks.")
     operation = await first.create(name)
-    with pytest.raises(TPUError, match="does not refuse"):
+    with pytest.raises(TPUError, match="is not refusing"):
         await first.fleet.operations.stop_trying(operation.id, StopTrying(keep_tpu=True))
     if wanted == "delete":
         await first.end(operation)
@@ -289,7 +289,7 @@ async def test_the_next_server_goes_on_only_with_the_tpu_that_was_meant(
     ended = await second.ended(operation.id)
     assert ended.problem is not None
     assert (ended.state, world.state(name)) == ("failed", "READY")
-    assert "there is another TPU of that name now" in ended.problem.message
+    assert "A new TPU has the same name" in ended.problem.message
 
 
 @pytest.mark.asyncio

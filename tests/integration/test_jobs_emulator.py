@@ -321,7 +321,7 @@ def test_each_option_of_the_commands_does_what_its_help_says(
         assert commands.run(*one, "--search", "SECOND", "--numbers")[1] == "     2  Second\n"
         assert commands.run(*one, "--attempt", "1", "--tail", "2")[1] == "Second\n"
         assert "has no attempt 2" in commands.complaint(*one, "--attempt", "2")
-        assert "exclude each other" in commands.complaint(*one, "--from", "1", "--tail", "1")
+        assert "can't be used together" in commands.complaint(*one, "--from", "1", "--tail", "1")
         assert "1 or more" in commands.complaint(*one, "--tail", "0")
         assert "has no host 5" in commands.complaint(*logs, "--worker", "5")
         parts = commands.json(*one, "--tail", "1")

@@ -569,7 +569,7 @@ def test_a_cell_that_is_not_waited_for_has_a_handle(notebook: Notebook, emulator
     assert error["ename"] == "TimeoutError"
     # A cell that waits for it can be interrupted, and the handle's goes on.
     *_, error = notebook.interrupted("%%tpu\n'never'")
-    assert error["evalue"] == "This cell did not begin. The one before it still runs on magics."
+    assert error["evalue"] == "This cell did not start. The one before it still runs on magics."
     Path(host["folder"] + folder, "free").touch()
     assert (
         notebook.text("print(job.result() + 1, job.done(), job.output)") == "43 True begun\n42\n\n"
@@ -628,11 +628,11 @@ def test_exit_in_a_cell_ends_the_kernel_there_and_says_so(notebook: Notebook, sh
         ("%tpu copy --worker 7 / magics:", "magics has no host 7."),
         ("%tpu run --worker 7 true", "magics has no host 7."),
         ("%tpu run --worker 1-0 true", "1-0 is not a range of hosts."),
-        ("%tpu run ''", "A command needs a program"),
+        ("%tpu run ''", "The command must begin with a program"),
         ("%tpu run echo 'a\0b'", "can't have NUL characters."),
         ("%tpu run 'unclosed", "no closing quotation"),
         ("%tpu job start magics --worker 7 -- true", "magics has no host 7."),
-        ("%tpu job start magics -- ''", "A command needs a program"),
+        ("%tpu job start magics -- ''", "The command must begin with a program"),
         (
             "%tpu job start magics --cwd '../no such' -- true",
             "The folder ../no such does not exist",

@@ -165,7 +165,7 @@ async def test_a_command_that_can_not_start_says_why(client, command, code, mess
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"command": []}, "needs a program"),
+        ({"command": []}, "must begin with a program"),
         ({"command": ["a\0b"]}, "NUL"),
         ({"command": ["true"], "cwd": "nowhere"}, "The folder nowhere does not exist"),
         ({"command": ["true"], "cwd": "/x\0y"}, "does not exist"),

@@ -10,13 +10,15 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import click
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_tpu.cli import main
+from jupyter_tpu.cli import main, tunnels
 from jupyter_tpu.cli.completion import VARIABLE
 from jupyter_tpu.cli.console import complain, confirm
 from jupyter_tpu.cli.root import tpu
@@ -25,7 +27,7 @@ from jupyter_tpu.commands.grammar import Argument
 from jupyter_tpu.commands.operations import progress_line, raise_failure
 from jupyter_tpu.commands.tables import problem_text, state_text, status_problems, table
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.models import FleetStatus, LoopStatus, Operation, Problem, Step
+from jupyter_tpu.fleet.models import FleetStatus, LoopStatus, Operation, Problem, Step, Tunnel
 
 
 class Terminal(io.StringIO):
@@ -79,6 +81,23 @@ def test_colours_are_for_terminals_whose_owner_wants_them(monkeypatch: pytest.Mo
     assert shown(io.StringIO()) == "READY"
     assert "32m" not in shown(Terminal(), NO_COLOR="1")
     assert shown(Terminal(), TERM="dumb") == "READY"
+
+
+@pytest.mark.parametrize(
+    ("state", "words"), [("taken", "local port in use"), ("elsewhere", "used by another server")]
+)
+def test_the_state_of_a_tunnel_is_in_words(
+    state: Any, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = Tunnel(id="1", tpu="t", zone="z", host=0, port=6, local_port=6, state=state)
+    session = MagicMock()
+    session.__enter__.return_value.call.side_effect = [[shown], shown]
+    monkeypatch.setattr(tunnels, "open_session", lambda: session)
+    listed = CliRunner().invoke(tunnels.tunnel, ["list"])
+    assert words in listed.output
+    assert state not in listed.output
+    opened = CliRunner().invoke(tunnels.tunnel, ["open", "t", "6"])
+    assert f"State: {words}." in opened.output
 
 
 def test_a_table_is_the_same_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

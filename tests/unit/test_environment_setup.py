@@ -141,7 +141,7 @@ async def test_a_script_of_windows_without_a_first_line_runs_in_bash_and_leaves_
     script += "tr '\\0' ' ' </proc/$$/cmdline; cat\r\n"  # its input is empty
     log = await run_script(hosts, script, [0])
     assert "host 0: two 42" in log
-    assert "host 0: The setup script has Windows line ends, which are converted" in log
+    assert "host 0: Converted the setup script's Windows line endings" in log
     [command] = [line for line in log if "/proc/self/fd" in line]
     assert re.fullmatch(r"host 0: bash /proc/self/fd/\d+", command.strip())
     os.kill(int((hosts[0].home / "pid").read_text()), signal.SIGKILL)  # it was not waited for

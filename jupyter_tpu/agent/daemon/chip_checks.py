@@ -31,8 +31,9 @@ def chosen_by(params: Dict[str, Any], environment: Dict[str, str]) -> Optional[L
         if problem:
             raise OperationError(
                 "INVALID",
-                "No kernel can have the chips %s. %s" % (", ".join(map(str, chosen)), problem),
-                "`jupyter tpu chips split %s` makes kernels that fit." % params.get("tpu", "TPU"),
+                "A kernel can't use the chips %s. %s" % (", ".join(map(str, chosen)), problem),
+                "`jupyter tpu chips split %s` creates kernels with valid chips."
+                % params.get("tpu", "TPU"),
             )
         generation = generations[0] if generations else ""
         environment.update(chip_variables(chosen, count, generation, os.environ))

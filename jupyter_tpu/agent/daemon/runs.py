@@ -385,8 +385,10 @@ class Runs:
 
 def _start(params: Dict[str, Any]) -> RunProcess:
     command = [str(word) for word in params["command"]]
-    if not command or not command[0] or any("\0" in word for word in command):
-        raise OperationError("INVALID", "A command needs a program, and has no NUL characters.")
+    if not command or not command[0]:
+        raise OperationError("INVALID", "The command must begin with a program.")
+    if any("\0" in word for word in command):
+        raise OperationError("INVALID", "A command can't have NUL characters.")
     home, cwd = os.path.expanduser("~"), str(params.get("cwd") or "")
     folder = os.path.join(home, os.path.expanduser(cwd))
     if "\0" in cwd or not os.path.isdir(folder):

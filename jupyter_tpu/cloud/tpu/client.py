@@ -447,7 +447,7 @@ def _require_same(now: Node, meant: Node) -> None:
     """Raises CONFLICT if the name is another TPU's now."""
     if now.id != meant.id:
         raise TPUError(
-            f"{meant.name.node} was deleted, and there is another TPU of that name now.",
+            f"{meant.name.node} was deleted. A new TPU has the same name.",
             Reason.CONFLICT,
             "Check it first.",
         )

@@ -111,7 +111,7 @@ def install_packages(packages, path):
         emit(log="Waiting for another program that uses apt")
         time.sleep(5)
     if status:
-        emit(log="apt-get update failed, so the packages are taken that apt knows already")
+        emit(log="apt-get update failed. Using apt's existing package lists")
     status, lines = _sudo(*_APT, "install", "--", *packages)
     if status:
         raise _apt_error(lines)
@@ -210,7 +210,7 @@ def run_script(script, path):
         with contextlib.suppress(OSError):
             os.unlink(each)
     if "\r\n" in script:
-        emit(log="The setup script has Windows line ends, which are converted")
+        emit(log="Converted the setup script's Windows line endings")
         script = script.replace("\r\n", "\n")
     variables = {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_SUSPEND": "1"}
     environment = process_environment(os.path.join(path, "bin", "python"), variables)

@@ -297,7 +297,7 @@ def _call_server(port, path, seconds):
     if answer is None or not os.path.isfile(path):
         raise HostError(
             "ENVIRONMENT",
-            "What listens at port %d wrote no trace." % port,
+            "The program on port %d wrote no trace." % port,
             "Check the number that the program gives to jax.profiler.start_server. One program "
             "can't be traced twice at the same time.",
         )

@@ -157,7 +157,7 @@ def _root(argv, limit=STEP, input="", shown=""):
         raise HostError(
             "ENVIRONMENT",
             "%s failed: %s." % (shown or " ".join(argv[:4]), last.strip().rstrip(".")),
-            "Repeat it. What was done is not done again.",
+            "Try again. Finished steps are skipped.",
         )
 
 

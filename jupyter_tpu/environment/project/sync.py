@@ -326,8 +326,7 @@ class _Packs:
             file.flush()
         except OSError as error:
             raise TPUError(
-                f"What is to be sent can't be written to {tempfile.gettempdir()}: "
-                f"{error.strerror}.",
+                f"Files to send can't be written to {tempfile.gettempdir()}: {error.strerror}.",
                 Reason.DISK_FULL,
                 "Delete files there, or set TMPDIR to another folder.",
             ) from None

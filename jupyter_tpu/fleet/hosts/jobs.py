@@ -113,7 +113,7 @@ class JobService:
     async def _start(self, ref: str, request: StartJob, id: str) -> Job:
         request = validated(request)
         if not request.command[0]:
-            raise InvalidInput("A command needs a program.")
+            raise InvalidInput("The command must begin with a program.")
         if any("\0" in text for text in (*request.command, *request.variables.values())):
             raise InvalidInput("A command or variable can't have NUL characters.")
         node = await self._finder.find_ready(ref, "Jobs run on READY TPUs.")

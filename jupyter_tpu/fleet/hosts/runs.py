@@ -73,8 +73,10 @@ class RunService:
 
     async def start(self, ref: str, request: StartRun) -> Run:
         request = validated(request)
-        if not request.command[0] or any("\0" in word for word in request.command):
-            raise InvalidInput("A command needs a program, and can't have NUL characters.")
+        if not request.command[0]:
+            raise InvalidInput("The command must begin with a program.")
+        if any("\0" in word for word in request.command):
+            raise InvalidInput("A command can't have NUL characters.")
         node = await self._finder.find_ready(ref, "Commands run on READY TPUs.")
         hosts = host_numbers(request.hosts, len(node.endpoints), node.name.node)
         python = self._python(node, request.environment)

@@ -63,8 +63,8 @@ class Prices:
         found = await read_prices(apis, today=today)
         if not found.prices:
             raise TPUError(
-                "Google's Cloud Billing Catalog has no price for TPUs that is understood. The "
-                "earlier prices stay.",
+                "No TPU prices could be read from Google's Cloud Billing Catalog. The previous "
+                "prices are kept.",
                 Reason.INTERNAL,
                 "Look them up: https://cloud.google.com/tpu/pricing",
             )

@@ -182,7 +182,7 @@ def another_node(node: Node, id: str) -> TPUError | None:
     if not id or node.id == id:
         return None
     return TPUError(
-        f"{node.name.node} was deleted, and there is another TPU of that name now.",
+        f"{node.name.node} was deleted. A new TPU has the same name.",
         Reason.CONFLICT,
         "Check in the list of TPUs whether that is the one you want.",
     )

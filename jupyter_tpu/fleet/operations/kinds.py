@@ -14,19 +14,19 @@ LOCAL = ("connect", "disconnect", "detach", "environment", *NON_EXCLUSIVE)
 #: And those that may take hours, and look at their TPU themselves.
 UNHURRIED = (*LOCAL, "hunt")
 
-#: What is being done to a TPU.
+#: What is being done to the TPU {}.
 PRESENT = {
-    "create": "being created",
-    "hunt": "being created by a hunt",
-    "queue": "being queued",
-    "unqueue": "being taken from the queue",
-    "start": "being started",
-    "stop": "being stopped",
-    "delete": "being deleted",
-    "connect": "being connected",
-    "disconnect": "being disconnected",
-    "detach": "being detached",
-    "environment": "getting or losing packages",
+    "create": "{} is being created",
+    "hunt": "{} is being created by a hunt",
+    "queue": "{} is being queued",
+    "unqueue": "{} is being taken from the queue",
+    "start": "{} is being started",
+    "stop": "{} is being stopped",
+    "delete": "{} is being deleted",
+    "connect": "{} is being connected",
+    "disconnect": "{} is being disconnected",
+    "detach": "{} is being detached",
+    "environment": "The packages of {} are being changed",
 }
 #: What to do about one that ended with its process.
 INTERRUPTED_HINTS = {
@@ -44,7 +44,7 @@ INTERRUPTED_HINTS = {
     "profile": "Capture it again.",
     "sync": "Sync again. What was copied is not copied again.",
     "copy": "Copy again. It continues where it stopped.",
-    "share": "Share the folder again. What was done is not done again.",
+    "share": "Share the folder again. Finished steps are skipped.",
     "guard": "Set the guard again.",
     "compile": "Send the program again.",
 }

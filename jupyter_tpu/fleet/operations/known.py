@@ -105,7 +105,7 @@ class KnownOperations:
         for record in self.running_on(name):
             if record.operation.kind not in kinds.NON_EXCLUSIVE:
                 raise TPUError(
-                    f"{name.node} is {kinds.PRESENT[record.operation.kind]}.",
+                    f"{kinds.PRESENT[record.operation.kind].format(name.node)}.",
                     Reason.CONFLICT,
                     "Wait until that has ended, or cancel it.",
                 )

@@ -139,10 +139,9 @@ class OperationRunner:
         self._cancel_resumable(id)
         operation = self.known.get(id)
         if operation.state == "running" and not operation.cancellable:
+            now = kinds.PRESENT[operation.kind].format(operation.tpu)
             raise TPUError(
-                f"{operation.tpu} is {kinds.PRESENT[operation.kind]}. That can't be cancelled.",
-                Reason.CONFLICT,
-                "You need not wait for it.",
+                f"{now}. This can't be cancelled.", Reason.CONFLICT, "You can stop waiting."
             )
         return await self._request(operation, "cancel", patience)
 
@@ -154,7 +153,9 @@ class OperationRunner:
         operation = self.known.get(id)
         if operation.state == "running" and operation.undeleted != "retrying":
             raise TPUError(
-                "Google does not refuse to delete a TPU here.", Reason.CONFLICT, "Wait for its end."
+                "Google is not refusing to delete this TPU.",
+                Reason.CONFLICT,
+                "Wait until the operation ends.",
             )
         return await self._request(operation, "stop-trying", patience)
 
