@@ -115,7 +115,7 @@ def end_kernel(name: str, kernel: str) -> None:
 def take_kernel(name: str, kernel: str) -> None:
     """Move a running kernel, with its notebook, to your Jupyter server.
 
-    Whoever uses it now loses it. Running cells continue.
+    Its current user, if any, loses the kernel and is notified. Running cells continue.
     """
     with open_session() as session:
         found = find_kernel(session.call(session.fleet.kernels.list(name)), kernel, name)

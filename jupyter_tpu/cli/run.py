@@ -89,8 +89,8 @@ _KEPT = 1 << 20
     "-c",
     "free",
     is_flag=True,
-    help="Before, end what uses the chips of these hosts, after a question; see `jupyter tpu "
-    "chips free`.",
+    help="First stop the programs that use the chips of these hosts; asks before. See `jupyter "
+    "tpu chips free`.",
 )
 @yes_option("With -c: do not ask.")
 @json_option

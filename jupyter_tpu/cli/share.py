@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @click.option(
     "--remove",
     is_flag=True,
-    help="Take the folder from the other hosts again, or with --with from those of OTHER. Its "
+    help="Stop sharing the folder with the other hosts, or (--with) with the hosts of OTHER. Its "
     "files stay on host 0.",
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be done on each host.")

@@ -15,7 +15,7 @@ _tokens_argument = argument(
 
 @click.group("token", cls=Group)
 def token() -> None:
-    """Choose which tokens of this computer kernels, commands and jobs on TPUs get.
+    """Choose which tokens of this computer are passed to kernels, commands and jobs on TPUs.
 
     A token is a variable of the environment in which Jupyter runs. HF_TOKEN is also found where
     `hf auth login` stores it, and WANDB_API_KEY where `wandb login` does. Only names are

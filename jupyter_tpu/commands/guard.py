@@ -29,7 +29,7 @@ _options = parameters(
         "--max-cost",
         type=click.FloatRange(min=0, min_open=True),
         metavar="USD",
-        help="Stop it when it has cost about so much since its creation.",
+        help="Stop it when its cost since creation reaches about this amount.",
     ),
     click.option(
         "--until", metavar="TIME", help="Stop it at this time, or after a time such as 8h."

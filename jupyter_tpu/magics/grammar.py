@@ -91,7 +91,7 @@ def attach(machines: Sequence[str], as_name: str | None, host_keys: Sequence[str
 
 @line.group("token", cls=Group)
 def token() -> None:
-    """Choose which tokens of this computer TPUs get; see `jupyter tpu token --help`."""
+    """Choose which tokens of this computer are passed to TPUs; see `jupyter tpu token --help`."""
 
 
 @token.command("list")
@@ -148,8 +148,8 @@ def profile(
 ) -> None:
     """Trace the programs of a TPU (default: the one used last), on all hosts at once.
 
-    A program is traced while it runs, such as a cell that is not waited for (%%tpu --no-wait), or
-    one of another notebook. The running Jupyter server shows the trace in TensorBoard.
+    A program is traced while it runs, such as a background cell (%%tpu --no-wait), or one of
+    another notebook. The running Jupyter server shows the trace in TensorBoard.
     """
     from ..fleet.models import MemoryQuery, ProfileTPU
     from .profiles import show_memory, show_trace

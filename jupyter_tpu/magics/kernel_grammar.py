@@ -117,8 +117,8 @@ def disconnect(kernels: NotebookKernels, name: str | None) -> None:
 def memory(kernels: NotebookKernels, tpu: str | None, environment: str | None, free: bool) -> None:
     """Show which variables hold the memory of a TPU's devices.
 
-    Works while a cell that is not waited for (%%tpu --no-wait) runs there. In a notebook whose
-    kernel is on a TPU, %tpu memory is always there, also in a subshell console.
+    Also works while a background cell (%%tpu --no-wait) is running. In a notebook whose kernel is
+    on a TPU, %tpu memory is always there, also in a subshell console.
     """
     from .cells import print_beside
 
@@ -165,7 +165,7 @@ def push(
     """Copy variables of this notebook to its kernel on a TPU.
 
     Arrays, also within lists, dicts and other objects, are copied as raw bytes, with their dtype.
-    A JAX array becomes one of the TPU's first device. What is not built in, NumPy's or JAX's is
+    A JAX array is placed on the TPU's first device. What is not built in, NumPy's or JAX's is
     pickled here, and unpickled there, where its package must be installed.
     """
     from .variables import push_variables
@@ -208,7 +208,7 @@ def pull(
     type=click.Choice(["on", "off"]),
     required=False,
     metavar="[on|off]",
-    help="Without it, the command says which it is.",
+    help="If omitted, the command shows whether automatic running is on.",
 )
 @tpu_argument(required=False)
 @kernel_environment_option

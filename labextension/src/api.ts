@@ -723,8 +723,8 @@ export interface IInstalledPackage {
 }
 
 /**
- * Google is about to stop hosts of a TPU, within seconds or minutes: they were
- * told so.
+ * Google is about to stop hosts of a TPU, within seconds or minutes, and has
+ * notified them.
  */
 export interface IInterruption {
   kind: 'maintenance' | 'preemption';

@@ -58,7 +58,7 @@ class Guard(Struct, kw_only=True):
     ends: str = ""
     #: What keeps it from being idle, in words; None: the host could not say, or has not looked yet.
     busy: list[str] | None = None
-    #: "host": it acts by itself. "server": the host may not, so that a running Jupyter server acts.
+    #: "host": the host acts. "server": it is not allowed to, so a running Jupyter server acts.
     actor: Literal["host", "server"] = "host"
     #: Why it does not start with the host, but only with the next connection; "": it does.
     no_restart: str = ""

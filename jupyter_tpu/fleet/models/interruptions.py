@@ -19,7 +19,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
 
 
 class Interruption(Struct, frozen=True, kw_only=True):
-    """Google is about to stop hosts of a TPU, within seconds or minutes: they were told so."""
+    """Google is about to stop hosts of a TPU, within seconds or minutes, and has notified them."""
 
     #: "preemption": Google reclaims the TPU. "maintenance": the hosts start again afterwards.
     kind: Literal["maintenance", "preemption"]

@@ -24,8 +24,8 @@ class SyncProject(Struct, kw_only=True, forbid_unknown_fields=True):
     #: Copy from the TPU to here, and from which host.
     pull: bool = False
     host: int = 0
-    #: Also delete what the source has no more where that is not done by itself: in a pull, and
-    #: where nothing is left in the source.
+    #: Also delete what the source no longer has where that is not done automatically: in a
+    #: pull, and where nothing is left in the source.
     delete: bool = False
     #: Replace what the target has changed.
     overwrite: bool = False

@@ -168,7 +168,7 @@ class TPU(Struct, kw_only=True):
     connection: ConnectionState = ConnectionState.DISCONNECTED
     environments: list[Environment] = []
     kernels: int = 0  # running kernels, as far as known
-    #: Projects that go to its hosts by themselves, of the kernels of this server.
+    #: Projects of this server's kernels, which are copied to its hosts automatically.
     projects: list[MirroredProject] = []
     #: What its hosts said when this server last asked them; null: it did not.
     shares: SharedFolders | None = None
