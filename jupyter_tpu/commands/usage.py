@@ -103,9 +103,9 @@ def _owner_line(owner: OwnerUsage, chips: int) -> str:
     """ "ana holds 32 of 64 chips: 2 TPUs, about $19.20 an hour, about $60.00 so far." """
     from ..catalog import usd
 
-    who = f"{owner.owner} holds" if owner.owner else "Unknown owners hold"
-    if owner.mine:
-        who = "You hold"
+    who = "You" if owner.mine else owner.owner or "Unknown owners"
+    one = bool(owner.owner) and not owner.mine
+    verb = ("holds" if one else "hold") if owner.chips else ("has" if one else "have")
     held = f"{owner.chips} of {count(chips, 'chip')}" if owner.chips else "no chips"
     parts = [count(owner.tpus, "TPU")] if owner.tpus else []
     if owner.usd_per_hour:
@@ -116,4 +116,4 @@ def _owner_line(owner: OwnerUsage, chips: int) -> str:
         parts.append(f"{owner.unpriced} without a known price")
     if owner.blocked_chips:
         parts.append(f"failed queued resources use quota for {count(owner.blocked_chips, 'chip')}")
-    return f"{who} {held}{': ' if parts else ''}{', '.join(parts)}."
+    return f"{who} {verb} {held}{': ' if parts else ''}{', '.join(parts)}."

@@ -65,7 +65,7 @@ def test_a_command_that_has_the_chips_is_shown_and_ended(lab: LabPage, tpu: dict
 
     lab.act(name, "Chips and Profiles", "Free Chips…")
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("This ends what uses the chips:Command: python3 -c")
+    expect(dialog).to_contain_text("This stops the programs that use the chips:Command: python3 -c")
     dialog.get_by_role("button", name="End All").click()
     expect(page.get_by_text(f"The chips of {name} are free.")).to_be_visible()
     expect(run.get_by_role("status")).to_contain_text("Stopped")
@@ -185,9 +185,9 @@ def test_a_job_is_followed_over_a_reload_and_its_end_is_said_once(
     log = page.get_by_role("log", name="Output")
     expect(log).to_contain_text("2500")
     expect(log.locator("[data-number='1']")).to_have_count(0)  # the last lines only
-    page.get_by_label("Show from this line on").fill("1")
+    page.get_by_label("Start at line").fill("1")
     expect(log.locator("[data-number='1']")).to_have_count(1)
-    page.get_by_label("Show from this line on").fill("")
+    page.get_by_label("Start at line").fill("")
     page.get_by_label("Only lines with this text").fill("249")
     expect(log.locator("[data-number]")).to_have_count(13)
 

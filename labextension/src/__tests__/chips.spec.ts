@@ -112,7 +112,7 @@ it('deletes a lock file that is left over, and only after a question', async () 
   const text = await answerDialog('Delete');
   await done();
   expect(text).toContain(
-    'Host 1: A lock file of libtpu is left over from root'
+    'Host 1: root left a libtpu lock file. It blocks your programs.'
   );
   expect(bodies(server)).toEqual([{ holders: [], locks: [1] }]);
 });

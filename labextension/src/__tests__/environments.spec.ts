@@ -159,7 +159,7 @@ describe('an environment that failed', () => {
     button(node, 'Fix…').click();
     await shows(node, 'Environment typo');
     expect(field(node, 'Setup script').value).toBe('echo 1\n');
-    type(field(node, 'Packages of apt'), 'ffmpeg, tree');
+    type(field(node, 'apt packages'), 'ffmpeg, tree');
     type(field(node, 'Time zone'), '');
     button(node, 'Create').click();
     await shows(node, 'Connecting my-tpu');
@@ -387,7 +387,7 @@ describe('the packages of an environment', () => {
   });
 });
 
-describe('the Pythons on the hosts', () => {
+describe('the Python environments on the hosts', () => {
   const VENV: IFoundPython = {
     path: '/home/me/venv/bin/python',
     prefix: '/home/me/venv',

@@ -106,7 +106,7 @@ it('is one click from the price of a new TPU', async () => {
     'GET grants': [200, [USE]]
   });
   actions.openCreateForm();
-  await shows(node, 'Inside a grant it costs nothing but network traffic.');
+  await shows(node, 'In a grant, only network traffic is billed.');
   button(node, 'Grants…').click();
   await shows(node, '8 of 64 chips in use');
 });

@@ -67,6 +67,16 @@ const USAGE: IUsage = {
       usd_per_hour: 9.6,
       usd: 88.32,
       unpriced: 0
+    },
+    {
+      owner: 'carl',
+      mine: false,
+      tpus: 0,
+      chips: 0,
+      blocked_chips: 0,
+      usd_per_hour: 0,
+      usd: 0,
+      unpriced: 0
     }
   ],
   problems: [
@@ -90,6 +100,7 @@ it('shows who has what, why it may be incomplete, and what can be done', async (
   await shows(
     node,
     'You hold 8 of 24 chips · about $9.60 an hour · about $88.32 so far · failed queued resources use quota for 16 chips',
+    'carl has no chips',
     'us-east5-a did not answer.',
     'forgotten?',
     'v5litepod-8 · us-west4-a · bob · 4 days ago',

@@ -29,7 +29,7 @@ export async function freeChips(
   trans: TranslationBundle
 ): Promise<void> {
   const use = await waitToEnd(
-    trans.__('Looking at the chips of %1', tpu.name),
+    trans.__('Checking the chips of %1', tpu.name),
     model.client.chips(tpu),
     trans
   );
@@ -128,7 +128,11 @@ function Offered(props: {
   }
   return (
     <div className="jp-tpu-Dialog">
-      <p>{trans.__('Beside the kernel for all chips, Jupyter now offers:')}</p>
+      <p>
+        {trans.__(
+          'In addition to the kernel for all chips, Jupyter now offers:'
+        )}
+      </p>
       <ul>
         {offered.kernels.map(kernel => (
           <li key={kernel.kernelspec}>{kernel.display_name}</li>
@@ -154,7 +158,7 @@ function Use(props: { use: IChipUse; trans: TranslationBundle }): JSX.Element {
       )}
       {holders.length > 0 && (
         <>
-          <p>{trans.__('This ends what uses the chips:')}</p>
+          <p>{trans.__('This stops the programs that use the chips:')}</p>
           <ul>
             {holders.map(each => (
               <li key={`${each.host} ${each.pid}`} title={each.command}>
@@ -189,7 +193,7 @@ function leftOver(use: IChipUse, trans: TranslationBundle): string[] {
       const where =
         use.hosts.length > 1 ? `${trans.__('Host %1:', host)} ` : '';
       const what = trans.__(
-        'A lock file of libtpu is left over from %1, and keeps your programs from the chips. It is deleted if no process holds it.',
+        '%1 left a libtpu lock file. It blocks your programs. It is deleted if no process uses it.',
         lock_owner
       );
       return where + what;
@@ -241,11 +245,7 @@ function unseen(use: IChipUse, trans: TranslationBundle): string[] {
   const lines = use.hosts
     .filter(host => host.problem)
     .map(host =>
-      trans.__(
-        'Host %1 could not be asked: %2',
-        host.host,
-        host.problem!.message
-      )
+      trans.__('Host %1 did not answer: %2', host.host, host.problem!.message)
     );
   if (use.hosts.some(host => !host.complete)) {
     lines.push(

@@ -98,7 +98,9 @@ export function addCommands(
   });
   commands.addCommand(CommandIDs.tokens, {
     label: trans.__('Tokens…'),
-    caption: trans.__('Choose which tokens of this computer TPUs get'),
+    caption: trans.__(
+      'Choose which of this computer’s tokens are passed to TPUs'
+    ),
     icon: lockIcon,
     describedBy: NO_ARGUMENTS,
     execute: () => {

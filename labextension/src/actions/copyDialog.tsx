@@ -46,7 +46,10 @@ export async function askCopy(
             label={trans.__('File or folder')}
             help={
               down
-                ? trans.__('%1: relative to the home folder, or with /.', there)
+                ? trans.__(
+                    '%1: relative to the home folder, or an absolute path.',
+                    there
+                  )
                 : trans.__('%1: a full path, or with ~/.', here)
             }
             required

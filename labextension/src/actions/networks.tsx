@@ -23,7 +23,7 @@ export async function setUpNetwork(
   const asked = await InputDialog.getText({
     title: trans.__('Who May Use SSH?'),
     label: trans.__(
-      'The IPv4 address of Jupyter’s computer, or a range. Empty: as a connected TPU sees it.'
+      'The public IPv4 address of the computer that runs Jupyter, or a range. Empty: detected through a connected TPU.'
     ),
     placeholder: '203.0.113.4',
     okLabel: trans.__('Continue')

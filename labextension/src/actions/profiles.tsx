@@ -90,7 +90,7 @@ export async function showMemory(
   trans: TranslationBundle
 ): Promise<void> {
   const found = await wait(
-    trans.__('Looking at the memory of %1', tpu.name),
+    trans.__('Checking the memory of %1', tpu.name),
     signal => model.client.memory(tpu, signal),
     trans
   );

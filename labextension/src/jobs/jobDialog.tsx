@@ -42,7 +42,9 @@ export async function askJob(
         {names.length > 0 && (
           <Field
             label={trans.__('Environment')}
-            help={trans.__('Its Python and programs are found first')}
+            help={trans.__(
+              'The job uses this environment’s Python and programs'
+            )}
           >
             {attributes => (
               <HTMLSelect

@@ -126,7 +126,7 @@ function Toolbar(props: {
       />
       <Input
         type="number"
-        label={trans.__('Show from this line on')}
+        label={trans.__('Start at line')}
         placeholder={trans.__('From line')}
         onChange={text => output.show({ from: text ? Number(text) : null })}
       />

@@ -168,10 +168,10 @@ function shareTitles(
   }
   return {
     running: dry_run
-      ? trans.__('Looking at the hosts of %1', name)
+      ? trans.__('Checking the hosts of %1', name)
       : trans.__('Sharing a folder of %1', name),
     done: dry_run
-      ? trans.__('Looked at the hosts of %1', name)
+      ? trans.__('Checked the hosts of %1', name)
       : trans.__('Shared a folder of %1', name),
     cancelled: trans.__('Sharing a folder of %1 was cancelled', name),
     failed: trans.__('A folder of %1 could not be shared', name)

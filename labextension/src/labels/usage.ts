@@ -25,22 +25,7 @@ export function ownerSummary(
   chips: number,
   trans: TranslationBundle
 ): string {
-  const who = owner.mine
-    ? trans.__('You hold')
-    : owner.owner
-      ? trans.__('%1 holds', owner.owner)
-      : trans.__('Unknown owners hold');
-  const parts = [
-    owner.chips
-      ? trans._n(
-          '%2 %3 of %1 chip',
-          '%2 %3 of %1 chips',
-          chips,
-          who,
-          owner.chips
-        )
-      : trans.__('%1 no chips', who)
-  ];
+  const parts = [heldChips(owner, chips, trans)];
   if (owner.usd_per_hour) {
     parts.push(trans.__('about %1 an hour', usd(owner.usd_per_hour)));
   }
@@ -60,6 +45,42 @@ export function ownerSummary(
     );
   }
   return parts.join(' · ');
+}
+
+function heldChips(
+  { chips: held, mine, owner }: IOwnerUsage,
+  chips: number,
+  trans: TranslationBundle
+): string {
+  if (mine) {
+    return held
+      ? trans._n(
+          'You hold %2 of %1 chip',
+          'You hold %2 of %1 chips',
+          chips,
+          held
+        )
+      : trans.__('You have no chips');
+  }
+  if (owner) {
+    return held
+      ? trans._n(
+          '%2 holds %3 of %1 chip',
+          '%2 holds %3 of %1 chips',
+          chips,
+          owner,
+          held
+        )
+      : trans.__('%1 has no chips', owner);
+  }
+  return held
+    ? trans._n(
+        'Unknown owners hold %2 of %1 chip',
+        'Unknown owners hold %2 of %1 chips',
+        chips,
+        held
+      )
+    : trans.__('Unknown owners have no chips');
 }
 
 /** The state of an entry, and how it looks. */

@@ -197,9 +197,7 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
             {!grant && (
               <small>
                 {trans.__('You pay while it is ready, used or not.')}{' '}
-                {trans.__(
-                  'Inside a grant it costs nothing but network traffic.'
-                )}
+                {trans.__('In a grant, only network traffic is billed.')}
               </small>
             )}
             <Button

@@ -23,7 +23,7 @@ export function FoundPythons(props: {
     <Section
       id={`${keyOf(tpu)}#pythons`}
       view={view}
-      title={trans.__('Pythons on the hosts')}
+      title={trans.__('Python environments on the hosts')}
     >
       {lookup?.failure && <Alert {...failureText(lookup.failure, trans)} />}
       {found?.problems.map(one => (

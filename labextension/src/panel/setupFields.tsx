@@ -26,7 +26,7 @@ export function SetupFields(props: {
     <>
       <PackagesField
         actions={actions}
-        label={trans.__('Packages of apt')}
+        label={trans.__('apt packages')}
         help={trans.__('For example ffmpeg. Installed on each host')}
         problem={form.problemOf('apt')}
         rows={2}
