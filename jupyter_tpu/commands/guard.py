@@ -15,7 +15,11 @@ from .times import deadline, local_time, seconds
 if TYPE_CHECKING:
     from ..fleet.models import Guard, SetGuard
 
-_REASONS = {"idle": "it is idle", "time": "its time is over", "cost": "it has cost its limit"}
+_REASONS = {
+    "idle": "it is idle",
+    "time": "its time limit is reached",
+    "cost": "its cost limit is reached",
+}
 _ACTS = {"stop": "stops", "delete": "is deleted"}
 
 _options = parameters(

@@ -123,7 +123,7 @@ def test_the_running_cell_hears_of_the_guard_and_the_chosen_function_runs(
         set_guard(1800.0)
         shown = printed(notebook.until_output(cell, "save() is done"))
         assert shown.count("The guard of this TPU stops it at ") == 1
-        assert ": its time is over. That ends this kernel." in shown
+        assert ": its time limit is reached. That ends this kernel." in shown
         assert "jupyter tpu guard keep interrupted" in shown
         notebook.client.input("")
     finally:

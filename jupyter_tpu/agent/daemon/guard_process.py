@@ -38,7 +38,7 @@ TAKE_OVER = 30.0
 #: What of a rule is read at once when it changes.
 _NEWS = "number", "keep", "sources"
 #: The limits of which a running cell hears.
-_WHY = {"time": "its time is over", "cost": "it has cost its limit"}
+_WHY = {"time": "its time limit is reached", "cost": "its cost limit is reached"}
 #: States of a kernel in which nobody waits for it.
 _QUIET = ("idle", "dead")
 

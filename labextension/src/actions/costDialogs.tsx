@@ -70,7 +70,7 @@ export async function confirmHuntCost(
         {trans.__('You pay while it is ready, used or not.')}{' '}
         {again &&
           trans.__(
-            'When it is preempted, another one is created, until you stop the hunt or delete the TPU.'
+            'When it is preempted, another one is created and billed. Stop the hunt to get no more.'
           )}
       </p>
     </>,
