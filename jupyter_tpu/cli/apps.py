@@ -59,7 +59,7 @@ def app() -> None:
 @argument("port", type=int, metavar="PORT", help="The port on the host.")
 @click.option("--path", default="/", metavar="PATH", help="The page to open.")
 @click.option(
-    "--anywhere",
+    "--allow-external",
     is_flag=True,
     help="Let the page connect and send forms to any address, including programs on this computer. "
     "Only for apps you trust.",
@@ -68,17 +68,23 @@ def app() -> None:
 @browser_option
 @json_option
 def open_app(
-    name: str, port: int, path: str, anywhere: bool, worker: int, no_browser: bool, as_json: bool
+    name: str,
+    port: int,
+    path: str,
+    allow_external: bool,
+    worker: int,
+    no_browser: bool,
+    as_json: bool,
 ) -> None:
     """Open a web app that a host serves on a port."""
     from ..fleet.models import OpenApp
 
-    if anywhere:
+    if allow_external:
         note(
             "This page may connect and send forms to any address, also to programs on this "
             "computer. Open only apps you trust."
         )
-    wanted = OpenApp(port=port, host=worker, path=path, anywhere=anywhere)
+    wanted = OpenApp(port=port, host=worker, path=path, allow_external=allow_external)
     with open_session() as session:
         opened = session.call(session.fleet.apps.open(name, wanted))
         _show(session, opened, no_browser, as_json)

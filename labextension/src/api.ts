@@ -41,7 +41,7 @@ export interface IApp {
   name: string;
   kind: 'port' | 'tensorboard';
   logdir: string;
-  anywhere: boolean;
+  allow_external: boolean;
   state: 'needs-attention' | 'open' | 'waiting';
   problem: IProblem | null;
   created: string;
@@ -54,7 +54,7 @@ export interface IAppVisit {
   url: string;
   probe: string;
   storage_check: string;
-  beneath: string;
+  server_path: string;
 }
 
 /**
@@ -978,7 +978,7 @@ export interface IOpenApp {
   host?: number;
   path?: string;
   name?: string;
-  anywhere?: boolean;
+  allow_external?: boolean;
 }
 
 /** A TensorBoard to open, with the xprof plug-in. */

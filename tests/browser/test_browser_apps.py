@@ -277,19 +277,19 @@ USE_NEIGHBOUR = """async ([neighbour, documents]) => {
 }"""
 
 
-@pytest.mark.parametrize("anywhere", [False, True], ids=["confined", "anywhere"])
+@pytest.mark.parametrize("allow_external", [False, True], ids=["confined", "external"])
 def test_no_document_of_an_app_lets_its_pages_use_other_programs(
     plain_browser: Browser,
     lab_server: LabServer,
     tpu: dict[str, Any],
     host: HostServer,
     neighbour: Neighbour,
-    anywhere: bool,
+    allow_external: bool,
 ) -> None:
     """Frames and popups of our own error pages are of the page's origin: it can script them."""
     host.headers["Content-Security-Policy"] = f"img-src 'none'; report-uri {neighbour.url}/report"
     opened = lab_server.call(
-        "POST", f"tpus/{tpu['name']}/apps", {"port": host.port, "anywhere": anywhere}
+        "POST", f"tpus/{tpu['name']}/apps", {"port": host.port, "allow_external": allow_external}
     )
     assert isinstance(opened, dict)
     visit = lab_server.call("POST", f"apps/{opened['id']}/visits", {})
@@ -307,8 +307,8 @@ def test_no_document_of_an_app_lets_its_pages_use_other_programs(
     lab_server.call("DELETE", f"apps/{opened['id']}")
     page.evaluate(USE_NEIGHBOUR, [neighbour.url, {"closed": "/"}])  # 421
     context.close()
-    assert registered is anywhere
-    if anywhere:  # so what is sent is seen
+    assert registered is allow_external
+    if allow_external:  # so what is sent is seen
         ways = {f"/page/{way}" for way in ("beacon", "form", "ping", "fetch")}
         until(lambda: ways <= set(neighbour.posts), 60, lambda: str(neighbour.posts))
         assert {path.split("/")[1] for path in neighbour.posts} == {"page"}

@@ -511,7 +511,7 @@ async def test_a_visit_says_where_an_app_is_beneath_jupyter(
         app = await fleet.call("apps.open", tpu, OpenApp(port=port, path="/echo"))
         found.append(await fleet.call("apps.visit", app.id))
     path = f"jupyter-tpu/proxy/{ZONE}~{tpu}/0/{allowed}/echo"
-    assert [visit.beneath for visit in found] == [path, ""]
+    assert [visit.server_path for visit in found] == [path, ""]
     browser.prefix = f"{browser.base}{path}"
     assert (await browser.get("")).status == 200
     # Closed: a page that was left open gets no answer, and does not open it again.

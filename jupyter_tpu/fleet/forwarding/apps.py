@@ -75,7 +75,7 @@ class Apps:
             url=each.site.visit(each.app.path, request.framed_by),
             probe=each.site.probe(),
             storage_check=each.site.storage_check(),
-            beneath=self.path_under_server(each.app),
+            server_path=self.path_under_server(each.app),
         )
 
     # ---- changing ----
@@ -102,8 +102,14 @@ class Apps:
             raise InvalidInput(f"{request.path!r} is not a path.", "Paths begin with a slash.")
         for each in self._open.values():
             app = each.app
-            same = (each.name, app.host, app.port, app.path, app.anywhere)
-            if same == (node.name, request.host, request.port, request.path, request.anywhere):
+            same = (each.name, app.host, app.port, app.path, app.allow_external)
+            if same == (
+                node.name,
+                request.host,
+                request.port,
+                request.path,
+                request.allow_external,
+            ):
                 return each.describe()
         # aiohttp, which is slow to import, is not needed before the first app.
         from ...apps import AppServer, Upstream
@@ -123,14 +129,16 @@ class Apps:
             name=request.name or f"Port {request.port}",
             kind="tensorboard" if kind == "tensorboard" else "port",
             logdir=logdir,
-            anywhere=request.anywhere,
+            allow_external=request.allow_external,
             state="open",
             created=timestamp("seconds"),
         )
         try:
             where = f"port {request.port} of {link.host}"
             label = request.name or node.name.node
-            site = await self._server.add(upstream, where, label, allow_external=request.anywhere)
+            site = await self._server.add(
+                upstream, where, label, allow_external=request.allow_external
+            )
         except BaseException:
             await upstream.close()
             raise

@@ -64,7 +64,7 @@ class OpenApp(Struct, kw_only=True, forbid_unknown_fields=True):
     name: Annotated[str, Meta(max_length=80)] = ""
     #: Allows its pages to connect and send forms to any address, not only to the app itself. That
     #: includes other programs that listen on the browser's machine.
-    anywhere: bool = False
+    allow_external: bool = False
 
 
 class VisitApp(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -86,7 +86,7 @@ class App(Struct, kw_only=True):
     name: str
     kind: Literal["port", "tensorboard"] = "port"
     logdir: str = ""  # of a TensorBoard
-    anywhere: bool = False  # its pages may connect and send forms to any address
+    allow_external: bool = False  # its pages may connect and send forms to any address
     #: "waiting": for the link to reconnect; requests wait meanwhile.
     state: Literal["open", "waiting", "needs-attention"]
     problem: Problem | None = None
@@ -108,7 +108,7 @@ class AppVisit(Struct, kw_only=True):
     storage_check: str
     #: Its path under the Jupyter server's base URL, if the server's options allow that; for a
     #: browser that can't reach the app's port. "" if not.
-    beneath: str = ""
+    server_path: str = ""
 
 
 class OpenTensorBoard(Struct, kw_only=True, forbid_unknown_fields=True):

@@ -205,9 +205,9 @@ describe('the address of an app', () => {
   const probe = 'http://app-1.localhost:4321/.jupyter-tpu/here';
 
   /** What a visit answers to the server's own client. */
-  async function visit(beneath: string) {
+  async function visit(server_path: string) {
     const server = new TestServer({
-      'POST apps/a1/visits': [201, { url, probe, beneath }]
+      'POST apps/a1/visits': [201, { url, probe, server_path }]
     });
     return new TPUClient(server.settings).visitApp('a1', {});
   }
@@ -216,10 +216,8 @@ describe('the address of an app', () => {
 
   it('is its own where the browser reaches it', async () => {
     vi.stubGlobal('fetch', () => Promise.resolve(new Response()));
-    for (const beneath of ['', 'jupyter-tpu/proxy/z~a/0/80/']) {
-      expect(await reachableAddress(await visit(beneath), HERE, trans)).toBe(
-        url
-      );
+    for (const path of ['', 'jupyter-tpu/proxy/z~a/0/80/']) {
+      expect(await reachableAddress(await visit(path), HERE, trans)).toBe(url);
     }
   });
 

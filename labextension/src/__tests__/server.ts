@@ -433,7 +433,7 @@ export function anApp(more: Partial<IApp> = {}): IApp {
     name: 'TensorBoard',
     kind: 'tensorboard',
     logdir: '/home/me/runs',
-    anywhere: false,
+    allow_external: false,
     state: 'open',
     problem: null,
     created: '2026-10-14T10:00:00Z',

@@ -19,8 +19,8 @@ export async function reachableAddress(
 ): Promise<string> {
   const { port } = new URL(visit.probe);
   if (!isLoopback(hostname)) {
-    if (visit.beneath) {
-      return visit.beneath;
+    if (visit.server_path) {
+      return visit.server_path;
     }
     throw new Failure(
       trans.__(
@@ -47,8 +47,8 @@ export async function reachableAddress(
     });
     return visit.url;
   } catch {
-    if (visit.beneath) {
-      return visit.beneath;
+    if (visit.server_path) {
+      return visit.server_path;
     }
     throw new Failure(
       trans.__('Your browser can’t reach port %1, which serves apps.', port),

@@ -459,7 +459,7 @@ export class TPUClient {
     return this._call('POST', [...this._path(tpu), 'apps'], request);
   }
 
-  /** Its `beneath` becomes a complete address. */
+  /** Its `server_path` becomes a complete address. */
   async visitApp(id: string, request: IVisitApp): Promise<IAppVisit> {
     const visit = await this._call<IAppVisit>(
       'POST',
@@ -467,8 +467,9 @@ export class TPUClient {
       request
     );
     const { baseUrl } = this._settings;
-    const beneath = visit.beneath && new URL(visit.beneath, baseUrl).href;
-    return { ...visit, beneath };
+    const server_path =
+      visit.server_path && new URL(visit.server_path, baseUrl).href;
+    return { ...visit, server_path };
   }
 
   closeApp(id: string): Promise<void> {
