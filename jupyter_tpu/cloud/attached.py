@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from ..errors import Reason, TPUError
+from ..errors import InvalidInput, Reason, TPUError
 from ..paths import data_dir
 from .models import (
     Endpoint,
@@ -235,9 +235,8 @@ class CloudWithAttached:
 
     async def begin_create(self, name: NodeName, spec: NodeSpec) -> str:
         if is_attached(name):
-            raise TPUError(
+            raise InvalidInput(
                 f"No TPU can be created in the zone {ATTACHED}.",
-                Reason.INVALID,
                 "To add a machine that you reach by SSH, run `jupyter tpu attach`.",
             )
         return await self._cloud.begin_create(name, spec)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from ..errors import Reason, TPUError
+from ..errors import InvalidInput, Reason, TPUError
 from ..wording import first_sentence
 from .auth import LOGIN
 
@@ -206,6 +206,8 @@ def _error(code: int | None, message: str, details: _Details, project: str) -> T
         scope = next((scope for scope, pattern in _SCOPES if re.search(pattern, text)), "")
     if reason is Reason.RATE_LIMITED and not details.retry_after:
         hint += " Wait a minute."  # Google's limits are per minute
+    if reason is Reason.INVALID:
+        return InvalidInput(tidy(message), hint)
     return TPUError(tidy(message), reason, hint, retry_after=details.retry_after, scope=scope)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct, convert
 
-from ..errors import Reason, TPUError
+from ..errors import Reason, TPUError, error_for
 from .models import RemoteHost
 from .remote_call import call
 
@@ -113,4 +113,4 @@ def _error(answer: Mapping[str, Any]) -> TPUError | None:
     if "error" not in answer:
         return None
     reason, message, hint = answer["error"]
-    return TPUError(message, Reason(reason), hint)
+    return error_for(message, Reason(reason), hint)

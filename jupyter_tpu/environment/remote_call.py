@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from .. import agent
-from ..errors import ConnectionLost, Reason, TPUError
+from ..errors import ConnectionLost, Reason, TPUError, error_for
 from .host_program import COMMAND, NO_PYTHON, program
 from .models import RemoteHost
 
@@ -123,7 +123,7 @@ async def call(
             raise NoSuchPython
         if reason == "PACKAGE":  # the same on every host
             raise TPUError(message, Reason.ENVIRONMENT, hint)
-        raise TPUError(f"On {where}: {message}", Reason(reason), hint)
+        raise error_for(f"On {where}: {message}", Reason(reason), hint)
     if "result" not in answer:
         last = completed.stderr.strip().rstrip(".").splitlines()[-1:] or ["no output"]
         raise TPUError(

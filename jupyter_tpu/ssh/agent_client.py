@@ -15,7 +15,7 @@ from typing import Any
 
 from ..agent.bundle import UNPACK, Bundle, bundle
 from ..agent.protocol.paths import keeper_socket
-from ..errors import ConnectionLost, Reason, TPUError
+from ..errors import ConnectionLost, Reason, TPUError, error_for
 
 #: Seconds to install and start the agent, and for an answer that takes no work.
 UP_TIMEOUT = 60.0
@@ -201,7 +201,7 @@ class AgentClient:
             self._waiting.pop(number, None)
         if "error" in answer:
             problem = answer["error"]
-            raise TPUError(problem["message"], Reason(problem["reason"]), problem.get("hint", ""))
+            raise error_for(problem["message"], Reason(problem["reason"]), problem.get("hint", ""))
         return answer["result"]
 
     def _ask(self, number: int, op: str, params: dict[str, Any]) -> None:

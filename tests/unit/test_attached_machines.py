@@ -6,11 +6,19 @@ import functools
 import json
 import sqlite3
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
 from jupyter_tpu.cli.attached import confirm_keys
-from jupyter_tpu.cloud import AttachedHost, AttachedMachine, AttachedMachines
+from jupyter_tpu.cloud import (
+    ATTACHED,
+    AttachedHost,
+    AttachedMachine,
+    AttachedMachines,
+    CloudWithAttached,
+    NodeName,
+)
 from jupyter_tpu.environment.on_host.machine import own_address
 from jupyter_tpu.errors import InvalidInput, TPUError
 from jupyter_tpu.fleet.models import MachineHost
@@ -73,6 +81,13 @@ def test_only_machines_with_the_chips_of_one_slice_can_be_one_tpu() -> None:
     for wrong in ([eight, eight], [four, []], [four, ["v4"] * 4]):
         with pytest.raises(InvalidInput, match=r"me@box-0 has . v5e chips, me@box-1 has "):
             require_one_slice([host(number, *chips) for number, chips in enumerate(wrong)])
+
+
+@pytest.mark.asyncio
+async def test_creating_a_tpu_among_attached_machines_is_a_wrong_argument(tmp_path: Path) -> None:
+    cloud = CloudWithAttached(MagicMock(), AttachedMachines(tmp_path / "attached.sqlite"))
+    with pytest.raises(InvalidInput, match="No TPU can be created in the zone"):
+        await cloud.begin_create(NodeName("p", ATTACHED, "box"), MagicMock())
 
 
 def test_a_machine_is_known_to_others_by_the_address_at_which_it_was_reached(

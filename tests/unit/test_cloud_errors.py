@@ -104,6 +104,7 @@ CAPACITY = (
 def test_each_wording_has_its_reason_and_keeps_googles_sentence(code, message, reason):
     error = operation_error(Status(code=code, message=message))
     assert error.reason is reason
+    assert isinstance(error, ValueError) == (reason is Reason.INVALID)
     assert "EID" not in error.message
     assert error.message.endswith((".", ")"))
     words = message.partition(" [EID")[0].removeprefix("Cloud TPU received a bad request. ")

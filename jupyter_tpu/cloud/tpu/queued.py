@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from ...errors import Reason, TPUError
+from ...errors import InvalidInput, Reason, TPUError
 from ..errors import status_error
 from ..google_apis import GoogleAPIs
 from ..models import NodeName, QueuedSpec, QueuedState, QueuedTPUs
@@ -127,6 +127,6 @@ async def begin_flex_start(apis: GoogleAPIs, name: NodeName, spec: QueuedSpec) -
         unseen = error.reason is Reason.NOT_FOUND or getattr(error.__cause__, "code", None) == 501
         if unseen or (error.reason is Reason.INVALID and not error.hint):
             hint = f"Google may not offer flex-start in {name.zone}. Try another zone or tier."
-            raise TPUError(error.message, Reason.INVALID, hint) from error
+            raise InvalidInput(error.message, hint) from error
         raise
     return str(answer["name"])

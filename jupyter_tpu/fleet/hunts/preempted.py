@@ -8,7 +8,7 @@ import contextlib
 from msgspec import structs
 
 from ...cloud import Cloud, Node, NodeName
-from ...errors import Reason, TPUError
+from ...errors import Reason, TPUError, error_for
 from ..discovery.observer import Observer
 from ..knowledge.desired import DesiredState
 from ..models import ConnectTPU, DeleteTPU, StartHunt
@@ -43,7 +43,7 @@ class PreemptedTPUs:
         name = request.tpu.name
         nodes = [node for node in self._observer.observed.nodes.values() if node.name.node == name]
         if len(nodes) != 1:
-            raise TPUError(
+            raise error_for(
                 f"The TPU {name} does not exist."
                 if not nodes
                 else f"{len(nodes)} TPUs have the name {name}.",
