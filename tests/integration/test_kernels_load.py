@@ -124,8 +124,7 @@ def test_of_progress_during_an_absence_what_is_left_to_see_comes_and_costs_littl
     print(f"progress: {down} bytes down, {up} up, {len(seen)} messages")
     assert down < 100_000
     bars = [m["content"]["text"] for m in seen if m["content"].get("name") == "stderr"]
-    if bars:  # the output was cleared after it, so none of it is needed
-        assert bars[-1].endswith(f"100.0%|{'#' * 50}|")
+    assert len(bars) < 10, "it was cleared: at most what was on its way then"
     (update,) = [m for m in seen if m["msg_type"] == "update_display_data"]
     assert update["content"]["data"]["text/plain"] == "999"
     assert printed(seen).endswith("round 999\n")
