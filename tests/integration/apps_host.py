@@ -104,11 +104,11 @@ async def opened(
     framed_by: str = LAB,
     path: str = "/",
     host: int = 0,
-    anywhere: bool = False,
+    allow_external: bool = False,
 ) -> AsyncIterator[Visitor]:
     """The app on *port*, and a browser that has entered it."""
     app: App = await fleet.apps.open(
-        tpu, OpenApp(port=port, path=path, host=host, anywhere=anywhere)
+        tpu, OpenApp(port=port, path=path, host=host, allow_external=allow_external)
     )
     visitor = Visitor(await fleet.apps.visit(app.id, VisitApp(framed_by=framed_by)))
     try:

@@ -98,10 +98,10 @@ def test_an_app_is_opened_listed_and_closed(shell: Shell, tpu: dict[str, Any], p
         assert re.search(rf"Port {port} +{name} +{port} +/ +open", shell.out("app", "list"))
         assert f"Closed Port {port} of {name}" in shell.out("app", "close", str(port))
         assert "No apps are open" in shell.out("app", "list")
-        wide = shell.run("app", name, str(port), "--no-browser", "--anywhere")
+        wide = shell.run("app", name, str(port), "--no-browser", "--allow-external")
         assert "Open only apps you trust" in wide.stderr
         [listed] = shell.json("app", "list", "--json")
-        assert listed["anywhere"]
+        assert listed["allow_external"]
         shell.out("app", "close", str(port))
         for words, why in (
             (["close", "9"], "The app 9 does not exist"),

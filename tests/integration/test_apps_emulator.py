@@ -262,8 +262,8 @@ async def test_answers_come_back_as_the_apps_own(fleet: Fleet, tpu: str, address
 async def test_an_app_may_be_let_reach_anywhere(fleet: Fleet, tpu: str, address: str) -> None:
     async with serving(application(index=echo), address) as port:
         narrow = await fleet.apps.open(tpu, OpenApp(port=port))
-        wide = await fleet.apps.open(tpu, OpenApp(port=port, anywhere=True))
-        assert (narrow.anywhere, wide.anywhere) == (False, True)
+        wide = await fleet.apps.open(tpu, OpenApp(port=port, allow_external=True))
+        assert (narrow.allow_external, wide.allow_external) == (False, True)
         assert wide.id != narrow.id
         for app, policy in (
             (narrow, f"frame-ancestors 'self' {LAB}; connect-src 'self' ws://HOST; "
@@ -730,8 +730,8 @@ async def test_a_service_worker_is_refused_unless_the_page_may_use_other_servers
         return web.Response(text="1", content_type="text/javascript")
 
     async with serving(application(index=script), address) as port:
-        for anywhere, status in ((False, 403), (True, 200)):
-            async with opened(fleet, tpu, port, anywhere=anywhere) as visitor:
+        for allow_external, status in ((False, 403), (True, 200)):
+            async with opened(fleet, tpu, port, allow_external=allow_external) as visitor:
                 worker = {**visitor.headers, "Service-Worker": "script"}
                 assert (await visitor.get("/", headers=worker)).status == status
                 assert (await visitor.get("/")).status == 200
