@@ -92,8 +92,7 @@ class Mirror:
         everywhere: also for the other hosts. False: it was still being copied after *timeout*
         seconds in which the host was reachable.
         """
-        if self._stamps is not None and await asyncio.to_thread(self._stamps.differ):
-            self.recheck()
+        checked = await self._check()
         while (self._behind or (everywhere and self._others.behind)) and not self._task.done():
             ended = asyncio.create_task(self._copied.wait())
             try:
@@ -104,6 +103,16 @@ class Mirror:
                 ended.cancel()
             if not done and self.host.problem is None:
                 return False
+            # The first copy may have been made of what was here before this call.
+            checked = checked or await self._check()
+        return True
+
+    async def _check(self) -> bool:
+        """Copies again if something has changed since the last copy; False if there is none yet."""
+        if self._stamps is None:
+            return False
+        if await asyncio.to_thread(self._stamps.differ):
+            self.recheck()
         return True
 
     async def close(self) -> None:
