@@ -22,11 +22,11 @@ BLOCK = 100
 
 def free_port() -> int:
     """A port of 127.0.0.1 on which nobody listens, and which no other test takes meanwhile."""
-    for port in _ports()[1]:
+    for port in itertools.islice(_ports()[1], BLOCK):
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
-    raise AssertionError("the ports go round for ever")
+    raise AssertionError(f"all {BLOCK} ports of this process are in use")
 
 
 @cache
@@ -40,7 +40,7 @@ def _ports() -> tuple[TextIO, Iterator[int]]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return lock, itertools.cycle(range(first, first + BLOCK))
         lock.close()
-    raise AssertionError(f"all ports of {RANGE} are used by tests")
+    raise AssertionError(f"other test processes have all ports of {RANGE}")
 
 
 def listens(port: int) -> bool:

@@ -83,8 +83,8 @@ class Links:
         """Call it with a node that was just read: its hosts are connected to without asking again,
         and, where they are known already, without loading Google's client.
         """
-        # Before, since on a busy machine it takes longer than what is noted stays fresh.
-        importlib.import_module("asyncssh")
+        # First: on a busy machine, loading it takes longer than what is noted below stays fresh.
+        await asyncio.to_thread(importlib.import_module, "asyncssh")
         lookup = self._pool.lookup
         if is_emulated(self.cloud, node.name):  # their ports
             reader = RestReader(self.cloud.target)

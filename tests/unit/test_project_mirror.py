@@ -9,15 +9,8 @@ from pathlib import Path
 import pytest
 from project_host import ProjectHost
 
-from jupyter_tpu.environment.project import (
-    Bases,
-    Mirrors,
-    ProjectLocation,
-    Watcher,
-    find_project,
-)
+from jupyter_tpu.environment.project import Mirrors, ProjectLocation, Watcher, find_project
 from jupyter_tpu.environment.project.location import project_at
-from jupyter_tpu.environment.project.owners import remote_folder
 from jupyter_tpu.errors import InvalidInput, Reason
 
 
@@ -91,6 +84,8 @@ async def test_two_projects_of_one_name_get_folders_of_their_own(tmp_path: Path)
         assert (host.home / mirror.remote[2:] / "where").read_text() == place
         await mirrors.release(mirror)
     assert remotes[0] == remotes[2] == "~/project" != remotes[1]
+    # Under another name, the next version would not find the file, and mix the folders.
+    assert list((tmp_path / "sync").glob("owner-*"))
 
 
 @pytest.mark.asyncio
@@ -219,14 +214,3 @@ async def test_the_other_hosts_of_a_pod_get_the_project_too_and_no_cell_waits_fo
     mirror = beside
     await outcomes({0: True, 1: True, 2: True})
     await mirrors.release(beside)
-
-
-def test_two_projects_of_one_name_keep_folders_of_their_own(tmp_path: Path) -> None:
-    first, second = tmp_path / "a" / "proj", tmp_path / "b" / "proj"
-    first.mkdir(parents=True)
-    second.mkdir(parents=True)
-    bases = Bases(tmp_path / "bases")
-    assert remote_folder(bases, "project/zone/tpu/0", first) == "~/proj"
-    assert remote_folder(bases, "project/zone/tpu/1", second).startswith("~/proj-")
-    # Under another name the file would not be found by the next version: folders would be mixed.
-    assert [path.name[:6] for path in (tmp_path / "bases").iterdir()] == ["owner-"]

@@ -259,35 +259,44 @@ class CloudTPU(Cloud):
         what: str,
     ) -> bool:
         """Replaces a field of a node by what *change* makes of the node; False if that is None."""
-        from google.cloud import tpu_v2
-
         # Google replaces the whole field: of two changes made from one state, one would be lost.
         lock = self._updates.setdefault(name, asyncio.Lock())
         async with lock:
-            pauses = iter((0.3, 0.7, 1.5, 3.0, 5.0, 8.0, 10.0, 15.0, 15.0))
-            while True:
-                value = change(await self.get_node(name))
-                if value is None:
-                    return False
-                request = {
-                    "node": tpu_v2.Node(name=node_path(name), **{field: value}),
-                    "update_mask": {"paths": [field]},
-                }
-                try:
-                    started = await self._call("update_node", request, _WRITE)
-                    await wait_for_operation(
-                        started.operation,
-                        self._poll,
-                        what=f"{what} {name.node}",
-                        project=name.project,
-                    )
-                except TPUError as error:
-                    pause = next(pauses, None)
-                    if error.reason is not Reason.CONFLICT or pause is None:
-                        raise
-                    await asyncio.sleep(pause)
-                else:
-                    return True
+            return await self._update_alone(name, field, change, what)
+
+    async def _update_alone(
+        self,
+        name: NodeName,
+        field: Literal["labels", "metadata"],
+        change: Callable[[Node], dict[str, str] | None],
+        what: str,
+    ) -> bool:
+        from google.cloud import tpu_v2
+
+        pauses = iter((0.3, 0.7, 1.5, 3.0, 5.0, 8.0, 10.0, 15.0, 15.0))
+        while True:
+            value = change(await self.get_node(name))
+            if value is None:
+                return False
+            request = {
+                "node": tpu_v2.Node(name=node_path(name), **{field: value}),
+                "update_mask": {"paths": [field]},
+            }
+            try:
+                started = await self._call("update_node", request, _WRITE)
+                await wait_for_operation(
+                    started.operation,
+                    self._poll,
+                    what=f"{what} {name.node}",
+                    project=name.project,
+                )
+            except TPUError as error:
+                pause = next(pauses, None)
+                if error.reason is not Reason.CONFLICT or pause is None:
+                    raise
+                await asyncio.sleep(pause)
+            else:
+                return True
 
     async def guest_attributes(self, name: NodeName) -> list[GuestAttributes]:
         """What the hosts published about themselves, one dictionary per worker, in order."""
