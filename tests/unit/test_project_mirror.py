@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from project_host import ProjectHost
@@ -119,6 +120,35 @@ async def test_changes_go_by_themselves_also_in_new_folders_and_notebooks_only_b
     os.unlink(folder / "new/deeper/b.py")
     os.rmdir(folder / "new/deeper")
     await arrives("new/deeper/b.py", "333")  # a folder that is made again
+    await mirrors.release(mirror)
+
+
+@pytest.mark.asyncio
+async def test_a_cell_gets_what_was_saved_while_the_first_copy_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "a.py").write_text("1")
+    host = ProjectHost(tmp_path / "host")
+    mirrors = Mirrors(tmp_path / "sync")
+    mirror, _ = mirrors.acquire(host, ProjectLocation(folder))
+    copy, copied, go = mirror._copy, asyncio.Event(), asyncio.Event()
+
+    async def copy_and_wait(*arguments: Any) -> Any:
+        made = await copy(*arguments)
+        copied.set()
+        await go.wait()
+        return made
+
+    monkeypatch.setattr(mirror, "_copy", copy_and_wait)
+    await copied.wait()
+    (folder / "new.py").write_text("2")  # the system reports it a moment later
+    catching_up = asyncio.create_task(mirror.catch_up(60))
+    await asyncio.sleep(0)  # it waits now
+    go.set()
+    assert await catching_up
+    assert (host.home / "project/new.py").read_text() == "2"
     await mirrors.release(mirror)
 
 
