@@ -9,7 +9,7 @@ SOURCES := tsconfig.json $(shell find labextension/src labextension/style labext
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: lab setup dist test test-python test-frontend test-browser test-long test-oldest \
-	test-newest lint format bench types screenshots clean
+	test-newest release lint format bench types screenshots clean
 
 # In few lines: what pip, npm and the build say is shown only if they fail.
 lab:
@@ -114,12 +114,14 @@ test-long: setup .venv/compiled
 # The unit tests with the oldest versions that pyproject.toml allows; all but the browser's on another
 # Python, whose asyncio differs.
 OLDEST ?= 3.11
-NEWEST ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.13*/bin/python3.13) 3.13)
+find_python = $(firstword $(wildcard $(HOME)/.pyenv/versions/$(1)*/bin/python$(1)) $(1))
+NEWEST ?= $(call find_python,3.13)
+NEWEST_INSTALLED := .venv-newest/installed-$(subst /,-,$(NEWEST))
 
 test-oldest: .venv-oldest/installed
 	.venv-oldest/bin/python -m pytest tests/unit
 
-test-newest: .venv-newest/installed
+test-newest: $(NEWEST_INSTALLED)
 	+.venv-newest/bin/python -m pytest --second-try $(IN_PARALLEL) tests/unit tests/integration
 
 .venv-oldest/installed: pyproject.toml .venv/bin/uv
@@ -130,10 +132,16 @@ test-newest: .venv-newest/installed
 		--constraint .venv-oldest/versions.txt --editable '.[jax,test]'
 	@touch $@
 
-.venv-newest/installed: pyproject.toml .venv/bin/uv
+$(NEWEST_INSTALLED): pyproject.toml .venv/bin/uv
 	$(BIN)/uv venv --quiet --clear --python $(NEWEST) .venv-newest
 	$(BIN)/uv pip install --quiet --python .venv-newest/bin/python --editable '.[jax,test]'
 	@touch $@
+
+# What `make test` leaves out, one after the other; 3.12 is between the oldest and the newest Python.
+release:
+	for target in dist test-long test-oldest test-newest "test-newest NEWEST=$(call find_python,3.12)"; do \
+		$(MAKE) --no-print-directory $$target || exit 1; \
+	done
 
 bench: setup .venv/bench
 	for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script || exit 1; done

@@ -130,21 +130,21 @@ class Hosts:
 @contextlib.contextmanager
 def hosts(folder: Path, count: int, tpus: int = 1) -> Iterator[Hosts]:
     """*count* of them, until the end; agents that still run are ended then."""
-    made = Hosts(folder, count, tpus)
+    machines = Hosts(folder, count, tpus)
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)
-    groups = [made.addresses[begin : begin + EACH] for begin in range(0, count, EACH)]
-    servers = [made.start(group) for group in groups]
+    groups = [machines.addresses[begin : begin + EACH] for begin in range(0, count, EACH)]
+    servers = [machines.start(group) for group in groups]
     try:
-        for address in made.addresses:
-            wait_for(made.port, address=address)
-        yield made
+        for address in machines.addresses:
+            wait_for(machines.port, address=address)
+        yield machines
     finally:
         for server in servers:
             server.terminate()
         for server in servers:
             server.wait()
-        for agent in made.agents():
+        for agent in machines.agents():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(agent, signal.SIGKILL)
 
@@ -156,9 +156,9 @@ class CloudOfHosts:
     target = SimpleNamespace(emulator="")
     project, identity = NAME.project, "emulator:hosts"
 
-    def __init__(self, made: Hosts) -> None:
-        self._nodes = {node.name: node for node in made.nodes()}
-        self._made = made
+    def __init__(self, machines: Hosts) -> None:
+        self._nodes = {node.name: node for node in machines.nodes()}
+        self._machines = machines
 
     async def list_nodes(self) -> NodeList:
         return NodeList(nodes=tuple(self._nodes.values()), unreachable=())
@@ -171,21 +171,21 @@ class CloudOfHosts:
 
     async def guest_attributes(self, name: NodeName) -> list[dict[tuple[str, str], str]]:
         each = {
-            ("hostkeys", "ssh-ed25519"): self._made.host_key,
-            ("ssh", "port"): str(self._made.port),
+            ("hostkeys", "ssh-ed25519"): self._machines.host_key,
+            ("ssh", "port"): str(self._machines.port),
         }
         return [each for _ in self._nodes[name].endpoints]
 
 
 @contextlib.asynccontextmanager
-async def connections(made: Hosts) -> Any:
+async def connections(machines: Hosts) -> Any:
     """Links to all hosts, which are being brought up."""
-    cloud: Any = CloudOfHosts(made)
-    os.environ["JUPYTER_TPU_SSH_KEY"] = str(made.key)
-    links = Links(cloud, known_hosts=KnownHosts(made.folder / "pinned"))
+    cloud: Any = CloudOfHosts(machines)
+    os.environ["JUPYTER_TPU_SSH_KEY"] = str(machines.key)
+    links = Links(cloud, known_hosts=KnownHosts(machines.folder / "pinned"))
     opened = HostConnections(links, lambda name: None)
     try:
-        opened.acquire(NAME, len(made.addresses))
+        opened.acquire(NAME, len(machines.addresses))
         yield opened
     finally:
         opened.close()

@@ -35,8 +35,8 @@ sys.path.insert(0, sys.argv[1])
 from fault_proxy import FaultProxy
 with FaultProxy(sys.argv[2], int(sys.argv[3]), address=sys.argv[2]) as line:
     print(line.port, flush=True)
-    for said in sys.stdin:
-        what, _, value = said.strip().partition(" ")
+    for command in sys.stdin:
+        what, _, value = command.strip().partition(" ")
         if value:
             setattr(line, what, float(value))
         else:
@@ -195,8 +195,8 @@ async def keep_warm(emulator: Emulator, wanted: bool) -> None:
     agent = await default_links(target).get(HostName(node, 0)).agent()
     environments = [{"python": PYTHON}] if wanted else []
     while True:
-        told = (await agent.request("keep_warm", environments=environments))["warm"]
-        if [warm["state"] for warm in told] == ["ready"] * wanted:
+        kernels = (await agent.request("keep_warm", environments=environments))["warm"]
+        if [warm["state"] for warm in kernels] == ["ready"] * wanted:
             return
         await asyncio.sleep(0.1)
 
@@ -250,7 +250,7 @@ def make_sshpyk(emulator: Emulator, folder: Path) -> tuple[str, Line]:
     return "sshpyk", line
 
 
-class Way(NamedTuple):
+class KernelRoute(NamedTuple):
     """How a kernel is reached."""
 
     kernelspec: str
@@ -262,7 +262,7 @@ class Way(NamedTuple):
 
 
 @contextlib.contextmanager
-def ways(folder: Path) -> Iterator[dict[str, Way]]:
+def ways(folder: Path) -> Iterator[dict[str, KernelRoute]]:
     """All of them, by name."""
     from jupyter_tpu.links import core_thread
 
@@ -280,11 +280,11 @@ def ways(folder: Path) -> Iterator[dict[str, Way]]:
         theirs, their_line = make_sshpyk(emulator, folder)
         lines.append(their_line)
         yield {
-            "local": Way(local),
-            "jupyter-tpu": Way(
+            "local": KernelRoute(local),
+            "jupyter-tpu": KernelRoute(
                 name, line, lambda wanted: core_thread().wait(keep_warm(emulator, wanted))
             ),
-            f"sshpyk {SSHPYK}": Way(theirs, their_line, anew=part),
+            f"sshpyk {SSHPYK}": KernelRoute(theirs, their_line, anew=part),
         }
         part()
     finally:

@@ -48,14 +48,15 @@ from jupyter_tpu.apps import AppServer, Upstream
 from jupyter_tpu.ssh import HostAddress, connect
 
 async def main():
-    said = json.loads(sys.argv[1])
+    config = json.loads(sys.argv[1])
     host = HostAddress(
-        address="127.0.0.1", port=said["port"], user=said["user"], alias="bench",
-        host_keys=(said["host_key"],), identity_file=Path(said["key"]), loopbacks=("127.0.0.1",),
+        address="127.0.0.1", port=config["port"], user=config["user"], alias="bench",
+        host_keys=(config["host_key"],), identity_file=Path(config["key"]),
+        loopbacks=("127.0.0.1",),
     )
     connection = await connect(host)
     server = AppServer()
-    site = await server.add(Upstream(connection.open_port, said["target"]), "bench", "bench")
+    site = await server.add(Upstream(connection.open_port, config["target"]), "bench", "bench")
     print(site.visit("/", ""), flush=True)
     await connection.wait_lost()
 
@@ -108,7 +109,7 @@ def serving(handler: type[Pages]) -> Iterator[int]:
         server.server_close()
 
 
-class Way:
+class PageRoute:
     """How the pages are reached: a connection here, a prefix and headers; and who carries them."""
 
     def __init__(self, port: int, prefix: str, headers: dict[str, str], pid: int) -> None:
@@ -148,10 +149,10 @@ class Way:
 
 
 @contextlib.contextmanager
-def app(sshd: Sshd, port: int, target: int) -> Iterator[Way]:
-    said = {"port": port, "user": sshd.user, "host_key": sshd.host_key, "target": target}
-    said["key"] = str(sshd.folder / "user")
-    command = [sys.executable, "-c", APPS, json.dumps(said)]
+def app(sshd: Sshd, port: int, target: int) -> Iterator[PageRoute]:
+    config = {"port": port, "user": sshd.user, "host_key": sshd.host_key, "target": target}
+    config["key"] = str(sshd.folder / "user")
+    command = [sys.executable, "-c", APPS, json.dumps(config)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
@@ -162,7 +163,7 @@ def app(sshd: Sshd, port: int, target: int) -> Iterator[Way]:
         enter.request("GET", f"{url.path}?{url.query}", headers=headers)
         cookie = enter.getresponse().headers["Set-Cookie"].partition(";")[0]
         enter.close()
-        yield Way(url.port, "", {**headers, "Cookie": cookie}, process.pid)
+        yield PageRoute(url.port, "", {**headers, "Cookie": cookie}, process.pid)
     finally:
         process.terminate()
         process.wait()
@@ -170,7 +171,7 @@ def app(sshd: Sshd, port: int, target: int) -> Iterator[Way]:
 
 
 @contextlib.contextmanager
-def peer(sshd: Sshd, port: int, target: int) -> Iterator[Way]:
+def peer(sshd: Sshd, port: int, target: int) -> Iterator[PageRoute]:
     with ours(sshd, port, target) as (local, _), tempfile.TemporaryDirectory() as folder:
         with socket.create_server(("127.0.0.1", 0)) as probe:
             here = probe.getsockname()[1]
@@ -189,7 +190,7 @@ def peer(sshd: Sshd, port: int, target: int) -> Iterator[Way]:
         try:
             wait_for(here, 60)
             headers = {"Authorization": f"token {token}"}
-            yield Way(here, f"/proxy/{local}", headers, process.pid)
+            yield PageRoute(here, f"/proxy/{local}", headers, process.pid)
         finally:
             process.terminate()
             process.wait()
@@ -220,7 +221,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=256, help="MB of a big body")
     parser.add_argument("--requests", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=10)
-    chosen = parser.parse_args()
+    args = parser.parse_args()
     ways = {"jupyter-tpu": app}
     if find_spec("jupyter_server_proxy"):
         ways[PEER] = peer
@@ -237,28 +238,28 @@ def main() -> None:
         sshd = Sshd(Path(folder))
         try:
             with slow_line("127.0.0.1", sshd.port, ROUND_TRIP) as far:
-                for _ in range(chosen.rounds):
+                for _ in range(args.rounds):
                     for name, way in ways.items():
-                        near_and_big(name, way, sshd, keeps, chosen, note)
+                        near_and_big(name, way, sshd, keeps, args, note)
                         for target, what in ((keeps, "GET"), (closes, "GET, server closes")):
                             with way(sshd, far, target) as reached:
                                 note(name, f"{what} at 40 ms, ms", latency(reached, 25))
         finally:
             sshd.process.terminate()
             sshd.process.wait()
-    report(found, chosen)
+    report(found, args)
 
 
 def near_and_big(
-    name: str, way: Any, sshd: Sshd, target: int, chosen: argparse.Namespace, note: Any
+    name: str, way: Any, sshd: Sshd, target: int, args: argparse.Namespace, note: Any
 ) -> None:
-    size = chosen.size * BLOCK
+    size = args.size * BLOCK
     with way(sshd, sshd.port, target) as reached:
         latency(reached, 10)  # warm
         before = used(reached.process)
-        note(name, "GET, ms", latency(reached, chosen.requests))
+        note(name, "GET, ms", latency(reached, args.requests))
         spent = used(reached.process) - before
-        note(name, "small request CPU µs", spent / chosen.requests * 1e6)
+        note(name, "small request CPU µs", spent / args.requests * 1e6)
         for what, work in (("get", reached.get), ("put", reached.put)):
             with contextlib.closing(reached.connect()) as connection:
                 with growth(reached.process) as grown:
@@ -270,16 +271,16 @@ def near_and_big(
                 note(name, f"{what}: memory, MB", grown[0])
 
 
-def latency(way: Way, count: int) -> float:
+def latency(way: PageRoute, count: int) -> float:
     """The median of *count* requests on one connection, ms."""
     with contextlib.closing(way.connect()) as connection:
         way.get(connection)
         return statistics.median(way.get(connection) for _ in range(count)) * 1e3
 
 
-def report(found: dict[str, dict[str, list[float]]], chosen: argparse.Namespace) -> None:
+def report(found: dict[str, dict[str, list[float]]], args: argparse.Namespace) -> None:
     names = list(found)
-    print(f"{'median of ' + str(chosen.rounds):32}" + "".join(f"{name:>24}" for name in names))
+    print(f"{'median of ' + str(args.rounds):32}" + "".join(f"{name:>24}" for name in names))
     for what in found[names[0]]:
         cells = []
         for name in names:
@@ -297,7 +298,7 @@ def report(found: dict[str, dict[str, list[float]]], chosen: argparse.Namespace)
         }
         for name, of in found.items()
     }
-    write("apps", n=chosen.rounds, size_mb=chosen.size, goals=GOALS, results=results)
+    write("apps", n=args.rounds, size_mb=args.size, goals=GOALS, results=results)
 
 
 if __name__ == "__main__":

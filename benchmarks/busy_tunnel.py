@@ -190,14 +190,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--line", type=float, default=0.0, metavar="MB")
-    chosen = parser.parse_args()
-    rounds = chosen.rounds
+    args = parser.parse_args()
+    rounds = args.rounds
     with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
         for name in ("JUPYTER_TPU_DATA_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
             os.environ[name] = str(Path(folder, name.lower()))
             Path(os.environ[name]).mkdir()
         os.environ["IPYTHONDIR"] = str(Path(folder, "ipython"))
-        found = measure(Path(folder), rounds, chosen.line)
+        found = measure(Path(folder), rounds, args.line)
     for way, figures in found.items():
         print(f"{way:14}" + "".join(
             f"{statistics.median(values):8.1f} {unit} ({min(values):.1f}–{max(values):.1f})"
@@ -205,9 +205,9 @@ def main() -> None:
         ))  # fmt: skip
     took = {way: statistics.median(figures["ms"]) for way, figures in found.items()}
     longer = took[OURS] - took["alone"]
-    goal = "" if chosen.line else f"   {'≤' if longer <= GOAL else 'not ≤'} {GOAL:g}"
+    goal = "" if args.line else f"   {'≤' if longer <= GOAL else 'not ≤'} {GOAL:g}"
     print(f"longer by {longer:.1f} ms{goal}")
-    name = f"busy_tunnel_{chosen.line:g}" if chosen.line else "busy_tunnel"
+    name = f"busy_tunnel_{args.line:g}" if args.line else "busy_tunnel"
     write(name, n=rounds, unit="ms", goal=GOAL, results=found)
 
 

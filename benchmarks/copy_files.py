@@ -55,10 +55,10 @@ def thin_line(emulator: EmulatorProcess, name: str, rate: float) -> Iterator[lis
 
 
 def measure(
-    emulator: EmulatorProcess, kind: str, folder: Path, chosen: argparse.Namespace
+    emulator: EmulatorProcess, kind: str, folder: Path, args: argparse.Namespace
 ) -> tuple[int, dict[str, list[Times]], dict[str, list[Times]]]:
     """How many hosts, and each round over the line; for one host those without it, too."""
-    ways: dict[str, list[Times]] = {OURS: []} if chosen.alone else {OURS: [], PEER: []}
+    ways: dict[str, list[Times]] = {OURS: []} if args.alone else {OURS: [], PEER: []}
     quick: dict[str, list[Times]] = {OURS: [], PEER: []}
     with emulator.tpu("bench", kind) as node:
         name = node["name"].rpartition("/")[2]
@@ -78,7 +78,7 @@ def measure(
                 OURS: partial(run, copy),
                 PEER: partial(scp, config, file, names),
             }
-            for _ in range(chosen.rounds):
+            for _ in range(args.rounds):
                 file.write_bytes(os.urandom(size * 1_000_000))
                 for way, times in found.items():
                     times.append(timed(calls[way]))
@@ -86,9 +86,9 @@ def measure(
         if hosts == 1:
             config.write_text(direct(names, emulator.hosts(name)) + entries)
             copy_in_rounds(QUICK_SIZE, quick)
-        with thin_line(emulator, name, chosen.rate * 1e6) as lines:
+        with thin_line(emulator, name, args.rate * 1e6) as lines:
             config.write_text(direct(names, [vars(line) for line in lines]) + entries)
-            copy_in_rounds(chosen.size, ways)
+            copy_in_rounds(args.size, ways)
     return hosts, ways, quick
 
 
@@ -133,30 +133,30 @@ def main() -> None:
     types = ["v5litepod-4", "v5litepod-32", "v5litepod-128"]
     parser.add_argument("--types", nargs="+", default=types)
     parser.add_argument("--alone", action="store_true", help="Over the line without scp")
-    chosen = parser.parse_args()
+    args = parser.parse_args()
     found: dict[str, dict[str, list[Times]]] = {}
     with tempfile.TemporaryDirectory(prefix="b-", ignore_cleanup_errors=True) as folder:
         os.environ["JUPYTER_TPU_DATA_DIR"] = f"{folder}/tpu"
         emulator = EmulatorProcess(Path(folder, "emulator"))
         os.environ |= emulator.environment
         try:
-            for kind in chosen.types:
-                hosts, ways, quick = measure(emulator, kind, Path(folder), chosen)
+            for kind in args.types:
+                hosts, ways, quick = measure(emulator, kind, Path(folder), args)
                 found[str(hosts)] = ways
                 if hosts == 1:
                     found["quick"] = quick
         finally:
             emulator.stop()
-    report(found, chosen)
+    report(found, args)
 
 
-def report(found: dict[str, dict[str, list[Times]]], chosen: argparse.Namespace) -> None:
-    print(f"load {os.getloadavg()[0]:.1f}, n = {chosen.rounds}")
+def report(found: dict[str, dict[str, list[Times]]], args: argparse.Namespace) -> None:
+    print(f"load {os.getloadavg()[0]:.1f}, n = {args.rounds}")
     quick = found.pop("quick", None)
     if quick is not None:
         print(f"{QUICK_SIZE} MB to a host that is known, without the line")
         show("", quick, seconds(quick[PEER]), f"scp   goal {QUICK_GOAL:g}")
-    print(f"{chosen.size} MB at {chosen.rate:g} MB/s")
+    print(f"{args.size} MB at {args.rate:g} MB/s")
     first = min(found, key=int)
     for hosts, ways in found.items():
         goal = f"   goal {GOAL:g}" if int(hosts) == GOAL_HOSTS else ""
@@ -168,9 +168,9 @@ def report(found: dict[str, dict[str, list[Times]]], chosen: argparse.Namespace)
     }
     write(
         "copy_files",
-        n=chosen.rounds,
-        size_mb=chosen.size,
-        rate_mb_per_s=chosen.rate,
+        n=args.rounds,
+        size_mb=args.size,
+        rate_mb_per_s=args.rate,
         quick_size_mb=QUICK_SIZE,
         goals={"hosts": GOAL, "quick": QUICK_GOAL},
         results=summaries(figures),

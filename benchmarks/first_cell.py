@@ -178,10 +178,10 @@ def guides(
         begun = time.perf_counter()
         script = GUIDE.format(python=PYTHON, packages=" ".join(packages))
         run(*ssh, "sh -s", input=script)
-        made = time.perf_counter() - begun
+        environment_s = time.perf_counter() - begun
         found = {
             "create s": created,
-            "environment s": made,
+            "environment s": environment_s,
             "environment CPU-s of the host": host.cpu() - cpu,
             "environment MB from the index": (index.sent - sent) / 1e6,
         }
@@ -189,7 +189,7 @@ def guides(
         assert run(*ssh, "~/venv/bin/python -", input=CELL).endswith("4 8.0\n")
         found["first cell s"] = time.perf_counter() - begun
         found["MB from the laptop"] = host.carried()
-        found["all s"] = created + made + found["first cell s"]
+        found["all s"] = created + environment_s + found["first cell s"]
         return found
 
 

@@ -56,39 +56,39 @@ def transferred() -> int:
     return total
 
 
-def agents_used(made: Hosts) -> float:
+def agents_used(machines: Hosts) -> float:
     """Processor time that an agent has taken, on average; seconds."""
-    times = [psutil.Process(pid).cpu_times() for pid in made.agents()]
+    times = [psutil.Process(pid).cpu_times() for pid in machines.agents()]
     return statistics.mean(each.user + each.system for each in times)
 
 
-async def measure(made: Hosts, seconds: float) -> dict[str, float]:
+async def measure(machines: Hosts, seconds: float) -> dict[str, float]:
     """Percent of a processor of the server and of a host, and bytes of each host a minute."""
-    os.environ["JUPYTER_TPU_SSH_KEY"] = str(made.key)
-    cloud: Any = CloudOfHosts(made)
-    path = made.folder / "fleet.sqlite"
+    os.environ["JUPYTER_TPU_SSH_KEY"] = str(machines.key)
+    cloud: Any = CloudOfHosts(machines)
+    path = machines.folder / "fleet.sqlite"
     store = await Store.open(path, cloud.identity)
-    for node in made.nodes():
+    for node in machines.nodes():
         store.set_connected(node.name, node.id)
     await store.close()
-    links = Links(cloud, known_hosts=KnownHosts(made.folder / "pinned"))
-    fleet = await Fleet.open(links, KernelSpecs(made.folder / "kernels"), path)
+    links = Links(cloud, known_hosts=KnownHosts(machines.folder / "pinned"))
+    fleet = await Fleet.open(links, KernelSpecs(machines.folder / "kernels"), path)
     async with contextlib.AsyncExitStack() as opened:
         opened.push_async_callback(links.close)
         opened.push_async_callback(fleet.close)
-        while len(made.agents()) < len(made.addresses):  # noqa: ASYNC110
+        while len(machines.agents()) < len(machines.addresses):  # noqa: ASYNC110
             await asyncio.sleep(1.0)
         await asyncio.sleep(SETTLE)
-        agent, moved = agents_used(made), transferred()
+        agent, moved = agents_used(machines), transferred()
         used, begun = time.process_time(), time.perf_counter()
         await asyncio.sleep(seconds)
         used, seconds = time.process_time() - used, time.perf_counter() - begun
-        agent, moved = agents_used(made) - agent, transferred() - moved
-        assert await all_up(fleet, len(made.addresses)), "a link was lost"
+        agent, moved = agents_used(machines) - agent, transferred() - moved
+        assert await all_up(fleet, len(machines.addresses)), "a link was lost"
     return {
         "processor": 100 * used / seconds,
         "agent": 100 * agent / seconds,
-        "bytes": 60 * moved / seconds / len(made.addresses),
+        "bytes": 60 * moved / seconds / len(machines.addresses),
     }
 
 
@@ -101,14 +101,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hosts", type=int, nargs="+", default=[1, 2, 3], help="of each TPU")
     parser.add_argument("--seconds", type=float, default=120.0)
-    chosen = parser.parse_args()
+    args = parser.parse_args()
     found = {}
-    for each in chosen.hosts:
+    for each in args.hosts:
         with tempfile.TemporaryDirectory(prefix="b-", dir="/tmp") as name:
             # The fleet writes entries for the user's `ssh`.
             os.environ.update(HOME=name, JUPYTER_TPU_DATA_DIR=f"{name}/data")
-            with hosts(Path(name), TPUS * each, TPUS) as made:
-                figures = found[TPUS * each] = asyncio.run(measure(made, chosen.seconds))
+            with hosts(Path(name), TPUS * each, TPUS) as machines:
+                figures = found[TPUS * each] = asyncio.run(measure(machines, args.seconds))
         print(
             f"{TPUS} TPUs, {TPUS * each} hosts: {figures['processor']:.2f} % of a processor, "
             f"agent {figures['agent']:.2f} %, {figures['bytes']:.0f} bytes a minute and host"
@@ -124,7 +124,7 @@ def main() -> None:
         print(f"calculated for {TPUS} TPUs of {HOSTS} hosts: {total:.1f} % of a processor, goal "
               f"{GOALS['processor']:.0f} %: {reached}")  # fmt: skip
         results["calculated"] = {TPUS * HOSTS: total}
-    write("idle", n=1, goals=GOALS, seconds=chosen.seconds, results=results)
+    write("idle", n=1, goals=GOALS, seconds=args.seconds, results=results)
 
 
 if __name__ == "__main__":

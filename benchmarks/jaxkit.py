@@ -1,6 +1,6 @@
 """jaxkit: requests over REST beside the bare call, and the time to compile for a TPU.
 
-    python benchmarks/jaxkit.py [N]
+    python benchmarks/jaxkit.py [--rounds N]
 
 Prints the median of N (200) small requests of each kind with the spread between the 10th and 90th
 percentile: over HTTP from a real Jupyter server (one connection, a request after the other), asked
@@ -13,6 +13,7 @@ written to benchmarks/out/jaxkit.json.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import http.client
@@ -312,7 +313,9 @@ def compiled_here(function: Callable[..., Any], shapes: tuple[Any, ...]) -> floa
 
 
 def main() -> None:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=200, help="requests of each kind (200)")
+    count = parser.parse_args().rounds
     requests = {}
     print(f"{'request':14}  {'over REST':>22}  {'from the worker':>22}  {'called in process':>22}")
     with server() as rest:

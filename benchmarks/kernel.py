@@ -36,7 +36,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-from _kernel_ways import Line, Way, ways  # noqa: E402
+from _kernel_ways import KernelRoute, Line, ways  # noqa: E402
 from _results import write  # noqa: E402
 from jupyter_core.utils import run_sync  # noqa: E402
 
@@ -125,7 +125,7 @@ def timed(what: Callable[..., Any], *arguments: Any) -> float:
     return time.perf_counter() - begun
 
 
-def measure(way: Way) -> dict[str, list[float]]:
+def measure(way: KernelRoute) -> dict[str, list[float]]:
     """One kernel's figures, in seconds."""
     kernel = Kernel(way.kernelspec)
     figures = {"start": [timed(kernel.start)]}
@@ -153,7 +153,7 @@ def measure(way: Way) -> dict[str, list[float]]:
     return figures
 
 
-def suffer(way: Way, line: Line, outage: str) -> dict[str, float | None]:
+def suffer(way: KernelRoute, line: Line, outage: str) -> dict[str, float | None]:
     """The lines that one outage cost, and the seconds to the next one once it was over."""
     lasts, faults = OUTAGES[outage]
     kernel = Kernel(way.kernelspec)
@@ -194,17 +194,17 @@ def suffer(way: Way, line: Line, outage: str) -> dict[str, float | None]:
     return {"lost": LINES - seen, "recovered": recovered}
 
 
-def suffer_all(way: Way) -> dict[str, dict[str, float | None]]:
+def suffer_all(way: KernelRoute) -> dict[str, dict[str, float | None]]:
     """All outages of one way; one that ends in an error has lost everything."""
     assert way.line is not None
-    told: dict[str, dict[str, float | None]] = {}
+    losses: dict[str, dict[str, float | None]] = {}
     for outage in OUTAGES:
         try:
-            told[outage] = suffer(way, way.line, outage)
+            losses[outage] = suffer(way, way.line, outage)
         except Exception as error:
             print(f"{way.kernelspec}, {outage}: {error!r}", file=sys.stderr)
-            told[outage] = {"lost": LINES, "recovered": None}
-    return told
+            losses[outage] = {"lost": LINES, "recovered": None}
+    return losses
 
 
 def printed_soon(client: Any) -> str:
@@ -230,26 +230,26 @@ def summary(values: list[float]) -> dict[str, Any]:
 
 def summaries(figures: dict[str, list[float]]) -> dict[str, dict[str, Any]]:
     """Of one way at one round trip."""
-    told = {}
+    found = {}
     for what, values in figures.items():
         if what == "execute":
             ordered = sorted(values)
             p95 = ordered[math.ceil(0.95 * len(ordered)) - 1]
-            told["execute p50"] = summary(values)
-            told["execute p95"] = {**summary(values), "median": p95}
+            found["execute p50"] = summary(values)
+            found["execute p95"] = {**summary(values), "median": p95}
         else:
-            told[what] = summary(values)
-    return told
+            found[what] = summary(values)
+    return found
 
 
-def table(trip: float, told: dict[str, dict[str, dict[str, Any]]]) -> None:
+def table(trip: float, by_way: dict[str, dict[str, dict[str, Any]]]) -> None:
     """Prints what was measured at one round trip."""
     print(f"\nat {trip * 1000:.0f} ms added round trip; median (least to most), ms")
-    print(f"{'':14}" + "".join(f"{way:>26}" for way in told) + f"{'goal':>10}")
-    local = {what: figures["median"] for what, figures in told["local"].items()}
-    for what in told["jupyter-tpu"]:
+    print(f"{'':14}" + "".join(f"{way:>26}" for way in by_way) + f"{'goal':>10}")
+    local = {what: figures["median"] for what, figures in by_way["local"].items()}
+    for what in by_way["jupyter-tpu"]:
         row = f"{what:14}"
-        for figures in told.values():
+        for figures in by_way.values():
             if what in figures:
                 low, high = figures[what]["spread"]
                 shown = f"{figures[what]['median'] * 1000:.1f} ({low * 1000:.1f}–{high * 1000:.1f})"
@@ -257,19 +257,19 @@ def table(trip: float, told: dict[str, dict[str, dict[str, Any]]]) -> None:
                 shown = "–" if figures else "failed"
             row += f"{shown:>26}"
         goal = GOALS.get(what)
-        reached = told["jupyter-tpu"].get(what, {}).get("median", math.inf)
+        reached = by_way["jupyter-tpu"].get(what, {}).get("median", math.inf)
         if goal is not None:
             limit = goal(local, trip)
             row += f"{'≤ ' if reached <= limit else 'not '}{limit * 1000:.0f}".rjust(10)
         print(row)
 
 
-def outage_table(trip: float, told: dict[str, dict[str, dict[str, float | None]]]) -> None:
+def outage_table(trip: float, by_way: dict[str, dict[str, dict[str, float | None]]]) -> None:
     print(
         f"\nat {trip * 1000:.0f} ms: of {LINES} lines lost; s from a good line to the next output"
     )
     print(f"{'':14}" + "".join(f"{outage:>18}" for outage in OUTAGES))
-    for way, outages in told.items():
+    for way, outages in by_way.items():
         cells = ""
         for figures in outages.values():
             again = figures["recovered"]
@@ -279,7 +279,7 @@ def outage_table(trip: float, told: dict[str, dict[str, dict[str, float | None]]
 
 
 def run(folder: Path, rounds: int, outages: bool) -> dict[str, Any]:
-    told: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     with ways(folder) as known:
         for trip in ROUND_TRIPS:
             for way in known.values():
@@ -298,14 +298,14 @@ def run(folder: Path, rounds: int, outages: bool) -> dict[str, Any]:
                             figures[name].setdefault(what, []).extend(values)
             by_way = {name: summaries(each) for name, each in figures.items()}
             table(trip, by_way)
-            at = told[f"{trip * 1000:.0f} ms"] = {"figures": by_way}
+            at = results[f"{trip * 1000:.0f} ms"] = {"figures": by_way}
             if outages:
                 remote = {name: way for name, way in known.items() if way.line is not None}
                 with ThreadPoolExecutor() as at_once:
                     suffered = at_once.map(suffer_all, remote.values())
                     at["outages"] = dict(zip(remote, suffered, strict=True))
                 outage_table(trip, at["outages"])
-    return told
+    return results
 
 
 def main() -> None:
@@ -321,8 +321,8 @@ def main() -> None:
         # With it the local kernel, but not the host's, would compile its modules at each start.
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         logging.disable(logging.WARNING)
-        told = run(Path(folder), options.rounds, not options.no_outages)
-    write("kernel", unit="s", n=options.rounds, at=told)
+        results = run(Path(folder), options.rounds, not options.no_outages)
+    write("kernel", unit="s", n=options.rounds, at=results)
 
 
 if __name__ == "__main__":

@@ -38,8 +38,8 @@ EDGE = 1
 
 
 class CountingCloud(CloudOfHosts):
-    def __init__(self, made: Hosts) -> None:
-        super().__init__(made)
+    def __init__(self, machines: Hosts) -> None:
+        super().__init__(machines)
         self.calls: collections.Counter[str] = collections.Counter()
 
     async def list_nodes(self) -> NodeList:
@@ -51,17 +51,17 @@ class CountingCloud(CloudOfHosts):
         return QueuedList(queued=(), unreachable=())
 
 
-async def measure(made: Hosts, clients: int, seconds: float) -> dict[str, int]:
+async def measure(machines: Hosts, clients: int, seconds: float) -> dict[str, int]:
     """How often each list was asked for."""
-    os.environ["JUPYTER_TPU_SSH_KEY"] = str(made.key)
-    cloud: Any = CountingCloud(made)
-    path = made.folder / f"{clients}.sqlite"
+    os.environ["JUPYTER_TPU_SSH_KEY"] = str(machines.key)
+    cloud: Any = CountingCloud(machines)
+    path = machines.folder / f"{clients}.sqlite"
     store = await Store.open(path, cloud.identity)
-    for node in made.nodes():
+    for node in machines.nodes():
         store.set_connected(node.name, node.id)
     await store.close()
-    links = Links(cloud, known_hosts=KnownHosts(made.folder / "pinned"))
-    fleet = await Fleet.open(links, KernelSpecs(made.folder / "kernels"), path)
+    links = Links(cloud, known_hosts=KnownHosts(machines.folder / "pinned"))
+    fleet = await Fleet.open(links, KernelSpecs(machines.folder / "kernels"), path)
 
     async def client(moment: float) -> None:
         await asyncio.sleep(moment)
@@ -87,20 +87,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 100])
     parser.add_argument("--seconds", type=float, default=180.0)
-    chosen = parser.parse_args()
+    args = parser.parse_args()
     found: dict[int, dict[str, int]] = {}
-    for clients in chosen.clients:
+    for clients in args.clients:
         with tempfile.TemporaryDirectory(prefix="b-", dir="/tmp") as name:
             # The fleet writes entries for the user's `ssh`.
             os.environ.update(HOME=name, JUPYTER_TPU_DATA_DIR=f"{name}/data")
-            with hosts(Path(name), 1, 1) as made:
-                found[clients] = asyncio.run(measure(made, clients, chosen.seconds))
+            with hosts(Path(name), 1, 1) as machines:
+                found[clients] = asyncio.run(measure(machines, clients, args.seconds))
         asked = ", ".join(f"{what} {count}" for what, count in sorted(found[clients].items()))
-        print(f"clients: {clients:4}; calls to Google in {chosen.seconds:.0f} s: {asked}")
+        print(f"clients: {clients:4}; calls to Google in {args.seconds:.0f} s: {asked}")
     fewest, most = found[min(found)], found[max(found)]
     reached = all(most[what] <= count + EDGE for what, count in fewest.items())
     print(f"no more calls with more clients: {'reached' if reached else 'MISSED'}")
-    write("polls", n=1, seconds=chosen.seconds, results=found)
+    write("polls", n=1, seconds=args.seconds, results=found)
 
 
 if __name__ == "__main__":

@@ -53,9 +53,9 @@ SCRIPT_NULL = 'while read host; do ssh -F "$1" $host "$3" </dev/null & done <"$2
 Figures = tuple[float, float, int]
 
 
-async def ours(made: Hosts) -> dict[str, Figures]:
+async def ours(machines: Hosts) -> dict[str, Figures]:
     """As the process does that has the links: Jupyter's server, or the command itself."""
-    node = made.node()
+    node = machines.node()
 
     async def find(*_: str) -> Any:
         return node
@@ -67,7 +67,7 @@ async def ours(made: Hosts) -> dict[str, Figures]:
     desired: Any = SimpleNamespace(environments=lambda name: {})
     found = {}
     begun, used = time.perf_counter(), time.process_time()
-    async with connections(made) as opened:
+    async with connections(machines) as opened:
         for state in ("cold", "connected"):
             if state == "connected":
                 begun, used = time.perf_counter(), time.process_time()
@@ -96,9 +96,9 @@ async def run(runs: RunService, count: int) -> int:
     return sum(each.code == 0 for each in answer.run.hosts)
 
 
-def ssh_loop(made: Hosts, config: Path, script: str) -> Figures:
-    names = made.folder / "podips.txt"
-    names.write_text("".join(f"{each}\n" for each in made.addresses))
+def ssh_loop(machines: Hosts, config: Path, script: str) -> Figures:
+    names = machines.folder / "podips.txt"
+    names.write_text("".join(f"{each}\n" for each in machines.addresses))
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     begun = time.perf_counter()
     command = ["bash", "-c", script, "bash"]
@@ -112,17 +112,17 @@ def ssh_loop(made: Hosts, config: Path, script: str) -> Figures:
 
 
 @contextmanager
-def masters(made: Hosts) -> Iterator[tuple[Path, Callable[[], float]]]:
+def masters(machines: Hosts) -> Iterator[tuple[Path, Callable[[], float]]]:
     """A connection to each host that `ssh` uses with the given configuration; their CPU-seconds."""
-    config = made.folder / "shared"
-    config.write_text(made.config.read_text() + f"  ControlPath {made.folder}/%h.sock\n")
+    config = machines.folder / "shared"
+    config.write_text(machines.config.read_text() + f"  ControlPath {machines.folder}/%h.sock\n")
     processes = [
         subprocess.Popen(["ssh", "-F", config, "-M", "-N", address], stdin=subprocess.DEVNULL)
-        for address in made.addresses
+        for address in machines.addresses
     ]
     try:
-        for address in made.addresses:
-            while not (made.folder / f"{address}.sock").exists():
+        for address in machines.addresses:
+            while not (machines.folder / f"{address}.sock").exists():
                 time.sleep(0.02)
         watched = [psutil.Process(process.pid) for process in processes]
 
@@ -138,19 +138,19 @@ def masters(made: Hosts) -> Iterator[tuple[Path, Callable[[], float]]]:
             process.wait()
 
 
-def openssh(made: Hosts) -> dict[str, dict[str, Figures]]:
-    found = {LOOP: {"cold": ssh_loop(made, made.config, SCRIPT)}}
-    with masters(made) as (config, used):
+def openssh(machines: Hosts) -> dict[str, dict[str, Figures]]:
+    found = {LOOP: {"cold": ssh_loop(machines, machines.config, SCRIPT)}}
+    with masters(machines) as (config, used):
         before = used()
-        cpu, took, answered = ssh_loop(made, config, SCRIPT_NULL)
+        cpu, took, answered = ssh_loop(machines, config, SCRIPT_NULL)
         found[SHARED] = {"connected": (cpu + used() - before, took, answered)}
     return found
 
 
-def library(made: Hosts, name: str) -> dict[str, Figures]:
-    file = made.folder / "hosts.json"
-    known = {"addresses": made.addresses, "port": made.port, "user": made.user}
-    file.write_text(json.dumps({**known, "key": str(made.key), "command": " ".join(COMMAND)}))
+def library(machines: Hosts, name: str) -> dict[str, Figures]:
+    file = machines.folder / "hosts.json"
+    known = {"addresses": machines.addresses, "port": machines.port, "user": machines.user}
+    file.write_text(json.dumps({**known, "key": str(machines.key), "command": " ".join(COMMAND)}))
     peers = str(Path(__file__).with_name("_run_peers.py"))
     command = [sys.executable, peers, name, str(file)]
     return {
@@ -161,19 +161,19 @@ def library(made: Hosts, name: str) -> dict[str, Figures]:
     }
 
 
-def measure(made: Hosts, rounds: int) -> dict[str, list[Figures]]:
+def measure(machines: Hosts, rounds: int) -> dict[str, list[Figures]]:
     found: dict[str, list[Figures]] = {}
 
     def note(way: str, figures: dict[str, Figures]) -> None:
         for state, each in figures.items():
             found.setdefault(f"{way}, {state}", []).append(each)
 
-    note(OURS, {"first": asyncio.run(ours(made))["cold"]})
+    note(OURS, {"first": asyncio.run(ours(machines))["cold"]})
     for _ in range(rounds):
-        note(OURS, asyncio.run(ours(made)))
+        note(OURS, asyncio.run(ours(machines)))
         for name in ("fabric", "parallel-ssh"):
-            note(name, library(made, name))
-        for way, figures in openssh(made).items():
+            note(name, library(machines, name))
+        for way, figures in openssh(machines).items():
             note(way, figures)
     return found
 
@@ -199,14 +199,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hosts", type=int, nargs="+", default=[4, 32, 64, 256])
     parser.add_argument("--rounds", type=int, default=3)
-    chosen = parser.parse_args()
+    args = parser.parse_args()
     results = {}
-    for count in chosen.hosts:
+    for count in args.hosts:
         with tempfile.TemporaryDirectory(prefix="b-", dir="/tmp") as name:
             os.environ["JUPYTER_TPU_DATA_DIR"] = f"{name}/data"
-            with hosts(Path(name), count) as made:
-                results[count] = report(count, measure(made, chosen.rounds))
-    write("run", n=chosen.rounds, goals=GOALS, results=results)
+            with hosts(Path(name), count) as machines:
+                results[count] = report(count, measure(machines, args.rounds))
+    write("run", n=args.rounds, goals=GOALS, results=results)
 
 
 if __name__ == "__main__":

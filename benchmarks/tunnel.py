@@ -48,13 +48,14 @@ from pathlib import Path
 from jupyter_tpu.ssh import Forwarder, HostAddress, connect
 
 async def main():
-    said = json.loads(sys.argv[1])
+    config = json.loads(sys.argv[1])
     host = HostAddress(
-        address="127.0.0.1", port=said["port"], user=said["user"], alias="bench",
-        host_keys=(said["host_key"],), identity_file=Path(said["key"]), loopbacks=("127.0.0.1",),
+        address="127.0.0.1", port=config["port"], user=config["user"], alias="bench",
+        host_keys=(config["host_key"],), identity_file=Path(config["key"]),
+        loopbacks=("127.0.0.1",),
     )
     connection = await connect(host)
-    forwarder = Forwarder(connection.open_port, said["target"], lambda: None)
+    forwarder = Forwarder(connection.open_port, config["target"], lambda: None)
     print(await forwarder.listen(0), flush=True)
     await connection.wait_lost()
 
@@ -164,9 +165,9 @@ def ssh(sshd: Sshd, port: int, target: int, *options: str) -> Iterator[tuple[int
 
 @contextlib.contextmanager
 def ours(sshd: Sshd, port: int, target: int) -> Iterator[tuple[int, psutil.Process]]:
-    said = {"port": port, "user": sshd.user, "host_key": sshd.host_key, "target": target}
-    said["key"] = str(sshd.folder / "user")
-    process = subprocess.Popen([sys.executable, "-c", OURS, json.dumps(said)],
+    config = {"port": port, "user": sshd.user, "host_key": sshd.host_key, "target": target}
+    config["key"] = str(sshd.folder / "user")
+    process = subprocess.Popen([sys.executable, "-c", OURS, json.dumps(config)],
                                stdout=subprocess.PIPE, text=True)  # fmt: skip
     assert process.stdout is not None
     try:
@@ -232,8 +233,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", type=int, default=256, help="MB per transfer")
     parser.add_argument("--rounds", type=int, default=10)
-    chosen = parser.parse_args()
-    size = chosen.size * BLOCK
+    args = parser.parse_args()
+    size = args.size * BLOCK
     gigabytes = size / 1e9
     found: dict[str, dict[str, list[float]]] = {name: {} for name in WAYS}
 
@@ -244,7 +245,7 @@ def main() -> None:
         sshd, target = Sshd(Path(folder)), Target()
         try:
             with slow_line("127.0.0.1", sshd.port, ROUND_TRIP) as far:
-                for _ in range(chosen.rounds):
+                for _ in range(args.rounds):
                     for name, way in WAYS.items():
                         with way(sshd, sshd.port, target.port) as (port, process):
                             get(port, BLOCK)  # warm
@@ -265,15 +266,15 @@ def main() -> None:
         finally:
             sshd.process.terminate()
             sshd.process.wait()
-    report(found, chosen)
+    report(found, args)
 
 
-def report(found: dict[str, dict[str, list[float]]], chosen: argparse.Namespace) -> None:
+def report(found: dict[str, dict[str, list[float]]], args: argparse.Namespace) -> None:
     names = list(found)
     goals = SPEED | {
         what: times * statistics.median(found[PEER][what]) for what, times in TIMES.items()
     }
-    print(f"{'median of ' + str(chosen.rounds):24}" + "".join(f"{name:>20}" for name in names))
+    print(f"{'median of ' + str(args.rounds):24}" + "".join(f"{name:>20}" for name in names))
     for what in found[names[0]]:
         cells = []
         for name in names:
@@ -281,7 +282,7 @@ def report(found: dict[str, dict[str, list[float]]], chosen: argparse.Namespace)
             cells.append(f"{statistics.median(values):.3g} ±{spread(values):.2g}")
         goal = f"   goal {goals[what]:.3g}" if what in goals else ""
         print(f"{what:24}" + "".join(f"{cell:>20}" for cell in cells) + goal)
-    write("tunnel", n=chosen.rounds, size_mb=chosen.size, goals=goals, results=summaries(found))
+    write("tunnel", n=args.rounds, size_mb=args.size, goals=goals, results=summaries(found))
 
 
 if __name__ == "__main__":

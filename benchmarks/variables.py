@@ -81,8 +81,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", type=int, default=100, help="MB per transfer")
     parser.add_argument("--rounds", type=int, default=10)
-    chosen = parser.parse_args()
-    size = chosen.size * 1_000_000
+    args = parser.parse_args()
+    size = args.size * 1_000_000
     array = np.random.default_rng(0).integers(0, 256, size, np.uint8)
     found: dict[str, dict[str, list[float]]] = {OURS: {}, PEER: {}}
     kernel = RemoteKernel("python3", "bench", "default", "bench")
@@ -93,7 +93,7 @@ def main() -> None:
         sshd = Sshd(Path(folder))
         try:
             with slow_line("127.0.0.1", sshd.port, ROUND_TRIP) as far:
-                for _ in range(chosen.rounds):
+                for _ in range(args.rounds):
                     for where, port in (("", sshd.port), (" at 40 ms", far)):
                         for name, ways in (
                             (OURS, ours(sshd, port, kernel, array)),
@@ -109,17 +109,17 @@ def main() -> None:
             kernel.end()
             sshd.process.terminate()
             sshd.process.wait()
-    report(found, chosen)
+    report(found, args)
 
 
-def report(found: dict[str, dict[str, list[float]]], chosen: argparse.Namespace) -> None:
-    print(f"{'median of ' + str(chosen.rounds):24}" + "".join(f"{name:>20}" for name in found))
+def report(found: dict[str, dict[str, list[float]]], args: argparse.Namespace) -> None:
+    print(f"{'median of ' + str(args.rounds):24}" + "".join(f"{name:>20}" for name in found))
     for what in found[OURS]:
         cells = [
             f"{statistics.median(of[what]):.3g} ±{spread(of[what]):.2g}" for of in found.values()
         ]
         print(f"{what:24}" + "".join(f"{cell:>20}" for cell in cells))
-    write("variables", n=chosen.rounds, size_mb=chosen.size, results=summaries(found))
+    write("variables", n=args.rounds, size_mb=args.size, results=summaries(found))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ class Reason(StrEnum):
     NOT_FOUND = "NOT_FOUND"
     EXISTS = "EXISTS"
     CONFLICT = "CONFLICT"  # not possible in the state that the thing is in
-    KERNELS_RUNNING = "KERNELS_RUNNING"  # would end somebody's kernels; needs a confirmation
+    KERNELS_RUNNING = "KERNELS_RUNNING"  # would end someone's kernels; needs a confirmation
     JOBS_RUNNING = "JOBS_RUNNING"  # would end jobs; needs a confirmation
     STILL_BILLED = "STILL_BILLED"  # would leave a TPU that costs money; needs a confirmation
     PRICE = "PRICE"  # would cost money; its price needs a confirmation
@@ -100,7 +100,7 @@ class InvalidInput(TPUError, ValueError):
 
 
 class ConnectionLost(TPUError):
-    """A connection that was open ended or fell silent (UNREACHABLE). Links reconnect by themselves.
+    """A connection that was open ended or fell silent (UNREACHABLE). Links reconnect automatically.
 
     Parameters
     ----------
@@ -126,8 +126,19 @@ def duration(seconds: float) -> str:
     return f"{math.ceil(seconds)} s" if seconds < 120 else f"{math.ceil(seconds / 60)} min"
 
 
-def error_for(message: str, reason: Reason, hint: str = "") -> TPUError:
-    """The error that another process reported: `InvalidInput` where its reason is INVALID."""
+def error_for(
+    message: str,
+    reason: Reason,
+    hint: str = "",
+    *,
+    retry_after: float | None = None,
+    scope: str = "",
+    field: str = "",
+) -> TPUError:
+    """The error of a *reason* that is known at run time: `InvalidInput` for INVALID.
+
+    Parameters as of `TPUError`.
+    """
     if reason == Reason.INVALID:
-        return InvalidInput(message, hint)
-    return TPUError(message, reason, hint)
+        return InvalidInput(message, hint, field=field)
+    return TPUError(message, reason, hint, retry_after=retry_after, scope=scope, field=field)

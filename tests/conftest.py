@@ -1,7 +1,7 @@
 """What all tests share: folders of their own instead of the user's, and a real emulator.
 
 `emulator` is one process per test session; `create_tpu` makes TPUs on it that are gone after the
-test. Faults are switched on by ``emulator.request("POST", "/emulator/v1/faults", {...})`` and are
+test. Faults are switched on by ``emulator.inject_fault(kind, …)`` and are
 cleared after each test that uses `create_tpu` or `faults`.
 """
 
@@ -191,6 +191,10 @@ class EmulatorProcess:
 
         return operation if operation.get("done") else until(done, limit, lambda: str(operation))
 
+    def inject_fault(self, kind: str, **fault: Any) -> dict[str, Any]:
+        """Switches one on, or lets it happen: ``inject_fault("reboot", node=path)``."""
+        return self.request("POST", "/emulator/v1/faults", {"kind": kind, **fault})
+
     def hosts(self, node: str) -> list[dict[str, Any]]:
         """The hosts of a node (its id), with what runs in them."""
         found = self.request("GET", "/emulator/v1/hosts")["hosts"]
@@ -254,7 +258,7 @@ def emulator(
 @pytest.fixture
 def faults(emulator: EmulatorProcess) -> Iterator[Callable[..., dict[str, Any]]]:
     """``faults(kind="no-capacity", zone=…, count=…)`` switches one on until the test is over."""
-    yield lambda **fault: emulator.request("POST", "/emulator/v1/faults", fault)
+    yield emulator.inject_fault
     emulator.request("DELETE", "/emulator/v1/faults")
 
 
@@ -292,17 +296,17 @@ def create_tpu(
 
 
 @pytest.fixture(scope="module")
-def kernels_tpu(emulator: EmulatorProcess, made_kernels_tpu: str) -> Iterator[str]:
+def kernels_tpu(emulator: EmulatorProcess, session_kernels_tpu: str) -> Iterator[str]:
     """The name of a TPU in us-central1-a with ipykernel and ipywidgets in ~/env of its host.
 
     Whatever the tests of one file leave there is none of the next file's business.
     """
-    yield made_kernels_tpu
-    emulator.end_all(made_kernels_tpu)
+    yield session_kernels_tpu
+    emulator.end_all(session_kernels_tpu)
 
 
 @pytest.fixture(scope="session")
-def made_kernels_tpu(emulator: EmulatorProcess) -> Iterator[str]:
+def session_kernels_tpu(emulator: EmulatorProcess) -> Iterator[str]:
     """What `kernels_tpu` gives, made once."""
     node = emulator.create("kernels-tpu", "v5litepod-4", "us-central1-a")
     core_thread().wait(_prepare(emulator))

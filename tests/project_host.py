@@ -51,7 +51,7 @@ class ProjectHost:
         home.mkdir(exist_ok=True)
         self.home = home
         self.host: Any = HostName(NodeName("p", "z", "my-tpu"), worker)
-        self.place = str(home)
+        self.host_id = str(home)
         self.node_id = "1"
         self.problem = None
         self.conversations = 0

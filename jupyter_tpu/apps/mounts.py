@@ -1,7 +1,7 @@
 """Where an app is in the browser: an origin of its own, or a path of Jupyter's origin. No I/O.
 
 Under Jupyter's origin (`PathMount`) a page can do what its user can; nothing here changes that.
-But the program on the host gets no cookie or token with which it could act by itself, and it can
+But the program on the host gets no cookie or token with which it could act on its own, and it can
 set none of Jupyter's.
 """
 

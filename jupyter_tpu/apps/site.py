@@ -171,7 +171,7 @@ class Site:
         *,
         refresh: bool = False,
     ) -> web.Response:
-        """Our own page instead of the host's; *refresh*: it reloads by itself."""
+        """Our own page instead of the host's; *refresh*: it reloads automatically."""
         headers: Headers = [*ERROR_HEADERS.items()]
         if proxy is not None:
             headers += proxy.policy()

@@ -18,8 +18,6 @@ class Generation(Struct, kw_only=True, frozen=True):
     name: str  # "v5e"
     prefix: str  # of the types' names: "v5litepod"
     config_type: str  # AcceleratorConfig.Type
-    #: What the number in a type's name counts, per chip: 2 where it counts cores.
-    counts_per_chip: int
     devices_per_chip: int  # what jax.devices() lists for one chip
     hbm_gib_per_chip: int
     image: str  # the runtime image that fits
@@ -30,7 +28,6 @@ GENERATIONS: tuple[Generation, ...] = (
         name="v2",
         prefix="v2",
         config_type="V2",
-        counts_per_chip=2,
         devices_per_chip=2,
         hbm_gib_per_chip=16,
         image="tpu-ubuntu2204-base",
@@ -39,7 +36,6 @@ GENERATIONS: tuple[Generation, ...] = (
         name="v3",
         prefix="v3",
         config_type="V3",
-        counts_per_chip=2,
         devices_per_chip=2,
         hbm_gib_per_chip=32,
         image="tpu-ubuntu2204-base",
@@ -48,7 +44,6 @@ GENERATIONS: tuple[Generation, ...] = (
         name="v4",
         prefix="v4",
         config_type="V4",
-        counts_per_chip=2,
         devices_per_chip=1,
         hbm_gib_per_chip=32,
         image="tpu-ubuntu2204-base",
@@ -57,7 +52,6 @@ GENERATIONS: tuple[Generation, ...] = (
         name="v5e",
         prefix="v5litepod",
         config_type="V5LITE_POD",
-        counts_per_chip=1,
         devices_per_chip=1,
         hbm_gib_per_chip=16,
         image="v2-alpha-tpuv5-lite",
@@ -66,7 +60,6 @@ GENERATIONS: tuple[Generation, ...] = (
         name="v5p",
         prefix="v5p",
         config_type="V5P",
-        counts_per_chip=2,
         devices_per_chip=1,
         hbm_gib_per_chip=95,
         image="v2-alpha-tpuv5",
@@ -75,7 +68,6 @@ GENERATIONS: tuple[Generation, ...] = (
         name="v6e",
         prefix="v6e",
         config_type="V6E",
-        counts_per_chip=1,
         devices_per_chip=1,
         hbm_gib_per_chip=32,
         image="v2-alpha-tpuv6e",

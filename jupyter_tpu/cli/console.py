@@ -66,7 +66,7 @@ def is_verbose() -> bool:
 def confirm(question: str, instead: str) -> None:
     """Returns if the user says yes.
 
-    Raises CANCELLED if not, and CONFLICT where nobody can answer; *instead* says what to do then.
+    Raises CANCELLED if not, and CONFLICT where no one can answer; *instead* says what to do then.
     """
     if not can_ask():
         raise TPUError(f"Not a terminal, so I can't ask: {question}", Reason.CONFLICT, instead)

@@ -48,7 +48,7 @@ def env() -> None:
 )
 @tpu_argument()
 @click.option(
-    "--found", is_flag=True, help="List the Pythons that were on the hosts before instead."
+    "--found", is_flag=True, help="List the Python environments found on the hosts instead."
 )
 @json_option
 def list_environments(name: str, found: bool, as_json: bool) -> None:
@@ -209,8 +209,8 @@ def use_python(
                 f"`jupyter tpu env list {name} --found` shows those that it has.",
             )
         python = next((each for each in found.pythons if each.path == found.asked), None)
-        lacks = python is not None and not (python.ipykernel or python.problem)
-        if lacks and not install_ipykernel:
+        missing_ipykernel = python is not None and not (python.ipykernel or python.problem)
+        if missing_ipykernel and not install_ipykernel:
             confirm(
                 f"Install ipykernel into {path} on {name}? Its other packages stay as they are.",
                 "Add --install-ipykernel to install it without asking.",
@@ -218,7 +218,7 @@ def use_python(
         request = ConnectTPU(
             environment=environment or (python.name if python else "found"),
             python_path=found.asked,
-            install_ipykernel=lacks,
+            install_ipykernel=missing_ipykernel,
         )
         operation = session.call(session.fleet.connect(name, request))
         finish(session, operation, progress_stream(as_json))

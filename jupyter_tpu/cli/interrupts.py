@@ -37,10 +37,10 @@ class Interrupts:
 
     @property
     def pending(self) -> bool:
-        """Whether Ctrl-C came, and nobody has taken it yet."""
+        """Whether Ctrl-C came, and no one has taken it yet."""
         return self._count > 0
 
-    def take(self) -> bool:
+    def consume(self) -> bool:
         """Whether Ctrl-C came; each is told once."""
         if not self._count:
             return False
@@ -51,7 +51,7 @@ class Interrupts:
         """Returns False when *future* is done, and True at a Ctrl-C before."""
         future.add_done_callback(lambda _: self._news.put(None))
         while not future.done():
-            if self.take():
+            if self.consume():
                 return True
             with contextlib.suppress(queue.Empty):
                 self._news.get(timeout=0.5)  # a signal just before it waits does not interrupt it

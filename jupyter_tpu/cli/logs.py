@@ -64,6 +64,6 @@ def _print(found: TPULogging, as_json: bool) -> None:
         return
     print(
         f"Cloud Logging stores {where}. Each month, the first {found.free_gib} GiB of a project "
-        f"are free. More costs ${found.usd_per_gib:.2f} per GiB (price of {found.price_date})."
+        f"are free. More costs ${found.usd_per_gib:.2f} per GiB (price as of {found.price_date})."
     )
     print(f"To find them: {found.filter}")

@@ -40,7 +40,7 @@ _wanted = parameters(
         "--zone",
         metavar="ZONE",
         shell_complete=complete_zone,
-        help="Where TPUs will be: their subnetwork is in its region.  [default: gcloud's]",
+        help="The zone of the TPUs. Their subnetwork is in its region.  [default: gcloud's]",
     ),
     click.option(
         "--subnetwork",

@@ -61,7 +61,7 @@ def cancel(id: str, as_json: bool) -> None:
     elif ended.state == "cancelled":
         print(f"Cancelled {activity(ended)}.")
     else:
-        print(f"Not cancelled: {activity(ended)} was done before.")
+        print(f"Not cancelled: {activity(ended)} had already finished.")
 
 
 @operation.command("stop-trying", epilog=examples("jupyter tpu operation stop-trying 3f2a"))

@@ -43,7 +43,9 @@ if TYPE_CHECKING:
     help="Kernel ID, or its unique prefix.  [default: all kernels that use JAX]",
 )
 @profile_options
-@click.option("--logdir", metavar="DIR", help="A folder on the hosts.  [default: ours]")
+@click.option(
+    "--logdir", metavar="DIR", help="A folder on the hosts.  [default: ~/.jupyter-tpu/traces]"
+)
 @click.option(
     "--file",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -68,7 +70,7 @@ def profile(
     """Trace the programs of a TPU on all hosts at once, and show the trace in TensorBoard (xprof).
 
     A program is traced while it runs: start it first. The exit code is 1 if a host failed; what was
-    traced is shown all the same.
+    traced is still shown.
     """
     if (name is None) == (file is None):
         raise InvalidInput("Choose what to profile: the TPU's NAME, or a --file.")

@@ -59,7 +59,7 @@ def proxy(args: argparse.Namespace) -> None:
         openssh_config.write_host_keys(Path(args.known_hosts), address.host_keys)
     if route.jumps:
         *before, last = route.jumps
-        command = ["ssh", "-W", _place(address), *(["-J", ",".join(before)] if before else [])]
+        command = ["ssh", "-W", _host_port(address), *(["-J", ",".join(before)] if before else [])]
         _become([*command, *_destination(last)])
     if route.command:
         _become(list(route.command))
@@ -149,7 +149,7 @@ def _become(command: list[str]) -> NoReturn:
         raise TPUError(f"Can't run {command[0]}: {error.strerror}.", Reason.UNREACHABLE) from error
 
 
-def _place(address: HostAddress) -> str:
+def _host_port(address: HostAddress) -> str:
     return f"[{address.address}]:{address.port}"
 
 

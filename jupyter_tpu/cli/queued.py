@@ -84,7 +84,7 @@ def queued() -> None:
 )
 @network_options
 @node_options
-@yes_option("Ask Google without asking you, whatever it costs.")
+@yes_option("Create it without asking, whatever it costs.")
 @no_wait_option
 @json_option
 def create(
@@ -159,7 +159,7 @@ def create(
         print_json(found)
     else:
         print(_state_line(found))
-        print(f"To see how it is: jupyter tpu queued describe {found.name}")
+        print(f"To see its state: jupyter tpu queued describe {found.name}")
 
 
 @queued.command("list")

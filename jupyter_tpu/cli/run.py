@@ -11,7 +11,7 @@ import click
 from ..commands.grammar import (
     ENVIRONMENT_OF_COMMAND,
     WrappingCommand,
-    argument,
+    command_argument,
     complete_environment,
     cwd_option,
     examples,
@@ -53,13 +53,7 @@ _KEPT = 1 << 20
     ),
 )
 @tpu_argument()
-@argument(
-    "words",
-    nargs=-1,
-    type=click.UNPROCESSED,
-    metavar="-- CMD...",
-    help="The command and its arguments; no shell changes them. For SCRIPT.py its arguments.",
-)
+@command_argument
 @tpu_of_script_option
 @hosts_option
 @cwd_option
@@ -96,7 +90,7 @@ _KEPT = 1 << 20
 @json_option
 def run(
     name: str,
-    words: tuple[str, ...],
+    command: tuple[str, ...],
     tpu: str | None,
     hosts: str,
     cwd: str,
@@ -127,8 +121,8 @@ def run(
     from ..fleet.models import StartRun
     from .waiting import finish
 
-    words = words[1:] if words[:1] == ("--",) else words
-    script = script_of(name, words, tpu)
+    command = command[1:] if command[:1] == ("--",) else command
+    script = script_of(name, command, tpu)
     if script is not None and (cwd or same_folder):
         raise click.UsageError("SCRIPT.py runs in its project's folder, without --cwd or -w.")
     if same_folder:
@@ -138,7 +132,7 @@ def run(
     if stdin is None:
         stdin = sys.stdin is not None and not sys.stdin.isatty()
     request = StartRun(
-        command=list(words) or [name],
+        command=list(command) or [name],
         hosts=hosts,
         cwd=cwd,
         timeout=timeout,
@@ -146,7 +140,7 @@ def run(
         input=stdin,
     )
     if script is not None:
-        request.command = script_command(script, words)
+        request.command = script_command(script, command)
     collected = _JSONOutput() if as_json else None
 
     def begun(started: Run) -> Sink:

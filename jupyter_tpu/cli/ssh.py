@@ -20,7 +20,7 @@ from ..commands.nodes import find_node, list_nodes
 from ..commands.session import current_target
 from ..errors import Reason, TPUError
 from .console import note
-from .kept_shell import check_session, keep_shell
+from .persistent_shell import check_session, keep_shell
 
 if TYPE_CHECKING:
     from ..cloud import Cloud, Node
@@ -60,7 +60,7 @@ class WorkerOrAll(click.ParamType):
 )
 @tpu_argument()
 @argument(
-    "words",
+    "args",
     nargs=-1,
     type=click.UNPROCESSED,
     metavar="[-- ...]",
@@ -91,7 +91,7 @@ class WorkerOrAll(click.ParamType):
 @click.option("--in-jupyterlab", is_flag=True, hidden=True)
 def ssh(
     name: str,
-    words: tuple[str, ...],
+    args: tuple[str, ...],
     worker: int | str,
     remote_command: str | None,
     mosh: bool,
@@ -104,11 +104,11 @@ def ssh(
     The host's current address is looked up each time. The shell has the environment variables
     of kernels: without TCMalloc, and with JAX's compilation cache.
     """
-    words = words[1:] if words[:1] == ("--",) else words
-    before, after = _split(words)
+    args = args[1:] if args[:1] == ("--",) else args
+    before, after = _split(args)
     if remote_command is not None:
         if after or mosh:
-            raise click.UsageError("--command needs no other command, and ssh instead of mosh.")
+            raise click.UsageError("--command can't be used with another command or with --mosh.")
         after = [remote_command]
     if keep and (after or mosh or isinstance(worker, str)):
         raise click.UsageError("--keep is for a shell on one host, without a command or --mosh.")
@@ -134,17 +134,17 @@ def ssh(
         address = endpoint.external or endpoint.internal
         # mosh runs its ssh through a shell.
         start = [_program("mosh"), "--experimental-remote-ip=local", f"--ssh={shlex.join(command)}"]
-        _become([*start, f"{entry.user}@{address}", *(["--", *words] if words else [])])
+        _become([*start, f"{entry.user}@{address}", *(["--", *args] if args else [])])
     _become([*command, *before, "--", entry.names[0], *after])
 
 
-def _split(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+def _split(args: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     """OpenSSH's options, which come before the host's name, and what runs there."""
-    if "--" in words:
-        split = words.index("--")
-        return words[:split], words[split + 1 :]
-    options = _leading_options(words)
-    return options, words[len(options) :]
+    if "--" in args:
+        split = args.index("--")
+        return args[:split], args[split + 1 :]
+    options = _leading_options(args)
+    return options, args[len(options) :]
 
 
 def _on_all_hosts(cloud: Cloud, node: Node, before: Sequence[str], after: Sequence[str]) -> None:
@@ -365,16 +365,16 @@ def _clean(command: Sequence[str]) -> list[str]:
     return [clean_shell(" ".join(command) if command else None)]
 
 
-def _leading_options(words: Sequence[str]) -> Sequence[str]:
-    """The options of ssh at the start of *words*, with their values."""
+def _leading_options(args: Sequence[str]) -> Sequence[str]:
+    """The options of ssh at the start of *args*, with their values."""
     count = 0
-    while count < len(words) and words[count].startswith("-") and len(words[count]) > 1:
-        word = words[count]
+    while count < len(args) and args[count].startswith("-") and len(args[count]) > 1:
+        word = args[count]
         count += 1
         first = next((i for i, letter in enumerate(word[1:], 1) if letter in _WITH_VALUE), None)
         if first is not None and first == len(word) - 1:
             count += 1
-    return words[:count]
+    return args[:count]
 
 
 def _program(name: str) -> str:

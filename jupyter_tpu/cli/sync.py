@@ -61,8 +61,8 @@ if TYPE_CHECKING:
 def sync(source: str, target: str, worker: int, as_json: bool, **options: Any) -> None:
     """Copy a folder to all hosts of a TPU, or from one host; only what has changed.
 
-    What .gitignore excludes is left out. A file that was changed on both sides is not copied but
-    listed, and the exit code is 1. Files that were deleted here since the last sync are deleted
+    Files excluded by .gitignore are not copied. A file that was changed on both sides is not copied
+    but listed, and the exit code is 1. Files that were deleted here since the last sync are deleted
     there, if they were not changed there.
     """
     from ..fleet.models import SyncProject

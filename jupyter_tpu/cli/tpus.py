@@ -75,8 +75,8 @@ if TYPE_CHECKING:
 @click.option(
     "--until-available",
     is_flag=True,
-    help="Try again until there is capacity. --zone may be several, as in us-west4-a,us-east5-b. "
-    "See `hunt`, which also has several types and tiers.",
+    help="Try again until there is capacity. --zone can list several zones, as in "
+    "us-west4-a,us-east5-b; `hunt` can also try several types and tiers.",
 )
 @click.option(
     "--queued",

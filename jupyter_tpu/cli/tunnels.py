@@ -106,7 +106,7 @@ def _keep_open(session: Session, name: str, wanted: list[OpenTunnel], as_json: b
     for each in opened:
         if not as_json:
             print(opened_tunnel(each), flush=True)
-        states[each.id] = each.state
+        states[each.id] = _state(each)
     if not as_json:
         print(f"Press Ctrl-C to close {'it' if len(opened) == 1 else 'them'}.", flush=True)
     threading.Event().wait()  # until Ctrl-C

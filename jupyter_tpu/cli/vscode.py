@@ -104,7 +104,7 @@ def tasks() -> list[dict[str, Any]]:
     ]
 
 
-def _task(label: str, detail: str, words: list[str]) -> dict[str, Any]:
+def _task(label: str, detail: str, args: list[str]) -> dict[str, Any]:
     """A task that runs ``jupyter tpu`` by the Python that the user selected in VS Code, so that
     the file has no path of one computer.
     """
@@ -113,7 +113,7 @@ def _task(label: str, detail: str, words: list[str]) -> dict[str, Any]:
         "detail": detail,
         "type": "process",
         "command": "${command:python.interpreterPath}",
-        "args": ["-m", "jupyter_tpu.cli", *words],
+        "args": ["-m", "jupyter_tpu.cli", *args],
         "problemMatcher": [],
         # With the focus, so that the user can answer the command's questions.
         "presentation": {"reveal": "always", "focus": True, "panel": "dedicated", "clear": True},

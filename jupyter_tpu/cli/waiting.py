@@ -131,7 +131,7 @@ def finish(session: Session, operation: Operation, stream: TextIO) -> Operation:
 
     progress = ProgressPrinter(stream, verbose=is_verbose())
     choice = ""
-    noted = False  # Ctrl-C came once, and nobody could be asked
+    noted = False  # Ctrl-C came once, and no one could be asked
     with Interrupts() as interrupts:
         following = ended = core_thread().submit(
             wait_for_end(session.fleet, operation, progress.show)
@@ -221,13 +221,13 @@ def _choice(operation: Operation, has_ended: Callable[[], bool], interrupts: Int
         else f"{doing} It can't be cancelled. Enter: keep waiting, s or Ctrl-C: stop waiting? "
     )
     answer = ask(question, lambda: has_ended() or interrupts.pending).strip().lower()[:1]
-    if interrupts.take():
+    if interrupts.consume():
         return "c" if cancellable else "s"
     return answer if cancellable or answer == "s" else ""
 
 
 def require_server(session: Session, task: str) -> None:
-    """Raises CONFLICT if nothing would go on after this command. *task*: what a server does."""
+    """Raises CONFLICT if nothing would continue after this command. *task*: what a server does."""
     if session.server is None:
         raise TPUError(
             f"--no-wait needs a running Jupyter server, which {task}.",

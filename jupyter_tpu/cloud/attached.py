@@ -1,4 +1,4 @@
-"""Machines that are reached by SSH alone, beside the TPUs of a cloud.
+"""Machines that are reached by SSH alone, in addition to the TPUs of a cloud.
 
 `AttachedMachines` keeps them in a file of their own, because every process needs them, one without
 a fleet too. `CloudWithAttached` is a cloud with them in it: as TPUs that are READY as long as they
@@ -104,7 +104,7 @@ def is_attached(name: NodeName) -> bool:
 
 
 def is_emulated(cloud: Cloud, name: NodeName) -> bool:
-    """Whether it is emulated: a TPU of an emulator, and not a machine attached beside it."""
+    """Whether it is emulated: a TPU of an emulator, and not a machine attached next to it."""
     return cloud.emulated and not is_attached(name)
 
 

@@ -1,4 +1,5 @@
-"""Google's APIs beside Cloud TPU, as JSON over HTTP: prices, permissions, quotas, firewalls.
+"""Google's APIs in addition to Cloud TPU, as JSON over HTTP: prices, permissions, quotas,
+firewalls.
 
 Each is asked a few times and seldom, so that no client library is needed for it. An emulator has
 all of them at its own address.
@@ -111,10 +112,10 @@ class GoogleAPIs:
         from google.api_core import exceptions
 
         try:
-            said = json.load(error)["error"]
-            message, details = str(said["message"]), said.get("details", ())
+            payload = json.load(error)["error"]
+            message, details = str(payload["message"]), payload.get("details", ())
             # Cloud TPU answers 409 for ABORTED, too.
-            exists = api == "tpu" and said.get("status") == "ALREADY_EXISTS"
+            exists = api == "tpu" and payload.get("status") == "ALREADY_EXISTS"
         except (ValueError, KeyError, TypeError, OSError):
             message, details, exists = f"HTTP status {error.code}", (), False
         problem = call_error(

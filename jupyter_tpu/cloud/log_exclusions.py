@@ -46,7 +46,7 @@ class LogExclusion:
         return not found.get("disabled")
 
     async def create(self) -> None:
-        """One that somebody has disabled is enabled."""
+        """One that someone has disabled is enabled."""
         body = {
             "name": self._id,
             "description": f"Logs of the TPU {self._name.node}. Made by jupyter-tpu.",

@@ -51,7 +51,7 @@ class NodeState(StrEnum):
     DELETING = "DELETING"
     PREEMPTED = "PREEMPTED"  # ended by the cloud, which needs its capacity, for good
     TERMINATED = "TERMINATED"  # ended by the cloud, for good
-    FAILED = "FAILED"  # broken, and does not mend by itself
+    FAILED = "FAILED"  # broken, and does not recover
     UNKNOWN = "UNKNOWN"  # not said, or by a word that we don't know
 
     @property
@@ -129,7 +129,7 @@ class Maintenance(Struct, frozen=True, kw_only=True):
 
 
 class DataDisk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A persistent disk that each host gets beside its boot disk."""
+    """A persistent disk that each host gets in addition to its boot disk."""
 
     #: Its name, for a disk in the TPU's project and zone, or projects/P/zones/Z/disks/NAME.
     source: str

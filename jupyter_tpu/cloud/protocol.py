@@ -25,7 +25,7 @@ class Cloud(Protocol):
     All coroutines raise :class:`~jupyter_tpu.errors.TPUError` and nothing else: NOT_FOUND for a TPU
     that certainly does not exist, UNAVAILABLE or TIMEOUT where that is not known. What takes long
     is begun by one call, which returns the name of an operation, and asked for by another, so that
-    any process can go on from that name.
+    any process can continue from that name.
     """
 
     target: Target

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 def split(name: str, each: int, environment: str, as_json: bool) -> None:
     """Offer kernels that each get some of the chips of host 0, for several notebooks.
 
-    They are in the kernel pickers beside the kernel for all chips. A chip has one such kernel at a
+    They are in the kernel pickers next to the kernel for all chips. A chip has one such kernel at a
     time, until that kernel is shut down. While one runs, the kernel for all chips does not start.
     While the kernel for all chips runs, none of them starts.
     """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _HEADS = "HOST", "USED BY", "PROCESS", "USER", "SINCE", "COMMAND"
 _LOCKS = {
     "deleted": "was deleted",
-    "gone": "was deleted before",
+    "gone": "was already deleted",
     "held": "was not deleted: a process holds the lock now",
     "refused": "belongs to another user, and sudo asks for a password on the host",
     "unknown": "may still be there",
@@ -27,7 +27,7 @@ _LOCKS = {
 _OUTCOMES = {
     "ended": "ended",
     "killed": "did not end in time, and was killed",
-    "gone": "used them no longer",
+    "gone": "no longer used them",
     "held": "still uses them",
     "refused": "belongs to another user, and sudo asks for a password on the host",
     "unknown": "may still use them",
@@ -49,9 +49,7 @@ def use_table(use: ChipUse) -> str:
     ]
     lines = [table(_HEADS, rows)] if rows else []
     many = len(use.hosts) > 1
-    lines += [
-        f"{_first(_lock(each, many))} keeps your programs out." for each in left_over_locks(use)
-    ]
+    lines += [f"{_first(_lock(each, many))} blocks your programs." for each in left_over_locks(use)]
     lines += [_booked(host.host, each, many) for host in use.hosts for each in host.bookings]
     if free := [each.host for each in use.hosts if not each.holders and each.problem is None]:
         where = f" of {numbered(free)}" if len(use.hosts) > 1 else ""
@@ -148,7 +146,7 @@ def free_chips(
         note(f"{names[each.host, each.pid]} {_OUTCOMES[each.outcome]}{_because(each.problem)}")
     for lock in freed.locks:
         if lock.outcome in ("gone", "unknown") and lock.host not in {each.host for each in locks}:
-            continue  # nobody knows that there was one
+            continue  # no one knows that there was one
         where = f" on host {lock.host}" * many
         note(f"libtpu's lock file{where} {_LOCKS[lock.outcome]}{_because(lock.problem)}")
     for line in [*containers(freed.use), *unseen(freed.use)]:

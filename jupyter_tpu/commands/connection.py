@@ -27,7 +27,7 @@ content_options = parameters(
         "--packages",
         multiple=True,
         metavar="PACKAGE...",
-        help="Packages to install beside JAX, NumPy, matplotlib, tqdm and jaxkit.",
+        help="Packages to install in addition to JAX, NumPy, matplotlib, tqdm and jaxkit.",
     ),
     click.option(
         "--requirements", metavar="FILE", help="A requirements file of packages to install."
@@ -63,7 +63,8 @@ content_options = parameters(
     click.option(
         "--then-run",
         metavar="CMD",
-        help="A shell command to start as a job on all hosts when that is done (see `job`).",
+        help="A shell command to start as a job on all hosts when the environment is ready "
+        "(see `job`).",
     ),
 )
 

@@ -98,7 +98,7 @@ async def copy_files(
     node, cloud = await find_node(wanted.tpu, target)
     if not node.endpoints:
         raise TPUError(
-            f"{node.name.node} is {node.state}.", Reason.CONFLICT, "Files are on READY TPUs."
+            f"{node.name.node} is {node.state}.", Reason.CONFLICT, "This needs a READY TPU."
         )
     hosts = list(range(len(node.endpoints))) if isinstance(worker, str) else [worker]
     check_host(node, hosts[0])

@@ -28,7 +28,7 @@ def describe(found: Diagnosis) -> str:
 
 
 def summary(found: Diagnosis) -> str:
-    """The last line: how many problems there are, and what nobody knows."""
+    """The last line: how many problems there are, and what no one knows."""
     problems, unknown = _count(found.findings, "problem"), _count(found.findings, "unknown")
     what = found.tpu or "Before a TPU is created"
     if problems:

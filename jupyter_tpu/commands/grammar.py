@@ -379,6 +379,13 @@ worker_option = click.option(
 hosts_option = click.option(
     "--worker", "hosts", default="all", metavar="HOSTS", help="Hosts: all, 0, or 0,2-5."
 )
+command_argument = argument(
+    "command",
+    nargs=-1,
+    type=click.UNPROCESSED,
+    metavar="-- CMD...",
+    help="The command and its arguments; no shell changes them. For SCRIPT.py its arguments.",
+)
 copied_paths = argument(
     "paths",
     nargs=-1,

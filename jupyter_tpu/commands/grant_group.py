@@ -18,7 +18,7 @@ def grant() -> None:
 
     TPUs inside a grant are created without a question about the price. For other TPUs, the price
     must be confirmed. Google does not tell programs what it has granted, so
-    copy it from Google's e-mail: one grant for each line.
+    copy it from Google's email: one grant for each line.
     """
 
 

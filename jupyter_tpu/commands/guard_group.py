@@ -39,7 +39,7 @@ def guard() -> None:
     "--notice",
     default="5m",
     metavar="TIME",
-    help="How long before it acts the guard announces this, at most 60m.",
+    help="Announce it this long before, at most 60m.",
 )
 @confirm_name_option
 @json_option

@@ -13,15 +13,10 @@ from .tables import problem_text, state_text, table
 from .times import local_time
 
 if TYPE_CHECKING:
-    from ..fleet.models import Hunt, HuntAttempt, HuntCandidate
+    from ..fleet.models import Hunt, HuntCandidate
 
 #: Of a hunt in the queue.
 QUEUED = "Attempts in the queue are queued resources. They continue while this computer is off."
-
-
-def place(each: HuntAttempt | HuntCandidate) -> str:
-    """ "v5litepod-8 (spot) in us-west4-a"."""
-    return f"{each.type} ({each.tier}) in {each.zone}"
 
 
 def hunt_table(hunts: Sequence[Hunt]) -> str:
@@ -105,7 +100,7 @@ def next_text(hunt: Hunt) -> str:
 
 
 def left_to_server(hunt: Hunt) -> str:
-    """Where to look for a hunt that nobody waits for."""
+    """Where to look for a hunt that no one waits for."""
     look = f"{program()} hunt describe {hunt.name}"
     return f"The Jupyter server hunts for {hunt.name}; `{look}` shows its attempts."
 

@@ -1,5 +1,5 @@
-"""``jupyter tpu job`` and ``%tpu job``: commands on hosts that go on without link, server or this
-machine.
+"""``jupyter tpu job`` and ``%tpu job``: commands on hosts that continue without link, server or
+this machine.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from .grammar import (
     ENVIRONMENT_OF_COMMAND,
     Group,
     argument,
+    command_argument,
     cwd_option,
     examples,
     hosts_option,
@@ -52,13 +53,7 @@ def job() -> None:
     ),
 )
 @tpu_argument()
-@argument(
-    "command",
-    nargs=-1,
-    type=click.UNPROCESSED,
-    metavar="-- CMD...",
-    help="The command and its arguments; no shell changes them. For SCRIPT.py its arguments.",
-)
+@command_argument
 @tpu_of_script_option
 @hosts_option
 @cwd_option
@@ -75,7 +70,7 @@ def job() -> None:
 @click.option(
     "--restart-with-tpu",
     is_flag=True,
-    help="Start it again when the TPU was restarted, or created again after a preemption.",
+    help="Start it again after the TPU is restarted, or created again after a preemption.",
 )
 @json_option
 def start(
@@ -179,7 +174,7 @@ def logs(
     numbers: bool,
     as_json: bool,
 ) -> None:
-    """Print the output of a job, from any line on."""
+    """Print the output of a job, starting at any line."""
     from ..fleet.models import JobLogQuery
 
     if first is not None and tail is not None:

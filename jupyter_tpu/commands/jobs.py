@@ -77,7 +77,7 @@ def remarks(job: Job) -> list[str]:
     lines = []
     for each in job.attempts[-1].hosts:
         if job.stopped and each.state in ("stopping", "ended"):
-            continue  # as somebody wanted
+            continue  # as someone wanted
         why = each.problem.message if each.problem is not None else each.paused or each.cause
         if why and (each.state != "ended" or each.exit_code):
             lines.append(f"{job.id}, host {each.host}: {each.state}. {why}")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..fleet.models import ChipLoad, HostLoad, LoadSample, TPULoad
     from .session import Session
 
-#: Seconds after which a sample is called old. While nobody looks there is one a minute.
+#: Seconds after which a sample is called old. While no one looks there is one a minute.
 OLD = 90.0
 #: Samples of a host that are remembered.
 _KEPT = 60

@@ -33,7 +33,7 @@ def confirmed_names(
     names = set(confirmed)
     for each in things:
         if each.not_yours and each.name not in names and can_ask():
-            typed = ask(f"{each.name} belongs to {each.owner}. To {act}, type its name: ")
+            typed = ask(f'{each.name} belongs to {each.owner}. To {act}, type "{each.name}": ')
             if typed.strip() != each.name:
                 raise TPUError("Nothing was changed.", Reason.CANCELLED)
             names.add(each.name)

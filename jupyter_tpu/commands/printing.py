@@ -1,4 +1,4 @@
-"""What commands print beside their result: notes, and JSON for programs."""
+"""What commands print in addition to their result: notes, and JSON for programs."""
 
 from __future__ import annotations
 

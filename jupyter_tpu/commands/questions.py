@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 def can_ask() -> bool:
-    """Whether somebody can answer a question."""
+    """Whether someone can answer a question."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 

@@ -109,7 +109,7 @@ def execute(
 
 
 class _Interrupts:
-    """Stops a run at the first Ctrl-C, also while nobody reads what this process prints.
+    """Stops a run at the first Ctrl-C, also while no one reads what this process prints.
 
     That one is counted instead of raised: an exception may come between any two lines, for example
     when the run has been started and is not known here yet.

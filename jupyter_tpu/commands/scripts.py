@@ -22,15 +22,15 @@ tpu_of_script_option = click.option(
 )
 
 
-def script_of(name: str, words: Sequence[str], tpu: str | None) -> Path | None:
-    """The script that stands in place of a TPU's name; None if it is the name, and *words* are a
-    command.
+def script_of(name: str, command: Sequence[str], tpu: str | None) -> Path | None:
+    """The script that stands in place of a TPU's name; None if it is the name, and there is a
+    *command*.
 
     tpu: what --tpu says. Raises click.UsageError.
     """
     if name.endswith(".py"):
         return Path(name)
-    if not words:
+    if not command:
         raise click.UsageError("Missing command. Write it after NAME: -- CMD...")
     if tpu:
         raise click.UsageError("--tpu is for SCRIPT.py; a command needs the TPU's NAME.")
@@ -71,10 +71,10 @@ def project_of(script: Path) -> Path:
     return script.parent
 
 
-def script_command(script: Path, words: Sequence[str]) -> list[str]:
-    """The command that runs a script in the folder of its project. words: its arguments."""
+def script_command(script: Path, args: Sequence[str]) -> list[str]:
+    """The command that runs a script in the folder of its project. args: its own."""
     path = script.expanduser().resolve().relative_to(project_of(script))
-    return ["python3", "-u", path.as_posix(), *words]
+    return ["python3", "-u", path.as_posix(), *args]
 
 
 def send_project(

@@ -25,7 +25,7 @@ T = TypeVar("T")
 #: Seconds in which a server must say which cloud it works on. Its first answer takes some: it loads
 #: the fleet. One that hangs is not waited for.
 LOOK_LIMIT = 20.0
-#: Seconds for a list of names while somebody types.
+#: Seconds for a list of names while someone types.
 NAMES_LIMIT = 3.0
 
 

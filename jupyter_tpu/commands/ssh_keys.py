@@ -15,8 +15,11 @@ def describe_key(found: SSHKeyStatus) -> str:
     rows = [
         ("key", f"{found.fingerprint} ({found.path})"),
         ("project", f"{found.project}{emulated}: hosts accept {rule}"),
-        ("account", _place(found.in_account, found.account) if found.account else "not used"),
-        ("metadata", _place(found.in_project, f"of {found.project}")),
+        (
+            "account",
+            _location_text(found.in_account, found.account) if found.account else "not used",
+        ),
+        ("metadata", _location_text(found.in_project, f"of {found.project}")),
     ]
     if not found.os_login:
         rows.append(("TPUs", f"get the key when they are created or connected: user {found.user}"))
@@ -24,7 +27,7 @@ def describe_key(found: SSHKeyStatus) -> str:
     return "\n".join([*lines, *(f"WARNING   {text}" for text in found.warnings)])
 
 
-def _place(place: SSHKeyPlace | None, where: str) -> str:
+def _location_text(place: SSHKeyPlace | None, where: str) -> str:
     if place is None:
         return f"{where}: the key is not there"
     return f"{where}: user {place.user}, {f'until {place.until}' if place.until else 'no end'}"

@@ -101,8 +101,8 @@ def raise_conflicts(result: SyncResult) -> None:
         raise TPUError(
             f"{files} not copied, because both sides have changed.",
             Reason.CONFLICT,
-            "To decide: --overwrite copies all the same (with --only PATH just these), and a sync "
-            "in the other direction with --overwrite takes the other side's.",
+            "To decide: --overwrite replaces the other side's files (with --only PATH only these). "
+            "To keep the other side's, sync in the other direction with --overwrite.",
         )
 
 

@@ -57,7 +57,8 @@ def usage_text(found: Usage) -> str:
     lines += [_owner_line(each, found.chips) for each in found.owners]
     lines += [f"{each.name}: {each.advice}" for each in found.tpus if each.holds == "quota"]
     lines += [
-        f"{each.name}: Nothing here has used it for hours. Connect it, or stop or delete it."
+        f"{each.name}: It has been READY for hours, and is not connected here. Connect it, or stop "
+        "or delete it."
         for each in found.tpus
         if each.forgotten
     ]

@@ -357,7 +357,7 @@ class Engine:
                 raise answer
 
     async def _watch(self, node: NodeRecord, record: HostRecord, host: RunningHost) -> None:
-        """Starts a host again that ended by itself, like a VM that was rebooted from inside."""
+        """Starts a host again that ended on its own, like a VM that was rebooted from inside."""
         await host.wait_ended()
         await asyncio.sleep(self._delay)
         running = self._hosts.get(node.path, {})
@@ -394,9 +394,7 @@ class Engine:
     def _spec(self, node: NodeRecord, host: HostRecord) -> HostSpec:
         return HostSpec(
             node_id=node.id,
-            node_name=node.name,
             worker=host.worker,
-            workers=len(node.hosts),
             hostname=host.hostname,
             address=host.address,
             internal=host.internal,

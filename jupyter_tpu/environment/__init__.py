@@ -1,8 +1,7 @@
 """How a host gets Python, JAX and tools: steps with check and apply, on all hosts at once."""
 
-from . import found, packages
+from . import existing_pythons, packages
 from .chips import HeldChips, delete_lock_file, end_holders, held_chips
-from .concurrency import gather_or_cancel
 from .creation import create, plan
 from .diagnosis import (
     ExaminedHost,
@@ -61,8 +60,7 @@ __all__ = [
     "differences",
     "end_holders",
     "examine",
-    "found",
-    "gather_or_cancel",
+    "existing_pythons",
     "healthy",
     "held_chips",
     "is_unattended",

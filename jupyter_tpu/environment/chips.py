@@ -1,4 +1,4 @@
-"""What holds a host's chips, as ``on_host.holding`` finds and ends it."""
+"""What holds a host's chips, as ``on_host.chip_holders`` finds and ends it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .models import RemoteHost
 from .remote_call import call
 from .verification import HoldingProcess, LockFile
 
-#: Seconds for a host to look, and to end processes beside the patience with them.
+#: Seconds for a host to look, and to end processes in addition to the patience with them.
 LOOK, END = 30.0, 60.0
 
 #: "gone": it held no chip any more. "held": it still does, though it was killed. "refused": it is
@@ -21,7 +21,7 @@ Outcome = Literal["ended", "killed", "gone", "held", "refused"]
 LockOutcome = Literal["deleted", "gone", "held", "refused"]
 
 _PROGRAM: dict[str, Any] = {
-    "modules": ("protocol", "paths", "processes", "calls", "lock_file", "holding"),
+    "modules": ("protocol", "paths", "processes", "calls", "lock_file", "chip_holders"),
     "shared": ("chips", "processes"),
 }
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-from .concurrency import finish_on_hosts, gather_or_cancel
+from ..concurrency import finish_on_hosts, gather_or_cancel
 from .jaxkit_sources import jaxkit_sources
 from .models import EnvironmentSpec, ExpectedHardware, RemoteHost, Requested
 from .progress import ProgressReporter

@@ -20,7 +20,7 @@ _SOURCES = (
 )
 _ONLY_SERVER = "jaxkit/rest/"
 
-#: What it imports beside JAX.
+#: What it imports in addition to JAX.
 REQUIREMENTS = ("msgspec", "numpy")
 
 

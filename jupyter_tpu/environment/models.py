@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class HostSetup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every host gets beside Python and its packages."""
+    """What every host gets in addition to Python and its packages."""
 
     #: Packages of apt: names, such as ffmpeg, or NAME=VERSION.
     apt: list[str] = []
@@ -31,7 +31,7 @@ class HostSetup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class EnvironmentSpec(Struct, frozen=True, kw_only=True):
-    """What the user wants in it, beside what every environment has."""
+    """What the user wants in it, in addition to what every environment has."""
 
     name: str
     python: str | None = None  # "3.12"; None: the newest that all hosts have and JAX supports

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import convert
 
-from .concurrency import finish_on_hosts
+from ..concurrency import finish_on_hosts
 from .models import InstalledPackage, RemoteHost, Requested, SyncedPackages
 from .on_host.packages import REQUIRED, name_of
 from .progress import ProgressReporter, StepPlan
@@ -112,7 +112,7 @@ async def remove(hosts: Sequence[RemoteHost], name: str, reporter: ProgressRepor
 
 async def uv_path(host: RemoteHost, log: Callable[[str], None]) -> str:
     """uv's path on a host, where it is downloaded if need be."""
-    answer = await call(host, "get_uv", log=_ignore, timeout=900)
+    answer = await call(host, "get_uv", log=log, timeout=900)
     return str(answer["uv"])
 
 

@@ -51,13 +51,13 @@ async def require_pod(
     for left, port in reversed(list(enumerate(random.sample(COORDINATOR_PORTS, _ATTEMPTS)))):
         try:
             return await _join_all(hosts, python, f"{expected.coordinator}:{port}", expected, log)
-        except _Disturbed as error:
+        except _JoinFailed as error:
             if not left:
                 raise
-            log(f"{error} It is tried again on another port")
+            log(f"{error} Retrying on another port")
 
 
-class _Disturbed(TPUError):
+class _JoinFailed(TPUError):
     """A host reached host 0, and did not join."""
 
 
@@ -98,7 +98,7 @@ async def _join_all(
         raise TPUError(f"{who} can't reach host 0 at {coordinator}.", Reason.ENVIRONMENT, _HINT)
     for index, each in enumerate(joined):
         if each.error:
-            raise _Disturbed(
+            raise _JoinFailed(
                 f"JAX on host {index} did not join the other hosts: {each.error}.",
                 Reason.ENVIRONMENT,
                 "The log has details.",

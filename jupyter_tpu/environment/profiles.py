@@ -12,7 +12,7 @@ from ..errors import Reason, TPUError, error_for
 from .models import RemoteHost
 from .remote_call import call
 
-#: Seconds for a host to answer, beside those of the trace.
+#: Seconds for a host to answer, in addition to those of the trace.
 ANSWER = 240.0
 
 _PROGRAM: dict[str, Any] = {

@@ -18,8 +18,8 @@ from .models import RemoteHost
 SHARED = "chips", "process_env", "processes"
 MODULES = (
     "protocol", "paths", "processes", "calls", "uv", "packages", "commands", "notebook", "jaxkit",
-    "lock_file", "holding", "hardware", "host_setup", "probe", "found", "virtualenv", "pod",
-    "doctor", "tensorboard", "shares",
+    "lock_file", "chip_holders", "hardware", "host_setup", "probe", "existing_pythons",
+    "virtualenv", "pod", "doctor", "tensorboard", "shares",
 )  # fmt: skip
 
 

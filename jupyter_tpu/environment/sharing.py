@@ -69,14 +69,14 @@ class Share(Struct, frozen=True, kw_only=True):
     @property
     def mark(self) -> str:
         """The first line of our files, from which they are known again."""
-        said = {
+        payload = {
             "id": self.id,
             "tpu": self.tpu,
             "path": self.path,
             "address": self.address,
             "clients": [[each.tpu, each.host, each.address] for each in self.clients],
         }
-        return MARK + json.dumps(said) + "\n"
+        return MARK + json.dumps(payload) + "\n"
 
 
 Step = dict[str, Any]
@@ -279,11 +279,11 @@ def step_content(step: Step) -> str:
     return str(step.get("text", ""))
 
 
-def share_of(said: dict[str, Any]) -> Share:
+def share_of(payload: dict[str, Any]) -> Share:
     """The share that the first line of one of our files says."""
     return Share(
-        tpu=said["tpu"],
-        path=said["path"],
-        address=said["address"],
-        clients=tuple(Client(*each) for each in said["clients"]),
+        tpu=payload["tpu"],
+        path=payload["path"],
+        address=payload["address"],
+        clients=tuple(Client(*each) for each in payload["clients"]),
     )

@@ -1,4 +1,4 @@
-"""The fleet of a running Jupyter server, over REST: for processes beside it.
+"""The fleet of a running Jupyter server, over REST: for processes next to it.
 
 :class:`FleetClient` has the methods of :class:`~jupyter_tpu.fleet.api.FleetAPI`;
 :func:`follow` and :func:`wait_for_end` watch an operation of either. `servers` finds the server,
@@ -18,8 +18,9 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from ..errors import Reason, TPUError
+from ..errors import Reason, TPUError, error_for
 from ..retired import refuse_tpu_node_address
+from ..subscribers import Subscribers
 from .api import FleetAPI
 from .models import Change, Operation, Problem
 from .routes import BY_CALL, PARTS, ROOT, Route
@@ -75,7 +76,7 @@ class FleetClient:
         self._token = token
         self._socket = socket
         self._session: aiohttp.ClientSession | None = None
-        self._subscribers: list[Callable[[Change], None]] = []
+        self._subscribers = Subscribers[Change]()
         self._listener: asyncio.Task[None] | None = None
 
     # ---- the fleet's methods -------------------------------------------------------------------
@@ -117,13 +118,12 @@ class FleetClient:
         """Like the fleet's. Changes are missed while there is no connection to the server, so
         read the state again from time to time.
         """
-        self._subscribers.append(callback)
+        remove = self._subscribers.add(callback)
         if self._listener is None:
             self._listener = asyncio.get_running_loop().create_task(self._listen())
 
         def unsubscribe() -> None:
-            if callback in self._subscribers:
-                self._subscribers.remove(callback)
+            remove()
             if not self._subscribers and self._listener is not None:
                 self._listener.cancel()
                 self._listener = None
@@ -218,7 +218,7 @@ class FleetClient:
         if event.get("schema_id") != CHANGE_SCHEMA:
             return
         change = msgspec.convert(event, Change)
-        for subscriber in tuple(self._subscribers):
+        for subscriber in self._subscribers:
             subscriber(change)
 
 
@@ -239,7 +239,7 @@ def error_of(answer: RESTResponse, url: str) -> TPUError:
         problem = msgspec.json.decode(answer.body, type=Problem)
     except msgspec.DecodeError:
         reason = _REASONS.get(answer.status, Reason.INTERNAL)
-        return TPUError(
+        return error_for(
             f"The Jupyter server at {url} answered {answer.status}{_server_message(answer)}.",
             reason,
             "Check its token."

@@ -46,4 +46,4 @@ class KernelSpecRegistry(Protocol):
     def choices(
         self, *, project: str, zone: str, tpu: str, environment: str
     ) -> Sequence[Sequence[int]]:
-        """The chips that kernelspecs of an environment choose, beside the one with all chips."""
+        """The chips that kernelspecs of an environment choose, next to the one with all chips."""

@@ -165,7 +165,8 @@ ROUTES = (
                "search": "only lines with this text",
                "wait": "seconds to wait for a line, up to 60",
                "attempt": "its number; default: the current one",
-               "partial_out": "what is known of it: another one ends the waiting",
+               "partial_out": "the incomplete last line that the client has; another one ends the "
+                              "wait",
                "partial_err": "the same",
            }),
     _fleet("POST tpus/{tpu}/apps", "apps.open", "Open a web app of a host", status=201),
@@ -207,7 +208,7 @@ ROUTES = (
     _fleet("GET ssh-key", "ssh_key.show", "The SSH key for TPUs, and where it is known"),
     _fleet("POST ssh-key", "ssh_key.add", "Add it to the Google account or the project"),
     _fleet("DELETE ssh-key", "ssh_key.remove", "Remove it from the Google account and the project"),
-    _fleet("GET grants", "grants.list", "What may be used at no charge, and how much of it is"),
+    _fleet("GET grants", "grants.list", "Grants, and how many of their chips are in use"),
     _fleet("POST grants", "grants.add", "Add a grant", status=201),
     _fleet("DELETE grants/{grant}", "grants.remove", "Remove a grant"),
     _fleet("GET prices", "prices.list", "What chips cost, by region, with the dates of the prices"),

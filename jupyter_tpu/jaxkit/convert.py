@@ -94,7 +94,8 @@ def _numpy_of(torch: Any, tensor: Any) -> np.ndarray:
 def linear_from_torch(layer: Mapping[str, Any]) -> dict[str, Any]:
     """flax's ``{"kernel", "bias"}`` of a torch linear layer's ``{"weight", "bias"}``.
 
-    torch keeps (out, in), flax (in, out). Tensors and arrays of any kind work.
+    torch keeps (out, in), flax (in, out). Tensors and arrays of any kind work. Raises
+    `InvalidInput` for the parameters of another kind of layer.
     """
     return _linear(layer, "weight", "kernel", "a torch linear layer")
 

@@ -31,7 +31,8 @@ def fold_key(
     A number is from 0 to 2**32 - 1; it may be traced (the step inside ``jit``).
 
     On several hosts every process gets the same key. *process*: True for a key of this process
-    alone, or the index of a process for the key of that one.
+    alone, or the index of a process for the key of that one. Raises `InvalidInput` for what is not
+    a single key, for an empty domain, and for other numbers.
     """
     if not isinstance(domain, str) or not domain:
         raise InvalidInput("The domain of a key is a word, such as 'dropout'.")
@@ -42,7 +43,11 @@ def fold_key(
 
 
 def process_key(key: jax.Array, index: Any = None) -> jax.Array:
-    """The key of this process (of process *index*): never one that ``jax.random.split`` gives."""
+    """The key of this process (of process *index*): never one that ``jax.random.split`` gives.
+
+    Raises `InvalidInput` for what is not a single key, and if *index* is not a whole number from 0
+    to 2**32 - 1.
+    """
     return _fold(one_key(key), "process", jax.process_index() if index is None else index)
 
 
@@ -51,7 +56,8 @@ def device_keys(key: jax.Array, where: Mesh | int | None = None) -> jax.Array:
 
     *where*: a mesh (each device then holds its own key, for ``shard_map`` or a ``vmap`` under
     ``jit``), or a number of devices, or None for all devices of all processes. Without a mesh the
-    keys stay on the default device.
+    keys stay on the default device. Raises `InvalidInput` for what is not a single key, and for
+    fewer than 1 or more than 2**20 devices.
     """
     key = one_key(key)
     if isinstance(where, Mesh):
@@ -64,10 +70,10 @@ def device_keys(key: jax.Array, where: Mesh | int | None = None) -> jax.Array:
     keys = jax.vmap(lambda number: _fold(key, "device", number))(numbers)
     if not isinstance(where, Mesh):
         return keys
-    return _place(keys, where)
+    return _put_on_mesh(keys, where)
 
 
-def _place(keys: jax.Array, mesh: Mesh) -> jax.Array:
+def _put_on_mesh(keys: jax.Array, mesh: Mesh) -> jax.Array:
     """*keys*, one on each device of *mesh*; every process calls it with the same keys."""
     if isinstance(keys, jax.core.Tracer):
         sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names))

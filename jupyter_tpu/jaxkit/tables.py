@@ -9,7 +9,7 @@ from html import escape
 MAX_ROWS = 20
 
 
-def size_text(size: int | float | None) -> str:
+def binary_size(size: int | float | None) -> str:
     """1536 -> "1.5 KiB"."""
     if size is None:
         return "not known"

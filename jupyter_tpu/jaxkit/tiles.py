@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from .arrays import Shape
 from .shapes import bits_of, checked_shape, dtype_name, flat_shapes
-from .tables import MAX_ROWS, html_table, shape_text, share_text, size_text, text_table, with_rest
+from .tables import MAX_ROWS, binary_size, html_table, shape_text, share_text, text_table, with_rest
 from .topology import generation_of
 
 #: Generation -> bytes of the smallest tile.
@@ -66,7 +66,7 @@ class TilingTable(Struct, kw_only=True):
     def _title(self) -> str:
         waste = self.padded_bytes - self.bytes
         return (
-            f"{size_text(self.bytes)} take {size_text(self.padded_bytes)} in the HBM of a TPU "
+            f"{binary_size(self.bytes)} take {binary_size(self.padded_bytes)} in the HBM of a TPU "
             f"{self.generation}: {share_text(waste, self.padded_bytes)} padding"
         )
 
@@ -76,8 +76,8 @@ class TilingTable(Struct, kw_only=True):
                 row.name,
                 row.dtype,
                 shape_text(row.shape),
-                size_text(row.bytes),
-                size_text(row.padded_bytes),
+                binary_size(row.bytes),
+                binary_size(row.padded_bytes),
                 share_text(row.waste, row.padded_bytes),
                 "" if not row.waste else shape_text(row.full_shape),
                 row.layout,
@@ -104,7 +104,7 @@ def padded_bytes(shape: Sequence[int], dtype: Any = "float32", generation: str =
     *generation*: "v5e", or a type such as "v5litepod-8" or "v5e-8".
 
     The rules are those of the compiler of libtpu 0.0.42 (see the top of this file). Raises
-    `TPUError` (INVALID) for negative or fractional sizes, unknown dtypes and unknown generations.
+    `InvalidInput` for negative or fractional sizes, unknown dtypes and unknown generations.
     """
     sizes = checked_shape(shape)
     return _bytes(layout(sizes, dtype, generation_of(generation)), dtype)
@@ -138,7 +138,7 @@ def tiling(
 def tiling_table(tree: Any, generation: str = "v5e") -> TilingTable:
     """`tiling` of every array of *tree* (arrays, shapes or (shape, dtype) pairs), worst first.
 
-    Raises `TPUError` (INVALID) as `padded_bytes` does, and for trees of more than 20,000 arrays.
+    Raises `InvalidInput` as `padded_bytes` does, and for trees of more than 20,000 arrays.
     """
     generation = generation_of(generation)
     rows = [tiling(shape, dtype, generation, name=name) for name, shape, dtype in flat_shapes(tree)]

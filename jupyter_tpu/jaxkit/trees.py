@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ..errors import InvalidInput
 from .shapes import bits_of
-from .tables import html_table, size_text, text_table
+from .tables import binary_size, html_table, text_table
 
 
 def freeze_mask(
@@ -68,7 +68,7 @@ class TreeSummary(Struct, kw_only=True):
 
     _HEADS = ("", "dtype", "shape", "elements", "size", "where")
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return text_table(self._HEADS, self._cells())
 
     def _repr_html_(self) -> str:
@@ -76,18 +76,19 @@ class TreeSummary(Struct, kw_only=True):
 
     def _cells(self) -> list[tuple[str, ...]]:
         cells = [
-            (path, dtype, "×".join(map(str, shape)) or "()", f"{count:,}", size_text(size), where)
+            (path, dtype, "×".join(map(str, shape)) or "()", f"{count:,}", binary_size(size), where)
             for path, dtype, shape, count, size, where in self.rows
         ]
         total = f"{len(self.rows)} arrays"
-        return [*cells, (total, "", "", f"{self.elements:,}", size_text(self.bytes), "")]
+        return [*cells, (total, "", "", f"{self.elements:,}", binary_size(self.bytes), "")]
 
 
 def tree_summary(tree: Any) -> TreeSummary:
     """Every array of *tree* by path, with dtype, shape, elements, bytes and device.
 
     Works for arrays of jax, numpy and torch and for ``jax.eval_shape``'s; bytes are those of the
-    whole array, once, without a TPU's padding (`tiling_table` has that).
+    whole array, once, without a TPU's padding (`tiling_table` has that). Raises `InvalidInput` for
+    dtypes that TPUs do not have.
     """
     rows: list[tuple[str, str, tuple[int, ...], int, int, str]] = []
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):

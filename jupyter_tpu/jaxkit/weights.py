@@ -24,7 +24,7 @@ from .trees import path_name
 _KEYS = "jaxkit.random_keys"  # name -> implementation, in the file's metadata
 _NUMBERS = (bool, int, float)
 _ARRAYS = (jax.Array, np.ndarray, np.generic, *_NUMBERS)
-#: What safetensors and JAX call dtypes that numpy does not have by itself.
+#: What safetensors and JAX call dtypes that numpy lacks.
 _DTYPES = {
     "BF16": "bfloat16",
     "F8_E4M3": "float8_e4m3fn",

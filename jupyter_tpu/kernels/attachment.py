@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 RETRY = 0.05, 1.0
 #: The longest while the link needs the user's attention: each attempt asks Google for an address.
 RETRY_NEEDS_ATTENTION = 30.0
-#: Reasons that pass by themselves, or when another client releases the kernel.
+#: Reasons that pass on their own, or when another client releases the kernel.
 _TRANSIENT = (Reason.UNREACHABLE, Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.CONFLICT,
             Reason.NOT_FOUND, Reason.INTERNAL, Reason.RATE_LIMITED)  # fmt: skip
 #: Protocol errors in a row after which retrying is pointless.
@@ -54,7 +54,7 @@ class KernelLink(Protocol):
         """Why it is not up."""
 
     @property
-    def place(self) -> str:
+    def host_id(self) -> str:
         """Text that identifies the host among those of all clouds."""
 
     def acquire(self) -> None: ...

@@ -9,7 +9,7 @@ import asyncio
 import logging
 
 from ..errors import TPUError
-from ..links import HostGone, OwnedKernel, own
+from ..links import HostGone, OwnedKernel, register_owned
 from .attachment import KernelLink
 
 log = logging.getLogger(__name__)
@@ -26,11 +26,13 @@ def shutdown_in_background(
     """Starts to end a kernel and its child processes. The task is done when all have ended.
 
     secret: for its lease: a kernel that another client has taken over is not ended.
-    owned: what :func:`~jupyter_tpu.links.own` gave for it; closed here.
+    owned: what :func:`~jupyter_tpu.links.register_owned` gave for it; closed here.
     """
     host.acquire()
     task = asyncio.get_running_loop().create_task(
-        _shutdown(host, kernel_id, secret, owned or own(host.place, kernel_id, secret)),
+        _shutdown(
+            host, kernel_id, secret, owned or register_owned(host.host_id, kernel_id, secret)
+        ),
         name=kernel_id,
     )
     _shutdowns.add(task)

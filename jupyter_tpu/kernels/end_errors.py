@@ -66,12 +66,12 @@ def host_rebooted_error() -> TPUError:
 
 
 def exit_error(event: Mapping[str, Any], *, was_ready: bool) -> TPUError:
-    """The kernel ended by itself. *event*: the keeper's ``ended``; *was_ready*: it had started."""
+    """The kernel ended on its own. *event*: the keeper's ``ended``; *was_ready*: it had started."""
     lines = str(event.get("output", "")).strip().splitlines()
     fatal = (line for line in lines if line.startswith("Fatal Python error"))
     reason = f": {next(fatal, lines[-1])}" if lines else "."
     # An earlier version's keeper does not say the cause.
-    cause = event.get("cause") or f"The kernel ended by itself with exit code {event['code']}."
+    cause = event.get("cause") or f"The kernel exited with code {event['code']}."
     return TPUError(
         f"{cause.rstrip('.')}{reason}", Reason.INTERNAL if was_ready else Reason.ENVIRONMENT
     )

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 #: Seconds in which a last shutdown_request arrives here.
 SHUTDOWN_REQUEST_DELAY = 0.2
-#: Seconds in which a kernel that was asked to end may do so by itself.
+#: Seconds in which a kernel that was asked to end may do so on its own.
 GRACE = 5.0
 #: Seconds by which this may delay the exit: a little more than all the waits below.
 TIMEOUT = 30.0

@@ -7,8 +7,8 @@ import logging
 import uuid
 from typing import Any
 
-from ..errors import Reason, TPUError
-from ..links import OwnedKernel, end_orphans, own
+from ..errors import Reason, TPUError, error_for
+from ..links import OwnedKernel, end_orphans, register_owned
 from .attachment import KernelLink
 from .background_shutdown import shutdown_in_background
 
@@ -67,9 +67,11 @@ class HostKernel:
             async with asyncio.timeout(timeout):
                 while True:
                     agent = await self._host.agent()
-                    await end_orphans(agent, self._host.place)  # they may hold the chips
+                    await end_orphans(agent, self._host.host_id)  # they may hold the chips
                     if self._owned and self._ownership is None:
-                        self._ownership = own(self._host.place, self._kernel_id, self._secret)
+                        self._ownership = register_owned(
+                            self._host.host_id, self._kernel_id, self._secret
+                        )
                     unconfirmed = True
                     try:
                         return await agent.request("start_kernel", **request)
@@ -104,4 +106,4 @@ def _timeout_error(timeout: float, problem: TPUError | None) -> TPUError:
     message = f"The kernel's host did not answer within {timeout:g} s."
     if problem is None:
         return TPUError(message, Reason.TIMEOUT, "Try again, or check the TPU in the panel.")
-    return TPUError(f"{message} {problem.message}", problem.reason, problem.hint)
+    return error_for(f"{message} {problem.message}", problem.reason, problem.hint)

@@ -86,7 +86,7 @@ class KernelPersistence(Protocol):
         """The host has all messages up to number *last*."""
 
     def report_lost(self, problem: TPUError) -> None:
-        """The kernel ended, though nobody here asked for it. `discard` follows."""
+        """The kernel ended, though no one here asked for it. `discard` follows."""
 
     def release(self) -> None:
         """This process detaches from the kernel, so that the next one can adopt it."""

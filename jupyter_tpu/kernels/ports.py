@@ -136,7 +136,9 @@ class KernelPorts:
         while self._waiting and self._sockets:
             if not self._send_now(IOPUB, self._waiting[0]):
                 if loop.time() - self._sent_at > STALLED:
-                    log.warning("A client reads no output. From now on it loses what is too much.")
+                    log.warning(
+                        "A client does not read its output. Further output for it may be dropped."
+                    )
                     self._sockets["iopub"].setsockopt(zmq.XPUB_NODROP, 0)  # only for this client
                 loop.call_later(RETRY, self._send_waiting)
                 break

@@ -201,7 +201,7 @@ class KernelProject:
         """Said in the first cell, and once for this folder and host."""
         line = f"The notebook's files are not copied to {self._host.host}: {why}"
         log.info(line)
-        history = default_mirrors().history(self._host.place, str(self._notebook_folder))
+        history = default_mirrors().history(self._host.host_id, str(self._notebook_folder))
         self._refusal = line if history.is_new(line) else ""
 
 

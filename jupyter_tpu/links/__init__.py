@@ -12,7 +12,7 @@ from .thread import CoreThread, core_thread
 if TYPE_CHECKING:
     from .link import Link
     from .lookup import HostGone, HostName, host_alias, no_such_host
-    from .owned_kernels import OwnedKernel, end_orphans, own
+    from .owned_kernels import OwnedKernel, end_orphans, register_owned
     from .registry import Links, default_links
 
 __all__ = [
@@ -28,7 +28,7 @@ __all__ = [
     "end_orphans",
     "host_alias",
     "no_such_host",
-    "own",
+    "register_owned",
 ]
 
 #: Loaded at first use: Jupyter Server's start needs none of it.
@@ -41,7 +41,7 @@ _LATER = {
     "Links": "registry",
     "OwnedKernel": "owned_kernels",
     "end_orphans": "owned_kernels",
-    "own": "owned_kernels",
+    "register_owned": "owned_kernels",
     "default_links": "registry",
 }
 

@@ -13,7 +13,7 @@ from ..ssh import Connection, HostAddress, Keepalive, connect
 log = logging.getLogger(__name__)
 
 #: How long to wait for the connection before the link's own is used; opening it continues.
-_PATIENCE = 5.0  # seconds
+_OPEN_TIMEOUT = 5.0  # seconds
 
 #: How long the link's own connection is used after the host refused this one.
 _RETRY_AFTER = 60.0  # seconds
@@ -62,7 +62,7 @@ class BulkConnection:
             if self._last_use < self._refused_until:
                 return None
             self._opening = self._run_in_background(self._open(host))
-        await asyncio.wait({self._opening}, timeout=_PATIENCE)
+        await asyncio.wait({self._opening}, timeout=_OPEN_TIMEOUT)
         return self._open_to(host)
 
     def link_up(self, host: HostAddress) -> None:

@@ -30,7 +30,7 @@ class LinkState(StrEnum):
     UP = "up"
     SILENT = "silent"  # no answer for longer than the keepalive interval
     WAITING = "waiting"  # before the next attempt
-    NEEDS_ATTENTION = "needs-attention"  # does not reconnect by itself; the problem says why
+    NEEDS_ATTENTION = "needs-attention"  # does not reconnect automatically; the problem says why
 
 
 class LinkEvent(Enum):
@@ -49,7 +49,7 @@ class LinkEvent(Enum):
     MOVED = "moved"  # the host has another address, or can be reached again
 
 
-class Do(Enum):
+class LinkCommand(Enum):
     """What the driver has to do."""
 
     CONNECT = "connect"  # start an attempt
@@ -61,7 +61,7 @@ class Do(Enum):
 
 
 class LinkAction(Struct, frozen=True):
-    do: Do
+    do: LinkCommand
     delay: float = 0.0  # seconds; of SCHEDULE
 
 
@@ -72,7 +72,7 @@ LONGEST_DELAY = 30.0
 #: The failures in a row that still count after a connection: the next delay is up to 1 s.
 FEW = 2
 
-_S, _E = LinkState, LinkEvent
+_S, _E, _C = LinkState, LinkEvent, LinkCommand
 
 
 class _Step(Enum):
@@ -86,48 +86,50 @@ class _Step(Enum):
 
 # Rows: (state, event) -> (next state, actions, failures). SCHEDULE's delay follows from the state
 # entered: SETTLED for UP, the back-off for WAITING.
-_TABLE: dict[tuple[LinkState, LinkEvent], tuple[LinkState, tuple[Do, ...], _Step]] = {
-    (_S.DOWN, _E.WANTED): (_S.CONNECTING, (Do.CONNECT,), _Step.NONE),
+_TABLE: dict[tuple[LinkState, LinkEvent], tuple[LinkState, tuple[LinkCommand, ...], _Step]] = {
+    (_S.DOWN, _E.WANTED): (_S.CONNECTING, (_C.CONNECT,), _Step.NONE),
     # An attempt that succeeded just when it was cancelled.
-    (_S.DOWN, _E.CONNECTED): (_S.DOWN, (Do.DISCONNECT,), _Step.KEEP),
+    (_S.DOWN, _E.CONNECTED): (_S.DOWN, (_C.DISCONNECT,), _Step.KEEP),
     #
-    (_S.CONNECTING, _E.CONNECTED): (_S.UP, (Do.SCHEDULE,), _Step.FEW),
-    (_S.CONNECTING, _E.FAILED): (_S.WAITING, (Do.SCHEDULE,), _Step.MORE),
-    (_S.CONNECTING, _E.LOST): (_S.WAITING, (Do.SCHEDULE,), _Step.MORE),
+    (_S.CONNECTING, _E.CONNECTED): (_S.UP, (_C.SCHEDULE,), _Step.FEW),
+    (_S.CONNECTING, _E.FAILED): (_S.WAITING, (_C.SCHEDULE,), _Step.MORE),
+    (_S.CONNECTING, _E.LOST): (_S.WAITING, (_C.SCHEDULE,), _Step.MORE),
     (_S.CONNECTING, _E.REFUSED): (_S.NEEDS_ATTENTION, (), _Step.KEEP),
-    (_S.CONNECTING, _E.UNWANTED): (_S.DOWN, (Do.DISCONNECT,), _Step.NONE),
-    (_S.CONNECTING, _E.MOVED): (_S.CONNECTING, (Do.DISCONNECT, Do.CONNECT), _Step.NONE),
-    (_S.CONNECTING, _E.WOKE): (_S.CONNECTING, (Do.DISCONNECT, Do.CONNECT), _Step.NONE),
+    (_S.CONNECTING, _E.UNWANTED): (_S.DOWN, (_C.DISCONNECT,), _Step.NONE),
+    (_S.CONNECTING, _E.MOVED): (_S.CONNECTING, (_C.DISCONNECT, _C.CONNECT), _Step.NONE),
+    (_S.CONNECTING, _E.WOKE): (_S.CONNECTING, (_C.DISCONNECT, _C.CONNECT), _Step.NONE),
     #
-    (_S.UP, _E.LOST): (_S.CONNECTING, (Do.UNSCHEDULE, Do.DISCONNECT, Do.CONNECT), _Step.MORE),
+    (_S.UP, _E.LOST): (_S.CONNECTING, (_C.UNSCHEDULE, _C.DISCONNECT, _C.CONNECT), _Step.MORE),
     (_S.UP, _E.SILENCE): (_S.SILENT, (), _Step.KEEP),
     (_S.UP, _E.TIMER): (_S.UP, (), _Step.NONE),  # it has settled
-    (_S.UP, _E.WOKE): (_S.SILENT, (Do.PROBE,), _Step.KEEP),
-    (_S.UP, _E.MOVED): (_S.CONNECTING, (Do.UNSCHEDULE, Do.DISCONNECT, Do.CONNECT), _Step.NONE),
-    (_S.UP, _E.UNWANTED): (_S.DOWN, (Do.UNSCHEDULE, Do.DISCONNECT), _Step.NONE),
+    (_S.UP, _E.WOKE): (_S.SILENT, (_C.PROBE,), _Step.KEEP),
+    (_S.UP, _E.MOVED): (_S.CONNECTING, (_C.UNSCHEDULE, _C.DISCONNECT, _C.CONNECT), _Step.NONE),
+    (_S.UP, _E.UNWANTED): (_S.DOWN, (_C.UNSCHEDULE, _C.DISCONNECT), _Step.NONE),
     #
-    (_S.SILENT, _E.HEARD): (_S.UP, (Do.SCHEDULE,), _Step.KEEP),
-    (_S.SILENT, _E.LOST): (_S.CONNECTING, (Do.UNSCHEDULE, Do.DISCONNECT, Do.CONNECT), _Step.MORE),
-    (_S.SILENT, _E.WOKE): (_S.SILENT, (Do.PROBE,), _Step.KEEP),
-    (_S.SILENT, _E.MOVED): (_S.CONNECTING, (Do.UNSCHEDULE, Do.DISCONNECT, Do.CONNECT), _Step.NONE),
-    (_S.SILENT, _E.UNWANTED): (_S.DOWN, (Do.UNSCHEDULE, Do.DISCONNECT), _Step.NONE),
+    (_S.SILENT, _E.HEARD): (_S.UP, (_C.SCHEDULE,), _Step.KEEP),
+    (_S.SILENT, _E.LOST): (_S.CONNECTING, (_C.UNSCHEDULE, _C.DISCONNECT, _C.CONNECT), _Step.MORE),
+    (_S.SILENT, _E.WOKE): (_S.SILENT, (_C.PROBE,), _Step.KEEP),
+    (_S.SILENT, _E.MOVED): (_S.CONNECTING, (_C.UNSCHEDULE, _C.DISCONNECT, _C.CONNECT), _Step.NONE),
+    (_S.SILENT, _E.UNWANTED): (_S.DOWN, (_C.UNSCHEDULE, _C.DISCONNECT), _Step.NONE),
     #
-    (_S.WAITING, _E.TIMER): (_S.CONNECTING, (Do.CONNECT,), _Step.KEEP),
-    (_S.WAITING, _E.WOKE): (_S.CONNECTING, (Do.UNSCHEDULE, Do.CONNECT), _Step.NONE),
-    (_S.WAITING, _E.MOVED): (_S.CONNECTING, (Do.UNSCHEDULE, Do.CONNECT), _Step.NONE),
-    (_S.WAITING, _E.UNWANTED): (_S.DOWN, (Do.UNSCHEDULE,), _Step.NONE),
-    (_S.WAITING, _E.CONNECTED): (_S.WAITING, (Do.DISCONNECT,), _Step.KEEP),
+    (_S.WAITING, _E.TIMER): (_S.CONNECTING, (_C.CONNECT,), _Step.KEEP),
+    (_S.WAITING, _E.WOKE): (_S.CONNECTING, (_C.UNSCHEDULE, _C.CONNECT), _Step.NONE),
+    (_S.WAITING, _E.MOVED): (_S.CONNECTING, (_C.UNSCHEDULE, _C.CONNECT), _Step.NONE),
+    (_S.WAITING, _E.UNWANTED): (_S.DOWN, (_C.UNSCHEDULE,), _Step.NONE),
+    (_S.WAITING, _E.CONNECTED): (_S.WAITING, (_C.DISCONNECT,), _Step.KEEP),
     #
-    (_S.NEEDS_ATTENTION, _E.WANTED): (_S.CONNECTING, (Do.CONNECT,), _Step.NONE),
-    (_S.NEEDS_ATTENTION, _E.MOVED): (_S.CONNECTING, (Do.CONNECT,), _Step.NONE),
+    (_S.NEEDS_ATTENTION, _E.WANTED): (_S.CONNECTING, (_C.CONNECT,), _Step.NONE),
+    (_S.NEEDS_ATTENTION, _E.MOVED): (_S.CONNECTING, (_C.CONNECT,), _Step.NONE),
     (_S.NEEDS_ATTENTION, _E.UNWANTED): (_S.DOWN, (), _Step.NONE),
-    (_S.NEEDS_ATTENTION, _E.CONNECTED): (_S.NEEDS_ATTENTION, (Do.DISCONNECT,), _Step.KEEP),
+    (_S.NEEDS_ATTENTION, _E.CONNECTED): (_S.NEEDS_ATTENTION, (_C.DISCONNECT,), _Step.KEEP),
 }
 
 # Rows that replace the above while there are failures: lost again before it had settled.
-_WHILE_UNSETTLED: dict[tuple[LinkState, LinkEvent], tuple[LinkState, tuple[Do, ...], _Step]] = {
-    (_S.UP, _E.LOST): (_S.WAITING, (Do.DISCONNECT, Do.SCHEDULE), _Step.MORE),
-    (_S.SILENT, _E.LOST): (_S.WAITING, (Do.DISCONNECT, Do.SCHEDULE), _Step.MORE),
+_WHILE_UNSETTLED: dict[
+    tuple[LinkState, LinkEvent], tuple[LinkState, tuple[LinkCommand, ...], _Step]
+] = {
+    (_S.UP, _E.LOST): (_S.WAITING, (_C.DISCONNECT, _C.SCHEDULE), _Step.MORE),
+    (_S.SILENT, _E.LOST): (_S.WAITING, (_C.DISCONNECT, _C.SCHEDULE), _Step.MORE),
 }
 
 
@@ -159,9 +161,9 @@ class LinkLife:
             self.failures = min(self.failures, FEW)
         changed = state is not self.state
         self.state = state
-        actions = [LinkAction(do, self._delay() if do is Do.SCHEDULE else 0.0) for do in doing]
+        actions = [LinkAction(do, self._delay() if do is _C.SCHEDULE else 0.0) for do in doing]
         if changed:
-            actions.append(LinkAction(Do.REPORT))
+            actions.append(LinkAction(_C.REPORT))
         return actions
 
     def _delay(self) -> float:

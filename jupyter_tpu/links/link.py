@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from ..errors import ConnectionLost, Reason, TPUError
 from ..ssh import Connection, HostAddress, Keepalive, connect
 from ..ssh.transport import WINDOW
+from ..subscribers import Subscribers
 from .bulk import BulkConnection
-from .life import Do, LinkAction, LinkEvent, LinkLife, LinkState
+from .life import LinkAction, LinkCommand, LinkEvent, LinkLife, LinkState
 from .lookup import HostName, Lookup, ResolvedHost
 from .owned_kernels import end_orphans
 from .pod_ssh import authorize_hosts, command_on
@@ -45,7 +46,7 @@ _FIRST_COMMAND = 0.5
 #: How long a host may take to answer after this machine slept.
 _PROBE_LIMIT = 1.5  # seconds; if it is too short, the only cost is a reconnect
 
-#: These pass by themselves; everything else that stops an attempt needs the user's attention.
+#: These pass on their own; everything else that stops an attempt needs the user's attention.
 _TRANSIENT = {Reason.UNREACHABLE, Reason.UNAVAILABLE, Reason.RATE_LIMITED, Reason.TIMEOUT}
 
 P = ParamSpec("P")
@@ -68,8 +69,8 @@ def _over_link(
 class Link:
     """The supervised SSH connection to one host; lives on the core loop.
 
-    It is up while it is acquired or used, and reconnects by itself. Commands that were running when
-    it broke fail with UNREACHABLE within the keepalive's bound; later ones wait for it.
+    It is up while it is acquired or used, and reconnects automatically. Commands that were running
+    when it broke fail with UNREACHABLE within the keepalive's bound; later ones wait for it.
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class Link:
         self._linger: asyncio.TimerHandle | None = None
         self._background: set[asyncio.Task[None]] = set()
         self._ending_orphans: asyncio.Task[None] | None = None
-        self._subscribers: list[Callable[[Link], None]] = []
+        self._subscribers = Subscribers[Link]()
         self._changed = asyncio.Event()  # replaced at each change of state
 
     def __repr__(self) -> str:
@@ -119,7 +120,7 @@ class Link:
         return self._life.state
 
     @property
-    def place(self) -> str:
+    def host_id(self) -> str:
         """Text that identifies its host among those of all clouds."""
         emulator = self._lookup.cloud.target.emulator
         cloud = os.path.realpath(emulator) if emulator else "google"
@@ -161,13 +162,7 @@ class Link:
 
         Returns a function that unsubscribes it.
         """
-        self._subscribers.append(callback)
-
-        def unsubscribe() -> None:
-            if callback in self._subscribers:
-                self._subscribers.remove(callback)
-
-        return unsubscribe
+        return self._subscribers.add(callback)
 
     # ---- who wants it ------------------------------------------------------------------------
 
@@ -291,7 +286,7 @@ class Link:
         """`Connection.open_port`, over a connection that kernels don't use, or one that compresses.
 
         While the host accepts no other connection, it is the one of the kernels. Which one it was
-        matters to nobody until the channel is open, so if it is lost before, another is used.
+        matters to no one until the channel is open, so if it is lost before, another is used.
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + WAIT
@@ -330,7 +325,7 @@ class Link:
         async with self._session_up(in_use=False) as session:
             agent = await session.agent()
         if self._ending_orphans is None or self._ending_orphans.done():
-            self._ending_orphans = self._run_in_background(end_orphans(agent, self.place))
+            self._ending_orphans = self._run_in_background(end_orphans(agent, self.host_id))
         return agent
 
     async def close(self) -> None:
@@ -351,17 +346,17 @@ class Link:
 
     def _do(self, action: LinkAction) -> None:
         loop = asyncio.get_running_loop()
-        if action.do is Do.CONNECT:
+        if action.do is LinkCommand.CONNECT:
             self._attempt = loop.create_task(self._connect(), name=f"connect {self.host}")
             self._attempt.add_done_callback(self._attempted)
-        elif action.do is Do.DISCONNECT:
+        elif action.do is LinkCommand.DISCONNECT:
             self._disconnect()
-        elif action.do is Do.SCHEDULE:
+        elif action.do is LinkCommand.SCHEDULE:
             self._unschedule()
             self._timer = loop.call_later(action.delay, self._on, LinkEvent.TIMER)
-        elif action.do is Do.UNSCHEDULE:
+        elif action.do is LinkCommand.UNSCHEDULE:
             self._unschedule()
-        elif action.do is Do.PROBE:
+        elif action.do is LinkCommand.PROBE:
             self._run_in_background(self._probe())
         else:
             self._report()
@@ -380,7 +375,7 @@ class Link:
             self._compressed.close()
         self._changed.set()
         self._changed = asyncio.Event()
-        for callback in list(self._subscribers):
+        for callback in self._subscribers:
             callback(self)
 
     async def _connect(self) -> None:

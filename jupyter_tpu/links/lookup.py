@@ -336,6 +336,6 @@ def _check_state(node: Node, host: HostName) -> None:
 def no_such_host(
     tpu: str, host: int | str, count: int, reason: Reason = Reason.INVALID
 ) -> TPUError:
-    """The error for a *host* that *tpu*, which has *count* hosts, has not got."""
+    """The error for a *host* that *tpu*, which has *count* hosts, does not have."""
     has = f"the hosts 0 to {count - 1}" if count > 1 else "host 0 only" if count else "no hosts now"
     return error_for(f"{tpu} has no host {host}.", reason, f"It has {has}.")

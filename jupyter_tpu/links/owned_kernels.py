@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ..errors import TPUError
 from ..locks import try_lock
@@ -35,13 +35,13 @@ FORGET_AFTER = 90 * 24 * 3600.0
 
 
 class _Record(Struct):
-    place: str  # the host: see `Link.place`
+    host_id: str = field(name="place")  # see `Link.host_id`
     kernel: str  # its id
     secret: str  # of its lease: an orphan that another client has taken over is not ended
 
 
 class OwnedKernel:
-    """A kernel that this process owns. Made by :func:`own`."""
+    """A kernel that this process owns. Made by :func:`register_owned`."""
 
     def __init__(self, path: Path, lock: int) -> None:
         self._path = path
@@ -56,12 +56,12 @@ class OwnedKernel:
             self._lock = -1
 
 
-def own(place: str, kernel: str, secret: str) -> OwnedKernel | None:
+def register_owned(host_id: str, kernel: str, secret: str) -> OwnedKernel | None:
     """From now on *kernel* is ended if this process is gone; None if that can't be stored."""
-    record = msgspec.json.encode(_Record(place, kernel, secret))
+    record = msgspec.json.encode(_Record(host_id, kernel, secret))
     path = _folder() / f"{hashlib.sha256(kernel.encode()).hexdigest()[:16]}.json"
     try:
-        # Locked before it has its name: nobody can take it for an orphan's.
+        # Locked before it has its name: no one can take it for an orphan's.
         lock, temporary = tempfile.mkstemp(dir=path.parent, prefix=".")
         try:
             try_lock(lock)
@@ -77,9 +77,9 @@ def own(place: str, kernel: str, secret: str) -> OwnedKernel | None:
     return OwnedKernel(path, lock)
 
 
-async def end_orphans(agent: AgentClient, place: str) -> None:
-    """Ends the kernels of *place* whose owners are gone. The next call tries again what failed."""
-    for path, lock, record in _orphans(place):
+async def end_orphans(agent: AgentClient, host_id: str) -> None:
+    """Ends the kernels of a host whose owners are gone. The next call tries again what failed."""
+    for path, lock, record in _orphans(host_id):
         try:
             await agent.request("end_kernel", id=record.kernel, now=True, secret=record.secret)
             log.info("Ended kernel %s, because the program that started it is gone", record.kernel)
@@ -90,8 +90,8 @@ async def end_orphans(agent: AgentClient, place: str) -> None:
             os.close(lock)
 
 
-def _orphans(place: str) -> Iterator[tuple[Path, int, _Record]]:
-    """The orphans of *place*, each with its lock, which the caller closes."""
+def _orphans(host_id: str) -> Iterator[tuple[Path, int, _Record]]:
+    """The orphans of a host, each with its lock, which the caller closes."""
     for path in sorted(_folder().glob("*.json")):
         with contextlib.suppress(OSError):
             lock = os.open(path, os.O_RDWR)
@@ -99,7 +99,7 @@ def _orphans(place: str) -> Iterator[tuple[Path, int, _Record]]:
                 if not try_lock(lock):
                     continue
                 record = _read(lock)
-                if record is not None and record.place == place:
+                if record is not None and record.host_id == host_id:
                     yield path, os.dup(lock), record
                 elif record is None or os.fstat(lock).st_mtime < time.time() - FORGET_AFTER:
                     _remove(path, lock)

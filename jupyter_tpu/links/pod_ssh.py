@@ -8,16 +8,14 @@ TPUs nor their laptop, as with a copied private key or a forwarded agent.
 
 from __future__ import annotations
 
-import asyncio
 import shlex
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
+from ..concurrency import gather_failures
 from ..errors import TPUError
 from ..ssh import CompletedCommand, HostAddress
 from .lookup import HostName
-
-T = TypeVar("T")
 
 _SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
 
@@ -62,23 +60,26 @@ async def authorize_hosts(
     Repeat it after an address has changed, always with all hosts of a pod. Returns why hosts failed
     that did; the others can log in to each other.
     """
-    links_up = [link_to(host) for host in hosts]
-    for link in links_up:
+    links = {host: link_to(host) for host in hosts}
+    for link in links.values():
         link.acquire()
     try:
-        made, failed = await _on_each(
-            links_up, lambda link: link.run(["sh", "-c", _MAKE_KEY], timeout=_LIMIT)
+        made, failed = await gather_failures(
+            {
+                host: link.run(["sh", "-c", _MAKE_KEY], timeout=_LIMIT)
+                for host, link in links.items()
+            }
         )
         pod = [
-            _PodHost(link.host, hosts[link.host], link.host_address, done.stdout.strip())
-            for link, done in made
+            _PodHost(host, hosts[host], links[host].host_address, done.stdout.strip())
+            for host, done in made.items()
         ]
-        _, failed_later = await _on_each(
-            [link for link, _ in made], lambda link: _configure(link, pod)
+        _, failed_later = await gather_failures(
+            {host: _configure(links[host], pod) for host in made}
         )
         return failed | failed_later
     finally:
-        for link in links_up:
+        for link in links.values():
             link.release()
 
 
@@ -125,23 +126,6 @@ async def _configure(link: PodLink, pod: Sequence[_PodHost]) -> None:
     line = f"Include {_CONFIG.rpartition('/')[2]}\n"
     if line not in config:
         await link.put((line + config).encode(), "~/.ssh/config")
-
-
-async def _on_each(
-    links: Sequence[PodLink], call: Callable[[PodLink], Coroutine[Any, Any, T]]
-) -> tuple[list[tuple[PodLink, T]], dict[HostName, TPUError]]:
-    """Calls for all links at once; returns the results, and why hosts failed that did."""
-    done = await asyncio.gather(*map(call, links), return_exceptions=True)
-    results: list[tuple[PodLink, T]] = []
-    failed: dict[HostName, TPUError] = {}
-    for link, each in zip(links, done, strict=True):
-        if isinstance(each, TPUError):
-            failed[link.host] = each
-        elif isinstance(each, BaseException):
-            raise each
-        else:
-            results.append((link, each))
-    return results, failed
 
 
 def _bare(key: str) -> str:

@@ -19,7 +19,7 @@ from .lookup import HostName, Lookup
 _LOOK = 5.0
 _SLEPT = 10.0
 
-#: It goes on while this machine sleeps; a monotonic clock may not.
+#: It continues while this machine sleeps; a monotonic clock may not.
 _clock = time.time
 
 
@@ -43,7 +43,7 @@ class Links:
     cloud: gives addresses, host keys and metadata.
     keepalive: how soon a silent host is noticed.
     known_hosts: where host keys are pinned; our file in the data folder by default.
-    beside: another registry, whose links this one shares.
+    share_with: another registry, whose links this one shares.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class Links:
         *,
         keepalive: Keepalive | None = None,
         known_hosts: KnownHosts | None = None,
-        beside: Links | None = None,
+        share_with: Links | None = None,
     ) -> None:
         self.cloud = cloud
         self._pool: _Pool = (
-            beside._pool if beside else _Pool(cloud, keepalive or Keepalive(), known_hosts)
+            share_with._pool if share_with else _Pool(cloud, keepalive or Keepalive(), known_hosts)
         )
 
     def get(self, host: HostName) -> Link:
@@ -174,6 +174,6 @@ def default_links(target: Target | None = None) -> Links:
     key = os.path.realpath(target.emulator) if target.emulator else "google"
     known = _registries.setdefault(key, {})
     if target not in known:
-        beside = next(iter(known.values()), None)
-        known[target] = Links(CloudWithAttached(CloudTPU(target)), beside=beside)
+        share_with = next(iter(known.values()), None)
+        known[target] = Links(CloudWithAttached(CloudTPU(target)), share_with=share_with)
     return known[target]

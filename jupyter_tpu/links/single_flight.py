@@ -63,6 +63,6 @@ class SingleFlight(Generic[K, V]):
 
 
 def _retrieved(task: asyncio.Task) -> None:
-    # All callers may have been cancelled; then nobody sees the error.
+    # All callers may have been cancelled; then no one sees the error.
     if not task.cancelled():
         task.exception()

@@ -84,9 +84,9 @@ def _publish(content: dict[str, Any], *, update: bool = False) -> None:
     )
 
 
-def print_beside(kernel: RemoteKernel, code: str) -> None:
+def print_concurrently(kernel: RemoteKernel, code: str) -> None:
     """Runs *code* there, also while a cell runs, and prints what it prints. Raises its error."""
-    for _, message in kernel.execute_beside(code):
+    for _, message in kernel.execute_concurrently(code):
         content = message["content"]
         if message["msg_type"] == "stream":
             stream = sys.stderr if content["name"] == "stderr" else sys.stdout
@@ -152,7 +152,7 @@ def run_cell(
 
 
 class CellHandle:
-    """A cell that runs on a TPU while the notebook goes on: what ``%%tpu --no-wait`` returns."""
+    """A cell that runs on a TPU while the notebook continues: what ``%%tpu --no-wait`` returns."""
 
     def __init__(self, comms: Comms, run: CellRun) -> None:
         run.detached = True
@@ -166,7 +166,7 @@ class CellHandle:
         """Whether the cell has ended, with a value or an error, or with its kernel."""
         while not self._ended:
             try:
-                self._take(0.0)
+                self._receive_next(0.0)
             except queue.Empty:
                 return not self._run.kernel.alive()
         return True
@@ -180,7 +180,7 @@ class CellHandle:
         end = math.inf if timeout is None else time.monotonic() + timeout
         while not self._ended:
             try:
-                self._take(max(0.0, min(ALIVE_EVERY, end - time.monotonic())))
+                self._receive_next(max(0.0, min(ALIVE_EVERY, end - time.monotonic())))
             except queue.Empty:
                 if not self._run.kernel.alive():
                     raise MagicError(f"The kernel on {self._run.kernel.tpu} has ended.") from None
@@ -224,7 +224,7 @@ class CellHandle:
         with plain_errors():
             self._run.kernel.interrupt()
 
-    def _take(self, seconds: float) -> None:
+    def _receive_next(self, seconds: float) -> None:
         """Takes the next message, which comes in *seconds*, or raises ``queue.Empty``."""
         channel, message = self._run.next_within(seconds)
         if channel == "shell":

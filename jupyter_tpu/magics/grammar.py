@@ -301,7 +301,9 @@ def close(ids: tuple[str, ...]) -> None:
 @argument("folder", default=".", metavar="[DIR]", help="The folder here.")
 @click.option("--to", "remote", default="", metavar="DIR", help="The folder on the TPU.")
 @click.option("--pull", is_flag=True, help="Copy from the TPU to here.")
-@click.option("--overwrite", is_flag=True, help="Also copy what the target has changed.")
+@click.option(
+    "--overwrite", is_flag=True, help="Also replace files that were changed in the target."
+)
 @tpu_option
 @click.pass_obj
 def sync(

@@ -120,10 +120,10 @@ def memory(kernels: NotebookKernels, tpu: str | None, environment: str | None, f
     Also works while a background cell (%%tpu --no-wait) is running. In a notebook whose kernel is
     on a TPU, %tpu memory is always there, also in a subshell console.
     """
-    from .cells import print_beside
+    from .cells import print_concurrently
 
     words = "memory --free" if free else "memory"
-    print_beside(
+    print_concurrently(
         kernels.use(tpu, environment)[0], f"get_ipython().run_line_magic('tpu', '{words}')"
     )
 
@@ -138,16 +138,16 @@ def memory(kernels: NotebookKernels, tpu: str | None, environment: str | None, f
 def checkpoint(
     kernels: NotebookKernels, function: str, tpu: str | None, environment: str | None
 ) -> None:
-    """Choose a function that runs when Google announces that it stops the TPU.
+    """Choose a function that runs when Google announces that it will stop the TPU.
 
     FUNCTION is one of the kernel on the TPU, without arguments, such as save or trainer.save. It
-    runs in a thread, also beside a running cell. Without FUNCTION the chosen one is shown; "off"
-    chooses none. In a notebook whose kernel is on a TPU, %tpu checkpoint is always there.
+    runs in a thread, also during a running cell. Without FUNCTION the chosen one is shown; "off"
+    removes the choice. In a notebook whose kernel is on a TPU, %tpu checkpoint is always there.
     """
-    from .cells import print_beside
+    from .cells import print_concurrently
 
     words = f"checkpoint {function}".strip()
-    print_beside(
+    print_concurrently(
         kernels.use(tpu, environment)[0], f"get_ipython().run_line_magic('tpu', {words!r})"
     )
 
@@ -165,8 +165,8 @@ def push(
     """Copy variables of this notebook to its kernel on a TPU.
 
     Arrays, also within lists, dicts and other objects, are copied as raw bytes, with their dtype.
-    A JAX array is placed on the TPU's first device. What is not built in, NumPy's or JAX's is
-    pickled here, and unpickled there, where its package must be installed.
+    A JAX array is placed on the TPU's first device. Other
+    objects are pickled here and unpickled there; their packages must be installed there.
     """
     from .variables import push_variables
 

@@ -107,11 +107,11 @@ class RemoteKernel:
         """
         return _wait(self._execute(code, options))
 
-    def execute_beside(self, code: str) -> CellRun:
+    def execute_concurrently(self, code: str) -> CellRun:
         """As :meth:`execute`, but at once, while a cell runs: in a subshell, another thread of the
         kernel. One that has no subshells runs it after the cell. Nothing is kept of it.
         """
-        return _wait(self._execute_beside(code))
+        return _wait(self._execute_concurrently(code))
 
     def unfinished(self) -> CellRun | None:
         """A request that runs or waits in the kernel; the one sent first."""
@@ -181,7 +181,7 @@ class RemoteKernel:
         run = self._runs[id] = CellRun(self, id)
         return run
 
-    async def _execute_beside(self, code: str) -> CellRun:
+    async def _execute_concurrently(self, code: str) -> CellRun:
         if not self._runs:
             return await self._execute(code, {"store_history": False})
         async with self._subshells:
@@ -220,7 +220,7 @@ class CellRun:
     def __init__(self, kernel: RemoteKernel, id: str) -> None:
         self.kernel = kernel
         self.id = id
-        #: Nobody waits for its messages, so its comms are served as those between cells.
+        #: No one waits for its messages, so its comms are served as those between cells.
         self.detached = False
         #: Whether the kernel has begun with it. Until then it ignores an interrupt.
         self.begun = False

@@ -69,7 +69,7 @@ class JupyterTPU(ExtensionApp):
     ).tag(config=True)
 
     environment_defaults = Dict(
-        help="What each new environment on a TPU gets, beside what is asked for: "
+        help="What each new environment on a TPU gets, in addition to what is asked for: "
         '{"python": "3.12", "packages": ["flax"], "apt": ["ffmpeg"], "timezone": "Europe/Berlin", '
         '"oh_my_zsh": True, "setup_script": "~/setup.sh"}, or some of these. An environment from a '
         "lock keeps the lock's versions.",
@@ -115,8 +115,6 @@ class JupyterTPU(ExtensionApp):
             self._adoption.start()
 
     def initialize_handlers(self) -> None:
-        from ..links import core_thread
-
         assert self.serverapp is not None
         self._loop = self.serverapp.io_loop
         self._local: LocalEmulator | None = None
@@ -150,7 +148,6 @@ class JupyterTPU(ExtensionApp):
             self.handlers.append((pattern, handler, {"fleet": self.fleet}))
         assert self.serverapp.event_logger is not None
         self.serverapp.event_logger.register_event_schema(SCHEMA)
-        self._core = core_thread()
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
         """Continues what earlier servers left. Nothing waits for it."""

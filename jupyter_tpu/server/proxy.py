@@ -94,7 +94,7 @@ class ProxyHandler(StreamingHandler):
         from ..apps.headers import refusal
 
         if self.token_authenticated:
-            return None  # no browser adds a token by itself, as it does a cookie
+            return None  # no browser adds a token automatically, as it does a cookie
         method, headers = self.request.method or "", self.request.headers
         if method not in ("GET", "HEAD") and not {"Origin", "Sec-Fetch-Site"} & set(headers):
             return "This request needs an Origin header."

@@ -92,8 +92,8 @@ _FILE = {"path": "relative to the home folder, or absolute; it has no . or .. in
 _CONTENTS = "Permission to {} Jupyter's contents is needed, too."
 
 FILE = route(
-    "GET tpus/{tpu}/hosts/{host}/files", "file", "What a file of a host is", HostFile, query=_FILE,
-    more=_CONTENTS.format("read"),
+    "GET tpus/{tpu}/hosts/{host}/files", "file", "Whether a file exists, and its size", HostFile,
+    query=_FILE, more=_CONTENTS.format("read"),
 )  # fmt: skip
 
 FILE_CONTENT = (

@@ -253,5 +253,5 @@ class AgentClient:
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(ConnectionLost("the host"))
-                future.exception()  # retrieved: maybe nobody waits for it
+                future.exception()  # retrieved: maybe no one waits for it
         self._stream.close()

@@ -106,7 +106,7 @@ def public_key(path: Path) -> str:
 
 
 def stored_public_key() -> str:
-    """The public key beside ours, "ssh-ed25519 AAAA…", without looking at the private one; "" if
+    """The public key next to ours, "ssh-ed25519 AAAA…", without looking at the private one; "" if
     there is none.
     """
     path = key_path()

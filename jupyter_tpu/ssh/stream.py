@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from ..errors import TPUError
+import msgspec
+
+from ..errors import Reason, TPUError
 from .transport import ChannelTransport, SSHSession
 
 #: Bytes of the command's error output that are kept.
@@ -14,6 +16,18 @@ _ERRORS = 2000
 
 #: Bytes that are read at once at most; twice that waits here for a slow reader, and the window.
 CHUNK = 256 << 10
+
+
+def decode_answer(line: bytes, errors: str, what: str, hint: str = "") -> dict[str, Any]:
+    """The JSON object in the *line* with which a program of ours begins its output.
+
+    Raises INTERNAL if there is none: *what* failed; why is the last line of its *errors*.
+    """
+    try:
+        return msgspec.json.decode(line, type=dict[str, Any])
+    except msgspec.DecodeError:
+        why = errors.strip().rpartition("\n")[2] or "it ended without an answer"
+        raise TPUError(f"{what} failed: {why}.", Reason.INTERNAL, hint) from None
 
 
 class CommandStream:

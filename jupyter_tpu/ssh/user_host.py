@@ -267,7 +267,9 @@ async def _ssh(
             out, err = await process.communicate(input)
     except TimeoutError:
         raise TPUError(
-            f"ssh did not end within {limit:g} s.", Reason.TIMEOUT, "Check that it works by itself."
+            f"ssh did not end within {limit:g} s.",
+            Reason.TIMEOUT,
+            "Check that `ssh` works in a terminal.",
         ) from None
     finally:
         process = await asyncio.shield(starting)

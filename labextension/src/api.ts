@@ -296,7 +296,7 @@ export interface ICreateTPU {
   guard?: ISetGuard | null;
 }
 
-/** A persistent disk that each host gets beside its boot disk. */
+/** A persistent disk that each host gets in addition to its boot disk. */
 export interface IDataDisk {
   source: string;
   mode: 'read-only' | 'read-write';
@@ -325,7 +325,11 @@ export interface IDeletedLock {
   problem: IProblem | null;
 }
 
-/** How a machine is forgotten; each is required while such run there. */
+/**
+ * How a machine is forgotten.
+ *
+ * `end_kernels` and `end_jobs` are required while kernels or jobs run there.
+ */
 export interface IDetachMachine {
   end_kernels?: boolean;
   end_jobs?: boolean;
@@ -631,7 +635,7 @@ export interface IHostRun {
   problem: IProblem | null;
 }
 
-/** What every host gets beside Python and its packages. */
+/** What every host gets in addition to Python and its packages. */
 export interface IHostSetup {
   apt: string[];
   timezone: string;

@@ -4,6 +4,7 @@
 import { Notification } from '@jupyterlab/apputils';
 
 import { Actions } from './actions/actions';
+import { attempt } from './actions/attempt';
 import { IKernel } from './api';
 import { kernelName } from './labels/kernels';
 import { keyOf } from './model/resources';
@@ -44,9 +45,10 @@ export function addLostKernels(
     loss.offered = loss.paths.length > 0 && isConnected(loss.tpu);
     const run = {
       label: trans.__('Run Above'),
+      // One after the other: each becomes the current notebook.
       callback: async () => {
         for (const path of loss.paths) {
-          await notebooks.runAbove(path);
+          await attempt(notebooks.runAbove(path), trans);
         }
       }
     };

@@ -24,6 +24,7 @@ import { StoredIds } from './model/storedIds';
 import { ITPUActions } from './tokens';
 import { jobState } from './labels/jobs';
 import { addLostKernels, IOpenNotebooks } from './lostKernels';
+import { queuedState } from './labels/queued';
 import { maintenanceText } from './labels/tpus';
 import { operationTitle } from './labels/operations';
 
@@ -86,12 +87,12 @@ export function addNotifications(
     const state = jobState(job, trans);
     const message = trans.__('%1 on %2: %3', job.name, job.tpu, state);
     const log = {
-      label: trans.__('Show Log'),
+      label: trans.__('Show Output'),
       callback: () => void actions.jobs.showLog(job)
     };
     Notification.emit(message, job.state === 'ended' ? 'success' : 'error', {
       autoClose: false,
-      actions: [log]
+      actions: actions.offers('job') ? [log] : []
     });
   });
   const isNews = (what: string) => {
@@ -149,7 +150,7 @@ export function addNotifications(
         };
         Notification.warning(
           trans.__(
-            'Nothing here has used %1 for hours. %2',
+            '%1 has been ready for hours, and is not connected here. %2',
             tpu.name,
             tpu.advice
           ),
@@ -173,9 +174,9 @@ export function addNotifications(
       };
       Notification.warning(
         trans.__(
-          'The queued resource %1 is %2. It uses quota until you delete it.',
+          'Queued resource %1: %2. It uses quota until you delete it.',
           name,
-          state
+          queuedState(state, trans)
         ),
         { autoClose: false, actions: [show] }
       );

@@ -66,7 +66,7 @@ def test_a_command_that_has_the_chips_is_shown_and_ended(lab: LabPage, tpu: dict
     lab.act(name, "Chips and Profiles", "Free Chips…")
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("This stops the programs that use the chips:Command: python3 -c")
-    dialog.get_by_role("button", name="End All").click()
+    dialog.get_by_role("button", name="Stop All").click()
     expect(page.get_by_text(f"The chips of {name} are free.")).to_be_visible()
     expect(run.get_by_role("status")).to_contain_text("Stopped")
 
@@ -87,7 +87,7 @@ def test_a_project_is_synced_and_a_conflict_is_decided_in_the_panel(
     (here / "out").symlink_to("/")
 
     def sync() -> None:
-        lab.act(name, "Files", "Sync Project…")
+        lab.act(name, "Files", "Sync a Folder…")
         page.get_by_label("Folder on the computer that runs Jupyter").fill(str(here))
         page.get_by_label("Folder on the TPU (optional)").fill("from the panel")
         page.get_by_role("button", name="Sync", exact=True).click()
@@ -104,7 +104,7 @@ def test_a_project_is_synced_and_a_conflict_is_decided_in_the_panel(
     sync()
     conflict = page.get_by_text("1 file was not copied: both sides have changed it.")
     expect(conflict).to_be_visible()
-    page.get_by_role("button", name="Use the TPU's").click()
+    page.get_by_role("button", name="Use the TPU’s").click()
     expect(page.get_by_text("Copied 1 file (3 bytes) to here")).to_be_visible()
     expect(conflict).to_be_hidden()
     assert (here / "train.py").read_text() == "333"
@@ -181,7 +181,7 @@ def test_a_job_is_followed_over_a_reload_and_its_end_is_said_once(
     dialog.get_by_role("button", name="Start", exact=True).click()
     job = lab.tpu(name).get_by_role("list", name=f"Jobs on {name}").get_by_role("listitem")
     expect(job).to_contain_text("running")
-    job.get_by_role("button", name="Show the log of").click()
+    job.get_by_role("button", name="Show the output of").click()
     log = page.get_by_role("log", name="Output")
     expect(log).to_contain_text("2500")
     expect(log.locator("[data-number='1']")).to_have_count(0)  # the last lines only
@@ -199,7 +199,7 @@ def test_a_job_is_followed_over_a_reload_and_its_end_is_said_once(
 
     # What would end it asks, and names it.
     lab.act(name, "Delete…")
-    expect(dialog).to_contain_text("This ends 1 job:")
+    expect(dialog).to_contain_text("This stops 1 job:")
     expect(dialog.get_by_role("listitem")).to_contain_text("seq 2500")
     page.screenshot(path=OUT / "job-delete.png")
     dialog.get_by_role("button", name="Cancel").click()
@@ -251,7 +251,7 @@ def test_a_folder_is_shared_with_another_tpu_and_taken_back(
     dialog.get_by_label(f"On the hosts of {other}, too").check()
     pictures("form")
     dialog.get_by_role("button", name="Show What Changes").click()
-    expect(dialog).to_contain_text("our data can't be shared")
+    expect(dialog).to_contain_text("our data can’t be shared")
     expect(dialog).to_contain_text(f"Host 0 of {name} · Host 0 of {other}")
     expect(dialog).to_contain_text("It has no systemd and its kernel has no NFS.")
     pictures("refused")

@@ -240,7 +240,7 @@ def test_what_is_saved_here_runs_there_and_the_panel_decides_what_both_have_chan
     for theme in ("Dark", "Light"):
         lab.set_theme(f"JupyterLab {theme}")
         lab.page.screenshot(path=OUT / f"projects-{theme.lower()}.png")
-    projects.get_by_role("button", name="Use This Computer's").click()
+    projects.get_by_role("button", name="Use This Computer’s").click()
     expect(projects).not_to_contain_text("not copied")
     expect(projects).to_contain_text("Up to date")
     run(lab, 3)

@@ -81,6 +81,13 @@ def choose_kernel(page: Page, tpu: str) -> None:
     )
 
 
+def choose_command(page: Page, entry: str) -> None:
+    """In the palette."""
+    page.keyboard.press("Control+Shift+c")
+    page.locator(".lm-CommandPalette-input").fill(entry)
+    page.locator(".lm-CommandPalette-item", has_text=entry).click()
+
+
 def test_the_kernel_is_picked_runs_a_cell_and_reconnects_after_a_cut(
     tpu: dict[str, Any], lab_server: LabServer, context: BrowserContext, line: FaultProxy
 ) -> None:
@@ -101,6 +108,22 @@ def test_the_kernel_is_picked_runs_a_cell_and_reconnects_after_a_cut(
     expect(cell_of(page, 0).locator(".jp-InputPrompt")).to_have_text("[1]:")
     OUT.mkdir(exist_ok=True)
     page.screenshot(path=OUT / "notebook-7.png")
+
+
+def test_the_output_of_a_command_is_shown_below_the_notebook(
+    tpu: dict[str, Any], lab_server: LabServer, context: BrowserContext
+) -> None:
+    page = open_notebook(context, lab_server, lab_server.port, "")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="No Kernel").click()
+    choose_command(page, f"Run Command on {tpu['name']}")
+    dialog.get_by_label("Command").fill("echo from $HOSTNAME")
+    dialog.get_by_role("button", name="Run", exact=True).click()
+    output = page.locator(".jp-tpu-Run pre")
+    expect(output).to_contain_text("from")
+    expect(output).to_be_in_viewport()
+    OUT.mkdir(exist_ok=True)
+    page.screenshot(path=OUT / "notebook-7-output.png")
 
 
 @pytest.mark.long
@@ -125,10 +148,7 @@ def test_an_app_opens_in_a_browser_window(
     expect(output).to_have_text(re.compile(r"port \d+"))
     port = re.findall(r"\d+", output.text_content() or "")[0]
 
-    page.keyboard.press("Control+Shift+c")
-    entry = f"Open Web App on {tpu['name']}"
-    page.locator(".lm-CommandPalette-input").fill(entry)
-    page.locator(".lm-CommandPalette-item", has_text=entry).click()
+    choose_command(page, f"Open Web App on {tpu['name']}…")
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Port on the TPU").fill(port)
     with context.expect_page() as opened:

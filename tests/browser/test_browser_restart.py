@@ -123,7 +123,7 @@ def test_a_page_that_is_logged_out_says_so_and_continues_after_the_login(
     server.token = secrets.token_hex(16)
     context.clear_cookies()
     server.start()
-    alert = page.get_by_role("alert").filter(has_text="you are not logged in")
+    alert = page.get_by_role("alert").filter(has_text="refused this page’s connection")
     expect(alert).to_be_visible()
     OUT.mkdir(exist_ok=True)
     page.screenshot(path=OUT / "restart-logged-out.png", animations="disabled")

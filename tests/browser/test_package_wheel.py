@@ -20,9 +20,6 @@ NODE = {"node", "nodejs", "npm", "npx"}
 FRONTEND = "share/jupyter/labextensions/jupyter-tpu"
 
 
-pytestmark = pytest.mark.long
-
-
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `make dist` makes, from a copy of the files that git knows: a build cleans up first."""
@@ -71,6 +68,7 @@ def test_the_wheel_carries_the_production_frontend_once_and_no_development_files
     assert wheel.stat().st_size < 2_000_000
 
 
+@pytest.mark.long
 def test_the_sdist_builds_the_same_wheel_without_node(
     dist: Path, wheel: Path, tmp_path: Path
 ) -> None:

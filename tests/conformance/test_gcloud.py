@@ -151,14 +151,14 @@ def test_gcloud_runs_a_queued_resources_whole_life(
     assert listed.splitlines()[1].split() == ["queue", ZONE, "2", "v5litepod-4", "ACTIVE"]
 
     ssh = ("queued-resources", "ssh", "ann@queue", "--node=all", "--worker=all")
-    said = gcloud.tpus(*ssh, "--command=hostname", alpha=True).stdout
+    output = gcloud.tpus(*ssh, "--command=hostname", alpha=True).stdout
     names = {host["hostname"] for number in (0, 1) for host in emulator.hosts(f"slice-{number}")}
-    assert hosts_in(said) == names
+    assert hosts_in(output) == names
     (tmp_path / "file.txt").write_text("in all slices")
     scp = ("queued-resources", "scp", str(tmp_path / "file.txt"), "ann@queue:", "--node=all")
     gcloud.tpus(*scp, "--worker=all", alpha=True)
-    said = gcloud.tpus(*ssh, "--command=cat file.txt", alpha=True).stdout
-    assert said.count("in all slices") == 2
+    output = gcloud.tpus(*ssh, "--command=cat file.txt", alpha=True).stdout
+    assert output.count("in all slices") == 2
 
     emulator.request("POST", "/emulator/v1/faults", {"kind": "preempt", "node": "slice-1"})
     until(lambda: state() == "SUSPENDED")

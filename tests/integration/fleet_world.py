@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +64,13 @@ class World:
         self._folder = folder
         self.servers: list[Server] = []
 
+    async def __aenter__(self) -> World:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for server in list(self.servers):
+            await self.stop(server)
+
     async def server(self) -> Server:
         server = await Server(self.emulator.state_file, self._folder).open()
         self.servers.append(server)
@@ -69,6 +79,24 @@ class World:
     async def stop(self, server: Server) -> None:
         self.servers.remove(server)
         await server.close()
+
+    def paths(self, name: str, kind: str, state: str = "") -> list[str]:
+        """Of what has this name, in all zones; of what is in *state*, if that is given. *kind*:
+        nodes or queuedResources."""
+        listed = self.emulator.request("GET", f"/v2/projects/emulated/locations/-/{kind}")
+        found = [each["name"] for each in listed.get(kind, []) if state in ("", each["state"])]
+        return [path for path in found if path.endswith(f"/{name}")]
+
+    @contextlib.contextmanager
+    def new_name(self) -> Iterator[str]:
+        """A name for a TPU. What has it afterwards is deleted, and faults are cleared."""
+        name = f"tpu-{uuid.uuid4().hex[:8]}"
+        yield name
+        self.emulator.request("DELETE", "/emulator/v1/faults")
+        for path in self.paths(name, "queuedResources"):
+            self.emulator.wait(self.emulator.request("DELETE", f"/v2/{path}?force=true"))
+        for path in self.paths(name, "nodes"):
+            self.emulator.wait(self.emulator.request("DELETE", f"/v2/{path}"))
 
     def node(self, name: str) -> dict[str, Any] | None:
         nodes = self.emulator.request("GET", NODES).get("nodes", [])

@@ -44,17 +44,20 @@ class LocalHost:
 
     def __init__(self, home: Path, environment: dict[str, str] | None = None) -> None:
         self.home = home
-        self.environment = {**os.environ, "HOME": str(home), **(environment or {})}
+        # An idle agent ends soon, but not before a busy machine has connected to it.
+        idle = {"JUPYTER_TPU_AGENT_IDLE": "5"}
+        self.environment = {**os.environ, "HOME": str(home), **idle, **(environment or {})}
         # Without cached bytecode every kernel would take a second longer to start.
         self.environment.pop("PYTHONDONTWRITEBYTECODE", None)
         self.holds = 0
-        self.place = str(home)
+        self.host_id = str(home)
         self.host = HostName(NodeName("p", "z", home.name), 0)
         self.node_id = home.name
         self.commands = 0
         self.uploaded = 0  # bytes of standard input
         self.downloaded = 0  # bytes over streams
         self._client: AgentClient | None = None
+        self._broken = False
         self._lock = asyncio.Lock()
         self._connected = asyncio.Event()
         self._connected.set()
@@ -77,6 +80,9 @@ class LocalHost:
     async def agent(self) -> AgentClient:
         await asyncio.wait_for(self._connected.wait(), 60)
         async with self._lock:
+            if self._client is not None and self._broken:
+                await self._client.close()  # it may not have noticed yet
+            self._broken = False
             if self._client is None or self._client.closed:
                 self._client = await ensure_agent(self.run, self.open_unix)
             return self._client
@@ -88,7 +94,7 @@ class LocalHost:
     @contextlib.asynccontextmanager
     async def stream_bulk(self, argv: Sequence[str]) -> AsyncIterator[Any]:
         if self.is_cut:
-            raise ConnectionLost(self.place)
+            raise ConnectionLost(self.host_id)
         async with ProjectHost(self.home).stream_bulk(argv) as stream:
             yield stream
 
@@ -157,6 +163,7 @@ class LocalHost:
         self._pipes.discard(writer)
 
     def cut(self) -> None:
+        self._broken = True
         self._connected.clear()
         for writer in self._pipes:
             writer.transport.abort()

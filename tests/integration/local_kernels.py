@@ -35,7 +35,7 @@ def local_host(
     (home / "kernels").mkdir()
 
     async def make() -> LocalHost:
-        return LocalHost(home, {"JUPYTER_TPU_AGENT_IDLE": "1", **(variables or {})})
+        return LocalHost(home, variables)
 
     host = hosts[name] = core_thread().wait(make())
     factory = KernelProvisionerFactory.instance()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -62,12 +63,30 @@ async def open_pod(emulator: Any, tpu: str, folder: Path) -> AsyncIterator[Pod]:
         await links.cloud.close()
 
 
-def ssh_servers(init: int) -> Iterator[int]:
-    """The pids of sshd and its children on the host with this *init*."""
+@contextlib.contextmanager
+def silent_ssh(init: int) -> Iterator[None]:
+    """The host with this *init* neither answers nor refuses: its SSH servers are suspended."""
+    suspended = list(_ssh_servers(init))
+    assert suspended
+    try:
+        _signal(suspended, signal.SIGSTOP)
+        yield
+    finally:
+        _signal(suspended, signal.SIGCONT)
+
+
+def _ssh_servers(init: int) -> Iterator[int]:
+    """The pids of sshd and its children."""
     for process in host_processes(init):
         with contextlib.suppress(OSError):
             if (process / "comm").read_text().startswith("sshd"):
                 yield int(process.name)
+
+
+def _signal(pids: list[int], number: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):  # one that was ending
+            os.kill(pid, number)
 
 
 def host_processes(init: int) -> Iterator[Path]:

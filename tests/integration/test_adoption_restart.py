@@ -6,7 +6,6 @@ our page's counting; what a browser's tab gets is in tests/browser/test_browser_
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import json
 import os
@@ -26,6 +25,7 @@ from typing import Any
 
 import pytest
 from adoption_server import Client, CountingClient, Server
+from pod_fleet import silent_ssh
 from waiting import until
 from websocket import create_connection
 
@@ -663,17 +663,10 @@ def test_the_next_server_reports_what_a_full_host_dropped_while_there_was_none(
 def hole(emulator: Any) -> Iterator[None]:
     """Nothing comes from the TPU's host, and nothing is refused: a line that has gone silent."""
     [host] = emulator.hosts("kept")
-    sshds = [p["outer"] for p in process_tree(host["init_pid"]) if is_sshd(p["name"])]
-    if not sshds:
+    if not any(is_sshd(each["name"]) for each in process_tree(host["init_pid"])):
         pytest.skip("hosts without namespaces have no sshd of their own to stop")
-    for pid in sshds:
-        os.kill(pid, signal.SIGSTOP)
-    try:
+    with silent_ssh(host["init_pid"]):
         yield
-    finally:
-        for pid in sshds:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
 
 
 def test_the_state_of_a_link_is_reported_by_rest_and_by_events(
@@ -688,7 +681,7 @@ def test_the_state_of_a_link_is_reported_by_rest_and_by_events(
     url = server.url.replace("http", "ws") + "/api/events/subscribe"
     events = create_connection(url, header=header, timeout=90)
 
-    def told(what: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+    def next_state(what: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
         """The next state of the TPU of whose link *what* is true."""
         while True:
             tpu = json.loads(events.recv()).get("tpu")
@@ -696,9 +689,9 @@ def test_the_state_of_a_link_is_reported_by_rest_and_by_events(
                 return tpu
 
     with hole(emulator):
-        silent = told(lambda link: link["state"] == "silent")
+        silent = next_state(lambda link: link["state"] == "silent")
         assert silent["hosts"][0]["link"]["since"]
-        lost = told(lambda link: link["problem"])
+        lost = next_state(lambda link: link["problem"])
         assert lost["connection"] == "reconnecting"
         problem = lost["hosts"][0]["link"]["problem"]
         assert problem["reason"] == "UNREACHABLE"
@@ -707,7 +700,7 @@ def test_the_state_of_a_link_is_reported_by_rest_and_by_events(
         assert asked["connection"] == "reconnecting"
         assert asked["hosts"][0]["link"]["state"] in ("connecting", "waiting")
         assert asked["hosts"][0]["link"]["problem"]["message"]
-    healed = told(lambda link: link["state"] == "up")
+    healed = next_state(lambda link: link["state"] == "up")
     assert healed["connection"] == "connected"
     assert healed["hosts"][0]["link"]["problem"] is None
     assert link()["state"] == "up"
@@ -721,7 +714,7 @@ def written(server: Server, kernel_id: str, text: str) -> bool:
 
 
 def test_a_request_that_the_server_took_and_the_host_never_got_is_run_by_the_next_server_once(
-    server: Server, session: dict[str, Any], emulator: Any
+    server: Server, session: dict[str, Any], emulator: Any, home: Path
 ) -> None:
     kernel_id = session["kernel"]["id"]
     client = Client(server, kernel_id)
@@ -738,15 +731,20 @@ def test_a_request_that_the_server_took_and_the_host_never_got_is_run_by_the_nex
         client.until_done(request)
         assert client.printed(request) == f"run {runs}\n"
     # What the host got of it is run once, too, though the next server can't know that it did.
-    last = client.execute("runs.append(3); import time; time.sleep(1); print('run', runs)")
+    last = client.execute(
+        "import time\nfrom pathlib import Path\nruns.append(3)\n"
+        "while not Path.home().joinpath('go').exists(): time.sleep(.05)\nprint('run', runs)"
+    )
     until(lambda: written(server, kernel_id, last))
     server.kill()
     client.close()
+    (home / "go").touch()
     server.start()
     client.connect()
     client.until_done(last)
     assert client.printed(last) == "run [1, 2, 3]\n"
     client.close()
+    (home / "go").unlink()
 
 
 def kept_for_the_host(server: Server, kernel_id: str) -> list[str]:
@@ -981,10 +979,10 @@ def test_a_kernel_without_its_kernelspec_is_one_line_in_the_log_and_is_not_lost(
     try:
         server.start()
         assert server.request("GET", "/api/kernels") == []
-        said = server.log.read_text()[before:]
-        [line_] = [each for each in said.splitlines() if kernel_id in each]
+        output = server.log.read_text()[before:]
+        [line_] = [each for each in output.splitlines() if kernel_id in each]
         assert f"work.ipynb) is not adopted: there is no kernelspec {name}. Connect" in line_
-        assert "Traceback" not in said
+        assert "Traceback" not in output
     finally:
         server.stop()
         (server.folder / name).rename(specs / name)

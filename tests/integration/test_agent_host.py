@@ -38,7 +38,7 @@ ORDER = {"key": "a key", "secret": "a secret", "environment": "default"}
 async def host() -> AsyncIterator[LocalHost]:
     """Below /tmp itself: the paths of sockets must be short."""
     home = Path(tempfile.mkdtemp(prefix="h-"))
-    local = LocalHost(home, {"JUPYTER_TPU_AGENT_IDLE": "1"})
+    local = LocalHost(home)
     yield local
     local.mend()
     agent = await local.agent()
@@ -113,7 +113,7 @@ async def test_a_full_disk_on_the_host_is_reported(tmp_path):
 
 
 async def test_two_that_come_at_once_share_one_daemon(host):
-    other = LocalHost(host.home, {"JUPYTER_TPU_AGENT_IDLE": "1"})
+    other = LocalHost(host.home)
     ours, theirs = await asyncio.gather(host.agent(), other.agent())
     assert ours.hello["pid"] == theirs.hello["pid"]
     await other.close()
@@ -186,7 +186,7 @@ async def test_an_agent_that_cannot_be_run_any_more_is_installed_again(host, dam
     folder = host.home / ".jupyter-tpu/agent" / agent.hello["agent"]
     assert folder.is_dir()
     os.kill(agent.hello["pid"], signal.SIGKILL)
-    await eventually(lambda: agent.closed)
+    await eventually(lambda: agent.closed and not host.processes())
     if damage == "file lost":
         [lost] = folder.glob("*/daemon/probe.py")
         lost.unlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -28,7 +29,7 @@ ENVIRONMENT = {"python": sys.executable, "imports": ["wave"], "env": {"A_VARIABL
 @pytest_asyncio.fixture
 async def host() -> AsyncIterator[LocalHost]:
     home = Path(tempfile.mkdtemp(prefix="h-"))
-    local = LocalHost(home, {"JUPYTER_TPU_AGENT_IDLE": "1"})
+    local = LocalHost(home)
     yield local
     local.mend()
     # A connection that a test has broken may not have noticed yet.
@@ -131,6 +132,19 @@ async def test_one_that_was_killed_is_replaced_and_a_start_meanwhile_works(host)
     started = await start(host, "a", env=ENVIRONMENT["env"])
     assert started["pid"] != warm["pid"]
     await warmed(host, ENVIRONMENT)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("dies", [True, False], ids=["dies", "hangs"])
+async def test_one_that_does_not_answer_when_it_becomes_a_kernel_is_replaced(host, dies):
+    warm = await warmed(host, ENVIRONMENT)
+    os.kill(warm["pid"], signal.SIGSTOP)  # it looks alive, as one does that was just killed
+    starting = asyncio.ensure_future(start(host, "a", env=ENVIRONMENT["env"]))
+    await eventually(lambda: list(host.home.rglob("warm-pid")))
+    if dies:
+        os.kill(warm["pid"], signal.SIGKILL)
+    assert (await starting)["pid"] != warm["pid"]
+    await eventually(lambda: not Path(f"/proc/{warm['pid']}").exists())
 
 
 @pytest.mark.long

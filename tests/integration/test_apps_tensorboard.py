@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
 import urllib.error
@@ -20,7 +18,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from adoption_server import LIMIT, Client, Server
-from pod_fleet import ssh_servers
+from pod_fleet import silent_ssh
 from waiting import until
 
 NAME = "boards"
@@ -237,23 +235,17 @@ def test_all_hosts_of_a_pod_are_traced_at_once_and_one_that_fails_is_named(
 
     # By the command, when a host does not answer.
     (last,) = [each for each in emulator.hosts(pod["name"]) if each["worker"] == 1]
-    stopped = list(ssh_servers(last["init_pid"]))
-    for pid in stopped:
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        said = subprocess.run(
+    with silent_ssh(last["init_pid"]):
+        traced = subprocess.run(
             [sys.executable, "-m", "jupyter_tpu.cli", "profile", pod["name"], "--no-browser"],
             env=server.environment,
             capture_output=True,
             text=True,
             timeout=LIMIT,
         )
-    finally:
-        for pid in stopped:
-            os.kill(pid, signal.SIGCONT)
-    assert said.returncode == 1
-    assert "Not traced: host 1. " in said.stderr
-    assert "Traced host 0 of traced-pod" in said.stdout
+    assert traced.returncode == 1
+    assert "Not traced: host 1. " in traced.stderr
+    assert "Traced host 0 of traced-pod" in traced.stdout
     newest = max(browser.json("/data/plugin/profile/runs"))
     assert newest > run
     assert profiled_hosts(browser, newest) == ["host-0"]

@@ -331,7 +331,7 @@ async def test_proxies_are_those_of_the_users_ssh(box: Box) -> None:
 
 
 @pytest.mark.long
-async def test_one_that_cannot_be_reached_is_forgotten_and_what_may_go_on_is_said(
+async def test_one_that_cannot_be_reached_is_forgotten_and_what_may_go_on_is_reported(
     box: Box, twin: Box, folder: Path
 ) -> None:
     box.trust(box.key)

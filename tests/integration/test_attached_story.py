@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from cli_shell import Shell, running_server
-from jupyter_client import KernelManager
 from own_sshd import path_with_ssh
 from ports import free_port
+from running_kernel import running_kernel
 from waiting import until
 
 
@@ -28,9 +28,9 @@ def test_kernels_runs_files_jobs_and_tunnels_of_an_attached_machine(
     assert "is not the name of a machine" in shell.complaint("attach", "a;b")
     assert "`ssh nowhere.invalid` works" in shell.complaint("attach", "nowhere.invalid")
     with running_server(shell):
-        said = shell.out("attach", tpu, "--name", "box")
-        assert said.startswith("box is attached (no TPU chips). JAX uses its CPU.")
-        assert shell.out("attach", tpu, "--name", "box") == said  # again
+        output = shell.out("attach", tpu, "--name", "box")
+        assert output.startswith("box is attached (no TPU chips). JAX uses its CPU.")
+        assert shell.out("attach", tpu, "--name", "box") == output  # again
         assert "is the name of a TPU in us-central1-a" in shell.complaint("attach", tpu)
         (row,) = [line for line in shell.out("list").splitlines() if line.startswith("box")]
         assert re.split(r"  +", row)[1:3] == ["attached", "no TPU"]
@@ -46,7 +46,8 @@ def test_kernels_runs_files_jobs_and_tunnels_of_an_attached_machine(
         assert "emulated" not in spec["display_name"]
         assert shell.json("api", "GET", "tpus/box/metrics")["emulated"] is False
         code = "import jax, socket; print(jax.devices()[0].platform, socket.gethostname())"
-        assert in_kernel(shell, spec["kernelspec"], code) == f"cpu {hostname}\n"
+        with running_kernel(shell.environment, spec["kernelspec"]) as run:
+            assert run(code) == f"cpu {hostname}\n"
 
         port = free_port()
         does(shell, "job", "start", "box", "--", "python3", "-m", "http.server", "8321")
@@ -79,8 +80,8 @@ def test_two_attached_machines_are_used_as_one_tpu(
     shell = shell_that_reaches(emulator, tmp_path, *aliases)
     hostnames = [ssh(shell, alias, "hostname") for alias in aliases]
     assert "need a name" in shell.complaint("attach", *aliases)
-    said = shell.out("attach", *aliases, "--name", "pair")
-    assert said.startswith("pair is attached (2 hosts, no TPU chips).")
+    output = shell.out("attach", *aliases, "--name", "pair")
+    assert output.startswith("pair is attached (2 hosts, no TPU chips).")
     described = shell.out("describe", "pair")
     assert f"ssh {aliases[0]}, ssh {aliases[1]}" in described
     assert re.search(r"type +2 SSH hosts without a TPU\n", described)
@@ -89,7 +90,8 @@ def test_two_attached_machines_are_used_as_one_tpu(
         shell.out("connect", "pair", limit=500)
         (environment,) = shell.json("describe", "pair", "--json")["environments"]
         code = "import jax, socket; print(jax.devices()[0].platform, socket.gethostname())"
-        assert in_kernel(shell, environment["kernelspec"], code) == f"cpu {hostnames[0]}\n"
+        with running_kernel(shell.environment, environment["kernelspec"]) as run:
+            assert run(code) == f"cpu {hostnames[0]}\n"
         (tmp_path / "data.txt").write_text("there and back")
         does(shell, "copy", "--worker", "all", str(tmp_path / "data.txt"), "pair:")
         command = "import pathlib, socket; print(socket.gethostname(), pathlib.Path('data.txt')"
@@ -130,24 +132,3 @@ def does(shell: Shell, *words: str) -> str:
     done = shell.run(*words)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def in_kernel(shell: Shell, kernelspec: str, code: str) -> str:
-    """What a cell prints."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in shell.environment.items():
-            patch.setenv(name, value)
-        manager = KernelManager(kernel_name=kernelspec)
-        manager.start_kernel()
-        client = manager.client()
-        client.start_channels()
-        client.wait_for_ready(timeout=60)
-        printed: list[str] = []
-        client.execute_interactive(
-            code,
-            timeout=60,
-            output_hook=lambda each: printed.append(each["content"].get("text", "")),
-        )
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
-    return "".join(printed)

@@ -69,11 +69,11 @@ def name(emulator: Any, faults: Any) -> Iterator[str]:
 def test_a_tpu_is_created_listed_described_stopped_started_and_deleted(
     shell: Shell, name: str, emulator: Any
 ) -> None:
-    said = shell.out("create", name, "--type", "v5litepod-4").splitlines()
-    assert said[0] == "v5litepod-4 = 4 chips · 1 host · 64 GB HBM (emulated), in us-central1-a"
-    assert said[1].startswith("Emulated: costs nothing. A real one: about $4.80 an hour (us-cent")
-    assert said[2] == f"{name}: Create the TPU"
-    assert f"{name} is ready" in said[3]
+    output = shell.out("create", name, "--type", "v5litepod-4").splitlines()
+    assert output[0] == "v5litepod-4 = 4 chips · 1 host · 64 GB HBM (emulated), in us-central1-a"
+    assert output[1].startswith("Emulated: costs nothing. A real one: about $4.80 an hour (us-cent")
+    assert output[2] == f"{name}: Create the TPU"
+    assert f"{name} is ready" in output[3]
     assert state_of(emulator, name) == "READY"
 
     (row,) = [line for line in shell.out("list").splitlines() if line.startswith(name)]
@@ -110,8 +110,8 @@ def seconds_since(time: str) -> float:
 def test_whose_a_tpu_is_is_shown_and_another_persons_needs_its_name(
     alone: Shell, create_tpu: Any, emulator: Any
 ) -> None:
-    made = create_tpu(type="v5litepod-1", labels={"owner": "bob"})["name"]
-    name = made.rpartition("/")[2]
+    tpu = create_tpu(type="v5litepod-1", labels={"owner": "bob"})["name"]
+    name = tpu.rpartition("/")[2]
     text = alone.out("usage")
     (row,) = [line for line in text.splitlines() if line.startswith(name)]
     assert re.split(r"  +", row)[2:6] == ["v5litepod-1", "1", "bob", "READY"]
@@ -129,7 +129,7 @@ def test_whose_a_tpu_is_is_shown_and_another_persons_needs_its_name(
     assert f"{name} belongs to bob" in alone.complaint("start", name, "--yes")
     assert f"Started {name}." in alone.out("start", name, "--yes", "--confirm-name", name)
     terminal = Terminal(alone, "adopt", name)
-    terminal.expect("To adopt it, type its name: ")
+    terminal.expect(f'To adopt it, type "{name}": ')
     terminal.type(f"not-{name}\n")
     assert terminal.end() == 1
     assert "Nothing was changed." in terminal.text
@@ -182,25 +182,27 @@ def test_a_tpu_that_costs_money_is_created_only_after_its_price_was_agreed_to(
 
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     assert main(command) == 1
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert f"Create {name}, {price}? Add --yes to create it without asking" in said.err
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert f"Create {name}, {price}? Add --yes to create it without asking" in captured.err
     assert main([*command, "--max-price", "4"]) == 1
-    said = capsys.readouterr()
-    assert "costs about $4.08 an hour" in said.err
-    assert "You allowed at most $4.00 an hour." in said.err
+    captured = capsys.readouterr()
+    assert "costs about $4.08 an hour" in captured.err
+    assert "You allowed at most $4.00 an hour." in captured.err
 
     keyboard, end = pty.openpty()
     with os.fdopen(end) as terminal:
         monkeypatch.setattr("sys.stdin", terminal)
         os.write(keyboard, b"n\n")
         assert main([*command, "--json", "--version", "v2-alpha-tpuv6e"]) == 1
-        said = capsys.readouterr()
-        assert said.out == ""
-        assert "v5litepod-8 = 8 chips · 1 host · 128 GB HBM (emulated), in us-west4-a" in said.err
-        assert f"{price[1:]}. You pay while it is READY, used or not." in said.err
-        assert "v2-alpha-tpuv6e does not fit v5litepod-8: JAX would find no TPU." in said.err
-        assert f"Create {name}? [y/N] " in said.err
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert (
+            "v5litepod-8 = 8 chips · 1 host · 128 GB HBM (emulated), in us-west4-a" in captured.err
+        )
+        assert f"{price[1:]}. You pay while it is READY, used or not." in captured.err
+        assert "v2-alpha-tpuv6e does not fit v5litepod-8: JAX would find no TPU." in captured.err
+        assert f"Create {name}? [y/N] " in captured.err
         assert state_of(emulator, name) == ""
 
         os.write(keyboard, b"y\n")
@@ -254,32 +256,34 @@ def test_grants_prices_and_the_project_are_shown_and_checked(
     for variable, value in alone.environment.items():
         monkeypatch.setenv(variable, value)
 
-    def said(*command: str, code: int = 0) -> str:
+    def output_of(*command: str, code: int = 0) -> str:
         assert main([*command]) == code
         result = capsys.readouterr()
         return result.out if code == 0 else result.out + result.err
 
-    assert "each TPU is created only after you confirmed its price" in said("grant", "list")
+    assert "each TPU is created only after you confirmed its price" in output_of("grant", "list")
     of_grant = ["--type", "v5e", "--zone", "us-west4-a", "--tier", "spot", "--chips", "16"]
-    assert "us-west4-a  spot   16     0" in said("grant", "add", "trc", *of_grant)
-    assert "A grant called trc already exists" in said("grant", "add", "trc", *of_grant, code=1)
-    assert said("grant", "remove", "trc") == "Removed the grant trc.\n"
-    assert "The grant trc does not exist." in said("grant", "remove", "trc", code=1)
+    assert "us-west4-a  spot   16     0" in output_of("grant", "add", "trc", *of_grant)
+    assert "A grant called trc already exists" in output_of(
+        "grant", "add", "trc", *of_grant, code=1
+    )
+    assert output_of("grant", "remove", "trc") == "Removed the grant trc.\n"
+    assert "The grant trc does not exist." in output_of("grant", "remove", "trc", code=1)
 
-    assert "v5e     us-west4         $1.20      $0.51  2024-12-23" in said("prices", "list")
-    read = said("prices", "refresh")
+    assert "v5e     us-west4         $1.20      $0.51  2024-12-23" in output_of("prices", "list")
+    read = output_of("prices", "refresh")
     assert "v5e     us-west4         $1.20      $0.51  20" in read
     assert "2024-12-23" not in read
     assert "Not understood, and left out: TpuV99x in us-west4" in read
 
-    fine = said("doctor", "--type", "v5litepod-8", "--zone", "us-west4-a")
+    fine = output_of("doctor", "--type", "v5litepod-8", "--zone", "us-west4-a")
     assert "ok       us-west4-a offers v5litepod-8." in fine
     assert "Before a TPU is created: no problem found" in fine
     wrong = ["doctor", "--type", "v5litepod-8", "--zone", "us-west4-a", "--version"]
-    assert "PROBLEM  The runtime version tpu-vm-base does not fit v5litepod-8" in said(
+    assert "PROBLEM  The runtime version tpu-vm-base does not fit v5litepod-8" in output_of(
         *wrong, "tpu-vm-base", code=1
     )
-    assert "are for a check without NAME" in said("doctor", "x", "--spot", code=1)
+    assert "are for a check without NAME" in output_of("doctor", "x", "--spot", code=1)
 
 
 def test_tpus_are_queued_listed_described_and_deleted(
@@ -287,8 +291,8 @@ def test_tpus_are_queued_listed_described_and_deleted(
 ) -> None:
     faults(kind="no-capacity", zone="us-west4-a")
     words = ["--type", "v5litepod-4", "--zone", "us-west4-a", "--spot"]
-    said = either.out("queued", "create", name, *words, "--valid-until-duration", "2h")
-    assert f"{name} (emulated) is WAITING_FOR_RESOURCES. It waits for capacity.\n" in said
+    output = either.out("queued", "create", name, *words, "--valid-until-duration", "2h")
+    assert f"{name} (emulated) is WAITING_FOR_RESOURCES. It waits for capacity.\n" in output
     (row,) = [line for line in either.out("queued", "list").splitlines() if line.startswith(name)]
     assert row.endswith("emulated")
     assert re.split(r"  +", row)[:6] == [
@@ -371,18 +375,18 @@ def test_bad_input_is_one_line_and_makes_nothing(
     for variable, value in shell.environment.items():
         monkeypatch.setenv(variable, value)
     assert main(words.split()) == 1
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("jupyter tpu: ")
-    assert said.err.count("\n") == 1
-    assert complaint in said.err
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("jupyter tpu: ")
+    assert captured.err.count("\n") == 1
+    assert complaint in captured.err
     assert state_of(emulator, "ok") == ""
 
 
 def test_a_name_that_is_taken_is_refused(either: Shell, create_tpu: Callable[..., Any]) -> None:
-    taken = create_tpu()["name"].rpartition("/")[2]
-    assert f"A TPU called {taken} already exists in us-central1-a" in either.complaint(
-        "create", taken, "--type", "v5litepod-4"
+    existing = create_tpu()["name"].rpartition("/")[2]
+    assert f"A TPU called {existing} already exists in us-central1-a" in either.complaint(
+        "create", existing, "--type", "v5litepod-4"
     )
 
 
@@ -475,10 +479,10 @@ def test_several_tpus_are_stopped_started_and_deleted_by_one_command(
         "stop", first, "nothing", zone
     )
     assert state_of(emulator, first) == "READY"  # nothing was begun
-    said = either.out("stop", first, second, first, zone)
-    assert f"Stopped {first}." in said
-    assert f"Stopped {second}." in said
-    assert said.count("Stopped") == 2
+    output = either.out("stop", first, second, first, zone)
+    assert f"Stopped {first}." in output
+    assert f"Stopped {second}." in output
+    assert output.count("Stopped") == 2
     either.out("start", second, "--quiet")
     done = either.run("stop", first, second, "--format=json")
     assert done.returncode == 1  # the first one is stopped already
@@ -493,7 +497,7 @@ def test_several_tpus_are_stopped_started_and_deleted_by_one_command(
     assert (state_of(emulator, first), state_of(emulator, second)) == ("", "")
 
 
-def test_a_project_that_the_server_does_not_serve_is_said_and_not_ignored(
+def test_a_project_that_the_server_does_not_serve_is_reported_and_not_ignored(
     served: Shell, create_tpu: Callable[..., Any], emulator: Any
 ) -> None:
     project = emulator.state.project
@@ -655,7 +659,7 @@ def test_a_create_of_one_command_is_cancelled_by_another(
     assert "No operation begins with 'x'." in alone.complaint("operation", "cancel", "x")
 
 
-def test_what_google_refuses_to_delete_is_said_until_somebody_agrees_to_keep_it(
+def test_what_google_refuses_to_delete_is_reported_until_somebody_agrees_to_keep_it(
     served: Shell, create_tpu: Callable[..., Any], faults: Any
 ) -> None:
     name = create_tpu(type="v5litepod-1")["name"].rpartition("/")[2]
@@ -664,7 +668,7 @@ def test_what_google_refuses_to_delete_is_said_until_somebody_agrees_to_keep_it(
     until(lambda: "It has disks." in served.out("operation", "list"))
     assert f"{name} is not deleted yet." in served.out("list")
     terminal = Terminal(served, "operation", "stop-trying", operation["id"][:6])
-    terminal.expect(f"{name} is not deleted, and stays. Stop trying to delete it")
+    terminal.expect(f"{name} will not be deleted. Stop trying to delete it")
     terminal.type("y\n")
     terminal.expect("READY. Trying to delete it was stopped. It has disks.")
     assert terminal.end() == 0
@@ -759,8 +763,8 @@ def test_api_follows_an_operation_without_a_tpu_and_prints_what_it_found(served:
     pytest.importorskip("libtpu", reason="pip install 'jupyter-tpu[compile]'")
     body = {"code": "f = lambda x: x + 1", "function": "f", "type": "v6e-1"}
     body["arguments"] = [{"shape": [8, 128]}]
-    said = served.out("api", "POST", "jax/compile", "--follow", "--data", json.dumps(body))
-    before, _, found = said.partition("compile is done\n")
+    output = served.out("api", "POST", "jax/compile", "--follow", "--data", json.dumps(body))
+    before, _, found = output.partition("compile is done\n")
     assert before.startswith("compile began\n")
     assert json.loads(found)["type"] == "v6e-1"
     body["code"] = "f = 1 / 0"
@@ -812,8 +816,8 @@ def test_the_tasks_for_vs_code_make_and_remove_a_kernel_without_a_server(
     alone: Shell, name: str
 ) -> None:
     alone.out("vscode")
-    said = alone.out(*task(alone, "create and connect", name), limit=240)
-    assert "is in every kernel picker" in said
+    output = alone.out(*task(alone, "create and connect", name), limit=240)
+    assert "is in every kernel picker" in output
     assert f"Disconnected {name}." in alone.out(*task(alone, "disconnect", name))
     assert alone.json("kernel", "list", "--json") == []
     assert "is in every kernel picker" in alone.out(*task(alone, "connect", name))

@@ -177,7 +177,7 @@ async def test_a_copy_goes_on_where_the_connection_was_cut(
 
 
 @pytest.mark.asyncio
-async def test_a_disk_that_is_full_is_said(
+async def test_a_disk_that_is_full_is_reported(
     emulator: Any, links: Links, pod: NodeName, tmp_path: Path
 ) -> None:
     init = emulator.hosts(pod.node)[0]["init_pid"]

@@ -82,8 +82,8 @@ def test_a_key_in_the_metadata_lets_its_user_in_and_the_host_is_a_tpu_vm(
     started = {"startup-script": "date >> /var/log/started; id -u >> /var/log/started"}
     node = create_tpu(name="vm", type="v5litepod-8", metadata={**ssh_keys(key), **started})
     (host,) = emulator.hosts("vm")
-    said = shell(node, 'echo "$(id -un) $(hostname) $HOME"; env')
-    first, *rest = said.splitlines()
+    output = shell(node, 'echo "$(id -un) $(hostname) $HOME"; env')
+    first, *rest = output.splitlines()
     assert first == f"ann {host['hostname']} /home/ann"
     variables = dict(line.split("=", 1) for line in rest if "=" in line)
     assert variables["JAX_NUM_CPU_DEVICES"] == "8"

@@ -102,7 +102,7 @@ def test_googles_grpc_client_creates_stops_starts_changes_and_deletes_a_tpu(emul
 def test_both_transports_show_the_same_node(
     emulator: Any, create_tpu: Callable[..., dict[str, Any]]
 ) -> None:
-    made = create_tpu(labels={"team": "x"}, schedulingConfig={"spot": True})
+    tpu = create_tpu(labels={"team": "x"}, schedulingConfig={"spot": True})
 
     async def by_grpc() -> list[tpu_v2.Node]:
         client = over_grpc(emulator)
@@ -110,8 +110,8 @@ def test_both_transports_show_the_same_node(
         await client.transport.close()
         return nodes
 
-    (seen,) = [node for node in asyncio.run(by_grpc()) if node.name == made["name"]]
-    assert seen == over_rest(emulator).get_node(name=made["name"])
+    (seen,) = [node for node in asyncio.run(by_grpc()) if node.name == tpu["name"]]
+    assert seen == over_rest(emulator).get_node(name=tpu["name"])
     assert seen.scheduling_config.spot
     assert dict(seen.labels) == {"team": "x"}
 
@@ -131,7 +131,7 @@ def test_googles_rest_client_waits_for_an_operation_and_reads_its_failure(
 
 
 def test_refusals_are_the_same_over_both_transports(emulator: Any, create_tpu: Any) -> None:
-    taken = create_tpu()["name"].rpartition("/")[2]
+    existing = create_tpu()["name"].rpartition("/")[2]
     rest = over_rest(emulator)
 
     async def both(error: type[Exception], text: str, **request: Any) -> None:
@@ -146,7 +146,7 @@ def test_refusals_are_the_same_over_both_transports(emulator: Any, create_tpu: A
         request = {"parent": PARENT, "node_id": "x", "node": NODE, **changes}
         asyncio.run(both(error, text, **request))
 
-    check(exceptions.Conflict, "already exists", node_id=taken)
+    check(exceptions.Conflict, "already exists", node_id=existing)
     check(exceptions.BadRequest, "the node id 'X' is invalid", node_id="X")
     check(exceptions.Forbidden, "not found or access", parent=f"{PARENT[:-13]}mars")
     v4 = tpu_v2.Node(accelerator_type="v4-8", runtime_version="tpu-ubuntu2204-base")

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from adoption_server import FOLDERS, Server
-from jupyter_client import KernelManager
+from adoption_server import Server
+from running_kernel import running_kernel
 from waiting import until
 
 NAME = "found"
@@ -56,25 +56,6 @@ def listing(server: Server, host: int) -> set[str]:
     """The files of ~/venv with their hashes."""
     text = on_host(server, host, "cd ~/venv && find . -xtype f -exec sha256sum {} +")
     return set(text.splitlines())
-
-
-def in_kernel(server: Server, kernelspec: str, code: str) -> str:
-    """What a cell prints."""
-    with pytest.MonkeyPatch.context() as patch:
-        for variable in ("JUPYTER_TPU_EMULATOR", *FOLDERS):
-            patch.setenv(variable, server.environment[variable])
-        manager = KernelManager(kernel_name=kernelspec)
-        manager.start_kernel()
-    client = manager.client()
-    client.start_channels()
-    client.wait_for_ready(timeout=60)
-    printed: list[str] = []
-    client.execute_interactive(
-        code, timeout=60, output_hook=lambda each: printed.append(each["content"].get("text", ""))
-    )
-    client.stop_channels()
-    manager.shutdown_kernel(now=True)
-    return "".join(printed)
 
 
 @pytest.fixture(scope="module")
@@ -138,9 +119,8 @@ def test_a_found_environment_becomes_a_kernel_and_nothing_in_it_is_changed_or_de
 
     [environment] = server.tpu("GET", f"tpus/{NAME}/environments")
     assert environment["python_path"].endswith("/venv/bin/python")
-    printed = in_kernel(
-        server, environment["kernelspec"], "import mine, sys; print(mine.answer, sys.prefix)"
-    )
+    with running_kernel(server.environment, environment["kernelspec"]) as run:
+        printed = run("import mine, sys; print(mine.answer, sys.prefix)")
     assert printed == f"42 {environment['path']}\n"
     # What was added is used and kept; only this program's knowledge of it is removed.
     again = server.finish(server.tpu("POST", f"tpus/{NAME}/connect", {"environment": "venv"}))

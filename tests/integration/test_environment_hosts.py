@@ -159,8 +159,8 @@ async def test_secrets_in_requirements_are_in_no_process_list_and_no_log(
 async def test_a_new_environment_is_asked_for_with_the_servers_defaults(
     emulator: Any, create_tpu: Any, tmp_path: Path
 ) -> None:
-    made = create_tpu(metadata={"emulator-without-python": "true"})  # so that it ends soon
-    ref = parse_node_path(made["name"]).node
+    tpu = create_tpu(metadata={"emulator-without-python": "true"})  # so that it ends soon
+    ref = parse_node_path(tpu["name"]).node
     script = tmp_path / "setup.sh"
     script.write_text("touch ready")
     defaults = EnvironmentDefaults(packages=["flax"], setup_script=str(script))

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 from adoption_server import FOLDERS, LIMIT, Server
-from jupyter_client import KernelManager
+from running_kernel import running_kernel
 from waiting import until
 
 from jupyter_tpu.cloud import CloudTPU, NodeName, Target
@@ -49,28 +49,8 @@ def server(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 @pytest.fixture(scope="module")
 def run(server: Server) -> Iterator[Callable[[str], str]]:
     """``run(code)``: what a cell prints on the TPU's kernel."""
-    with pytest.MonkeyPatch.context() as patch:
-        for variable in ("JUPYTER_TPU_EMULATOR", *FOLDERS):
-            patch.setenv(variable, server.environment[variable])
-        manager = KernelManager(kernel_name=environment(server)["kernelspec"])
-        manager.start_kernel()
-        client = manager.client()
-        client.start_channels()
-        client.wait_for_ready(timeout=60)
-    printed: list[str] = []
-
-    def hook(message: Any) -> None:
-        content = message["content"]
-        printed.append(content.get("text", "") + "\n".join(content.get("traceback", [])))
-
-    def run(code: str) -> str:
-        printed.clear()
-        client.execute_interactive(code, timeout=LIMIT, output_hook=hook)
-        return "".join(printed)
-
-    yield run
-    client.stop_channels()
-    manager.shutdown_kernel(now=True)
+    with running_kernel(server.environment, environment(server)["kernelspec"]) as run:
+        yield run
 
 
 def environment(server: Server, name: str = "default") -> Any:
@@ -533,21 +513,21 @@ def test_a_setup_script_goes_on_after_the_server_was_killed_but_not_where_it_has
     asked = {"setup": {"script": script}}
     connecting = server.tpu("POST", f"tpus/{NAME}/connect", asked)["id"]
 
-    def told(host: int) -> str:
+    def script_log(host: int) -> str:
         return in_shell(server, host, "cat told || true").replace("\n", " ").strip()
 
     def running() -> list[str]:
         shown = [str(p["cmdline"]) for host in emulator.hosts(NAME) for p in host["processes"]]
         return [line for line in shown if "/proc/self/fd/" in line]
 
-    until(lambda: (told(0), told(1)) == ("begun ended", "begun"), LIMIT)
+    until(lambda: (script_log(0), script_log(1)) == ("begun ended", "begun"), LIMIT)
     assert running()
     server.kill()
     until(lambda: not running(), LIMIT)
     server.start()
-    until(lambda: told(1) == "begun begun", LIMIT)
+    until(lambda: script_log(1) == "begun begun", LIMIT)
     in_shell(server, 1, "touch go")
     done = server.finish({"id": connecting})
     assert "Continuing" in str(done["log"])
-    assert (told(0), told(1)) == ("begun ended", "begun begun ended")
+    assert (script_log(0), script_log(1)) == ("begun ended", "begun begun ended")
     assert environment(server)["setup"]["script"] == script

@@ -115,10 +115,10 @@ def test_the_newest_uv_for_this_host_is_fetched_with_the_indexs_login(
     assert Path(found).read_bytes() == SCRIPT
     login = "Basic " + base64.b64encode(b"user:p@ss").decode()
     assert index.logins == [login, login]
-    said = capsys.readouterr().out
-    assert NEWEST in said
-    assert "p%40ss" not in said
-    assert "p@ss" not in said
+    output = capsys.readouterr().out
+    assert NEWEST in output
+    assert "p%40ss" not in output
+    assert "p@ss" not in output
     # The second time it is there.
     assert probe.find_uv() == found
     assert uv.get_uv()["uv"] == found

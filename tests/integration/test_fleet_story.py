@@ -157,7 +157,7 @@ async def test_a_package_that_does_not_exist_loses_nothing_and_can_be_left_out(
     assert failed.problem is not None
     assert failed.problem.reason is Reason.ENVIRONMENT
     assert failed.problem.message == "Package there-is-no-such-package-0815 was not found."
-    assert failed.problem.hint == "Correct the packages."
+    assert failed.problem.hint == "Correct the package names."
     assert [s.title for s in failed.steps if s.state == "failed"] == ["Choose the versions"]
     tpu = await fleet.tpu(name)
     assert tpu.connection is ConnectionState.NEEDS_ATTENTION
@@ -204,8 +204,12 @@ async def test_cancelling_ends_what_runs_on_the_host(
     await eventually(lambda: "slow" in processes(emulator, name), LIMIT)
     cancelled = await fleet.operations.cancel(operation.id)
     assert (await setting.end(cancelled)).state == "cancelled"
-    await eventually(lambda: "slow" not in processes(emulator, name))
-    assert "uv" not in processes(emulator, name).replace(before, "")
+
+    def ended() -> bool:
+        now = processes(emulator, name).replace(before, "")
+        return "slow" not in now and "uv" not in now
+
+    await eventually(ended)
     [environment] = await fleet.environments.list(name)
     assert environment.state == "ready"
     assert (await fleet.tpu(name)).connection is ConnectionState.CONNECTED

@@ -5,8 +5,7 @@ silent, and when servers end in between: what is said is what is true at the clo
 from __future__ import annotations
 
 import asyncio
-import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,19 +28,14 @@ def others(*ways: str) -> list[Any]:
 
 @pytest_asyncio.fixture
 async def world(emulator: Any, faults: Any, tmp_path: Path) -> AsyncIterator[World]:
-    world = World(emulator, tmp_path)
-    yield world
-    for server in list(world.servers):
-        await world.stop(server)
+    async with World(emulator, tmp_path) as world:
+        yield world
 
 
 @pytest.fixture
-def name(world: World) -> Any:
-    name = f"tpu-{uuid.uuid4().hex[:8]}"
-    yield name
-    world.emulator.request("DELETE", "/emulator/v1/faults")
-    if world.node(name):
-        world.remove(name)
+def name(world: World) -> Iterator[str]:
+    with world.new_name() as name:
+        yield name
 
 
 @pytest.mark.asyncio
@@ -149,7 +143,7 @@ async def test_a_deletion_that_was_refused_is_shown_for_as_long_as_the_tpu_is_th
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("wanted", ["delete", "cancel"])
-async def test_what_google_refuses_to_delete_for_good_is_said_and_tried_until_somebody_ends_that(
+async def test_what_google_never_deletes_is_reported_and_tried_until_somebody_ends_that(
     world: World, faults: Any, name: str, wanted: str
 ) -> None:
     first, second = await world.server(), await world.server()
@@ -179,7 +173,7 @@ async def test_what_google_refuses_to_delete_for_good_is_said_and_tried_until_so
         assert "It has disks." in problem.message
         assert problem.message.startswith(f"{name} is not deleted yet.")
         assert (await shown(server)).problem == problem
-    with pytest.raises(TPUError, match=f"{name} is not deleted, and stays") as caught:
+    with pytest.raises(TPUError, match=f"{name} will not be deleted") as caught:
         await second.fleet.operations.stop_trying(operation.id)
     assert caught.value.reason is Reason.STILL_BILLED
     # Asked of the server that does not run it.

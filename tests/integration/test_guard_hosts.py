@@ -44,7 +44,7 @@ def variables(emulator: Any, node: dict[str, Any]) -> dict[str, str]:
 @pytest_asyncio.fixture
 async def host(variables: dict[str, str]) -> AsyncIterator[LocalHost]:
     home = Path(tempfile.mkdtemp(prefix="g-"))  # the paths of sockets must be short
-    local = LocalHost(home, {"JUPYTER_TPU_AGENT_IDLE": "1", **variables})
+    local = LocalHost(home, variables)
     yield local
     await (await local.agent()).request("prepare_delete")
     await local.close()

@@ -26,9 +26,7 @@ def new_spec(state: Path, number: int = 0, **more) -> HostSpec:
     return HostSpec(
         **{
             "node_id": "1",
-            "node_name": "mine",
             "worker": 0,
-            "workers": 1,
             "hostname": "t1v-n-0123abcd-w-0",
             "address": ADDRESS,
             "environment": {"A": "a \"quoted\" 'word'", "JAX_PLATFORMS": "cpu"},
@@ -108,9 +106,9 @@ async def test_commands_have_a_home_variables_input_and_exit_codes(client, runti
 
 
 async def test_an_interactive_shell_has_a_terminal(client):
-    said = await client.says("-tt", "tty; stty size > /dev/null && echo sized")
-    assert said.startswith("/dev/")
-    assert said.endswith("sized")
+    output = await client.says("-tt", "tty; stty size > /dev/null && echo sized")
+    assert output.startswith("/dev/")
+    assert output.endswith("sized")
 
 
 async def test_only_the_users_of_the_node_get_in(client, runtime, key):
@@ -221,7 +219,7 @@ async def test_when_the_emulator_is_killed_its_hosts_daemons_end(runtime, key):
 
         async def main():
             runtime = Runtime(Path(sys.argv[1]), "fallback")
-            spec = HostSpec(node_id="1", node_name="n", worker=0, workers=1, hostname="t1v-n-0-w-0",
+            spec = HostSpec(node_id="1", worker=0, hostname="t1v-n-0-w-0",
                 address={ADDRESS!r}, environment={{}}, folder=Path(sys.argv[1]) / "hosts/killed")
             host = await runtime.start(spec)
             await host.set_users({{"ada": [sys.argv[2]]}})

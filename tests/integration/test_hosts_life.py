@@ -44,9 +44,7 @@ def new_spec(state: Path, worker: int = 0, **more) -> HostSpec:
     return HostSpec(
         **{
             "node_id": "1234567890",
-            "node_name": "mine",
             "worker": worker,
-            "workers": 2,
             "hostname": f"t1v-n-0123abcd-w-{worker}",
             "address": free_address(),
             "environment": AWKWARD,
@@ -168,10 +166,10 @@ async def extra(pod: Pod) -> AsyncIterator[Pod]:
 
 async def test_each_host_has_its_own_name_user_home_and_tmp(pod):
     for number, client in enumerate(pod.clients):
-        said = await client.says("hostname; id -un; echo ~; pwd; touch ~/mine /tmp/mine; id -u")
+        output = await client.says("hostname; id -un; echo ~; pwd; touch ~/mine /tmp/mine; id -u")
         hostname = f"t1v-n-0123abcd-w-{number}"
-        assert said.splitlines()[:4] == [hostname, "ada", "/home/ada", "/home/ada"]
-        assert said.splitlines()[4] != "0"
+        assert output.splitlines()[:4] == [hostname, "ada", "/home/ada", "/home/ada"]
+        assert output.splitlines()[4] != "0"
         await client.says(f"echo {number} > ~/number; echo {number} > /tmp/number")
     for number, client in enumerate(pod.clients):
         assert await client.says("cat ~/number /tmp/number") == f"{number}\n{number}"
@@ -180,8 +178,8 @@ async def test_each_host_has_its_own_name_user_home_and_tmp(pod):
 
 async def test_a_host_knows_the_others_of_its_pod_by_name(pod):
     other = pod.specs[1]
-    said = await pod.clients[0].says(f"getent hosts {other.hostname}")
-    assert said.split() == [other.address, other.hostname]
+    output = await pod.clients[0].says(f"getent hosts {other.hostname}")
+    assert output.split() == [other.address, other.hostname]
 
 
 async def test_hosts_are_only_what_their_pinned_keys_say(pod):
@@ -201,13 +199,13 @@ async def test_hosts_are_only_what_their_pinned_keys_say(pod):
 async def test_every_session_gets_the_variables_unchanged(pod, options):
     show = 'python3 -c \'import os; print(ascii([os.environ[n] for n in ("A","EMPTY","LAST")]))\''
     for command in (show, f"bash -lc {shlex.quote(show)}"):
-        said = await pod.clients[0].says(command, options=options)
-        assert said == ascii(list(AWKWARD.values()))
+        output = await pod.clients[0].says(command, options=options)
+        assert output == ascii(list(AWKWARD.values()))
 
 
 async def test_a_terminal_is_one_of_the_hosts_own(pod):
-    said = await pod.clients[0].says("tty; stty -a > /dev/null && echo works", options=("-tt",))
-    assert re.fullmatch(r"/dev/pts/\d+\s+works", said)
+    output = await pod.clients[0].says("tty; stty -a > /dev/null && echo works", options=("-tt",))
+    assert re.fullmatch(r"/dev/pts/\d+\s+works", output)
 
 
 async def test_only_harmless_devices_are_there(pod):
@@ -317,10 +315,10 @@ async def test_pythons_of_the_machine_run_on_the_host(pod):
         pytest.skip("this machine has no Python but the system's")
     minor = f"python3.{sys.version_info.minor}"
     if minor in commands:
-        said = await client.says(f"{minor} -c 'import ctypes, ssl, sys; print(sys.executable)'")
-        assert said == f"/usr/local/bin/{minor}"
-    said = await client.says(f"bash -lc 'for n in {' '.join(commands)}; do $n --version; done'")
-    for name, version in zip(commands, said.splitlines(), strict=True):
+        output = await client.says(f"{minor} -c 'import ctypes, ssl, sys; print(sys.executable)'")
+        assert output == f"/usr/local/bin/{minor}"
+    output = await client.says(f"bash -lc 'for n in {' '.join(commands)}; do $n --version; done'")
+    for name, version in zip(commands, output.splitlines(), strict=True):
         assert version.startswith(name.replace("python", "Python "))
 
 
@@ -453,10 +451,10 @@ async def test_a_stop_ends_daemons_clears_tmp_and_keeps_home_names_and_key(extra
     assert again.host_keys == host.host_keys
     await again.set_users({"ada": [extra.public()]})
     client = Client(spec, again, extra.key)
-    said = await client.says(
+    output = await client.says(
         "hostname; cat ~/kept /etc/kept; ls -A /tmp | wc -l; pgrep sleep | wc -l"
     )
-    assert said.split() == ["t1v-n-0123abcd-w-2", "kept", "kept", "0", "0"]
+    assert output.split() == ["t1v-n-0123abcd-w-2", "kept", "kept", "0", "0"]
 
 
 async def test_the_end_of_sshd_is_the_end_of_the_host(extra):
@@ -477,7 +475,7 @@ async def test_when_the_emulator_is_killed_nothing_of_its_hosts_is_left(pod, tmp
 
         async def main():
             runtime = Runtime(Path(sys.argv[1]), sys.argv[2])
-            spec = HostSpec(node_id="1", node_name="n", worker=0, workers=1, hostname="t1v-n-0-w-0",
+            spec = HostSpec(node_id="1", worker=0, hostname="t1v-n-0-w-0",
                 address={address!r}, environment={{}}, folder=Path(sys.argv[3]))
             host = await runtime.start(spec)
             await host.set_users({{"ada": [sys.argv[4]]}})
@@ -527,13 +525,13 @@ async def test_a_host_without_python_tools_has_a_bare_python_and_no_other(extra)
     if shutil.which("python3", path="/usr/local/bin:/usr/bin") is None:
         pytest.skip("emulated hosts: this machine has no system Python to take tools from")
     modules = ("venv", "ensurepip", "pip")
-    said = await client.says(
+    output = await client.says(
         "python3 -c 'print(1 + 1)'; "
         f"for m in {' '.join(modules)}; do python3 -m $m --help 2>&1; done; true"
     )
-    assert said.startswith("2\n")
+    assert output.startswith("2\n")
     for module in modules:
-        assert f"No module named {module}\n" in said + "\n"
+        assert f"No module named {module}\n" in output + "\n"
     others = [*machine.pythons().commands, "uv", "pip", "pip3", "virtualenv"]
     found = (
         await client.says(f"for n in {' '.join(others)}; do command -v $n; done; true")
@@ -544,10 +542,10 @@ async def test_a_host_without_python_tools_has_a_bare_python_and_no_other(extra)
 
 async def test_a_host_without_python_has_none(extra):
     client = await extra.add(new_spec(extra.runtime.folder, 6, without_python=True))
-    said = await client.says(
+    output = await client.says(
         "for n in python python3 python3.11 python3.12 uv; do command -v $n; done; true"
     )
-    assert said == ""
+    assert output == ""
 
 
 async def test_a_small_disk_can_be_full(extra):
@@ -638,12 +636,12 @@ async def test_pip_on_a_host_downloads_from_the_package_index(extra):
         if name.startswith(("PIP_", "UV_", "SSL_", "REQUESTS_")) or name.lower().endswith("_proxy")
     }
     client = await extra.add(new_spec(extra.runtime.folder, 12, environment=settings))
-    said = await client.says("python3 -m venv e && e/bin/pip install -q uv && e/bin/uv --version")
-    assert said.startswith("uv ")
-    said = await client.says(
+    output = await client.says("python3 -m venv e && e/bin/pip install -q uv && e/bin/uv --version")
+    assert output.startswith("uv ")
+    output = await client.says(
         "e/bin/uv pip install -q -p e six && e/bin/python -c 'import six'; echo $?"
     )
-    assert said == "0"
+    assert output == "0"
 
 
 def memory_kib(pid: int) -> int:

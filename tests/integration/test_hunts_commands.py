@@ -61,14 +61,14 @@ def test_a_hunt_says_where_it_looks_and_why_an_attempt_failed(
     shell: Shell, name: str, faults: Any, emulator: Any, news: list[dict[str, Any]]
 ) -> None:
     faults(kind="no-capacity", zone="us-west4-a")
-    said = shell.out("hunt", "start", name, *PLACES)
-    assert "emulated: costs nothing. A real one: about $1.20 an hour (us-west4, on demand" in said
-    assert "Attempt 1: Trying v5litepod-1 (on-demand) in us-west4-a\n" in said
-    assert "Attempt 1 failed: There is no more capacity in the zone" in said
-    assert "Attempt 2: Trying v5litepod-1 (on-demand) in us-central1-a\n" in said
-    assert said.count("Trying v5litepod-1 (on-demand) in us-west4-a") == 1
-    assert "Deleting" not in said
-    assert f"{name} is ready in us-central1-a, after 2 attempts." in said
+    output = shell.out("hunt", "start", name, *PLACES)
+    assert "emulated: costs nothing. A real one: about $1.20 an hour (us-west4, on demand" in output
+    assert "Attempt 1: Trying v5litepod-1 (on-demand) in us-west4-a\n" in output
+    assert "Attempt 1 failed: There is no more capacity in the zone" in output
+    assert "Attempt 2: Trying v5litepod-1 (on-demand) in us-central1-a\n" in output
+    assert output.count("Trying v5litepod-1 (on-demand) in us-west4-a") == 1
+    assert "Deleting" not in output
+    assert f"{name} is ready in us-central1-a, after 2 attempts." in output
     assert len(paths(emulator, name)) == 1
     assert [(each["tpu"], each["state"], each["attempts"]) for each in news] == [(name, "found", 2)]
     assert news[0]["text"] == f"{name} is READY in us-central1-a, after 2 attempts."

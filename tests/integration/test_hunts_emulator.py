@@ -5,7 +5,6 @@ the middle. What a hunt says is what is true at the cloud, and there is never a 
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -37,32 +36,19 @@ async def world(
 ) -> AsyncIterator[World]:
     monkeypatch.setitem(planner.MENDED_BY_TIME, Reason.NO_CAPACITY, (0.1, 0.1))
     monkeypatch.setattr(planner, "GOOGLE", (0.1, 0.1))
-    world = World(emulator, tmp_path)
-    yield world
-    for server in list(world.servers):
-        await world.stop(server)
+    async with World(emulator, tmp_path) as world:
+        yield world
 
 
 @pytest.fixture
 def name(world: World) -> Iterator[str]:
-    name = f"tpu-{uuid.uuid4().hex[:8]}"
-    yield name
-    world.emulator.request("DELETE", "/emulator/v1/faults")
-    for queued in paths(world, name, "queuedResources"):
-        world.emulator.wait(world.emulator.request("DELETE", f"/v2/{queued}?force=true"))
-    for node in nodes(world, name):
-        world.emulator.wait(world.emulator.request("DELETE", f"/v2/{node}"))
+    with world.new_name() as name:
+        yield name
 
 
 def nodes(world: World, name: str, state: str = "") -> list[str]:
     """The paths of the nodes of this name, in all zones; of those in *state*, if that is given."""
-    return paths(world, name, "nodes", state)
-
-
-def paths(world: World, name: str, kind: str, state: str = "") -> list[str]:
-    listed = world.emulator.request("GET", f"/v2/projects/emulated/locations/-/{kind}")
-    found = [each["name"] for each in listed.get(kind, []) if state in ("", each["state"])]
-    return [path for path in found if path.endswith(f"/{name}")]
+    return world.paths(name, "nodes", state)
 
 
 def request(name: str, *zones: str, **options: Any) -> StartHunt:
@@ -224,7 +210,7 @@ async def test_in_the_queue_each_zone_has_its_turn_and_google_goes_on_without_a_
 
     async def second_turn() -> list[str]:
         attempts = (await first.fleet.hunts.get(name)).attempts
-        return paths(world, name, "queuedResources") if len(attempts) > 3 else []
+        return world.paths(name, "queuedResources") if len(attempts) > 3 else []
 
     (queued,) = await eventually(second_turn, LIMIT)
     hunt = await first.fleet.hunts.get(name)
@@ -248,11 +234,11 @@ async def test_in_the_queue_each_zone_has_its_turn_and_google_goes_on_without_a_
     assert (found.state, found.zone, found.attempted) == ("found", waiting.zone, waiting.number)
     assert (await second.fleet.tpu(name)).tier == "spot"
     assert (await second.fleet.tpu(name)).queued == name
-    assert paths(world, name, "queuedResources") == [queued]
+    assert world.paths(name, "queuedResources") == [queued]
     lost = faults(kind="lost-answer", method="DeleteQueuedResource", count=1)
     deleted = await second.end(await second.fleet.delete(name))
     assert (deleted.state, nodes(world, name)) == ("done", [])
-    assert paths(world, name, "queuedResources") == [], "it would use quota"
+    assert world.paths(name, "queuedResources") == [], "it would use quota"
     await world.used(lost)
 
 

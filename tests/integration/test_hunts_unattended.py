@@ -40,10 +40,8 @@ async def world(
     emulator: Any, faults: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[World]:
     monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path / "data"))
-    world = World(emulator, tmp_path)
-    yield world
-    for server in list(world.servers):
-        await world.stop(server)
+    async with World(emulator, tmp_path) as world:
+        yield world
 
 
 def home(world: World, name: str) -> Path:

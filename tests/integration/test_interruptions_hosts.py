@@ -79,9 +79,9 @@ def test_the_running_cell_hears_of_it_at_once_and_the_chosen_function_runs_besid
         before = status(host)
         assert before["interruption"] is None
         faults(kind="preempt", node=node["name"], seconds=3600)
-        shown = printed(notebook.until_output(cell, "save() is done"))
+        shown = printed(notebook.until_output(cell, "save() finished"))
         assert "Google is about to preempt this TPU. This ends the kernel." in shown
-        assert "save() runs now" in shown
+        assert "save() is running" in shown
         saved = next(host.home.rglob("saved"))
         assert saved.read_text() == "[1, 2, 3]"
         after = status(host, version=before["version"], seconds=30)
@@ -121,7 +121,7 @@ def test_the_running_cell_hears_of_the_guard_and_the_chosen_function_runs(
         notebook.until_output(cell, "begun")
         set_guard(7200.0)  # nothing is announced yet
         set_guard(1800.0)
-        shown = printed(notebook.until_output(cell, "save() is done"))
+        shown = printed(notebook.until_output(cell, "save() finished"))
         assert shown.count("The guard of this TPU stops it at ") == 1
         assert ": its time limit is reached. That ends this kernel." in shown
         assert "jupyter tpu guard keep interrupted" in shown

@@ -94,7 +94,7 @@ def test_usually_the_kernel_waits_until_its_output_is_taken(start):
 
 
 @pytest.mark.long
-def test_if_wished_it_goes_on_and_the_oldest_lines_are_counted(start):
+def test_with_drop_it_goes_on_and_the_oldest_lines_are_counted(start):
     started = host, _, notebook = start("drop")
     request, _ = begin_flood(
         started,

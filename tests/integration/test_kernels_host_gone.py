@@ -107,9 +107,8 @@ def states(client: Client) -> list[str]:
     return [content["execution_state"] for content in found]
 
 
-def strike(emulator: Any, kind: str) -> None:
-    path = f"projects/{emulator.state.project}/locations/{ZONE}/nodes/{TPU}"
-    emulator.request("POST", "/emulator/v1/faults", {"kind": kind, "node": path})
+def node_path(emulator: Any) -> str:
+    return f"projects/{emulator.state.project}/locations/{ZONE}/nodes/{TPU}"
 
 
 def exists(server: Server, kernel_id: str) -> bool:
@@ -149,7 +148,7 @@ def test_after_a_reboot_the_notebook_gets_a_fresh_kernel_from_the_same_environme
 ) -> None:
     session = start_session(server, spec, "rebooted.ipynb")
     client, request = running_cell(server, session)
-    strike(emulator, "reboot")
+    emulator.inject_fault("reboot", node=node_path(emulator))
     why = "host was restarted"
     assert_reported_dead(server, events, client, request, "rebooted.ipynb", why)
     [lost] = server.tpu("GET", f"tpus/{TPU}/kernels")
@@ -179,7 +178,7 @@ def test_a_restart_that_comes_before_anybody_has_noticed_gives_a_kernel_on_the_r
     session = start_session(server, spec, "restarted.ipynb")
     client, _ = running_cell(server, session)
     client.close()
-    strike(emulator, "reboot")
+    emulator.inject_fault("reboot", node=node_path(emulator))
     server.request("POST", f"/api/kernels/{client.kernel_id}/restart")
     client = Client(server, session["kernel"]["id"])
     client.connect()
@@ -198,7 +197,7 @@ def test_a_kernel_whose_host_was_rebooted_while_there_was_no_server_is_dead_to_t
     client, _ = running_cell(server, session)
     client.close()
     server.stop()
-    strike(emulator, "reboot")
+    emulator.inject_fault("reboot", node=node_path(emulator))
     server.start()
     until(lambda: not exists(server, client.kernel_id))
     kept = server.folder / "tpu" / "kernels" / client.kernel_id
@@ -210,11 +209,9 @@ def test_a_kernel_whose_host_was_rebooted_while_there_was_no_server_is_dead_to_t
 
 
 ENDS: dict[str, Callable[[Any], None]] = {
-    "was preempted": lambda emulator: strike(emulator, "preempt"),
+    "was preempted": lambda emulator: emulator.inject_fault("preempt", node=node_path(emulator)),
     "does not exist": lambda emulator: emulator.wait(
-        emulator.request(
-            "DELETE", f"/v2/projects/{emulator.state.project}/locations/{ZONE}/nodes/{TPU}"
-        )
+        emulator.request("DELETE", f"/v2/{node_path(emulator)}")
     ),
 }
 

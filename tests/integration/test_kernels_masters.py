@@ -73,7 +73,7 @@ def connected(server: Server, kernel_id: str) -> Client:
     return client
 
 
-def said(client: Client, code: str) -> str:
+def output_of(client: Client, code: str) -> str:
     request = client.execute(code)
     client.until_done(request)
     return client.printed(request)
@@ -104,7 +104,7 @@ def test_a_kernel_that_is_taken_on_purpose_has_one_master_and_goes_on(
     begun_as = start_session(first, "Untitled.ipynb")
     kernel_id = begun_as["kernel"]["id"]
     mine = connected(first, kernel_id)
-    assert said(mine, "x = 42; print('here')") == "here\n"
+    assert output_of(mine, "x = 42; print('here')") == "here\n"
     # Its host knows the notebook by its present name.
     renamed = {"path": "work.ipynb", "name": "work.ipynb"}
     first.request("PATCH", f"/api/sessions/{begun_as['id']}", renamed)
@@ -129,7 +129,7 @@ def test_a_kernel_that_is_taken_on_purpose_has_one_master_and_goes_on(
     [session] = second.request("GET", "/api/sessions")
     assert session["path"] == "work.ipynb"
     theirs = connected(second, kernel_id)
-    assert said(theirs, "print(x, i)") == "42 59\n"
+    assert output_of(theirs, "print(x, i)") == "42 59\n"
     until(lambda: on_host(second)[kernel_id]["attached"])
     # Stopping and starting either of them changes nothing about that.
     first.stop()
@@ -139,7 +139,7 @@ def test_a_kernel_that_is_taken_on_purpose_has_one_master_and_goes_on(
     second.start()
     assert kernels(second) == [kernel_id]
     theirs.connect()
-    assert said(theirs, "print(x)") == "42\n"
+    assert output_of(theirs, "print(x)") == "42\n"
     theirs.close()
     second.request("DELETE", f"/api/sessions/{session['id']}")
     assert on_host(second) == {}
@@ -149,7 +149,7 @@ def test_an_orphan_is_listed_and_can_be_taken_and_ended(machines: tuple[Server, 
     first, second = machines
     ids = [start_session(first, f"{n}.ipynb")["kernel"]["id"] for n in (1, 2)]
     client = connected(first, ids[0])
-    assert said(client, "x = 1; print('here')") == "here\n"
+    assert output_of(client, "x = 1; print('here')") == "here\n"
     client.close()
     first.kill()
     until(lambda: not any(k["attached"] for k in on_host(second).values()))
@@ -160,7 +160,7 @@ def test_an_orphan_is_listed_and_can_be_taken_and_ended(machines: tuple[Server, 
     assert list(on_host(second)) == [ids[0]]
     second.tpu("POST", f"tpus/{TPU}/kernels/{ids[0]}/take")
     client = connected(second, ids[0])
-    assert said(client, "print(x)") == "1\n"
+    assert output_of(client, "print(x)") == "1\n"
     client.close()
     with pytest.raises(urllib.error.HTTPError) as refused:
         second.tpu("POST", f"tpus/{TPU}/kernels/{ids[0]}/take")
@@ -179,7 +179,7 @@ def test_a_notebook_runner_beside_a_server_ends_its_own_kernel_only(
     first, _ = machines
     session = start_session(first, "beside.ipynb")
     client = connected(first, session["kernel"]["id"])
-    assert said(client, "x = 7; print('here')") == "here\n"
+    assert output_of(client, "x = 7; print('here')") == "here\n"
     cell = nbformat.v4.new_code_cell("print('x' in globals())")
     notebook = nbformat.v4.new_notebook(cells=[cell])
     (tmp_path / "in.ipynb").write_text(nbformat.writes(notebook))
@@ -198,6 +198,6 @@ def test_a_notebook_runner_beside_a_server_ends_its_own_kernel_only(
     )
     assert done.stdout.strip() == "False", done.stderr
     assert list(on_host(first)) == [session["kernel"]["id"]]
-    assert said(client, "print(x)") == "7\n"
+    assert output_of(client, "print(x)") == "7\n"
     client.close()
     first.request("DELETE", f"/api/sessions/{session['id']}")

@@ -146,7 +146,7 @@ def test_a_kernel_that_ends_by_itself_is_dead_with_its_exit_code_and_its_last_wo
                                       "import time; time.sleep(0.3)\nos._exit(3)")  # fmt: skip
     until(lambda: not manager.is_alive())
     assert relay_of(manager).code == 3
-    assert "exit code 3" in relay_of(manager).problem.message
+    assert "code 3" in relay_of(manager).problem.message
     notebook.until_output(request, "last words")
 
 

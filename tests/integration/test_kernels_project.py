@@ -88,17 +88,17 @@ def test_a_module_that_is_changed_here_is_the_new_one_in_the_next_cell(
     assert not (home / project.name / "notebooks/weights.npz").exists()
 
 
-def test_what_the_host_has_changed_stays_and_is_said_once_with_what_to_do(
+def test_what_the_host_has_changed_stays_and_is_reported_once_with_what_to_do(
     start: Start, project: Path, home: Path
 ) -> None:
     notebook, beside = start(), start(".")
     assert len(default_mirrors().running()) == 1
     notebook.text("open('model.py', 'w').write('theirs'); open('result.txt', 'w').write('0.9')")
     (project / "notebooks/model.py").write_text("ours")
-    said = notebook.text("print(open('model.py').read())")
-    assert said.startswith("[notebooks/model.py was changed here and on h-")
-    assert f"jupyter tpu sync '{project}' '{home.name}:{project.name}' --overwrite --only" in said
-    assert said.endswith("]\ntheirs\n")
+    output = notebook.text("print(open('model.py').read())")
+    assert output.startswith("[notebooks/model.py was changed here and on h-")
+    assert f"jupyter tpu sync '{project}' '{home.name}:{project.name}' --overwrite --only" in output
+    assert output.endswith("]\ntheirs\n")
     for each in (notebook, beside):
         assert each.text("print(1)") == "1\n"
     assert not (project / "notebooks/result.txt").exists()
@@ -112,23 +112,23 @@ def test_what_is_too_large_to_go_by_itself_is_named_once(start: Start, project: 
         file.truncate(50_000_000_000)
     (project / "out").symlink_to("/etc")
     notebook = start()
-    said = notebook.text("import os; print(os.listdir('..'))")
-    assert said.startswith("[Not copied to ")
-    assert "huge.bin (50 GB, larger than the limit), out (a link out of the folder).]\n" in said
-    assert said.endswith("['.gitignore', 'notebooks']\n")
+    output = notebook.text("import os; print(os.listdir('..'))")
+    assert output.startswith("[Not copied to ")
+    assert "huge.bin (50 GB, larger than the limit), out (a link out of the folder).]\n" in output
+    assert output.endswith("['.gitignore', 'notebooks']\n")
     assert notebook.text("print(1)") == "1\n"
     assert start().text("print(1)") == "1\n"
 
 
-def test_a_folder_that_is_not_copied_is_said_once_and_its_kernel_starts_at_home(
+def test_a_folder_that_is_not_copied_is_reported_once_and_its_kernel_starts_at_home(
     start: Start, project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(project / "notebooks"))
     notebook = start()
-    said = notebook.text("import os; print(os.getcwd())")
-    assert said.startswith("[The notebook's files are not copied to ")
-    assert "is your home folder, or a folder above it. Move the notebook" in said
-    assert said.endswith(f"]\n{home}\n")
+    output = notebook.text("import os; print(os.getcwd())")
+    assert output.startswith("[The notebook's files are not copied to ")
+    assert "is your home folder, or a folder above it. Move the notebook" in output
+    assert output.endswith(f"]\n{home}\n")
     assert start().text("print(1)") == "1\n"
     assert default_mirrors().running() == []
 
@@ -157,9 +157,9 @@ def test_a_cell_does_not_wait_longer_than_the_limit_and_says_so(
     monkeypatch.setattr("jupyter_tpu.kernels.project.HOLD", 0.01)
     with copies_wait(home):
         (project / "notebooks/new.py").write_text("x = 1")
-        said = notebook.text("import os; print(os.path.exists('new.py'))")
-        assert said.startswith(f"[{project.name} is still being copied to ")
-        assert said.endswith("]\nFalse\n")
+        output = notebook.text("import os; print(os.path.exists('new.py'))")
+        assert output.startswith(f"[{project.name} is still being copied to ")
+        assert output.endswith("]\nFalse\n")
     monkeypatch.setattr("jupyter_tpu.kernels.project.HOLD", 30)
     assert notebook.text("import os; print(os.path.exists('new.py'))") == "True\n"
 

@@ -17,7 +17,7 @@ from waiting import eventually
 from jupyter_tpu.cloud import CloudTPU, NodeName, NodeSpec, Target
 from jupyter_tpu.cloud.tpu.nodes import node_path, parse_node_path
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.discovery.seen_address import seen_address
+from jupyter_tpu.fleet.discovery.client_address import client_address
 from jupyter_tpu.fleet.hosts.connections import HostConnections
 from jupyter_tpu.links import HostName, Link, Links, LinkState
 from jupyter_tpu.ssh import Keepalive, KnownHosts, ensure_key, fingerprint, public_key
@@ -81,11 +81,6 @@ async def states(link: Link, *wanted: LinkState, limit: float = 60.0) -> None:
         unsubscribe()
 
 
-async def strike(emulator, kind: str, node: NodeName) -> None:
-    body = {"kind": kind, "node": node_path(node)}
-    await asyncio.to_thread(emulator.request, "POST", "/emulator/v1/faults", body)
-
-
 async def test_a_host_is_found_by_name_and_let_in_and_its_key_is_pinned(links, shared):
     node = shared
     link = links.get(HostName(node, 0))
@@ -103,11 +98,11 @@ async def test_a_host_is_found_by_name_and_let_in_and_its_key_is_pinned(links, s
 
 async def test_a_connected_host_tells_from_which_address_this_computer_comes(links, shared):
     connections = HostConnections(links, lambda _: None)
-    assert await seen_address(connections, shared.project) is None
+    assert await client_address(connections, shared.project) is None
     (link,) = connections.acquire(shared, 1)
     await link.wait_up()
-    assert await seen_address(connections, shared.project) == "127.0.0.1/32"
-    assert await seen_address(connections, "another-project") is None
+    assert await client_address(connections, shared.project) == "127.0.0.1/32"
+    assert await client_address(connections, "another-project") is None
     connections.release(shared)
 
 
@@ -176,7 +171,7 @@ async def test_a_cut_link_heals_at_the_first_attempt_and_says_what_happened(
     link.subscribe(lambda changed: seen.append(changed.state))
     running = asyncio.ensure_future(link.run(["sleep", "100"]))
     await link.run(["true"])
-    await strike(emulator, "cut-links", node)
+    await asyncio.to_thread(emulator.inject_fault, "cut-links", node=node_path(node))
     with pytest.raises(TPUError) as caught:
         await running
     assert caught.value.reason is Reason.UNREACHABLE
@@ -196,7 +191,7 @@ async def test_a_host_is_found_again_when_maintenance_gave_it_another_address(li
     before = link.address
     lost = asyncio.ensure_future(states(link, LinkState.CONNECTING, LinkState.WAITING))
     await asyncio.sleep(0)  # it is listening
-    await strike(emulator, "maintenance", node)
+    await asyncio.to_thread(emulator.inject_fault, "maintenance", node=node_path(node))
     await lost
     await states(link, LinkState.UP)
     assert link.address != before
@@ -247,7 +242,7 @@ async def test_a_preempted_tpu_says_so_and_a_deleted_one_too(links, tpu, emulato
     for link in (one, two):
         link.acquire()
         await link.wait_up()
-    await strike(emulator, "preempt", preempted)
+    await asyncio.to_thread(emulator.inject_fault, "preempt", node=node_path(preempted))
     await completed(links.cloud, links.cloud.begin_delete(deleted))
     await states(one, LinkState.NEEDS_ATTENTION)
     await states(two, LinkState.NEEDS_ATTENTION)
@@ -341,7 +336,7 @@ async def test_a_link_goes_on_with_the_last_address_while_google_can_not_be_aske
     monkeypatch.setattr(links.cloud, "_call", refused)
     lost = asyncio.ensure_future(states(link, LinkState.CONNECTING, LinkState.WAITING))
     await asyncio.sleep(0)  # it is listening
-    await strike(emulator, "cut-links", node)
+    await asyncio.to_thread(emulator.inject_fault, "cut-links", node=node_path(node))
     await lost
     await states(link, LinkState.UP)
     link.release()
@@ -356,7 +351,7 @@ async def test_the_agent_is_put_there_once_per_connection_and_answers(links, sha
     assert told["hostname"].startswith("t1v-n-")
     lost = asyncio.ensure_future(states(link, LinkState.CONNECTING, LinkState.WAITING))
     await asyncio.sleep(0)  # it is listening
-    await strike(emulator, "cut-links", shared)
+    await asyncio.to_thread(emulator.inject_fault, "cut-links", node=node_path(shared))
     await lost
     again = await link.agent()
     assert again is not agents[0]

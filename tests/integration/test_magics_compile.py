@@ -113,10 +113,10 @@ def test_mistakes_are_reported_in_one_sentence(notebook: Notebook) -> None:
 
 def test_where_libtpu_is_missing_one_sentence_says_how_to_get_it(notebook: Notebook) -> None:
     notebook.run("import sys\nsys.modules['libtpu'] = None  # as if it were not installed")
-    said = notebook.complaint("%%tpu compile v5litepod-8\ndef f(x):\n    return x\nf, (8,)")
+    output = notebook.complaint("%%tpu compile v5litepod-8\ndef f(x):\n    return x\nf, (8,)")
     notebook.run("del sys.modules['libtpu']")
-    assert "needs libtpu, which is not installed." in said
-    assert "jupyter-tpu[compile]" in said or "Linux" in said
+    assert "needs libtpu, which is not installed." in output
+    assert "jupyter-tpu[compile]" in output or "Linux" in output
 
 
 def test_an_error_in_the_cell_is_the_cells_own(notebook: Notebook) -> None:

@@ -31,7 +31,7 @@ def shell(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 
 @pytest.fixture(scope="module")
-def made(shell: Shell, emulator: Any) -> Iterator[list[str]]:
+def connected_tpu(shell: Shell, emulator: Any) -> Iterator[list[str]]:
     """A connected TPU; what the command that made it printed."""
     words = ["create", NAME, "--type", "v5litepod-4", "--zone", "us-central1-a", "--connect"]
     yield shell.out(*words, limit=PREPARE).splitlines()
@@ -101,7 +101,7 @@ class Notebook:
 
 
 @pytest.fixture(scope="module")
-def notebook(shell: Shell, made: list[str]) -> Iterator[Notebook]:
+def notebook(shell: Shell, connected_tpu: list[str]) -> Iterator[Notebook]:
     notebook = Notebook(shell)
     yield notebook
     notebook.close()
@@ -112,9 +112,9 @@ def running(shell: Shell) -> list[dict[str, Any]]:
     return shell.json("api", "GET", f"tpus/{NAME}/kernels")
 
 
-def test_one_command_makes_a_tpu_with_a_kernel(shell: Shell, made: list[str]) -> None:
-    assert "is in every kernel picker" in made[-1]
-    assert any("Install JAX" in line for line in made)
+def test_one_command_makes_a_tpu_with_a_kernel(shell: Shell, connected_tpu: list[str]) -> None:
+    assert "is in every kernel picker" in connected_tpu[-1]
+    assert any("Install JAX" in line for line in connected_tpu)
     (spec,) = shell.json("kernel", "list", "--json")
     assert re.fullmatch(rf"Python 3\.\d+ · {NAME} \(emulated\)", spec["display_name"])
     text = shell.out("describe", NAME)
@@ -123,7 +123,7 @@ def test_one_command_makes_a_tpu_with_a_kernel(shell: Shell, made: list[str]) ->
 
 
 def test_a_removed_kernel_is_added_again_without_creating_the_environment_again(
-    shell: Shell, made: list[str]
+    shell: Shell, connected_tpu: list[str]
 ) -> None:
     assert "from the kernel pickers" in shell.out("kernel", "remove", NAME)
     assert shell.json("kernel", "list", "--json") == []
@@ -149,7 +149,7 @@ manager.shutdown_kernel()
 
 @pytest.mark.long
 def test_a_notebook_gets_a_chip_of_its_own_and_the_others_stay_for_others(
-    shell: Shell, made: list[str]
+    shell: Shell, connected_tpu: list[str]
 ) -> None:
     split = shell.json("chips", "split", NAME, "--json")
     assert [each["chips"] for each in split["kernels"]] == [[0], [1], [2], [3]]
@@ -209,9 +209,9 @@ def test_an_interrupted_connect_is_one_sentence_and_leaves_no_kernel_on_the_host
 
 
 def test_connect_in_a_notebook_starts_its_kernel_on_the_host(notebook: Notebook) -> None:
-    said = notebook.text(f"%tpu connect {NAME}")
+    output = notebook.text(f"%tpu connect {NAME}")
     assert re.search(
-        rf"Python 3\.\d+ · {NAME} \(emulated\): cells that begin with %%tpu now run", said
+        rf"Python 3\.\d+ · {NAME} \(emulated\): cells that begin with %%tpu now run", output
     )
     assert NAME in notebook.text("%tpu list")
     assert re.search(rf"{NAME} +default .*running", notebook.text("%tpu status"))
@@ -514,14 +514,14 @@ def test_files_are_copied_there_and_back(notebook: Notebook, tmp_path: Path) -> 
 
 def test_pull_unpickles_only_if_it_may(notebook: Notebook) -> None:
     notebook.run("%%tpu\nimport fractions\nhalf = [fractions.Fraction(1, 2)]")
-    said = notebook.complaint("%tpu pull half")
-    assert "half[0] is of the class fractions.Fraction. It would have to be unpickled" in said
-    assert "allow it: --unpickle" in said
+    output = notebook.complaint("%tpu pull half")
+    assert "half[0] is of the class fractions.Fraction. It would have to be unpickled" in output
+    assert "allow it: --unpickle" in output
     assert notebook.text("%tpu pull half --unpickle").startswith("Pulled half")
     assert notebook.text("print(half)") == "[Fraction(1, 2)]\n"
 
 
-def test_what_cannot_be_copied_is_said_and_the_kernel_goes_on(notebook: Notebook) -> None:
+def test_what_cannot_be_copied_is_reported_and_the_kernel_goes_on(notebook: Notebook) -> None:
     assert "The variable nothing does not exist in this notebook" in notebook.complaint(
         "%tpu push nothing"
     )
@@ -605,8 +605,8 @@ def test_with_auto_every_cell_runs_there_until_it_is_off(notebook: Notebook) -> 
 def test_exit_in_a_cell_ends_the_kernel_there_and_says_so(notebook: Notebook, shell: Shell) -> None:
     notebook.run("%%tpu\nkept = 1")
     (before,) = running(shell)
-    said = notebook.text("%%tpu\nexit()")
-    assert "exit() ended this notebook's kernel on magics. Its variables are lost." in said
+    output = notebook.text("%%tpu\nexit()")
+    assert "exit() ended this notebook's kernel on magics. Its variables are lost." in output
     assert running(shell) == []
     assert notebook.text("%%tpu\nprint('kept' in dir())") == "False\n"
     (after,) = running(shell)
@@ -689,7 +689,7 @@ def test_another_kernel_keeps_the_tpu_connected(shell: Shell, notebook: Notebook
     assert notebook.text("%%tpu\nprint('here')") == "here\n"
 
 
-def test_the_kernel_there_ends_with_the_one_here(shell: Shell, made: list[str]) -> None:
+def test_the_kernel_there_ends_with_the_one_here(shell: Shell, connected_tpu: list[str]) -> None:
     before = {kernel["id"] for kernel in running(shell)}
     other = Notebook(shell)
     other.run(f"%%tpu {NAME}\n1")
@@ -712,9 +712,9 @@ def test_disconnecting_takes_the_kernel_out_of_jupyter(
 
 
 def test_tunnels_are_opened_listed_and_removed_in_a_notebook(notebook: Notebook) -> None:
-    said = notebook.text(f"%tpu tunnel {NAME} 6006")
-    found = re.match(rf"localhost:(\d+) forwards to port 6006 of {NAME}\b", said)
-    assert found, said
+    output = notebook.text(f"%tpu tunnel {NAME} 6006")
+    found = re.match(rf"localhost:(\d+) forwards to port 6006 of {NAME}\b", output)
+    assert found, output
     assert f"localhost:{found[1]}" in notebook.text("%tpu tunnel list")
     assert f"localhost:{found[1]}" in notebook.text(f"%tpu tunnel list {NAME}")
     assert "70000 is not a port" in notebook.complaint(f"%tpu tunnel {NAME} 70000")

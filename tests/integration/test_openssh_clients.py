@@ -22,7 +22,7 @@ import pytest
 from cli_shell import Shell, Terminal
 from waiting import until
 
-from jupyter_tpu.cli import kept_shell
+from jupyter_tpu.cli import persistent_shell
 from jupyter_tpu.ssh import KnownHosts, ensure_key, public_key
 
 COMMAND = [sys.executable, "-m", "jupyter_tpu.cli"]
@@ -123,8 +123,8 @@ def use_everything(person: Person, name: str, round: str) -> None:
 def test_ssh_scp_rsync_and_git_find_a_tpu_before_and_after_its_address_changed(
     person: Person, create_tpu: Callable[..., Any], emulator: Any
 ) -> None:
-    made = create_tpu()
-    name = made["name"].rpartition("/")[2]
+    tpu = create_tpu()
+    name = tpu["name"].rpartition("/")[2]
     said = person.tpu("ssh-config", "--write")
     assert f"{person.config}: added one line" in said
     assert "Try: ssh " in said
@@ -132,11 +132,11 @@ def test_ssh_scp_rsync_and_git_find_a_tpu_before_and_after_its_address_changed(
     use_everything(person, name, "before")
     entries = (person.home / "jupyter_tpu_data_dir" / "ssh" / "config").read_bytes()
 
-    emulator.request("POST", "/emulator/v1/faults", {"kind": "maintenance", "node": made["name"]})
+    emulator.request("POST", "/emulator/v1/faults", {"kind": "maintenance", "node": tpu["name"]})
 
     def is_elsewhere() -> bool:
-        now = emulator.request("GET", f"/v2/{made['name']}")
-        return now["state"] == "READY" and now["networkEndpoints"] != made["networkEndpoints"]
+        now = emulator.request("GET", f"/v2/{tpu['name']}")
+        return now["state"] == "READY" and now["networkEndpoints"] != tpu["networkEndpoints"]
 
     until(is_elsewhere)
     use_everything(person, name, "after")
@@ -148,11 +148,11 @@ def test_ssh_scp_rsync_and_git_find_a_tpu_before_and_after_its_address_changed(
 def test_a_tpu_that_was_created_again_is_reached_and_one_with_an_unpinned_key_is_not(
     person: Person, create_tpu: Callable[..., Any], emulator: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = create_tpu()
-    name = made["name"].rpartition("/")[2]
+    tpu = create_tpu()
+    name = tpu["name"].rpartition("/")[2]
     person.tpu("ssh-config", "--write")
     first = person.ssh(name, "hostname")
-    emulator.wait(emulator.request("DELETE", f"/v2/{made['name']}"))
+    emulator.wait(emulator.request("DELETE", f"/v2/{tpu['name']}"))
     done = person.run("ssh", "-F", str(person.config), name, "true")
     assert done.returncode == 255
     assert f"The TPU {name} does not exist in {ZONE}." in done.stderr
@@ -358,7 +358,7 @@ def test_a_terminal_of_jupyterlab_takes_the_shell_that_none_shows(
         assert terminal.end() == 0
 
 
-def test_without_tmux_it_is_said_how_a_shell_is_kept(
+def test_without_tmux_a_message_says_how_to_keep_a_shell(
     tmp_path: Path, emulator: Any, pod: str
 ) -> None:
     shell = Shell(tmp_path, **emulator.environment)
@@ -366,7 +366,9 @@ def test_without_tmux_it_is_said_how_a_shell_is_kept(
     assert "is not the name of a session" in complaint
     assert "without a command" in shell.complaint("ssh", pod, "--keep", "--", "ls")
     # A host that has none: its shells find no program.
-    script = kept_shell._script("main").replace("command -v tmux", "command -v no-such-program")
+    script = persistent_shell._script("main").replace(
+        "command -v tmux", "command -v no-such-program"
+    )
     done = subprocess.run(["sh", "-c", script], stdin=subprocess.DEVNULL, capture_output=True)
     assert b"tmux is not installed on this host" in done.stdout
     assert b"apt-get install tmux" in done.stdout

@@ -125,7 +125,7 @@ async def test_the_firewall_rules_of_a_network_say_whether_ssh_gets_in(
 
 
 @pytest.mark.asyncio
-async def test_an_api_that_is_off_is_the_only_thing_that_is_said_of_the_project(
+async def test_an_api_that_is_off_is_the_only_thing_that_is_reported_of_the_project(
     fleet: Fleet, faults: Any
 ) -> None:
     off = "Cloud TPU API has not been used in project 1 before or it is disabled."

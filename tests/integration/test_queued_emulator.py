@@ -5,7 +5,6 @@ There is no capacity in their zone, except where a test is about TPUs that are t
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,19 +26,14 @@ async def world(
     emulator: Any, faults: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[World]:
     monkeypatch.setattr(queued, "FRESH", 1.0)
-    world = World(emulator, tmp_path)
-    yield world
-    for server in list(world.servers):
-        await world.stop(server)
+    async with World(emulator, tmp_path) as world:
+        yield world
 
 
 @pytest.fixture
 def name(world: World) -> Iterator[str]:
-    name = f"tpu-{uuid.uuid4().hex[:8]}"
-    yield name
-    world.emulator.request("DELETE", "/emulator/v1/faults")
-    if name in queued_at_google(world):
-        world.emulator.wait(world.emulator.request("DELETE", f"{QUEUED}/{name}?force=true"))
+    with world.new_name() as name:
+        yield name
 
 
 def queued_at_google(world: World) -> dict[str, str]:

@@ -130,7 +130,7 @@ async def test_some_hosts_run_it_and_wrong_ones_are_refused(pod):
 
 
 @in_pod
-async def test_what_the_host_refuses_is_said_for_that_host(pod):
+async def test_what_the_host_refuses_is_reported_for_that_host(pod):
     await pod.output(await pod.start("mkdir", "only-here", hosts="2"))
     run = await pod.start("pwd", cwd="only-here")
     texts = await pod.output(run)
@@ -314,12 +314,12 @@ def test_a_local_script_is_sent_to_the_hosts_and_runs_there_with_its_arguments(
     )
     command = ["run", "--tpu", tpu, "--worker", "0-1", "--no-stdin"]
 
-    def said(done):
+    def lines_of(done):
         """Lines without their hosts: those of a busy machine may come too late to be folded."""
         return {line.partition("] ")[2] for line in done.stdout.splitlines()}
 
     done = shell.run(*command, str(script), "--epochs", "3", "a 'b'")
-    assert said(done) == {"""['--epochs', '3', "a 'b'"] imported my project"""}, done.stderr
+    assert lines_of(done) == {"""['--epochs', '3', "a 'b'"] imported my project"""}, done.stderr
     assert done.returncode == 0
 
     # A project of the same name has a folder of its own.
@@ -327,7 +327,7 @@ def test_a_local_script_is_sent_to_the_hosts_and_runs_there_with_its_arguments(
     other.mkdir(parents=True)
     (other / "main.py").write_text("import os\nprint(sorted(os.listdir()))\n")
     done = shell.run(*command, str(other / "main.py"))
-    assert said(done) == {"['main.py']"}, done.stderr
+    assert lines_of(done) == {"['main.py']"}, done.stderr
 
     # One host has changed a file that was changed here, too: it is named, and nothing is run.
     home = Path(emulator.hosts(tpu)[3]["folder"], "home", "tpu")

@@ -58,7 +58,7 @@ def call(jp_fetch: Callable[..., Any], jp_serverapp: Any) -> Callable[..., Any]:
     return fetch
 
 
-async def told(socket: Any, condition: Callable[[Any], bool]) -> Any:
+async def next_operation(socket: Any, condition: Callable[[Any], bool]) -> Any:
     """The next operation in the server's events that meets the condition."""
     while True:
         event = json.loads(await asyncio.wait_for(socket.read_message(), LIMIT))
@@ -91,9 +91,9 @@ async def test_a_program_is_compiled_without_a_project_and_reported_by_events(
     assert status == 202, operation
     assert (operation["kind"], operation["tpu"], operation["result"]) == ("compile", "", None)
 
-    running = await told(events, lambda o: "the code runs" in o["log"])
+    running = await next_operation(events, lambda o: "the code runs" in o["log"])
     assert running["steps"][0]["title"] == "Compile for v5litepod-4"
-    done = await told(events, lambda o: o["state"] != "running")
+    done = await next_operation(events, lambda o: o["state"] != "running")
     status, asked = await call("GET", f"operations/{operation['id']}")
     assert asked == done
     assert (done["state"], done["problem"], done["progress"]) == ("done", None, 1.0)

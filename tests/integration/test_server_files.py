@@ -382,7 +382,7 @@ def test_a_file_browser_uploads_in_parts_and_is_told_what_it_cannot_do(
     assert browse("GET", f"{home}/parts/huge", content="0")[1]["size"] == 101 * MIB
 
 
-def test_a_large_folder_is_listed_in_part_and_that_is_said(
+def test_a_large_folder_is_listed_in_part_and_says_so(
     browse: Browse, home: str, on_host: Callable[[str], str]
 ) -> None:
     on_host("mkdir many && cd many && seq 5010 | xargs touch && ln -s /missing dangling")

@@ -377,8 +377,8 @@ async def test_creating_and_deleting_is_reported_by_events_to_a_client_that_neve
 
 
 def test_loading_the_extension_adds_at_most_60_ms_to_the_servers_start() -> None:
-    """Of the processor's time, the best of some tries: other tests run beside it. On a machine on
-    which Jupyter Server itself takes more than 2 s of it, the same share of that."""
+    """The least of five times of the processor: other tests run at the same time, and only add to
+    it. On a machine on which Jupyter Server itself takes more than 2 s of it, the same share."""
     code = (
         "import time; begun = time.process_time();"
         "import jupyter_server.serverapp, jupyter_server.extension.application;"
@@ -386,14 +386,12 @@ def test_loading_the_extension_adds_at_most_60_ms_to_the_servers_start() -> None
         "print(theirs - begun, time.process_time() - theirs)"
     )
     environment = os.environ.copy()
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # the first try compiles the modules
-    times: list[tuple[float, float]] = []
-    while len(times) < 6:
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # the first run may compile modules
+    theirs, ours = [], []
+    for _ in range(5):
         done = subprocess.run(
             [sys.executable, "-c", code], env=environment, capture_output=True, check=True
         )
-        theirs, ours = map(float, done.stdout.split())
-        times.append((theirs, ours))
-        if ours <= max(0.06, 0.03 * theirs):
-            return
-    raise AssertionError(times)
+        for times, printed in zip((theirs, ours), done.stdout.split(), strict=True):
+            times.append(float(printed))
+    assert min(ours) <= max(0.06, 0.03 * min(theirs)), (theirs, ours)

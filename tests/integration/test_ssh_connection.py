@@ -755,7 +755,7 @@ async def test_a_bulk_connection_that_the_host_refused_is_tried_again_when_the_l
 async def test_a_host_that_does_not_answer_soon_holds_nothing_up(
     host: HostAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bulk, "_PATIENCE", 0.1)
+    monkeypatch.setattr(bulk, "_OPEN_TIMEOUT", 0.1)
     async with Proxy(host.port) as proxy, bulk_connection() as spare:
         behind = msgspec.structs.replace(host, port=proxy.port)
         proxy.stall()

@@ -47,8 +47,8 @@ def sync(
 
     def run(*words: object) -> tuple[int, str, str]:
         code = main(["sync", *map(str, words)])
-        said = capsys.readouterr()
-        return code, said.out, said.err
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
 
     return run
 
@@ -116,7 +116,7 @@ def test_a_project_goes_to_all_hosts_and_its_results_come_back(
         (("{tpu}:none", "{here}", "--watch"), "Watching only works from here to the TPU."),
     ],
 )
-def test_what_can_not_be_synced_is_said_in_one_line(
+def test_what_can_not_be_synced_is_reported_in_one_line(
     sync: Callable[..., tuple[int, str, str]],
     tpu: str,
     here: Path,

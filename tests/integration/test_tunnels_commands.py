@@ -115,18 +115,18 @@ def name_of(tpu: dict[str, Any]) -> str:
     return tpu["name"].rpartition("/")[2]
 
 
-def said(port: int) -> bytes:
-    """What is said at a local port."""
+def received_from(port: int) -> bytes:
+    """What a local port sends."""
     with socket.create_connection(("127.0.0.1", port), LIMIT) as connection:
         return connection.makefile("rb").read()
 
 
-def said_at_last(port: int) -> bytes:
+def received_eventually(port: int) -> bytes:
     """The same, as soon as somebody listens there."""
 
     def heard() -> bytes:
         with contextlib.suppress(ConnectionRefusedError):
-            return said(port)
+            return received_from(port)
         return b""
 
     return until(heard, LIMIT)
@@ -148,14 +148,14 @@ def test_without_a_server_a_tunnel_lasts_as_long_as_the_command(
     assert expected in line, line
     port = int(line.split()[0].partition(":")[2])
     assert "Press Ctrl-C to close it." in process.stdout.readline()
-    assert said(port) == b"hello"
+    assert received_from(port) == b"hello"
     assert shell.out("tunnel", "list").startswith("No tunnels.")
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=LIMIT)
     assert process.returncode == 1
     assert "Traceback" not in errors
     with pytest.raises(ConnectionRefusedError):
-        said(port)
+        received_from(port)
 
 
 @pytest.mark.parametrize(
@@ -197,9 +197,9 @@ def test_beside_a_server_tunnels_are_opened_listed_and_removed(
     # On stderr is a note as long as the link connects.
     opened = shell.run("tunnel", name_of(tpu), f"{behind}:{local}", "9").stdout
     assert f"localhost:{local} forwards to port {behind} of {name_of(tpu)}\n" in opened
-    assert said(local) == b"hello"
+    assert received_from(local) == b"hello"
     with pytest.raises(ConnectionResetError):
-        said(int(opened.splitlines()[1].split()[0].partition(":")[2]))
+        received_from(int(opened.splitlines()[1].split()[0].partition(":")[2]))
     listed = shell.out("tunnel", "list")
     assert f"No server is listening on port 9 of {name_of(tpu)}." in listed
     (row,) = [line for line in listed.splitlines() if f"localhost:{local}" in line]
@@ -220,7 +220,7 @@ def test_beside_a_server_tunnels_are_opened_listed_and_removed(
     assert "Closed: " in shell.out("tunnel", "close", str(local))
     assert f"The tunnel {local} does not exist" in shell.complaint("tunnel", "close", str(local))
     with pytest.raises(ConnectionRefusedError):
-        said(local)
+        received_from(local)
 
 
 @pytest.mark.parametrize(
@@ -232,12 +232,12 @@ def test_tunnels_come_back_with_the_server_on_the_same_port(
     path = f"tpus/{name_of(tpu)}/tunnels"
     status, tunnel = server.call("POST", path, {"port": behind})
     assert status == 201
-    assert said(tunnel["local_port"]) == b"hello"
+    assert received_from(tunnel["local_port"]) == b"hello"
     server.end(number)
     with pytest.raises(ConnectionRefusedError):
-        said(tunnel["local_port"])
+        received_from(tunnel["local_port"])
     server.start()
-    assert said_at_last(tunnel["local_port"]) == b"hello"
+    assert received_eventually(tunnel["local_port"]) == b"hello"
     status, listed = server.call("GET", path)
     assert [each["id"] for each in listed] == [tunnel["id"]]
     status, everywhere = server.call("GET", "tunnels")

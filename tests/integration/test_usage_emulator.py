@@ -36,10 +36,8 @@ async def world(
     emulator: Any, faults: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[World]:
     monkeypatch.setenv("JUPYTER_TPU_OWNER", "Ana@example.com")
-    world = World(emulator, tmp_path)
-    yield world
-    for server in list(world.servers):
-        await world.stop(server)
+    async with World(emulator, tmp_path) as world:
+        yield world
 
 
 def begin(world: World, nodes: str, name: str, type: str, **fields: Any) -> str:
@@ -114,7 +112,7 @@ async def test_what_is_there_is_listed_with_its_owners_over_projects(
         assert (await fleet.tpu(name.node)).forgotten
         await fleet._observer.refresh()
         await fleet._observer.refresh()
-        said = [each.message for each in caplog.records if "Nothing here has used" in each.msg]
+        said = [each.message for each in caplog.records if "has been READY for hours" in each.msg]
         assert len([each for each in said if name.node in each]) == 1
         fleet._connect._desired.connect(name, mine["id"])
         shown = entry(await fleet.usage.show(), name.node)
@@ -164,8 +162,8 @@ async def test_a_tpu_node_is_shown_and_explained_where_it_is_used(
 async def test_another_persons_tpu_is_adopted_stopped_or_deleted_by_its_name_only(
     world: World, create_tpu: Any
 ) -> None:
-    made = create_tpu(type="v5litepod-1", zone=ZONE, labels={"owner": "bob", "team": "x"})
-    name = parse_node_path(made["name"]).node
+    tpu = create_tpu(type="v5litepod-1", zone=ZONE, labels={"owner": "bob", "team": "x"})
+    name = parse_node_path(tpu["name"]).node
     server = await world.server()
     fleet = server.fleet
     assert (await fleet.tpu(name)).not_yours

@@ -26,18 +26,20 @@ def header(kind: str, message_id: str) -> bytes:
     return json.dumps({"msg_id": message_id, "msg_type": kind, "session": "tab"}).encode()
 
 
-def said(kind: str, message_id: str, parent: bytes = b"{}", *buffers: bytes) -> list[bytes]:
+def client_message(
+    kind: str, message_id: str, parent: bytes = b"{}", *buffers: bytes
+) -> list[bytes]:
     """A client's message as it goes to the kernel."""
     body = [header(kind, message_id), parent, b"{}", b"{}", *buffers]
     return [b"tab", messages.DELIMITER, b"", *body]
 
 
 def answer(message_id: str, question: str) -> list[bytes]:
-    return said("input_reply", message_id, header("input_request", question))
+    return client_message("input_reply", message_id, header("input_request", question))
 
 
 def test_a_file_that_is_not_a_message_keeps_no_other_from_being_sent(tmp_path: Path) -> None:
-    Outbox(tmp_path).put(1, SHELL, said("comm_msg", "m"))
+    Outbox(tmp_path).put(1, SHELL, client_message("comm_msg", "m"))
     for name in ("said-1-2-3-4", "said-x-y-z", "said-000000000001-000000000002-0"):
         (tmp_path / name).write_bytes(bytes(50))
     assert waiting(Outbox(tmp_path)) == ["m"]
@@ -58,7 +60,7 @@ class Delivery(RuleBasedStateMachine):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
         self.once = Deduplicator()
-        self.said: list[str] = []  # by the client on comms
+        self.on_comms: list[str] = []  # ids of messages of the client
         self.got: list[str] = []  # by the kernel
         self.count = 0
         self.question = self.answered = ""
@@ -89,13 +91,13 @@ class Delivery(RuleBasedStateMachine):
 
     @rule()
     def a_widget_changes(self) -> None:
-        self.said.append(self.new_id())
-        self.take(SHELL, said("comm_msg", self.said[-1]))
+        self.on_comms.append(self.new_id())
+        self.take(SHELL, client_message("comm_msg", self.on_comms[-1]))
 
     @rule()
     def the_kernel_asks(self) -> None:
         self.question = self.new_id()
-        self.once.note_input_request(said("input_request", self.question))
+        self.once.note_input_request(client_message("input_request", self.question))
 
     @precondition(lambda self: self.question)
     @rule()
@@ -127,14 +129,14 @@ class Delivery(RuleBasedStateMachine):
     @invariant()
     def what_came_is_what_was_said_each_once_in_order(self) -> None:
         came = [name for name in self.got if name not in self.answers]
-        assert came == self.said[: len(came)]
+        assert came == self.on_comms[: len(came)]
         assert len(set(self.got)) == len(self.got)
 
     def teardown(self) -> None:
         self.start()
         while self.wire:
             self.some_arrive(3)
-        assert [name for name in self.got if name not in self.answers] == self.said
+        assert [name for name in self.got if name not in self.answers] == self.on_comms
         if self.question in self.answers.values():
             assert self.answered == self.question
         self.outbox.mark_acknowledged(self.arrived)
@@ -151,8 +153,8 @@ def test_an_answer_that_does_not_say_what_it_answers_is_as_with_a_local_kernel(
 ) -> None:
     """It is handed on, but not again by the next server: who knows what it would answer then."""
     once, outbox = Deduplicator(), Outbox(tmp_path)
-    once.note_input_request(said("input_request", "q"))
-    reply = said("input_reply", "r")
+    once.note_input_request(client_message("input_request", "q"))
+    reply = client_message("input_reply", "r")
     outbox.put(1, STDIN, reply)
     assert waiting(outbox) == []
     assert once.is_new(reply)
@@ -160,9 +162,9 @@ def test_an_answer_that_does_not_say_what_it_answers_is_as_with_a_local_kernel(
 
 def test_the_second_of_two_answers_is_not_the_answer_to_the_next_question() -> None:
     once = Deduplicator()
-    once.note_input_request(said("input_request", "q"))
+    once.note_input_request(client_message("input_request", "q"))
     assert once.is_new(answer("one", "q"))
-    once.note_input_request(said("input_request", "next"))
+    once.note_input_request(client_message("input_request", "next"))
     assert not once.is_new(answer("two", "q"))
     assert once.is_new(answer("three", "next"))
 
@@ -170,11 +172,11 @@ def test_the_second_of_two_answers_is_not_the_answer_to_the_next_question() -> N
 def test_many_clicks_do_not_push_out_a_cell_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deduplication, "REMEMBERED", 10)
     once = Deduplicator()
-    cell = said("execute_request", "cell")
+    cell = client_message("execute_request", "cell")
     assert once.is_new(cell)
-    assert all(once.is_new(said("comm_msg", f"click {n}")) for n in range(50))
+    assert all(once.is_new(client_message("comm_msg", f"click {n}")) for n in range(50))
     assert not once.is_new(cell)
-    assert once.is_new(said("comm_msg", "click 0")), "only the latest are remembered"
+    assert once.is_new(client_message("comm_msg", "click 0")), "only the latest are remembered"
 
 
 def test_what_is_too_large_or_too_much_is_not_written_down(
@@ -184,16 +186,16 @@ def test_what_is_too_large_or_too_much_is_not_written_down(
     monkeypatch.setattr(outbox_module, "MAX_TOTAL", 3000)
     monkeypatch.setattr(outbox_module, "MAX_COUNT", 5)
     outbox = Outbox(tmp_path)
-    outbox.put(1, SHELL, said("comm_msg", "large", b"{}", b"x" * 1000))
+    outbox.put(1, SHELL, client_message("comm_msg", "large", b"{}", b"x" * 1000))
     assert waiting(outbox) == []
     for n in range(5):
-        outbox.put(1, SHELL, said("comm_msg", f"medium {n}", b"{}", b"x" * 800))
+        outbox.put(1, SHELL, client_message("comm_msg", f"medium {n}", b"{}", b"x" * 800))
     assert waiting(outbox) == ["medium 0", "medium 1", "medium 2"]
     for number, name in enumerate(waiting(outbox), 1):
         outbox.mark_sent(number, header("comm_msg", name))
     outbox.mark_acknowledged(2)
     for n in range(9):
-        outbox.put(1, SHELL, said("comm_msg", f"small {n}"))
+        outbox.put(1, SHELL, client_message("comm_msg", f"small {n}"))
     assert waiting(outbox) == ["medium 2", *(f"small {n}" for n in range(4))]
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 3000
 
@@ -203,7 +205,7 @@ def test_what_the_disk_takes_not_or_not_whole_is_as_if_not_put(
 ) -> None:
     outbox = Outbox(tmp_path)
     for n in range(3):
-        outbox.put(1, SHELL, said("comm_msg", f"m{n}"))
+        outbox.put(1, SHELL, client_message("comm_msg", f"m{n}"))
     *_, last = sorted(tmp_path.iterdir())
     last.write_bytes(last.read_bytes()[:-1])
     assert waiting(Outbox(tmp_path)) == ["m0", "m1"]
@@ -215,7 +217,7 @@ def test_what_the_disk_takes_not_or_not_whole_is_as_if_not_put(
     again = Outbox(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(outbox_module.os, "open", full)
-        again.put(1, SHELL, said("comm_msg", "m3"))
-    again.put(1, SHELL, said("comm_msg", "m4"))
+        again.put(1, SHELL, client_message("comm_msg", "m3"))
+    again.put(1, SHELL, client_message("comm_msg", "m4"))
     assert waiting(again) == ["m0", "m1", "m4"]
     assert [path.stat().st_mode & 0o777 for path in tmp_path.iterdir()] == [0o600] * 3

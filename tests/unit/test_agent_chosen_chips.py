@@ -137,7 +137,7 @@ def test_chips_are_in_the_order_of_their_pci_addresses(tmp_path):
          "started for all chips."),
     ],
 )  # fmt: skip
-def test_who_has_the_chips_is_said_in_one_sentence(wanted, booked, notebook, message):
+def test_who_has_the_chips_is_reported_in_one_sentence(wanted, booked, notebook, message):
     kernel = {"id": "k", "notebook": notebook, "booked": booked}
     answer = booked_by(kernel, wanted, "t").answer
     assert (answer["reason"], answer["message"]) == ("CHIPS_HELD", message)

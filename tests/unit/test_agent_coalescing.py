@@ -21,23 +21,25 @@ COALESCER = Coalescer(messages.MessageSigner("key", "keeper"))
 PARENTS = [b'{"msg_id": "one"}', b'{"msg_id": "two"}']
 
 
-def said(kind: str, content: dict[str, Any], parent: bytes = PARENTS[0]) -> list[bytes]:
+def kernel_message(kind: str, content: dict[str, Any], parent: bytes = PARENTS[0]) -> list[bytes]:
     return KERNEL.message(kind, content, parent=parent, idents=[kind.encode()])
 
 
 def stream(text: str, name: str = "stdout", parent: bytes = PARENTS[0]) -> list[bytes]:
     # ipykernel writes the header that streams belong to in another order.
-    return said("stream", {"name": name, "text": text}, parent[:-1] + b', "session": "s"}')
+    return kernel_message(
+        "stream", {"name": name, "text": text}, parent[:-1] + b', "session": "s"}'
+    )
 
 
 def display(text: str, display_id: str = "", *, update: bool = False, **more: Any) -> list[bytes]:
     transient = {"display_id": display_id} if display_id else {}
     content = {"data": {"text/plain": text}, "metadata": {}, "transient": transient}
-    return said("update_display_data" if update else "display_data", content, **more)
+    return kernel_message("update_display_data" if update else "display_data", content, **more)
 
 
 def clear(wait: bool, parent: bytes = PARENTS[0]) -> list[bytes]:
-    return said("clear_output", {"wait": wait}, parent)
+    return kernel_message("clear_output", {"wait": wait}, parent)
 
 
 def numbered(found: list[list[bytes]]) -> list[NumberedMessage]:
@@ -166,7 +168,7 @@ ANYTHING = st.one_of(
         display, st.sampled_from("xyz"), st.sampled_from("de"), update=st.just(True), parent=PARENT
     ),
     st.builds(clear, st.booleans(), PARENT),
-    st.builds(said, st.sampled_from(["status", "comm_msg", "error", "execute_reply"]),
+    st.builds(kernel_message, st.sampled_from(["status", "comm_msg", "error", "execute_reply"]),
               st.just({}), PARENT),
 )  # fmt: skip
 SOME = st.lists(ANYTHING, max_size=4)
@@ -243,13 +245,13 @@ def test_a_clear_that_waits_for_output_that_does_not_come_clears_nothing():
 @pytest.mark.parametrize(
     "between",
     [
-        said("comm_msg", {}),
-        said("error", {"ename": "E"}),
+        kernel_message("comm_msg", {}),
+        kernel_message("error", {"ename": "E"}),
         stream("x", "stderr"),
         stream("x", parent=PARENTS[1]),
         [b"no message"],
         [*stream("x"), b"a buffer"],
-        said("stream", {"name": "stdout", "text": "x", "more": 1}),
+        kernel_message("stream", {"name": "stdout", "text": "x", "more": 1}),
         [*stream("x")[:3], b"[]", *stream("x")[4:]],
     ],
 )
@@ -259,7 +261,7 @@ def test_what_must_not_go_or_is_not_understood_stays_where_it_is(between):
 
 
 def test_half_of_a_surrogate_pair_is_kept_as_it_is():
-    broken = said("stream", b'{"name": "stdout", "text": "\\ud800"}')  # type: ignore[arg-type]
+    broken = kernel_message("stream", b'{"name": "stdout", "text": "\\ud800"}')  # type: ignore[arg-type]
     (left,) = coalesce([stream("a"), broken])
     assert json.loads(left[-1])["text"] == "a\ud800"
 
@@ -270,11 +272,13 @@ def test_half_of_a_surrogate_pair_is_kept_as_it_is():
 def update(comm: str, buffers: tuple[bytes, ...] = (), **state: Any) -> list[bytes]:
     paths = [["value"]] if buffers else []
     data = {"method": "update", "state": state, "buffer_paths": paths}
-    return [*said("comm_msg", {"comm_id": comm, "data": data}), *buffers]
+    return [*kernel_message("comm_msg", {"comm_id": comm, "data": data}), *buffers]
 
 
 def custom(comm: str) -> list[bytes]:
-    return said("comm_msg", {"comm_id": comm, "data": {"method": "custom", "content": {}}})
+    return kernel_message(
+        "comm_msg", {"comm_id": comm, "data": {"method": "custom", "content": {}}}
+    )
 
 
 def states(found: list[list[bytes]]) -> list[tuple[str, dict[str, Any]]]:
@@ -308,8 +312,10 @@ def test_buffers_go_with_their_state_as_a_whole_or_not_at_all():
     [
         custom("a"),
         update("a", msg_id="where output goes"),
-        said("comm_msg", {"comm_id": "a", "data": {"method": "echo_update", "state": {}}}),
-        said("comm_close", {"comm_id": "a", "data": {}}),
+        kernel_message(
+            "comm_msg", {"comm_id": "a", "data": {"method": "echo_update", "state": {}}}
+        ),
+        kernel_message("comm_close", {"comm_id": "a", "data": {}}),
     ],
 )
 def test_a_state_is_not_superseded_across_other_messages_of_its_widget(between):

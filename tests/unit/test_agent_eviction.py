@@ -36,18 +36,20 @@ def header_of(request: str) -> bytes:
     return json.dumps({"msg_id": request, "session": "s"}).encode()
 
 
-def said(kind: str, content: dict[str, Any], request: str = "r") -> list[bytes]:
+def kernel_message(kind: str, content: dict[str, Any], request: str = "r") -> list[bytes]:
     return SIGNER.message(kind, content, parent=header_of(request), idents=[b"topic"])
 
 
 def stream(text: str, request: str = "r", name: str = "stdout") -> list[bytes]:
-    return said("stream", {"name": name, "text": text}, request)
+    return kernel_message("stream", {"name": name, "text": text}, request)
 
 
 def display(size: int, request: str = "r", id: str | None = None) -> list[bytes]:
     transient = {} if id is None else {"display_id": id}
     data = {"text/plain": "d" * size}
-    return said("display_data", {"data": data, "metadata": {}, "transient": transient}, request)
+    return kernel_message(
+        "display_data", {"data": data, "metadata": {}, "transient": transient}, request
+    )
 
 
 def keep(store: SegmentStore, parts: list[bytes], channel: int = IOPUB) -> None:
@@ -111,7 +113,7 @@ def test_gaps_that_meet_become_one():
 @pytest.mark.parametrize("kind", NEVER)
 def test_what_is_more_than_shown_is_never_dropped(kind):
     store = SegmentStore()
-    parts = said(kind, {"name": "n", "text": "t", "execution_state": "idle"})
+    parts = kernel_message(kind, {"name": "n", "text": "t", "execution_state": "idle"})
     keep(store, parts)
     keep(store, stream("reply"), SHELL)
     keep(store, [b"no Jupyter message"])
@@ -160,7 +162,7 @@ def test_a_gap_of_very_many_requests_is_several():
 def test_a_message_that_is_not_as_expected_stays():
     store = SegmentStore()
     for content in ({"name": "stdout", "text": 7}, {"data": {}, "transient": 7}, {}):
-        keep(store, said("stream" if "text" in content else "display_data", content))
+        keep(store, kernel_message("stream" if "text" in content else "display_data", content))
     keep(store, [*stream("x")[:4], b"{", *stream("x")[5:]])
     before = store.bytes
     drop(store, 1 << 20)
@@ -206,7 +208,7 @@ _SAID = st.one_of(
     st.builds(stream, st.text("x\r\n", max_size=30), _REQUESTS, st.sampled_from(["stdout", "err"])),
     st.builds(display, st.integers(0, 2000), _REQUESTS),
     st.builds(display, st.integers(0, 2000), _REQUESTS, st.sampled_from(["one", "two"])),
-    st.builds(said, st.sampled_from(NEVER), st.just({"wait": False}), _REQUESTS),
+    st.builds(kernel_message, st.sampled_from(NEVER), st.just({"wait": False}), _REQUESTS),
 )
 
 
@@ -215,7 +217,7 @@ _SAID = st.one_of(
     st.lists(st.one_of(_SAID, st.integers(1, 3000), st.just("send")), max_size=80),
     st.booleans(),
 )
-def test_whatever_is_said_and_dropped_every_line_and_display_is_shown_or_counted(steps, folds):
+def test_whatever_is_printed_and_dropped_every_line_and_display_is_shown_or_counted(steps, folds):
     """Also while some of it is on its way; without folding, which takes away what is cleared."""
     keeper, client, evictor = Journal(window=2000), Journal(), Evictor(SIGNER)
     if folds:

@@ -14,7 +14,7 @@ from jupyter_tpu.agent.keeper.exit_cause import HostWatch, describe_exit
 @pytest.mark.parametrize(
     ("code", "text"),
     [
-        (3, "The kernel ended by itself with exit code 3."),
+        (3, "The kernel exited with code 3."),
         (-11, "The kernel was ended by signal 11 (SIGSEGV)."),
         (-int(signal.SIGRTMIN) - 1, f"The kernel was ended by signal {signal.SIGRTMIN + 1}."),
     ],

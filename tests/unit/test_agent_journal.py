@@ -253,7 +253,7 @@ def test_what_was_dropped_is_a_numbered_record_that_is_acknowledged(pair):
     client, keeper = pair
     for text in (b"kept", b"gone", b"gone too", b"kept too"):
         keeper.send(4, [text])
-    keeper.store.replace_with_gap(2, 3)
+    keeper.store.replace_with_gaps([GapRange(2, 3)])
     kept, gap, too = drain(keeper, client)
     assert (kept.parts, too.parts) == ([b"kept"], [b"kept too"])
     assert gap == Gap(NORMAL, 2, 3, messages=2, size=8 + len(b"gone") + 8 + len(b"gone too"))

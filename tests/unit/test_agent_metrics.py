@@ -225,9 +225,9 @@ async def test_programs_that_use_the_chips_without_figures_are_counted(
 ) -> None:
     held = [{"pid": pid, "devices": ["/dev/accel0"]} for pid in (os.getppid(), os.getpid())]
     monkeypatch.setattr(load, "holders", lambda: held)
-    assert "silent" not in await load.take([]), "a program and its child are one"
+    assert "silent" not in await load.read_sample([]), "a program and its child are one"
     monkeypatch.setattr(load, "descendants", lambda pid: [])
-    assert (await load.take([]))["silent"] == 1
+    assert (await load.read_sample([]))["silent"] == 1
 
 
 @pytest.fixture
@@ -256,11 +256,11 @@ async def test_what_listens_on_the_port_without_speaking_grpc_is_named(
     async with server:
         port = server.sockets[0].getsockname()[1]
         monkeypatch.setenv(libtpu.METRICS_PORTS, str(port))
-        found = await load.take([])
+        found = await load.read_sample([])
         why = f"port {port}: it does not speak HTTP/2"
         assert found == {"state": "unreadable", "why": why, "of": 2}
         said = b""
-        assert (await load.take([]))["why"] == "no answer for 0 s"
+        assert (await load.read_sample([]))["why"] == "no answer for 0 s"
 
 
 @pytest.mark.asyncio
@@ -268,9 +268,9 @@ async def test_a_host_without_chips_and_one_whose_chips_nobody_uses_are_told_apa
     monkeypatch: pytest.MonkeyPatch, chips: None
 ) -> None:
     monkeypatch.setenv(libtpu.METRICS_PORTS, str(closed_port()))
-    assert await load.take([]) == {"state": "idle", "of": 2}
+    assert await load.read_sample([]) == {"state": "idle", "of": 2}
     monkeypatch.setattr(load, "chip_devices", list)
-    assert await load.take([]) == {"state": "no_device"}
+    assert await load.read_sample([]) == {"state": "no_device"}
 
 
 @pytest.mark.asyncio
@@ -285,7 +285,7 @@ async def test_chips_are_idle_on_a_host_whose_localhost_has_two_addresses(
 
     monkeypatch.setattr(socket, "getaddrinfo", both)
     monkeypatch.setenv("TPU_RUNTIME_METRICS_PORTS", str(closed_port()))
-    assert await load.take([]) == {"state": "idle", "of": 2}
+    assert await load.read_sample([]) == {"state": "idle", "of": 2}
 
 
 @pytest.mark.asyncio

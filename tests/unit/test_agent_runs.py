@@ -114,7 +114,7 @@ async def test_a_lost_answer_is_asked_for_again_by_its_offset(client):
 
 async def test_input_is_written_once_however_often_it_is_sent_and_ends(client):
     starting = asyncio.ensure_future(client.start("cat", input=True))
-    await asyncio.sleep(0)  # it has been asked for
+    await eventually(lambda: client.runs._runs)
 
     async def write(start: int, data: bytes, **more: Any) -> bool:
         encoded = base64.b64encode(data).decode()
@@ -132,7 +132,7 @@ async def test_input_is_written_once_however_often_it_is_sent_and_ends(client):
 
 async def test_input_that_nobody_reads_waits_until_the_command_ends(client):
     starting = asyncio.ensure_future(client.shell("read line; echo $line; sleep 600", input=True))
-    await asyncio.sleep(0)  # it has been asked for
+    await eventually(lambda: client.runs._runs)
     data = base64.b64encode(b"first\n" + bytes(1 << 20)).decode()
     writing = asyncio.ensure_future(client.ask("write_run", data=data, **{"from": 0}))
     answer = await starting
@@ -219,11 +219,11 @@ async def test_stopping_ends_the_children_too_even_those_that_left_its_group(cli
 
 
 async def test_what_ignores_interrupts_and_termination_is_killed(client, monkeypatch):
-    monkeypatch.setattr(module, "PATIENCE", 0.2)
+    monkeypatch.setattr(module, "KILL_GRACE", 0.2)
     answer = await client.shell("trap '' INT TERM; echo ready; while :; do sleep 0.05; done")
     assert answer["ended"] is None
     while not (await client.ask("stop_run"))["ended"]:
-        pass  # after three times PATIENCE, on a busy machine
+        pass  # after three times KILL_GRACE, on a busy machine
     _, _, ended = await client.rest(await client.ask("read_run", **{"from": answer["next"]}))
     assert ended["signal"] == signal.SIGKILL
 

@@ -89,16 +89,16 @@ def test_a_gap_takes_the_numbers_of_what_was_dropped():
     store = SegmentStore()
     for text in (b"one", b"two", b"three", b"four"):
         store.append(4, 0, text)
-    store.replace_with_gap(2, 3)
+    store.replace_with_gaps([GapRange(2, 3)])
     gap = store.find(2)
     assert (gap.first, gap.last, gap.count, gap.dropped) == (2, 3, 2, 8)
     assert store.find(3) is gap
     assert content(store) == [(1, b"one"), (3, b""), (4, b"four")]
-    store.replace_with_gap(1, 3)
+    store.replace_with_gaps([GapRange(1, 3)])
     gap = store.find(1)
     assert (gap.first, gap.last, gap.count, gap.dropped) == (1, 3, 3, 11)
     with pytest.raises(ValueError, match="not the first and last numbers"):
-        store.replace_with_gap(2, 4)
+        store.replace_with_gaps([GapRange(2, 4)])
 
 
 def test_what_stays_between_what_was_dropped_keeps_no_large_files(tmp_path, monkeypatch):
@@ -139,7 +139,7 @@ def test_a_stretch_ends_before_a_gap_and_at_its_limits():
     store = SegmentStore()
     for number in range(1, 11):
         store.append(4, 0, join_parts([bytes(number)]))
-    store.replace_with_gap(5, 6)
+    store.replace_with_gaps([GapRange(5, 6)])
     assert [each.last for each in store.messages_from(1, 100, 10_000)] == [1, 2, 3, 4]
     assert [each.last for each in store.messages_from(7, 2, 10_000)] == [7, 8]
     assert store.messages_from(7, 100, 10) == []
@@ -171,7 +171,7 @@ def test_a_store_is_a_list_that_loses_its_beginning_and_has_gaps(tmp_path_factor
             ends = [last for last, _ in model if step[0] <= last <= step[1]]
             if not ends or (borders := store.find(ends[0])) is None:
                 continue
-            store.replace_with_gap(borders.first, ends[-1])
+            store.replace_with_gaps([GapRange(borders.first, ends[-1])])
             gone = [item for item in model if item[0] in ends]
             was = [lost.pop(last, (1, len(payload))) for last, payload in gone]
             lost[ends[-1]] = sum(count for count, _ in was), sum(size for _, size in was)

@@ -6,7 +6,6 @@ import functools
 import json
 import sqlite3
 from pathlib import Path
-from unittest.mock import MagicMock
 
 import pytest
 
@@ -16,8 +15,11 @@ from jupyter_tpu.cloud import (
     AttachedHost,
     AttachedMachine,
     AttachedMachines,
+    CloudTPU,
     CloudWithAttached,
     NodeName,
+    NodeSpec,
+    Target,
 )
 from jupyter_tpu.environment.on_host.machine import own_address
 from jupyter_tpu.errors import InvalidInput, TPUError
@@ -85,9 +87,11 @@ def test_only_machines_with_the_chips_of_one_slice_can_be_one_tpu() -> None:
 
 @pytest.mark.asyncio
 async def test_creating_a_tpu_among_attached_machines_is_a_wrong_argument(tmp_path: Path) -> None:
-    cloud = CloudWithAttached(MagicMock(), AttachedMachines(tmp_path / "attached.sqlite"))
+    machines = AttachedMachines(tmp_path / "attached.sqlite")
+    cloud = CloudWithAttached(CloudTPU(Target(project="p")), machines)
+    spec = NodeSpec(type="v5litepod-8", version="v2-alpha-tpuv5-lite")
     with pytest.raises(InvalidInput, match="No TPU can be created in the zone"):
-        await cloud.begin_create(NodeName("p", ATTACHED, "box"), MagicMock())
+        await cloud.begin_create(NodeName("p", ATTACHED, "box"), spec)
 
 
 def test_a_machine_is_known_to_others_by_the_address_at_which_it_was_reached(

@@ -10,22 +10,26 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
 
 import click
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_tpu.cli import main, tunnels
+from jupyter_tpu.cli import main
 from jupyter_tpu.cli.completion import VARIABLE
 from jupyter_tpu.cli.console import complain, confirm
 from jupyter_tpu.cli.root import tpu
 from jupyter_tpu.cli.waiting import ProgressPrinter
 from jupyter_tpu.commands.grammar import Argument
 from jupyter_tpu.commands.operations import progress_line, raise_failure
-from jupyter_tpu.commands.tables import problem_text, state_text, status_problems, table
+from jupyter_tpu.commands.tables import (
+    problem_text,
+    state_text,
+    status_problems,
+    table,
+    tunnel_table,
+)
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.models import FleetStatus, LoopStatus, Operation, Problem, Step, Tunnel
 
@@ -86,18 +90,11 @@ def test_colours_are_for_terminals_whose_owner_wants_them(monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("state", "words"), [("taken", "local port in use"), ("elsewhere", "used by another server")]
 )
-def test_the_state_of_a_tunnel_is_in_words(
-    state: Any, words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_state_of_a_tunnel_is_in_words(state: Any, words: str) -> None:
     shown = Tunnel(id="1", tpu="t", zone="z", host=0, port=6, local_port=6, state=state)
-    session = MagicMock()
-    session.__enter__.return_value.call.side_effect = [[shown], shown]
-    monkeypatch.setattr(tunnels, "open_session", lambda: session)
-    listed = CliRunner().invoke(tunnels.tunnel, ["list"])
-    assert words in listed.output
-    assert state not in listed.output
-    opened = CliRunner().invoke(tunnels.tunnel, ["open", "t", "6"])
-    assert f"State: {words}." in opened.output
+    listed = tunnel_table([shown])
+    assert words in listed
+    assert state not in listed
 
 
 def test_a_table_is_the_same_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +186,7 @@ def test_where_nobody_can_be_asked_the_answer_is_no(monkeypatch: pytest.MonkeyPa
     assert caught.value.reason is Reason.CONFLICT
 
 
-def test_when_to_try_again_is_said_and_when_it_is_tried_again(
+def test_when_to_try_again_is_shown_and_when_it_is_tried_again(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     problem = Problem(message="Too many.", reason=Reason.RATE_LIMITED, retry_after=29.5)
@@ -201,7 +198,7 @@ def test_when_to_try_again_is_said_and_when_it_is_tried_again(
         raise_failure(ended)
 
 
-def test_what_fails_in_the_background_is_said_while_it_fails() -> None:
+def test_what_fails_in_the_background_is_reported_while_it_fails() -> None:
     status = FleetStatus(
         storage=Problem(message="The disk is full.", reason=Reason.DISK_FULL),
         loops=[
@@ -241,7 +238,7 @@ def failing(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, 
         ("list --format yaml", "'yaml' is not supported. Use json, or omit --format."),
         ("describe z-a/t --zone z-b", "z-a/t is not in the zone z-b, which --zone gives."),
         ("kernel list --zone z-b", "--zone needs a TPU's NAME."),
-        ("ssh t --command ls -- df", "--command needs no other command"),
+        ("ssh t --command ls -- df", "--command can't be used with another command"),
         ("kernel", "Missing command. Use one of: list, end, take, add, remove, warm"),
         ("tunnel", "Missing command. Use one of: open, list, close"),
         ("tunnel my-tpu", "No such command 'my-tpu'. Use one of: open, list, close."),
@@ -410,10 +407,10 @@ def test_a_kernel_is_shut_down_by_the_word_of_jupyter_too() -> None:
 def test_what_follows_the_name_is_for_ssh_but_for_our_options() -> None:
     args = parsed("ssh", "t", "--worker", "1", "--mosh", "--", "-L", "1:h:1", "--", "ls", "--help")
     assert (args["name"], args["worker"], args["mosh"]) == ("t", 1, True)
-    assert args["words"] == ("--", "-L", "1:h:1", "--", "ls", "--help")
+    assert args["args"] == ("--", "-L", "1:h:1", "--", "ls", "--help")
     args = parsed("ssh", "--worker=2", "t", "grep", "--worker", "x")
     assert (args["name"], args["worker"]) == ("t", 2)
-    assert args["words"] == ("grep", "--worker", "x")
+    assert args["args"] == ("grep", "--worker", "x")
 
 
 def completions(*words: str, start: str = "") -> list[str]:

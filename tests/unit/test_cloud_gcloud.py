@@ -72,7 +72,7 @@ def test_broken_or_empty_files_are_as_good_as_none(tmp_path, text):
     assert target(tmp_path) == Target()
 
 
-def test_no_project_is_said_with_what_to_type(tmp_path):
+def test_no_project_is_reported_with_what_to_type(tmp_path):
     with pytest.raises(TPUError) as caught:
         _ = CloudTPU(target(tmp_path)).project
     assert caught.value.reason is Reason.NO_PROJECT
@@ -80,7 +80,7 @@ def test_no_project_is_said_with_what_to_type(tmp_path):
 
 
 @pytest.mark.asyncio
-async def test_no_credentials_are_said_with_what_to_type(tmp_path, monkeypatch):
+async def test_no_credentials_are_reported_with_what_to_type(tmp_path, monkeypatch):
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("NO_GCE_CHECK", "true")
@@ -130,7 +130,7 @@ def test_the_emulator_variable_leads_to_the_emulator_and_not_to_gclouds_project(
 
 
 @pytest.mark.parametrize("content", [None, "", "[]", '{"id": 3}'])
-def test_an_emulators_file_that_is_missing_or_broken_is_said_in_one_sentence(tmp_path, content):
+def test_an_emulators_file_that_is_missing_or_broken_is_reported_in_one_sentence(tmp_path, content):
     state = tmp_path / "state.json"
     if content is not None:
         state.write_text(content)

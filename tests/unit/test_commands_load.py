@@ -72,7 +72,7 @@ def test_the_memory_of_a_host_is_not_shown_where_that_of_a_chip_is_not_known() -
     assert first == ["0", "all", "2", "███▌", "60", "%", "▃▅"]
 
 
-def test_what_is_wrong_is_said_once_for_all_hosts_with_it() -> None:
+def test_what_is_wrong_is_reported_once_for_all_hosts_with_it() -> None:
     idle = [HostLoad(host=n, message="No process uses the chips.") for n in (0, 1, 3)]
     for each in idle:
         each.samples = [LoadSample(time=time.time(), state="idle")]

@@ -67,7 +67,7 @@ def test_the_hosts_of_a_pod_have_one_prefix_and_addresses_of_their_own() -> None
     assert [host.hostname[14:] for host in nodes[0].hosts] == ["-w-0", "-w-1", "-w-2", "-w-3"]
 
 
-def test_a_type_can_be_said_by_generation_and_topology() -> None:
+def test_a_type_can_be_given_by_generation_and_topology() -> None:
     model = make()
     request = NodeRequest(config_type="V4", topology="2x2x2", version="tpu-ubuntu2204-base")
     model.create_node(P, "us-central2-b", "a", request)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.cloud import NodeName
+from jupyter_tpu.environment.packages import uv_path
 from jupyter_tpu.environment.remote_call import ATTEMPTS, call
 from jupyter_tpu.errors import ConnectionLost, Reason, TPUError
 from jupyter_tpu.links import HostName
@@ -71,3 +72,24 @@ async def test_a_call_that_is_given_up_says_what_to_do(attempts: int) -> None:
     assert host.runs == attempts
     assert caught.value.reason is Reason.UNREACHABLE
     assert caught.value.hint == "Try again. It continues where it stopped."
+
+
+class DownloadingHost(CutHost):
+    """A host without uv, with a package index that has one."""
+
+    async def run(
+        self, argv: Sequence[str], *, input: bytes = b"", on_line: Any = None, **options: Any
+    ) -> CompletedCommand:
+        for line in (
+            '{"log": "Downloading uv-0.9-py3-none-any.whl"}',
+            '{"result": {"uv": "/bin/uv"}}',
+        ):
+            on_line(line)
+        return CompletedCommand(returncode=0, stdout="", stderr="")
+
+
+@pytest.mark.asyncio
+async def test_the_download_of_uv_is_in_the_log() -> None:
+    lines: list[str] = []
+    assert await uv_path(DownloadingHost(cuts=0), lines.append) == "/bin/uv"  # type: ignore[arg-type]
+    assert lines == ["host 1: Downloading uv-0.9-py3-none-any.whl"]

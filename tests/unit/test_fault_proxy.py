@@ -44,7 +44,7 @@ def connect(proxy: FaultProxy, timeout: float = 20.0) -> socket.socket:
     return socket.create_connection((proxy.address, proxy.port), timeout)
 
 
-def said(side: socket.socket, data: bytes) -> float:
+def round_trip(side: socket.socket, data: bytes) -> float:
     """Seconds until *data* is back, whole and in order."""
     begun, back = time.monotonic(), bytearray()
     sender = threading.Thread(target=side.sendall, args=(data,), daemon=True)
@@ -68,7 +68,7 @@ def is_silent(side: socket.socket) -> bool:
 
 def test_everything_comes_through_and_is_counted(proxy):
     with connect(proxy) as side:
-        said(side, bytes(range(256)) * 20_000)
+        round_trip(side, bytes(range(256)) * 20_000)
         assert proxy.count() == (5_120_000, 5_120_000)
         side.shutdown(socket.SHUT_WR)
         assert side.recv(1) == b"", "the end is carried, too"
@@ -78,22 +78,22 @@ def test_everything_comes_through_and_is_counted(proxy):
 def test_a_delay_and_a_rate_take_at_least_their_time(proxy):
     with connect(proxy) as side:
         proxy.delay = 0.1
-        assert said(side, b"x") >= 0.2
+        assert round_trip(side, b"x") >= 0.2
         proxy.delay, proxy.rate = 0.0, 200_000
-        assert said(side, bytes(100_000)) >= 0.5
+        assert round_trip(side, bytes(100_000)) >= 0.5
 
 
 def test_what_a_lossy_line_loses_comes_late_and_in_order(proxy):
     proxy.loss = 1.0
     with connect(proxy) as side:
-        assert said(side, b"x") >= 0.4
+        assert round_trip(side, b"x") >= 0.4
         proxy.loss, proxy.rate = 0.05, 1_000_000
-        said(side, bytes(range(256)) * 1000)
+        round_trip(side, bytes(range(256)) * 1000)
 
 
 def test_a_cut_resets_flows_and_refuses_new_ones_until_it_is_mended(proxy):
     with connect(proxy) as side:
-        said(side, b"x")
+        round_trip(side, b"x")
         proxy.cut()
         with pytest.raises(ConnectionResetError):
             side.recv(1)
@@ -101,12 +101,12 @@ def test_a_cut_resets_flows_and_refuses_new_ones_until_it_is_mended(proxy):
         side.recv(1)
     proxy.mend()
     with connect(proxy) as side:
-        said(side, b"x")
+        round_trip(side, b"x")
 
 
 def test_a_hole_carries_nothing_until_it_is_mended_and_then_everything(proxy):
     with connect(proxy) as old:
-        said(old, b"x")
+        round_trip(old, b"x")
         proxy.hole()
         with connect(proxy) as new:
             for side in (old, new):
@@ -118,11 +118,11 @@ def test_a_hole_carries_nothing_until_it_is_mended_and_then_everything(proxy):
 
 def test_a_dead_flow_stays_silent_and_new_ones_work(proxy):
     with connect(proxy) as old:
-        said(old, b"x")
+        round_trip(old, b"x")
         proxy.dead()
         old.sendall(b"for nobody")
         assert is_silent(old)
         proxy.mend()
         with connect(proxy) as new:
-            said(new, b"x")
+            round_trip(new, b"x")
         assert is_silent(old)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.fleet.client import FleetClient, RESTResponse, error_of
 from jupyter_tpu.fleet.models import OpenTunnel, Operation, Problem, StopTPU
 
@@ -91,3 +91,13 @@ def test_an_error_keeps_googles_limit_and_time_to_wait() -> None:
     answer = RESTResponse(429, "application/json", msgspec.json.encode(Problem.of(error)))
     read = error_of(answer, "http://here")
     assert (read.reason, read.retry_after, read.scope) == (Reason.RATE_LIMITED, 30.0, "region")
+
+
+def test_a_refused_request_is_a_value_error_here_too() -> None:
+    """Also one that a finished operation reports: packages to remove that are not installed."""
+    problem = Problem.of(InvalidInput("Package flax is not installed.", field="remove"))
+    read = problem.to_error()
+    assert isinstance(read, ValueError)
+    assert (read.message, read.field) == (problem.message, "remove")
+    proxy = RESTResponse(400, "text/html", b"<html>")
+    assert isinstance(error_of(proxy, "http://here"), ValueError)

@@ -119,7 +119,7 @@ def test_what_it_has_cost_is_its_hours_by_their_price() -> None:
          "list price of 2024-12-23)"),
     ],
 )  # fmt: skip
-def test_a_price_is_said_with_its_region_tier_and_date(
+def test_a_price_is_shown_with_its_region_tier_and_date(
     type: str, zone: str, tier: Tier, emulated: bool, words: str
 ) -> None:
     assert hourly(cost_of(type, zone, tier, emulated=emulated), tier) == words

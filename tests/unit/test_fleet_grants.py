@@ -161,7 +161,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 
 @pytest.mark.asyncio
-async def test_a_grant_counts_what_has_chips_and_is_said_of_each_tpu(store: Store) -> None:
+async def test_a_grant_counts_what_has_chips_and_is_shown_for_each_tpu(store: Store) -> None:
     world = World(store)
     first = world.node("first")
     stopped = world.node("stopped", "STOPPED")

@@ -60,7 +60,7 @@ class Finder:
             labels={"owner": owner} if owner else {},
         )
 
-    async def find_ready(self, ref: str, purpose: str) -> Node:
+    async def find_ready(self, ref: str) -> Node:
         return self.node
 
 

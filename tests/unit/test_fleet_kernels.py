@@ -28,14 +28,16 @@ async def test_of_lost_kernels_that_nobody_looks_at_the_last_ones_are_remembered
     for number in range(LOST + 2):
         monitor.record_lost(NAME, lost(f"k{number:03}"))
         changes.flush()
-    assert [kernel.id for kernel in monitor.known(NAME)] == [f"k{n:03}" for n in range(2, LOST + 2)]
+    assert [kernel.id for kernel in monitor.last_known(NAME)] == [
+        f"k{n:03}" for n in range(2, LOST + 2)
+    ]
     assert [id for id, gone in published if gone] == ["k000", "k001"]
     assert monitor.dismiss_lost(NAME, "k002")
     assert not monitor.dismiss_lost(NAME, "k002")
     monitor.clear(NAME)
-    assert len(monitor.known(NAME)) == LOST - 1
+    assert len(monitor.last_known(NAME)) == LOST - 1
     monitor.clear(NAME, lost=True)
-    assert monitor.known(NAME) == []
+    assert monitor.last_known(NAME) == []
     changes.close()
 
 
@@ -50,10 +52,10 @@ async def test_a_report_replaces_the_last_one_and_ends_the_notebooks_lost_kernel
     monitor.record_lost(NAME, structs.replace(lost("old"), notebook="a.ipynb"))
     monitor.update(NAME, [{"id": "one", "state": "idle"}, {"id": "two", "state": "idle"}])
     changes.flush()
-    assert {kernel.id for kernel in monitor.known(NAME)} == {"old", "one", "two"}
+    assert {kernel.id for kernel in monitor.last_known(NAME)} == {"old", "one", "two"}
     monitor.update(NAME, [{"id": "two", "state": "busy", "notebook": "a.ipynb"}])
     changes.flush()
-    assert [(kernel.id, kernel.state) for kernel in monitor.known(NAME)] == [("two", "busy")]
+    assert [(kernel.id, kernel.state) for kernel in monitor.last_known(NAME)] == [("two", "busy")]
     assert {id for id, gone in published if gone} == {"old", "one"}
     changes.close()
 
@@ -67,9 +69,9 @@ async def test_kernels_of_other_hosts_are_known_and_a_report_of_one_host_leaves_
     monitor.update(NAME, [{"id": "one"}], 0)
     monitor.update(NAME, [{"id": "two"}, {"id": "three"}], 3)
     monitor.update(NAME, [{"id": "two"}], 3)
-    assert {kernel.id: kernel.host for kernel in monitor.known(NAME)} == {"one": 0, "two": 3}
+    assert {kernel.id: kernel.host for kernel in monitor.last_known(NAME)} == {"one": 0, "two": 3}
     monitor.update(NAME, [], 0)
-    assert [kernel.id for kernel in monitor.known(NAME)] == ["two"]
+    assert [kernel.id for kernel in monitor.last_known(NAME)] == ["two"]
     changes.close()
 
 

@@ -14,14 +14,14 @@ from jupyter_tpu.fleet.operations.progress import LOG_LINES, OperationProgress
 STEPS = [StepPlan("a", "First", 1), StepPlan("b", "Second", 3)]
 
 
-def made(measured: bool = True) -> OperationProgress:
+def new_progress(measured: bool = True) -> OperationProgress:
     progress = OperationProgress(Operation(id="1", kind="connect", tpu="t"), lambda: None)
     progress.plan(STEPS, hosts=2, measured=measured)
     return progress
 
 
 def test_progress_is_the_weighted_sum_of_the_steps_and_never_goes_back() -> None:
-    progress = made()
+    progress = new_progress()
     progress.begin("a")
     progress.done("a")
     assert progress.operation.progress == 0.25
@@ -33,14 +33,14 @@ def test_progress_is_the_weighted_sum_of_the_steps_and_never_goes_back() -> None
 
 
 def test_progress_that_nobody_knows_is_not_invented() -> None:
-    progress = made(measured=False)
+    progress = new_progress(measured=False)
     progress.begin("a")
     progress.done("a")
     assert progress.operation.progress is None
 
 
 def test_the_step_that_runs_is_the_one_that_failed() -> None:
-    progress = made()
+    progress = new_progress()
     progress.begin("a")
     progress.host_done("a")
     progress.fail()
@@ -49,7 +49,7 @@ def test_the_step_that_runs_is_the_one_that_failed() -> None:
 
 
 def test_the_log_keeps_its_last_lines_without_control_characters() -> None:
-    progress = made()
+    progress = new_progress()
     for number in range(LOG_LINES + 10):
         progress.log(f"line {number}\x1b[31m\r\n")
     assert len(progress.operation.log) == LOG_LINES

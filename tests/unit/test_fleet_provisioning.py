@@ -15,10 +15,10 @@ from jupyter_tpu.cloud import NodeState
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.operations.provisioning import (
     SETTLE,
-    Ask,
-    End,
+    NextCall,
+    ObservedNode,
     Provisioning,
-    SeenNode,
+    ProvisioningResult,
 )
 from jupyter_tpu.fleet.store.records import NodeClaim
 
@@ -44,13 +44,13 @@ class Google:
     """One name at Google: a node or none, operations, and calls that are still on their way."""
 
     now: float = 1000.0
-    node: SeenNode | None = None
-    operations: dict[str, tuple[float, str, SeenNode, TPUError | None]] = field(
+    node: ObservedNode | None = None
+    operations: dict[str, tuple[float, str, ObservedNode, TPUError | None]] = field(
         default_factory=dict
     )
     late: list[tuple[float, str, str]] = field(default_factory=list)
     ids: int = 0
-    deleted: list[SeenNode] = field(default_factory=list)
+    deleted: list[ObservedNode] = field(default_factory=list)
 
     def wait(self, seconds: float) -> None:
         self.now += seconds
@@ -66,13 +66,13 @@ class Google:
         if self.node is not None:
             raise TPUError("There is one.", Reason.EXISTS)
         self.ids += 1
-        self.node = SeenNode(id=str(self.ids), state=NodeState.CREATING, label=label)
+        self.node = ObservedNode(id=str(self.ids), state=NodeState.CREATING, label=label)
         return self._begin("create", error)
 
     def delete(self) -> str:
         if self.node is None:
             raise TPUError("There is none.", Reason.NOT_FOUND)
-        self.node = SeenNode(id=self.node.id, state=NodeState.DELETING, label=self.node.label)
+        self.node = ObservedNode(id=self.node.id, state=NodeState.DELETING, label=self.node.label)
         return self._begin("delete", None)
 
     def _begin(self, verb: str, error: TPUError | None) -> str:
@@ -99,8 +99,8 @@ class Google:
                 self.node = self._now(node, NodeState.READY)
 
     @staticmethod
-    def _now(node: SeenNode, state: NodeState) -> SeenNode:
-        return SeenNode(id=node.id, state=state, label=node.label)
+    def _now(node: ObservedNode, state: NodeState) -> ObservedNode:
+        return ObservedNode(id=node.id, state=state, label=node.label)
 
 
 LOST = TPUError("No answer.", Reason.UNAVAILABLE)
@@ -122,17 +122,17 @@ class Process:
     def save(self) -> None:
         self.saved = copy.copy(self.life.claim)
 
-    def step(self, fate: object) -> End | None:
+    def step(self, fate: object) -> ProvisioningResult | None:
         google, life = self.google, self.life
         google.wait(life.pause)
         google.settle()
         ask = life.next(google.now)
-        if isinstance(ask, End):
+        if isinstance(ask, ProvisioningResult):
             return ask
-        if ask is Ask.CREATE:
+        if ask is NextCall.CREATE:
             life.sending(google.now)
             self.save()
-        elif ask is Ask.DELETE:
+        elif ask is NextCall.DELETE:
             life.sending_delete(google.now)
             self.save()
         try:
@@ -145,29 +145,31 @@ class Process:
             self.save()
         return None
 
-    def call(self, ask: Ask, fate: object):
+    def call(self, ask: NextCall, fate: object):
         google = self.google
         if isinstance(fate, Reason):
             raise TPUError("Refused.", fate)
         if fate == "lost before":
             raise LOST
-        if fate == "late" and ask in (Ask.CREATE, Ask.DELETE):
-            about = self.life.claim.label if ask is Ask.CREATE else self.life.claim.node_id
+        if fate == "late" and ask in (NextCall.CREATE, NextCall.DELETE):
+            about = self.life.claim.label if ask is NextCall.CREATE else self.life.claim.node_id
             google.late.append((google.now + SETTLE / 2, ask.value, about))
             raise LOST
-        if ask is Ask.CREATE:
+        if ask is NextCall.CREATE:
             fails = TPUError("No capacity.", Reason.NO_CAPACITY)
             done = google.create(
                 self.life.claim.label, fails if fate == "operation fails" else None
             )
-        elif ask is Ask.DELETE:
+        elif ask is NextCall.DELETE:
             done = google.delete()
-        elif ask is Ask.NODE:
+        elif ask is NextCall.NODE:
             if google.node is None:
                 raise TPUError("There is none.", Reason.NOT_FOUND)
             done = google.node
         else:
-            name = self.life.claim.creating if ask is Ask.CREATING else self.life.claim.deleting
+            name = (
+                self.life.claim.creating if ask is NextCall.CREATING else self.life.claim.deleting
+            )
             if fate == "operation forgotten" or name not in google.operations:
                 raise TPUError("No such operation.", Reason.NOT_FOUND)
             done = google.operations[name]
@@ -175,32 +177,32 @@ class Process:
             raise LOST
         return done
 
-    def heard(self, ask: Ask, answer) -> None:
+    def heard(self, ask: NextCall, answer) -> None:
         life = self.life
-        if ask is Ask.CREATE:
+        if ask is NextCall.CREATE:
             life.create_accepted(answer)
-        elif ask is Ask.DELETE:
+        elif ask is NextCall.DELETE:
             life.delete_accepted(answer)
-        elif ask is Ask.NODE:
+        elif ask is NextCall.NODE:
             life.node_seen(answer)
         else:
             _, verb, _, error = answer
             if verb != "ended":
                 life.operation_runs()
-            elif ask is Ask.CREATING:
+            elif ask is NextCall.CREATING:
                 life.create_ended(error)
             else:
                 life.delete_ended(error)
 
-    def failed(self, ask: Ask, error: TPUError) -> None:
+    def failed(self, ask: NextCall, error: TPUError) -> None:
         life = self.life
-        if ask is Ask.CREATE:
+        if ask is NextCall.CREATE:
             life.create_failed(error, self.google.now)
-        elif ask is Ask.DELETE:
+        elif ask is NextCall.DELETE:
             life.delete_failed(error, self.google.now)
         elif error.reason is not Reason.NOT_FOUND:
             life.unanswered(error)
-        elif ask is Ask.NODE:
+        elif ask is NextCall.NODE:
             life.node_missing()
         else:
             life.operation_forgotten()
@@ -212,7 +214,7 @@ def run(
     fates: list,
     strangers: dict[int, str],
     give_up_at: int | None = None,
-) -> End:
+) -> ProvisioningResult:
     google = process.google
     for turn in range(2000):
         fate = fates[turn] if turn < len(fates) else "well"
@@ -275,7 +277,7 @@ def test_a_creation_ends_with_what_is_true_at_google(data, cancel_at, fates, str
     assert all(gone.label == ours or strangers for gone in google.deleted)
 
 
-def assert_kept(google: Google, node: SeenNode | None, strangers: dict[int, str]) -> None:
+def assert_kept(google: Google, node: ObservedNode | None, strangers: dict[int, str]) -> None:
     """It is there, and goes on being there, unless it never came into being."""
     failed = any(error is not None for _, _, _, error in google.operations.values())
     assert node is not None or failed or "deletes" in strangers.values()
@@ -342,7 +344,7 @@ def test_a_refused_undo_goes_on_and_says_why():
     process.life.cancel()
     for _ in range(50):
         ask = process.life.next(google.now)
-        assert process.step(Reason.PERMISSION if ask is Ask.DELETE else "well") is None
+        assert process.step(Reason.PERMISSION if ask is NextCall.DELETE else "well") is None
     assert run(process, None, [Reason.PERMISSION], {}).how == "gone"
     assert google.node is None
 
@@ -373,7 +375,7 @@ def test_a_deletion_that_is_given_up_ends_when_nothing_can_delete_the_node_any_m
     fate = {"refused": Reason.CONFLICT, "lost": "lost before", "late": "late"}[way]
     while not process.life.refused:
         asked = google.now
-        process.step(fate if process.life.next(google.now) is Ask.DELETE else "well")
+        process.step(fate if process.life.next(google.now) is NextCall.DELETE else "well")
     process.life.give_up()
     process.save()
     process.begin()  # the next process knows it, too
@@ -389,31 +391,31 @@ def test_a_deletion_that_is_given_up_ends_when_nothing_can_delete_the_node_any_m
 @pytest.mark.parametrize("meanwhile", ["waits", "has room", "is asked for", "is cancelled"])
 def test_what_waits_at_the_end_of_its_turn_is_taken_back_and_what_has_got_room_stays(meanwhile):
     claim = NodeClaim(want="present", since=1.0, label=ours, tidy=True, withdraw_at=100.0)
-    waits = SeenNode(id="1", state=NodeState.CREATING, label=ours, waiting=True)
+    waits = ObservedNode(id="1", state=NodeState.CREATING, label=ours, waiting=True)
     life = Provisioning(claim, "my-tpu", "queued resource")
     life.sending(1.0)
     life.create_accepted("")
     life.node_seen(waits)
-    assert life.next(99.0) is Ask.NODE
+    assert life.next(99.0) is NextCall.NODE
     life.node_seen(waits)
-    assert life.next(100.0) is Ask.DELETE
+    assert life.next(100.0) is NextCall.DELETE
     assert life.claim.withdrawing, "it must not be forced"
     life.sending_delete(100.0)
     if meanwhile == "is cancelled":
         life.cancel()
         assert not life.claim.withdrawing
         life.delete_failed(TPUError("It has TPUs.", Reason.CONFLICT), 100.0)
-        life.node_seen(SeenNode(id="1", state=NodeState.READY, label=ours))
-        assert life.next(101.0) is Ask.DELETE, "with its TPUs, now"
+        life.node_seen(ObservedNode(id="1", state=NodeState.READY, label=ours))
+        assert life.next(101.0) is NextCall.DELETE, "with its TPUs, now"
         return
     if meanwhile == "waits":
         life.delete_accepted("operation")
         life.node_seen(waits)
-        assert life.next(101.0) is Ask.DELETING
+        assert life.next(101.0) is NextCall.DELETING
         life.delete_ended(None)
         life.node_missing()
         end = life.next(102.0)
-        assert isinstance(end, End)
+        assert isinstance(end, ProvisioningResult)
         assert (end.how, end.error.reason) == ("failed", Reason.NO_CAPACITY)
         return
     error = TPUError("It has TPUs.", Reason.CONFLICT)
@@ -425,8 +427,8 @@ def test_what_waits_at_the_end_of_its_turn_is_taken_back_and_what_has_got_room_s
         life.next(101.0)
         life.delete_ended(error)
     life = Provisioning(copy.copy(life.claim), "my-tpu", "queued resource")  # the next process
-    assert life.next(102.0) is Ask.NODE
+    assert life.next(102.0) is NextCall.NODE
     life.node_seen(waits)
-    assert life.next(103.0) is Ask.NODE, "it is not asked for again and again"
-    life.node_seen(SeenNode(id="1", state=NodeState.READY, label=ours))
-    assert life.next(104.0) == End("ready")
+    assert life.next(103.0) is NextCall.NODE, "it is not asked for again and again"
+    life.node_seen(ObservedNode(id="1", state=NodeState.READY, label=ours))
+    assert life.next(104.0) == ProvisioningResult("ready")

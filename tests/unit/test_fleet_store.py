@@ -199,7 +199,7 @@ async def test_who_needs_something_on_disk_waits_for_another_ones_lock_and_the_l
 
 
 @pytest.mark.asyncio
-async def test_on_a_full_disk_it_is_said_at_once_and_saved_when_there_is_room(
+async def test_a_full_disk_is_reported_at_once_and_saved_when_there_is_room(
     open_store: Open,
 ) -> None:
     store = await open_store()
@@ -400,7 +400,7 @@ LONG_AGO = "2026-01-01T00:00:00.000Z"
 
 
 @pytest.mark.asyncio
-async def test_operations_of_a_dead_process_are_resumed_or_said_to_be_interrupted(
+async def test_operations_of_a_dead_process_are_resumed_or_reported_as_interrupted(
     open_store: Open, tmp_path: Path
 ) -> None:
     store = await open_store()

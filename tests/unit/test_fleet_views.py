@@ -36,7 +36,7 @@ def test_a_tpu_is_connected_only_when_every_link_is_up() -> None:
         assert shown(links=[LinkState.UP, state]) is ConnectionState.RECONNECTING
 
 
-def test_without_supervision_it_is_said_what_should_be() -> None:
+def test_without_supervision_the_desired_state_is_shown() -> None:
     assert shown(links=[]) is ConnectionState.RECONNECTING
     assert shown(links=[], supervised=False) is ConnectionState.CONNECTED
 
@@ -50,11 +50,11 @@ def test_a_failed_first_connect_needs_the_user_and_an_older_environment_does_not
     assert shown(failed=True, ready=True) is ConnectionState.CONNECTED
 
 
-def test_a_stopped_tpu_is_not_said_to_be_reconnecting() -> None:
+def test_a_stopped_tpu_is_not_shown_as_reconnecting() -> None:
     assert shown(state=NodeState.STOPPED, links=[]) is ConnectionState.DISCONNECTED
 
 
-def test_a_connect_under_way_is_said_before_anything_else() -> None:
+def test_a_connect_under_way_is_shown_before_anything_else() -> None:
     assert shown(connected=False, connecting=True, failed=True) is ConnectionState.CONNECTING
 
 
@@ -95,7 +95,7 @@ def test_a_tpu_that_could_not_be_deleted_says_so_and_what_it_costs() -> None:
         assert problem.message == "my-tpu was not deleted. You may not."
 
 
-def test_maintenance_and_repair_are_said_while_they_go_on() -> None:
+def test_maintenance_and_repair_are_shown_while_they_go_on() -> None:
     maintenance = view(health="UNHEALTHY_MAINTENANCE").problem
     assert maintenance is not None
     assert maintenance.message.startswith("Maintenance of my-tpu is in progress.")

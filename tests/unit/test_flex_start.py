@@ -58,7 +58,7 @@ def test_a_tpu_is_recognized_by_its_label(
     assert (node.tier, node.run_for) == (tier, run_for)
 
 
-def test_its_price_is_not_known_and_its_end_is_said() -> None:
+def test_its_price_is_not_known_and_its_end_is_shown() -> None:
     cost = cost_of("v6e-8", "us-east5-b", "flex-start", emulated=False)
     assert (cost.usd_per_hour, cost.list_usd_per_hour) == (None, None)
     other = TPU(name="other", zone="us-east5-b", project="p")

@@ -24,7 +24,7 @@ def test_a_first_text_may_be_old_and_a_later_one_counts_for_a_while() -> None:
     assert listener.busy(90.0) == silent, "one can't say it, the other says nothing any more"
 
 
-def test_what_was_said_while_nobody_listened_is_not_taken_for_new() -> None:
+def test_what_was_reported_while_nobody_listened_is_not_treated_as_new() -> None:
     """Host 0 was busy for an hour; the guard of host 1 has ended in that time."""
     listener, speaker = Listener(2), Speaker()
     listener.hear(["", speaker.text([])], 0.0)
@@ -49,7 +49,7 @@ LOOKS = st.tuples(st.floats(1, 200), st.booleans(), st.sampled_from(((), ("a ker
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(LOOKS))
-def test_a_host_is_never_taken_for_idle_by_what_it_said_long_ago(
+def test_a_host_is_never_treated_as_idle_by_an_old_report(
     looks: list[tuple[float, bool, tuple[str, ...] | None]],
 ) -> None:
     """Whatever is said, heard and missed: idle means that it is its last word, and fresh."""

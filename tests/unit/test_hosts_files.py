@@ -22,9 +22,7 @@ def spec(folder: Path, **more) -> HostSpec:
     return HostSpec(
         **{
             "node_id": "17",
-            "node_name": "mine",
             "worker": 1,
-            "workers": 2,
             "hostname": "t1v-n-0123abcd-w-1",
             "address": "127.0.40.2",
             "environment": {"JAX_PLATFORMS": "cpu"},
@@ -85,13 +83,13 @@ def test_the_installed_sshd_accepts_the_configuration_and_keeps_its_own_session_
     path.write_text(config.replace("/etc/ssh/ssh_host_ed25519_key", str(key)))
     if os.geteuid() == 0:  # root's sshd requires this folder, which its service would create
         os.makedirs("/run/sshd", mode=0o755, exist_ok=True)
-    said = subprocess.run(
+    output = subprocess.run(
         [etc.sshd_program(), "-T", "-f", path], capture_output=True, text=True, check=True
     ).stdout
-    assert "maxsessions 10\n" in said
-    assert "passwordauthentication" in said
+    assert "maxsessions 10\n" in output
+    assert "passwordauthentication" in output
     for name, value in awkward.items():
-        assert f"setenv {name}={value}\n" in said or f"setenv {name}={value}\r\n" in said
+        assert f"setenv {name}={value}\n" in output or f"setenv {name}={value}\r\n" in output
 
 
 def test_the_users_of_a_host_are_the_machines_system_users_without_passwords(tmp_path):
@@ -252,7 +250,7 @@ def test_user_names_become_files_only_if_they_are_user_names():
 
 @pytest.mark.skipif(shutil.which("sh") is None, reason="no sh")
 def test_nothing_of_the_package_is_imported_that_costs_time():
-    said = subprocess.run(
+    done = subprocess.run(
         [
             os.sys.executable,
             "-c",
@@ -262,4 +260,4 @@ def test_nothing_of_the_package_is_imported_that_costs_time():
         text=True,
         check=True,
     )
-    assert said.stdout.strip() == "False"
+    assert done.stdout.strip() == "False"

@@ -15,7 +15,7 @@ from jupyter_tpu import catalog
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.fleet.hunts import candidates
-from jupyter_tpu.fleet.hunts.planner import Over, Try, Wait, learn, next_step, turn
+from jupyter_tpu.fleet.hunts.planner import Attempt, Exhausted, Wait, learn, next_step, turn
 from jupyter_tpu.fleet.models import CreateTPU, StartHunt
 from jupyter_tpu.fleet.operations.checks import check_run
 from jupyter_tpu.fleet.store.records import Candidate, HuntRecord
@@ -40,7 +40,7 @@ def hunt(
 def tried(record: HuntRecord, now: float, error: TPUError, chance: float = 0.5) -> Candidate:
     """The candidate that is tried now, and fails with *error*."""
     step = next_step(record, now)
-    assert isinstance(step, Try), step
+    assert isinstance(step, Attempt), step
     learn(record, step.candidate, error, now, chance)
     return step.candidate
 
@@ -120,7 +120,7 @@ def test_it_is_over_with_every_reason_when_nothing_is_left() -> None:
     tried(record, 0.0, TPUError("Permission denied.", Reason.PERMISSION))
     tried(record, 0.0, TPUError("Not offered.", Reason.INVALID))
     step = next_step(record, 0.0)
-    assert isinstance(step, Over)
+    assert isinstance(step, Exhausted)
     assert step.error.message == (
         "my-tpu can't be created anywhere. v5litepod-8 (on-demand) in us-east5-a: Permission "
         "denied. v5litepod-8 (on-demand) in us-west4-a: Not offered."
@@ -139,7 +139,7 @@ def test_nothing_begins_after_the_deadline() -> None:
     tried(record, 20.0, NO_CAPACITY)
     assert next_step(record, 20.0) == Wait(30.0)
     step = next_step(record, 30.0)
-    assert isinstance(step, Over)
+    assert isinstance(step, Exhausted)
     assert step.error.reason is Reason.TIMEOUT
 
 
@@ -291,7 +291,7 @@ def test_whatever_fails_it_goes_on_until_nothing_is_left(data: st.DataObject) ->
         before = copy.deepcopy(record)
         step = next_step(record, now)
         assert record == before, "to look changes nothing"
-        if isinstance(step, Over):
+        if isinstance(step, Exhausted):
             assert all(each.ruled_out for each in record.candidates)
             assert all(each.problem is not None for each in record.candidates)
             return
@@ -304,5 +304,5 @@ def test_whatever_fails_it_goes_on_until_nothing_is_left(data: st.DataObject) ->
         learn(record, step.candidate, data.draw(ERRORS), now, data.draw(st.floats(0, 1)))
         assert gone <= {id(each) for each in record.candidates if each.ruled_out}
         again = next_step(record, now)
-        if isinstance(again, Try):
+        if isinstance(again, Attempt):
             assert again.candidate is not step.candidate, "not twice without a pause"

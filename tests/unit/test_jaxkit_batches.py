@@ -17,7 +17,7 @@ from jupyter_tpu.errors import TPUError
 
 @settings(max_examples=30)
 @given(rows=st.integers(1, 40), uneven=st.sampled_from(["error", "drop", "pad"]))
-def test_every_row_of_a_batch_is_where_it_should_be_or_said_to_be_missing(rows, uneven) -> None:
+def test_every_row_of_a_batch_is_where_it_should_be_or_reported_missing(rows, uneven) -> None:
     mesh = mesh_of(data=4, model=2)
     batch = {"x": np.arange(rows * 3, dtype=np.float32).reshape(rows, 3), "y": np.arange(rows)}
     if uneven == "error" and rows % 4:

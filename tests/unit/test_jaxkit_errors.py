@@ -8,6 +8,8 @@ import pytest
 
 from jupyter_tpu import jaxkit
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError, error_for
+from jupyter_tpu.jaxkit.compile import compiler
+from jupyter_tpu.jaxkit.compile.report import CompileReport
 from jupyter_tpu.jaxkit.sharding.axes import DoesNotDivide
 
 
@@ -30,3 +32,20 @@ def test_it_is_the_same_after_pickling(kind: type[InvalidInput]) -> None:
 def test_the_reason_that_another_process_reports_decides_the_type() -> None:
     assert isinstance(error_for("m", Reason.INVALID, "h"), ValueError)
     assert not isinstance(error_for("m", Reason.TIMEOUT), ValueError)
+
+
+def test_a_need_that_the_compiler_does_not_know_is_not_zero(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    report = CompileReport(
+        type="v6e-1",
+        topology="v6e:1x1",
+        devices=1,
+        devices_used=1,
+        hosts=1,
+        fits=False,
+        hbm_bytes=31 << 30,
+    )
+    monkeypatch.setattr(compiler, "compile_for", lambda *_, **__: report)
+    with pytest.raises(InvalidInput, match=r"nearest is v6e-1: a device has 31\.00 GiB\."):
+        jaxkit.cheapest_type(lambda x: x, (8,), types=["v6e-1"])

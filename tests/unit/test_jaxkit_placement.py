@@ -144,7 +144,7 @@ def test_every_type_has_a_topology_with_its_devices() -> None:
         ({"d": 2}, [2] * 33, [], "at most 32 dimensions"),
     ],
 )
-def test_what_does_not_go_together_is_said_in_words(mesh, shape, spec, says: str) -> None:
+def test_what_does_not_go_together_is_reported_in_words(mesh, shape, spec, says: str) -> None:
     request = PlacementRequest(mesh=mesh, arrays={"x": ArrayRequest(shape=list(shape), spec=spec)})
     with pytest.raises(TPUError) as caught:
         place(request)

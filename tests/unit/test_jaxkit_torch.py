@@ -113,7 +113,7 @@ def test_what_torch_can_not_hold_is_named(array: Any) -> None:
         jaxkit.to_torch({"layer": {"w": array}})
 
 
-def test_an_array_that_was_given_away_is_said_to_be() -> None:
+def test_an_array_that_was_given_away_is_reported_as_such() -> None:
     array = jnp.ones(3)
     array.delete()
     with pytest.raises(RuntimeError, match="deleted"):

@@ -54,7 +54,8 @@ def test_a_summary_has_totals() -> None:
     summary = jaxkit.tree_summary({**PARAMS, "key": jax.random.key(0), "numpy": np.ones(2)})
     assert summary.elements == 15 + 5 + 4 + 3 + 1 + 2
     assert summary.bytes == 60 + 20 + 8 + 12 + 8 + 16
-    text = str(summary)
+    text = repr(summary)
+    assert str(summary) == text
     assert "b/x1" in text
     assert "bfloat16" in text
     assert text.splitlines()[-1].startswith("6 arrays")

@@ -48,6 +48,6 @@ def test_a_fork_that_exits_neither_ends_them_nor_waits():
 
 
 def test_what_could_not_be_ended_is_told_with_what_to_do():
-    said = run("fails").stderr
-    assert "Kernel k may still run on its host: no line." in said
-    assert "jupyter tpu kernel end TPU k" in said
+    output = run("fails").stderr
+    assert "Kernel k may still run on its host: no line." in output
+    assert "jupyter tpu kernel end TPU k" in output

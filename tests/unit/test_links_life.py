@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from jupyter_tpu.links.life import (
     FIRST_DELAY,
     LONGEST_DELAY,
-    Do,
     LinkAction,
+    LinkCommand,
     LinkEvent,
     LinkLife,
     LinkState,
 )
 
 
-def doing(actions: list[LinkAction]) -> list[Do]:
+def doing(actions: list[LinkAction]) -> list[LinkCommand]:
     return [action.do for action in actions]
 
 
@@ -59,21 +59,21 @@ class Driver:
             self.do(action)
 
     def do(self, action: LinkAction) -> None:
-        if action.do is Do.CONNECT:
+        if action.do is LinkCommand.CONNECT:
             assert not self.attempt, "a second attempt beside the first"
             assert not self.connection, "an attempt beside a connection"
             self.attempt = True
-        elif action.do is Do.DISCONNECT:
+        elif action.do is LinkCommand.DISCONNECT:
             self.attempt = self.connection = self.probe = False
-        elif action.do is Do.SCHEDULE:
+        elif action.do is LinkCommand.SCHEDULE:
             assert 0 < action.delay <= LONGEST_DELAY
             self.timer = True
-        elif action.do is Do.UNSCHEDULE:
+        elif action.do is LinkCommand.UNSCHEDULE:
             self.timer = False
-        elif action.do is Do.PROBE:
+        elif action.do is LinkCommand.PROBE:
             assert self.connection
             self.probe = True
-        elif action.do is Do.REPORT:
+        elif action.do is LinkCommand.REPORT:
             self.reported = self.life.state
 
     def possible(self) -> list[LinkEvent]:
@@ -128,12 +128,12 @@ def test_events_that_can_not_happen_change_nothing_for_the_worse(events):
     for event in events:
         before = life.state
         actions = life.on(event)
-        assert (Do.REPORT in doing(actions)) == (life.state is not before)
+        assert (LinkCommand.REPORT in doing(actions)) == (life.state is not before)
 
 
 def test_a_first_loss_is_answered_by_connecting_at_once():
     life = life_that(LinkEvent.WANTED, LinkEvent.CONNECTED, LinkEvent.TIMER)
-    assert Do.CONNECT in doing(life.on(LinkEvent.LOST))
+    assert LinkCommand.CONNECT in doing(life.on(LinkEvent.LOST))
     assert life.state is LinkState.CONNECTING
 
 
@@ -142,7 +142,7 @@ def test_a_line_that_comes_and_goes_is_tried_about_once_a_second():
     delays = []
     for _ in range(12):
         for action in life.on(LinkEvent.LOST):
-            if action.do is Do.SCHEDULE:
+            if action.do is LinkCommand.SCHEDULE:
                 delays.append(action.delay)
         if life.state is LinkState.WAITING:
             life.on(LinkEvent.TIMER)
@@ -156,30 +156,30 @@ def test_retries_wait_longer_each_time_up_to_a_bound_and_start_anew_after_a_sett
     life = life_that(LinkEvent.WANTED)
     delays = []
     for _ in range(10):
-        delays += [a.delay for a in life.on(LinkEvent.FAILED) if a.do is Do.SCHEDULE]
+        delays += [a.delay for a in life.on(LinkEvent.FAILED) if a.do is LinkCommand.SCHEDULE]
         life.on(LinkEvent.TIMER)
     assert delays[0] <= 0.5
     assert delays == sorted(delays)
     assert delays[-1] == LONGEST_DELAY / 2  # no jitter: half of it
     for event in (LinkEvent.CONNECTED, LinkEvent.TIMER, LinkEvent.LOST):
         life.on(event)
-    (action,) = [a for a in life.on(LinkEvent.FAILED) if a.do is Do.SCHEDULE]
+    (action,) = [a for a in life.on(LinkEvent.FAILED) if a.do is LinkCommand.SCHEDULE]
     assert action.delay <= 1.0
 
 
 def test_jitter_spreads_retries_over_half_of_the_delay():
     for jitter, expected in ((0.0, FIRST_DELAY / 2), (0.5, FIRST_DELAY * 0.75)):
         life = life_that(LinkEvent.WANTED, jitter=jitter)
-        (action,) = [a for a in life.on(LinkEvent.FAILED) if a.do is Do.SCHEDULE]
+        (action,) = [a for a in life.on(LinkEvent.FAILED) if a.do is LinkCommand.SCHEDULE]
         assert action.delay == expected
 
 
 def test_waking_up_asks_a_link_that_is_up_for_an_answer_and_retries_one_that_waits():
     up = life_that(LinkEvent.WANTED, LinkEvent.CONNECTED)
-    assert doing(up.on(LinkEvent.WOKE)) == [Do.PROBE, Do.REPORT]
+    assert doing(up.on(LinkEvent.WOKE)) == [LinkCommand.PROBE, LinkCommand.REPORT]
     assert up.state is LinkState.SILENT
     waiting = life_that(LinkEvent.WANTED, LinkEvent.FAILED)
-    assert Do.CONNECT in doing(waiting.on(LinkEvent.WOKE))
+    assert LinkCommand.CONNECT in doing(waiting.on(LinkEvent.WOKE))
 
 
 def test_what_needs_the_user_is_not_retried_until_it_is_asked_for_or_the_host_moved():
@@ -188,7 +188,7 @@ def test_what_needs_the_user_is_not_retried_until_it_is_asked_for_or_the_host_mo
         assert life.state is LinkState.NEEDS_ATTENTION
         for nothing in (LinkEvent.TIMER, LinkEvent.WOKE, LinkEvent.LOST, LinkEvent.HEARD):
             assert life.on(nothing) == []
-        assert Do.CONNECT in doing(life.on(event))
+        assert LinkCommand.CONNECT in doing(life.on(event))
 
 
 def test_a_moved_host_is_connected_to_anew_from_every_wanted_state():
@@ -200,7 +200,7 @@ def test_a_moved_host_is_connected_to_anew_from_every_wanted_state():
         [LinkEvent.WANTED, LinkEvent.REFUSED],
     ):
         life = life_that(*events)
-        assert Do.CONNECT in doing(life.on(LinkEvent.MOVED)), events
+        assert LinkCommand.CONNECT in doing(life.on(LinkEvent.MOVED)), events
         assert life.state is LinkState.CONNECTING
 
 
@@ -210,15 +210,15 @@ def test_after_a_day_without_the_host_few_attempts_were_made_and_waking_up_makes
     actions = life.on(LinkEvent.LOST)
     while now < 86_400:
         for action in actions:
-            attempts += action.do is Do.CONNECT
-            now += action.delay if action.do is Do.SCHEDULE else 0.0
+            attempts += action.do is LinkCommand.CONNECT
+            now += action.delay if action.do is LinkCommand.SCHEDULE else 0.0
         actions = life.on(
             LinkEvent.FAILED if life.state is LinkState.CONNECTING else LinkEvent.TIMER
         )
     assert attempts < 86_400 / (LONGEST_DELAY / 2) + 20
     while life.state is not LinkState.WAITING:
         life.on(LinkEvent.FAILED)
-    assert LinkAction(Do.CONNECT) in life.on(LinkEvent.WOKE)
+    assert LinkAction(LinkCommand.CONNECT) in life.on(LinkEvent.WOKE)
     assert life.failures == 0, "what happened before the sleep does not count"
 
 
@@ -226,5 +226,5 @@ def test_a_day_of_silences_that_are_answered_leaves_a_link_as_it_was():
     life = life_that(LinkEvent.WANTED, LinkEvent.CONNECTED, LinkEvent.TIMER)
     for _ in range(86_400 // 15):
         for event in (LinkEvent.SILENCE, LinkEvent.HEARD, LinkEvent.TIMER):
-            assert all(action.do is not Do.CONNECT for action in life.on(event))
+            assert all(action.do is not LinkCommand.CONNECT for action in life.on(event))
     assert (life.state, life.failures) == (LinkState.UP, 0)

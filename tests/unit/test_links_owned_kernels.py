@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.errors import ConnectionLost
-from jupyter_tpu.links import end_orphans, own
+from jupyter_tpu.links import end_orphans, register_owned
 
 OWNER = """
 import sys
-from jupyter_tpu.links import own
-assert own("here", "k", "s")
+from jupyter_tpu.links import register_owned
+assert register_owned("here", "k", "s")
 print("owns", flush=True)
 sys.stdin.read()
 """
@@ -56,9 +56,9 @@ class Agent:
         return {"ended": True}
 
 
-def ended(agent: Agent, place: str = "here") -> list[str]:
+def ended(agent: Agent, host_id: str = "here") -> list[str]:
     before = len(agent.asked)
-    asyncio.run(end_orphans(agent, place))  # type: ignore[arg-type]
+    asyncio.run(end_orphans(agent, host_id))  # type: ignore[arg-type]
     return [asked["id"] for asked in agent.asked[before:]]
 
 
@@ -79,7 +79,7 @@ def test_a_kernel_is_ended_once_its_owner_was_killed_and_not_while_it_sleeps(fol
 
 
 def test_what_the_owner_has_ended_itself_is_not_asked_for(folder):
-    owned, left = own("here", "one", "s"), own("here", "two", "s")
+    owned, left = register_owned("here", "one", "s"), register_owned("here", "two", "s")
     assert owned is not None
     assert left is not None
     owned.close(ended=True)
@@ -88,7 +88,7 @@ def test_what_the_owner_has_ended_itself_is_not_asked_for(folder):
 
 
 def test_files_that_say_nothing_of_use_are_deleted(folder):
-    assert own("here", "k", "s") is not None
+    assert register_owned("here", "k", "s") is not None
     (folder / "damaged.json").write_bytes(b"\0\0")
     (folder / "old.json").write_text('{"place": "far", "kernel": "o", "secret": "s"}')
     os.utime(folder / "old.json", (0, 0))
@@ -101,6 +101,6 @@ def test_a_disk_that_takes_nothing_keeps_no_kernel_from_starting(folder, monkeyp
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "write", full)
-    assert own("here", "k", "s") is None
+    assert register_owned("here", "k", "s") is None
     assert "Kernel k will not end if this process is killed" in caplog.text
     assert list(folder.iterdir()) == []

@@ -38,7 +38,7 @@ async def test_many_who_ask_at_once_are_one_call():
     assert question.asked == ["node", "other"]
 
 
-async def test_an_answer_is_kept_only_as_long_as_it_was_said():
+async def test_an_answer_is_kept_only_for_the_given_time():
     question = Question()
     question.allowed.set()
     kept: SingleFlight[str, str] = SingleFlight(question, keep=60)

@@ -190,7 +190,7 @@ def test_a_header_cannot_name_code(coded: Any) -> None:
     assert (type(back).__name__, back) == ("system", (1,))  # a tuple of that name, nothing else
 
 
-def test_what_cannot_be_sent_is_said_with_its_place() -> None:
+def test_what_cannot_be_sent_is_reported_with_its_place() -> None:
     def complaint(value: Any, **options: Any) -> str:
         with pytest.raises(codec.CodecError) as caught:
             codec.encode({"v": value}, pickled=True, **options)

@@ -54,7 +54,7 @@ def planned(
 ) -> NetworkPlan:
     """For a network with one subnetwork and *rules*."""
     west = Subnetwork(name="west", region=REGION, range="10.0.0.0/20", google_access=True)
-    network = Network(name="lab", automatic=False, subnetworks=(west,), rules=rules)
+    network = Network(name="lab", subnetworks=(west,), rules=rules)
     wanted = SetUpNetwork(network="lab", **request)
     return plan("p", wanted, network, REGION, [*sources])
 
@@ -202,7 +202,7 @@ def test_a_network_that_does_not_exist_is_made_with_a_subnetwork_and_rules() -> 
 
 def test_a_new_subnetwork_gets_addresses_that_are_free() -> None:
     west = Subnetwork(name="lab", region="us-east1", range="10.0.0.0/20", google_access=True)
-    network = Network(name="lab", automatic=False, subnetworks=(west,), rules=(own(HOME),))
+    network = Network(name="lab", subnetworks=(west,), rules=(own(HOME),))
     made = plan("p", SetUpNetwork(network="lab"), network, REGION, [HOME])
     assert made.changes[0].resource.body["ipCidrRange"] == "10.0.16.0/20"
     with pytest.raises(TPUError, match="Another subnetwork of lab has addresses of"):

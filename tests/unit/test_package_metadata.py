@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 import sys
 import tomllib
@@ -10,8 +11,11 @@ from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 #: Imported where somebody has it: by a caller that passes its tensors, arrays or frames.
 WHOEVER_HAS_IT = {"ml_dtypes", "pandas", "torch"}
 
@@ -27,8 +31,9 @@ def imported_by(module: str) -> Iterator[tuple[str, str]]:
                 yield node.module, str(file)
 
 
-def declared() -> set[str]:
-    groups = [PROJECT["dependencies"], PROJECT["optional-dependencies"]["jax"]]
+def declared(*extras: str) -> set[str]:
+    """The names of the dependencies and of those of *extras*."""
+    groups = [PROJECT["dependencies"], *(EXTRAS[extra] for extra in extras)]
     words = [re.match(r"[\w.-]+", line) for group in groups for line in group]
     return {normal(word[0]) for word in words if word}
 
@@ -37,16 +42,28 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def test_whatever_is_imported_is_declared() -> None:
-    owners = packages_distributions()
+def undeclared(folder: str, known: set[str], *extras: str) -> dict[str, str]:
+    """What the files of *folder* import that neither is *known* nor declared: module and file."""
+    owners, names = packages_distributions(), declared(*extras)
     missing: dict[str, str] = {}
-    for name, file in imported_by("jupyter_tpu"):
+    for name, file in imported_by(folder):
         top = name.partition(".")[0]
-        if top in sys.stdlib_module_names | WHOEVER_HAS_IT | {"jupyter_tpu", "google"}:
+        if top in sys.stdlib_module_names | WHOEVER_HAS_IT | {"jupyter_tpu", "google"} | known:
             continue
-        if not {normal(owner) for owner in owners.get(top, ())} & declared():
+        if names.isdisjoint(map(normal, owners.get(top, ()))):
             missing[top] = file
-    assert missing == {}
+    return missing
+
+
+def test_whatever_is_imported_is_declared() -> None:
+    assert undeclared("jupyter_tpu", set(), "jax") == {}
+
+
+@pytest.mark.parametrize("folder", ["tests", "scripts"])
+def test_whatever_tests_and_scripts_import_is_declared(folder: str) -> None:
+    folders = ("tests", "scripts", "benchmarks")
+    ours = {file.stem for name in folders for file in (ROOT / name).rglob("*.py")}
+    assert undeclared(folder, ours, "jax", "dev", "test") == {}
 
 
 def test_every_part_of_googles_namespace_that_is_imported_is_declared() -> None:
@@ -68,7 +85,7 @@ def test_every_part_of_googles_namespace_that_is_imported_is_declared() -> None:
 
 
 def test_every_dependency_has_a_lower_bound() -> None:
-    lines = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["jax"]]
+    lines = [*PROJECT["dependencies"], *itertools.chain(*EXTRAS.values())]
     assert [line for line in lines if ">=" not in line] == []
 
 

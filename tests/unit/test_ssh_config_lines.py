@@ -121,7 +121,7 @@ def test_a_file_that_is_not_there_is_made_for_its_owner_alone(tmp_path: Path) ->
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-def test_a_folder_in_the_files_place_is_said_to_be_one(tmp_path: Path) -> None:
+def test_a_folder_in_the_files_place_is_reported_as_one(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.mkdir()
     for add in (True, False):
@@ -186,20 +186,20 @@ def test_openssh_understands_what_is_written_as_it_is_meant(
     user.write_text("Host *\n  User bob\n  ProxyJump gate\n")
     change_user_config(user, config_path(), add=True)
 
-    def said(name: str) -> dict[str, str]:
+    def options_of(name: str) -> dict[str, str]:
         done = subprocess.run(
             ["ssh", "-F", user, "-G", name], capture_output=True, text=True, check=True
         )
         return dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
 
     for name in ("my-tpu", "my-tpu-0", "my-tpu-1"):
-        found = said(name)
+        found = options_of(name)
         assert found["user"] == "ann"
         assert found["identityfile"].replace("%%", "%") == str(folder / "key")
         assert found["stricthostkeychecking"] == "true"
         assert found["proxycommand"].endswith("""'--data=/a%%h b'"'"'c'""")
         assert "proxyjump" not in found
-    assert said("elsewhere")["user"] == "bob"
+    assert options_of("elsewhere")["user"] == "bob"
 
 
 def test_entries_of_several_clouds_stand_together_and_go_with_their_emulator(

@@ -93,7 +93,7 @@ def test_a_key_with_a_passphrase_is_refused_with_one_sentence(tmp_path):
     assert "passphrase" in caught.value.message
 
 
-def test_a_folder_that_can_not_be_made_is_said(tmp_path):
+def test_a_folder_that_can_not_be_made_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(TPUError) as caught:
         ensure_key(tmp_path / "file" / "id")

@@ -83,7 +83,7 @@ def test_processes_that_change_the_list_at_once_lose_no_name(home: Path) -> None
     assert sorted(tokens.passed_names()) == sorted(names)
 
 
-def test_a_list_that_cannot_be_stored_is_said_with_what_to_do(home: Path) -> None:
+def test_a_list_that_cannot_be_stored_is_reported_with_what_to_do(home: Path) -> None:
     (data_dir() / "tokens.lock").mkdir()
     with pytest.raises(TPUError, match=r"tokens.json can't be written: Is a directory"):
         tokens.pass_on("HF_TOKEN")

@@ -3,8 +3,9 @@
 It listens on a unix socket that only this user can reach, and speaks JSON, one object per line.
 After its hello, ``{"id": 1, "op": "kernels", "params": {…}}`` is answered, in any order, by
 ``{"id": 1, "result": {…}}`` or ``{"id": 1, "error": {"reason", "message", "hint"}}``. Nothing
-depends on it for longer than a request: keepers go on without it, and the daemon of another version
-can ask them as well. Without connections and keepers it ends by itself; ``up`` starts it again.
+depends on it for longer than a request: keepers continue without it, and the daemon of another
+version can ask them as well. Without connections and keepers it ends automatically; ``up`` starts
+it again.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ IDLE = 30.0
 #: Largest request, bytes.
 MAX_LINE = 1 << 20
 #: After these, those who poll hear at once of what has changed.
-_NEWS = (
+_CHANGING_OPS = (
     *("start_kernel", "end_kernel", "keep_warm", "start_job", "stop_job"),
     *("set_guard", "keep", "remove_guard"),
 )
@@ -146,7 +147,7 @@ class Daemon:
 
     def _metadata_noted(self, key: str, value: str) -> None:
         if self._announced.note(key, value, now()):
-            self._status.look()
+            self._status.notify_changed()
             task = asyncio.ensure_future(self._keepers.announce(self._announced.interruption))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -191,8 +192,8 @@ class Daemon:
             if op is None:
                 raise OperationError("INVALID", "The agent has no operation %r." % request["op"])
             answer = {"result": await op({**request["params"], "who": writer})}
-            if request["op"] in _NEWS:
-                self._status.look()
+            if request["op"] in _CHANGING_OPS:
+                self._status.notify_changed()
         except OperationError as error:
             answer = {"error": error.answer}
         except KeeperSilent:
@@ -334,11 +335,11 @@ class Daemon:
         return await self._status.wait(params)
 
     async def _load(self, params: Dict[str, Any]) -> Dict[str, Any]:
-        """The ``load`` of the chips now: one sample, see `load.take`."""
+        """The ``load`` of the chips now: one sample, see `load.read_sample`."""
         return {"load": await self._status.load.latest()}
 
     async def _prepare_delete(self, params: Dict[str, Any]) -> Dict[str, Any]:
-        """Ends all kernels and jobs, then the agent and its commands: nothing of it goes on."""
+        """Ends all kernels and jobs, then the agent and its commands: nothing of it continues."""
         self._guard.remove()
         await self._jobs.stop_all()
         statuses = await self._keepers.statuses()

@@ -1,4 +1,4 @@
-"""The daemon's operations about the guard: its rule, and its process, which goes on without it."""
+"""The daemon's operations about the guard: its rule and its process, which continues without it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class GuardOperations:
             return None
         if rule["sources"] == self._sources:
             with contextlib.suppress(OSError):  # the disk is full
-                self._ensure_process()  # somebody may have killed it
+                self._ensure_process()  # someone may have killed it
         report = files.read(files.REPORT) or {}
         if (report.get("number"), report.get("boot")) != (rule["number"], boot()):
             report = {}  # it has not looked yet

@@ -1,6 +1,6 @@
 """The guard's process: looks at the host again and again, and acts when its time has come.
 
-It is started by the daemon, or with the host, and goes on without client and daemon. It ends when
+It is started by the daemon, or with the host, and continues without client and daemon. It ends when
 its rule is removed, and when another version of the agent takes it over.
 """
 
@@ -27,19 +27,19 @@ from ..protocol.paths import boot, run_folder
 from ..protocol.processes import start_time
 from .jobs import Jobs
 from .keepers import Keepers
-from .load import take
+from .load import read_sample
 
 #: Seconds between two looks at the host, and between two looks for another rule.
-LOOK, NEWS = 30.0, 1.0
+LOOK, RULE_PAUSE = 30.0, 1.0
 #: Seconds by which the end has to change to be reported again.
 STEADY = 20.0
 #: Seconds for which the guard of another version may still hold the lock.
 TAKE_OVER = 30.0
 #: What of a rule is read at once when it changes.
-_NEWS = "number", "keep", "sources"
+_RULE_KEYS = "number", "keep", "sources"
 #: The limits of which a running cell hears.
 _WHY = {"time": "its time limit is reached", "cost": "its cost limit is reached"}
-#: States of a kernel in which nobody waits for it.
+#: States of a kernel in which no one waits for it.
 _QUIET = ("idle", "dead")
 
 
@@ -60,7 +60,7 @@ def run_guard(sources: str) -> int:
             mine = _is_mine(files.read(files.RULE), sources)
             if same or not mine or time.monotonic() > deadline:
                 return 0
-            time.sleep(NEWS / 4)
+            time.sleep(RULE_PAUSE / 4)
     pid = os.getpid()
     holder = {"sources": sources, "pid": pid, "started": start_time(pid)}
     os.ftruncate(lock, 0)
@@ -119,7 +119,7 @@ class GuardProcess:
             if verdict.act:
                 await self._act(rule, decision)
                 self._save(rule, verdict, busy, decision)
-            rule = await self._news(rule, verdict)
+            rule = await self._next_rule(rule, verdict)
         if rule is None:
             await _loop().run_in_executor(None, restart.disable)
 
@@ -158,14 +158,14 @@ class GuardProcess:
             self._problem = None
             decision.asked(True)
 
-    async def _news(self, rule: Dict[str, Any], verdict: Verdict) -> Optional[Dict[str, Any]]:
+    async def _next_rule(self, rule: Dict[str, Any], verdict: Verdict) -> Optional[Dict[str, Any]]:
         """The rule when it is time for another look: it is another one, or some time has passed."""
         left = LOOK if not verdict.left else min(LOOK, verdict.left)
         deadline = time.monotonic() + left
         while True:
-            await asyncio.sleep(max(0.05, min(NEWS, deadline - time.monotonic())))
+            await asyncio.sleep(max(0.05, min(RULE_PAUSE, deadline - time.monotonic())))
             now = files.read(files.RULE)
-            if now is None or any(now.get(key) != rule.get(key) for key in _NEWS):
+            if now is None or any(now.get(key) != rule.get(key) for key in _RULE_KEYS):
                 return now
             if time.monotonic() >= deadline:
                 return rule
@@ -212,7 +212,7 @@ class GuardProcess:
         if any(job["state"] not in FINAL for job in await self._jobs.all()):
             found.append("a job")
         found += ["a terminal of %s" % user for user in activity.terminals()]
-        compute = activity.chips_compute(await take(kernels))
+        compute = activity.chips_compute(await read_sample(kernels))
         if compute:
             found.append("its chips")
         elif compute is None and any(holder["pid"] not in ours for holder in holders()):
@@ -252,7 +252,7 @@ class GuardProcess:
             "problem": self._problem or self._unheard,
             "no_restart": self._no_restart,
         }
-        with contextlib.suppress(OSError):  # the disk is full: it goes on by what it knows
+        with contextlib.suppress(OSError):  # the disk is full: it continues with what it knows
             files.write(files.REPORT, report)
 
 

@@ -1,7 +1,7 @@
 """The daemon's view of jobs: it starts, lists, reads, stops and removes them.
 
 A job is found by its folder alone, so one that another daemon started, of this version or another,
-works as well. See `job_keeper` for what runs beside a job.
+works as well. See `job_keeper` for what runs next to a job.
 """
 
 from __future__ import annotations

@@ -245,7 +245,7 @@ class Keepers:
             writer.close()
 
     async def close(self) -> None:
-        """Stops watching them; they go on."""
+        """Stops watching them; they continue."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,7 +1,7 @@
 """The load of this host's chips, sampled as often as the client that looks most closely wants it.
 
 Samples are numbered and kept for a while, so that a client gets those that it missed while its link
-was down. Nothing is sampled while nobody asks.
+was down. Nothing is sampled while no one asks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LIMIT, KEPT = 3.0, 150
 
 
 class LoadSampler:
-    """Samples of libtpu's figures; see `take` for what each has.
+    """Samples of libtpu's figures; see `read_sample` for what each has.
 
     taken() is called after each. kernels() gives the status of each kernel.
     """
@@ -45,7 +45,7 @@ class LoadSampler:
         if due > 0 or self._task is not None:
             return due if due > 0 else every
         self._begun = time.monotonic()
-        self._task = asyncio.ensure_future(self._take())
+        self._task = asyncio.ensure_future(self._sample_now())
         return every
 
     async def latest(self) -> List[Dict[str, Any]]:
@@ -74,9 +74,9 @@ class LoadSampler:
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    async def _take(self) -> None:
+    async def _sample_now(self) -> None:
         try:
-            found = await take(await self._kernels())
+            found = await read_sample(await self._kernels())
             self._number += 1
             self._samples.append((self._number, time.monotonic(), found))
         finally:
@@ -84,7 +84,7 @@ class LoadSampler:
         self._taken()
 
 
-async def take(kernels: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
+async def read_sample(kernels: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
     """One sample: its ``state``, and ``chips`` (see `Figures`), ``queue`` and ``errors``; of the
     *kernels* those with chips of their own are ``bookings``; ``silent``: how many of the programs
     that use the chips report no figures.

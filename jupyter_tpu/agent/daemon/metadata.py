@@ -17,7 +17,7 @@ from ..guard.google import metadata_request
 from .interruption import KEYS
 
 #: Most seconds that the server waits, and how much longer its answer may take.
-WAIT, PATIENCE = 300, 30.0
+WAIT, ANSWER_GRACE = 300, 30.0
 #: Seconds until the next attempt, which double: a machine may have no metadata server at all.
 PAUSE, LONGEST = 1.0, 600.0
 #: Bytes of an answer that are read.
@@ -27,7 +27,7 @@ MOST = 1000
 def follow_announcements(noted: Callable[[str, str], None]) -> None:
     """Calls *noted*, on the running loop, with each key and its value, now and when it changes.
 
-    By threads that end with this process: nobody can end a wait for the name server.
+    By threads that end with this process: no one can end a wait for the name server.
     """
     loop = asyncio.get_running_loop()
     for key, _, _ in KEYS:
@@ -58,7 +58,7 @@ def _ask(key: str, etag: str) -> Tuple[str, str]:
     if etag:
         path += "?wait_for_change=true&timeout_sec=%d&last_etag=%s" % (WAIT, etag)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(metadata_request(path), timeout=WAIT + PATIENCE) as answer:
+    with opener.open(metadata_request(path), timeout=WAIT + ANSWER_GRACE) as answer:
         if answer.headers.get("Metadata-Flavor") != "Google":
             raise ValueError("this is not the metadata server")
         return answer.read(MOST).decode(errors="replace"), answer.headers.get("ETag") or ""

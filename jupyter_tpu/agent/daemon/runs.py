@@ -33,7 +33,7 @@ GATHER = 0.02
 ABANDONED = 300.0
 #: A stopped command gets these signals one after the other; seconds until the next one.
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
-PATIENCE = 3.0
+KILL_GRACE = 3.0
 #: Seconds that output is waited for that processes in the background hold open.
 LINGER = 0.5
 #: Runs that have ended and are still known.
@@ -144,7 +144,7 @@ class RunProcess(asyncio.SubprocessProtocol):
         if self._ending is None and self.ended is None:
             self._cause = cause
             self._ending = asyncio.ensure_future(self._end())
-        await asyncio.wait({self._task}, timeout=PATIENCE * len(SIGNALS))
+        await asyncio.wait({self._task}, timeout=KILL_GRACE * len(SIGNALS))
 
     async def kill(self) -> None:
         """Ends it at once, with its children."""
@@ -277,7 +277,7 @@ class RunProcess(asyncio.SubprocessProtocol):
         for number in SIGNALS:
             self._signal(number)
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._exited.wait(), PATIENCE)
+                await asyncio.wait_for(self._exited.wait(), KILL_GRACE)
                 break
         self._room.set()  # its output is not waited for any more
 

@@ -44,19 +44,19 @@ class HostStatus:
         self._guard = guard
         self._announced = announced
         self._packages = RequestedPackages()
-        self.load = LoadSampler(self.look, self._all_kernels)
+        self.load = LoadSampler(self.notify_changed, self._all_kernels)
         self._requests: Dict[Hashable, object] = {}  # the latest one, by client
         self._changed = asyncio.Event()
 
-    def look(self) -> None:
+    def notify_changed(self) -> None:
         """Something has changed: those who wait hear of it now."""
         event, self._changed = self._changed, asyncio.Event()
         event.set()
 
     def forget(self, who: Hashable) -> None:
-        """The client *who* is gone: nobody waits any more."""
+        """The client *who* is gone: no one waits any more."""
         self._requests.pop(who, None)
-        self.look()
+        self.notify_changed()
 
     async def wait(self, params: Dict[str, Any]) -> Dict[str, Any]:
         """The ``kernels`` and which of them hold ``chips``, the ``warm`` kernels, the status of
@@ -87,7 +87,7 @@ class HostStatus:
                 await asyncio.wait_for(changed.wait(), min(LOOK, left, due))
 
     def _sample(self, wanted: Optional[Dict[str, Any]]) -> "Tuple[List[Any], float]":
-        """The samples that a client has not got yet, and the seconds until the next one is due."""
+        """The samples that a client does not have yet, and the seconds until the next one."""
         if wanted is None:
             return [], WAIT
         due = self.load.sample(float(wanted["every"]))

@@ -1,7 +1,7 @@
 """Warm kernels: one per environment that a client asks for, ready to become the next kernel there.
 
 A warm kernel has imported ipykernel (and the modules asked for) and has done nothing else; its
-keeper waits beside it. To start, it is only told which kernel it is. It is kept for as long as the
+keeper waits next to it. To start, it is only told which kernel it is. It is kept for as long as the
 client that asked for it is connected. It is ended if its environment has changed since, or if it
 holds a chip.
 """

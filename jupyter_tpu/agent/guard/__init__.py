@@ -1,4 +1,4 @@
 """The guard: decides on a host when its TPU has to stop, and asks Google to do so.
 
-It needs no client: what it does goes on while every computer of its user is off.
+It needs no client: what it does continues while every computer of its user is off.
 """

@@ -51,8 +51,8 @@ def processors_used(before: Times, now: Times, seconds: float) -> Optional[float
 
 
 def chips_compute(load: Mapping[str, Any]) -> Optional[bool]:
-    """Whether a chip was busy lately, by a sample as of `daemon.load.take`; None if that has not
-    got the duty cycle of each chip.
+    """Whether a chip was busy lately, by a sample of `daemon.load.read_sample`; None if that lacks
+    the duty cycle of a chip.
     """
     duties = [duty for _, _, duty in load.get("chips", ())]
     if any(duty is not None and duty > DUTY for duty in duties):

@@ -15,7 +15,7 @@ import urllib.request
 from typing import Any, Dict, List, Optional
 
 #: Seconds for one answer.
-PATIENCE = 20.0
+REQUEST_TIMEOUT = 20.0
 #: The permission that each action needs.
 PERMISSIONS = {"stop": "tpu.nodes.stop", "delete": "tpu.nodes.delete"}
 #: To read what other hosts publish.
@@ -168,7 +168,7 @@ def _read(request: urllib.request.Request, direct: bool) -> Dict[str, Any]:
 
 def _open(request: urllib.request.Request, direct: bool) -> bytes:
     handlers = [urllib.request.ProxyHandler({})] if direct else []
-    with urllib.request.build_opener(*handlers).open(request, timeout=PATIENCE) as answer:
+    with urllib.request.build_opener(*handlers).open(request, timeout=REQUEST_TIMEOUT) as answer:
         content: bytes = answer.read()
     return content
 

@@ -17,7 +17,7 @@ from typing import Optional
 from . import files
 
 #: Seconds for crontab to answer.
-PATIENCE = 10.0
+CRONTAB_TIMEOUT = 10.0
 #: What our line ends with; to the shell it is a comment.
 _OURS = "# the guard of this TPU, by jupyter-tpu"
 
@@ -63,5 +63,5 @@ def _crontab(argument: str, text: str = "") -> "subprocess.CompletedProcess[str]
         stderr=subprocess.PIPE,
         universal_newlines=True,
         env={**os.environ, "LC_ALL": "C"},
-        timeout=PATIENCE,
+        timeout=CRONTAB_TIMEOUT,
     )

@@ -41,7 +41,7 @@ class CheckpointRequest:
 
 
 _TEXTS = {
-    "running": "%(what)s runs now, to save what it can.",
-    "done": "%(what)s is done after %(seconds)s s.",
+    "running": "%(what)s is running, to save what it can.",
+    "done": "%(what)s finished after %(seconds)s s.",
     "failed": "%(what)s failed after %(seconds)s s: %(error)s",
 }

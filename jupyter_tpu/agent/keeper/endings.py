@@ -1,6 +1,6 @@
 """Records of kernels that ended before a client got their last messages: why they ended, and when.
 
-There is one file per kernel, beside the kernels' folders. So a client that connects later can show
+There is one file per kernel, next to the kernels' folders. So a client that connects later can show
 the right reason.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Dict, Optional
 
 from ..protocol.json_file import read_json, write_json
 
-#: Why the messages are gone: the kernel's end was requested, nobody came in time, or newer ones
+#: Why the messages are gone: the kernel's end was requested, no one came in time, or newer ones
 #: needed the room.
 ASKED, EXPIRED, ROOM = "asked", "expired", "room"
 #: Seconds for which the files are kept, and how many.

@@ -46,7 +46,7 @@ class HostWatch:
 def describe_exit(code: int, what: str = "kernel") -> str:
     """The end of a kernel as a sentence; *code* as in subprocess."""
     if code >= 0:
-        return "The %s ended by itself with exit code %d." % (what, code)
+        return "The %s exited with code %d." % (what, code)
     try:
         name = " (%s)" % signal.Signals(-code).name
     except ValueError:

@@ -101,7 +101,8 @@ def load_magic(shell, commands):
 def wait_warm(modules):
     """Imports, reports ``{"folders", "installed", "problem"}`` and waits.
 
-    Returns ipykernel's arguments. Ends the process if the keeper is gone.
+    Answers the assignment, and returns ipykernel's arguments. Ends the process if the keeper is
+    gone.
     """
     import socket
 
@@ -117,8 +118,9 @@ def wait_warm(modules):
         keeper.sendall(json.dumps(report).encode() + b"\n")
         with keeper.makefile("r", encoding="utf-8") as lines:
             line = lines.readline()
-    if not line:
-        os._exit(0)
+        if not line:
+            os._exit(0)
+        keeper.sendall(b"\n")
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.close(null)

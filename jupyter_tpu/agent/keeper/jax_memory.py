@@ -222,7 +222,7 @@ def _variables(frame):
     found = frame.f_locals
     try:
         return list(found.items())
-    except RuntimeError:  # it goes on meanwhile
+    except RuntimeError:  # it continues meanwhile
         return []
     finally:
         if sys.version_info < (3, 13) and frame.f_trace is None:

@@ -1,7 +1,7 @@
-"""The keeper of a job: the process beside one command that owns it and its output.
+"""The keeper of a job: the process next to one command that owns it and its output.
 
 It runs in a session of its own, and needs neither the link nor the daemon nor a Jupyter server to
-go on. The output goes to disk line by line (see `job_log`); when the command has ended, how it
+continue. The output goes to disk line by line (see `job_log`); when the command has ended, how it
 ended is written down (see `job_state`), and the keeper ends. Standard library only.
 
 It listens on a unix socket. A query is a line of JSON, and so is the answer, the job's status::
@@ -31,6 +31,7 @@ from .job_log import LIMIT, JobLogWriter
 from .job_process import JobProcess
 from .job_state import ENDED, FINAL, RUNNING, STOPPING, write_state
 from .owned_process import become_subreaper
+from .start_report import report_start
 
 #: Bytes of output that wait in memory on a full disk before the command is paused.
 WAITING = 1 << 20
@@ -97,7 +98,7 @@ class JobKeeper:
         server = await asyncio.start_unix_server(self._connected, path)
         self._start()
         self._save()
-        _report({"pid": self._state["pid"], "keeper": os.getpid()})
+        report_start({"pid": self._state["pid"], "keeper": os.getpid()})
         watch = asyncio.ensure_future(self._watch())
         self._child_ended()  # it may have ended already
         await self._ended.wait()
@@ -206,7 +207,7 @@ class JobKeeper:
         try:
             write_state(self._folder, self._state)
         except OSError:
-            return not os.path.isdir(self._folder)  # removed: nobody wants to know it
+            return not os.path.isdir(self._folder)  # removed: no one wants to know it
         return True
 
     def _notify(self) -> None:
@@ -243,12 +244,3 @@ class JobKeeper:
         if query["ask"] == "log" and self._state["state"] not in FINAL:
             return self._log.last > query["after"] or self._log.partial != query["partial"]
         return True
-
-
-def _report(fields: Dict[str, Any]) -> None:
-    """Prints the one line; then closes stdin and stdout, so that no pipe to the daemon stays."""
-    print(json.dumps(fields), flush=True)
-    null = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1):
-        os.dup2(null, descriptor)
-    os.close(null)

@@ -5,7 +5,7 @@ now and weeks later, so it stays until the job is removed. Each line has a numbe
 reader that asks for "from N" after any interruption misses nothing and gets nothing twice.
 
 A line is a JSON array in a file: number, milliseconds since the epoch, "out" or "err", the text,
-and 1 if the text goes on in the next record of that stream. The files, ``log-FIRST``, are named
+and 1 if the text continues in the next record of that stream. The files, ``log-FIRST``, are named
 after their first number. There is a limit for all of them; above it the oldest file is deleted, and
 its numbers are missing from then on, which readers see. The same is done on a full disk, if there
 is an older file; else lines wait in memory, and the owner pauses the job.
@@ -38,7 +38,7 @@ class LogLine(NamedTuple):
     time: int  # milliseconds since the epoch
     stream: str  # "out" or "err"
     text: str
-    more: int = 0  # 1: the line goes on in the next record of its stream
+    more: int = 0  # 1: the line continues in the next record of its stream
 
 
 class LogPart(NamedTuple):

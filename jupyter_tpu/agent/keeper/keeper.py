@@ -1,10 +1,11 @@
-"""The keeper: the process beside one kernel that owns it and its journal.
+"""The keeper: the process next to one kernel that owns it and its journal.
 
 It runs in the environment's Python, in a session of its own, and needs neither the link nor the
-daemon nor a Jupyter server to go on. The kernel's messages go into the journal at once; the client
-with the lease gets them from there, now or after the next reconnect. When the kernel has ended and
-its last messages are acknowledged (or no client came for them for weeks), the keeper removes
-everything and ends. If no client got them, a record of the kernel's end stays (see `endings`).
+daemon nor a Jupyter server to continue. The kernel's messages go into the journal at once; the
+client with the lease gets them from there, now or after the next reconnect. When the kernel has
+ended and its last messages are acknowledged (or no client came for them for weeks), the keeper
+removes everything and ends. If no client got them, a record of the kernel's end stays (see
+`endings`).
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class Keeper:
         self._cause = ""  # why the kernel ended
         self._died_at: Optional[float] = None  # on the monotonic clock …
         self._died_on = ""  # … and as a date
-        self._end = EXPIRED  # why this process ends, if nobody has got the last messages
+        self._end = EXPIRED  # why this process ends, if no one has received the last messages
         self._deduplicator = Deduplicator()
         self._final = 0  # the number of the very last message
         self._delivered = False  # up to there

@@ -2,7 +2,7 @@
 
 Loaded by `ipython_kernel` in the environment's own Python. When Google announces that it is about
 to stop the host, the keeper sends a request on the control channel (see `checkpoint_request`). Then
-the function runs in a thread of its own, also beside a running cell; how it went is published for
+the function runs in a thread of its own, also during a running cell; how it went is published for
 the keeper.
 """
 
@@ -37,8 +37,8 @@ class CheckpointFunction:
         if not self._name:
             return "No function runs when Google stops this TPU. Choose one: %tpu checkpoint NAME"
         return (
-            "%s() runs when Google announces that it stops this TPU, beside the cell that runs "
-            "then." % self._name
+            "%s() runs when Google announces that it will stop this TPU. A running cell continues."
+            % self._name
         )
 
     def _find(self, name):

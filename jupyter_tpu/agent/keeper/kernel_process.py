@@ -17,6 +17,8 @@ from .owned_process import MARK, WARM_PID, OwnedProcess
 
 #: Bytes of the kernel's own stdout and stderr that are kept, to show why it died.
 TAIL = 16 * 1024
+#: Seconds in which a warm kernel answers that it becomes the kernel that is wanted.
+ASSIGN_LIMIT = 10.0
 
 
 class KernelProcess(OwnedProcess):
@@ -78,7 +80,10 @@ class KernelProcess(OwnedProcess):
         return report
 
     def assign(self, spec: Dict[str, Any]) -> None:
-        """Makes a warm kernel the one of *spec*; raises OSError if it has ended."""
+        """Makes a warm kernel the one of *spec*; raises OSError if it has ended or does not answer.
+
+        A process that was just killed can look alive: only its answer shows that it is.
+        """
         assert self._line is not None
         connection_file = self._use_folder(spec)
         with open(os.path.join(self.folder, WARM_PID), "w") as file:
@@ -89,8 +94,11 @@ class KernelProcess(OwnedProcess):
             "cwd": spec["cwd"],
             "env": {**spec["env"], MARK: self.folder},
         }
-        self._line.sendall(json.dumps(assignment).encode() + b"\n")
-        self._line.close()
+        with self._line:
+            self._line.sendall(json.dumps(assignment).encode() + b"\n")
+            self._line.settimeout(ASSIGN_LIMIT)
+            if not self._line.recv(1):
+                raise OSError("it ended before it answered")
 
     def read_output(self) -> bool:
         """Reads the process's own output (not that of cells); False at its end."""

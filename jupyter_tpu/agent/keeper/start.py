@@ -10,6 +10,7 @@ from typing import Any, Dict
 from ..protocol.paths import chip_book
 from .booking import Booking, ChipsBooked
 from .kernel_process import KernelProcess
+from .start_report import report_start
 
 
 def run_keeper() -> int:
@@ -27,14 +28,14 @@ def run_keeper() -> int:
     except ChipsBooked:
         return _report_booked()
     except OSError as error:
-        _report({"problem": "the kernel cannot be started: %s" % error})
+        report_start({"problem": "the kernel cannot be started: %s" % error})
         return 1
     try:
         import asyncio
 
         from .keeper import Keeper
     except ImportError as error:
-        _report({"problem": "the environment lacks a package that kernels need: %s" % error})
+        report_start({"problem": "the environment lacks a package that kernels need: %s" % error})
         os.killpg(process.pid, 9)
         return 1
 
@@ -56,12 +57,13 @@ def run_keeper() -> int:
             process.signal(9)
             return _report_booked()
         except OSError as error:
-            _report({"problem": "the warm kernel has ended: %s" % error})
+            process.signal(9)
+            report_start({"problem": "the warm kernel does not answer: %s" % error})
             return 1
 
     async def keep() -> None:
         keeper = Keeper(spec, process, booking)
-        await keeper.run(lambda: _report({"pid": process.pid, "keeper": os.getpid()}))
+        await keeper.run(lambda: report_start({"pid": process.pid, "keeper": os.getpid()}))
 
     asyncio.run(keep())
     # A client that saw the connection end expects the process to be gone as well.
@@ -74,14 +76,5 @@ def _book(spec: Dict[str, Any]) -> Booking:
 
 
 def _report_booked() -> int:
-    _report({"booked": True, "problem": "another kernel has its chips"})
+    report_start({"booked": True, "problem": "another kernel has its chips"})
     return 1
-
-
-def _report(fields: Dict[str, Any]) -> None:
-    """Prints the one line; then closes stdin and stdout, so that no pipe to the daemon stays."""
-    print(json.dumps(fields), flush=True)
-    null = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1):
-        os.dup2(null, descriptor)
-    os.close(null)

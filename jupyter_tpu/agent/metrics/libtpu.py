@@ -5,7 +5,7 @@ is free, 8431 usually: without such a process nothing listens there. Memory is r
 of JAX (two a chip on v2 and v3), and the duty cycle per chip. Several processes that share a host
 each listen on a port; where they report the same device, the larger figure counts, since each may
 know only of its own work. A kernel with chips of its own has a port of its own, so that its figures
-are those of its chips, whether libtpu numbers its devices from 0 on or not. Nobody has tried that
+are those of its chips, whether libtpu numbers its devices from 0 on or not. No one has tried that
 for us on hardware.
 
 Source: AI-Hypercomputer/cloud-accelerator-diagnostics, tpu_info/proto and tpu_info/metrics.py.

@@ -6,7 +6,7 @@ The system drops that lock with the process, so a file that is left over does no
 not looked at here. The descriptors of other users' processes can't be read, but their locks can.
 
 This file imports the standard library only, and nothing of the agent, so that programs that are
-sent to a host by themselves can be sent with it. *root* is the host's root folder.
+sent to a host alone can be sent with it. *root* is the host's root folder.
 """
 
 from __future__ import annotations

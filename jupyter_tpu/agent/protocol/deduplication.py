@@ -37,7 +37,7 @@ class Deduplicator:
     """Remembers the messages that came for one kernel."""
 
     def __init__(self) -> None:
-        # Each type by itself: many clicks on a widget must not push out a waiting cell. By whole
+        # Each type separately: many clicks on a widget must not push out a waiting cell. By whole
         # headers: the clients of one jupyter_client manager count their message ids from 1 each.
         self._seen: Dict[str, Dict[bytes, None]] = {kind: {} for kind in DEDUPLICATED}
         self._question = ""  # the id of the latest input_request, until it is answered

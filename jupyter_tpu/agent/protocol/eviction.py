@@ -136,7 +136,7 @@ class Evictor:
             if gap is None or not gap.try_add(entry, loss):
                 gap = _Gap(entry, loss)
                 gaps.append(gap)
-        # The next time goes on in the gap that this one has reached.
+        # The next time continues in the gap that this one has reached.
         self._done[priority] = gap.first if gap is not None else number
         store.replace_with_gaps(
             [GapRange(gap.first, gap.last, gap.note()) for gap in gaps if gap.grown]

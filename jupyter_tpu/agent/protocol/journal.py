@@ -3,7 +3,7 @@
 The theory of operation
 =======================
 
-Two programs, a *keeper* beside the kernel and a *client* far away, exchange messages for longer
+Two programs, a *keeper* next to the kernel and a *client* far away, exchange messages for longer
 than any one connection between them lives. A :class:`Journal` is one end of that conversation. It
 does no I/O and has no clock: bytes from the peer go into :meth:`Journal.receive_data`, which
 returns events; bytes for the peer come out of :meth:`Journal.data_to_send`. The owner of the
@@ -11,13 +11,13 @@ sockets (`Pump`) carries them between the two.
 
 *Exactly once, in order.* Each message gets a number when it is given to :meth:`Journal.send`, and
 is kept (in a `SegmentStore`) until the peer has acknowledged it. When a connection breaks nothing
-happens to the messages. On the next one both hellos say what each end has, and sending goes on from
-there, in the middle of a message if need be. What arrives twice is dropped, and what is missing is
-a protocol error, so an application sees each message once.
+happens to the messages. On the next one both hellos say what each end has, and sending continues
+from there, in the middle of a message if need be. What arrives twice is dropped, and what is
+missing is a protocol error, so an application sees each message once.
 
 *The application acknowledges.* ``receive_data`` returns a message; only :meth:`Journal.acknowledge`
 acknowledges it. A client that dies between the two has lost nothing: its successor gets the message
-again. An acknowledgement travels with other data, or by itself a moment later; one that is lost
+again. An acknowledgement travels with other data, or alone a moment later; one that is lost
 with its connection is repeated on the next. A successor is known by its *stream* id, which every
 :class:`Journal` object draws at random. To a peer that does not know this end's stream, sending
 begins with the oldest unacknowledged message, whole.
@@ -40,7 +40,7 @@ numbers of all its parts. Only messages of which no peer can have a byte are mer
 put on the wire stays as it was, so a number means the same on every connection.
 
 *A connection's life* is the table below. ``accept`` may come at any time: a new connection replaces
-the old one, which is how a client comes back whose broken link nobody noticed. After a
+the old one, which is how a client comes back whose broken link no one noticed. After a
 ProtocolError the stream is still whole (the broken frame was not taken), so the owner may try again
 on a new connection. The owner also decides when to stop trying.
 
@@ -224,7 +224,7 @@ class Journal:
         return frames.encode(frames.Hello(hello))
 
     def _handle_hello(self, hello: frames.Hello, events: List[JournalEvent]) -> None:
-        """Handles the peer's hello: it says where each end goes on sending."""
+        """Handles the peer's hello: it says where each end continues sending."""
         stream, knows, lanes, fields = parse_hello(hello)
         events.append(Opened(fields, fresh=knows != self.stream))
         for lane, (oldest, received, offset) in zip((NORMAL, URGENT), lanes):

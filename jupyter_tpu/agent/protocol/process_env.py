@@ -1,7 +1,7 @@
 """The clean environment variables of whatever runs on a host: kernels, jobs, commands, shells.
 
 This file imports the standard library only, and of the agent what finds chips, so that programs
-that are sent to a host by themselves can be sent with both.
+that are sent to a host alone can be sent with both.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SAME = (
 )
 #: The layout of the chips that a process sees, by their number and the number of the host's chips.
 #: Where several are possible, libtpu decides. Sources: Ray (1 and 2 chips), pytorch/xla#7714 (4 of
-#: 4), vllm's tpu-inference (4 of 8). Nobody has tried 8 of 8 for us, nor any of these on hardware.
+#: 4), vllm's tpu-inference (4 of 8). No one has tried 8 of 8 for us, nor any of these on hardware.
 BOUNDS = {(1, 1): "1,1,1", (1, 4): "1,1,1", (1, 8): "1,1,1", (2, 4): "1,2,1", (2, 8): "1,2,1",
           (4, 4): "2,2,1", (4, 8): "1,4,1", (8, 8): "2,4,1"}  # fmt: skip
 #: On an emulated host: the folder of what stands in for libtpu's metrics in processes with JAX.
@@ -66,7 +66,7 @@ def process_environment(
 
 
 def login_environment() -> Dict[str, str]:
-    """The variables for a shell in which somebody types: those of this login, made clean."""
+    """The variables for a shell in which someone types: those of this login, made clean."""
     environment = without_allocator(os.environ)
     environment.setdefault("JAX_COMPILATION_CACHE_DIR", _cache(environment.get("VIRTUAL_ENV", "")))
     return complete_variables(environment)

@@ -23,7 +23,7 @@ ACK = 0.02
 
 
 class JournalDisconnected(ConnectionError):
-    """The journal's connection ended; the message says why. The journal itself goes on."""
+    """The journal's connection ended; the message says why. The journal itself continues."""
 
 
 class Pump:

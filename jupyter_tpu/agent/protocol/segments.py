@@ -172,16 +172,12 @@ class SegmentStore:
             del self._entries[: self._start], self._firsts[: self._start]
             self._start = 0
 
-    def replace_with_gap(self, first: int, last: int) -> None:
-        """Replaces the entries that cover *first* to *last* by one gap.
-
-        Only for entries that were not put on the wire yet. *first* and *last* must be the first
-        and last numbers of entries.
-        """
-        self.replace_with_gaps([GapRange(first, last)])
-
     def replace_with_gaps(self, ranges: Sequence[GapRange]) -> None:
-        """Replaces each of *ranges*, which are in order, by one gap."""
+        """Replaces the entries of each of *ranges*, which are in order, by one gap.
+
+        Only for entries that were not put on the wire yet. *first* and *last* of a range must be
+        the first and last numbers of entries.
+        """
         if not ranges:
             return
         start = at = self._between(ranges[0].first, ranges[0].last)[0]
@@ -216,7 +212,7 @@ class SegmentStore:
     def rewrite(self, entry: StoredEntry, payload: bytes) -> None:
         """Gives an entry another encoded message, which is never evicted.
 
-        Only for what has not been put on the wire yet, like `replace_with_gap`.
+        Only for what has not been put on the wire yet, like `replace_with_gaps`.
         """
         entry.priority = 0
         self._put(entry, payload)
@@ -246,7 +242,7 @@ class SegmentStore:
     def replace(self, before: Sequence[NumberedMessage], after: Sequence[NumberedMessage]) -> None:
         """Replaces the messages *before* by *after*, which have the same numbers.
 
-        Only for what has not been put on the wire yet, like `replace_with_gap`. Parts that are the
+        Only for what has not been put on the wire yet, like `replace_with_gaps`. Parts that are the
         same object are not written again.
         """
         start, end = self._between(after[0].first, after[-1].last)

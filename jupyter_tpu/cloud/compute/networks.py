@@ -23,7 +23,6 @@ class Subnetwork(Struct, frozen=True, kw_only=True):
 
 class Network(Struct, frozen=True, kw_only=True):
     name: str
-    automatic: bool  # Google makes a subnetwork in each region
     subnetworks: tuple[Subnetwork, ...]
     rules: tuple[FirewallRule, ...]
 
@@ -50,19 +49,14 @@ class Networks:
     async def find(self, name: str) -> Network | None:
         """The network with its subnetworks and rules; None if it does not exist."""
         try:
-            body = await self._call("GET", f"global/networks/{name}")
+            await self._call("GET", f"global/networks/{name}")
         except TPUError as error:
             # A project that does not exist is not found, either.
             if error.reason is Reason.NOT_FOUND and f"/networks/{name}" in error.message:
                 return None
             raise
         subnetworks, rules = await asyncio.gather(self._subnetworks(name), self.rules(name))
-        return Network(
-            name=name,
-            automatic=bool(body.get("autoCreateSubnetworks")),
-            subnetworks=(*subnetworks,),
-            rules=(*rules,),
-        )
+        return Network(name=name, subnetworks=(*subnetworks,), rules=(*rules,))
 
     async def rules(self, network: str) -> list[FirewallRule]:
         """The firewall rules of *network* for what comes in."""
@@ -72,7 +66,7 @@ class Networks:
     async def put(self, resource: Resource) -> None:
         """Creates or changes *resource*, and waits until that is done.
 
-        Raises CONFLICT where somebody else did so meanwhile. After TIMEOUT and UNAVAILABLE it is
+        Raises CONFLICT where someone else did so meanwhile. After TIMEOUT and UNAVAILABLE it is
         not known whether it was done.
         """
         path, method = resource.collection, "POST"

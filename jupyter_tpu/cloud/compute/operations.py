@@ -19,7 +19,8 @@ async def wait_until_done(
 ) -> None:
     """Returns when *operation* is done; raises its error, and TIMEOUT.
 
-    get: reads a path in the project. Whatever it raises becomes UNAVAILABLE: the change may go on.
+    get: reads a path in the project. Whatever it raises becomes UNAVAILABLE: the change may
+    continue.
     """
     region = str(operation.get("region", "")).rpartition("/")[2]
     where = f"regions/{region}" if region else "global"
@@ -33,7 +34,7 @@ async def wait_until_done(
                 operation = await _status(get, path)
     except TimeoutError as error:
         raise TPUError(
-            f"Compute Engine was not done within {CHANGE_LIMIT:.0f} s.",
+            f"Compute Engine did not finish within {CHANGE_LIMIT:.0f} s.",
             Reason.TIMEOUT,
             "Check again in a minute.",
         ) from error

@@ -75,12 +75,12 @@ class OSLoginProfiles:
         if self._target.emulator is None and (found := await asyncio.to_thread(service_account)):
             return found
         try:  # without the project, whose API this is not
-            said = await GoogleAPIs(self._target).get("openidconnect", "/v1/userinfo")
+            payload = await GoogleAPIs(self._target).get("openidconnect", "/v1/userinfo")
         except TPUError as error:  # credentials that may not say it
             if error.reason not in (Reason.PERMISSION, Reason.NO_CREDENTIALS):
                 raise
-            said = {}
-        found = str(said.get("email") or gcloud.setting("core", "account") or "")
+            payload = {}
+        found = str(payload.get("email") or gcloud.setting("core", "account") or "")
         if not found:
             raise TPUError(
                 "The address of your Google account is not known.", Reason.NO_CREDENTIALS, LOGIN
@@ -88,13 +88,13 @@ class OSLoginProfiles:
         return found
 
 
-def _profile(said: dict[str, Any]) -> OSLoginProfile:
-    accounts = sorted(said.get("posixAccounts", ()), key=lambda each: not each.get("primary"))
+def _profile(payload: dict[str, Any]) -> OSLoginProfile:
+    accounts = sorted(payload.get("posixAccounts", ()), key=lambda each: not each.get("primary"))
     expires = {
         " ".join(str(each.get("key", "")).split()[:2]): int(each["expirationTimeUsec"]) / 1e6
         if each.get("expirationTimeUsec")
         else None
-        for each in said.get("sshPublicKeys", {}).values()
+        for each in payload.get("sshPublicKeys", {}).values()
     }
     user = accounts[0].get("username", "") if accounts else ""
     return OSLoginProfile(user=str(user), expires=expires)

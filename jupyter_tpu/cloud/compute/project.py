@@ -10,7 +10,7 @@ from ...errors import Reason, TPUError
 from ..google_apis import GoogleAPIs
 from .operations import wait_until_done
 
-#: Seconds before it is read again, after somebody else has changed it at the same time.
+#: Seconds before it is read again, after someone else has changed it at the same time.
 _PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0)
 
 
@@ -30,7 +30,7 @@ class ProjectMetadata:
     async def change(self, change: Callable[[Mapping[str, str]], dict[str, str] | None]) -> bool:
         """Replaces all metadata by what *change* makes of them; False where that is None.
 
-        Somebody else's change at the same time is kept: then *change* is called again. After
+        Someone else's change at the same time is kept: then *change* is called again. After
         TIMEOUT and UNAVAILABLE it is not known whether it was done.
         """
         for pause in (*_PAUSES, None):

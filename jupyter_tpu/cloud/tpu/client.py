@@ -48,8 +48,8 @@ _READ = 20.0
 _WRITE = 60.0
 
 #: For how long reads are repeated, in seconds; an emulator is there or it is not.
-_READ_PATIENCE = 6.0
-_EMULATOR_PATIENCE = 1.5
+_READ_RETRY_LIMIT = 6.0
+_EMULATOR_RETRY_LIMIT = 1.5
 
 
 class CloudTPU(Cloud):
@@ -421,7 +421,7 @@ class CloudTPU(Cloud):
             predicate=_may_repeat,
             initial=0.2,
             maximum=2.0,
-            timeout=_EMULATOR_PATIENCE if self.emulated else _READ_PATIENCE,
+            timeout=_EMULATOR_RETRY_LIMIT if self.emulated else _READ_RETRY_LIMIT,
         )
         try:
             return await retry(self._call)(method, request, _READ)

@@ -1,6 +1,6 @@
 """The Cloud Billing Catalog: the list prices of the catalog as Google's SKUs.
 
-With one SKU of a generation that nobody knows, and one of a commitment, as Google has them too.
+With one SKU of a generation that no one knows, and one of a commitment, as Google has them too.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class IAPSession:
         self._acknowledged = max(count, self._acknowledged)
 
     async def send(self, socket: web.WebSocketResponse) -> None:
-        """Sends what the client has not got, and what the host says, until its end."""
+        """Sends what the client does not have, and what the host says, until its end."""
         for at in range(0, len(self._unacknowledged), FRAME):
             await socket.send_bytes(_data(bytes(self._unacknowledged[at : at + FRAME])))
         with contextlib.suppress(ConnectionError):  # the host's end, as the end of the data
@@ -114,7 +114,7 @@ class IapTunnels:
 
 
 def write_certificate(path: Path) -> None:
-    """Writes a key and a certificate for 127.0.0.1, signed by itself, valid for a year."""
+    """Writes a key and a self-signed certificate for 127.0.0.1, valid for a year."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec

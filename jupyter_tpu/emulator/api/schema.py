@@ -2,7 +2,7 @@
 
 Google's Python client lacks some fields that the service has and gcloud 528 sends or shows. They
 are added here, with field numbers of ours: over REST fields go by their names, and a gRPC client
-that has not got a field skips it.
+that does not have a field skips it.
 """
 
 from __future__ import annotations

@@ -199,7 +199,7 @@ class FallbackHost:
         home = os.path.realpath(self._home(channel.get_extra_info("username")))
         allowed = (os.path.join(root, "home"), os.path.join(root, "tmp"))
 
-        class Rooted(asyncssh.SFTPServer):
+        class HostFilesServer(asyncssh.SFTPServer):
             """Paths are the machine's, as the sessions see them; others than the host's refused."""
 
             def map_path(self, path: bytes) -> bytes:
@@ -213,7 +213,7 @@ class FallbackHost:
             def exit(self) -> None:
                 self.channel.exit(0)  # without a status, scp says that it failed
 
-        return Rooted(channel)
+        return HostFilesServer(channel)
 
     # ---- what the emulator calls ----------------------------------------------------------------
 

@@ -67,7 +67,7 @@ class NamespaceHost:
 
     @property
     def ended(self) -> bool:
-        """Whether the host is down, by `stop` or by itself."""
+        """Whether the host is down, by `stop` or on its own."""
         return self._reader is None or self._reader.done()
 
     def log(self) -> tuple[str, ...]:

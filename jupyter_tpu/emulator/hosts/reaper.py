@@ -1,4 +1,5 @@
-"""Ends what a host without namespaces has started: a small program of its own, beside the emulator.
+"""Ends what a host without namespaces has started: a small program of its own, next to the
+emulator.
 
     python reaper.py MARK
 

@@ -53,7 +53,7 @@ class RunningHost(Protocol):
 
     @property
     def ended(self) -> bool:
-        """Whether it is down, by `stop` or by itself."""
+        """Whether it is down, by `stop` or on its own."""
 
     async def set_users(self, keys: Mapping[str, Sequence[str]]) -> None:
         """Makes *keys* (user → public key lines) the host's users, as Google's guest agent does.
@@ -139,9 +139,7 @@ class Runtime:
         folder = Path(tempfile.mkdtemp(prefix="trial-", dir=self.folder))
         spec = HostSpec(
             node_id="trial",
-            node_name="trial",
             worker=0,
-            workers=1,
             hostname="trial",
             # Its own (those of nodes end with 2 or more): other emulators may try just now.
             address=f"127.{1 + secrets.randbelow(250)}.{secrets.randbelow(250)}.1",

@@ -16,8 +16,8 @@ class HostSpec(Struct, frozen=True, kw_only=True):
 
     Parameters
     ----------
-    node_id, node_name: the TPU's number and name, for files and messages.
-    worker, workers: this host's number from 0, and how many the TPU has.
+    node_id: the TPU's number, for files and messages.
+    worker: this host's number from 0.
     hostname: as on a TPU VM, ``t1v-n-XXXXXXXX-w-0``.
     address: the loopback address that sshd listens on.
     internal: another one, by which the other hosts of the TPU reach it; the same if empty.
@@ -34,9 +34,7 @@ class HostSpec(Struct, frozen=True, kw_only=True):
     """
 
     node_id: str
-    node_name: str
     worker: int
-    workers: int
     hostname: str
     address: str
     environment: dict[str, str]

@@ -2,7 +2,7 @@
 
 The body is a `Fault` as JSON. Kinds that happen at once to one *node*, which must be READY:
 
-- ``preempt`` (the hosts hear of it *seconds* (0) before), ``reboot``, ``maintenance`` (which nobody
+- ``preempt`` (the hosts hear of it *seconds* (0) before), ``reboot``, ``maintenance`` (which no one
   announced), ``cut-links``;
 - ``run-over``: the time that it runs is over (flex-start); it is ACTIVE in the queue;
 - ``state``: it is in *state* from then on, with *health* and *description*;

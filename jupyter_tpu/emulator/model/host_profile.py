@@ -85,7 +85,8 @@ def host_variables(
         "TPU_WORKER_ID": str(host.worker),
         "TPU_WORKER_HOSTNAMES": ",".join(other.internal for other in node.hosts),
         "TPU_SKIP_MDS_QUERY": "1",  # the metadata server does not know these
-        # With these jax.distributed.initialize() finds the pod by itself, though it sees no chip.
+        # With these jax.distributed.initialize() finds the pod automatically, though it sees no
+        # chip.
         "JAX_FORCE_TPU_INIT": "1",
         "MEGASCALE_COORDINATOR_ADDRESS": "" if piece is None else piece.coordinator,
         "MEGASCALE_NUM_SLICES": "1" if piece is None else str(piece.count),

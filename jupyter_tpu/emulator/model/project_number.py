@@ -1,4 +1,4 @@
-"""A project's number, which Google shows beside its id."""
+"""A project's number, which Google shows in addition to its id."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ class EmulatedQueue:
         run = timedelta(seconds=queued.max_run_seconds)
         queued.active_since = rfc3339(self._now() - run)
 
-    # ---- what happens by itself -----------------------------------------------------------------
+    # ---- what happens automatically -------------------------------------------------------------
 
     def unsettled(self) -> bool:
         """Whether a step may move one of them without a call or an event before it."""

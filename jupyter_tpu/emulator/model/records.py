@@ -16,7 +16,7 @@ Tier = Literal["on-demand", "spot", "reserved", "flex-start"]
 
 
 class NetworkRecord(Struct, kw_only=True):
-    """A network that a node's hosts are on beside the first."""
+    """A network that a node's hosts are on in addition to the first."""
 
     network: str
     subnetwork: str
@@ -26,7 +26,7 @@ class NetworkRecord(Struct, kw_only=True):
 
 
 class DiskRecord(Struct, kw_only=True):
-    """A disk beside the boot disk."""
+    """A disk in addition to the boot disk."""
 
     source: str
     mode: str  # AttachedDisk.DiskMode: "READ_WRITE"

@@ -70,7 +70,7 @@ def _how_to_end(report: Report, holder: HoldingProcess) -> str:
     if holder.stop:
         return f"To stop its container: {report.ssh(holder.stop)}. To end only the process: {free}"
     if holder.container:
-        return f"To end it: {free}. What runs its container may start it again: stop it there."
+        return f"To end it: {free}. The container may start it again: stop the container."
     return f"To end it: {free}"
 
 
@@ -79,7 +79,7 @@ def _free(report: Report) -> str:
 
 
 def lock(report: Report, found: Hardware) -> Iterator[Finding]:
-    """libtpu's lock file, where it is in somebody's way though no process holds it."""
+    """libtpu's lock file, where it is in someone's way though no process holds it."""
     file = found.lock
     if file.in_the_way:
         root = ""

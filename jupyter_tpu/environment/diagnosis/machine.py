@@ -1,4 +1,4 @@
-"""Findings about a host beside its chips: disks, clock, buckets, and the ports of a pod."""
+"""Findings about a host in addition to its chips: disks, clock, buckets, and the ports of a pod."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ def clock(report: Report, offset: ClockOffset, everywhere: bool) -> Finding:
         hint = "It is the same on all hosts, so this computer's clock is probably wrong: set it."
     if abs(wrong) < CLOCK_WRONG:
         return report.warning("clock", text, hint)
-    return report.problem("clock", f"{text} Google refuses requests of such clocks.", hint)
+    refused = "Google refuses requests from a host with such a clock."
+    return report.problem("clock", f"{text} {refused}", hint)
 
 
 def surely_off(offset: ClockOffset) -> float:

@@ -123,7 +123,7 @@ def _pip(uv, tool, arguments, environment):
         process = subprocess.Popen([uv, "pip", *arguments], env=environment)
         try:
             status = process.wait()
-        except KeyboardInterrupt:  # uv has got it, too
+        except KeyboardInterrupt:  # uv has received it, too
             status = process.wait() or 130
         added = _with_names(words) if command == "install" and not status else []
         # Also after an error: some of it may have happened.

@@ -41,7 +41,7 @@ def examine(environments, variables, root="/"):
 
 
 def listen(address, ports, seconds):
-    """Listens on *ports* for some seconds, beside the programs that do so already.
+    """Listens on *ports* for some seconds, next to the programs that do so already.
 
     Its progress is 1 when it listens. It ends earlier if its caller does not wait for it.
     """
@@ -82,7 +82,7 @@ def reach(address, ports, timeout=5):
 def service_account():
     """The ``email`` and ``scopes`` of the VM's own account, by which it reads buckets.
 
-    Both are empty if it has none. None if this is no VM of Google, or nobody can say.
+    Both are empty if it has none. None if this is no VM of Google, or no one can say.
     """
     import urllib.error
     import urllib.request

@@ -5,7 +5,7 @@ import re
 
 from jupyter_tpu.agent.protocol.chips import chips
 
-from .holding import all_holders
+from .chip_holders import all_holders
 
 #: Variables of a login that change how JAX and libtpu start.
 _PREFIXES = ("JAX_", "TPU_", "LIBTPU_", "XLA_", "MEGASCALE_", "ALLOW_MULTIPLE_LIBTPU_LOAD")

@@ -1,4 +1,5 @@
-"""What a host gets beside Python: packages of apt, a time zone, oh-my-zsh, the user's own script.
+"""What a host gets in addition to Python: packages of apt, a time zone, oh-my-zsh, the user's own
+script.
 
 Each of `STEPS` has a check, which says whether this host has it, and an apply, which gives it that.
 Both get what is wanted and the path of the environment. A step that was cut off is applied again.
@@ -25,7 +26,7 @@ ZONES = "/usr/share/zoneinfo"
 OH_MY_ZSH = "https://github.com/ohmyzsh/ohmyzsh.git"
 #: A fresh VM often installs its own updates first. Seconds to wait for them.
 APT_LOCKED = 900
-#: Without questions, which nobody would answer; files that somebody changed stay as they are.
+#: Without questions, which no one would answer; files that someone changed stay as they are.
 _APT = (
     "env", "DEBIAN_FRONTEND=noninteractive", "NEEDRESTART_SUSPEND=1",
     "apt-get", "-q", "-y", "-o", "DPkg::Lock::Timeout=%d" % APT_LOCKED,
@@ -57,7 +58,7 @@ def apply_setup(key, value, name, worker):
 
 
 def _has_own_root():
-    """Whether root here is not the root of the machine of somebody who tries the emulator."""
+    """Whether root here is not the root of the machine of someone who tries the emulator."""
     return "JUPYTER_TPU_EMULATED_HOST" not in os.environ
 
 
@@ -72,7 +73,7 @@ def _require_sudo(action):
     if os.geteuid() and (not shutil.which("sudo") or run(["sudo", "-n", "true"])[0]):
         raise HostError(
             "ENVIRONMENT",
-            "%s needs sudo, which asks for a password or is not there." % action,
+            "%s needs sudo, which asks for a password or is not installed." % action,
             "Let the login user use sudo without a password on the hosts.",
         )
 
@@ -124,7 +125,9 @@ def _apt_error(lines):
     for pattern, sentence in _APT_CAUSES:
         match = re.search(pattern, text)
         if match:
-            return HostError("PACKAGE", sentence.format(*match.groups()), "Correct the packages.")
+            return HostError(
+                "PACKAGE", sentence.format(*match.groups()), "Correct the package names."
+            )
     errors = [line for line in lines if line.startswith("E: ")] or lines[-1:] or ["no output"]
     return HostError(
         "ENVIRONMENT",

@@ -47,7 +47,7 @@ def _protects(root, mode):
 
 
 def delete_left_over():
-    """Deletes the file while nobody holds its lock, and says how that went.
+    """Deletes the file while no one holds its lock, and says how that went.
 
     "deleted", "gone" (it does not exist), "held" (a process holds it), or "refused" (it is another
     user's).

@@ -1,9 +1,9 @@
 """The calls about environments."""
 
-from . import holding
+from . import chip_holders
 from .calls import serve
 from .doctor import examine, listen, reach
-from .found import describe_python, found_pythons, install_ipykernel
+from .existing_pythons import describe_python, found_pythons, install_ipykernel
 from .host_setup import apply_setup
 from .packages import change_packages, list_packages, lock_packages, resolve, sync_packages
 from .pod import join_pod
@@ -14,7 +14,7 @@ from .uv import get_uv
 from .virtualenv import create_venv, install_packages, remove, verify, write_marker
 
 CALLS: dict = {
-    **holding.CALLS,
+    **chip_holders.CALLS,
     "probe": probe,
     "get_uv": get_uv,
     "create_venv": create_venv,

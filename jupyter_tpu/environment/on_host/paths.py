@@ -24,18 +24,25 @@ def private_dir(name):
     return path
 
 
-def write_file(path, text, mode=0o644):
-    """Writes a file whole or not at all."""
+@contextlib.contextmanager
+def whole_file(path, mode=0o644, kind="w"):
+    """A file to write to; it has its name when all is written, or is not there at all."""
     part = "%s.%d" % (path, os.getpid())
     try:
-        with open(part, "w") as file:
-            file.write(text)
+        with open(part, kind) as file:
+            yield file
         os.chmod(part, mode)
         os.replace(part, path)
-    except OSError:
+    except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(part)
         raise
+
+
+def write_file(path, text, mode=0o644):
+    """Writes a file whole or not at all."""
+    with whole_file(path, mode) as file:
+        file.write(text)
 
 
 @contextlib.contextmanager

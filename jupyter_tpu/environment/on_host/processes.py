@@ -22,7 +22,7 @@ def stop(*_):
 
 
 def watch_reader():
-    """Ends everything when nobody reads standard output: no link any more, or a cancelled call."""
+    """Ends everything when no one reads standard output: no link any more, or a cancelled call."""
     poll = select.poll()
     poll.register(sys.stdout.fileno(), 0)  # errors are always reported
     while not poll.poll(60000):
@@ -73,7 +73,7 @@ def run(argv, input="", env=None, timeout=3600, on_line=None, pass_fds=()):
 
 
 def _output(child):
-    """The lines of a child until it ends, or until nobody can write more."""
+    """The lines of a child until it ends, or until no one can write more."""
     source, rest = child.stdout.fileno(), b""
     while True:
         ended = child.poll() is not None

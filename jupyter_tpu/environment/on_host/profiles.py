@@ -30,7 +30,7 @@ SUFFIX = ".xplane.pb"
 #: Seconds after which what a killed trace has left is deleted.
 LEFT = 3600
 
-#: These run in the kernel, in a subshell (a thread beside the one that runs cells). They neither
+#: These run in the kernel, in a subshell (a thread next to the one that runs cells). They neither
 #: import nor start JAX: that would take the chips.
 _STARTED = """
 import sys

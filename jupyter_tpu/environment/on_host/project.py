@@ -160,7 +160,7 @@ class Project:
                     results.append(each)
                 reader.finish()
         except EOFError:
-            sys.exit(1)  # nobody is there to be answered
+            sys.exit(1)  # no one is there to be answered
         except OSError as error:
             self.ended = True  # what is left of the stream is not read
             return {"results": results, "problem": _explain(error).payload}
@@ -232,7 +232,7 @@ def main():
                 if project.ended:
                     return
     except BrokenPipeError:
-        os._exit(1)  # nobody reads, so Python's own flush would fail, too
+        os._exit(1)  # no one reads, so Python's own flush would fail, too
     except HostError as error:
         write_out(json.dumps({"error": error.payload}).encode() + b"\n")
     except OSError as error:

@@ -50,12 +50,12 @@ def shares():
     found, mounts = [], _mounts()
     for role, pattern in (("server", EXPORTS), ("client", UNITS)):
         for path in sorted(glob.glob(pattern)):
-            said = _said_in(path)
-            if said is None:
+            header = _read_header(path)
+            if header is None:
                 continue
-            source = mounts.get(said.get("path", ""), "")
-            mounted = role == "server" or (source.startswith("nfs") and _answers(said["path"]))
-            found.append(dict(said, role=role, file=path, mounted=mounted))
+            source = mounts.get(header.get("path", ""), "")
+            mounted = role == "server" or (source.startswith("nfs") and _answers(header["path"]))
+            found.append(dict(header, role=role, file=path, mounted=mounted))
     return found
 
 
@@ -73,7 +73,7 @@ def _packages(names):
 
 
 def _folder(path):
-    """A folder that is new is the user's, and nobody else's."""
+    """A folder that is new is the user's, and no one else's."""
     if os.path.isdir(path):
         return
     emit(log="mkdir %s" % path)
@@ -209,7 +209,7 @@ def _state_of(path):
         return "denied"
 
 
-def _said_in(path):
+def _read_header(path):
     try:
         with open(path) as file:
             first = file.readline()

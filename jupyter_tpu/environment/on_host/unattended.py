@@ -1,4 +1,5 @@
-"""What a new host does by itself, if nobody connects to it: its guard, its environment, and a job.
+"""What a new host does automatically, if no one connects to it: its guard, its environment, and a
+job.
 
 Its startup script runs this at each boot, as the login user. It is done when the job has been
 started once. Whoever connects meanwhile does the same with the same locks, and starts the job under
@@ -64,7 +65,7 @@ def is_done(step, request):
 def start(request, agent):
     """Starting the job"""
     python = request["python_path"] or prepare(**request["environment"])
-    with exclusive_lock(request["environment"]["name"]):  # nobody checks its chips now
+    with exclusive_lock(request["environment"]["name"]):  # no one checks its chips now
         agent.request(
             "start_job",
             id=request["job"] + "-1",

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 
-from .paths import HOME, ROOT, exclusive_lock, private_dir
+from .paths import HOME, ROOT, exclusive_lock, private_dir, whole_file
 from .processes import clean_environment
 from .protocol import HostError, disk_full, emit
 
@@ -114,7 +114,9 @@ def uv_error(action, lines):
     for pattern, sentence in _CAUSES:
         match = re.search(pattern, text)
         if match:
-            return HostError("PACKAGE", sentence.format(*match.groups()), "Correct the packages.")
+            return HostError(
+                "PACKAGE", sentence.format(*match.groups()), "Correct the package names."
+            )
     wanted = [line.strip(" ×╰─▶│") for line in lines if line.strip()]
     wanted = [line for line in wanted if not line.startswith(("hint:", "warning:", "Using "))]
     reason = " ".join(wanted[-6:]) if wanted else "uv gave no reason"
@@ -265,15 +267,8 @@ def download_uv():
             with zipfile.ZipFile(file) as wheel:
                 member = next(n for n in wheel.namelist() if n.endswith(".data/scripts/uv"))
                 target = os.path.join(private_dir("bin"), "uv")
-                part = "%s.%d" % (target, os.getpid())
-                try:
-                    with wheel.open(member) as source, open(part, "wb") as out:
-                        shutil.copyfileobj(source, out)
-                    os.chmod(part, 0o755)
-                    os.replace(part, target)
-                finally:
-                    with contextlib.suppress(OSError):
-                        os.unlink(part)
+                with wheel.open(member) as source, whole_file(target, 0o755, "wb") as out:
+                    shutil.copyfileobj(source, out)
     except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
         if getattr(error, "errno", 0) in (errno.ENOSPC, errno.EDQUOT):
             raise

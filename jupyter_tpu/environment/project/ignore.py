@@ -1,4 +1,4 @@
-"""Which files of a project are left out: .gitignore, and what nobody wants on another machine."""
+"""Which files of a project are left out: .gitignore, and what no one wants on another machine."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ProjectRules(Rules):
 
 def is_notebook(path: str) -> bool:
     """A notebook is saved again and again, and its kernel has its cells already. So it goes to the
-    host only beside other files.
+    host only next to other files.
     """
     return path.endswith(".ipynb")
 

@@ -27,7 +27,7 @@ def find_project(notebook_folder: Path) -> ProjectLocation:
     """The project of the notebooks in a folder: the nearest folder upward that has one of MARKERS,
     else the folder itself.
 
-    Raises INVALID for a folder that is not copied unless somebody names it.
+    Raises INVALID for a folder that is not copied unless someone names it.
     """
     home = Path.home().resolve()
     start = notebook_folder.resolve()
@@ -42,7 +42,7 @@ def find_project(notebook_folder: Path) -> ProjectLocation:
 def project_at(folder: Path, notebook_folder: Path, home: Path | None = None) -> ProjectLocation:
     """The project *folder*, for a notebook in it or elsewhere.
 
-    home: the home folder, if *folder* was found and not named by somebody. Raises INVALID.
+    home: the home folder, if *folder* was found and not named by someone. Raises INVALID.
     """
     below = ""
     if notebook_folder.is_relative_to(folder):

@@ -133,7 +133,7 @@ class Mirror:
             self._end_round()
 
     def _finished(self, task: asyncio.Task[None]) -> None:
-        # Any other exception is a bug here, or an odd file system. Nobody must take it for current.
+        # Any other exception is a bug here, or an odd file system. No one must take it for current.
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("The mirror of %s ended", self.folder, exc_info=error)
             self.problem = TPUError(
@@ -170,7 +170,7 @@ class Mirror:
         return outcome, local
 
     async def _copy_to_others(self, hosts: Sequence[MirrorHost]) -> SyncOutcome:
-        outcome, _ = await self._copy(hosts, _Unseen())
+        outcome, _ = await self._copy(hosts, _NoProgress())
         return outcome
 
     def _end_round(self) -> None:
@@ -201,8 +201,8 @@ class Mirror:
     done = host_done = log = begin
 
 
-class _Unseen:
-    """Progress that nobody waits for."""
+class _NoProgress:
+    """Progress that no one waits for."""
 
     def begin(self, *_: Any) -> None: ...
 

@@ -17,7 +17,7 @@ class MirrorHost(StreamingHost, Protocol):
         """Why it can't be reached now."""
 
     @property
-    def place(self) -> str:
+    def host_id(self) -> str:
         """Text that identifies the host among those of all clouds."""
 
     @property

@@ -28,7 +28,7 @@ class MirrorNews:
         self._mirror = mirror
         self._shown: set[str] = set()
         self._conflicts: set[str] = set()
-        self._history = LineHistory(bases, mirror.host.place, str(mirror.folder))
+        self._history = LineHistory(bases, mirror.host.host_id, str(mirror.folder))
 
     @property
     def waiting(self) -> str:

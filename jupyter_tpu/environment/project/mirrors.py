@@ -9,13 +9,14 @@ from functools import cache
 from pathlib import Path
 
 from ...paths import data_dir
+from ...subscribers import Subscribers
 from .bases import Bases
 from .local import LocalProject
 from .location import ProjectLocation
 from .mirror import HOLD, LIMITS, Mirror
 from .mirror_host import MirrorHost
 from .mirror_news import LineHistory, MirrorNews
-from .owners import remote_folder, tpu_place
+from .owners import remote_folder, tpu_id
 
 
 class Mirrors:
@@ -25,13 +26,13 @@ class Mirrors:
         self._bases = Bases(folder)
         self._used: dict[tuple[str, Path], tuple[Mirror, MirrorNews]] = {}
         self._users: dict[Mirror, int] = {}
-        self._subscribers: list[Callable[[Mirror], None]] = []
+        self._subscribers = Subscribers[Mirror]()
 
     def acquire(self, host: MirrorHost, location: ProjectLocation) -> tuple[Mirror, MirrorNews]:
         """The mirror of a project on a host, which runs until :meth:`release`."""
-        key = (host.place, location.folder)
+        key = (host.host_id, location.folder)
         if key not in self._used:
-            remote = remote_folder(self._bases, host.place, location.folder)
+            remote = remote_folder(self._bases, host.host_id, location.folder)
             mirror = Mirror(host, location.folder, remote, self._bases, self._changed, self._others)
             self._used[key] = mirror, MirrorNews(mirror, self._bases)
         mirror, news = self._used[key]
@@ -43,7 +44,7 @@ class Mirrors:
         self._users[mirror] -= 1
         if not self._users[mirror]:
             del self._users[mirror]
-            del self._used[mirror.host.place, mirror.folder]
+            del self._used[mirror.host.host_id, mirror.folder]
             await mirror.close()
             self._changed(mirror)
             for other in self._users:  # one of them may have more hosts now
@@ -61,20 +62,20 @@ class Mirrors:
         return list(self._users)
 
     def recheck(self, folder: str) -> None:
-        """Somebody else has copied the project *folder*, or parts of it."""
+        """Someone else has copied the project *folder*, or parts of it."""
         for mirror in self._users:
             if str(mirror.folder) == folder:
                 mirror.recheck()
 
-    async def catch_up(self, place: str) -> None:
+    async def catch_up(self, host_id: str) -> None:
         """Waits until the projects on a TPU are there as they are here, at most `HOLD` seconds.
 
-        place: of one of its hosts.
+        host_id: of one of its hosts.
         """
         waiting = [
             mirror.catch_up(HOLD, everywhere=True)
             for mirror in self._users
-            if tpu_place(mirror.host.place) == tpu_place(place)
+            if tpu_id(mirror.host.host_id) == tpu_id(host_id)
         ]
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HOLD):
@@ -82,22 +83,21 @@ class Mirrors:
 
     def subscribe(self, callback: Callable[[Mirror], None]) -> Callable[[], None]:
         """Calls *callback* when a mirror has changed. Returns a function that ends this."""
-        self._subscribers.append(callback)
-        return lambda: self._subscribers.remove(callback)
+        return self._subscribers.add(callback)
 
     def _changed(self, mirror: Mirror) -> None:
-        for callback in tuple(self._subscribers):
+        for callback in self._subscribers:
             callback(mirror)
 
     def _others(self, mirror: Mirror) -> Sequence[MirrorHost]:
-        """The hosts that *mirror* serves beside its own: those of the TPU that have no kernel with
-        this project, if it is the first of these mirrors.
+        """The hosts that *mirror* serves in addition to its own: those of the TPU that have no
+        kernel with this project, if it is the first of these mirrors.
         """
-        tpu = tpu_place(mirror.host.place)
+        tpu = tpu_id(mirror.host.host_id)
         same = [
             each
             for each in self._users
-            if each.folder == mirror.folder and tpu_place(each.host.place) == tpu
+            if each.folder == mirror.folder and tpu_id(each.host.host_id) == tpu
         ]
         served = {each.host.host.worker for each in same}
         if mirror.host.host.worker != min(served, default=None):

@@ -15,7 +15,7 @@ from .watcher import retry_after
 class OtherHosts:
     """Copies a project to hosts in the background, until :meth:`close`. On an asyncio loop.
 
-    A host that fails is tried again by itself, so that the others need not wait for it.
+    A host that fails is tried again automatically, so that the others need not wait for it.
 
     Parameters
     ----------

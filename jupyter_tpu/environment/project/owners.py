@@ -17,14 +17,14 @@ class FolderOwner(Stored):
     folder: str = ""
 
 
-def remote_folder(bases: Bases, place: str, folder: Path, *, claim: bool = True) -> str:
+def remote_folder(bases: Bases, host_id: str, folder: Path, *, claim: bool = True) -> str:
     """``~/NAME`` on all hosts of a TPU; one of its own if another project that is still here has
     it.
 
-    place: of one of its hosts, as a link says it. claim: whether the project has it from now on.
+    host_id: of one of its hosts, as a link says it. claim: whether the project has it from now on.
     """
     remote = f"~/{folder.name}"
-    key = (tpu_place(place), remote)
+    key = (tpu_id(host_id), remote)
     owner = bases.load(FolderOwner, *key).folder
     if owner and owner != str(folder) and Path(owner).is_dir():
         digest = hashlib.blake2b(str(folder).encode("utf-8", "replace"), digest_size=2).hexdigest()
@@ -35,6 +35,6 @@ def remote_folder(bases: Bases, place: str, folder: Path, *, claim: bool = True)
     return remote
 
 
-def tpu_place(place: str) -> str:
-    """What identifies a TPU among those of all clouds, from the *place* of one of its hosts."""
-    return place.rpartition("/")[0]
+def tpu_id(host_id: str) -> str:
+    """What identifies a TPU among those of all clouds, from the id of one of its hosts."""
+    return host_id.rpartition("/")[0]

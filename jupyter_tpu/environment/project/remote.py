@@ -11,7 +11,7 @@ from typing import IO, Any, Protocol
 import msgspec
 
 from ...errors import Reason, TPUError, error_for
-from ...ssh.stream import CHUNK, CommandStream
+from ...ssh.stream import CHUNK, CommandStream, decode_answer
 from ..host_program import COMMAND
 from ..models import RemoteHost
 from ..on_host.project import digest_of
@@ -140,13 +140,8 @@ class RemoteProject:
 
     async def _answer(self) -> Any:
         line = await self._stream.read_line()
-        try:
-            head = msgspec.json.decode(line, type=dict[str, Any])
-        except msgspec.DecodeError:
-            why = self._stream.errors.strip().rpartition("\n")[2] or "it ended without an answer"
-            raise TPUError(
-                f"The sync on {self._where} failed: {why}.", Reason.INTERNAL, "Sync again."
-            ) from None
+        what = f"The sync on {self._where}"
+        head = decode_answer(line, self._stream.errors, what, "Sync again.")
         if "error" in head:
             raise self._error(head["error"])
         data = bytearray()

@@ -16,8 +16,8 @@ from typing import Any
 
 import msgspec
 
+from ...concurrency import gather_or_cancel
 from ...errors import Reason, TPUError
-from ..concurrency import gather_or_cancel
 from ..on_host.stream import DELTA_FROM, has_content, pack
 from ..on_host.tree import TreeEntry, is_safe
 from ..progress import ProgressReporter, StepPlan
@@ -52,9 +52,9 @@ async def push(
     progress: ProgressReporter,
 ) -> SyncOutcome:
     """Makes the folder *root* of all *hosts* like the local one. What fails on one host is in its
-    outcome; the others go on.
+    outcome; the others continue.
 
-    What was deleted here is deleted there, too, if nobody has changed it there; if there is nothing
+    What was deleted here is deleted there, too, if no one has changed it there; if there is nothing
     left here, only with ``options.delete``.
 
     Raises TPUError where the local folder can't be read.
@@ -117,7 +117,7 @@ async def push(
             advance(outcome.host, sent / packed.size)
 
         results, problem = await packed.apply(host, remote, went)
-        _take(outcome, results, tree, base)
+        _record_results(outcome, results, tree, base)
         if problem is not None:
             await asyncio.to_thread(bases.save, base, *key(outcome.host))
             raise problem
@@ -141,7 +141,7 @@ async def pull(
 ) -> SyncOutcome:
     """Makes the local folder like the folder *root* of one host, whose failure is in its outcome.
 
-    What is gone there is deleted here only with ``options.delete``, if nobody has changed it here.
+    What is gone there is deleted here only with ``options.delete``, if no one has changed it here.
     """
     progress.begin("read")
     await asyncio.to_thread(local.read_rules)
@@ -228,7 +228,7 @@ async def _fetch(
 
     loop = asyncio.get_running_loop()
     results = await asyncio.to_thread(local.receive, measured, len(changes))
-    _take(outcome, results, tree, base)
+    _record_results(outcome, results, tree, base)
 
 
 # ---- what both directions share ------------------------------------------------------------------
@@ -288,7 +288,7 @@ def _foresee(outcome: HostOutcome, plan: Plan, source: Tree) -> None:
     outcome.size = sum(source[path].size for path in plan.write)
 
 
-def _take(outcome: HostOutcome, results: list[list], source: Tree, base: Base) -> None:
+def _record_results(outcome: HostOutcome, results: list[list], source: Tree, base: Base) -> None:
     """Puts what was carried out into *outcome* and *base*."""
     for path, error in results:
         if error is not None:

@@ -74,7 +74,7 @@ class GrantsAPI(Protocol):
         """Adds a grant; the answer has all. Raises INVALID, and EXISTS for a name in use."""
 
     async def remove(self, name: str) -> None:
-        """Forgets a grant. TPUs that are inside it go on, and count as charged from then on."""
+        """Forgets a grant. TPUs that are inside it continue, and count as charged from then on."""
 
 
 class PricesAPI(Protocol):

@@ -25,7 +25,7 @@ class KernelsAPI(Protocol):
 
 
 class JobsAPI(Protocol):
-    """Commands on hosts that go on without link, server or this machine."""
+    """Commands on hosts that continue without link, server or this machine."""
 
     async def list(self, ref: str) -> Sequence[models.Job]:
         """The jobs of a TPU, the oldest first."""

@@ -1,1 +1,3 @@
-"""What Google reports: the existing TPUs, and what can be created. A call serves all clients."""
+"""What is asked of Google: its TPUs and what can be created; and what is set up there in a project:
+networks, SSH keys and log exclusions. A call serves all clients.
+"""

@@ -19,7 +19,7 @@ from . import choices
 #: How long a list from Google is used before it is asked for again; seconds.
 FRESH = 3600.0
 #: How long to wait for one; seconds.
-PATIENCE = 25.0
+LIST_TIMEOUT = 25.0
 
 
 class Availability:
@@ -99,7 +99,7 @@ class Availability:
         asked, answer = self._lists.get(key, (float("-inf"), ()))
         if time.monotonic() - asked > FRESH:
             try:
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(LIST_TIMEOUT):
                     answer = await ask()
             except TimeoutError:
                 raise TPUError(

@@ -1,4 +1,4 @@
-"""Looks for maintenance that the cloud announces. That is a call of its own, beside the poll."""
+"""Looks for maintenance that the cloud announces. That is a call in addition to the poll."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ class MaintenanceWatch:
             await self._wake.wait()
             self._wake.clear()
             try:
-                self._take(await self._cloud.maintenance())
+                self._apply(await self._cloud.maintenance())
             except TPUError as error:  # what was announced stays so
                 log.info("Announced maintenance is not known now: %s", error)
             finally:
                 if not self._wake.is_set():
                     self._known.set()
 
-    def _take(self, found: dict[str, Maintenance]) -> None:
+    def _apply(self, found: dict[str, Maintenance]) -> None:
         before, self._observed.maintenance = self._observed.maintenance, found
         nodes = self._observed.nodes.items()
         changed = [name for name, node in nodes if before.get(node.id) != found.get(node.id)]

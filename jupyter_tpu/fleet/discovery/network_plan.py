@@ -84,7 +84,7 @@ def plan(
     project: str, request: SetUpNetwork, network: Network | None, region: str, sources: list[str]
 ) -> NetworkPlan:
     """What *network* (None: it does not exist) lacks for TPUs in *region* ("": not known)."""
-    made = NetworkPlan()
+    plan = NetworkPlan()
     path = f"projects/{project}/global/networks/{request.network}"
     if network is None:
         if not region:
@@ -92,7 +92,7 @@ def plan(
                 f"The network {request.network} does not exist, and a new one needs a zone.",
                 "Name a zone, such as --zone us-west4-a.",
             )
-        made.changes.append(
+        plan.changes.append(
             NetworkChange(
                 text=f"Create the network {request.network}.",
                 resource=Resource(
@@ -106,17 +106,17 @@ def plan(
                 ),
             )
         )
-        network = Network(name=request.network, automatic=False, subnetworks=(), rules=())
+        network = Network(name=request.network, subnetworks=(), rules=())
     else:
-        made.found.append(f"The network {network.name} exists.")
-    ranges = _plan_subnetwork(made, request, network, region, path)
+        plan.found.append(f"The network {network.name} exists.")
+    ranges = _plan_subnetwork(plan, request, network, region, path)
     for need in _needs(request, sources, ranges):
-        _plan_rule(made, need, network, path)
-    return made
+        _plan_rule(plan, need, network, path)
+    return plan
 
 
 def _plan_subnetwork(
-    made: NetworkPlan, request: SetUpNetwork, network: Network, region: str, path: str
+    plan: NetworkPlan, request: SetUpNetwork, network: Network, region: str, path: str
 ) -> list[str]:
     """Returns the internal addresses of the hosts."""
     if not region:
@@ -125,12 +125,12 @@ def _plan_subnetwork(
     name = request.subnetwork or (
         network.name if network.name in here else next(iter(here), network.name)
     )
-    made.subnetwork = name
+    plan.subnetwork = name
     if name in here:
         found = here[name]
-        made.found.append(f"The subnetwork {name} in {region} has the addresses {found.range}.")
+        plan.found.append(f"The subnetwork {name} in {region} has the addresses {found.range}.")
         if request.iap and not found.google_access:
-            made.warnings.append(
+            plan.warnings.append(
                 f"From the subnetwork {name}, TPUs without external addresses reach neither "
                 "Google's APIs nor package indexes. For Google's APIs: gcloud compute networks "
                 f"subnets update {name} --region {region} --enable-private-ip-google-access"
@@ -138,7 +138,7 @@ def _plan_subnetwork(
         return [found.range]
     range = _range(request, network.subnetworks)
     body = {"name": name, "network": path, "ipCidrRange": range, "privateIpGoogleAccess": True}
-    made.changes.append(
+    plan.changes.append(
         NetworkChange(
             text=f"Create the subnetwork {name} in {region} with the addresses {range}.",
             resource=Resource(collection=f"regions/{region}/subnetworks", name=name, body=body),
@@ -185,7 +185,7 @@ def _needs(request: SetUpNetwork, sources: list[str], ranges: list[str]) -> Iter
         yield _Need(purpose="internal", ports=_INTERNAL, sources=(*ranges,), why=why)
 
 
-def _plan_rule(made: NetworkPlan, need: _Need, network: Network, path: str) -> None:
+def _plan_rule(plan: NetworkPlan, need: _Need, network: Network, path: str) -> None:
     ports = ", ".join(map(str, need.ports))
     missing = []
     for source in need.sources:
@@ -193,33 +193,33 @@ def _plan_rule(made: NetworkPlan, need: _Need, network: Network, path: str) -> N
         refusing = [rule for rule in deciding if rule is not None and rule.denied]
         lets_in = dict.fromkeys(rule.name for rule in deciding if rule is not None)
         if any(rule.priority <= _PRIORITY for rule in refusing):
-            made.blocked.append(
+            plan.blocked.append(
                 f"The firewall rule {refusing[0].name} keeps {source} out (priority "
                 f"{refusing[0].priority}). Delete it, or add an exception to it."
             )
         elif refusing or None in deciding:
             missing.append(source)
         else:
-            made.found.append(f"{source} may use {ports} ({', '.join(lets_in)}).")
+            plan.found.append(f"{source} may use {ports} ({', '.join(lets_in)}).")
     if need.purpose == "ssh":
-        made.warnings += _warnings(need, network)
+        plan.warnings += _warnings(need, network)
     own = next((rule for rule in network.rules if rule.name == rule_name(need, network)), None)
     if own is not None and (own.tags or own.of_accounts or own.denied):
-        made.blocked.append(
+        plan.blocked.append(
             f"The firewall rule {own.name} was changed by someone else. Delete it, and try again."
         )
     elif own is None and missing:
-        _create(made, need, network, path, missing)
+        _create(plan, need, network, path, missing)
     elif own is not None:
-        _update(made, need, own, missing)
+        _update(plan, need, own, missing)
 
 
 def _create(
-    made: NetworkPlan, need: _Need, network: Network, path: str, missing: list[str]
+    plan: NetworkPlan, need: _Need, network: Network, path: str, missing: list[str]
 ) -> None:
     name = rule_name(need, network)
     ports = ", ".join(map(str, need.ports))
-    made.changes.append(
+    plan.changes.append(
         NetworkChange(
             text=f"Create the firewall rule {name}: {', '.join(missing)} may use {ports}, for "
             f"{need.why}.",
@@ -240,7 +240,7 @@ def _create(
     )
 
 
-def _update(made: NetworkPlan, need: _Need, own: FirewallRule, missing: list[str]) -> None:
+def _update(plan: NetworkPlan, need: _Need, own: FirewallRule, missing: list[str]) -> None:
     gone = [each for each in own.sources if each not in need.sources] if need.replace else []
     if not missing and not gone:
         return
@@ -251,7 +251,7 @@ def _update(made: NetworkPlan, need: _Need, own: FirewallRule, missing: list[str
     kept = [*dict.fromkeys([*kept, *missing])]
     if not kept:  # other rules let the wanted ones in
         kept = [*need.sources]
-    made.changes.append(
+    plan.changes.append(
         NetworkChange(
             text=f"Change the firewall rule {own.name}: {what}.",
             resource=Resource(

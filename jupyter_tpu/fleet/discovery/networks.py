@@ -9,8 +9,8 @@ from ...errors import InvalidInput, Reason, TPUError
 from ..hosts.connections import HostConnections
 from ..models import NetworkSetup, SetUpNetwork
 from ..models.requests import validated
+from .client_address import client_address
 from .network_plan import NetworkChange, plan, read_sources
-from .seen_address import seen_address
 
 #: Of an answer that shows that nothing was changed. After others, that is not known.
 _REFUSALS = frozenset(
@@ -73,7 +73,7 @@ class NetworkService:
         return zone.rpartition("-")[0]
 
     async def _own_address(self, project: str) -> str:
-        if address := await seen_address(self._connections, project):
+        if address := await client_address(self._connections, project):
             return address
         if self._cloud.emulated:  # it is reached from this computer only
             return "127.0.0.1/32"

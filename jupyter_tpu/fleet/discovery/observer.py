@@ -23,7 +23,7 @@ LIMIT = 90.0  # for one poll; Cloud gives up earlier
 FRESH = 5.0  # how old a list may be that a user asked for; seconds
 AT_ONCE = 2.0  # how long such a user waits for a newer one; seconds
 #: After this long without a change, even a TPU under repair is polled slowly; seconds.
-PATIENCE = 900.0
+SLOW_AFTER = 900.0
 #: After this long without a question polling pauses, unless something is connected; seconds.
 INTEREST = 600.0
 
@@ -179,7 +179,7 @@ class Observer:
             problem = self.observed.problem
             return max(FAILED, (problem and problem.retry_after) or 0.0)
         recently = self._time() - self._changed_at
-        changing = self.observed.changing(self._hunted()) and recently < PATIENCE
+        changing = self.observed.changing(self._hunted()) and recently < SLOW_AFTER
         return QUICK if self._busy() or recently < 3 * QUICK or changing else SLOW
 
     async def _poll(self) -> None:

@@ -90,7 +90,7 @@ class Preflight:
         )
 
     async def _permissions(self, apis: GoogleAPIs, project: str) -> Finding:
-        missing = await _asked(
+        missing = await _answer_or_finding(
             "permission",
             "Whether your account may create TPUs is not known",
             preflight.missing_permissions(apis, project),
@@ -139,7 +139,7 @@ class Preflight:
         return [_REPORT.ok("os-login", f"{uses}. You log in as {login.user}, until {end}.")]
 
     async def _firewall(self, apis: GoogleAPIs, project: str, network: str) -> Finding:
-        rules = await _asked(
+        rules = await _answer_or_finding(
             "firewall",
             f"The firewall rules of the network {network} are not known",
             Networks(apis, project).rules(network),
@@ -199,7 +199,7 @@ class Preflight:
         self, apis: GoogleAPIs, project: str, accelerator: AcceleratorType, wanted: CreateTPU
     ) -> Finding:
         zone, hint = str(wanted.zone), f"Look at the quotas: {_QUOTAS}"
-        found = await _asked(
+        found = await _answer_or_finding(
             "quota",
             "The quota is not known",
             preflight.quotas(
@@ -224,7 +224,7 @@ class Preflight:
         return _REPORT.ok("quota", f"The quota {lowest.name} for {what} is {lowest.limit}.")
 
 
-async def _asked(check: str, unknown: str, question: Coroutine[Any, Any, Any]) -> Any:
+async def _answer_or_finding(check: str, unknown: str, question: Coroutine[Any, Any, Any]) -> Any:
     """The answer, or the finding that there is none."""
     try:
         return await question

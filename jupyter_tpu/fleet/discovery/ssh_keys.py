@@ -18,7 +18,7 @@ from pathlib import Path
 from ...cloud import Cloud, uses_os_login
 from ...cloud.compute import OSLoginProfiles, ProjectMetadata
 from ...cloud.google_apis import GoogleAPIs
-from ...errors import InvalidInput, Reason, TPUError
+from ...errors import InvalidInput, Reason, TPUError, error_for
 from ...links import logins
 from ...ssh import ensure_key, fingerprint, public_key
 from ...ssh.keys import USER_VARIABLE, user_name
@@ -90,7 +90,7 @@ class _Key:
             path=str(self.path),
             user=user_name(),
             os_login=bool(uses_os_login(metadata)),
-            in_project=_place(metadata, self.public),
+            in_project=_key_location(metadata, self.public),
         )
         if found.os_login or logins.stored(self.project):
             found.account = await self.profiles.account()
@@ -179,7 +179,7 @@ class _Key:
                     await self.metadata.change(lambda now: _with_keys(now, self.public, ""))
                 except TPUError as error:
                     done = f" Done before: {found.changes[0]}" if found.changes else ""
-                    raise TPUError(error.message + done, error.reason, error.hint) from error
+                    raise error_for(error.message + done, error.reason, error.hint) from error
                 found.in_project = None
             found.changes.append(f"Remove the key {name} from the metadata of {self.project}.")
 
@@ -203,7 +203,7 @@ def _line(user: str, public: str, expires: float) -> str:
     return f"{user}:{public} google-ssh {json.dumps({'userName': user, 'expireOn': end})}"
 
 
-def _place(metadata: Mapping[str, str], public: str) -> SSHKeyPlace | None:
+def _key_location(metadata: Mapping[str, str], public: str) -> SSHKeyPlace | None:
     line = next((each for each in metadata.get(_KEYS, "").splitlines() if _has(each, public)), "")
     if not line:
         return None

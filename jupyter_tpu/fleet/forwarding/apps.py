@@ -49,9 +49,9 @@ class Apps:
     # ---- asking ----
 
     async def list(self) -> Sequence[App]:
-        return self.known()
+        return self.list_open()
 
-    def known(self) -> Sequence[App]:
+    def list_open(self) -> Sequence[App]:
         """The oldest first."""
         return [each.describe() for each in self._open.values()]
 
@@ -183,7 +183,7 @@ class Apps:
         self._wake.set()
 
     async def shut_down(self) -> None:
-        """Ends them here; what runs on hosts goes on there."""
+        """Ends them here; what runs on hosts continues there."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -209,7 +209,7 @@ class Apps:
     # ---- inside ----
 
     async def _ready(self, ref: str) -> Node:
-        return await self._finder.find_ready(ref, "Apps run on READY TPUs.")
+        return await self._finder.find_ready(ref)
 
     def _get(self, id: str) -> _ActiveApp:
         found = self._open.get(id)

@@ -101,7 +101,7 @@ class Tunnels:
         keep: whether it should be there after this process, too.
         """
         request = validated(request)
-        node = await self._finder.find_ready(ref, "Tunnels lead to READY TPUs.")
+        node = await self._finder.find_ready(ref)
         _check(node, request, self._links.cloud.emulated)
         # A tunnel that is not kept lasts as long as a command, and is never a server's.
         others = [

@@ -13,7 +13,7 @@ from typing import Any
 
 from ... import environment
 from ...cloud import Node, NodeName
-from ...environment import gather_or_cancel
+from ...concurrency import gather_or_cancel
 from ...errors import Reason, TPUError
 from ...links import HostName
 from ..knowledge.desired import DesiredState
@@ -93,7 +93,7 @@ class Chips:
         return FreedChips(ended=ended, locks=deleted, use=use, free=free)
 
     async def _find(self, ref: str) -> Node:
-        return await self._finder.find_ready(ref, "Only the hosts of a READY TPU have chips.")
+        return await self._finder.find_ready(ref)
 
     # ---- asking ----
 
@@ -208,7 +208,7 @@ class Chips:
         except TPUError as error:
             if error.reason is not Reason.NOT_FOUND:
                 raise
-            # Somebody started it from another computer.
+            # Someone started it from another computer.
             there = await self._connections.request_host(host, "jobs")
             for each in there["jobs"]:
                 if each["id"].rpartition("-")[0] == job:

@@ -20,6 +20,7 @@ import msgspec
 from ...environment.host_program import COMMAND, program
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link
+from ...ssh.stream import decode_answer
 from ..models import Contents, CreateContents, RenameContents, SaveContents
 from .files import file_error
 
@@ -93,12 +94,7 @@ class HostContents:
         request = json.dumps({"call": call, "path": path, **more}).encode() + b"\n"
         async with self._link.stream_bulk(COMMAND) as stream:
             await stream.write(_program() + request + body)
-            line = await stream.read_line()
-            try:
-                answer = msgspec.json.decode(line, type=dict[str, Any])
-            except msgspec.DecodeError:
-                why = stream.errors.strip().rpartition("\n")[2] or "it ended without an answer"
-                raise TPUError(f"{self._named(path)} failed: {why}.") from None
+            answer = decode_answer(await stream.read_line(), stream.errors, self._named(path))
             if "error" in answer:
                 raise self._error(answer["error"], answer["message"] or "", path)
             data = bytearray()

@@ -101,7 +101,7 @@ def save(path, size, chunk=None):
             while left:
                 data = sys.stdin.buffer.read(min(CHUNK, left))
                 if not data:
-                    sys.exit(1)  # nobody is there to be answered
+                    sys.exit(1)  # no one is there to be answered
                 file.write(data)
                 left -= len(data)
         if chunk in (None, -1):
@@ -245,4 +245,4 @@ def main():
         sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n" + data)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        os._exit(1)  # nobody reads, so Python's own flush would fail, too
+        os._exit(1)  # no one reads, so Python's own flush would fail, too

@@ -1,7 +1,7 @@
 """Copies files and folders from this computer to a host, and from a host to this computer.
 
 Both ends run `copy_on_host`: on a host over the connection for bulk data, here in a thread. A
-copy whose connection is lost goes on where it was when the link is up again.
+copy whose connection is lost continues where it was when the link is up again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ T = TypeVar("T")
 Report = Callable[[int, int], None]
 
 #: How long a copy waits for a lost connection, from its last byte on; seconds.
-PATIENCE = 600.0
+RECONNECT_LIMIT = 600.0
 #: The other end's name.
 HERE = "this computer"
 #: Between two attempts; seconds.
@@ -149,7 +149,7 @@ async def _transfer(
         except TPUError as error:
             if error.reason is not Reason.UNREACHABLE or moved is None:
                 raise
-            if loop.time() > moved + PATIENCE:
+            if loop.time() > moved + RECONNECT_LIMIT:
                 raise
         await asyncio.sleep(PAUSE)
 

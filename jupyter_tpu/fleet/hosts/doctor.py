@@ -40,7 +40,7 @@ class Doctor:
         return await self._preflight(request or CheckSetup())
 
     async def check(self, ref: str) -> Diagnosis:
-        node = await self._finder.find_ready(ref, "Only the hosts of a READY TPU can be checked.")
+        node = await self._finder.find_ready(ref)
         kind = known_type(node.type)
         ready = {
             name: record.environment.python_path

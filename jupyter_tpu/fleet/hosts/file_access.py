@@ -26,7 +26,7 @@ class FileAccess:
         return HostContents(await self._link(ref, host))
 
     async def _link(self, ref: str, host: str) -> Link:
-        node = await self._finder.find_ready(ref, "Files are on the hosts of a READY TPU.")
+        node = await self._finder.find_ready(ref)
         if not (host.isdecimal() and int(host) < len(node.endpoints)):
             raise no_such_host(node.name.node, host, len(node.endpoints), Reason.NOT_FOUND)
         return self._connections.link(HostName(node.name, int(host)))

@@ -74,7 +74,7 @@ def copy_input(file, size):
     while size:
         data = os.read(0, min(CHUNK, size))
         if not data:
-            sys.exit(1)  # nobody is there to be answered
+            sys.exit(1)  # no one is there to be answered
         file.write(data)
         size -= len(data)
 
@@ -114,7 +114,7 @@ def main():
     try:
         calls[call](path, *more)
     except BrokenPipeError:
-        os._exit(1)  # nobody reads, so Python's own flush would fail, too
+        os._exit(1)  # no one reads, so Python's own flush would fail, too
     except OSError as error:
         emit(error=errno.errorcode.get(error.errno or 0, ""), message=error.strerror)
 

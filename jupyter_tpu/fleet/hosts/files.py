@@ -12,11 +12,9 @@ from collections.abc import AsyncIterator
 from importlib.resources import files
 from typing import Any
 
-import msgspec
-
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link
-from ...ssh.stream import CommandStream
+from ...ssh.stream import CommandStream, decode_answer
 from ..models import HostFile
 
 _PROGRAM = "file_on_host.py"
@@ -84,12 +82,8 @@ class HostFiles:
             yield stream
 
     async def _answer(self, stream: CommandStream, path: str) -> dict[str, Any]:
-        line = await stream.read_line()
-        try:
-            answer = msgspec.json.decode(line, type=dict[str, Any])
-        except msgspec.DecodeError:
-            why = stream.errors.strip().rpartition("\n")[2] or "it ended without an answer"
-            raise TPUError(f"On {self._link.host}, {path} failed: {why}.") from None
+        what = f"On {self._link.host}, {path}"
+        answer = decode_answer(await stream.read_line(), stream.errors, what)
         if "error" in answer:
             raise file_error(answer["error"], answer["message"], path, str(self._link.host))
         return answer

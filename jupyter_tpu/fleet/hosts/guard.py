@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import convert
 
 from ...cloud import Node, NodeName, is_attached
-from ...environment import gather_or_cancel
+from ...concurrency import gather_or_cancel
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName
 from ..knowledge.finder import TPUFinder
@@ -83,7 +83,7 @@ class Guards:
             while self._due:
                 name = self._due.pop()
                 node = self._observed.node(name)
-                guard = self.known(node) if node is not None else None
+                guard = self.last_known(node) if node is not None else None
                 if guard is not None and _needs_server(guard):
                     try:
                         await self._act(name, guard.action)
@@ -139,7 +139,7 @@ class Guards:
     async def remove(self, ref: str, options: RemoveGuard | None = None) -> None:
         node = await self._find_for_change(ref, (options or RemoveGuard()).confirm_name)
         await self._request(node, "remove_guard")
-        # The others only say what they do, and to nobody now.
+        # The others only say what they do, and to no one now.
         await self._on_hosts(node, range(1, len(node.endpoints)), "remove_guard")
 
     async def _on_hosts(
@@ -160,7 +160,7 @@ class Guards:
         return [(host, error) for host, error in zip(hosts, answers, strict=True) if error]
 
     async def _find(self, ref: str) -> Node:
-        node = await self._finder.find_ready(ref, "A guard runs on the host of a READY TPU.")
+        node = await self._finder.find_ready(ref)
         if is_attached(node.name):
             raise InvalidInput(
                 f"{node.name.node} is an attached machine, so it can't have a guard.",
@@ -177,7 +177,7 @@ class Guards:
         self, node: Node, op: str, timeout: float = ANSWER, /, **params: Any
     ) -> Guard | None:
         answer = await self._connections.request(node.name, op, timeout, **params)
-        return self._take(node.name, node.id, answer["guard"])
+        return self._apply_report(node.name, node.id, answer["guard"])
 
     def _found(self, node: Node, guard: Guard | None) -> Guard:
         if guard is None:
@@ -189,24 +189,26 @@ class Guards:
             )
         return guard
 
-    # ---- what hosts say by themselves ----
+    # ---- what hosts report unasked ----
 
-    def known(self, node: Node) -> Guard | None:
-        """What its host last said; None if there is no guard, or nobody has asked."""
+    def last_known(self, node: Node) -> Guard | None:
+        """What its host last said; None if there is no guard, or no one has asked."""
         id, guard = self._known.get(node.name, ("", None))
         return guard if id == node.id else None
 
     def update(self, name: NodeName, report: Mapping[str, Any] | None) -> None:
         """Takes the report of host 0. None: it has no guard, or an older agent."""
         node = self._observed.node(name)
-        guard = None if node is None else self._take(name, node.id, report)
+        guard = None if node is None else self._apply_report(name, node.id, report)
         if guard is not None and _needs_server(guard):
             self._due.add(name)
             self._reported.set()
         else:
             self._refusals.pop(name, None)
 
-    def _take(self, name: NodeName, node_id: str, report: Mapping[str, Any] | None) -> Guard | None:
+    def _apply_report(
+        self, name: NodeName, node_id: str, report: Mapping[str, Any] | None
+    ) -> Guard | None:
         mine = report is not None and report["rule"]["node_id"] == node_id
         guard = _guard(report) if report is not None and mine else None
         if self._known.get(name, ("", None)) != (node_id, guard):
@@ -294,7 +296,7 @@ def guard_rule(
 
 
 def silent_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
-    """What the other hosts get beside the *rule* of host 0, where that has an idle limit."""
+    """What the other hosts get next to the *rule* of host 0, where that has an idle limit."""
     return {**_SILENT, **{name: rule[name] for name in _COMMON}}
 
 

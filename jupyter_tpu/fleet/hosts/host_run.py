@@ -70,7 +70,7 @@ class FollowedRun:
         await asyncio.wait({self._task})
 
     async def stop(self) -> None:
-        """Ends it; if the host can't be asked to, it may go on there, and `state` says so."""
+        """Ends it; if the host can't be asked to, it may continue there, and `state` says so."""
         if self._daemon is not None:
             try:
                 async with asyncio.timeout(STOP):
@@ -108,7 +108,7 @@ class FollowedRun:
             self._give_up(error)
         except asyncio.CancelledError:
             self._give_up(None)
-        except Exception as error:  # ours; the other hosts go on, and this one is not a success
+        except Exception as error:  # ours; the other hosts continue, and this one is not a success
             log.exception("The run %s on %s", self._id, self._host)
             self._give_up(TPUError(f"jupyter-tpu failed ({error}).", hint="See the server's log."))
         finally:

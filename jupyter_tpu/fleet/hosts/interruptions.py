@@ -20,7 +20,7 @@ class Interruptions:
         self._observed = observed
         self._changed = changed
         #: By TPU: its node's id, and what each host that says something said last.
-        self._said: dict[NodeName, tuple[str, dict[int, Interruption]]] = {}
+        self._reports: dict[NodeName, tuple[str, dict[int, Interruption]]] = {}
 
     def update(self, host: HostName, report: Mapping[str, Any] | None) -> None:
         """Takes the report of a host. None: nothing is announced to it, or an older agent."""
@@ -28,29 +28,31 @@ class Interruptions:
         if node is None:
             return
         before = self._of(node)
-        said = {each: what for each, what in before.items() if each != host.worker}
+        reports = {each: what for each, what in before.items() if each != host.worker}
         if report is not None:
             run = [{**each, "host": host.worker} for each in report["checkpoints"]]
             fields = {**report, "hosts": [host.worker], "checkpoints": run}
-            said[host.worker] = convert(fields, Interruption)
-        if said != before:
-            self._said[host.node] = node.id, said
+            reports[host.worker] = convert(fields, Interruption)
+        if reports != before:
+            self._reports[host.node] = node.id, reports
             self._changed(host.node)
 
-    def known(self, node: Node) -> Interruption | None:
+    def last_known(self, node: Node) -> Interruption | None:
         """Of all hosts together, the gravest; it stays known while a host that said so is gone."""
-        said = self._of(node)
+        reports = self._of(node)
         for kind in ("preemption", "maintenance"):
-            hosts = sorted(host for host, what in said.items() if what.kind == kind)
+            hosts = sorted(host for host, what in reports.items() if what.kind == kind)
             if hosts:
                 return Interruption(
-                    kind=said[hosts[0]].kind,
+                    kind=reports[hosts[0]].kind,
                     hosts=hosts,
-                    noticed=min(said[host].noticed for host in hosts),
-                    checkpoints=[run for host in sorted(said) for run in said[host].checkpoints],
+                    noticed=min(reports[host].noticed for host in hosts),
+                    checkpoints=[
+                        run for host in sorted(reports) for run in reports[host].checkpoints
+                    ],
                 )
         return None
 
     def _of(self, node: Node) -> dict[int, Interruption]:
-        id, said = self._said.get(node.name, ("", {}))
-        return said if id == node.id else {}
+        id, reports = self._reports.get(node.name, ("", {}))
+        return reports if id == node.id else {}

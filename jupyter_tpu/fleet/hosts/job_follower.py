@@ -19,7 +19,8 @@ from typing import Any
 from msgspec import structs
 
 from ...cloud import NodeName, NodeState
-from ...environment import gather_or_cancel, single_host_variables
+from ...concurrency import cancel_all, gather_or_cancel
+from ...environment import single_host_variables
 from ...errors import Reason, TPUError
 from ...links import HostName
 from ...tokens import passed_variables
@@ -83,12 +84,8 @@ class JobFollower:
         self._wake.set()
 
     async def shut_down(self) -> None:
-        """Ends the asking; the jobs go on."""
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=10)
+        """Ends the asking; the jobs continue."""
+        await cancel_all(self._tasks.values())
 
     async def ask_hosts(self, records: Iterable[JobRecord]) -> None:
         """Starts, stops and asks once for the jobs that have not ended, on all their hosts.
@@ -174,7 +171,7 @@ class JobFollower:
             id, number = _parts(job)
             try:
                 if job in reports:
-                    self._take(job, host.worker, reports[job])
+                    self._apply_report(job, host.worker, reports[job])
                 else:
                     gone = TPUError("The host does not have the job.", Reason.NOT_FOUND)
                     self._failed(id, number, host.worker, gone)
@@ -192,7 +189,7 @@ class JobFollower:
         unread = TPUError(why, Reason.UNAVAILABLE, "The server's log has the details.")
         self._failed(id, number, host, unread)
 
-    def _take(self, job: str, host: int, report: Mapping[str, Any]) -> None:
+    def _apply_report(self, job: str, host: int, report: Mapping[str, Any]) -> None:
         """Takes the report of a job, unless a later one was taken before. Nothing comes after its
         end, whose version is an old one if the last states could not be written.
         """
@@ -219,7 +216,7 @@ class JobFollower:
         except TPUError as error:
             self._failed(id, number, host, error)
             raise
-        self._take(f"{id}-{number}", host, report)
+        self._apply_report(f"{id}-{number}", host, report)
 
     async def _request_due(self, record: JobRecord, each: HostJob) -> dict[str, Any]:
         """The host's report, after what is to be done there now."""
@@ -240,7 +237,7 @@ class JobFollower:
     ) -> dict[str, Any]:
         """The report of a host that has the job although its agent said that it can't start it.
 
-        Raises *error* if the host has not got it. If the host does not say that, it is not known.
+        Raises *error* if the host does not have it. If the host does not say that, it is not known.
         """
         try:
             return await self._status(name, host, job)
@@ -248,7 +245,7 @@ class JobFollower:
             if second.reason is Reason.NOT_FOUND:
                 raise error from None
             why = f"{error.message} It is not known whether the host has the job."
-            raise _Unclear(why, second.reason, "Will be asked again.") from error
+            raise _StartUnknown(why, second.reason, "Will be retried.") from error
 
     async def _status(self, name: NodeName, host: int, job: str) -> dict[str, Any]:
         return await self.request(name, host, "job_status", id=job)
@@ -284,14 +281,14 @@ class JobFollower:
         if record is None or each is None:
             return
         update = functools.partial(self._update, id, attempt, host)
-        if not each.started and error.reason in _REFUSED and not isinstance(error, _Unclear):
+        if not each.started and error.reason in _REFUSED and not isinstance(error, _StartUnknown):
             update(state="failed", problem=Problem.of(error))
         elif not each.started and record.stopped and error.reason is Reason.NOT_FOUND:
             update(state="ended", cause="It was stopped before it was started.")
         elif each.started and error.reason is Reason.NOT_FOUND:
             cause = "The host was created again, without the job."
             update(state="lost", restarted=True, cause=cause)
-        elif each.started or isinstance(error, _Unclear):
+        elif each.started or isinstance(error, _StartUnknown):
             update(state="unknown", cause=str(error))
         else:
             update(cause=str(error))
@@ -326,5 +323,5 @@ def _is_started(each: HostJob) -> bool:
     return bool(each.started) and each.state != "starting"
 
 
-class _Unclear(TPUError):
+class _StartUnknown(TPUError):
     """It is not known whether a host has started a job."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import structs
 
 from ...cloud import NodeName
-from ...environment import gather_or_cancel
+from ...concurrency import gather_or_cancel
 from ...environment.project import default_mirrors
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName
@@ -116,9 +116,9 @@ class JobService:
             raise InvalidInput("The command must begin with a program.")
         if any("\0" in text for text in (*request.command, *request.variables.values())):
             raise InvalidInput("A command or variable can't have NUL characters.")
-        node = await self._finder.find_ready(ref, "Jobs run on READY TPUs.")
+        node = await self._finder.find_ready(ref)
         hosts = host_numbers(request.hosts, max(1, len(node.endpoints)), node.name.node)
-        await default_mirrors().catch_up(self._connections.link(HostName(node.name, 0)).place)
+        await default_mirrors().catch_up(self._connections.link(HostName(node.name, 0)).host_id)
         record = JobRecord(
             id=id,
             project=node.name.project,
@@ -173,7 +173,7 @@ class JobService:
         self._records.drop(record.id)
 
     async def _remove_on_host(self, record: JobRecord, attempt: int, host: int) -> None:
-        with contextlib.suppress(TPUError):  # the host removes old jobs by itself, too
+        with contextlib.suppress(TPUError):  # the host removes old jobs automatically, too
             job = f"{record.id}-{attempt}"
             await self.follower.request(record.name, host, "remove_job", id=job)
 
@@ -214,7 +214,7 @@ class JobService:
         self.follower.wake()
 
     async def shut_down(self) -> None:
-        """Ends the watching; the jobs go on."""
+        """Ends the watching; the jobs continue."""
         await self.follower.shut_down()
 
     # ---- the records ----

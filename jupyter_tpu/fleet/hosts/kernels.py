@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ...cloud import NodeName, NodeState
-from ...environment import gather_or_cancel
+from ...concurrency import gather_or_cancel
 from ...errors import Reason, TPUError
 from ...links import HostGone, HostName
 from ..knowledge.changes import ChangeFeed
@@ -40,7 +40,7 @@ class KernelMonitor:
         self._reported: dict[NodeName, dict[str, Kernel]] = {}
         self._lost: dict[NodeName, dict[str, Kernel]] = {}  # dead, and not dismissed yet
 
-    def known(self, name: NodeName) -> list[Kernel]:
+    def last_known(self, name: NodeName) -> list[Kernel]:
         """As last reported, with those that were lost recently; [] if nothing is known."""
         return list({**self._lost.get(name, {}), **self._reported.get(name, {})}.values())
 
@@ -139,17 +139,17 @@ class KernelService:
         if not self._desired.environments(name):
             return []  # never connected: no kernel of ours can be there
         if not self._observed.is_ready(name):
-            return self._monitor.known(name)
+            return self._monitor.last_known(name)
         try:
             return await self._fetch(name)
         except HostGone:  # it is no longer READY, which the link noticed first
-            return self._monitor.known(name)
+            return self._monitor.last_known(name)
 
     async def list_on(self, host: HostName, timeout: float = ANSWER) -> Sequence[Kernel]:
         """Asks one host of a READY TPU; raises TPUError if it does not answer."""
         answer = await self._connections.request_host(host, "kernels", timeout)
         self._monitor.update(host.node, answer["kernels"], host.worker)
-        return [each for each in self._monitor.known(host.node) if each.host == host.worker]
+        return [each for each in self._monitor.last_known(host.node) if each.host == host.worker]
 
     async def require(self, name: NodeName, id: str) -> Kernel:
         """The living kernel of that id; raises NOT_FOUND."""
@@ -225,7 +225,7 @@ class KernelService:
         """
         if confirmed or not self._desired.environments(name):
             return
-        running: Sequence[Kernel] = self._monitor.known(name)
+        running: Sequence[Kernel] = self._monitor.last_known(name)
         if self._observed.is_ready(name):
             with contextlib.suppress(TPUError):
                 running = await self._fetch(name, ASK_FIRST)
@@ -275,14 +275,14 @@ class KernelService:
     async def report_lost(
         self, id: str, where: Mapping[str, str], notebook: str, problem: TPUError
     ) -> None:
-        """A kernel of this process is dead, and why: it is shown until somebody has seen it.
+        """A kernel of this process is dead, and why: it is shown until someone has seen it.
 
         where: its ``project``, ``zone``, ``tpu`` and ``environment``.
         """
         name = _name_in(where)
         ids, why = self._shut_down.get(name, (set(), problem))
         if problem.reason is Reason.CANCELLED and id in ids:
-            problem = why  # its client knows only that somebody shut it down
+            problem = why  # its client knows only that someone shut it down
         lost = Kernel(
             id=id,
             tpu=name.node,
@@ -301,9 +301,9 @@ class KernelService:
     async def _fetch(self, name: NodeName, timeout: float = ANSWER) -> Sequence[Kernel]:
         """Asks host 0 and those that have kernels now; raises TPUError if one does not answer."""
 
-        hosts = {0, *(kernel.host for kernel in self._monitor.known(name))}
+        hosts = {0, *(kernel.host for kernel in self._monitor.last_known(name))}
         await gather_or_cancel([self.list_on(HostName(name, host), timeout) for host in hosts])
-        return self._monitor.known(name)
+        return self._monitor.last_known(name)
 
 
 def _of(kernels: Sequence[Kernel], environment: str | None) -> list[Kernel]:

@@ -1,7 +1,7 @@
-"""Memory and load of chips, sampled by agents: often while somebody looks, else once a minute.
+"""Memory and load of chips, sampled by agents: often while someone looks, else once a minute.
 
 The poll of each connected host carries the samples. Other hosts, and those of a command without a
-server, are asked when somebody looks. The last samples are kept in memory.
+server, are asked when someone looks. The last samples are kept in memory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from msgspec import convert
 
 from ...cloud import Node, NodeName, is_attached
-from ...environment import gather_or_cancel
+from ...concurrency import gather_or_cancel
 from ...errors import TPUError
 from ...links import HostName, LinkState
 from ..knowledge.desired import DesiredState
@@ -25,7 +25,7 @@ from ..models import ChipBooking, ChipLoad, HostLoad, LoadQuery, LoadSample, Pro
 from .connections import HostConnections
 from .numbers import host_numbers
 
-#: Seconds between two samples while somebody looks, and while nobody does.
+#: Seconds between two samples while someone looks, and while no one does.
 LOOKED_AT, UNSEEN = 2.0, 60.0
 #: Seconds for which a look counts, and for which one waits for a recent sample.
 LOOK, WAIT = 15.0, 5.0
@@ -122,7 +122,7 @@ class Metrics:
 
     async def get(self, ref: str, query: LoadQuery | None = None) -> TPULoad:
         query = query or LoadQuery()
-        node = await self._finder.find_ready(ref, "Only the chips of a READY TPU have a load.")
+        node = await self._finder.find_ready(ref)
         count = max(1, len(node.endpoints))
         numbers = host_numbers(query.hosts or "all", count, node.name.node)
         hosts = [HostName(node.name, number) for number in numbers]

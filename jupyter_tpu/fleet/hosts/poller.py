@@ -20,7 +20,7 @@ from .metrics import Metrics
 from .warm_kernels import WarmKernelMonitor, WarmKernelSpec
 
 #: How long a host waits for a change before it answers that there is none; seconds.
-NEWS = 60.0
+LONG_POLL = 60.0
 #: Between two attempts to ask a host, and between two looks for hosts to ask; seconds.
 PAUSE, EVERY = 3.0, 5.0
 
@@ -134,7 +134,7 @@ class HostPoller:
                     if samples := answer.pop("load", ()):
                         self._metrics.update(host, samples)
                     known |= answer
-                    await self._take(host, specs, jobs, known)
+                    await self._apply_report(host, specs, jobs, known)
                 except TPUError:
                     known = {}
                     await asyncio.sleep(PAUSE)
@@ -155,17 +155,17 @@ class HostPoller:
             "jobs": jobs,
             "load": {"every": every, "after": self._metrics.after(host)},
             "version": version,
-            "seconds": NEWS,
+            "seconds": LONG_POLL,
         }
         try:
             return await self._connections.request_host(
-                host, "status", ANSWER + NEWS, in_use=False, **asked
+                host, "status", ANSWER + LONG_POLL, in_use=False, **asked
             )
         except TPUError as error:
             self._jobs.unreachable(host, jobs, error)
             raise
 
-    async def _take(
+    async def _apply_report(
         self, host: HostName, specs: _Specs, jobs: Sequence[str], answer: Mapping[str, Any]
     ) -> None:
         self._jobs.report(host, jobs, answer["jobs"])

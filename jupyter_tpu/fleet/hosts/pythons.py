@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from ...environment import FoundPython, FoundPythons, found, gather_or_cancel
+from ...concurrency import gather_or_cancel
+from ...environment import FoundPython, FoundPythons, existing_pythons
 from ...errors import TPUError
 from ...links import HostName
 from ..knowledge.desired import DesiredState
@@ -26,16 +27,18 @@ class HostPythons:
         self._desired = desired
 
     async def list(self, ref: str, path: str | None = None) -> FoundPythons:
-        node = await self._finder.find_ready(ref, "Pythons are on the hosts of a READY TPU.")
+        node = await self._finder.find_ready(ref)
 
-        async def ask(worker: int) -> found.OnHost | TPUError:
+        async def ask(worker: int) -> existing_pythons.OnHost | TPUError:
             try:
                 async with self._connections.borrow(HostName(node.name, worker), ANSWER) as link:
-                    return await found.on_host(link, path or "")
+                    return await existing_pythons.on_host(link, path or "")
             except TPUError as error:
                 return error
 
-        merged = found.merge(await gather_or_cancel(list(map(ask, range(len(node.endpoints))))))
+        merged = existing_pythons.merge(
+            await gather_or_cancel(list(map(ask, range(len(node.endpoints)))))
+        )
         records = self._desired.environments(node.name).values()
         used = {
             record.environment.python_path: record.environment.name

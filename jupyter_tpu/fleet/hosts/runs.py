@@ -77,11 +77,11 @@ class RunService:
             raise InvalidInput("The command must begin with a program.")
         if any("\0" in word for word in request.command):
             raise InvalidInput("A command can't have NUL characters.")
-        node = await self._finder.find_ready(ref, "Commands run on READY TPUs.")
+        node = await self._finder.find_ready(ref)
         hosts = host_numbers(request.hosts, len(node.endpoints), node.name.node)
         python = self._python(node, request.environment)
         tokens = await asyncio.to_thread(passed_variables)
-        await default_mirrors().catch_up(self._connections.link(HostName(node.name, 0)).place)
+        await default_mirrors().catch_up(self._connections.link(HostName(node.name, 0)).host_id)
         ended = [id for id, each in self._runs.items() if each.done]
         for id in ended[: max(0, len(ended) + 1 - KEPT)]:
             del self._runs[id]
@@ -169,7 +169,7 @@ class _ActiveRun:
         self._parts: deque[OutputPart] = deque()
         self._start = 0  # the offset of the first part
         self._size = 0
-        self._read = 0  # the offset up to which somebody has asked for all
+        self._read = 0  # the offset up to which someone has asked for all
         self._stopping = False
         self._news = asyncio.Event()  # replaced when there is more
         self._room = asyncio.Event()
@@ -278,7 +278,7 @@ class _ActiveRun:
         self._tell()
 
     def _forget_read(self) -> bool:
-        """Forgets the oldest part if somebody has it."""
+        """Forgets the oldest part if someone has it."""
         size = len(self._parts[0].data)
         if self._start + size > self._read:
             return False
@@ -304,7 +304,7 @@ class _ActiveRun:
         self._news = asyncio.Event()
 
     def watched(self) -> None:
-        """Somebody asks about it. If that was ordered, it is stopped if nobody does for a while."""
+        """Someone asks about it. If that was ordered, it is stopped if no one does for a while."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

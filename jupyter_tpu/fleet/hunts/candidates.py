@@ -16,12 +16,12 @@ from ..models.catalog import known_type
 from ..models.times import future_seconds
 from ..operations.checks import check_run_for
 from ..store.records import Candidate, HuntRecord
-from .planner import Over, next_step
+from .planner import Exhausted, next_step
 
 T = TypeVar("T")
 
-#: A hunt whose deadline is further away goes on while this computer is off, unless its request says
-#: otherwise; seconds.
+#: A hunt whose deadline is further away continues while this computer is off, unless its request
+#: says otherwise; seconds.
 OVERNIGHT = 4 * 3600.0
 
 #: Fills in a request's defaults; raises INVALID for what its zone does not offer.
@@ -33,7 +33,7 @@ async def plan(
 ) -> HuntRecord:
     """The hunt before its first attempt.
 
-    check_price: raises PRICE for a price that nobody has confirmed, INVALID for what its type or
+    check_price: raises PRICE for a price that no one has confirmed, INVALID for what its type or
     tier does not allow. This raises INVALID or PRICE if there is nothing to try, and what *resolve*
     raises apart from that.
     """
@@ -71,7 +71,7 @@ async def plan(
             except TPUError as error:
                 each.ruled_out, each.problem = True, Problem.of(error)
     step = next_step(hunt, now)
-    if isinstance(step, Over):
+    if isinstance(step, Exhausted):
         raise step.error
     return hunt
 

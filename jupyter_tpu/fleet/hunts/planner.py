@@ -10,7 +10,7 @@ why it failed         what that says
 NO_CAPACITY           about this type and tier in the zone (or region, where Google says that):
 CONFLICT              later, after a pause that doubles. CONFLICT: a TPU that was preempted at once
 QUOTA, of 0           this generation and tier are ruled out in the zone, region or project
-QUOTA, all used       this type and tier there: later, since somebody may delete a TPU
+QUOTA, all used       this type and tier there: later, since someone may delete a TPU
 PRICE                 the same: the grant has too few chips left, and no price was confirmed
 EXISTS                the zone is ruled out: another TPU has the name there
 INVALID, PERMISSION   this candidate is ruled out
@@ -58,7 +58,7 @@ _FOR_GOOD = (Reason.INVALID, Reason.PERMISSION)
 _ABOUT_ROOM = (Reason.NO_CAPACITY, Reason.CONFLICT)
 
 
-class Try(Struct, frozen=True):
+class Attempt(Struct, frozen=True):
     """Try to create this one now."""
 
     candidate: Candidate
@@ -70,24 +70,24 @@ class Wait(Struct, frozen=True):
     until: float
 
 
-class Over(Struct, frozen=True):
+class Exhausted(Struct, frozen=True):
     """No attempt is left."""
 
     error: TPUError
 
 
-def next_step(hunt: HuntRecord, now: float) -> Try | Wait | Over:
+def next_step(hunt: HuntRecord, now: float) -> Attempt | Wait | Exhausted:
     """*now*: seconds since the epoch. Nothing is changed."""
     left = [each for each in hunt.candidates if not each.ruled_out]
     if not left:
-        return Over(_nothing_left(hunt))
+        return Exhausted(_nothing_left(hunt))
     if hunt.deadline is not None and now >= hunt.deadline:
-        return Over(_too_late(hunt, hunt.deadline))
+        return Exhausted(_too_late(hunt, hunt.deadline))
     at = min(due(hunt, each, now) for each in left)
     if at > now:
         return Wait(at if hunt.deadline is None else min(at, hunt.deadline))
     ready = [each for each in left if due(hunt, each, now) <= now]
-    return Try(min(ready, key=lambda each: each.failures))  # the first of equal ones
+    return Attempt(min(ready, key=lambda each: each.failures))  # the first of equal ones
 
 
 def due(hunt: HuntRecord, candidate: Candidate, now: float) -> float:

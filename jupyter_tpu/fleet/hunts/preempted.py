@@ -56,7 +56,7 @@ class PreemptedTPUs:
     async def wait(
         self, record: OperationRecord, progress: OperationProgress, stopped: asyncio.Event
     ) -> bool:
-        """Waits until its TPU was preempted, and deletes it. False: somebody else has deleted it,
+        """Waits until its TPU was preempted, and deletes it. False: someone else has deleted it,
         or *stopped* is set.
         """
         assert record.hunt is not None
@@ -71,7 +71,7 @@ class PreemptedTPUs:
                     return True
                 if node is None or node.id != awaited.node_id:
                     what = "was deleted" if node is None else "is another TPU now"
-                    progress.log(f"{name.node} {what}: it is not hunted for again")
+                    progress.log(f"{name.node} {what}: the hunt ends")
                     return False
                 if node.state.gone:
                     await self._remove(record, awaited, node, progress)

@@ -19,7 +19,7 @@ from ..models.times import timestamp
 from ..operations.create import CreateService
 from ..operations.progress import OperationProgress
 from ..operations.provisioner import NodeProvisioner
-from ..operations.provisioning import End
+from ..operations.provisioning import ProvisioningResult
 from ..operations.runner import OperationRunner
 from ..operations.running import OperationCancelled
 from ..store.records import (
@@ -31,7 +31,7 @@ from ..store.records import (
     OperationRequest,
 )
 from .candidates import request_of
-from .planner import Over, Try, Wait, learn, next_step, turn
+from .planner import Attempt, Exhausted, Wait, learn, next_step, turn
 from .preempted import PreemptedTPUs
 
 #: How many attempts are kept.
@@ -85,7 +85,7 @@ class HuntRun:
                 self._hunt.awaited = None
                 self._runner.save_soon(self._record)
             await self._search(progress)
-            await self._take(progress)
+            await self._use_tpu(progress)
             if not self._hunt.request.repeats:
                 break
 
@@ -99,14 +99,14 @@ class HuntRun:
             if self._stopped.is_set():
                 raise OperationCancelled
             match next_step(self._hunt, time.time()):
-                case Try(candidate):
+                case Attempt(candidate):
                     await self._attempt(candidate, progress)
                 case Wait() as step:
                     await self._wait(step, progress)
-                case Over(error):
+                case Exhausted(error):
                     raise error
 
-    async def _take(self, progress: OperationProgress) -> None:
+    async def _use_tpu(self, progress: OperationProgress) -> None:
         """There is a TPU: does what was asked to be done with it."""
         record, hunt, provisioner = self._record, self._hunt, self._provisioner
         name = record.name
@@ -157,7 +157,7 @@ class HuntRun:
             self._failed(error, progress)
             return
         # This computer may have slept since the attempt began.
-        if self._stopped.is_set() or isinstance(next_step(hunt, time.time()), Over):
+        if self._stopped.is_set() or isinstance(next_step(hunt, time.time()), Exhausted):
             self._end_attempt("cancelled")
             return
         record.operation.zone = candidate.zone
@@ -179,7 +179,7 @@ class HuntRun:
     def _new_provisioner(self) -> NodeProvisioner:
         return self._create.provisioner(self._record, _doing(self._hunt.attempts[-1]))
 
-    def _attempt_ended(self, end: End, progress: OperationProgress) -> bool:
+    def _attempt_ended(self, end: ProvisioningResult, progress: OperationProgress) -> bool:
         """Whether there is a TPU. Raises where the hunt ends without one."""
         if end.how == "ready":
             self._end_attempt("found")
@@ -229,7 +229,7 @@ class HuntRun:
         except TimeoutError:
             pass
 
-    def _outlook(self, step: Try | Wait | Over) -> str:
+    def _outlook(self, step: Attempt | Wait | Exhausted) -> str:
         """Why the last attempt failed, and when the next one begins, if there is a pause."""
         attempt, sentences = self._hunt.attempts[-1], []
         if attempt.problem is not None:

@@ -112,7 +112,7 @@ class HuntService:
         await self._reload()
         record = self._require(ref)
         if any(record.operation.id == each.operation.id for each in self._runner.abandoned()):
-            # Nobody runs it, and a process without a server would not.
+            # No one runs it, and a process without a server would not.
             mine = await self._runner.take_over(record)
             if mine is not None:
                 self.resume(mine)
@@ -187,9 +187,9 @@ class HuntService:
         return work, run.carry_out
 
     def _notify(self, record: OperationRecord, error: TPUError | None = None) -> None:
-        """Tells the webhook, if there is one, that nobody needs to wait any longer."""
+        """Tells the webhook, if there is one, that no one needs to wait any longer."""
         if url := webhook.configured_url():
-            task = asyncio.create_task(webhook.notify(url, _news(record, error)))
+            task = asyncio.create_task(webhook.notify(url, _webhook_body(record, error)))
             self._notifying.add(task)
             task.add_done_callback(self._notifying.discard)
 
@@ -293,7 +293,7 @@ def _hunted(name: str) -> TPUError:
     )
 
 
-def _news(record: OperationRecord, error: TPUError | None) -> dict[str, object]:
+def _webhook_body(record: OperationRecord, error: TPUError | None) -> dict[str, object]:
     """The body for the webhook; chats show its "text"."""
     name, hunt = record.operation.tpu, record.hunt
     assert hunt is not None

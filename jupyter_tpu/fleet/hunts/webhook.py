@@ -1,6 +1,6 @@
 """Tells a URL that a hunt has ended, for people who are elsewhere.
 
-The URL is a secret (whoever has it can write to somebody's chat): it comes from the environment
+The URL is a secret (whoever has it can write to someone's chat): it comes from the environment
 variable JUPYTER_TPU_NOTIFY_URL, and is in no log, error, file or command line of ours.
 """
 

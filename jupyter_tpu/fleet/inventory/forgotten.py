@@ -53,8 +53,8 @@ class ForgottenTPUs:
             if node.id not in self._reported and self.is_forgotten(node):
                 self._reported.add(node.id)
                 log.warning(
-                    "Nothing here has used the TPU %s for hours. `jupyter tpu usage` shows what it "
-                    "costs.",
+                    "The TPU %s has been READY for hours, and is not connected here. "
+                    "`jupyter tpu usage` shows what it costs.",
                     node.name.node,
                 )
 

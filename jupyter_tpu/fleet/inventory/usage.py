@@ -30,7 +30,7 @@ from .states import advice
 
 #: How long an answer serves further questions; seconds.
 FRESH = 3.0
-#: States of a queued resource in which nobody can use the chips of its quota.
+#: States of a queued resource in which no one can use the chips of its quota.
 _BLOCKING = (QueuedState.FAILED, QueuedState.SUSPENDING, QueuedState.SUSPENDED)
 _PROJECT = re.compile(r"[a-z0-9][-a-z0-9.:]{0,99}")
 
@@ -44,7 +44,7 @@ class _Listing(Struct):
 
     @contextlib.contextmanager
     def noting(self, project: str) -> Iterator[None]:
-        """Goes on after an error, which is a problem of the list."""
+        """Continues after an error, which is a problem of the list."""
         try:
             yield
         except TPUError as error:

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from ...cloud import NodeName
+from ...subscribers import Subscribers
 from ..models import Change
 from ..models.changes import What
 
@@ -29,7 +30,7 @@ class ChangeFeed:
     def __init__(self, interval: float = 0.2) -> None:
         self._interval = interval
         self._describe: dict[What, Callable[[Any], Change]] = {}
-        self._subscribers: list[Subscriber] = []
+        self._subscribers = Subscribers[Change]()
         self._changed: dict[tuple[What, Hashable], None] = {}
         self._published: dict[tuple[What, Hashable], bytes] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -49,13 +50,7 @@ class ChangeFeed:
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Calls *subscriber* at each change. Returns a function that ends this."""
-        self._subscribers.append(subscriber)
-
-        def unsubscribe() -> None:
-            if subscriber in self._subscribers:
-                self._subscribers.remove(subscriber)
-
-        return unsubscribe
+        return self._subscribers.add(subscriber)
 
     def mark_changed(self, what: What, id: Hashable) -> None:
         """Something may have changed. Call it on the loop."""
@@ -76,7 +71,7 @@ class ChangeFeed:
 
     def publish(self, change: Change) -> None:
         """Publishes an event at once that is not the new state of something."""
-        for subscriber in tuple(self._subscribers):
+        for subscriber in self._subscribers:
             try:
                 subscriber(change)
             except Exception:  # the other subscribers are called all the same

@@ -28,6 +28,6 @@ class TPUFinder:
         await self.reload()
         return await self._find(ref)
 
-    async def find_ready(self, ref: str, purpose: str) -> Node:
-        """Raises CONFLICT, with *purpose* as its hint, for a TPU that is not READY."""
-        return self._observed.require_hosts(await self.find(ref), purpose)
+    async def find_ready(self, ref: str) -> Node:
+        """Raises CONFLICT for a TPU that is not READY."""
+        return self._observed.require_hosts(await self.find(ref))

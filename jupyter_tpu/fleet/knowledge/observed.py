@@ -9,6 +9,8 @@ from ...errors import Reason, TPUError
 from ...retired import tpu_node_error
 from ..models import Problem
 
+NEEDS_READY = "This needs a READY TPU."
+
 
 class ObservedState:
     """All TPUs as Google last reported them; filled by the observer."""
@@ -53,16 +55,16 @@ class ObservedState:
             )
         return node
 
-    def require_ready(self, name: NodeName, allowed: str) -> Node:
+    def require_ready(self, name: NodeName) -> Node:
         """As :meth:`require`, for what can be done once a stopped TPU is started."""
-        return self.require(name, (NodeState.READY,), allowed, if_stopped="Start it first.")
+        return self.require(name, (NodeState.READY,), NEEDS_READY, if_stopped="Start it first.")
 
-    def require_hosts(self, name: NodeName, allowed: str) -> Node:
+    def require_hosts(self, name: NodeName) -> Node:
         """The node, if it is READY and has hosts to log in to; as :meth:`require_ready`."""
         node = self.nodes.get(name)
         if node is not None and node.retired:
             raise tpu_node_error(name.node)
-        return self.require_ready(name, allowed)
+        return self.require_ready(name)
 
     def changing(self, besides: Collection[NodeName] = ()) -> bool:
         """Whether a TPU is changing to another state, *besides* these."""

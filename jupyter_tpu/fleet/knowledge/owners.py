@@ -46,7 +46,7 @@ class User(Struct, frozen=True):
 class TPUOwner(Struct, frozen=True):
     """name: "" if it is not known. source: what says so; a key says only who may log in.
 
-    is_other: whether it is another person. Not known of a key of somebody with the user's name: it
+    is_other: whether it is another person. Not known of a key of someone with the user's name: it
     may be from another computer of the user.
     """
 

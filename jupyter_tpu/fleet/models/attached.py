@@ -43,7 +43,10 @@ class MachineCheck(Struct, kw_only=True):
 
 
 class DetachMachine(Struct, kw_only=True, forbid_unknown_fields=True):
-    """How a machine is forgotten; each is required while such run there."""
+    """How a machine is forgotten.
+
+    `end_kernels` and `end_jobs` are required while kernels or jobs run there.
+    """
 
     end_kernels: bool = False
     end_jobs: bool = False

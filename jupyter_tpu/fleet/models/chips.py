@@ -124,7 +124,7 @@ class DeletedLock(Struct, kw_only=True):
     """What became of a lock file of libtpu that was left over."""
 
     host: int
-    #: "gone": it was deleted before. "held": a process holds the lock now, so it was not deleted.
+    #: "gone": it was already deleted. "held": a process holds the lock now, so it was not deleted.
     #: "refused": it is another user's, and sudo asks for a password. "unknown": the host could not
     #: be asked.
     outcome: Literal["deleted", "gone", "held", "refused", "unknown"]
@@ -137,6 +137,6 @@ class FreedChips(Struct, kw_only=True):
     ended: list[FreedHolder]
     locks: list[DeletedLock] = []
     use: ChipUse
-    #: No process is known to hold chips of these hosts, no lock file keeps your programs out, and
+    #: No process is known to hold chips of these hosts, no lock file blocks your programs, and
     #: all of them could be asked.
     free: bool

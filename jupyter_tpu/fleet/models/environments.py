@@ -28,7 +28,7 @@ class ConnectTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     environment: EnvironmentName = "default"
     #: Such as "3.12"; None: the newest that the hosts have and JAX supports.
     python: str | None = None
-    #: PEP 508 requirements beside what every environment has.
+    #: PEP 508 requirements in addition to what every environment has.
     packages: list[str] = []
     #: The text of a requirements file.
     requirements: str | None = None
@@ -38,9 +38,9 @@ class ConnectTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     python_path: str | None = None
     #: Whether ipykernel may be installed there if it is missing; nothing else is changed there.
     install_ipykernel: bool = False
-    #: What the hosts get beside Python.
+    #: What the hosts get in addition to Python.
     setup: HostSetup = HostSetup()
-    #: Whether that is all. By default it is added to what was asked for earlier. Nothing is removed
+    #: Whether this replaces what was asked for earlier. By default it is added. Nothing is removed
     #: from the hosts.
     replace_setup: bool = False
     #: A shell command to start as a job on all hosts when it is connected; "" for none.
@@ -56,7 +56,7 @@ class EnvironmentLock(Struct, kw_only=True):
     #: The packages that were asked for, and the requirements file.
     packages: list[str] = []
     requirements: str = ""
-    #: What the hosts have beside it.
+    #: What the hosts have in addition to it.
     setup: HostSetup = HostSetup()
     python: str  # "3.12.4"
     #: The TPU that it is from, its type, and when it was locked.
@@ -141,7 +141,7 @@ class Environment(Struct, kw_only=True):
     packages: list[str] = []
     #: The text of a requirements file.
     requirements: str = ""
-    #: What the hosts got beside Python.
+    #: What the hosts got in addition to Python.
     setup: HostSetup = HostSetup()
     #: Whether its hosts have the same versions; None for one host, and before the first check.
     versions: HostVersions | None = None

@@ -1,4 +1,4 @@
-"""Jobs: commands on hosts that go on without link, server or this machine."""
+"""Jobs: commands on hosts that continue without link, server or this machine."""
 
 from __future__ import annotations
 

@@ -66,8 +66,8 @@ class Operation(Struct, kw_only=True):
     problem: Problem | None = None
     #: Whether it can be cancelled. What Google has begun to start, stop or delete continues.
     cancellable: bool = True
-    #: "retrying" while Google refuses to delete the TPU and is asked again and again, which
-    #: `stop-trying` ends; "kept" when that was ended: the TPU is still there.
+    #: "retrying": Google refuses the deletion, and it is retried until `stop-trying`. "kept": it is
+    #: no longer retried, and the TPU is still there.
     undeleted: Literal["", "retrying", "kept"] = ""
     #: Its result, if it has one; the route that starts it describes it.
     result: dict[str, Any] | None = None

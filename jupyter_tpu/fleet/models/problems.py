@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ...errors import Reason, TPUError
+from ...errors import Reason, TPUError, error_for
 
 
 class Problem(Struct, kw_only=True):
@@ -33,7 +33,7 @@ class Problem(Struct, kw_only=True):
         )
 
     def to_error(self) -> TPUError:
-        return TPUError(
+        return error_for(
             self.message,
             self.reason,
             self.hint,

@@ -1,4 +1,4 @@
-"""Our SSH key, and where it is known beside the TPUs' own metadata."""
+"""Our SSH key, and where it is known in addition to the TPUs' own metadata."""
 
 from __future__ import annotations
 

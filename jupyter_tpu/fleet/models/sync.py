@@ -33,7 +33,7 @@ class SyncProject(Struct, kw_only=True, forbid_unknown_fields=True):
     only: list[str] = []
     #: Only compare.
     dry_run: bool = False
-    #: Go on, and copy each change, until the operation is cancelled.
+    #: Continue, and copy each change, until the operation is cancelled.
     watch: bool = False
     #: Larger files are left out; MB.
     max_file: Megabytes = 100.0

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from msgspec import structs
 
-from ... import environment
 from ...cloud import AttachedMachines, NodeName, attached_name, is_attached
+from ...concurrency import gather_or_cancel
 from ...environment import StepPlan
 from ...errors import InvalidInput, Reason, TPUError
 from ...retired import refuse_tpu_node_address
@@ -66,7 +66,7 @@ class AttachedService:
                     host_key=shown.fingerprint,
                     known=shown.known,
                 )
-                for each, shown in await machines.look(request)
+                for each, shown in await machines.inspect_machines(request)
             ],
         )
 
@@ -143,7 +143,7 @@ class AttachedService:
         progress.done("forget")
 
     async def _stop_jobs(self, name: NodeName, progress: OperationProgress) -> None:
-        """Says of each job that is not known to have ended that it may go on."""
+        """Says of each job that is not known to have ended that it may continue."""
         ref = f"{name.zone}~{name.node}"
         jobs = self._connected.jobs
         running = [job for job in await jobs.list(ref) if not job.over]
@@ -159,7 +159,7 @@ class AttachedService:
                 elif host.state not in FINAL:
                     progress.log(f"{which} may still run: {host.cause}")
 
-        await environment.gather_or_cancel([stop(job) for job in running])
+        await gather_or_cancel([stop(job) for job in running])
 
 
 def _valid(request: AttachMachine) -> AttachMachine:

@@ -38,7 +38,6 @@ from .runner import OperationRunner
 from .tensorboard import TensorBoardService
 
 _JOB = StepPlan("job", "Start the job", 1)
-_ONLY_READY = "Only a READY TPU can be connected."
 
 
 class ConnectService:
@@ -80,7 +79,7 @@ class ConnectService:
             if record.operation.kind == "connect" and record.connect == request:
                 return record.operation  # pressed twice
         self._runner.known.require_idle(name)
-        node = self._observer.observed.require_hosts(name, _ONLY_READY)
+        node = self._observer.observed.require_hosts(name)
         before = self._desired.environments(name).get(request.environment)
         if before is not None and before.node_id == node.id:
             checks.check_same_python(before, request)
@@ -92,7 +91,7 @@ class ConnectService:
 
     def follow(self, name: NodeName, request: ConnectTPU, node_id: str, job: str) -> Operation:
         """Connects a TPU that was created to be connected, whatever else is going on. *job*: the id
-        of the job that it starts, if it starts one; the TPU may have done so by itself.
+        of the job that it starts, if it starts one; the TPU may have done so on its own.
         """
         record = self._runner.new_record("connect", name, connect=request, node_id=node_id, job=job)
         self._runner.save_soon(record)
@@ -155,8 +154,8 @@ class ConnectService:
             await self._remove_startup_script(record.name, progress)
 
     async def _remove_startup_script(self, name: NodeName, progress: OperationProgress) -> None:
-        """One with which a TPU starts its job by itself has done its work when that is started. It
-        is large, and would be in each list of TPUs.
+        """One with which a TPU starts its job automatically has done its work when that is started.
+        It is large, and would be in each list of TPUs.
         """
         try:
             node = await self._cloud.get_node(name)
@@ -186,7 +185,7 @@ class ConnectService:
         self._observer.upsert(node)
         if other := checks.another_node(node, record.node_id):
             raise other
-        self._observer.observed.require_ready(name, _ONLY_READY)
+        self._observer.observed.require_ready(name)
         emulated = without_chips(self._cloud, node)
         if before is not None and before.node_id != node.id:
             before = None  # on another TPU of the same name, which is gone

@@ -36,7 +36,7 @@ class CopyService:
 
     async def start(self, ref: str, request: CopyFiles) -> Operation:
         request = _checked(validated(request))
-        node = await self._finder.find_ready(ref, "Files are on the hosts of a READY TPU.")
+        node = await self._finder.find_ready(ref)
         hosts = host_numbers(request.hosts, len(node.endpoints), node.name.node)
         if request.download and len(hosts) > 1:
             raise InvalidInput(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...errors import Reason, TPUError
+from ...errors import Reason, TPUError, error_for
 from ...wording import count, size_text
 from ..models import CopyFiles, HostCopy
 
@@ -40,7 +40,7 @@ def failure_of(tpu: str, copies: Sequence[HostCopy]) -> TPUError | None:
     failed = [(copy.host, copy.problem) for copy in copies if copy.problem is not None]
     if failed:
         named = " ".join(f"host {host}: {problem.message}" for host, problem in failed)
-        return TPUError(
+        return error_for(
             f"Not copied to {len(failed)} of {count(len(copies), 'host')} of {tpu}: {named}",
             failed[0][1].reason,
             "Copy again for these hosts.",

@@ -198,7 +198,7 @@ class CreateService:
 
     async def spec(self, request: CreateTPU, label: str, job: str = "") -> NodeSpec:
         """What Google is asked for, with our label and key. *job*: the id of the one that the TPU
-        starts by itself; "" for none.
+        starts automatically; "" for none.
         """
         assert request.version is not None
         assert request.zone is not None

@@ -9,6 +9,7 @@ import msgspec
 
 from ... import environment, ssh
 from ...cloud import Node
+from ...concurrency import gather_or_cancel
 from ...errors import Reason, TPUError
 from ...links import Link
 from ..hosts.connections import HostConnections
@@ -28,7 +29,9 @@ LINKS = environment.StepPlan("links", "Connect to the hosts", 8)
 def steps(request: ConnectTPU) -> list[environment.StepPlan]:
     """The steps of `create_environment`."""
     found = request.python_path is not None
-    own = environment.found.STEPS if found else environment.plan(environment_spec(request))
+    own = (
+        environment.existing_pythons.STEPS if found else environment.plan(environment_spec(request))
+    )
     return [environment.StepPlan("key", "SSH key", 1), LINKS, *own]
 
 
@@ -58,7 +61,7 @@ async def create_environment(
     )
     try:
         if request.python_path is not None:
-            created = await environment.found.use(
+            created = await environment.existing_pythons.use(
                 links,
                 request.python_path,
                 expected,
@@ -110,7 +113,7 @@ async def wait_until_up(link: Link) -> None:
 async def connect_hosts(links: Sequence[Link], progress: OperationProgress) -> None:
     """The step LINKS."""
     progress.begin(LINKS.key)
-    await environment.gather_or_cancel([_connect(link, progress) for link in links])
+    await gather_or_cancel([_connect(link, progress) for link in links])
     progress.done(LINKS.key)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-#: Google goes on with these, whoever waits for them.
+#: Google continues with these, whoever waits for them.
 NOT_CANCELLABLE = ("start", "stop", "delete", "unqueue")
 #: Kinds that change nothing about the TPU: others may run at the same time.
 NON_EXCLUSIVE = ("tensorboard", "profile", "sync", "copy", "share", "guard")
 #: Kinds that begin only if the next process can know of them: they cost money, or leave something
-#: on the hosts. Others go on when the disk is full, since they may end what costs money.
+#: on the hosts. Others continue when the disk is full, since they may end what costs money.
 SAVED = ("create", "hunt", "queue", "start", "connect")
 #: Kinds that change nothing at Google.
 LOCAL = ("connect", "disconnect", "detach", "environment", *NON_EXCLUSIVE)
@@ -19,7 +19,7 @@ PRESENT = {
     "create": "{} is being created",
     "hunt": "{} is being created by a hunt",
     "queue": "{} is being queued",
-    "unqueue": "{} is being taken from the queue",
+    "unqueue": "{} is being removed from the queue",
     "start": "{} is being started",
     "stop": "{} is being stopped",
     "delete": "{} is being deleted",

@@ -101,7 +101,7 @@ class KnownOperations:
         return {each.name for each in records if each.operation.kind == "start"}
 
     def require_idle(self, name: NodeName) -> None:
-        """Raises CONFLICT while one runs on the TPU that others must not run beside."""
+        """Raises CONFLICT while one runs on the TPU that excludes others."""
         for record in self.running_on(name):
             if record.operation.kind not in kinds.NON_EXCLUSIVE:
                 raise TPUError(

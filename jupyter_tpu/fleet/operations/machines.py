@@ -10,7 +10,8 @@ from typing import TypeVar
 
 from ... import environment, ssh
 from ...cloud import AttachedHost, AttachedMachine, AttachedMachines, attached_name
-from ...errors import InvalidInput, Reason, TPUError
+from ...concurrency import gather_failures
+from ...errors import InvalidInput, Reason, TPUError, error_for
 from ...links import HostName, host_alias
 from ...ssh import user_host
 from ...wording import count, other_hosts
@@ -24,18 +25,18 @@ _CHIPS_OF_SLICE = 4
 
 T = TypeVar("T")
 #: How a machine is reached, and which key it shows.
-Looked = tuple[user_host.UserHost, user_host.ShownKey]
+ResolvedMachine = tuple[user_host.UserHost, user_host.ShownKey]
 
 
-async def look(request: AttachMachine) -> list[Looked]:
+async def inspect_machines(request: AttachMachine) -> list[ResolvedMachine]:
     """How each machine is reached, and which host key it shows. It changes nothing.
 
     Raises what fails, INVALID for a machine that is there twice, and HOST_KEY for an expected key
     that no machine shows.
     """
-    looked = await _of_each(request.ssh, lambda worker: _look(request.ssh[worker]))
-    _require_expected(request, looked)
-    return looked
+    inspected = await _of_each(request.ssh, lambda worker: _inspect(request.ssh[worker]))
+    _require_expected(request, inspected)
+    return inspected
 
 
 async def attach(name: str, request: AttachMachine, store: AttachedMachines) -> AttachedMachine:
@@ -45,8 +46,8 @@ async def attach(name: str, request: AttachMachine, store: AttachedMachines) -> 
     Returns what has this name then: another process may have been quicker. Raises what fails; it
     names each machine of several that fails, and nothing is attached then.
     """
-    looked = await look(request)
-    _require_known(request, looked)
+    inspected = await inspect_machines(request)
+    _require_known(request, inspected)
     identity = await asyncio.to_thread(ssh.ensure_key)
     id = f"attached-{secrets.token_hex(8)}"
     addresses = [
@@ -56,13 +57,13 @@ async def attach(name: str, request: AttachMachine, store: AttachedMachines) -> 
             name=host.alias,
             identity_file=identity,
         )
-        for worker, (host, shown) in enumerate(looked)
+        for worker, (host, shown) in enumerate(inspected)
     ]
 
     node = attached_name(name)
     hosts = await _of_each(
         request.ssh,
-        lambda worker: _examine(HostName(node, worker), looked[worker][0], addresses[worker]),
+        lambda worker: _examine(HostName(node, worker), inspected[worker][0], addresses[worker]),
     )
     require_one_slice(hosts)
     pin = functools.partial(
@@ -113,7 +114,7 @@ async def _connect(host: user_host.UserHost, address: ssh.HostAddress) -> ssh.Co
         ) from error
 
 
-async def _look(alias: str) -> Looked:
+async def _inspect(alias: str) -> ResolvedMachine:
     host = await user_host.resolve(alias)
     return host, await user_host.shown_key(host)
 
@@ -128,32 +129,25 @@ async def _of_each(aliases: Sequence[str], call: Callable[[int], Awaitable[T]]) 
         async with limit:
             return await call(worker)
 
-    answers = await asyncio.gather(*map(one, range(len(aliases))), return_exceptions=True)
-    results: list[T] = []
-    failed: list[TPUError] = []
-    messages: list[str] = []
-    for alias, answer in zip(aliases, answers, strict=True):
-        if isinstance(answer, TPUError):
-            failed.append(answer)
-            named = alias in answer.message
-            messages.append(answer.message if named else f"{alias}: {answer.message}")
-        elif isinstance(answer, BaseException):
-            raise answer
-        else:
-            results.append(answer)
+    results, failed = await gather_failures({each: one(each) for each in range(len(aliases))})
     if not failed:
-        return results
+        return list(results.values())
+    messages = [
+        error.message if aliases[worker] in error.message else f"{aliases[worker]}: {error.message}"
+        for worker, error in failed.items()
+    ]
     if len(aliases) > 1:
         others = other_hosts(len(results), "can be used", "can be used")
         messages.append(f"Nothing was attached.{others}")
     # Of several reasons the one that may be an attack decides what to do next.
-    first = next((each for each in failed if each.reason is Reason.HOST_KEY), failed[0])
-    raise TPUError(" ".join(messages), first.reason, first.hint) from first
+    errors = list(failed.values())
+    first = next((each for each in errors if each.reason is Reason.HOST_KEY), errors[0])
+    raise error_for(" ".join(messages), first.reason, first.hint) from first
 
 
-def _require_expected(request: AttachMachine, looked: Sequence[Looked]) -> None:
+def _require_expected(request: AttachMachine, inspected: Sequence[ResolvedMachine]) -> None:
     shown: dict[str, str] = {}
-    for host, key in looked:
+    for host, key in inspected:
         other = shown.setdefault(key.fingerprint, host.alias)
         if other != host.alias:
             raise InvalidInput(
@@ -171,11 +165,11 @@ def _require_expected(request: AttachMachine, looked: Sequence[Looked]) -> None:
         )
 
 
-def _require_known(request: AttachMachine, looked: Sequence[Looked]) -> None:
-    """Raises HOST_KEY, with all keys that nobody has confirmed."""
+def _require_known(request: AttachMachine, inspected: Sequence[ResolvedMachine]) -> None:
+    """Raises HOST_KEY, with all keys that no one has confirmed."""
     unknown = {
         host.alias: key.fingerprint
-        for host, key in looked
+        for host, key in inspected
         if not (key.known or key.fingerprint in request.host_keys)
     }
     if unknown:

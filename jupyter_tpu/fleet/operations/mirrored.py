@@ -39,7 +39,7 @@ class MirroredProjects:
 
     def _is_ours(self, mirror: Mirror) -> bool:
         """Not of a TPU of the same name of another cloud."""
-        return self._connections.link(mirror.host.host).place == mirror.host.place
+        return self._connections.link(mirror.host.host).host_id == mirror.host.host_id
 
     def _view(self, mirror: Mirror) -> MirroredProject:
         return MirroredProject(

@@ -140,7 +140,7 @@ def _full_scope(scope: str) -> str:
 
 
 def metadata(options: NodeOptions, keys: dict[str, str]) -> dict[str, str]:
-    """The metadata of the node: what is asked for, with our *keys* beside those of the user."""
+    """The metadata of the node: what is asked for, with our *keys* next to those of the user."""
     found = dict(options.metadata)
     if options.startup_script:
         found[STARTUP_SCRIPT] = options.startup_script

@@ -45,7 +45,6 @@ from .progress import OperationProgress
 from .runner import OperationRunner
 
 _T = TypeVar("_T")
-_ONLY_READY = "Packages are on the hosts of a READY TPU."
 
 
 class EnvironmentService:
@@ -79,9 +78,9 @@ class EnvironmentService:
         self._failed: dict[tuple[NodeName, str], int] = {}
 
     async def list(self, ref: str) -> Sequence[Environment]:
-        return self.known(await self._finder.find(ref))
+        return self.last_known(await self._finder.find(ref))
 
-    def known(self, name: NodeName) -> Sequence[Environment]:
+    def last_known(self, name: NodeName) -> Sequence[Environment]:
         """The environments of a TPU."""
         return [
             msgspec.structs.replace(record.environment, warm=self._warm.status(name, environment))
@@ -92,7 +91,7 @@ class EnvironmentService:
         name = await self._finder.find(ref)
         self._warm.configure(name, environment, options)
         self._wake()
-        return next(each for each in self.known(name) if each.name == environment)
+        return next(each for each in self.last_known(name) if each.name == environment)
 
     async def list_packages(self, ref: str, environment: str) -> Sequence[InstalledPackage]:
         """Raises NOT_FOUND, CONFLICT for a TPU that is not READY."""
@@ -232,7 +231,7 @@ class EnvironmentService:
                     lambda links: packages.sync(links, environment, progress),
                 )
             except asyncio.CancelledError:
-                self._failed[name, environment] = news.revision  # it does not begin again by itself
+                self._failed[name, environment] = news.revision  # it does not retry
                 raise
             except TPUError as error:
                 self._failed[name, environment] = news.revision
@@ -280,7 +279,7 @@ class EnvironmentService:
         self, name: NodeName, record: EnvironmentRecord, text: str
     ) -> EnvironmentLock:
         """Saves the exact versions of an environment, for the next TPU."""
-        node = self._observer.observed.require_ready(name, _ONLY_READY)
+        node = self._observer.observed.require_ready(name)
         lock = lock_of(node, record.environment, text, emulated=self._observer.without_chips(node))
         await self._locks.save(lock)
         return lock
@@ -294,7 +293,7 @@ class EnvironmentService:
 
     def _links(self, name: NodeName) -> tuple[Sequence[Link], Callable[[], None]]:
         """The links to all hosts, held until the second is called."""
-        node = self._observer.observed.require_ready(name, _ONLY_READY)
+        node = self._observer.observed.require_ready(name)
         held = name in self._connections
         links = self._connections.acquire(name, len(node.endpoints))
         return links, (lambda: None) if held else lambda: self._connections.release(name)

@@ -22,7 +22,7 @@ from .connected import ConnectedTPUs
 from .progress import OperationProgress
 from .provisioner import NodeProvisioner
 from .provisioning import EXPECTED
-from .queued_origin import QueuedOrigins, left
+from .queued_origin import QueuedOrigins, leftover_hint
 from .runner import OperationRunner
 from .running import CarryOut, Work
 
@@ -211,7 +211,7 @@ class PowerService:
             await self._origins.delete(record, progress)
             progress.done(_QUEUED.key)
         elif origin is not None:
-            progress.log(f"Its queued resource {origin.name} stays. {left(origin)}")
+            progress.log(f"Its queued resource {origin.name} stays. {leftover_hint(origin)}")
 
     async def _change(
         self,
@@ -225,7 +225,7 @@ class PowerService:
 
         The node's state decides. A call without an answer, an operation that Google has forgotten
         or a process that ended are followed by another look; only what Google refuses fails, and a
-        start that nobody expects any longer.
+        start that no one expects any longer.
         """
         name = record.name
         self._observer.request_refresh()

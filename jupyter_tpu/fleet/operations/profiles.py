@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from ...cloud import Node
-from ...environment import StepPlan, gather_or_cancel, profiles, tensorboard
+from ...concurrency import gather_or_cancel
+from ...environment import StepPlan, profiles, tensorboard
 from ...environment.profiles import KernelMemory, TracedKernel
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName, Link, Links
@@ -75,7 +76,7 @@ class ProfileService:
 
     async def start(self, ref: str, request: ProfileTPU | None = None) -> Operation:
         request = _checked(validated(request or ProfileTPU()))
-        node = await self._finder.find_ready(ref, "Programs run on READY TPUs.")
+        node = await self._finder.find_ready(ref)
         hosts = await self._hosts(node, request.hosts, request.kernels)
 
         async def work(progress: OperationProgress) -> None:
@@ -85,7 +86,7 @@ class ProfileService:
 
     async def memory(self, ref: str, query: MemoryQuery | None = None) -> MemoryProfiles:
         query = validated(query or MemoryQuery())
-        node = await self._finder.find_ready(ref, "Programs run on READY TPUs.")
+        node = await self._finder.find_ready(ref)
         only = [query.kernel] if query.kernel else []
         hosts = await self._hosts(node, query.hosts or "all", only)
         found = await gather_or_cancel([self._memory_on(node, host, only) for host in hosts])

@@ -68,7 +68,7 @@ class OperationProgress:
         self._changed()
 
     def block(self, problem: TPUError | None) -> None:
-        """Shows what stands in the way while it goes on; None when nothing does any more."""
+        """Shows what stands in the way while it continues; None when nothing does any more."""
         shown = None if problem is None else Problem.of(problem)
         before = self.operation.problem
         if shown != before:

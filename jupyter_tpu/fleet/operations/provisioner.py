@@ -17,7 +17,7 @@ from ..knowledge.grants import Grants
 from ..models.costs import billing_words
 from ..store.records import OperationRecord, OperationRequest
 from .progress import OperationProgress
-from .provisioning import LABEL, Ask, End, Provisioning, SeenNode
+from .provisioning import LABEL, NextCall, ObservedNode, Provisioning, ProvisioningResult
 from .runner import OperationRunner
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class Provisioner(ABC, Generic[Spec]):
     async def _begin_delete(self) -> str: ...
 
     @abstractmethod
-    async def _see(self) -> SeenNode:
+    async def _see(self) -> ObservedNode:
         """It, as Google describes it now; raises NOT_FOUND."""
 
     def _unseen(self) -> None:  # most need not know
@@ -82,7 +82,7 @@ class Provisioner(ABC, Generic[Spec]):
         return self._provisioning.claim.node_id
 
     def carry_out(self, request: OperationRequest) -> None:
-        """Cancel: the node is to be absent. :meth:`run` goes on until it is, and so does the next
+        """Cancel: the node is to be absent. :meth:`run` continues until it is, and so does the next
         process if this one ends. Stop trying: a node that Google refuses to delete stays.
         """
         if request == "cancel":
@@ -92,15 +92,15 @@ class Provisioner(ABC, Generic[Spec]):
         self._asked.set()
         self._runner.save_soon(self._record)
 
-    async def run(self, progress: OperationProgress) -> End:
+    async def run(self, progress: OperationProgress) -> ProvisioningResult:
         """Ends when it is known how it ended, however long Google does not say."""
         provisioning = self._provisioning
         while True:
             step = provisioning.next(time.time())
-            if isinstance(step, End):
+            if isinstance(step, ProvisioningResult):
                 progress.operation.undeleted = "kept" if step.how == "kept" else ""
                 return step
-            if step is not Ask.DELETE and await self._pause(provisioning.pause):
+            if step is not NextCall.DELETE and await self._pause(provisioning.pause):
                 continue  # something else is wanted now: there may be something else to ask
             await self._ask(step)
             self._report(progress)
@@ -153,24 +153,24 @@ class Provisioner(ABC, Generic[Spec]):
         self._asked.clear()
         return True
 
-    async def _ask(self, step: Ask) -> None:
+    async def _ask(self, step: NextCall) -> None:
         match step:
-            case Ask.CREATE:
+            case NextCall.CREATE:
                 await self._create()
-            case Ask.DELETE:
+            case NextCall.DELETE:
                 await self._delete()
-            case Ask.NODE:
+            case NextCall.NODE:
                 await self._look()
-            case Ask.CREATING:
+            case NextCall.CREATING:
                 await self._follow(self._provisioning.claim.creating)
-            case Ask.DELETING:
+            case NextCall.DELETING:
                 await self._follow(self._provisioning.claim.deleting)
 
     async def _create(self) -> None:
         provisioning = self._provisioning
         assert self._spec is not None
         spec = await self._spec()
-        if provisioning.next(time.time()) is not Ask.CREATE:
+        if provisioning.next(time.time()) is not NextCall.CREATE:
             return  # it was cancelled meanwhile, or this computer slept for hours
         provisioning.sending(time.time())
         await self._runner.save(self._record)
@@ -245,10 +245,10 @@ class NodeProvisioner(Provisioner[NodeSpec]):
     async def _begin_delete(self) -> str:
         return await self._cloud.begin_delete(self._name)
 
-    async def _see(self) -> SeenNode:
+    async def _see(self) -> ObservedNode:
         node = await self._cloud.get_node(self._name)
         self._observer.upsert(node)
-        return SeenNode(id=node.id, state=node.state, label=node.labels.get(LABEL, ""))
+        return ObservedNode(id=node.id, state=node.state, label=node.labels.get(LABEL, ""))
 
     def _unseen(self) -> None:
         self._observer.remove(self._name)

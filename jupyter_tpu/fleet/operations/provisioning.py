@@ -2,7 +2,7 @@
 
 One :class:`NodeClaim` per operation says which node is meant and how far it is. It is saved before
 Google is asked for anything and after each answer, so that a process may be killed at any line and
-the next one goes on from the claim alone. :class:`Provisioning` reads the claim and the answers:
+the next one continues from the claim alone. :class:`Provisioning` reads the claim and the answers:
 :meth:`~Provisioning.next` says what to ask, the caller asks it and passes on what it heard.
 
 Which node is meant
@@ -24,10 +24,10 @@ present, accepted        Google's operation, until it ends
                          has failed; with `claim.tidy`, as below
   … which failed         as *absent*, then failed with Google's words
   … and waits for room   the node, until `claim.withdraw_at`; then DELETE, which is refused if it
-                         has got room meanwhile: then the node again, until it is READY
-present, in doubt        the node: ours, go on; another's, failed (EXISTS); missing, wait until it
-                         is settled and CREATE once more
-absent, node is ours     DELETE at once, since that goes by the name, which somebody else may have
+                         has room meanwhile: then the node again, until it is READY
+present, in doubt        the node: ours, continue; another's, failed (EXISTS); missing, wait
+                         until it is settled and CREATE once more
+absent, node is ours     DELETE at once, since that goes by the name, which someone else may have
                          soon; then the operation, then the node again, for as long as it is there
   … and given up         the node, until no DELETE can take effect any more: then it is kept
 absent, node missing     wait for Google's operation that creates it and for what is in doubt;
@@ -56,7 +56,7 @@ LABEL = "jupyter-tpu-operation"
 #: How long a CreateNode without an answer may still take effect; twice its deadline. Seconds.
 SETTLE = 120.0
 #: How long after the user asked for it a node is still created (or started, or stopped); later,
-#: nobody expects it. Seconds.
+#: no one expects it. Seconds.
 EXPECTED = 900.0
 #: States after which it may still become READY.
 _ON_ITS_WAY = frozenset(
@@ -71,7 +71,7 @@ _ON_ITS_WAY = frozenset(
 
 #: Answers after which it is not known whether a change was made.
 _UNHEARD = frozenset({Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.INTERNAL, Reason.CANCELLED})
-#: And those that are given while another change of the node goes on.
+#: And those that are given while another change of the node continues.
 _UNKNOWN = _UNHEARD | {Reason.CONFLICT}
 #: Seconds until Google is asked again to take back what it did not take back.
 _AGAIN = 60.0
@@ -81,7 +81,7 @@ _LONGEST = 5.0
 _LONGEST_BLOCKED = 30.0
 
 
-class Ask(StrEnum):
+class NextCall(StrEnum):
     """What to ask Google next."""
 
     CREATE = "create"  # call `sending` and save the claim first
@@ -91,14 +91,14 @@ class Ask(StrEnum):
     DELETING = "deleting"
 
 
-class End(Struct, frozen=True):
+class ProvisioningResult(Struct, frozen=True):
     """How it ended; *error* with "failed", and with "kept": it should be gone, and stays."""
 
     how: Literal["ready", "failed", "gone", "kept"]
     error: TPUError | None = None
 
 
-class SeenNode(Struct, frozen=True, kw_only=True):
+class ObservedNode(Struct, frozen=True, kw_only=True):
     """What matters of a node that Google described."""
 
     id: str
@@ -122,8 +122,8 @@ class Provisioning:
         self._doubted = 0.0  # `claim.delete_in_doubt` before the last DELETE
         self._what = what
         self._thing = thing
-        self._node: SeenNode | Literal["missing"] | None = None  # None: to be looked at
-        self._end: End | None = None
+        self._node: ObservedNode | Literal["missing"] | None = None  # None: to be looked at
+        self._end: ProvisioningResult | None = None
 
     @property
     def problem(self) -> TPUError | None:
@@ -139,7 +139,7 @@ class Provisioning:
 
     # ---- what next ----
 
-    def next(self, now: float) -> Ask | End:
+    def next(self, now: float) -> NextCall | ProvisioningResult:
         """What to ask Google, or how it ended. *now*: seconds since the epoch."""
         if self._end is not None:
             return self._end
@@ -147,12 +147,12 @@ class Provisioning:
         if claim.want == "absent" or claim.failure is not None:
             return self._remove(now)
         if claim.creating:
-            return Ask.CREATING
+            return NextCall.CREATING
         if not claim.sent:
             return self._create(now)
         node = self._node
         if node is None:
-            return Ask.NODE
+            return NextCall.NODE
         if self._may_appear(now, node):
             return self._refresh_node()
         if node == "missing":
@@ -168,7 +168,7 @@ class Provisioning:
                 "Choose another name.",
             )
         if node.state is NodeState.READY:
-            return self._ended(End("ready"))
+            return self._ended(ProvisioningResult("ready"))
         if node.state in _ON_ITS_WAY:
             if not (node.waiting and 0 < claim.withdraw_at <= now):
                 return self._refresh_node()
@@ -184,25 +184,25 @@ class Provisioning:
         if claim.tidy:
             claim.failure = problem
             return self._remove(now)
-        return self._ended(End("failed", problem.to_error()))
+        return self._ended(ProvisioningResult("failed", problem.to_error()))
 
-    def _remove(self, now: float) -> Ask | End:
+    def _remove(self, now: float) -> NextCall | ProvisioningResult:
         claim, node = self.claim, self._node
         if not (claim.sent or claim.node_id):
             return self._removed()  # Google was never asked for it
         if node is None:
-            return Ask.NODE
-        if isinstance(node, SeenNode) and self._is_ours(node):
+            return NextCall.NODE
+        if isinstance(node, ObservedNode) and self._is_ours(node):
             if claim.deleting:
-                return Ask.DELETING
+                return NextCall.DELETING
             if node.state is NodeState.DELETING:
                 return self._refresh_node()
-            return self._kept(now, node) if claim.given_up else Ask.DELETE
+            return self._kept(now, node) if claim.given_up else NextCall.DELETE
         if claim.creating:
-            return Ask.CREATING  # it may still appear
+            return NextCall.CREATING  # it may still appear
         return self._refresh_node() if self._may_appear(now, node) else self._removed()
 
-    def _kept(self, now: float, node: SeenNode) -> Ask | End:
+    def _kept(self, now: float, node: ObservedNode) -> NextCall | ProvisioningResult:
         """A user has given it up: it stays, unless a DELETE is still on its way."""
         claim, refusal = self.claim, self.claim.refusal
         if now - claim.delete_in_doubt < SETTLE:
@@ -214,17 +214,17 @@ class Provisioning:
         )
         for why in (claim.failure, refusal):
             error.message += f" {why.message}" if why is not None else ""
-        return self._ended(End("kept", error))
+        return self._ended(ProvisioningResult("kept", error))
 
-    def _removed(self) -> End:
+    def _removed(self) -> ProvisioningResult:
         failure = self.claim.failure
         if self.claim.want == "absent" or failure is None:
-            return self._ended(End("gone"))
-        return self._ended(End("failed", failure.to_error()))
+            return self._ended(ProvisioningResult("gone"))
+        return self._ended(ProvisioningResult("failed", failure.to_error()))
 
-    def _create(self, now: float) -> Ask | End:
+    def _create(self, now: float) -> NextCall | ProvisioningResult:
         if now - self.claim.since <= EXPECTED:
-            return Ask.CREATE
+            return NextCall.CREATE
         reason = f" {self._unanswered.message}" if self._unanswered else ""
         return self._failed(
             f"{self._what} was not created within {EXPECTED / 60:.0f} minutes.{reason}",
@@ -232,26 +232,28 @@ class Provisioning:
             "Create it again.",
         )
 
-    def _refresh_node(self) -> Ask:
+    def _refresh_node(self) -> NextCall:
         self._node = None
-        return Ask.NODE
+        return NextCall.NODE
 
-    def _may_appear(self, now: float, node: SeenNode | Literal["missing"]) -> bool:
+    def _may_appear(self, now: float, node: ObservedNode | Literal["missing"]) -> bool:
         """Whether ours may still come, though *node* was seen in its place."""
         claim = self.claim
-        ours = isinstance(node, SeenNode) and self._is_ours(node)
+        ours = isinstance(node, ObservedNode) and self._is_ours(node)
         return claim.in_doubt and not ours and now - claim.sent < SETTLE
 
-    def _is_ours(self, node: SeenNode) -> bool:
+    def _is_ours(self, node: ObservedNode) -> bool:
         claim = self.claim
         if claim.node_id:
             return node.id == claim.node_id
         return bool(claim.label) and node.label == claim.label
 
-    def _failed(self, message: str, reason: Reason = Reason.CONFLICT, hint: str = "") -> End:
-        return self._ended(End("failed", TPUError(message, reason, hint)))
+    def _failed(
+        self, message: str, reason: Reason = Reason.CONFLICT, hint: str = ""
+    ) -> ProvisioningResult:
+        return self._ended(ProvisioningResult("failed", TPUError(message, reason, hint)))
 
-    def _ended(self, end: End) -> End:
+    def _ended(self, end: ProvisioningResult) -> ProvisioningResult:
         self._end = end
         return end
 
@@ -324,7 +326,7 @@ class Provisioning:
             claim.refusal = Problem.of(error)
             self.unanswered(error)
         else:
-            self._end = End("failed", error)
+            self._end = ProvisioningResult("failed", error)
 
     def operation_runs(self) -> None:
         """The operation that was asked for has not ended."""
@@ -364,7 +366,7 @@ class Provisioning:
         self._node = None
         self._wait()
 
-    def node_seen(self, node: SeenNode) -> None:
+    def node_seen(self, node: ObservedNode) -> None:
         self._unanswered = None
         self._node = node
         if self._is_ours(node):
@@ -393,6 +395,6 @@ class Provisioning:
         self.pause = 0.2
 
     def _wait(self) -> None:
-        waiting = isinstance(self._node, SeenNode) and self._node.waiting
+        waiting = isinstance(self._node, ObservedNode) and self._node.waiting
         longest = _LONGEST_BLOCKED if waiting or self.problem else _LONGEST
         self.pause = min(max(0.2, self.pause * 1.4), longest)

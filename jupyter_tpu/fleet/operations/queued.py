@@ -39,7 +39,7 @@ from .queued_provisioner import WITH_TPUS, QueuedProvisioner, failure
 from .runner import OperationRunner
 from .running import CarryOut, OperationCancelled, Work
 
-#: How long an answer about all queued resources serves further questions, and those of somebody who
+#: How long an answer about all queued resources serves further questions, and those of someone who
 #: asks for the list; seconds.
 RECENT = 19.0  # panels ask every 20 s
 FRESH = 2.0

@@ -78,13 +78,13 @@ class QueuedOrigins:
                             f"{record.name.node} is deleted, and its queued resource {name.node} "
                             f"is not: {error.message}",
                             error.reason,
-                            left(origin),
+                            leftover_hint(origin),
                         ) from error
                 progress.block(error)
                 pause = max(pause, error.retry_after or 0.0)
             await asyncio.sleep(pause)
 
 
-def left(origin: QueuedOrigin) -> str:
+def leftover_hint(origin: QueuedOrigin) -> str:
     """What to do about one that stays."""
     return f"It uses quota until you delete it: jupyter tpu queued delete {origin.name}"

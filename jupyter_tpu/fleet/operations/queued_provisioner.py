@@ -11,7 +11,7 @@ from ..knowledge.grants import Grants
 from ..models import Problem
 from ..store.records import OperationRecord
 from .provisioner import NodeProvisioner, Provisioner
-from .provisioning import LABEL, SeenNode
+from .provisioning import LABEL, ObservedNode
 from .runner import OperationRunner
 
 #: Where its TPUs exist, or may.
@@ -55,7 +55,7 @@ class QueuedProvisioner(Provisioner[QueuedSpec]):
         force = self._record.queue is not None or self._record.force
         return await self._cloud.begin_delete_queued(self._name, force=force)
 
-    async def _see(self) -> SeenNode:
+    async def _see(self) -> ObservedNode:
         found = await self._cloud.get_queued(self._name)
         state = NodeState.READY  # once Google has accepted it
         if found.state in (QueuedState.CREATING, QueuedState.DELETING, QueuedState.FAILED):
@@ -64,7 +64,7 @@ class QueuedProvisioner(Provisioner[QueuedSpec]):
 
 
 class QueuedNodeProvisioner(NodeProvisioner):
-    """Creates a TPU as a queued resource of its name, and waits until it is READY. What has not got
+    """Creates a TPU as a queued resource of its name, and waits until it is READY. What has no
     room by `claim.withdraw_at` is deleted again; what has is kept.
     """
 
@@ -79,7 +79,7 @@ class QueuedNodeProvisioner(NodeProvisioner):
         message: str,
     ) -> None:
         super().__init__(cloud, observer, grants, runner, record, spec, message, _THING)
-        self._tpu: SeenNode | None = None
+        self._tpu: ObservedNode | None = None
 
     @property
     def node_id(self) -> str:
@@ -100,7 +100,7 @@ class QueuedNodeProvisioner(NodeProvisioner):
         force = not self._provisioning.claim.withdrawing
         return await self._cloud.begin_delete_queued(self._name, force=force)
 
-    async def _see(self) -> SeenNode:
+    async def _see(self) -> ObservedNode:
         found = await self._cloud.get_queued(self._name)
         self._tpu = await self._see_tpu() if found.state in WITH_TPUS else None
         match found.state:
@@ -114,7 +114,7 @@ class QueuedNodeProvisioner(NodeProvisioner):
                 state = NodeState.CREATING
         return _seen(found, state)
 
-    async def _see_tpu(self) -> SeenNode | None:
+    async def _see_tpu(self) -> ObservedNode | None:
         try:
             return await super()._see()
         except TPUError as error:
@@ -124,8 +124,8 @@ class QueuedNodeProvisioner(NodeProvisioner):
             return None
 
 
-def _seen(found: QueuedTPUs, state: NodeState) -> SeenNode:
-    return SeenNode(
+def _seen(found: QueuedTPUs, state: NodeState) -> ObservedNode:
+    return ObservedNode(
         id=found.created,
         state=state,
         label=found.labels.get(LABEL, ""),

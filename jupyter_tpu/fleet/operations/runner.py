@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from ...cloud import NodeName
+from ...concurrency import cancel_all
 from ...errors import Reason, TPUError
 from ..models import Operation, Problem
 from ..models.times import timestamp
@@ -118,7 +119,7 @@ class OperationRunner:
         return running
 
     def new_record(self, kind: Any, name: NodeName, **fields: Any) -> OperationRecord:
-        """A record of this process that nothing runs and nobody knows yet."""
+        """A record of this process that nothing runs and no one knows yet."""
         operation = Operation(
             id=uuid.uuid4().hex[:12],
             kind=kind,
@@ -398,11 +399,7 @@ class OperationRunner:
     async def close(self) -> None:
         """Stops all of them without undoing anything; the next process can resume them."""
         self.closing = True
-        tasks = [r.task for r in self.known.running.values() if r.task is not None]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=10)
+        await cancel_all(r.task for r in self.known.running.values() if r.task is not None)
 
 
 def _cancelled() -> Problem:

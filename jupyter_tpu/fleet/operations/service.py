@@ -62,4 +62,4 @@ class OperationService:
         name = NodeName(self._cloud.project, operation.zone, operation.tpu)
         node = self._observed.node(name)
         billed = billing_words(node, self._grants.cost(node)) if node else ""
-        return f"{operation.tpu} is not deleted, and stays.{billed and f' {billed}.'}"
+        return f"{operation.tpu} will not be deleted.{billed and f' {billed}.'}"

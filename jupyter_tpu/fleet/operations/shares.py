@@ -13,7 +13,7 @@ from ...cloud import Node, NodeName
 from ...environment import StepPlan, sharing
 from ...environment.remote_call import call
 from ...environment.sharing import Client, Share, SharingHost, Step
-from ...errors import InvalidInput, Reason, TPUError
+from ...errors import InvalidInput, Reason, TPUError, error_for
 from ...links import HostName
 from ...wording import other_hosts
 from ..hosts.connections import HostConnections
@@ -34,12 +34,11 @@ from ..models.times import timestamp
 from .progress import OperationProgress
 from .runner import OperationRunner
 
-_READY = "Folders are on the hosts of a READY TPU."
-_EXAMINE = StepPlan("examine", "Look at the hosts", 1)
+_EXAMINE = StepPlan("examine", "Check the hosts", 1)
 _SERVER = StepPlan("server", "Share the folder of host 0", 2, all_hosts=False)
 _CLIENTS = StepPlan("clients", "Mount it on the other hosts", 3)
-_UNMOUNT = StepPlan("clients", "Take it from the hosts", 3)
-_UNSHARE = StepPlan("server", "End its sharing", 1, all_hosts=False)
+_UNMOUNT = StepPlan("clients", "Unmount it on the hosts", 3)
+_UNSHARE = StepPlan("server", "Stop sharing it", 1, all_hosts=False)
 
 #: `list` is a method below.
 _Steps = list[Step]
@@ -70,19 +69,19 @@ class ShareService:
 
     # ---- how it is ----
 
-    def known(self, node: Node) -> SharedFolders | None:
+    def last_known(self, node: Node) -> SharedFolders | None:
         """What the hosts of a TPU said when they were last asked; None: they were not."""
         return self._known.get(node.id)
 
     async def list(self, ref: str) -> SharedFolders:
-        node = await self._finder.find_ready(ref, _READY)
+        node = await self._finder.find_ready(ref)
         nodes = {node.name.node: node}
         found, problems = await self._found_on(nodes, {}, node)
         shares = {(each.tpu, each.path): each for each in _shares(found)}
         for share in shares.values():
             for name in {each.tpu for each in share.clients} - set(nodes):
                 try:
-                    other = await self._finder.find_ready(f"{node.name.zone}~{name}", _READY)
+                    other = await self._finder.find_ready(f"{node.name.zone}~{name}")
                 except TPUError as error:
                     problems.append(f"{name}: {error.message}")
                     continue
@@ -128,8 +127,8 @@ class ShareService:
     async def start(self, ref: str, request: ShareFolder) -> Operation:
         request = validated(request)
         folder = sharing.check_folder(request.folder)
-        node = await self._finder.find_ready(ref, _READY)
-        others = [await self._finder.find_ready(each, _READY) for each in request.tpus]
+        node = await self._finder.find_ready(ref)
+        others = [await self._finder.find_ready(each) for each in request.tpus]
         for other in others:
             if other.name.zone != node.name.zone:
                 raise InvalidInput(
@@ -213,7 +212,7 @@ class ShareService:
             )
         for name in {each.tpu for each in before.clients} - set(nodes) if before else ():
             try:
-                nodes[name] = await self._finder.find_ready(f"{node.name.zone}~{name}", _READY)
+                nodes[name] = await self._finder.find_ready(f"{node.name.zone}~{name}")
             except TPUError as error:
                 if error.reason is not Reason.NOT_FOUND:
                     raise
@@ -294,7 +293,7 @@ class ShareService:
             except TPUError as error:
                 # Who shows it names the TPU, too.
                 message = error.message.removeprefix(f"On host {host.host}: ")
-                return TPUError(message, error.reason, error.hint)
+                return error_for(message, error.reason, error.hint)
             if progress is not None:
                 progress.host_done(key)
             return answer
@@ -364,7 +363,7 @@ def _raise(failed: dict[Client, TPUError], rest: str) -> None:
     if failed:
         first = next(iter(failed.values()))
         named = " ".join(f"{_named(host)}: {error.message}" for host, error in failed.items())
-        raise TPUError(f"{named[0].upper()}{named[1:]}{rest}", first.reason, first.hint)
+        raise error_for(f"{named[0].upper()}{named[1:]}{rest}", first.reason, first.hint)
 
 
 def _hosts_of(node: Node) -> list[Client]:
@@ -386,9 +385,9 @@ def _logger(progress: OperationProgress | None, host: Client) -> Callable[[str],
 
 def _shares(found: dict[Client, SharingHost]) -> list[Share]:
     """What hosts have files of; what host 0 of its TPU says counts more."""
-    said = [each for facts in found.values() for each in facts.shares]
-    said.sort(key=lambda each: each["role"] == "server")
-    return [sharing.share_of(each) for each in said]
+    headers = [each for facts in found.values() for each in facts.shares]
+    headers.sort(key=lambda each: each["role"] == "server")
+    return [sharing.share_of(each) for each in headers]
 
 
 def _folder(share: Share, nodes: dict[str, Node], found: dict[Client, SharingHost]) -> SharedFolder:
@@ -406,10 +405,10 @@ def _folder(share: Share, nodes: dict[str, Node], found: dict[Client, SharingHos
 
 def _state(host: Client, facts: SharingHost | None, share: Share, *, server: bool) -> SharingState:
     role: Any = "server" if server else "client"
-    said = facts.shares if facts else []
-    mine = next((e for e in said if e["path"] == share.path and e["role"] == role), None)
+    headers = facts.shares if facts else []
+    mine = next((e for e in headers if e["path"] == share.path and e["role"] == role), None)
     if facts is None:
-        problem = "It could not be asked."
+        problem = "The host did not answer."
     elif not mine:
         problem = "It does not have the folder. Share it again."
     elif not mine["mounted"]:

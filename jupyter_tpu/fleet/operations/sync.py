@@ -61,16 +61,16 @@ class SyncService:
             _check_parts(path, path)
         if request.watch and (request.pull or request.dry_run):
             raise InvalidInput("Watching only works from here to the TPU.")
-        node = await self._finder.find_ready(ref, "Files are on the hosts of a READY TPU.")
+        node = await self._finder.find_ready(ref)
         if request.pull and not 0 <= request.host < len(node.endpoints):
             count = len(node.endpoints)
             raise no_such_host(node.name.node, request.host, count, Reason.NOT_FOUND)
         if request.remote:
             remote = _remote_folder(request.remote)
         else:
-            place = self._connections.link(HostName(node.name, 0)).place
+            host_id = self._connections.link(HostName(node.name, 0)).host_id
             claim = not (request.pull or request.dry_run)
-            remote = project.remote_folder(self._bases, place, folder, claim=claim)
+            remote = project.remote_folder(self._bases, host_id, folder, claim=claim)
         elsewhere = not request.remote and remote != f"~/{folder.name}"
         request = msgspec.structs.replace(request, folder=str(folder), remote=remote)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...environment.project import HostOutcome, SyncOutcome
-from ...errors import Reason, TPUError
+from ...errors import Reason, TPUError, error_for
 from ...wording import count, hosts_text, other_hosts, size_text
 from ..models import (
     HostSync,
@@ -130,4 +130,4 @@ def failure_of(outcome: SyncOutcome) -> TPUError | None:
         where = hosts_text([each.host for each in failed])
         rest = other_hosts(len(outcome.hosts) - len(failed), "has it", "have it")
         message = f"The folder is not on {where}: {message}{rest}"
-    return TPUError(message, first.reason, hint)
+    return error_for(message, first.reason, hint)

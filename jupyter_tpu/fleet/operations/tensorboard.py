@@ -48,7 +48,7 @@ class TensorBoardService:
     async def open(self, ref: str, request: OpenTensorBoard) -> Operation:
         """Installs what is missing, starts TensorBoard or finds it running, and opens it."""
         request = validated(request)
-        node = await self._finder.find_ready(ref, "TensorBoard runs on READY TPUs.")
+        node = await self._finder.find_ready(ref)
         check_logdir(request.logdir)
         check_host(node, request.host)
 
@@ -68,7 +68,7 @@ class TensorBoardService:
         earlier server may have left some. Hosts that don't answer keep theirs.
         """
         hosts = {0}
-        for app in self._apps.known():
+        for app in self._apps.list_open():
             if app.kind == "tensorboard" and (app.tpu, app.zone) == (name.node, name.zone):
                 hosts.add(app.host)
         for host in sorted(hosts):

@@ -6,6 +6,7 @@ import asyncio
 import time
 
 from ...cloud import NodeName
+from ...concurrency import cancel_all
 from ...errors import Reason, TPUError
 from ...links import Links
 from ..forwarding.tunnels import Tunnels
@@ -97,11 +98,7 @@ class Controller:
                     self._tasks[name] = asyncio.create_task(self._reconcile_safely(name))
 
     async def close(self) -> None:
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=10)
+        await cancel_all(self._tasks.values())
 
     async def _reconcile_safely(self, name: NodeName) -> None:
         """A failure affects no other TPU. It is logged, shown, and retried after a while."""

@@ -8,12 +8,13 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from ...concurrency import cancel_all
 from ..models import LoopStatus
 from ..models.times import timestamp
 
 log = logging.getLogger(__name__)
 
-#: How long a loop that failed waits before it goes on: first, and at most. Seconds.
+#: How long a loop that failed waits before it continues: first, and at most. Seconds.
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
 #: A loop that ran for so long starts again with the first pause; seconds.
@@ -41,10 +42,7 @@ class Loops:
         ]
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=10)
+        await cancel_all(self._tasks)
 
     async def _keep_running(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         time = asyncio.get_running_loop().time

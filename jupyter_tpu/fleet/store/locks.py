@@ -1,6 +1,6 @@
 """The exact versions of environments, by name: what the next TPU gets.
 
-They outlive their TPUs, so they are files beside the state, one for each name.
+They outlive their TPUs, so they are files next to the state, one for each name.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class NodeClaim(Struct, kw_only=True):
     tidy: bool = False
     #: From when on what still waits for room is taken back; seconds since the epoch, 0 for never.
     withdraw_at: float = 0.0
-    #: Whether it is being taken back. What has got room meanwhile stays.
+    #: Whether it is being taken back. What got room meanwhile stays.
     withdrawing: bool = False
 
 
@@ -128,7 +128,7 @@ class AwaitedTPU(Struct, kw_only=True):
 
 
 class HuntRecord(Struct, kw_only=True):
-    """What a hunt has to know to go on. Its current attempt is the operation's claim."""
+    """What a hunt has to know to continue. Its current attempt is the operation's claim."""
 
     request: StartHunt
     candidates: list[Candidate]
@@ -144,7 +144,7 @@ class HuntRecord(Struct, kw_only=True):
     #: Whether its attempts are queued resources, but for those of a candidate that is *direct*.
     #: Those of flex-start always are.
     queued: bool = False
-    #: Of a hunt that begins when a TPU is preempted; None while it goes on.
+    #: Of a hunt that begins when a TPU is preempted; None while it continues.
     awaited: AwaitedTPU | None = None
 
     def waits(self, candidate: Candidate) -> bool:
@@ -157,7 +157,7 @@ OperationRequest = Literal["cancel", "stop-trying"]
 
 
 class OperationRecord(Struct, kw_only=True):
-    """An operation, what it needs to go on, and the process that runs it."""
+    """An operation, what it needs to continue, and the process that runs it."""
 
     operation: Operation
     project: str
@@ -227,7 +227,7 @@ class JobRecord(Struct, kw_only=True):
     request: StartJob
     #: The last is the current one.
     attempts: list[JobAttempt] = []
-    #: Whether somebody wants it to end, and how many seconds from SIGTERM to SIGKILL.
+    #: Whether someone wants it to end, and how many seconds from SIGTERM to SIGKILL.
     stopped: bool = False
     patience: float = 10.0
     #: Its TPU was preempted, or terminated by Google.

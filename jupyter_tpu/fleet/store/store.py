@@ -36,7 +36,7 @@ from .records import (
 log = logging.getLogger(__name__)
 
 #: How long `flush` waits for a lock of another process; seconds.
-PATIENCE = 30.0
+LOCK_WAIT = 30.0
 #: The pause before a write that failed is tried again: first, and at most. Seconds.
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 5.0
@@ -123,7 +123,7 @@ class Store:
                 return snapshot
         return None  # read again next time
 
-    async def flush(self, patience: float = PATIENCE) -> None:
+    async def flush(self, patience: float = LOCK_WAIT) -> None:
         """Returns when all changes so far are on disk.
 
         Raises TPUError, of an error at once and of a lock after *patience* seconds: DISK_FULL,
@@ -321,10 +321,10 @@ class Store:
             if (not locked or now > waiter.deadline) and not waiter.done.done():
                 waiter.done.set_exception(problem)
         if self.problem is None:
-            log.warning("%s It is tried again.", problem)
+            log.warning("%s Will be retried.", problem)
         self.problem = problem
 
-    async def _retry_locked(self, function: Callable[[], _T], patience: float = PATIENCE) -> _T:
+    async def _retry_locked(self, function: Callable[[], _T], patience: float = LOCK_WAIT) -> _T:
         """Calls *function* on the thread, again while the file is locked; raises TPUError."""
         loop = asyncio.get_running_loop()
         deadline, pause = loop.time() + patience, FIRST_PAUSE

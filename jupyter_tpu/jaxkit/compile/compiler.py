@@ -185,10 +185,11 @@ def cheapest_type(
         if search.found:
             return report
     nearest = search.outcome().report
-    needed = (nearest.needed_bytes or 0) / 2**30
+    needed = nearest.needed_bytes
+    needs = f"it needs {needed / 2**30:.2f} GiB per device, and " if needed is not None else ""
     raise InvalidInput(
-        f"The program fits none of {len(search.names)} types; nearest is {nearest.type}: it needs "
-        f"{needed:.2f} GiB per device, and a device has {nearest.hbm_bytes / 2**30:.2f} GiB.",
+        f"The program fits none of {len(search.names)} types; nearest is {nearest.type}: {needs}"
+        f"a device has {nearest.hbm_bytes / 2**30:.2f} GiB.",
         "Split more arrays over the mesh, or recompute activations with jax.checkpoint.",
     )
 

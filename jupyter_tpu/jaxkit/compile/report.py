@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ..arrays import Shape
-from ..tables import MAX_ROWS, html_table, share_text, size_text, text_table
+from ..tables import MAX_ROWS, binary_size, html_table, share_text, text_table
 
 _BUFFER_HEADS = ("size", "padding", "kind", "array", "operation", "source")
 _COLLECTIVE_HEADS = ("collective", "times", "bytes per device")
@@ -80,8 +80,8 @@ class CompileReport(Struct, kw_only=True):
 
     def __repr__(self) -> str:
         parts = ["\n".join(self._verdict()), text_table(("", ""), self._made_of())]
-        if self._beside_jax():
-            parts.append(self._beside_jax())
+        if self._comparison_with_jax():
+            parts.append(self._comparison_with_jax())
         if self.buffers:
             parts.append("Largest:\n" + text_table(_BUFFER_HEADS, self._buffer_rows()))
         if self.collectives:
@@ -92,8 +92,8 @@ class CompileReport(Struct, kw_only=True):
     def _repr_html_(self) -> str:
         verdict = "".join(f"<p>{escape(line)}</p>" for line in self._verdict())
         tables = html_table(("", ""), self._made_of())
-        if self._beside_jax():
-            tables += f"<p>{escape(self._beside_jax())}</p>"
+        if self._comparison_with_jax():
+            tables += f"<p>{escape(self._comparison_with_jax())}</p>"
         if self.buffers:
             tables += html_table(_BUFFER_HEADS, self._buffer_rows(), "Largest in memory")
         if self.collectives:
@@ -103,16 +103,16 @@ class CompileReport(Struct, kw_only=True):
     def _verdict(self) -> list[str]:
         if self.fits:
             first = (
-                f"Fits {self.type}: needs {size_text(self.needed_bytes)} of "
-                f"{size_text(self.hbm_bytes)} on each of {self.devices_used} devices."
+                f"Fits {self.type}: needs {binary_size(self.needed_bytes)} of "
+                f"{binary_size(self.hbm_bytes)} on each of {self.devices_used} devices."
             )
         elif self.needed_bytes is not None:
             first = (
-                f"Does not fit {self.type}: needs {size_text(self.needed_bytes)}, a device has "
-                f"{size_text(self.hbm_bytes)}."
+                f"Does not fit {self.type}: needs {binary_size(self.needed_bytes)}, a device has "
+                f"{binary_size(self.hbm_bytes)}."
             )
         else:
-            first = f"Does not fit {self.type}: a device has {size_text(self.hbm_bytes)}."
+            first = f"Does not fit {self.type}: a device has {binary_size(self.hbm_bytes)}."
         return [line for line in (first, self.message, *self.notes) if line]
 
     def _made_of(self) -> list[tuple[str, str]]:
@@ -124,26 +124,26 @@ class CompileReport(Struct, kw_only=True):
             ("code", self.code_bytes),
             ("padding of arguments and outputs", self.padding_bytes),
         ]
-        cells = [(name, size_text(size)) for name, size in rows if size is not None]
+        cells = [(name, binary_size(size)) for name, size in rows if size is not None]
         if self.flops is not None:
             cells.append(("floating point operations per device", f"{self.flops:.3g}"))
         return cells
 
-    def _beside_jax(self) -> str:
+    def _comparison_with_jax(self) -> str:
         """The figures of jax's own analysis, and why they differ."""
         if self.jax_peak_bytes is None:
             return ""
         return (
-            f"jax's memory_analysis() has temporaries of {size_text(self.jax_temporary_bytes)} and "
-            f"a peak of {size_text(self.jax_peak_bytes)}. The peak leaves out the code "
-            f"({size_text(self.code_bytes)}) and counts values in the chip's own memory "
-            f"({size_text(self.on_chip_bytes)} here), which take no HBM."
+            f"jax's memory_analysis() has temporaries of {binary_size(self.jax_temporary_bytes)} "
+            f"and a peak of {binary_size(self.jax_peak_bytes)}. The peak leaves out the code "
+            f"({binary_size(self.code_bytes)}) and counts values in the chip's own memory "
+            f"({binary_size(self.on_chip_bytes)} here), which take no HBM."
         )
 
     def _buffer_rows(self) -> list[tuple[str, ...]]:
         return [
             (
-                size_text(buffer.bytes),
+                binary_size(buffer.bytes),
                 share_text(buffer.bytes - buffer.unpadded_bytes, buffer.bytes),
                 buffer.kind,
                 f"{buffer.dtype}[{','.join(map(str, buffer.shape))}]",
@@ -154,7 +154,7 @@ class CompileReport(Struct, kw_only=True):
         ]
 
     def _collective_rows(self) -> list[tuple[str, ...]]:
-        return [(row.kind, f"{row.count:,}", size_text(row.bytes)) for row in self.collectives]
+        return [(row.kind, f"{row.count:,}", binary_size(row.bytes)) for row in self.collectives]
 
     def _compiler(self) -> str:
         caveat = f" {self.flops_caveat}" if self.flops_caveat else ""

@@ -166,7 +166,6 @@ _REQUESTS: dict[str, tuple[Any, Callable[[Any], Answer]]] = {
     "placement": (PlacementRequest, place),
     "tiling": (TilingRequest, tile),
 }
-REQUESTS = tuple(_REQUESTS)
 
 
 def describe_key(key: Any, note: str = "") -> KeyDescription:

@@ -162,7 +162,7 @@ class JaxWorker:
             self._quiet.clear()
             worker = self._idle.pop() if self._idle else None
             if worker is not None:
-                worker.rest(None)
+                worker.set_idle_timer(None)
             place.set_result(worker)
 
     def _give_back(self, worker: _Worker | None, healthy: bool) -> None:
@@ -172,7 +172,7 @@ class JaxWorker:
             if healthy and not self._closed:
                 self._idle.append(worker)
                 loop = asyncio.get_running_loop()
-                worker.rest(loop.call_later(self._idle_seconds, self._retire, worker))
+                worker.set_idle_timer(loop.call_later(self._idle_seconds, self._retire, worker))
             else:
                 self._end(worker)
         if not self._closed:
@@ -187,7 +187,7 @@ class JaxWorker:
 
     def _end(self, worker: _Worker) -> None:
         worker.kill()
-        task = asyncio.get_running_loop().create_task(worker.gone())
+        task = asyncio.get_running_loop().create_task(worker.wait_closed())
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
@@ -231,7 +231,7 @@ class _Worker:
                 raise EOFError
         except (TimeoutError, EOFError) as error:
             worker.kill()
-            await worker.gone()
+            await worker.wait_closed()
             raise TPUError(
                 "The worker process for JAX did not start.",
                 Reason.ENVIRONMENT,
@@ -239,7 +239,7 @@ class _Worker:
             ) from error
         except BaseException:
             worker.kill()
-            await worker.gone()
+            await worker.wait_closed()
             raise
         return worker
 
@@ -254,18 +254,18 @@ class _Worker:
         content = await self._stdout.readexactly(body) if body else b""
         return msgspec.json.decode(text, type=AnswerHead), content
 
-    def rest(self, timer: asyncio.TimerHandle | None) -> None:
+    def set_idle_timer(self, timer: asyncio.TimerHandle | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._timer = timer
 
     def kill(self) -> None:
-        self.rest(None)
+        self.set_idle_timer(None)
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):  # it may just have ended
                 self._process.kill()
 
-    async def gone(self) -> None:
+    async def wait_closed(self) -> None:
         """Waits until the process has ended and its pipes are closed."""
         self._stdin.close()
         await self._process.wait()

@@ -2,7 +2,7 @@
 
 Frames on stdin and stdout: the head of a request is its name, the body its JSON; the head of an
 answer is an `AnswerHead`. One request at a time; the process may be killed at any time. It ends
-when stdin ends, and by itself when it has grown (compiled programs stay in jax's caches).
+when stdin ends, and automatically when it has grown (compiled programs stay in jax's caches).
 """
 
 from __future__ import annotations

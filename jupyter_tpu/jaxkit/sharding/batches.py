@@ -87,7 +87,9 @@ def prefetch(
     *where*: a mesh (batches are split as `shard_batch` does, over *axis*), a sharding, a device, or
     a function that places a batch, such as one that calls `join_hosts`. *ahead*: how many batches
     wait on the devices, and take memory there; they are copied while the devices compute. An error
-    of the iterator is raised after the batches before it.
+    of the iterator, or of placing a batch, is raised after the batches before it.
+
+    Raises `InvalidInput` if *ahead* is less than 1, or if there is an *axis* without a mesh.
     """
     if ahead < 1:
         raise InvalidInput(f"ahead is at least 1, not {ahead}.")

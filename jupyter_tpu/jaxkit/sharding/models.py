@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ..arrays import ArrayRequest, Generation, MeshAxes, Shape, Spec
-from ..tables import MAX_ROWS, html_table, shape_text, size_text, text_table, with_rest
+from ..tables import MAX_ROWS, binary_size, html_table, shape_text, text_table, with_rest
 
 _PLACEMENT_HEADS = ("", "dtype", "shape", "split", "per device", "copies", "size", "in HBM")
 _TYPE_HEADS = ("type", "devices", "HBM per device", "fits")
@@ -99,9 +99,9 @@ class Placement(Struct, kw_only=True):
     def _title(self) -> str:
         mesh = " × ".join(f"{name}={size}" for name, size in self.mesh.items())
         return (
-            f"Mesh {mesh} ({self.devices} devices): {size_text(self.bytes)} in all, "
-            f"{size_text(self.padded_bytes_per_device)} per device with padding, of which "
-            f"{size_text(self.replicated_bytes_per_device)} are replicated on every device"
+            f"Mesh {mesh} ({self.devices} devices): {binary_size(self.bytes)} in all, "
+            f"{binary_size(self.padded_bytes_per_device)} per device with padding, of which "
+            f"{binary_size(self.replicated_bytes_per_device)} are replicated on every device"
         )
 
     def _rows(self) -> list[tuple[str, ...]]:
@@ -113,8 +113,8 @@ class Placement(Struct, kw_only=True):
                 _spec(row.spec),
                 shape_text(row.shard_shape),
                 str(row.copies),
-                size_text(row.bytes_per_device),
-                size_text(row.padded_bytes_per_device),
+                binary_size(row.bytes_per_device),
+                binary_size(row.padded_bytes_per_device),
             )
             for row in self.arrays[:MAX_ROWS]
         ]
@@ -128,7 +128,7 @@ class Placement(Struct, kw_only=True):
             (
                 row.type,
                 str(row.devices),
-                size_text(row.hbm_bytes_per_device),
+                binary_size(row.hbm_bytes_per_device),
                 "yes" if row.fits else f"no: {row.why}",
             )
             for row in [*fitting[: MAX_ROWS // 2], *others[: MAX_ROWS // 2]]

@@ -40,7 +40,7 @@ class Adoption:
     Parameters
     ----------
     serverapp: the server.
-    on_lost: called on the server's loop for a kernel that ended though nobody here asked for it:
+    on_lost: called on the server's loop for a kernel that ended though no one here asked for it:
         with its id, its location (``project``, ``zone``, ``tpu`` and ``environment``), its
         notebook's path, and the reason.
     on_refused: called for a kernel that was not started, with its location and the reason.

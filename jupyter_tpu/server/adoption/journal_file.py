@@ -9,8 +9,8 @@ affected. After a loss, numbers are skipped, because clients may have seen the l
 
 If the disk is full, records are kept in memory. The journal's owner limits how much that can be.
 
-Plain files, because SQLite (WAL, checksums) took more CPU per appended message: 1.1 to 2.5 times
-as much for 200 bytes and 1.9 to 2.7 times for 5 kB, with 32 messages or one per transaction.
+Plain files, because SQLite (WAL) takes more CPU per appended message: about 4 times as much for one
+message of 200 bytes per transaction, and 1.4 times for 32 (benchmarks/journal.py).
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class PersistedKernel:
     record: its content.
     adopting: whether an earlier process left it.
     on_state: called on the core thread with the keeper's report when the link is up.
-    on_lost: called on the core thread when the kernel ended though nobody here asked for it.
+    on_lost: called on the core thread when the kernel ended though no one here asked for it.
     on_gone: called when it is released or discarded.
     """
 

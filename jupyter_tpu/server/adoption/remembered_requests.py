@@ -30,7 +30,7 @@ class RememberedRequests:
     def __init__(self) -> None:
         self.activity = KernelActivity()
         self._requests: dict[str, ExecuteRequest] = {}
-        self._died = False  # the kernel, by itself
+        self._died = False  # the kernel, on its own
         self._answered: dict[str, None] = {}  # the input_requests, the latest last
 
     def __iter__(self) -> Iterator[ExecuteRequest]:
@@ -46,8 +46,8 @@ class RememberedRequests:
             self._requests[request.id] = request
 
     def start_kernel(self) -> None:
-        """A new kernel starts. A new page still shows what the old one has answered, if nobody has
-        read it, or if the kernel died by itself. After a restart on purpose it does not.
+        """A new kernel starts. A new page still shows what the old one has answered, if no one has
+        read it, or if the kernel died on its own. After a restart on purpose it does not.
         """
         self.activity = KernelActivity()
         self._requests = {

@@ -82,11 +82,11 @@ it('names what uses the chips, ends just that, and says that they are free', asy
     [LOOK]: [200, useOf(kernel, other)],
     [FREE]: [200, { ended: [], use: useOf(), free: true }]
   });
-  const text = await answerDialog('End All');
+  const text = await answerDialog('Stop All');
   await done();
   expect(text).toContain('Host 0: Kernel of train.ipynbProcess 7 of root');
   expect(text).toContain(
-    'Host 1: python3 train.pyProcess 8 of root in the container abc'
+    'Host 1: python3 train.pyProcess 8 of root · in the container abc'
   );
   expect(text).toContain('stops the container on the host: docker stop abc');
   expect(text).toContain('The variables of kernels will be lost.');
@@ -138,7 +138,7 @@ it('ends nothing without an answer, and says what could not be ended', async () 
   disposeWidgets();
 
   const second = await open(answers);
-  await answerDialog('End All');
+  await answerDialog('Stop All');
   await second.done();
   await vi.waitFor(() =>
     expect(shown()).toEqual([

@@ -47,6 +47,7 @@ describe('TPUServer', () => {
     ],
     ['a missing extension', [404, '<html>404</html>'], { reason: 'MISSING' }],
     ['a login that is over', [403, '<html>'], { reason: 'DENIED' }],
+    ['a login page of a proxy', [200, '<html>'], { reason: 'DENIED' }],
     [
       'a crash that Jupyter Server reports',
       [500, { message: 'Unhandled error', reason: null }],

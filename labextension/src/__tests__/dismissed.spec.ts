@@ -45,6 +45,31 @@ it('two tabs keep what either has dismissed', async () => {
   expect(ids(await loadPage(localStorage, server))).toEqual(['o3']);
 });
 
+it('two tabs keep what either stores while the other deletes or forgets', () => {
+  localStorage.clear();
+  const one = new StoredIds(localStorage, 'key');
+  one.add('old');
+  one.add('gone');
+  const two = new StoredIds(localStorage, 'key');
+  one.add('new');
+  two.delete('old');
+  expect(localStorage.getItem('key')).toBe('["gone","new"]');
+  one.add('newer');
+  two.retain(['new', 'newer']);
+  expect(localStorage.getItem('key')).toBe('["new","newer"]');
+});
+
+it('the newest are kept where nothing is forgotten', () => {
+  localStorage.clear();
+  const ids = new StoredIds(localStorage, 'key');
+  for (let number = 0; number < 600; number++) {
+    ids.add(`${number}`);
+  }
+  const stored = JSON.parse(localStorage.getItem('key')!);
+  expect(stored).toHaveLength(500);
+  expect(stored[499]).toBe('599');
+});
+
 it('what the server has forgotten is forgotten', async () => {
   localStorage.clear();
   (await loadPage(localStorage, failures('o1', 'o2'))).dismiss('o1');

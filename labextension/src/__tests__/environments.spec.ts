@@ -240,7 +240,7 @@ describe('an environment of several hosts', () => {
       listOf(connectedTPU({ environments: [{ ...READY, versions }] }))
     );
     button(node, 'my-tpu').click();
-    await shows(node, 'Other versions on host 1');
+    await shows(node, 'Different versions on host 1');
     const label = node.querySelector<HTMLElement>('[title^="Host 1"]')!;
     expect(label.title).toMatch(
       /^Host 1: numpy 1.0 instead of 2.0\nChecked at /
@@ -431,7 +431,7 @@ describe('the Python environments on the hosts', () => {
     await shows(node, 'Host 3 did not answer.');
     button(node, `Add a kernel for ${VENV.path}`).click();
     expect(await answerDialog('Cancel')).toContain(
-      'packages that are there stay as they are'
+      'Installed packages are not changed.'
     );
     expect(server.count(`POST ${PATH}/connect`)).toBe(0);
     button(node, `Add a kernel for ${VENV.path}`).click();

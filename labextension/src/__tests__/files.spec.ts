@@ -139,7 +139,9 @@ describe('an upload', () => {
     const done = transfers.upload(aTPU());
     await choose('full', 'a');
     await done;
-    expect(messages()).toEqual(['Upload of full/a: It is DISK_FULL.']);
+    expect(messages()).toEqual([
+      'full/a could not be uploaded: It is DISK_FULL.'
+    ]);
   });
 
   it('can be cancelled', async () => {

@@ -73,7 +73,7 @@ it('shows what is left of each grant, adds one and removes one', async () => {
     ]
   ];
   button(node, 'Remove b').click();
-  await shows(node, 'ended', '1 chip');
+  await shows(node, 'expired', '1 chip');
   expect(node.textContent).not.toContain('1 chips');
   expect(() => button(node, 'Remove b')).toThrow();
 });

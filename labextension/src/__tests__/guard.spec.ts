@@ -76,7 +76,7 @@ it('says what a TPU waits for, and why it can’t stop itself', async () => {
   const guard = aGuard({ ends: '', reason: '', busy: ['a job'], problem });
   const { node } = await openPanel(listOf(aTPU({ guard })));
   button(node, 'my-tpu').click();
-  await shows(node, 'Waits: busy with a job', 'no permission. Grant it.');
+  await shows(node, 'Busy with a job', 'no permission. Grant it.');
   expect(node.textContent).not.toContain('Keep it');
 });
 
@@ -112,7 +112,7 @@ it('sets the limits that are typed, beginning with those that its host has', asy
     notice: 600
   });
   expect(Notification.manager.notifications.map(one => one.message)).toEqual([
-    'my-tpu: Waits.'
+    'my-tpu: No limit is near.'
   ]);
 });
 

@@ -122,9 +122,9 @@ describe('a hunt', () => {
     tick(node, 'Try until one is available');
     const ticked = () =>
       [...node.querySelectorAll('label')]
-        .find(one => one.textContent?.startsWith("Wait in Google's queue"))!
+        .find(one => one.textContent?.startsWith('Wait in Google’s queue'))!
         .querySelector('input')!.checked;
-    await shows(node, "Wait in Google's queue");
+    await shows(node, 'Wait in Google’s queue');
     expect(ticked()).toBe(false);
     form.set('hours', '8');
     await vi.waitFor(() => expect(ticked()).toBe(true));
@@ -132,7 +132,7 @@ describe('a hunt', () => {
     await shows(node, 'Also try without the queue');
     tick(node, 'Also try without the queue');
     await vi.waitFor(() => expect(form.huntRequest.direct).toBe(true));
-    tick(node, "Wait in Google's queue");
+    tick(node, 'Wait in Google’s queue');
     await vi.waitFor(() => expect(ticked()).toBe(false));
     expect(form.huntRequest).toMatchObject({ queued: false, direct: false });
   });

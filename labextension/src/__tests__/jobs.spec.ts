@@ -3,7 +3,6 @@ import { Widget } from '@lumino/widgets';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 
 import { Actions } from '../actions/actions';
-import { CommandIDs, NO_ARGUMENTS } from '../actions/commandIDs';
 import { IJobLine, IJobLog } from '../api';
 import { JobLogView } from '../jobs/logView';
 import { TPUClient } from '../model/client';
@@ -81,7 +80,7 @@ it('lists jobs with state and problems, stops and removes them', async () => {
   ended.attempts[0].hosts[0].cause = 'It ended by itself with exit code 3.';
   changes.job(ended);
   await shows(node, 'failed with exit code 3', 'It ended by itself');
-  button(node, 'Remove train and its log…').click();
+  button(node, 'Remove train and its output…').click();
   expect(await answerDialog('Remove')).toContain('will be deleted');
   await shows(node, 'Commands that continue without Jupyter');
   expect(server.count(`DELETE ${JOBS}/j1`)).toBe(1);
@@ -161,7 +160,12 @@ async function loadPage(server: TestServer, storage = localStorage) {
     new StoredIds(),
     new StoredIds(storage, 'jobs')
   );
-  const actions = { model, trans, view: { visible: true } } as Actions;
+  const actions = {
+    model,
+    offers: () => true,
+    trans,
+    view: { visible: true }
+  } as unknown as Actions;
   addNotifications(actions, () => true, {
     isOpen: () => false,
     runAbove: async () => {}
@@ -206,15 +210,10 @@ it('does not notify of a job that somebody has stopped', async () => {
 });
 
 it('shows the log of a job in a tab', async () => {
-  const { commands, node } = await openJobs(aJob());
-  const execute = vi.fn();
-  commands.addCommand(CommandIDs.showJob, {
-    execute,
-    describedBy: NO_ARGUMENTS
-  });
-  button(node, 'Show the log of train').click();
+  const { node, shown } = await openJobs(aJob());
+  button(node, 'Show the output of train').click();
   await vi.waitFor(() =>
-    expect(execute.mock.calls[0][0]).toMatchObject({
+    expect(shown.mock.calls[0][0]).toMatchObject({
       tpu: 'us-central1-a/my-tpu',
       job: 'j1',
       name: 'train'

@@ -192,23 +192,25 @@ it('says once which maintenance was announced', async () => {
   expect(shown()).toHaveLength(3);
   expect(shown()[0]).toBe(
     'warning: Google is about to preempt my-tpu. ' +
-      'a.ipynb: save() is done after 3 s.'
+      'a.ipynb: save() finished after 3 s.'
   );
 });
 
 it('says once that a TPU seems to be forgotten, also when the page is loaded again', async () => {
   const tpu = aTPU({ forgotten: true, advice: 'It is billed.' });
   const tpus = [tpu, aTPU({ name: 'used', id: '2' })];
-  const told = new StoredIds(localStorage, 'test-forgotten');
+  const announced = new StoredIds(localStorage, 'test-forgotten');
   for (const texts of [
-    ['warning: Nothing here has used my-tpu for hours. It is billed.'],
+    [
+      'warning: my-tpu has been ready for hours, and is not connected here. It is billed.'
+    ],
     []
   ]) {
     const { model } = await openModel({
       'GET tpus': [200, { tpus, problem: null }]
     });
     const actions = { model, trans, view: { visible: true } } as Actions;
-    addNotifications(actions, () => true, NOTEBOOKS, told);
+    addNotifications(actions, () => true, NOTEBOOKS, announced);
     await model.refresh();
     expect(shown()).toEqual(texts);
     Notification.dismiss();
@@ -229,7 +231,7 @@ it('says once that a queued resource uses quota for nothing', async () => {
   changes.queued({ ...old, forgotten: true });
   changes.queued({ ...old, forgotten: true, has_tpus: true });
   expect(shown()).toEqual([
-    'warning: The queued resource old is SUSPENDED. It uses quota until you delete it.'
+    'warning: Queued resource old: Suspended. It uses quota until you delete it.'
   ]);
 });
 

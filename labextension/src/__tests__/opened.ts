@@ -2,9 +2,10 @@
 
 import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
-import { expect, vi } from 'vitest';
+import { expect, Mock, vi } from 'vitest';
 
 import { Actions } from '../actions/actions';
+import { NO_ARGUMENTS, SHOWN_BY } from '../actions/commandIDs';
 import { addCommands } from '../actions/commands';
 import { PanelState } from '../actions/panelState';
 import { ConnectForm } from '../forms/connectForm';
@@ -37,11 +38,15 @@ export interface IOpened {
   model: TPUModel;
   node: HTMLElement;
   server: TestServer;
+  /** Called with the arguments of what another part of the extension shows. */
+  shown: Mock;
 }
 
 /** The panel in a document, with a model that has asked its server. */
 export async function openPanel(
-  answers: { [call: string]: Answer | 'no network' } = {}
+  answers: { [call: string]: Answer | 'no network' } = {},
+  /** The commands of other parts of the extension. */
+  shownBy = new Set(Object.values(SHOWN_BY))
 ): Promise<IOpened> {
   const opened = await openModel(answers);
   const commands = new CommandRegistry();
@@ -57,11 +62,15 @@ export async function openPanel(
     trans
   );
   addCommands(commands, null, actions);
+  const shown = vi.fn();
+  for (const id of shownBy) {
+    commands.addCommand(id, { describedBy: NO_ARGUMENTS, execute: shown });
+  }
   const panel = new TPUPanel(actions, commands);
   widgets.push(panel);
   Widget.attach(panel, document.body);
   await vi.waitFor(() => expect(panel.node.querySelector('h2')).toBeTruthy());
-  return { ...opened, actions, commands, node: panel.node };
+  return { ...opened, actions, commands, node: panel.node, shown };
 }
 
 export function listOf(...tpus: object[]): { [call: string]: Answer } {

@@ -130,7 +130,7 @@ describe('a TPU in the list', () => {
     expect(stopped).toContain(
       'About $9.60 an hour when started · about $28.80 so far'
     );
-    expect(unknown).toContain('Price not known');
+    expect(unknown).toContain('Price unknown');
     expect(unknown).not.toContain('$');
     expect(granted).toContain('In the grant trc');
     expect(granted).not.toContain('$');
@@ -435,7 +435,7 @@ describe('what goes on without the user', () => {
     button(node, 'Try Again').click();
     const question = await answerDialog('Cancel');
     expect(question).toContain('Delete my-tpu?');
-    expect(question).toContain('its queued resource asked-for');
+    expect(question).toContain('Its queued resource asked-for');
   });
 
   it('says when it is tried again', async () => {
@@ -528,7 +528,7 @@ describe('a TPU that costs money', () => {
     await shows(node, 'Costs nothing. A real one: about $9.60 an');
     actions.createForm.set('type', 'v4-32');
     actions.createForm.set('tier', 'spot');
-    await shows(node, 'Costs nothing. The price of a real one is not known.');
+    await shows(node, 'Costs nothing. The price of a real one is unknown.');
     expect(node.textContent).not.toContain('You pay');
   });
 });
@@ -634,7 +634,7 @@ describe('the commands', () => {
         return { dispose: () => items.splice(items.indexOf(item), 1) };
       }
     };
-    nameInPalette(palette as never, 'TPU', actions.model);
+    nameInPalette(palette as never, 'TPU', commands, actions);
     const labels = () =>
       items.map(({ args, command }) => commands.label(command, args)).sort();
     expect(labels()).toContain('TPU: Stop my-tpu…');
@@ -688,7 +688,7 @@ describe('the commands', () => {
       'Upload Files…',
       'Download File…',
       'Copy Files and Folders…',
-      'Sync Project…',
+      'Sync a Folder…',
       'Share a Folder…'
     ]);
   });

@@ -23,6 +23,7 @@ const IDS = [
   'jupyter-tpu:drive',
   'jupyter-tpu:kernel-replay',
   'jupyter-tpu:kernel-socket',
+  'jupyter-tpu:kernel-filter',
   'jupyter-tpu:kernel-connections',
   'jupyter-tpu:connection-dialog',
   'jupyter-tpu:running-cells',
@@ -133,6 +134,21 @@ it('sockets to kernels are ours, and JupyterLab’s where that is disabled', asy
     const { serverSettings } = await startLab(disabled);
     expect(new serverSettings.WebSocket(url)).toBeInstanceOf(EventTarget);
   }
+});
+
+it('sockets of kernels elsewhere are JupyterLab’s, also without notifications of connections', async () => {
+  const kernel = { id: 'k', name: 'python3' };
+  const { app, serverSettings } = await startLab(
+    'jupyter-tpu:kernel-connections'
+  );
+  const { kernels, kernelspecs } = app.serviceManager;
+  vi.spyOn(kernels, 'running').mockReturnValue([kernel].values() as never);
+  vi.spyOn(kernelspecs, 'specs', 'get').mockReturnValue({
+    default: '',
+    kernelspecs: { python3: { metadata: {} } }
+  } as never);
+  const url = 'ws://localhost/api/kernels/k/channels?session_id=me';
+  expect(new serverSettings.WebSocket(url)).toBeInstanceOf(EventTarget);
 });
 
 it.each<[string, string, boolean]>([

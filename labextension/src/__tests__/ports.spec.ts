@@ -26,12 +26,7 @@ async function openDetails(answers: { [call: string]: Answer } = {}) {
     'GET apps': [200, [anApp(), anApp({ id: 'a2', tpu: 'another' })]],
     ...answers
   });
-  const shown: unknown[] = [];
-  const { actions, commands, node } = opened;
-  commands.addCommand('tpu:show-app', {
-    describedBy: { args: { type: 'object' } },
-    execute: args => void shown.push(args)
-  });
+  const { actions, node } = opened;
   actions.view.open('us-central1-a/my-tpu');
   const text = () => (node.textContent ?? '').replace(/\s+/g, ' ');
   await vi.waitFor(() => expect(text()).toContain('Tunnels'));
@@ -40,7 +35,7 @@ async function openDetails(answers: { [call: string]: Answer } = {}) {
     expect(found, label).toBeTruthy();
     (found as HTMLButtonElement).click();
   };
-  return { ...opened, shown, text, press };
+  return { ...opened, text, press };
 }
 
 describe('the details of a TPU', () => {
@@ -95,8 +90,8 @@ describe('the details of a TPU', () => {
     });
     press('Show TensorBoard');
     press('Open port 6006');
-    await vi.waitFor(() => expect(shown).toHaveLength(2));
-    expect(shown).toMatchObject([
+    await vi.waitFor(() => expect(shown).toHaveBeenCalledTimes(2));
+    expect(shown.mock.calls.flat()).toMatchObject([
       { tpu: 'us-central1-a/my-tpu', logdir: '/home/me/runs', port: 0 },
       { tpu: 'us-central1-a/my-tpu', logdir: '', port: 6006 }
     ]);

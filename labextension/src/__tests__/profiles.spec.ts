@@ -1,7 +1,7 @@
 import { Notification } from '@jupyterlab/apputils';
-import { afterEach, expect, it, vi } from 'vitest';
+import { afterEach, expect, it } from 'vitest';
 
-import { CommandIDs, COMMANDS, NO_ARGUMENTS } from '../actions/commandIDs';
+import { COMMANDS } from '../actions/commandIDs';
 import { IMemoryProfile } from '../api';
 import { keyOf } from '../model/resources';
 import {
@@ -37,15 +37,10 @@ it('traces all hosts, opens the trace, and names a host that failed', async () =
     app: 'a1',
     result: { traces }
   });
-  const { commands, server } = await openPanel({
+  const { commands, server, shown } = await openPanel({
     ...listOf(tpu),
     [PROFILE]: [202, ended],
     'GET apps': [200, [app]]
-  });
-  const shown = vi.fn();
-  commands.addCommand(CommandIDs.showApp, {
-    execute: shown,
-    describedBy: NO_ARGUMENTS
   });
   const done = commands.execute(COMMANDS.profile, { tpu: keyOf(tpu) });
   const [, port] = await dialogInputs(2);

@@ -43,11 +43,11 @@ it('shows what queued resources wait for, and resets and deletes them', async ()
     [`DELETE ${BIG}`]: [202, anOperation({ kind: 'unqueue', tpu: 'big' })]
   });
   await commands.execute(CommandIDs.queued);
-  await shows(node, 'ACTIVE', 'Spot · emulated · big-0, big-1', 'SUSPENDED');
+  await shows(node, 'Active', 'Spot · emulated · big-0, big-1', 'Suspended');
   const waiting = { ...GONE, state: 'WAITING_FOR_RESOURCES', can_reset: false };
   server.answers['GET queued'] = listed(ACTIVE, waiting);
   button(node, 'Reset').click();
-  await shows(node, 'WAITING_FOR_RESOURCES');
+  await shows(node, 'Waiting for resources');
   expect(server.count(`POST ${OLD}/reset`)).toBe(1);
 
   button(node, 'Delete big').click();
@@ -67,7 +67,7 @@ it('resets the queued resource of another person only by its name', async () => 
     [`POST ${OLD}/reset`]: [200, bobs]
   });
   await commands.execute(CommandIDs.queued);
-  await shows(node, 'SUSPENDED');
+  await shows(node, 'Suspended');
   button(node, 'Reset').click();
   expect(await answerDialog('Cancel')).toContain('old belongs to bob.');
   button(node, 'Reset').click();
@@ -95,7 +95,7 @@ it('says why a reset was refused until the next one succeeds, not until the list
   expect(node.textContent).toContain('No answer.');
   server.answers['GET queued'] = listed(GONE);
   await actions.queuedList.load(false);
-  await shows(node, 'SUSPENDED');
+  await shows(node, 'Suspended');
   expect(node.textContent).not.toContain('No answer.');
 
   button(node, 'Reset').click();
@@ -104,12 +104,12 @@ it('says why a reset was refused until the next one succeeds, not until the list
   const waiting = { ...GONE, state: 'WAITING_FOR_RESOURCES' };
   server.answers['GET queued'] = listed(waiting);
   await actions.queuedList.load(false);
-  await shows(node, 'WAITING_FOR_RESOURCES', 'Not now.');
+  await shows(node, 'Waiting for resources', 'Not now.');
 
   server.answers[`POST ${OLD}/reset`] = [200, GONE];
   server.answers['GET queued'] = listed(GONE);
   button(node, 'Reset').click();
-  await shows(node, 'SUSPENDED');
+  await shows(node, 'Suspended');
   expect(node.textContent).not.toContain('Not now.');
 });
 
@@ -118,9 +118,9 @@ it('opens the form for a TPU that waits in the queue', async () => {
     'GET queued': listed(ACTIVE)
   });
   await commands.execute(CommandIDs.queued);
-  await shows(node, 'ACTIVE', 'Wait for a TPU…');
+  await shows(node, 'Active', 'Wait for a TPU…');
   button(node, 'Wait for a TPU…').click();
-  await shows(node, "Wait in Google's queue", 'Start Hunt');
+  await shows(node, 'Wait in Google’s queue', 'Start Hunt');
   expect(actions.createForm.huntRequest).toMatchObject({
     tpu: { connect: {} },
     queued: true

@@ -2,7 +2,7 @@ import { Widget } from '@lumino/widgets';
 import { afterEach, expect, it, vi } from 'vitest';
 
 import { IHost, IHostRun, IRun, IRunOutput } from '../api';
-import { COMMANDS, CommandIDs, NO_ARGUMENTS } from '../actions/commandIDs';
+import { COMMANDS } from '../actions/commandIDs';
 import { runOutcomes, runTitle } from '../labels/runs';
 import { keyOf } from '../model/resources';
 import { OutputLines } from '../runs/outputLines';
@@ -104,14 +104,9 @@ it('stops the command when its tab is closed', async () => {
 it('asks for a command and the hosts, and opens a tab', async () => {
   const tpu = aTPU({ hosts: [host, { ...host, index: 1 }] });
   const run = aRun([]);
-  const { commands, server } = await openPanel({
+  const { commands, server, shown } = await openPanel({
     ...listOf(tpu),
     [`POST ${RUNS}`]: [201, run]
-  });
-  const shown = vi.fn();
-  commands.addCommand(CommandIDs.showRun, {
-    describedBy: NO_ARGUMENTS,
-    execute: shown
   });
   const done = commands.execute(COMMANDS.run, { tpu: keyOf(tpu) });
   const inputs = await dialogInputs(3);
@@ -136,7 +131,7 @@ it('says what is known of each host', () => {
     aHostRun({ host: 3, cause: 'stopped', signal: 'SIGINT' })
   ];
   expect(runOutcomes(aRun(hosts), trans)).toEqual([
-    'Host 0: Not known: It was lost.',
+    'Host 0: Unknown: It was lost.',
     'Host 1: Killed by SIGKILL',
     'Hosts 2–3: Stopped'
   ]);

@@ -91,8 +91,8 @@ export class TestServer {
       throw new TypeError('Failed to fetch');
     }
     const [status, body] = typeof answer === 'function' ? answer(call) : answer;
-    const said = typeof body === 'string' ? body : JSON.stringify(body);
-    return new Response(status === 204 ? null : said, { status });
+    const payload = typeof body === 'string' ? body : JSON.stringify(body);
+    return new Response(status === 204 ? null : payload, { status });
   }
 }
 

@@ -1,4 +1,6 @@
-// What jsdom lacks and JupyterLab's packages use as soon as they are imported.
+// What jsdom lacks and JupyterLab's packages use as soon as they are imported; and patience.
+
+import { vi } from 'vitest';
 
 globalThis.DragEvent ??= class extends MouseEvent {} as typeof DragEvent;
 window.matchMedia ??= () =>
@@ -9,3 +11,8 @@ window.matchMedia ??= () =>
   }) as never;
 globalThis.requestIdleCallback ??= callback =>
   setTimeout(callback, 0) as unknown as number;
+
+// On a busy machine what is waited for can take longer than a second.
+const { waitFor } = vi;
+vi.waitFor = (callback, options) =>
+  waitFor(callback, options ?? { timeout: 30_000 });

@@ -134,7 +134,7 @@ it('says which host can not share, and offers nothing', async () => {
   await dialogInputs(1);
   await answerDialog('Show What Changes');
   const text = await answerDialog('Close');
-  expect(text).toContain("/home/me/data can't be shared");
+  expect(text).toContain('/home/me/data can’t be shared');
   expect(text).toContain('It has no systemd. TPU VMs have it.');
   await done;
   expect(posts()).toHaveLength(1);

@@ -36,7 +36,7 @@ it('shows where each token is found, and what to do about one that is not', asyn
   const { node } = await open({ 'GET tokens': [200, [FOUND, MISSING]] });
   await shows(
     node,
-    'HF_TOKENfrom a variable of the Jupyter server',
+    'HF_TOKENfrom an environment variable of the Jupyter server',
     'WANDB_API_KEYnot foundSet it where Jupyter is started, or run wandb login.'
   );
 });

@@ -102,9 +102,9 @@ it('shows who has what, why it may be incomplete, and what can be done', async (
     'You hold 8 of 24 chips · about $9.60 an hour · about $88.32 so far · failed queued resources use quota for 16 chips',
     'carl has no chips',
     'us-east5-a did not answer.',
-    'forgotten?',
+    'Forgotten?',
     'v5litepod-8 · us-west4-a · bob · 4 days ago',
-    'owner not known',
+    'owner unknown',
     'It still uses quota.'
   );
   expect(server.bodies('GET usage')).toHaveLength(1);

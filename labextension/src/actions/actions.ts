@@ -1,9 +1,10 @@
 // What the user can do, with the questions before it.
 
+import { Notification } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 
-import { Action } from '../model/availableActions';
+import { Action, availableActions } from '../model/availableActions';
 import {
   IApp,
   IChange,
@@ -36,9 +37,10 @@ import { Loads } from '../model/loads';
 import { Lookups } from '../model/lookups';
 import { keyOf } from '../model/resources';
 import { TPUModel } from '../model/model';
-import { CommandIDs } from './commandIDs';
+import { CommandIDs, SHOWN_BY } from './commandIDs';
 import { approveCost } from './approval';
 import { attachMachine } from './attach';
+import { attempt } from './attempt';
 import { freeChips, splitChips } from './chips';
 import { CopyActions } from './copies';
 import { confirmKeep, confirmStart } from './costDialogs';
@@ -120,8 +122,31 @@ export class Actions {
     return attachMachine(this.model, this.trans);
   }
 
-  /** Does *action* to a TPU; an error becomes the TPU's failure. */
+  /** Whether the part of the extension that an action needs is there. */
+  offers(action: Action): boolean {
+    const command = SHOWN_BY[action];
+    return !command || this._commands.hasCommand(command);
+  }
+
+  /** What can be done with a TPU now, the most common first. */
+  available(tpu: ITPU): Action[] {
+    return availableActions(tpu, this.model.runningOn(tpu)).filter(action =>
+      this.offers(action)
+    );
+  }
+
+  /** Does *action* to a TPU; an error becomes the TPU's failure, or a notification. */
   async act(action: Action, tpu: ITPU): Promise<void> {
+    if (this.offers(action)) {
+      await attempt(this._act(action, tpu), this.trans);
+    } else {
+      Notification.error(
+        this.trans.__('This part of the TPU extension is disabled.')
+      );
+    }
+  }
+
+  private async _act(action: Action, tpu: ITPU): Promise<void> {
     switch (action) {
       case 'app':
         await this.open.port(tpu);
@@ -130,10 +155,10 @@ export class Actions {
         await this.open.files(tpu, 0);
         break;
       case 'check':
-        await checkTPU(tpu, this.model, this.trans);
+        await checkTPU(tpu, this.model, this.language, this.trans);
         break;
       case 'chips':
-        await freeChips(tpu, this.model, this.trans);
+        await freeChips(tpu, this.model, this.language, this.trans);
         break;
       case 'guard':
         await changeGuard(tpu, this.model, this.language, this.trans);

@@ -18,6 +18,7 @@ import {
   IHostChips,
   ITPU
 } from '../api';
+import { shortTime } from '../labels/guard';
 import { chipShares, startableEnvironments } from '../model/availableActions';
 import { TPUModel } from '../model/model';
 import { SUCCESS_TIMEOUT, waitToEnd } from './wait';
@@ -26,6 +27,7 @@ import { SUCCESS_TIMEOUT, waitToEnd } from './wait';
 export async function freeChips(
   tpu: ITPU,
   model: TPUModel,
+  language: string,
   trans: TranslationBundle
 ): Promise<void> {
   const use = await waitToEnd(
@@ -43,14 +45,15 @@ export async function freeChips(
     title: ends
       ? trans.__('Free the chips of %1?', tpu.name)
       : trans.__('Chips of %1', tpu.name),
-    body: <Use use={use} trans={trans} />,
+    body: <Use use={use} language={language} trans={trans} />,
     // Enter alone must not end anything.
     defaultButton: 0,
     buttons: ends
       ? [
           Dialog.cancelButton({ label: trans.__('Cancel') }),
           Dialog.warnButton({
-            label: holders.length > 0 ? trans.__('End All') : trans.__('Delete')
+            label:
+              holders.length > 0 ? trans.__('Stop All') : trans.__('Delete')
           })
         ]
       : [Dialog.okButton({ label: trans.__('Close') })]
@@ -73,7 +76,9 @@ export async function freeChips(
       autoClose: SUCCESS_TIMEOUT
     });
   } else if (freed) {
-    Notification.error(notFreed(tpu, freed, trans), { autoClose: false });
+    Notification.error(notFreed(tpu, freed, language, trans), {
+      autoClose: false
+    });
   }
 }
 
@@ -147,8 +152,12 @@ function holdersOf(use: IChipUse): IChipHolder[] {
   return use.hosts.flatMap(host => host.holders);
 }
 
-function Use(props: { use: IChipUse; trans: TranslationBundle }): JSX.Element {
-  const { use, trans } = props;
+function Use(props: {
+  use: IChipUse;
+  language: string;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { language, use, trans } = props;
   const holders = holdersOf(use);
   const many = use.hosts.length > 1;
   return (
@@ -164,7 +173,7 @@ function Use(props: { use: IChipUse; trans: TranslationBundle }): JSX.Element {
               <li key={`${each.host} ${each.pid}`} title={each.command}>
                 {many && <em>{trans.__('Host %1:', each.host)} </em>}
                 {holderName(each, trans)}
-                <p>{details(each, trans)}</p>
+                <p>{details(each, language, trans)}</p>
               </li>
             ))}
           </ul>
@@ -222,22 +231,24 @@ export function holderName(
     : holder.command || trans.__('Another program');
 }
 
-function details(holder: IChipHolder, trans: TranslationBundle): string {
-  const since = holder.since
-    ? trans.__(', since %1', new Date(holder.since).toLocaleString())
-    : '';
-  const { container, stop } = holder;
-  const where =
+function details(
+  holder: IChipHolder,
+  language: string,
+  trans: TranslationBundle
+): string {
+  const { container, pid, since, stop, user } = holder;
+  const facts = [
+    trans.__('Process %1 of %2', pid, user),
     container === '?'
-      ? trans.__(' in a container')
-      : container
-        ? trans.__(' in the container %1', container)
-        : '';
-  const command = stop
-    ? trans.__('. This stops the container on the host: %1', stop)
-    : '';
-  const process = trans.__('Process %1 of %2', holder.pid, holder.user);
-  return process + where + since + command;
+      ? trans.__('in a container')
+      : container && trans.__('in the container %1', container),
+    since && trans.__('since %1', shortTime(since, language))
+  ]
+    .filter(Boolean)
+    .join(' · ');
+  return stop
+    ? trans.__('%1. This stops the container on the host: %2', facts, stop)
+    : facts;
 }
 
 /** What is not known of the hosts. */
@@ -260,10 +271,11 @@ function unseen(use: IChipUse, trans: TranslationBundle): string[] {
 function notFreed(
   tpu: ITPU,
   freed: IFreedChips,
+  language: string,
   trans: TranslationBundle
 ): string {
   const left = holdersOf(freed.use).map(
-    each => `${holderName(each, trans)} (${details(each, trans)})`
+    each => `${holderName(each, trans)} (${details(each, language, trans)})`
   );
   const why = freed.ended
     .map(each => each.problem?.message)

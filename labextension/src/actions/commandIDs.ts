@@ -77,5 +77,15 @@ export const COMMANDS: { [action in Action]: string } = {
   upload: CommandIDs.upload
 };
 
+/** The commands that show what an action is for. Their part of the extension may be disabled. */
+export const SHOWN_BY: { [action in Action]?: string } = {
+  app: CommandIDs.showApp,
+  browse: CommandIDs.showFiles,
+  job: CommandIDs.showJob,
+  profile: CommandIDs.showApp,
+  run: CommandIDs.showRun,
+  tensorboard: CommandIDs.showApp
+};
+
 /** How a command that takes no arguments describes them. */
 export const NO_ARGUMENTS = { args: { type: 'object', properties: {} } };

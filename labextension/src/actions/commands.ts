@@ -6,13 +6,9 @@ import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { IDisposable } from '@lumino/disposable';
 
-import {
-  availableActions,
-  Action,
-  whyNotStoppable
-} from '../model/availableActions';
+import { Action, whyNotStoppable } from '../model/availableActions';
 import { Actions } from './actions';
-import { CommandIDs, COMMANDS, NO_ARGUMENTS } from './commandIDs';
+import { CommandIDs, COMMANDS, NO_ARGUMENTS, SHOWN_BY } from './commandIDs';
 import { ITPU } from '../api';
 import { actionIcon } from '../icons';
 import { keyOf } from '../model/resources';
@@ -21,7 +17,6 @@ import {
   namedActionLabel,
   notStoppableLabel
 } from '../labels/tpus';
-import { TPUModel } from '../model/model';
 
 /** Registers the commands of the palette and the menus. */
 export function addCommands(
@@ -124,7 +119,7 @@ export function addCommands(
     ]) {
       palette.addItem({ command, category, args: { isPalette: true } });
     }
-    nameInPalette(palette, category, model);
+    nameInPalette(palette, category, commands, actions);
   }
 }
 
@@ -132,14 +127,16 @@ export function addCommands(
 export function nameInPalette(
   palette: ICommandPalette,
   category: string,
-  model: TPUModel
+  commands: CommandRegistry,
+  actions: Actions
 ): void {
+  const { model } = actions;
   const items = new Map<string, IDisposable>();
   const update = () => {
     const wanted = new Map<string, [string, string]>();
     for (const tpu of model.tpus) {
       const key = keyOf(tpu);
-      for (const action of availableActions(tpu, model.runningOn(tpu))) {
+      for (const action of actions.available(tpu)) {
         wanted.set(`${action} ${key}`, [COMMANDS[action], key]);
       }
     }
@@ -157,6 +154,11 @@ export function nameInPalette(
     }
   };
   model.stateChanged.connect(update);
+  commands.commandChanged.connect((_, { id, type }) => {
+    if (type === 'added' && id && Object.values(SHOWN_BY).includes(id)) {
+      update();
+    }
+  });
   update();
 }
 
@@ -167,9 +169,7 @@ function addAction(
 ): void {
   const { model, trans } = actions;
   const able = () =>
-    model.tpus.filter(tpu =>
-      availableActions(tpu, model.runningOn(tpu)).includes(action)
-    );
+    model.tpus.filter(tpu => actions.available(tpu).includes(action));
   const named = (args: ReadonlyPartialJSONObject) =>
     able().filter(tpu => !args.tpu || args.tpu === keyOf(tpu));
 

@@ -16,7 +16,7 @@ export async function askCopy(
 ): Promise<ICopyFiles | null> {
   const empty = { way: 'up', source: '', destination: '', host: 0 };
   const chosen = await ask(
-    trans.__('Copy files and folders of %1', tpu.name),
+    trans.__('Copy files and folders to or from %1', tpu.name),
     trans.__('Copy'),
     empty,
     (value, change) => {

@@ -70,7 +70,7 @@ export async function confirmHuntCost(
         {trans.__('You pay while it is ready, used or not.')}{' '}
         {again &&
           trans.__(
-            'When it is preempted, another one is created and billed. Stop the hunt to get no more.'
+            'When it is preempted, another one is created and billed. To create no more TPUs, stop the hunt.'
           )}
       </p>
     </>,
@@ -108,7 +108,7 @@ export async function confirmKeep(
   return confirm(
     trans.__('Stop trying to delete %1?', name),
     <>
-      <p>{trans.__('%1 is not deleted, and stays.', name)}</p>
+      <p>{trans.__('%1 will not be deleted.', name)}</p>
       {cost.usd_per_hour !== 0 && tpu.state !== 'STOPPED' && (
         <p>
           {trans.__('You keep paying for it:')}{' '}

@@ -26,7 +26,7 @@ export async function confirmStopJob(
     trans.__('Stop %1?', job.name),
     <p>
       {trans.__(
-        'The command and all that it started get SIGTERM, and after 10 seconds SIGKILL. The output is kept.'
+        'The command and its processes are sent SIGTERM and, after 10 seconds, SIGKILL. The output is kept.'
       )}
     </p>,
     Dialog.warnButton({ label: trans.__('Stop') }),
@@ -107,7 +107,7 @@ export async function confirmCancelCreate(
 ): Promise<boolean> {
   return confirm(
     trans.__('Stop creating %1?', tpu),
-    <p>{trans.__('What was already created is deleted.')}</p>,
+    <p>{trans.__('Everything created so far is deleted.')}</p>,
     Dialog.warnButton({ label: trans.__('Stop Creating') }),
     trans,
     trans.__('Continue')
@@ -124,7 +124,7 @@ export async function confirmInstallIpykernel(
     trans.__('Install ipykernel?'),
     <p>
       {trans.__(
-        'Kernels need ipykernel, which is not installed in %1 on %2. The packages that are there stay as they are.',
+        'Kernels need ipykernel, which is not installed in %1 on %2. Installed packages are not changed.',
         path,
         tpu
       )}
@@ -174,7 +174,7 @@ export async function confirmShare(
   const steps = <ShareSteps hosts={hosts} trans={trans} />;
   if (hosts.some(host => host.problem)) {
     await showDialog({
-      title: trans.__("%1 can't be shared", path),
+      title: trans.__('%1 can’t be shared', path),
       body: <div className="jp-tpu-Dialog">{steps}</div>,
       buttons: [Dialog.okButton({ label: trans.__('Close') })]
     });
@@ -245,11 +245,7 @@ export async function askName(
   }
   const result = await InputDialog.getText({
     title,
-    label: trans.__(
-      '%1 belongs to %2. To continue, type its name.',
-      name,
-      owner
-    ),
+    label: trans.__('%1 belongs to %2. To continue, type “%1”.', name, owner),
     okLabel,
     required: true
   });

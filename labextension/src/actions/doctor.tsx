@@ -5,6 +5,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { ICheckSetup, IFinding, ITPU } from '../api';
+import { Findings } from '../components/elements';
 import {
   findingGroups,
   findingStateLabel,
@@ -20,6 +21,7 @@ import { addSSHKey } from './sshKey';
 export async function checkTPU(
   tpu: ITPU,
   model: TPUModel,
+  language: string,
   trans: TranslationBundle
 ): Promise<void> {
   const found = await wait(
@@ -38,7 +40,7 @@ export async function checkTPU(
     title: found.healthy
       ? trans.__('%1: No Problem Found', tpu.name)
       : trans.__('%1 Has Problems', tpu.name),
-    body: <Findings findings={found.findings} trans={trans} />,
+    body: <Found findings={found.findings} trans={trans} />,
     buttons: [
       ...(held ? [Dialog.warnButton({ label: trans.__('Free Chips…') })] : []),
       Dialog.okButton({ label: trans.__('Close') })
@@ -46,7 +48,7 @@ export async function checkTPU(
     defaultButton: held ? 1 : 0
   });
   if (held && button.displayType === 'warn' && button.accept) {
-    await freeChips(tpu, model, trans);
+    await freeChips(tpu, model, language, trans);
   }
 }
 
@@ -78,7 +80,7 @@ export async function checkSetup(
     title: found.healthy
       ? trans.__('No Problem Found')
       : trans.__('There Are Problems'),
-    body: <Findings findings={found.findings} trans={trans} />,
+    body: <Found findings={found.findings} trans={trans} />,
     buttons: [...mending, Dialog.okButton({ label: trans.__('Close') })],
     defaultButton: mending.length
   });
@@ -90,31 +92,26 @@ export async function checkSetup(
   }
 }
 
-function Findings(props: {
+function Found(props: {
   findings: IFinding[];
   trans: TranslationBundle;
 }): JSX.Element {
   const { findings, trans } = props;
   const many = findings.some(({ host }) => (host ?? 0) > 0);
   return (
-    <div className="jp-tpu-Dialog">
-      <ul className="jp-tpu-Findings">
-        {findingGroups(findings).map(({ finding, hosts }) => (
-          <li
-            key={`${hosts[0] ?? ''} ${finding.check} ${finding.message}`}
-            data-state={finding.state}
-          >
-            <strong>{findingStateLabel(finding.state, trans)}</strong>
-            <span>
-              {many && hosts.length > 0 && (
-                <em>{hostNumbers(hosts, trans)} </em>
-              )}
-              {finding.message}
-              {finding.hint && <p>{finding.hint}</p>}
-            </span>
-          </li>
-        ))}
-      </ul>
-    </div>
+    <Findings
+      findings={findingGroups(findings).map(({ finding, hosts }) => ({
+        key: `${hosts[0] ?? ''} ${finding.check} ${finding.message}`,
+        state: finding.state,
+        label: findingStateLabel(finding.state, trans),
+        children: (
+          <>
+            {many && hosts.length > 0 && <em>{hostNumbers(hosts, trans)} </em>}
+            {finding.message}
+            {finding.hint && <p>{finding.hint}</p>}
+          </>
+        )
+      }))}
+    />
   );
 }

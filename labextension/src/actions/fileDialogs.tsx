@@ -82,7 +82,7 @@ export async function askDownload(
         <TextField
           label={trans.__('File on the host')}
           help={trans.__(
-            'Relative to the home folder, such as runs/loss.csv, or beginning with /. For a folder, use Copy Files and Folders.'
+            'Relative to the home folder, such as runs/loss.csv, or an absolute path. For a folder, use Copy Files and Folders.'
           )}
           required
           value={value.path}

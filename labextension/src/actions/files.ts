@@ -70,9 +70,12 @@ export class FileTransfers {
       } while (exists);
     } catch (error) {
       const why = this._why(error);
-      Notification.error(this._trans.__('Upload of %1: %2', path, why), {
-        autoClose: false
-      });
+      Notification.error(
+        this._trans.__('%1 could not be uploaded: %2', path, why),
+        {
+          autoClose: false
+        }
+      );
     }
   }
 

@@ -7,6 +7,7 @@ import { IJob, ITPU } from '../api';
 import { askJob } from '../jobs/jobDialog';
 import { TPUModel } from '../model/model';
 import { keyOf } from '../model/resources';
+import { attempt } from './attempt';
 import { CommandIDs } from './commandIDs';
 import { confirmRemoveJob, confirmStopJob } from './dialogs';
 import { PanelState } from './panelState';
@@ -29,11 +30,12 @@ export class JobActions {
 
   /** Shows what a job has printed, and what it prints. */
   async showLog(job: IJob): Promise<void> {
-    await this._commands.execute(CommandIDs.showJob, {
-      tpu: keyOf({ name: job.tpu, zone: job.zone }),
-      job: job.id,
-      name: job.name
-    });
+    const { id, name, tpu, zone } = job;
+    const args = { tpu: keyOf({ name: tpu, zone }), job: id, name };
+    await attempt(
+      this._commands.execute(CommandIDs.showJob, args),
+      this._trans
+    );
   }
 
   async stop(tpu: ITPU, job: IJob): Promise<void> {

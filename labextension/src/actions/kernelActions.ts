@@ -23,12 +23,8 @@ export class KernelActions {
   ) {}
 
   /** The kernels on a TPU; null if they can't be loaded. */
-  async load(tpu: ITPU): Promise<IKernel[] | null> {
-    try {
-      return await this._model.loadKernels(tpu);
-    } catch {
-      return null;
-    }
+  load(tpu: ITPU): Promise<IKernel[] | null> {
+    return this._model.loadKernels(tpu);
   }
 
   async shutDown(tpu: ITPU, kernel: IKernel): Promise<void> {

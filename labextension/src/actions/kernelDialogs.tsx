@@ -95,7 +95,7 @@ function Jobs(props: {
       <p>
         {continues
           ? trans._n('%1 job continues:', '%1 jobs continue:', count)
-          : trans._n('This ends %1 job:', 'This ends %1 jobs:', count)}
+          : trans._n('This stops %1 job:', 'This stops %1 jobs:', count)}
       </p>
       <ul>
         {jobs.map(job => (
@@ -122,7 +122,7 @@ function words(
         consequence:
           tpu.queued && !tpu.not_yours
             ? trans.__(
-                'This permanently deletes the TPU in %1, its disk, and all environments and files on it; and its queued resource %2, if it is yours.',
+                'This permanently deletes the TPU in %1, its disk, and all environments and files on it. Its queued resource %2 is deleted, too, if it is yours.',
                 tpu.zone,
                 tpu.queued
               )

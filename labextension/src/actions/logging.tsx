@@ -72,7 +72,7 @@ function Logging(props: {
       </p>
       <p>
         {trans.__(
-          'Each month, the first %1 GiB of a project are free. More costs %2 per GiB (price of %3).',
+          'Each month, the first %1 GiB of a project are free. More costs %2 per GiB (price as of %3).',
           now.free_gib,
           usd(now.usd_per_gib),
           now.price_date

@@ -10,6 +10,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { INetworkSetup, ISetUpNetwork } from '../api';
+import { Findings } from '../components/elements';
 import { failureLine } from '../labels/failures';
 import { TPUModel } from '../model/model';
 import { SUCCESS_TIMEOUT, wait } from './wait';
@@ -51,7 +52,10 @@ export async function setUpNetwork(
       : trans.__('The Network %1', plan.network),
     body: <Plan plan={plan} trans={trans} />,
     buttons: lacks
-      ? [Dialog.cancelButton(), Dialog.okButton({ label: trans.__('Set Up') })]
+      ? [
+          Dialog.cancelButton({ label: trans.__('Cancel') }),
+          Dialog.okButton({ label: trans.__('Set Up') })
+        ]
       : [Dialog.okButton({ label: trans.__('Close') })]
   });
   if (!lacks || !button.accept) {
@@ -93,15 +97,13 @@ function Plan(props: {
     ...plan.found.map(text => ['ok', trans.__('OK'), text])
   ];
   return (
-    <div className="jp-tpu-Dialog">
-      <ul className="jp-tpu-Findings">
-        {rows.map(([state, label, text]) => (
-          <li key={text} data-state={state}>
-            <strong>{label}</strong>
-            <span>{text}</span>
-          </li>
-        ))}
-      </ul>
-    </div>
+    <Findings
+      findings={rows.map(([state, label, text]) => ({
+        key: text,
+        state,
+        label,
+        children: text
+      }))}
+    />
   );
 }

@@ -17,6 +17,7 @@ import { startableEnvironments } from '../model/availableActions';
 import { TPUModel } from '../model/model';
 import { keyOf } from '../model/resources';
 import { askRun } from '../runs/runDialog';
+import { attempt } from './attempt';
 import { CommandIDs } from './commandIDs';
 import { askExample, askLogdir } from './dialogs';
 import { askPort } from './portDialog';
@@ -37,7 +38,7 @@ export class Opener {
     const run = request && (await this._model.startRun(tpu, request));
     if (run) {
       const args = { run } as unknown as ReadonlyPartialJSONObject;
-      await this._commands.execute(CommandIDs.showRun, args);
+      await this._show(CommandIDs.showRun, args);
     }
   }
 
@@ -45,7 +46,7 @@ export class Opener {
     const kernelName = (environment ?? startableEnvironments(tpu)[0])
       ?.kernelspec;
     if (kernelName) {
-      await this._commands.execute('notebook:create-new', { kernelName });
+      await this._show('notebook:create-new', { kernelName });
     }
   }
 
@@ -53,7 +54,7 @@ export class Opener {
     const name = (environment ?? startableEnvironments(tpu)[0])?.kernelspec;
     if (name) {
       const kernelPreference = { name };
-      await this._commands.execute('console:create', { kernelPreference });
+      await this._show('console:create', { kernelPreference });
     }
   }
 
@@ -61,22 +62,13 @@ export class Opener {
   async terminal(tpu: ITPU, host: number): Promise<void> {
     const name = await this._model.openTerminal(tpu, host);
     if (name) {
-      await this._commands.execute('terminal:create-new', { name });
+      await this._show('terminal:create-new', { name });
     }
   }
 
   /** Shows the files of a host in a file browser. */
   async files(tpu: ITPU, host: number): Promise<void> {
-    if (!this._commands.hasCommand(CommandIDs.showFiles)) {
-      await showErrorMessage(
-        this._trans.__('Only JupyterLab can browse the files of a TPU'),
-        this._trans.__(
-          'Open JupyterLab, or use Upload Files and Download File.'
-        )
-      );
-      return;
-    }
-    await this._commands.execute(CommandIDs.showFiles, {
+    await this._show(CommandIDs.showFiles, {
       tpu: keyOf(tpu),
       host
     });
@@ -84,7 +76,7 @@ export class Opener {
 
   /** Shows a web app of a host: in a tab, or a window where there are no tabs. */
   async app(target: IAppTarget): Promise<void> {
-    await this._commands.execute(CommandIDs.showApp, target);
+    await this._show(CommandIDs.showApp, target);
   }
 
   /** Traces a kernel, or all programs that use JAX on all hosts, and shows that. */
@@ -121,7 +113,15 @@ export class Opener {
   async tensorBoard(tpu: ITPU): Promise<void> {
     const logdir = await askLogdir(tpu, this._trans);
     if (logdir) {
-      await this.app(tensorBoardTarget(tpu, logdir));
+      const name = this._trans.__('TensorBoard');
+      await this.app(tensorBoardTarget(tpu, logdir, name));
     }
+  }
+
+  private _show(
+    command: string,
+    args: ReadonlyPartialJSONObject
+  ): Promise<void> {
+    return attempt(this._commands.execute(command, args), this._trans);
   }
 }

@@ -101,7 +101,7 @@ async function askShare(
         <TextField
           label={trans.__('Folder on host 0')}
           help={trans.__(
-            'Relative to the home folder, or with /. The other hosts get it at the same path, by NFS.'
+            'Relative to the home folder, or an absolute path. The other hosts get it at the same path, by NFS.'
           )}
           required
           value={value.folder}

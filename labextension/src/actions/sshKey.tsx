@@ -30,7 +30,7 @@ export async function addSSHKey(
       </div>
     ),
     buttons: [
-      Dialog.cancelButton(),
+      Dialog.cancelButton({ label: trans.__('Cancel') }),
       Dialog.okButton({ label: trans.__('Add') })
     ]
   });

@@ -32,7 +32,7 @@ export async function askSync(
         <TextField
           label={trans.__('Folder on the computer that runs Jupyter')}
           help={trans.__(
-            'What .gitignore excludes is left out. A file that was changed on both sides is not overwritten.'
+            'Files excluded by .gitignore are not copied. A file that was changed on both sides is not overwritten.'
           )}
           required
           value={value.folder}

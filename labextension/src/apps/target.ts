@@ -32,10 +32,10 @@ export function portTarget(
 export function tensorBoardTarget(
   tpu: TPURef,
   logdir: string,
+  name: string,
   host = 0
 ): IAppTarget {
   const key = `${tpu.zone}/${tpu.name}`;
-  const name = 'TensorBoard';
   return { tpu: key, host, port: 0, path: '/', name, logdir };
 }
 
@@ -43,7 +43,7 @@ export function tensorBoardTarget(
 export function targetOf(app: IApp): IAppTarget {
   const tpu = { name: app.tpu, zone: app.zone };
   return app.kind === 'tensorboard'
-    ? tensorBoardTarget(tpu, app.logdir, app.host)
+    ? tensorBoardTarget(tpu, app.logdir, app.name, app.host)
     : portTarget(tpu, app.port, app.host, app.path, app.name);
 }
 

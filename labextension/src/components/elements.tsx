@@ -1,5 +1,6 @@
 // Small pieces that the panel is made of.
 
+import { TranslationBundle } from '@jupyterlab/translation';
 import {
   Button,
   caretDownIcon,
@@ -48,10 +49,13 @@ export function IconButton(props: {
   );
 }
 
+/** How many hosts are shown until the user asks for all. */
+export const HOSTS_SHOWN = 8;
+
 /** A button that looks like a link. */
 export function Link(props: {
   /** What it is called where its text alone does not say enough. */
-  label: string;
+  label?: string;
   onClick: () => void;
   children: React.ReactNode;
 }): JSX.Element {
@@ -64,6 +68,48 @@ export function Link(props: {
     >
       {props.children}
     </button>
+  );
+}
+
+/** Shows all of *count* things, or only the first again. */
+export function ShowAll(props: {
+  /** Where the view keeps whether all are shown. */
+  id: string;
+  view: IView;
+  count: number;
+  label?: string;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { count, id, label, trans, view } = props;
+  return (
+    <Link label={label} onClick={() => view.toggle(id)}>
+      {view.isOpen(id)
+        ? trans.__('Show fewer')
+        : trans.__('Show all %1', count)}
+    </Link>
+  );
+}
+
+/** What was found, each with its state in a word. */
+export function Findings(props: {
+  findings: {
+    key: string;
+    state: string;
+    label: string;
+    children: React.ReactNode;
+  }[];
+}): JSX.Element {
+  return (
+    <div className="jp-tpu-Dialog">
+      <ul className="jp-tpu-Findings">
+        {props.findings.map(({ key, state, label, children }) => (
+          <li key={key} data-state={state}>
+            <strong>{label}</strong>
+            <span>{children}</span>
+          </li>
+        ))}
+      </ul>
+    </div>
   );
 }
 

@@ -36,11 +36,11 @@ export function Field(props: {
 }
 
 /**
- * Whether a number or a date is half typed: the user is told. Its field has no value then, and is
- * not empty either.
+ * Whether a number or a date in *part* of a page is half typed: the user is told. Its field has no
+ * value then, and is not empty either.
  */
-export function reportHalfTyped(form: HTMLFormElement): boolean {
-  const input = [...form.querySelectorAll('input')].find(
+export function reportHalfTyped(part: HTMLElement): boolean {
+  const input = [...part.querySelectorAll('input')].find(
     one => one.validity.badInput
   );
   input?.reportValidity();

@@ -51,7 +51,7 @@ export function GuardFields(props: {
         problem={form.problemOf('cost')}
         type="number"
         min="0.01"
-        step="0.01"
+        step="any"
         value={cost}
         onChange={value => form.set('cost', value)}
       />

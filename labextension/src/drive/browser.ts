@@ -12,6 +12,7 @@ import { CommandRegistry } from '@lumino/commands';
 import { PanelLayout, Widget } from '@lumino/widgets';
 
 import { filesIcon } from '../icons';
+import { failureLine } from '../labels/failures';
 import { HostDrive, IPartialFolder } from './hostDrive';
 
 /** Milliseconds between two looks at a folder: each runs a program on the host. */
@@ -52,13 +53,15 @@ export function createBrowser(
 
   const heading = new Heading(title);
   (browser.layout as PanelLayout).insertWidget(0, heading);
-  model.connectionFailure.connect((_, error) => heading.fail(error.message));
+  model.connectionFailure.connect((_, error) =>
+    heading.fail(failureLine(error, trans))
+  );
   model.refreshed.connect(() => heading.fail(''));
 
-  const told = new Set<string>();
-  const tell = (_: HostDrive, { path, listed, left_out }: IPartialFolder) => {
-    if (!told.has(path)) {
-      told.add(path);
+  const notified = new Set<string>();
+  const notify = (_: HostDrive, { path, listed, left_out }: IPartialFolder) => {
+    if (!notified.has(path)) {
+      notified.add(path);
       Notification.warning(
         trans.__(
           '/%1 on %2: %3 files are listed, %4 are not. Use a terminal to see all.',
@@ -72,10 +75,10 @@ export function createBrowser(
   };
   // JupyterLab's own model takes only changes of the default drive for its own.
   const refresh = () => void model.refresh();
-  drive.partialFolder.connect(tell);
+  drive.partialFolder.connect(notify);
   drive.fileChanged.connect(refresh);
   browser.disposed.connect(() => {
-    drive.partialFolder.disconnect(tell);
+    drive.partialFolder.disconnect(notify);
     drive.fileChanged.disconnect(refresh);
   });
   return browser;

@@ -2,6 +2,7 @@
 
 import { URLExt } from '@jupyterlab/coreutils';
 import { Contents, Drive, ServerConnection } from '@jupyterlab/services';
+import { TranslationBundle } from '@jupyterlab/translation';
 import { Signal } from '@lumino/signaling';
 
 import { keyOf, TPURef } from '../model/resources';
@@ -33,6 +34,7 @@ export class HostDrive extends Drive {
   constructor(
     readonly place: IHostRef,
     serverSettings: ServerConnection.ISettings,
+    private _trans: TranslationBundle,
     name = driveName(place)
   ) {
     const tpu = encodeURIComponent(keyOf(place).replace('/', '~'));
@@ -77,7 +79,9 @@ export class HostDrive extends Drive {
   }
 
   restoreCheckpoint(): Promise<void> {
-    return Promise.reject(new Error('A TPU’s host keeps no checkpoints.'));
+    return Promise.reject(
+      new Error(this._trans.__('A TPU’s host keeps no checkpoints.'))
+    );
   }
 
   deleteCheckpoint(): Promise<void> {

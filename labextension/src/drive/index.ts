@@ -7,10 +7,10 @@ import {
   JupyterFrontEnd,
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
-import { Notification } from '@jupyterlab/apputils';
 import { FileBrowser, IFileBrowserFactory } from '@jupyterlab/filebrowser';
 import { ITranslator } from '@jupyterlab/translation';
 
+import { attempt } from '../actions/attempt';
 import { CommandIDs } from '../actions/commandIDs';
 import { ITPU } from '../api';
 import { loadTranslation } from '../labels/translation';
@@ -36,9 +36,14 @@ const plugin: JupyterFrontEndPlugin<void> = {
     const { commands, serviceManager } = app;
     const trans = loadTranslation(translator);
     const { contents, serverSettings } = serviceManager;
-    const drives = new Drives(contents, serverSettings, window.localStorage);
+    const drives = new Drives(
+      contents,
+      serverSettings,
+      window.localStorage,
+      trans
+    );
     if (!factory || !shell) {
-      return; // Jupyter Notebook has no sidebar, but opens documents on drives
+      return; // only JupyterLab shows file browsers; others open documents on drives
     }
     const browsers = new Map<string, FileBrowser>();
 
@@ -52,12 +57,8 @@ const plugin: JupyterFrontEndPlugin<void> = {
       browsers.set(key, browser);
       browser.disposed.connect(() => browsers.delete(key));
       shell.add(browser, 'left', { rank: 110, type: 'File Browser' });
-      void drive
-        .home()
-        .then(home => browser.model.cd(`/${home}`))
-        .catch((error: Error) =>
-          Notification.error(error.message, { autoClose: false })
-        );
+      const opened = drive.home().then(home => browser.model.cd(`/${home}`));
+      void attempt(opened, trans);
       return browser;
     };
 

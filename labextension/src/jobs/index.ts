@@ -1,6 +1,7 @@
 // The plugin that shows the output of jobs in tabs, which are opened again with the layout.
 
 import {
+  ILabShell,
   ILayoutRestorer,
   JupyterFrontEnd,
   JupyterFrontEndPlugin
@@ -19,15 +20,18 @@ const plugin: JupyterFrontEndPlugin<void> = {
   description: 'Shows the output of jobs on TPUs.',
   autoStart: true,
   requires: [ITPUModel],
-  optional: [ITranslator, ILayoutRestorer],
+  optional: [ITranslator, ILabShell, ILayoutRestorer],
   activate: (
     app: JupyterFrontEnd,
     model: TPUModel,
     translator: ITranslator | null,
+    labShell: ILabShell | null,
     restorer: ILayoutRestorer | null
   ) => {
     const { commands, shell } = app;
     const trans = loadTranslation(translator);
+    // The main area of Jupyter Notebook has room for one document.
+    const area = labShell ? 'main' : 'down';
     const tracker = new WidgetTracker<MainAreaWidget<JobLogView>>({
       namespace: 'jupyter-tpu-jobs'
     });
@@ -49,7 +53,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
       tab.title.icon = tpuIcon;
       tab.title.closable = true;
       void tracker.add(tab);
-      shell.add(tab, 'main', { type: 'TPU Job' });
+      shell.add(tab, area, { type: 'TPU Job' });
       return tab;
     };
     commands.addCommand(CommandIDs.showJob, {

@@ -62,7 +62,7 @@ export async function askJob(
         )}
         <Check
           checked={value.restart}
-          label={trans.__('Start it again when the TPU was restarted')}
+          label={trans.__('Start it again after the TPU is restarted')}
           onChange={restart => change({ restart })}
         />
       </>

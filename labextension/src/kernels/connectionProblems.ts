@@ -26,7 +26,7 @@ export function notifyOfConnectionProblems(
     problem === 'denied'
       ? Notification.error(
           trans.__(
-            'The Jupyter server refused this page’s connection to a kernel: you are not logged in. Log in again. The page then reconnects automatically.'
+            'The Jupyter server refused this page’s connection to a kernel. Log in again, or ask for permission. The page reconnects automatically.'
           ),
           {
             autoClose: false,

@@ -17,6 +17,7 @@ import {
 } from '@jupyterlab/services';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
+import { attempt } from '../actions/attempt';
 import { loadTranslation } from '../labels/translation';
 import { TPUModel } from '../model/model';
 import { ITPUModel } from '../tokens';
@@ -62,6 +63,17 @@ const socket: ServiceManagerPlugin<ServerConnection.ISettings> = {
   }
 };
 
+const filter: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-tpu:kernel-filter',
+  description:
+    'Leaves kernels that do not run on TPUs to JupyterLab’s sockets.',
+  autoStart: true,
+  requires: [IKernelReplay],
+  activate: (app: JupyterFrontEnd, replay: KernelReplay) => {
+    replay.mayRunOnTPU = id => mayRunOnTPU(app.serviceManager, id);
+  }
+};
+
 const connections: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:kernel-connections',
   description: 'Notifies when a kernel on a TPU cannot be reached, and why.',
@@ -74,7 +86,6 @@ const connections: JupyterFrontEndPlugin<void> = {
     translator: ITranslator | null
   ) => {
     const { serviceManager, shell } = app;
-    replay.mayRunOnTPU = id => mayRunOnTPU(serviceManager, id);
     notifyOfConnectionProblems(
       replay,
       shell,
@@ -113,9 +124,17 @@ const kernelspecs: JupyterFrontEndPlugin<void> = {
     'Updates the launcher and the kernel pickers when the kernels of TPUs change.',
   autoStart: true,
   requires: [ITPUModel],
-  activate: (app: JupyterFrontEnd, model: TPUModel) => {
+  optional: [ITranslator],
+  activate: (
+    app: JupyterFrontEnd,
+    model: TPUModel,
+    translator: ITranslator | null
+  ) => {
     const { kernelspecs } = app.serviceManager;
-    model.kernelspecsChanged.connect(() => void kernelspecs.refreshSpecs());
+    const trans = loadTranslation(translator);
+    model.kernelspecsChanged.connect(
+      () => void attempt(kernelspecs.refreshSpecs(), trans)
+    );
   }
 };
 
@@ -192,6 +211,7 @@ async function lookUp(
 export default [
   replay,
   socket,
+  filter,
   connections,
   connectionDialog,
   runningCells,

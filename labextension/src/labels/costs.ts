@@ -64,10 +64,10 @@ export function coveringGrant(
   return found?.grant.name ?? '';
 }
 
-/** "about $9.60 an hour"; "price not known". */
+/** "about $9.60 an hour"; "price unknown". */
 export function hourlyCost(cost: ICost, trans: TranslationBundle): string {
   return cost.list_usd_per_hour === null
-    ? trans.__('price not known')
+    ? trans.__('price unknown')
     : trans.__('about %1 an hour', usd(cost.list_usd_per_hour));
 }
 
@@ -78,7 +78,7 @@ export function priceText(cost: ICost, trans: TranslationBundle): string {
   if (cost.grant) {
     return price === null
       ? trans.__(
-          'In the grant %1: $0.00 an hour plus network traffic. The price outside the grant is not known.',
+          'In the grant %1: $0.00 an hour plus network traffic. The price outside the grant is unknown.',
           cost.grant
         )
       : trans.__(
@@ -89,11 +89,11 @@ export function priceText(cost: ICost, trans: TranslationBundle): string {
   }
   if (cost.usd_per_hour === 0) {
     return price === null
-      ? trans.__('Costs nothing. The price of a real one is not known.')
+      ? trans.__('Costs nothing. The price of a real one is unknown.')
       : trans.__('Costs nothing. A real one: about %1 an hour', price);
   }
   return price === null
-    ? trans.__('Price not known')
+    ? trans.__('Price unknown')
     : trans.__('About %1 an hour', price);
 }
 

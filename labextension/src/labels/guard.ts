@@ -6,7 +6,7 @@ import { IGuard } from '../api';
 import { IGuardFields } from '../forms/guard';
 import { usd } from './costs';
 
-/** "Stops at 02:10: idle"; "Waits: busy with a job". */
+/** "Stops at 02:10: idle"; "Busy with a job". */
 export function guardLabel(
   guard: IGuard,
   trans: TranslationBundle,
@@ -29,8 +29,10 @@ export function guardLabel(
       : trans.__('Is deleted at %1: %2', time, why);
   }
   return guard.busy?.length
-    ? trans.__('Waits: busy with %1', guard.busy.join(', '))
-    : trans.__('Waits');
+    ? trans.__('Busy with %1', guard.busy.join(', '))
+    : guard.busy
+      ? trans.__('No limit is near')
+      : trans.__('No report from the host yet');
 }
 
 /** The limits that are chosen: "idle for 2 hours", "$20.00", "12/24/26, 8:00 AM". */

@@ -39,7 +39,7 @@ export function jobState(job: IJob, trans: TranslationBundle): string {
     case 'stopping':
       return trans.__('stopping');
     case 'unknown':
-      return trans.__('not known: its host can’t be reached');
+      return trans.__('unknown: its host can’t be reached');
     case 'waiting':
       return trans.__('waiting for the TPU');
   }

@@ -40,10 +40,10 @@ function titles(
       };
     case 'copy':
       return {
-        running: trans.__('Copying files of %1', name),
-        done: trans.__('Copied files of %1', name),
-        cancelled: trans.__('Copying files of %1 was cancelled', name),
-        failed: trans.__('Not all files of %1 were copied', name)
+        running: trans.__('Copying files to or from %1', name),
+        done: trans.__('Copied files to or from %1', name),
+        cancelled: trans.__('Copying files to or from %1 was cancelled', name),
+        failed: trans.__('Not all files were copied to or from %1', name)
       };
     case 'create':
       return {

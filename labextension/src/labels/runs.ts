@@ -35,7 +35,7 @@ function outcome(each: IHostRun, trans: TranslationBundle): string {
     case 'not-started':
       return trans.__('Not started: %1', problem);
     case 'unknown':
-      return trans.__('Not known: %1', problem);
+      return trans.__('Unknown: %1', problem);
     default:
   }
   if (each.cause === 'abandoned') {

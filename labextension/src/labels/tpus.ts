@@ -8,7 +8,10 @@ import { Action } from '../model/availableActions';
 import { Tone } from './translation';
 
 /** What a TPU does: by its cloud's name for that, where it has one of its own. */
-function stateLabel(tpu: ITPU, trans: TranslationBundle): string {
+export function stateLabel(
+  tpu: { state: string; cloud_state?: string },
+  trans: TranslationBundle
+): string {
   const word = tpu.cloud_state || tpu.state;
   switch (word) {
     case 'CREATING':
@@ -26,6 +29,8 @@ function stateLabel(tpu: ITPU, trans: TranslationBundle): string {
       return trans.__('Hidden');
     case 'PREEMPTED':
       return trans.__('Preempted');
+    case 'READY':
+      return trans.__('Ready to connect');
     case 'REIMAGING':
       return trans.__('Reimaging');
     case 'REPAIRING':
@@ -45,17 +50,17 @@ function stateLabel(tpu: ITPU, trans: TranslationBundle): string {
   }
 }
 
-/** "train.ipynb: save() is done after 3 s." */
+/** "train.ipynb: save() finished after 3 s." */
 function checkpointLabel(run: ICheckpoint, trans: TranslationBundle): string {
   const place = run.notebook
     ? PathExt.basename(run.notebook)
     : trans.__('Host %1', run.host);
   switch (run.state) {
     case 'running':
-      return trans.__('%1: %2 runs now.', place, run.what);
+      return trans.__('%1: %2 is running.', place, run.what);
     case 'done':
       return trans.__(
-        '%1: %2 is done after %3 s.',
+        '%1: %2 finished after %3 s.',
         place,
         run.what,
         run.seconds
@@ -155,7 +160,7 @@ export function tpuStatus(
     case 'reconnecting':
       return { label: trans.__('Reconnecting'), tone: 'moving' };
     default:
-      return { label: trans.__('Ready to connect'), tone: 'quiet' };
+      return { label: stateLabel(tpu, trans), tone: 'quiet' };
   }
 }
 
@@ -228,7 +233,7 @@ export function actionLabel(action: Action, trans: TranslationBundle): string {
     case 'notebook':
       return trans.__('New Notebook');
     case 'profile':
-      return trans.__('Profile…');
+      return trans.__('Trace…');
     case 'run':
       return trans.__('Run Command…');
     case 'share':
@@ -238,7 +243,7 @@ export function actionLabel(action: Action, trans: TranslationBundle): string {
     case 'stop':
       return trans.__('Stop…');
     case 'sync':
-      return trans.__('Sync Project…');
+      return trans.__('Sync a Folder…');
     case 'app':
       return trans.__('Open Web App…');
     case 'tensorboard':
@@ -276,7 +281,7 @@ export function namedActionLabel(
     case 'delete':
       return trans.__('TPU: Delete %1…', tpu);
     case 'copy':
-      return trans.__('TPU: Copy Files and Folders of %1…', tpu);
+      return trans.__('TPU: Copy Files and Folders to or from %1…', tpu);
     case 'detach':
       return trans.__('TPU: Detach %1…', tpu);
     case 'disconnect':
@@ -294,7 +299,7 @@ export function namedActionLabel(
     case 'notebook':
       return trans.__('TPU: New Notebook on %1', tpu);
     case 'profile':
-      return trans.__('TPU: Profile %1…', tpu);
+      return trans.__('TPU: Trace %1…', tpu);
     case 'run':
       return trans.__('TPU: Run Command on %1…', tpu);
     case 'share':
@@ -304,7 +309,7 @@ export function namedActionLabel(
     case 'stop':
       return trans.__('TPU: Stop %1…', tpu);
     case 'sync':
-      return trans.__('TPU: Sync Project with %1…', tpu);
+      return trans.__('TPU: Sync a Folder with %1…', tpu);
     case 'app':
       return trans.__('TPU: Open Web App on %1…', tpu);
     case 'tensorboard':

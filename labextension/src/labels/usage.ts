@@ -4,6 +4,8 @@ import { TranslationBundle } from '@jupyterlab/translation';
 
 import { IOwnerUsage, IUsedTPU } from '../api';
 import { usd } from './costs';
+import { queuedState } from './queued';
+import { stateLabel } from './tpus';
 import { Tone } from './translation';
 
 /** Whose it is. */
@@ -12,7 +14,7 @@ export function ownerLabel(used: IUsedTPU, trans: TranslationBundle): string {
     return trans.__('yours');
   }
   if (!used.owner) {
-    return trans.__('owner not known');
+    return trans.__('owner unknown');
   }
   return used.owner_source === 'ssh-keys'
     ? trans.__('%1 (by its SSH key)', used.owner)
@@ -89,12 +91,18 @@ export function usedStatus(
   trans: TranslationBundle
 ): { label: string; tone: Tone } {
   if (used.forgotten) {
-    return { label: trans.__('forgotten?'), tone: 'bad' };
+    return { label: trans.__('Forgotten?'), tone: 'bad' };
   }
   if (used.connected) {
-    return { label: trans.__('connected'), tone: 'good' };
+    return { label: trans.__('Connected'), tone: 'good' };
   }
-  return { label: used.state, tone: used.holds === 'quota' ? 'bad' : 'quiet' };
+  return {
+    label:
+      used.kind === 'queued'
+        ? queuedState(used.state, trans)
+        : stateLabel(used, trans),
+    tone: used.holds === 'quota' ? 'bad' : 'quiet'
+  };
 }
 
 /** Its costs in a line; "" where it costs nothing. */
@@ -102,7 +110,7 @@ export function usedCost(used: IUsedTPU, trans: TranslationBundle): string {
   const { usd: soFar, usd_per_hour: hourly } = used.cost;
   const parts = [];
   if (hourly === null) {
-    parts.push(trans.__('price not known'));
+    parts.push(trans.__('price unknown'));
   } else if (hourly > 0) {
     parts.push(trans.__('about %1 an hour', usd(hourly)));
   }

@@ -78,7 +78,7 @@ import {
   IVisitApp,
   ISSHKeyStatus
 } from '../api';
-import { Failure, failureOf } from './failure';
+import { bodyOf, Failure, failureOf } from './failure';
 import { TPURef } from './resources';
 import { IUploadOptions, putFile } from './upload';
 
@@ -388,7 +388,7 @@ export class TPUClient {
       throw new Failure('', 'NETWORK');
     }
     if (answer.status === 201) {
-      return JSON.parse(answer.text) as IHostFile;
+      return bodyOf(answer.text);
     }
     throw failureOf(answer.status, answer.text);
   }
@@ -542,7 +542,7 @@ export class TPUClient {
     }
     const text = await response.text();
     if (response.ok) {
-      return (text ? JSON.parse(text) : undefined) as T;
+      return bodyOf(text);
     }
     throw failureOf(response.status, text);
   }

@@ -1,5 +1,7 @@
 // Why a call of the server failed.
 
+import { ServerConnection } from '@jupyterlab/services';
+
 import { IProblem, Reason } from '../api';
 
 /**
@@ -36,10 +38,22 @@ export class Failure extends Error {
     if (error instanceof Failure) {
       return error;
     }
+    if (error instanceof ServerConnection.NetworkError) {
+      return new Failure('', 'NETWORK');
+    }
     return new Failure(
       error instanceof Error ? error.message : String(error),
       'INTERNAL'
     );
+  }
+}
+
+/** What a successful answer has; undefined if it is empty. */
+export function bodyOf<T>(text: string): T {
+  try {
+    return (text ? JSON.parse(text) : undefined) as T;
+  } catch {
+    throw new Failure('', 'DENIED'); // the login page of a proxy
   }
 }
 

@@ -41,7 +41,7 @@ import { TPUClient } from './client';
 import { Failure } from './failure';
 import { StoredIds } from './storedIds';
 import { Jobs } from './jobs';
-import { isOf, isSame, Resources, TPURef } from './resources';
+import { isOf, isSame, keyOf, Resources, TPURef } from './resources';
 import { Phase, Synchronizer } from './synchronizer';
 import { TPURequests } from './tpuRequests';
 
@@ -336,12 +336,25 @@ export class TPUModel extends Store {
     return this._requests.send(tpu, () => this.client.takeOverKernel(tpu, id));
   }
 
-  /** Loads the kernels that run on a TPU. Throws `Failure`. */
-  async loadKernels(tpu: TPURef): Promise<IKernel[]> {
-    const kernels = await this.client.kernels(tpu);
-    this._resources.setKernels(tpu, kernels);
-    this.changed();
-    return kernels;
+  /** Loads the kernels that run on a TPU; null if that failed. */
+  async loadKernels(tpu: TPURef): Promise<IKernel[] | null> {
+    const key = keyOf(tpu);
+    this._kernelFailures.delete(key);
+    try {
+      const kernels = await this.client.kernels(tpu);
+      this._resources.setKernels(tpu, kernels);
+      return kernels;
+    } catch (error) {
+      this._kernelFailures.set(key, Failure.from(error));
+      return null;
+    } finally {
+      this.changed();
+    }
+  }
+
+  /** Why the last `loadKernels` failed. */
+  kernelsFailure(tpu: TPURef): Failure | undefined {
+    return this._kernelFailures.get(keyOf(tpu));
   }
 
   /** The name of a new terminal on a host, in Jupyter; null if it was refused. */
@@ -441,8 +454,11 @@ export class TPUModel extends Store {
       const app = await this._waitForApp(operation);
       const { result } = this.operation(operation.id) ?? operation;
       return { app, profile: result as unknown as IProfile };
-    } catch {
-      return null; // the operation shows why
+    } catch (error) {
+      if (this.operation(operation.id)?.state !== 'failed') {
+        this._requests.fail(tpu, error); // else, the operation shows why
+      }
+      return null;
     }
   }
 
@@ -523,6 +539,7 @@ export class TPUModel extends Store {
     this.changed();
   }
 
+  private _kernelFailures = new Map<string, Failure>();
   private _cancelling = new Set<string>();
   private _catalog: ICatalog | null = null;
   private _catalogError: Failure | null = null;

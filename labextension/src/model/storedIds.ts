@@ -4,6 +4,9 @@
 /** As much of localStorage as is needed. */
 export type KeyValueStorage = Pick<Storage, 'getItem' | 'setItem'>;
 
+/** As many are kept, the newest: not all are forgotten by `retain`. */
+const KEPT = 500;
+
 export class StoredIds {
   /** *storage* is null where the browser keeps nothing. */
   constructor(
@@ -18,12 +21,13 @@ export class StoredIds {
   }
 
   add(id: string): void {
-    // Another tab may have added others.
-    this._ids = new Set([...this._load(), ...this._ids, id]);
+    this._merge();
+    this._ids.add(id);
     this._save();
   }
 
   delete(id: string): void {
+    this._merge();
     if (this._ids.delete(id)) {
       this._save();
     }
@@ -31,11 +35,17 @@ export class StoredIds {
 
   /** Forgets all but *ids*, those that the server still has. */
   retain(ids: string[]): void {
+    this._merge();
     const before = this._ids.size;
     this._ids = new Set(ids.filter(id => this._ids.has(id)));
     if (this._ids.size !== before) {
       this._save();
     }
+  }
+
+  /** Another tab may have stored others. */
+  private _merge(): void {
+    this._ids = new Set([...this._load(), ...this._ids]);
   }
 
   private _load(): Set<string> {
@@ -49,7 +59,10 @@ export class StoredIds {
 
   private _save(): void {
     try {
-      this._storage?.setItem(this._key, JSON.stringify([...this._ids]));
+      this._storage?.setItem(
+        this._key,
+        JSON.stringify([...this._ids].slice(-KEPT))
+      );
     } catch {
       // No access, or no space: they come back with the next page.
     }

@@ -16,21 +16,24 @@ export class TPURequests {
     tpu: TPURef,
     request: () => Promise<IOperation | void>
   ): Promise<boolean> {
-    const key = keyOf(tpu);
-    this._failures.delete(key);
-    this._onChange();
+    this.dismiss(tpu);
     try {
       const operation = await request();
       if (operation) {
         this._onOperation(operation);
       }
     } catch (error) {
-      this._failures.set(key, Failure.from(error));
+      this.fail(tpu, error);
       return false;
-    } finally {
-      this._onChange();
     }
+    this._onChange();
     return true;
+  }
+
+  /** What a request has led to failed. */
+  fail(tpu: TPURef, error: unknown): void {
+    this._failures.set(keyOf(tpu), Failure.from(error));
+    this._onChange();
   }
 
   failure(tpu: TPURef): Failure | undefined {

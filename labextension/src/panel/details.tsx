@@ -10,6 +10,7 @@ import { whyNotStoppable } from '../model/availableActions';
 import { keyOf } from '../model/resources';
 import { useStore } from '../store';
 import { usd } from '../labels/costs';
+import { failureText } from '../labels/failures';
 import { durationLabel, guardLabel, shortTime } from '../labels/guard';
 import {
   chipsLabel,
@@ -19,7 +20,15 @@ import {
 } from '../labels/kernels';
 import { linkLabel, tierLabel } from '../labels/tpus';
 import { ago, Tone } from '../labels/translation';
-import { IconButton, Link, Section, StateLabel } from '../components/elements';
+import {
+  Alert,
+  HOSTS_SHOWN,
+  IconButton,
+  Link,
+  Section,
+  ShowAll,
+  StateLabel
+} from '../components/elements';
 import { Environment } from './environments';
 import { Price } from '../components/price';
 import { Jobs } from './jobs';
@@ -28,9 +37,6 @@ import { Ports } from './ports';
 import { FoundPythons } from './pythons';
 import { SharedFolders } from './shares';
 import { Projects } from './sync';
-
-/** How many hosts are listed until the user asks for all. */
-const HOSTS_SHOWN = 8;
 
 const KERNEL_TONES: { [state: string]: Tone } = {
   busy: 'moving',
@@ -47,6 +53,8 @@ export function Details(props: {
   const { trans, view } = actions;
   const key = keyOf(tpu);
   const kernels = actions.model.kernels(tpu);
+  const failure =
+    tpu.connection === 'connected' && actions.model.kernelsFailure(tpu);
   return (
     <div id={id} className="jp-tpu-Details">
       <Section id={`${key}#about`} view={view} title={trans.__('About')}>
@@ -78,8 +86,9 @@ export function Details(props: {
         </Section>
       )}
       {tpu.state === 'READY' && <FoundPythons tpu={tpu} actions={actions} />}
-      {kernels.length > 0 && (
+      {(kernels.length > 0 || failure) && (
         <Section id={`${key}#kernels`} view={view} title={trans.__('Kernels')}>
+          {failure && <Alert {...failureText(failure, trans)} />}
           <ul>
             {kernels.map(kernel => (
               <Kernel
@@ -143,7 +152,7 @@ function About(props: { tpu: ITPU; actions: Actions }): JSX.Element {
           <dt>{trans.__('Cost so far')}</dt>
           <dd>
             {tpu.cost.usd === null
-              ? trans.__('Not known')
+              ? trans.__('Unknown')
               : trans.__('About %1', usd(tpu.cost.usd))}
           </dd>
         </>
@@ -269,15 +278,7 @@ function Hosts(props: { tpu: ITPU; actions: Actions }): JSX.Element | null {
         ))}
       </ul>
       {tpu.hosts.length > HOSTS_SHOWN && (
-        <button
-          type="button"
-          className="jp-tpu-Link"
-          onClick={() => view.toggle(all)}
-        >
-          {view.isOpen(all)
-            ? trans.__('Show fewer')
-            : trans.__('Show all %1', tpu.hosts.length)}
-        </button>
+        <ShowAll id={all} view={view} count={tpu.hosts.length} trans={trans} />
       )}
     </Section>
   );
@@ -320,6 +321,7 @@ function Host(props: {
           <IconButton
             icon={filesIcon}
             label={trans.__('Browse the files of host %1', host.index)}
+            disabled={!actions.offers('browse')}
             onClick={() => void actions.open.files(tpu, host.index)}
           />
         </span>
@@ -360,7 +362,7 @@ function Kernel(props: {
         <IconButton
           icon={traceIcon}
           label={trans.__('Trace %1', name)}
-          disabled={kernel.state === 'dead'}
+          disabled={kernel.state === 'dead' || !actions.offers('profile')}
           onClick={() => void actions.open.profile(tpu, kernel)}
         />
         <IconButton
@@ -381,14 +383,12 @@ function Kernel(props: {
       {kernel.state !== 'dead' && !here.has(kernel.id) && (
         <span className="jp-tpu-Row-more">
           {holderLabel(kernel, trans)}{' '}
-          <button
-            type="button"
-            className="jp-tpu-Link"
-            aria-label={trans.__('Take over %1…', name)}
+          <Link
+            label={trans.__('Take over %1…', name)}
             onClick={() => void actions.kernels.takeOver(tpu, kernel)}
           >
             {trans.__('Take over…')}
-          </button>
+          </Link>
         </span>
       )}
     </li>

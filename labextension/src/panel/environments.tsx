@@ -6,6 +6,7 @@ import React from 'react';
 import { Actions } from '../actions/actions';
 import { IEnvironment, ITPU, Reason } from '../api';
 import { problemText } from '../labels/failures';
+import { shortTime } from '../labels/guard';
 import { isBusy, startableEnvironments } from '../model/availableActions';
 import { Alert, IconButton, Link, StateLabel } from '../components/elements';
 import { OperationDetails } from './operation';
@@ -79,13 +80,13 @@ export function Environment(props: {
               ),
               trans.__(
                 'Checked at %1',
-                new Date(environment.versions!.time).toLocaleString()
+                shortTime(environment.versions!.time, actions.language)
               )
             ].join('\n')}
           >
             {trans._n(
-              'Other versions on host %2',
-              'Other versions on %1 hosts',
+              'Different versions on host %2',
+              'Different versions on %1 hosts',
               different.length,
               different[0].host
             )}

@@ -46,7 +46,7 @@ export function GrantsPage(props: { actions: Actions }): JSX.Element {
     >
       <p>
         {trans.__(
-          'TPUs that you may use at no charge, such as those of the TPU Research Cloud (TRC): one grant for each line of Google’s e-mail. Outside a grant, nothing is created until you confirm its price.'
+          'TPUs that you may use at no charge, such as those of the TPU Research Cloud (TRC): one grant for each line of Google’s email. Outside a grant, nothing is created until you confirm its price.'
         )}
       </p>
       <Listed
@@ -100,7 +100,7 @@ export function GrantsPage(props: { actions: Actions }): JSX.Element {
       </Field>
       <TextField
         label={trans.__('Chips')}
-        help={trans.__('At the same time. A v2-8 or v3-8 has 4.')}
+        help={trans.__('In use at the same time. A v2-8 or v3-8 has 4.')}
         type="number"
         min={1}
         {...input('chips')}
@@ -136,7 +136,7 @@ function Grant(props: { use: IGrantUse; actions: Actions }): JSX.Element {
       <span className="jp-tpu-Row-main" title={grant.name}>
         {grant.name}
       </span>
-      {expired && <StateLabel tone="bad">{trans.__('ended')}</StateLabel>}
+      {expired && <StateLabel tone="bad">{trans.__('expired')}</StateLabel>}
       <IconButton
         icon={closeIcon}
         label={trans.__('Remove %1', grant.name)}

@@ -57,7 +57,7 @@ export function HuntFields(props: { actions: Actions }): JSX.Element {
               checked={fields.again}
               label={trans.__('Hunt again each time it is preempted')}
               help={trans.__(
-                'Each new TPU is billed until it is deleted. Stop the hunt to get no more.'
+                'Each new TPU is billed until it is deleted. To create no more TPUs, stop the hunt.'
               )}
               onChange={on => form.set('again', on)}
             />
@@ -82,7 +82,7 @@ export function HuntFields(props: { actions: Actions }): JSX.Element {
           )}
           <Check
             checked={isQueued(fields)}
-            label={trans.__("Wait in Google's queue")}
+            label={trans.__('Wait in Google’s queue')}
             help={trans.__('Continues while this computer is off')}
             onChange={on => form.set('queued', on)}
           />

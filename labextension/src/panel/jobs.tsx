@@ -35,7 +35,7 @@ export function Jobs(props: {
         <IconButton
           icon={addIcon}
           label={trans.__('New job on %1', tpu.name)}
-          disabled={!usable}
+          disabled={!usable || !actions.offers('job')}
           onClick={() => void actions.act('job', tpu)}
         />
       }
@@ -66,14 +66,15 @@ function Job(props: { job: IJob; tpu: ITPU; actions: Actions }): JSX.Element {
       <span className="jp-tpu-Row-buttons">
         <IconButton
           icon={listIcon}
-          label={trans.__('Show the log of %1', job.name)}
+          label={trans.__('Show the output of %1', job.name)}
+          disabled={!actions.offers('job')}
           onClick={() => void actions.jobs.showLog(job)}
         />
         <IconButton
           icon={over ? closeIcon : stopIcon}
           label={
             over
-              ? trans.__('Remove %1 and its log…', job.name)
+              ? trans.__('Remove %1 and its output…', job.name)
               : trans.__('Stop %1…', job.name)
           }
           onClick={() =>

@@ -16,11 +16,14 @@ import {
 } from '../labels/load';
 import { keyOf } from '../model/resources';
 import { useStore } from '../store';
-import { Alert, Link, Section } from '../components/elements';
+import {
+  Alert,
+  HOSTS_SHOWN,
+  Link,
+  Section,
+  ShowAll
+} from '../components/elements';
 import { Plot } from './plot';
-
-/** How many hosts have a plot until the user asks for all. */
-const HOSTS_SHOWN = 8;
 
 const DUTY = '--jp-brand-color1';
 const MEMORY = '--jp-warn-color1';
@@ -85,14 +88,13 @@ function Live(props: { tpu: ITPU; actions: Actions }): JSX.Element {
         ))}
       </ul>
       {many && (
-        <Link
+        <ShowAll
+          id={all}
+          view={view}
+          count={hosts.length}
           label={trans.__('Plots of hosts')}
-          onClick={() => view.toggle(all)}
-        >
-          {view.isOpen(all)
-            ? trans.__('Show fewer')
-            : trans.__('Show all %1', hosts.length)}
-        </Link>
+          trans={trans}
+        />
       )}
     </>
   );
@@ -127,6 +129,7 @@ function Host(props: {
             host.host,
             figures.join(', ')
           )}
+          trans={trans}
           times={host.samples.map(one => one.time)}
           lines={[
             { color: DUTY, values: before.map(one => one.duty_cycle) },

@@ -34,7 +34,8 @@ import {
   Disclosure,
   EmptyState,
   IconButton,
-  Alert
+  Alert,
+  Link
 } from '../components/elements';
 import { TokensPage } from './tokensPage';
 import { TPU } from './tpu';
@@ -342,13 +343,9 @@ function Ended(props: {
           {trans.__('Recent')}
           <span className="jp-tpu-Details-count">{operations.length}</span>
         </Disclosure>
-        <button
-          type="button"
-          className="jp-tpu-Link"
-          onClick={() => operations.forEach(({ id }) => model.dismiss(id))}
-        >
+        <Link onClick={() => operations.forEach(({ id }) => model.dismiss(id))}>
           {trans.__('Clear')}
-        </button>
+        </Link>
       </div>
       {!closed && (
         <div id="jp-tpu-ended">

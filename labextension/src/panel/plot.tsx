@@ -1,7 +1,10 @@
 // A small plot of percents over time.
 
-import React, { useEffect, useRef } from 'react';
+import { TranslationBundle } from '@jupyterlab/translation';
+import React, { useEffect, useRef, useState } from 'react';
 import type uPlot from 'uplot';
+
+import { failureLine } from '../labels/failures';
 
 /** A line of the plot. */
 export interface ILine {
@@ -18,8 +21,10 @@ export function Plot(props: {
   /** Seconds since the epoch. */
   times: number[];
   lines: ILine[];
+  trans: TranslationBundle;
 }): JSX.Element {
-  const { label, lines, times } = props;
+  const { label, lines, times, trans } = props;
+  const [failure, setFailure] = useState('');
   const node = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const colors = lines.map(line => line.color).join();
@@ -32,13 +37,19 @@ export function Plot(props: {
       plot.current?.setSize({ width: widthOf(node.current), height: HEIGHT })
     );
     // It is loaded when the first plot is shown.
-    void import('uplot').then(({ default: UPlot }) => {
+    const load = async () => {
+      const { default: UPlot } = await import('uplot');
       if (ended || !node.current) {
         return;
       }
       const options = optionsOf(colors.split(','), widthOf(node.current));
       plot.current = new UPlot(options, last.current, node.current);
       resized.observe(node.current);
+    };
+    load().catch(error => {
+      if (!ended) {
+        setFailure(failureLine(error, trans));
+      }
     });
     return () => {
       ended = true;
@@ -49,7 +60,9 @@ export function Plot(props: {
   }, [colors]);
   useEffect(() => plot.current?.setData(last.current), [data]);
   return (
-    <div ref={node} className="jp-tpu-Plot" role="img" aria-label={label} />
+    <div ref={node} className="jp-tpu-Plot" role="img" aria-label={label}>
+      {failure}
+    </div>
   );
 }
 

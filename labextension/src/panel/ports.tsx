@@ -47,7 +47,7 @@ export function Ports(props: {
           <IconButton
             icon={addIcon}
             label={trans.__('Open a web app on %1', tpu.name)}
-            disabled={!usable}
+            disabled={!usable || !actions.offers('app')}
             onClick={() => void actions.act('app', tpu)}
           />
         }
@@ -118,6 +118,7 @@ function App(props: { app: IApp; tpu: ITPU; actions: Actions }): JSX.Element {
         <IconButton
           icon={launchIcon}
           label={trans.__('Show %1', app.name)}
+          disabled={!actions.offers('app')}
           onClick={() => void actions.open.app(targetOf(app))}
         />
         <IconButton
@@ -169,6 +170,7 @@ function Tunnel(props: {
         <IconButton
           icon={launchIcon}
           label={trans.__('Open port %1', port)}
+          disabled={!actions.offers('app')}
           onClick={() =>
             void actions.open.app(
               portTarget(tpu, port, host, '/', trans.__('Port %1', port))

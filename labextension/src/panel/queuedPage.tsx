@@ -7,6 +7,7 @@ import { Actions } from '../actions/actions';
 import { IQueuedResource } from '../api';
 import { failureText } from '../labels/failures';
 import { clockTime } from '../labels/hunts';
+import { queuedState } from '../labels/queued';
 import { tierLabel } from '../labels/tpus';
 import { Tone } from '../labels/translation';
 import { useStore } from '../store';
@@ -105,7 +106,9 @@ function Queued(props: {
         onClick={() => void actions.deleteQueued(queued)}
       />
       <span className="jp-tpu-Row-more">
-        <StateLabel tone={TONES[state] ?? 'moving'}>{state}</StateLabel>
+        <StateLabel tone={TONES[state] ?? 'moving'}>
+          {queuedState(state, trans)}
+        </StateLabel>
         <br />
         {[type, zone, tierLabel(tier, trans)].join(' · ')}
         {queued.emulated && ` · ${trans.__('emulated')}`}

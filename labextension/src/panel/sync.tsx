@@ -92,10 +92,10 @@ function Conflicts(props: {
             className="jp-tpu-Button"
             onClick={() => void decide(false)()}
           >
-            {trans.__("Use This Computer's")}
+            {trans.__('Use This Computer’s')}
           </Button>
           <Button className="jp-tpu-Button" onClick={() => void decide(true)()}>
-            {trans.__("Use the TPU's")}
+            {trans.__('Use the TPU’s')}
           </Button>
         </>
       )}

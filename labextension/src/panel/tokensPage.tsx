@@ -35,12 +35,14 @@ export function TokensPage(props: { actions: Actions }): JSX.Element {
     >
       <p>
         {trans.__(
-          'Kernels, commands and jobs on TPUs get these variables of the computer that runs Jupyter the next time they start. Only names are stored.'
+          'Kernels, commands and jobs on TPUs get these environment variables of the computer that runs Jupyter the next time they start. Only names are stored.'
         )}
       </p>
       <TextField
         label={trans.__('Pass a token')}
-        help={trans.__('The name of a variable, without its value')}
+        help={trans.__(
+          'The name of an environment variable, without its value'
+        )}
         placeholder={EXAMPLE}
         autoComplete="off"
         value={form.fields.name}
@@ -95,7 +97,7 @@ function Token(props: { token: IToken; actions: Actions }): JSX.Element {
       />
       <span className="jp-tpu-Row-more">
         {source === 'environment' ? (
-          trans.__('from a variable of the Jupyter server')
+          trans.__('from an environment variable of the Jupyter server')
         ) : source ? (
           trans.__('from %1', source)
         ) : (

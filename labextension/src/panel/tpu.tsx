@@ -4,11 +4,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { addIcon, Button, ellipsesIcon } from '@jupyterlab/ui-components';
 import React, { useId } from 'react';
 
-import {
-  availableActions,
-  Action,
-  primaryAction
-} from '../model/availableActions';
+import { Action, primaryAction } from '../model/availableActions';
 import { Actions } from '../actions/actions';
 import { IEnvironment, IOperation, ITPU } from '../api';
 import { actionIcon } from '../icons';
@@ -44,7 +40,7 @@ export function TPU(props: {
   const key = keyOf(tpu);
   const details = useId();
   const open = view.isOpen(key);
-  const able = availableActions(tpu, model.runningOn(tpu));
+  const able = actions.available(tpu);
   const main = primaryAction(able);
   const failure = model.failure(tpu);
   const status = tpuStatus(tpu, trans);

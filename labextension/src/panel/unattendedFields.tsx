@@ -1,7 +1,7 @@
 // The fields of the form for a new TPU that works while nobody is there: what it runs, and when it stops.
 
 import { TranslationBundle } from '@jupyterlab/translation';
-import React, { useId } from 'react';
+import React, { useId, useRef } from 'react';
 
 import { Actions } from '../actions/actions';
 import { CreateForm } from '../forms/createForm';
@@ -10,7 +10,7 @@ import { useStore } from '../store';
 import { Disclosure } from '../components/elements';
 import { useUnfolding } from './formPage';
 import { GuardFields } from '../components/guardFields';
-import { TextField } from '../components/field';
+import { reportHalfTyped, TextField } from '../components/field';
 
 /** A command to type, so not translated. */
 const COMMAND = 'python train.py';
@@ -24,6 +24,7 @@ export function UnattendedFields(props: { actions: Actions }): JSX.Element {
   const form = useStore(createForm);
   const { fields } = form;
   const content = useId();
+  const part = useRef<HTMLDivElement>(null);
   const open = view.isOpen(PART);
   useUnfolding(form, FIELDS, () => view.open(PART));
   const limits = guardLimits(fields, trans, language);
@@ -36,14 +37,19 @@ export function UnattendedFields(props: { actions: Actions }): JSX.Element {
         <Disclosure
           open={open}
           controls={content}
-          onToggle={() => view.toggle(PART)}
+          onToggle={() => {
+            // Half a limit would be none where nobody sees it.
+            if (!part.current || !reportHalfTyped(part.current)) {
+              view.toggle(PART);
+            }
+          }}
         >
           {trans.__('Run a command, stop automatically')}
         </Disclosure>
         {!open && chosen && <small className="jp-tpu-Chosen">{chosen}</small>}
       </div>
       {open && (
-        <div id={content} className="jp-tpu-Form-advanced">
+        <div id={content} ref={part} className="jp-tpu-Form-advanced">
           <TextField
             label={trans.__('Command')}
             help={commandHelp(form, trans)}

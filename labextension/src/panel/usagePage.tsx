@@ -13,7 +13,6 @@ import {
   usedStatus
 } from '../labels/usage';
 import { ago } from '../labels/translation';
-import { availableActions } from '../model/availableActions';
 import { keyOf } from '../model/resources';
 import { useStore } from '../store';
 import {
@@ -90,7 +89,7 @@ export function UsagePage(props: IUsageProps): JSX.Element {
       />
       <div className="jp-tpu-Buttons">
         <Button className="jp-tpu-Button" type="submit" disabled={list.busy}>
-          {trans.__('Load Again')}
+          {trans.__('Refresh')}
         </Button>
       </div>
     </form>
@@ -123,11 +122,7 @@ function Used(props: IUsageProps & { used: IUsedTPU }): JSX.Element {
           label={trans.__('Actions for %1', used.name)}
           hasPopup
           onClick={event =>
-            menu.openFor(
-              event.currentTarget,
-              availableActions(tpu, model.runningOn(tpu)),
-              tpu
-            )
+            menu.openFor(event.currentTarget, actions.available(tpu), tpu)
           }
         />
       )}

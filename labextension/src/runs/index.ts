@@ -1,6 +1,7 @@
 // The plugin that shows the output of commands on hosts, one tab for each.
 
 import {
+  ILabShell,
   JupyterFrontEnd,
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
@@ -17,13 +18,16 @@ const plugin: JupyterFrontEndPlugin<void> = {
   description: 'Shows the output of commands on hosts.',
   autoStart: true,
   requires: [ITPUModel],
-  optional: [ITranslator],
+  optional: [ITranslator, ILabShell],
   activate: (
     app: JupyterFrontEnd,
     model: TPUModel,
-    translator: ITranslator | null
+    translator: ITranslator | null,
+    labShell: ILabShell | null
   ) => {
     const trans = loadTranslation(translator);
+    // The main area of Jupyter Notebook has room for one document.
+    const area = labShell ? 'main' : 'down';
     app.commands.addCommand(CommandIDs.showRun, {
       label: trans.__('Show a Command on a TPU’s Hosts'),
       describedBy: {
@@ -42,7 +46,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
         const { RunTab } = await import('./runTab');
         const run = args.run as unknown as IRun;
         const tab = new RunTab(run, model, trans);
-        app.shell.add(tab, 'main', { type: 'TPU Command' });
+        app.shell.add(tab, area, { type: 'TPU Command' });
         app.shell.activateById(tab.id);
       }
     });

@@ -84,4 +84,4 @@ def main():
             peer.tell(error=vars(found))
             peer.flush()
         except CopyFailure:
-            os._exit(1)  # nobody reads, so Python's own flush would fail, too
+            os._exit(1)  # no one reads, so Python's own flush would fail, too

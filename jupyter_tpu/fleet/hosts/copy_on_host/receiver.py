@@ -1,8 +1,8 @@
 """The end that gets the files.
 
 A file is written under another name (``.copy-…``), and renamed when it is whole and its hash is
-right. What a broken copy leaves under that name is where the next copy of the same file goes on. A
-folder that is new is written under such a name, too.
+right. What a broken copy leaves under that name is where the next copy of the same file continues.
+A folder that is new is written under such a name, too.
 
 Two copies of the same file at once use the same name. One that does not find its own file there at
 the end says so (BUSY), and changes nothing.
@@ -137,7 +137,7 @@ class Receiver:
         """Deletes what an earlier copy left in a new folder, and this one does not have."""
         known = {}
         for entry in self._entries:
-            known[self._place(entry)] = entry.kind
+            known[self._path_of(entry)] = entry.kind
             known[self._part(entry)] = "file"
         for root, base in enumerate(self._bases):
             for folder, folders, files in os.walk(base, False) if self._is_new(root) else ():
@@ -148,12 +148,12 @@ class Receiver:
                         continue
                     (os.rmdir if kind == "dir" else os.unlink)(path)
 
-    def _place(self, entry):
+    def _path_of(self, entry):
         base = self._bases[entry.root]
         return os.path.join(base, encoded(entry.path)) if entry.path else base
 
     def _part(self, entry):
-        return part_name(self._place(entry), f"{entry.size} {entry.mtime}")
+        return part_name(self._path_of(entry), f"{entry.size} {entry.mtime}")
 
     def _offset(self, entry):
         try:
@@ -168,19 +168,19 @@ class Receiver:
         needed, links, conflicts = [], [], []
         unchanged = 0
         for number, entry in enumerate(self._entries):
-            place = self._place(entry)
+            path = self._path_of(entry)
             try:
-                found = os.lstat(place)
+                found = os.lstat(path)
             except FileNotFoundError:
                 found = None
             except OSError as error:
-                raise failure(error, place) from None
+                raise failure(error, path) from None
             is_folder = found is not None and stat.S_ISDIR(found.st_mode)
             if found is not None and is_folder != (entry.kind == "dir"):
-                raise CopyFailure("EISDIR" if is_folder else "IN_THE_WAY", decoded(place))
+                raise CopyFailure("EISDIR" if is_folder else "IN_THE_WAY", decoded(path))
             if entry.kind == "dir":
                 continue
-            if found is not None and same(entry, found, place):
+            if found is not None and same(entry, found, path):
                 unchanged += 1
                 continue
             if found is not None and not self._is_new(entry.root):
@@ -211,13 +211,13 @@ class Receiver:
     def _make_folders(self):
         for entry in self._entries:
             if entry.kind == "dir":
-                place = self._place(entry)
+                path = self._path_of(entry)
                 try:
-                    os.mkdir(place, 0o700)
+                    os.mkdir(path, 0o700)
                 except FileExistsError:
                     continue  # as `_compare` saw, or another copy made it
                 except OSError as error:
-                    raise failure(error, place) from None
+                    raise failure(error, path) from None
 
     def _receive_files(self, needed):
         """Receives files; returns those whose kept beginning was wrong."""
@@ -306,16 +306,16 @@ class Receiver:
 
     def _is_in_place(self, entry, mine):
         """Whether another copy of the same has put it there."""
-        place = self._place(entry)
-        if is_file(place, mine):  # both wrote it
-            os.utime(place, ns=(entry.mtime, entry.mtime))
-        return os.path.lexists(place) and same(entry, os.lstat(place), place)
+        path = self._path_of(entry)
+        if is_file(path, mine):  # both wrote it
+            os.utime(path, ns=(entry.mtime, entry.mtime))
+        return os.path.lexists(path) and same(entry, os.lstat(path), path)
 
     def _rename(self, part, entry):
         if self._overwrite or self._is_new(entry.root):
-            os.replace(part, self._place(entry))
+            os.replace(part, self._path_of(entry))
         else:
-            move_new(part, self._place(entry))
+            move_new(part, self._path_of(entry))
 
     def _make_link(self, entry):
         part = self._part(entry)
@@ -332,10 +332,10 @@ class Receiver:
         for entry in reversed(self._entries):
             if entry.kind != "dir":
                 continue
-            place = self._place(entry)
+            path = self._path_of(entry)
             try:
-                os.chmod(place, entry.mode)
-                os.utime(place, ns=(entry.mtime, entry.mtime))
+                os.chmod(path, entry.mode)
+                os.utime(path, ns=(entry.mtime, entry.mtime))
             except OSError as error:
                 self._problems.append(problem(error, encoded(self._shown(entry))))
         for root, base in enumerate(self._bases):
@@ -353,7 +353,7 @@ class Receiver:
         known = {path for path, *_ in self._problems}
         for entry in self._entries:
             expected = entry.root == root and self._shown(entry) not in known
-            if expected and not os.path.lexists(self._place(entry)):
+            if expected and not os.path.lexists(self._path_of(entry)):
                 raise CopyFailure("BUSY", decoded(self._targets[root]))
 
 
@@ -363,28 +363,28 @@ def check(entries, names):
     foreign = {"\0", "\\", ":"} if os.sep != "/" else {"\0"}
     for entry in entries:
         parts = entry.path.split("/") if entry.path else []
-        place = (entry.root, entry.path)
+        key = (entry.root, entry.path)
         if (
             not 0 <= entry.root < len(names)
             or {"", ".", ".."} & set(parts)
             or foreign & set(entry.path)
-            or place in seen
+            or key in seen
             # Each folder is compared with what is there, so it is none that a link leads to.
             or (parts and (entry.root, "/".join(parts[:-1])) not in folders)
         ):
             raise CopyFailure("PROTOCOL")
-        seen.add(place)
+        seen.add(key)
         if entry.kind == "dir":
-            folders.add(place)
+            folders.add(key)
     for name in names:
         if name in (".", "..") or ({"/"} | foreign) & set(name):
             raise CopyFailure("PROTOCOL")
 
 
-def same(entry, found, place):
+def same(entry, found, path):
     """Whether what is there is the entry, by its size and time, as rsync compares."""
     if entry.kind == "link":
-        return stat.S_ISLNK(found.st_mode) and os.readlink(place) == encoded(entry.link)
+        return stat.S_ISLNK(found.st_mode) and os.readlink(path) == encoded(entry.link)
     coarse = found.st_mtime_ns % 10**9 == 0  # some file systems keep whole seconds
     unit = 10**9 if coarse else 1
     return (
@@ -406,9 +406,9 @@ def remove(path):
         os.unlink(path)
 
 
-def part_name(place, what):
+def part_name(path, what):
     """The name under which a file is written, the same for each copy of the same file."""
-    folder, name = os.path.split(place)
+    folder, name = os.path.split(path)
     key = hashlib.sha256(name + b"\0" + encoded(what)).hexdigest()[:16]
     return os.path.join(folder, PART + key.encode())
 

@@ -29,16 +29,16 @@ class Listing:
                 raise found from None
         return self
 
-    def place(self, entry):
+    def path_of(self, entry):
         top = self.tops[entry.root]
         return os.path.join(top, encoded(entry.path)) if entry.path else top
 
-    def _add(self, root, place, name, path, found):
+    def _add(self, root, source, name, path, found):
         kind = kind_of(found.st_mode)
         if not kind:
             self.problems.append([decoded(path or name), "SPECIAL", ""])
             return
-        link = decoded(os.readlink(place)) if kind == "link" else ""
+        link = decoded(os.readlink(source)) if kind == "link" else ""
         self.entries.append(
             CopyEntry(
                 root,
@@ -53,12 +53,12 @@ class Listing:
         if kind != "dir":
             return
         try:
-            names = sorted(os.listdir(place))
+            names = sorted(os.listdir(source))
         except OSError as error:
             self.problems.append(problem(error, path or name))
             return
         for each in names:
-            below, inside = os.path.join(place, each), os.path.join(path, each)
+            below, inside = os.path.join(source, each), os.path.join(path, each)
             try:
                 self._add(root, below, each, inside, os.lstat(below))
             except OSError as error:
@@ -91,7 +91,7 @@ def send_file(peer, listing, number, offset, report):
     try:
         # Opening a pipe would wait for its writer.
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-        with os.fdopen(os.open(listing.place(entry), flags), "rb", 0) as file:
+        with os.fdopen(os.open(listing.path_of(entry), flags), "rb", 0) as file:
             while at < entry.size:
                 stop = offset if at < offset else entry.size
                 data = file.read(min(CHUNK, stop - at))

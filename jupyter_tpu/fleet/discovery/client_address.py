@@ -13,7 +13,7 @@ from ..hosts.connections import HostConnections
 _LIMIT = 10.0  # seconds for all hosts
 
 
-async def seen_address(connections: HostConnections, project: str) -> str | None:
+async def client_address(connections: HostConnections, project: str) -> str | None:
     """ "203.0.113.4/32", from a host of *project* to which there is a connection.
 
     None if there is none, or it goes through Identity-Aware Proxy, whose address says nothing.

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
-from ..errors import TPUError
-from ..wording import hosts_text, other_hosts
+from .errors import TPUError, error_for
+from .wording import hosts_text, other_hosts
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+
+async def cancel_all(tasks: Iterable[asyncio.Future[Any]]) -> None:
+    """Cancels *tasks*, and waits for their ends, 10 s at most."""
+    tasks = list(tasks)
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=10)
 
 
 async def gather_or_cancel(calls: Sequence[Awaitable[Any]]) -> list[Any]:
@@ -22,19 +34,32 @@ async def gather_or_cancel(calls: Sequence[Awaitable[Any]]) -> list[Any]:
             await asyncio.wait(tasks)
 
 
+async def gather_failures(
+    calls: Mapping[K, Awaitable[T]],
+) -> tuple[dict[K, T], dict[K, TPUError]]:
+    """The results, and the failures; one does not end the other calls. Raises what is no TPUError
+    when all have ended.
+    """
+    answers = await asyncio.gather(*calls.values(), return_exceptions=True)
+    results: dict[K, T] = {}
+    failed: dict[K, TPUError] = {}
+    for key, answer in zip(calls, answers, strict=True):
+        if isinstance(answer, TPUError):
+            failed[key] = answer
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            results[key] = answer
+    return results, failed
+
+
 async def finish_on_hosts(calls: Mapping[int, Awaitable[None]], hosts: int) -> None:
     """Waits for the calls to all hosts, by their numbers. A failure does not end the others.
 
     hosts: how many there are, also of those that need no call. Raises what failed, with what became
     of the others.
     """
-    answers = await asyncio.gather(*calls.values(), return_exceptions=True)
-    failed: dict[int, TPUError] = {}
-    for host, answer in zip(calls, answers, strict=True):
-        if isinstance(answer, TPUError):
-            failed[host] = answer
-        elif isinstance(answer, BaseException):
-            raise answer
+    _, failed = await gather_failures(calls)
     if failed:
         raise _failure(failed, hosts)
 
@@ -47,4 +72,4 @@ def _failure(failed: Mapping[int, TPUError], hosts: int) -> TPUError:
     if len(failed) > 1 and (others or len({each.message for each in failed.values()}) > 1):
         message = f"{hosts_text(list(failed)).capitalize()} failed. {message}"
     message += other_hosts(others, "has finished", "have finished")
-    return TPUError(message, first.reason, first.hint)
+    return error_for(message, first.reason, first.hint)

@@ -14,7 +14,8 @@ from jupyter_tpu.agent.protocol.processes import origin, signal_process, start_t
 from .calls import serve
 from .lock_file import delete_left_over, lock_file
 
-#: Seconds for root to answer beside what it is asked for, and for a killed process to be gone.
+#: Seconds for root to answer in addition to what it is asked for, and for a killed process to be
+#: gone.
 ROOT, KILLED = 20, 10
 #: What a Jupyter server gives to its kernels: the notebook's path.
 NOTEBOOK = b"JPY_SESSION_NAME="

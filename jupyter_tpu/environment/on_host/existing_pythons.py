@@ -1,6 +1,6 @@
 """Pythons that were on the host before us: which there are, and one made ready for kernels.
 
-Nothing is written into one but ipykernel and what that needs, and only where somebody agreed.
+Nothing is written into one but ipykernel and what that needs, and only where someone agreed.
 """
 
 import json

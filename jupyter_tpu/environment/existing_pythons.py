@@ -7,9 +7,9 @@ from typing import Any
 
 from msgspec import UNSET, Struct, convert, structs
 
+from ..concurrency import gather_or_cancel
 from ..errors import Reason, TPUError
 from ..wording import hosts_text
-from .concurrency import gather_or_cancel
 from .models import (
     CreatedEnvironment,
     ExpectedHardware,
@@ -35,7 +35,7 @@ OLDEST = (3, 8)
 
 
 class OnHost(Struct, frozen=True, kw_only=True):
-    """The Pythons on one host; see ``on_host.found``."""
+    """The Pythons on one host; see ``on_host.existing_pythons``."""
 
     asked: str
     pythons: list[FoundPython]
@@ -137,7 +137,7 @@ async def use(
         raise TPUError(
             f"{path} has no ipykernel, which kernels need, on {hosts_text(lacking)}.",
             Reason.NO_IPYKERNEL,
-            "Allow to install it there, or install it yourself.",
+            "Allow it to be installed there, or install it yourself.",
         )
     reporter.begin("ipykernel")
 

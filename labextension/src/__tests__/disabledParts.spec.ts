@@ -1,0 +1,114 @@
+import { Notification } from '@jupyterlab/apputils';
+import { afterEach, expect, it, vi } from 'vitest';
+
+import { CommandIDs, COMMANDS, SHOWN_BY } from '../actions/commandIDs';
+import { Action } from '../model/availableActions';
+import { keyOf } from '../model/resources';
+import { disposeWidgets, listOf, openPanel, shows } from './opened';
+import { aJob, anApp, anOperation, connectedTPU } from './server';
+
+const TPU = connectedTPU({ hosts: [] });
+const READY = { tpu: keyOf(TPU) };
+
+afterEach(() => {
+  disposeWidgets();
+  Notification.dismiss();
+});
+
+const shown = () => Notification.manager.notifications.map(one => one.message);
+
+/** The panel, without the part that has a command. */
+function openWithout(command: string) {
+  const others = new Set(Object.values(SHOWN_BY));
+  others.delete(command);
+  return openPanel(
+    {
+      ...listOf(TPU),
+      'GET apps': [200, [anApp()]],
+      'GET jobs': [200, [aJob()]]
+    },
+    others
+  );
+}
+
+it.each<[string, Action[]]>([
+  [CommandIDs.showApp, ['app', 'profile', 'tensorboard']],
+  [CommandIDs.showFiles, ['browse']],
+  [CommandIDs.showJob, ['job']],
+  [CommandIDs.showRun, ['run']]
+])('without %s, %j are not offered, and start nothing', async (id, actions) => {
+  const opened = await openWithout(id);
+  for (const action of Object.keys(COMMANDS) as Action[]) {
+    const enabled = opened.commands.isEnabled(COMMANDS[action], READY);
+    if (actions.includes(action)) {
+      expect(enabled, action).toBe(false);
+      await opened.actions.act(action, TPU);
+    } else if (SHOWN_BY[action]) {
+      expect(enabled, action).toBe(true);
+    }
+  }
+  expect(shown()).toEqual(
+    actions.map(() => 'This part of the TPU extension is disabled.')
+  );
+  expect(opened.server.calls.every(({ method }) => method === 'GET')).toBe(
+    true
+  );
+  expect(document.querySelector('.jp-Dialog')).toBeNull();
+});
+
+it.each([
+  [CommandIDs.showApp, ['Open a web app on my-tpu', 'Show TensorBoard']],
+  [CommandIDs.showJob, ['New job on my-tpu', 'Show the output of train']]
+])('without %s, the buttons %j do nothing', async (id, labels) => {
+  const { actions, node } = await openWithout(id);
+  actions.view.open(keyOf(TPU));
+  await shows(node, 'Jobs');
+  for (const label of labels) {
+    const found = await vi.waitFor(() => {
+      const button = node.querySelector<HTMLButtonElement>(
+        `button[aria-label="${label}"]`
+      );
+      expect(button, label).toBeTruthy();
+      return button!;
+    });
+    expect(found.disabled, label).toBe(true);
+  }
+});
+
+it('says why what was started is not shown', async () => {
+  const { actions, commands } = await openPanel(listOf(TPU));
+  const fail = async () => {
+    throw new Error('There is no notebook here.');
+  };
+  const describedBy = { args: { type: 'object' } };
+  commands.addCommand('notebook:create-new', { describedBy, execute: fail });
+  await actions.open.notebook(TPU);
+  expect(shown()).toEqual(['There is no notebook here.']);
+  Notification.dismiss();
+  await actions.act('console', TPU);
+  expect(shown()[0]).toContain('console:create');
+});
+
+it('says why the kernels of a TPU are not listed', async () => {
+  const { actions, node } = await openPanel({
+    ...listOf(TPU),
+    'GET tpus/us-central1-a~my-tpu/kernels': [
+      503,
+      { message: 'Host 0 is silent.', reason: 'UNAVAILABLE', hint: '' }
+    ]
+  });
+  actions.toggleDetails(TPU);
+  await shows(node, 'Kernels', 'Host 0 is silent.');
+});
+
+it('says why a trace is not shown although it was taken', async () => {
+  const { model } = await openPanel({
+    ...listOf(TPU),
+    'POST tpus/us-central1-a~my-tpu/profiles': [
+      202,
+      anOperation({ kind: 'profile', state: 'done', app: 'a9' })
+    ]
+  });
+  expect(await model.profile(TPU, { seconds: 1 })).toBeNull();
+  expect(model.failure(TPU)?.reason).toBe('CLOSED');
+});
