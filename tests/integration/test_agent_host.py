@@ -26,6 +26,7 @@ from jupyter_tpu.agent.protocol import frames, messages
 from jupyter_tpu.agent.protocol.events import IOPUB, KEEPER, SHELL, Message, Opened, Rejected
 from jupyter_tpu.agent.protocol.journal import Journal, State
 from jupyter_tpu.agent.protocol.paths import keeper_socket
+from jupyter_tpu.agent.protocol.processes import start_time
 from jupyter_tpu.agent.protocol.pump import JournalDisconnected, Pump
 from jupyter_tpu.errors import Reason, TPUError
 
@@ -380,15 +381,22 @@ async def test_a_keeper_goes_on_when_its_daemon_is_killed_and_the_next_one_finds
     assert (await host.agent()).hello["pid"] != agent.hello["pid"]
 
 
-async def test_a_kernel_whose_keeper_is_killed_leaves_nothing(host):
+@pytest.mark.parametrize("daemon", ["the same daemon", "the next daemon"])
+async def test_a_kernel_whose_keeper_is_killed_leaves_nothing(host, daemon):
     started = await start(host)
     await kernel(host, "idle")
-    os.kill(started["keeper"], signal.SIGKILL)
     agent = await host.agent()
-    await eventually(lambda: not Path(f"/proc/{started['keeper']}").exists())
-    assert (await agent.request("kernels")) == {"kernels": []}
-    await eventually(lambda: not Path(f"/proc/{started['pid']}").exists())
+    if daemon == "the next daemon":
+        os.kill(agent.hello["pid"], signal.SIGKILL)
+        await eventually(lambda: agent.closed)
+    os.kill(started["keeper"], signal.SIGKILL)
+    await eventually(lambda: not start_time(started["keeper"]))
+    agent = await host.agent()
+    if daemon == "the next daemon":  # a daemon cleans up after its own children without a request
+        assert (await agent.request("kernels")) == {"kernels": []}
+    await eventually(lambda: not start_time(started["pid"]))
     await eventually(lambda: not list(Path(agent.hello["run"]).glob("k-*")))
+    assert (await agent.request("kernels")) == {"kernels": []}
 
 
 async def test_last_messages_of_too_many_dead_kernels_are_deleted_oldest_first_and_this_is_reported(

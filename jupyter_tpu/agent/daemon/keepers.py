@@ -172,6 +172,8 @@ class Keepers:
         await keeper.wait()
         if self._children.get(folder) is keeper:
             del self._children[folder]
+            with contextlib.suppress(KeeperSilent):
+                await self._ask(folder, {"ask": "status"})  # cleans up after a killed one
 
     def key(self, kernel_id: str) -> Optional[str]:
         """The key that signs the messages of a kernel; None if there is none."""
