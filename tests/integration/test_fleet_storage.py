@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from waiting import eventually, until
+from waiting import eventually
 
 from jupyter_tpu.cloud import CloudTPU, Target
 from jupyter_tpu.errors import Reason, TPUError
