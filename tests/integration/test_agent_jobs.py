@@ -19,6 +19,7 @@ from local_host import LocalHost, umask_of
 from waiting import eventually
 
 from jupyter_tpu.agent.daemon.jobs import Jobs
+from jupyter_tpu.agent.protocol.processes import start_time
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.hosts.job_follower import JobFollower
@@ -220,7 +221,7 @@ async def test_a_stop_ends_the_command_and_what_it_started_at_last_by_force(host
     assert await agent.request("remove_job", id="stubborn") == {"removed": False}
     end = await ended(host, "stubborn")
     assert (end["state"], end["code"]) == ("ended", -signal.SIGKILL)
-    assert not Path(f"/proc/{other}").exists()
+    assert not start_time(other)
     assert texts(await read(host, "stubborn"))[1:] == ["no"]
     assert await agent.request("remove_job", id="stubborn") == {"removed": True}
     with pytest.raises(TPUError, match="does not exist"):

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import pytest_asyncio
 from waiting import eventually
@@ -89,13 +90,9 @@ class Server:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Another program has the file's write lock."""
-        other = sqlite3.connect(self.file, isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
-        try:
+        with contextlib.closing(sqlite3.connect(self.file, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
             yield
-        finally:
-            other.execute("COMMIT")
-            other.close()
 
 
 @pytest_asyncio.fixture
@@ -177,6 +174,17 @@ async def test_on_a_full_disk_nothing_is_created_and_what_costs_money_is_deleted
     await again.close()
 
 
+async def suspend(process: asyncio.subprocess.Process, server: Server) -> None:
+    """At a moment when it does not write: the file would stay locked."""
+    while True:
+        process.send_signal(signal.SIGSTOP)
+        await eventually(lambda: psutil.Process(process.pid).status() == psutil.STATUS_STOPPED)
+        with contextlib.suppress(sqlite3.OperationalError), server.locked():
+            return
+        process.send_signal(signal.SIGCONT)
+        await asyncio.sleep(0.05)
+
+
 def fill(path: Path) -> None:
     """Until not a byte more can be written."""
     with path.open("wb", buffering=0) as file:
@@ -209,7 +217,7 @@ async def test_what_another_server_creates_is_shown_and_cancelled_whatever_becom
             other.kill()
             await eventually(lambda: id in server.fleet._runner.known.running)
         elif fate == "hangs, and is killed":
-            other.send_signal(signal.SIGSTOP)
+            await suspend(other, server)
         assert (await server.fleet.operations.cancel(id)).state in ("running", "cancelled")
         if fate == "hangs, and is killed":
             assert (await server.fleet.operations.get(id)).state == "running"

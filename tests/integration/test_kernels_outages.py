@@ -18,6 +18,7 @@ from local_host import LocalHost
 from local_kernels import Notebook, local_host, printed
 from waiting import until
 
+from jupyter_tpu.agent.protocol.processes import start_time
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.kernels import ports
 from jupyter_tpu.kernels.relay import Relay
@@ -269,7 +270,7 @@ def test_a_shutdown_leaves_nothing_not_even_what_tried_to_get_away(remote):
     until(lambda: len([line for line in host.processes() if line.startswith("sleep 60")]) == 3)
     manager.shutdown_kernel()
     notebook.close()
-    assert not any(Path(f"/proc/{pid}").exists() for pid in before.split())
+    assert not any(start_time(int(pid)) for pid in before.split())
     until(lambda: not [line for line in host.processes() if "daemon" not in line])
     assert not list((host.home / ".jupyter-tpu/run").glob("k-*"))
 

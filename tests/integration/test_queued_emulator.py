@@ -15,7 +15,14 @@ from fleet_world import LIMIT, ZONE, Server, World
 from waiting import eventually
 
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.models import Change, CreateTPU, DeleteQueued, QueuedResource, QueueTPU
+from jupyter_tpu.fleet.models import (
+    Change,
+    CreateTPU,
+    DeleteQueued,
+    ListQuery,
+    QueuedResource,
+    QueueTPU,
+)
 from jupyter_tpu.fleet.operations import queued
 
 QUEUED = f"/v2/projects/emulated/locations/{ZONE}/queuedResources"
@@ -81,14 +88,12 @@ async def test_the_next_server_finds_one_whose_answer_was_lost_and_it_becomes_a_
     seen: list[Change] = []
     server.fleet.subscribe(seen.append)
 
-    async def published() -> Change | None:
-        await server.fleet.queued.list()  # somebody looks
-        return next((each for each in seen if each.what == "queued"), None)
+    async def published() -> QueuedResource | None:
+        await server.fleet.queued.list(ListQuery(fresh=True))  # somebody looks
+        found = (each.queued for each in seen if each.id == f"{ZONE}/{name}")
+        return next((each for each in found if each and each.state == "ACTIVE"), None)
 
-    change = await eventually(published)
-    assert change.id == f"{ZONE}/{name}"
-    assert change.queued is not None
-    assert (change.queued.state, change.queued.has_tpus) == ("ACTIVE", True)
+    assert (await eventually(published)).has_tpus
     assert world.state(name) == "READY"
     with pytest.raises(TPUError, match=rf"{name} is ACTIVE\. Its TPUs \({name}\) would be deleted"):
         await server.fleet.queued.delete(name)
