@@ -111,6 +111,20 @@ async def test_an_interactive_shell_has_a_terminal(client):
     assert output.endswith("sized")
 
 
+async def test_a_terminal_whose_client_reads_slowly_loses_no_line_at_its_end(client):
+    lines = 1_000_000
+    command = client.command("-tt", f"seq {lines}")
+    ssh = await asyncio.create_subprocess_exec(
+        *command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+    )
+    assert ssh.stdout is not None
+    got = 0
+    while data := await ssh.stdout.read(65536):
+        got += data.count(b"\n")
+        await asyncio.sleep(0.005)
+    assert (await ssh.wait(), got) == (0, lines)
+
+
 async def test_only_the_users_of_the_node_get_in(client, runtime, key):
     stranger = Client(client.host, key, "eve")
     assert "Permission denied" in (await stranger.run("true")).stderr

@@ -100,7 +100,7 @@ class LoginSession:
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader()
         await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(os.dup(main), "rb", 0)
+            lambda: _TerminalProtocol(reader), os.fdopen(os.dup(main), "rb", 0)
         )
         transport, protocol = await loop.connect_write_pipe(
             asyncio.streams.FlowControlMixin, os.fdopen(main, "wb", 0)
@@ -146,16 +146,19 @@ class LoginSession:
             fcntl.ioctl(self._main, termios.TIOCSWINSZ, packed)
 
 
+class _TerminalProtocol(asyncio.StreamReaderProtocol):
+    """Takes the error of a terminal whose last program has ended as the end of its output.
+
+    A reader that gets the error no longer returns what it had received before.
+    """
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(None)
+
+
 async def _pump(source: asyncio.StreamReader, target: asyncssh.SSHWriter[bytes]) -> None:
     """Copies until the end of *source*, no faster than the client takes it."""
     with contextlib.suppress(BrokenPipeError, ConnectionError):  # the client has gone
-        while data := await _read(source):
+        while data := await source.read(_CHUNK):
             target.write(data)
             await target.drain()
-
-
-async def _read(source: asyncio.StreamReader) -> bytes:
-    try:
-        return await source.read(_CHUNK)
-    except OSError:  # what a terminal answers when its last program has ended
-        return b""
