@@ -80,6 +80,4 @@ class ProjectHost:
         try:
             yield _Stream(process, self.breaks_after)
         finally:
-            assert process.stdin is not None
-            process.stdin.close()
-            await process.wait()
+            await process.communicate(b"")  # closes its input, and reads its output to the end

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from project_host import ProjectHost
+from waiting import eventually
 
 from jupyter_tpu.environment.project import Mirrors, ProjectLocation, Watcher, find_project
 from jupyter_tpu.environment.project.location import project_at
@@ -113,7 +114,7 @@ async def test_changes_go_by_themselves_also_in_new_folders_and_notebooks_only_b
         await watcher.wait(30)  # the system has reported it
     assert not there.exists()
     await arrives("a.py", "1")
-    assert (there / "nb.ipynb").exists()
+    await eventually((there / "nb.ipynb").exists)  # files arrive one after the other
     assert host.conversations == 2
     await arrives("new/deeper/b.py", "1")
     await arrives("new/deeper/b.py", "22")
