@@ -1,127 +1,159 @@
-"""Writes labextension/src/api.ts: TypeScript types of what the server's REST and events carry.
+"""Writes what the frontend knows of the server's REST interface, from its models and routes.
 
-They are made from the models' JSON schemas, formatted as Prettier wants them. With ``--check``
-nothing is written; the exit code says whether the file is up to date.
+``labextension/src/api.ts`` has the types of bodies, answers and events, formatted as Prettier wants
+them; ``labextension/src/requests.ts`` has a method for each route, with the names that the fleet
+has in Python. With ``--check`` nothing is written; the exit code says whether they are up to date.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import re
 import sys
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from jupyter_tpu.fleet import models
+from jupyter_tpu.fleet.routes import ROUTES, Route
 
-TARGET = Path(__file__).parent.parent / "labextension" / "src" / "api.ts"
+FOLDER = Path(__file__).parent.parent / "labextension" / "src"
 WIDTH = 80  # Prettier's default
 
 #: Bodies: fields with a default may be left out. Answers always carry every field.
-REQUESTS = (
-    models.CreateTPU,
-    models.ConnectTPU,
-    models.ChangePackages,
-    models.RemoveEnvironment,
-    models.DeleteTPU,
-    models.DeleteQueued,
-    models.ResetQueued,
-    models.StartTPU,
-    models.AdoptTPU,
-    models.StopTPU,
-    models.StopTrying,
-    models.DisconnectTPU,
-    models.OpenTunnel,
-    models.OpenApp,
-    models.VisitApp,
-    models.OpenTensorBoard,
-    models.ProfileTPU,
-    models.CheckSetup,
-    models.SetUpNetwork,
-    models.AddSSHKey,
-    models.Grant,
-    models.FreeChips,
-    models.SplitChips,
-    models.SetGuard,
-    models.KeepTPU,
-    models.RemoveGuard,
-    models.SetLogging,
-    models.StartRun,
-    models.RunInput,
-    models.SyncProject,
-    models.CopyFiles,
-    models.ShareFolder,
-    models.StartJob,
-    models.StopJob,
-    models.PassTokens,
-    models.AttachMachine,
-    models.DetachMachine,
-)
-ANSWERS = (
-    models.ChipUse,
-    models.ChipKernels,
-    models.FreedChips,
-    models.Problem,
-    models.Catalog,
-    models.FleetStatus,
-    models.Quote,
-    models.MachineCheck,
-    models.MachineHost,
-    models.GrantUse,
-    models.NetworkSetup,
-    models.SSHKeyStatus,
-    models.TPULogging,
-    models.Usage,
-    models.QueuedResources,
-    models.TPUList,
-    models.TPU,
-    models.Environment,
-    models.EnvironmentLock,
-    models.FoundPythons,
-    models.InstalledPackage,
-    models.Kernel,
-    models.TPULoad,
-    models.HostFile,
-    models.Finding,
-    models.Diagnosis,
-    models.Token,
-    models.MemoryProfiles,
-    models.Operation,
-    models.Profile,
-    models.Tunnel,
-    models.App,
-    models.AppVisit,
-    models.Run,
-    models.RunOutput,
-    models.SyncResult,
-    models.CopyResult,
-    models.ShareResult,
-    models.SharedFolders,
-    models.Job,
-    models.JobLog,
-    models.Change,
-)
+REQUESTS = {each.body for each in ROUTES if each.body}
+ANSWERS = [each.answer for each in ROUTES if each.answer]
+#: What reaches the frontend in another way: in errors, events and operations, and of files.
+OTHERS = [models.Problem, models.Change, models.HostFile, *(r.result for r in ROUTES if r.result)]
+#: Parts of paths that name a TPU or a queued resource; the others are strings.
+REFERENCES = ("tpu", "queued")
 
 HEAD = """\
-// Made by scripts/typescript_types.py from the server's models: don't edit, run `make types`.
+// Made by scripts/typescript_types.py from the server's {}: don't edit, run `make types`.
+"""
+
+#: How the requests are sent is the client's own.
+REQUESTS_START = """\
+
+import {{
+{imports}
+}} from './api';
+
+/** A TPU, or a queued resource. */
+export interface IReference {{
+  name: string;
+  zone: string;
+}}
+
+type Value = string | number | boolean | undefined;
+
+/** Of an address; what is undefined is left out. */
+export interface IQuery {{
+  [name: string]: Value;
+}}
+
+/** What a request takes besides its path. */
+export interface IParameters {{
+  body?: object;
+  query?: IQuery;
+  signal?: AbortSignal;
+}}
+
+/** The requests of the fleet's REST interface, with the names that they have in Python. */
+export abstract class FleetRequests {{
+  /** Sends a request, and resolves to its answer. */
+  protected abstract send<T>(
+    method: string,
+    path: (string | IReference)[],
+    parameters: IParameters
+  ): Promise<T>;
 """
 
 
-def render() -> str:
-    """The whole file."""
-    requests = {model.__name__ for model in REQUESTS}
-    _, schemas = msgspec.json.schema_components([*REQUESTS, *ANSWERS], ref_template="#/{name}")
+def render() -> dict[Path, str]:
+    """The content of each file."""
+    answers, schemas = msgspec.json.schema_components(
+        [*ANSWERS, *OTHERS, *sorted(REQUESTS, key=lambda model: model.__name__)],
+        ref_template="#/{name}",
+    )
     interfaces = {name for name, schema in schemas.items() if "properties" in schema}
+    types = [_variants(answer, interfaces) for answer in answers]
+    calls = [each.call for each in ROUTES if each.answer]
+    answered = dict(zip(calls, types[: len(calls)], strict=True))
+    return {
+        FOLDER / "api.ts": _render_types(schemas, interfaces),
+        FOLDER / "requests.ts": _render_requests(answered),
+    }
+
+
+def _render_types(schemas: dict[str, Any], interfaces: set[str]) -> str:
+    requests = {model.__name__ for model in REQUESTS}
     parts = [
         _interface(name, schema, interfaces, optional=name in requests)
         if name in interfaces
         else _alias(name, schema)
         for name, schema in sorted(schemas.items())
     ]
-    return HEAD + "\n" + "\n".join(parts)
+    return HEAD.format("models") + "\n" + "\n".join(parts)
+
+
+def _render_requests(answers: dict[str, list[str]]) -> str:
+    lines: list[str] = []
+    parts = itertools.groupby(
+        sorted(ROUTES, key=lambda each: each.call.rpartition(".")[0]),
+        lambda each: each.call.rpartition(".")[0],
+    )
+    for part, routes in parts:
+        methods = [_request(each, answers.get(each.call, ["void"])) for each in routes]
+        if part:
+            inner = ",\n".join(f"{doc}    {name}: {rest}" for name, doc, rest in methods)
+            lines.append(f"\n  readonly {_camel(part)} = {{\n{inner}\n  }};\n")
+        else:
+            lines += [
+                textwrap.indent(textwrap.dedent(f"\n{doc}    readonly {name} = {rest};\n"), "  ")
+                for name, doc, rest in methods
+            ]
+    body = "".join(lines)
+    imports = ",\n".join(
+        f"  {name}"
+        for name in sorted(set(re.findall(r"\bI[A-Z]\w+", body)))
+        if name != "IReference"
+    )
+    return HEAD.format("routes") + REQUESTS_START.format(imports=imports) + body + "}\n"
+
+
+def _request(route: Route, answer: Sequence[str]) -> tuple[str, str, str]:
+    """Of a method: its name, its comment, and an arrow function."""
+    arguments: list[str] = []
+    path: list[str] = []
+    for part in route.path.split("/"):
+        name = _camel(part.strip("{}"))
+        if part.startswith("{"):
+            arguments.append(f"{name}: {'IReference' if name in REFERENCES else 'string'}")
+        path.append(name if part.startswith("{") else f"'{part}'")
+    passed = []
+    if route.body is not None:
+        optional = not any(field.required for field in msgspec.structs.fields(route.body))
+        arguments.append(f"body: I{route.body.__name__}{' = {}' if optional else ''}")
+        passed.append("body")
+    elif route.query:
+        fields = "; ".join(f"{name}?: Value" for name in route.query)
+        arguments.append(f"query: {{ {fields} }} = {{}}")
+        passed.append("query")
+    arguments.append("signal?: AbortSignal")
+    passed.append("signal")
+    sent = f"'{route.method}', [{', '.join(path)}], {{ {', '.join(passed)} }}"
+    function = f"({', '.join(arguments)}) =>\n      this.send<{' | '.join(answer)}>({sent})"
+    return _camel(route.call.rpartition(".")[2]), f"    /** {route.about}. */\n", function
+
+
+def _camel(name: str) -> str:
+    first, *others = name.replace("-", "_").split("_")
+    return first + "".join(each.capitalize() for each in others)
 
 
 def _interface(name: str, schema: dict[str, Any], interfaces: set[str], *, optional: bool) -> str:
@@ -194,14 +226,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing, only compare")
     options = parser.parse_args(arguments)
-    text = render()
-    if options.check:
-        if TARGET.exists() and TARGET.read_text(encoding="utf-8") == text:
-            return 0
-        print(f"{TARGET.name} is not what the models say: run `make types`", file=sys.stderr)
-        return 1
-    TARGET.write_text(text, encoding="utf-8")
-    return 0
+    stale = [
+        (path, text)
+        for path, text in render().items()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    ]
+    for path, text in stale:
+        if options.check:
+            print(f"{path.name} is out of date: run `make types`", file=sys.stderr)
+        else:
+            path.write_text(text, encoding="utf-8")
+    return 1 if stale and options.check else 0
 
 
 if __name__ == "__main__":

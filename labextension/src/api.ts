@@ -800,6 +800,18 @@ export interface IKeepTPU {
   confirm_name?: string;
 }
 
+/**
+ * Whether an environment has a warm kernel: one that was started ahead, for the
+ * next notebook.
+ *
+ * It has only imported ipykernel and holds no chip. It uses the memory that is
+ * shown.
+ */
+export interface IKeepWarm {
+  wanted?: boolean | null;
+  imports?: string[];
+}
+
 /** A kernel that runs on a host of a TPU. */
 export interface IKernel {
   id: string;
@@ -1109,6 +1121,17 @@ export interface IProfileTPU {
   logdir?: string;
 }
 
+/**
+ * Request TPUs. They are created when there is capacity for all of them,
+ * perhaps after days.
+ */
+export interface IQueueTPU {
+  tpu: ICreateTPU;
+  node_count?: number;
+  reservation?: string;
+  valid_until?: string;
+}
+
 /** A request for TPUs that waits until there is capacity for them. */
 export interface IQueuedResource {
   name: string;
@@ -1210,6 +1233,13 @@ export interface IRemoveEnvironment {
  */
 export interface IRemoveGuard {
   confirm_name?: string;
+}
+
+/**
+ * The key is removed from your Google account and from the project's metadata.
+ */
+export interface IRemoveSSHKey {
+  dry_run?: boolean;
 }
 
 /** How it is put back into the queue. */
@@ -1353,14 +1383,14 @@ export interface ISplitChips {
  */
 export interface IStartHunt {
   tpu: ICreateTPU;
-  zones: string[];
-  types: string[];
-  tiers: ('flex-start' | 'on-demand' | 'reserved' | 'spot')[];
-  deadline: string;
-  queued: boolean | null;
-  direct: boolean;
-  again: boolean;
-  when_preempted: boolean;
+  zones?: string[];
+  types?: string[];
+  tiers?: ('flex-start' | 'on-demand' | 'reserved' | 'spot')[];
+  deadline?: string;
+  queued?: boolean | null;
+  direct?: boolean;
+  again?: boolean;
+  when_preempted?: boolean;
 }
 
 /** A command to run as a job. */

@@ -35,7 +35,7 @@ describe('TPUServer', () => {
       'DELETE tpus/us-central1-a~my-tpu/kernels/k': [200, '']
     });
     await expect(
-      new TPUClient(server.settings).shutDownKernel(aTPU(), 'k')
+      new TPUClient(server.settings).kernels.shutDown(aTPU(), 'k')
     ).resolves.toBeUndefined();
   });
 

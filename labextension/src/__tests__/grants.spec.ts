@@ -81,9 +81,9 @@ it('shows what is left of each grant, adds one and removes one', async () => {
 it('shows the last answer, also when an earlier one arrives later', async () => {
   const answers: ((items: IGrantUse[]) => void)[] = [];
   const form = new GrantsForm({
-    grants: () => new Promise(resolve => answers.push(resolve)),
-    addGrant: async () => [USE],
-    removeGrant: async () => undefined
+    list: () => new Promise(resolve => answers.push(resolve)),
+    add: async () => [USE],
+    remove: async () => undefined
   });
   const first = form.load();
   const second = form.load();

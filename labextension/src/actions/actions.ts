@@ -76,11 +76,11 @@ export class Actions {
     this.open = new Opener(model, _commands, examples, trans);
     this.kernels = new KernelActions(model, serverKernels, trans);
     this.jobs = new JobActions(model, view, _commands, trans);
-    this.loads = new Loads(model.client, () => view.visible);
-    this.foundPythons = new Lookups(tpu => model.client.pythons(tpu));
-    this.grantsForm = new GrantsForm(model.client);
-    this.usageList = new UsageList(model.client);
-    this.queuedList = new QueuedList(model.client);
+    this.loads = new Loads(model.client.metrics, () => view.visible);
+    this.foundPythons = new Lookups(tpu => model.client.pythons.list(tpu));
+    this.grantsForm = new GrantsForm(model.client.grants);
+    this.usageList = new UsageList(model.client.usage);
+    this.queuedList = new QueuedList(model.client.queued);
     model.unlistedChanged.connect((_, { what }) => this._loadAgain(what));
     model.operationEnded.connect((_, { kind }) => {
       if (kind === 'queue' || kind === 'unqueue') {
@@ -88,7 +88,7 @@ export class Actions {
       }
     });
     this.shares = new ShareActions(model, trans);
-    this.tokensForm = new TokensForm(model.client);
+    this.tokensForm = new TokensForm(model.client.tokens);
   }
 
   readonly copies: CopyActions;

@@ -23,7 +23,7 @@ export async function attachMachine(
   const connecting = trans.__('Connecting to %1', request.ssh.join(', '));
   const found = await wait(
     connecting,
-    signal => client.checkMachine(request, signal),
+    signal => client.attached.check(request, signal),
     trans
   );
   if (!found) {
@@ -38,7 +38,7 @@ export async function attachMachine(
   const trusted = { ...request, host_keys };
   const tpu = await wait(
     connecting,
-    signal => client.attach(trusted, signal),
+    signal => client.attached.attach(trusted, signal),
     trans
   );
   if (tpu) {

@@ -32,7 +32,7 @@ export async function freeChips(
 ): Promise<void> {
   const use = await waitToEnd(
     trans.__('Checking the chips of %1', tpu.name),
-    model.client.chips(tpu),
+    model.client.chips.list(tpu),
     trans
   );
   if (!use) {
@@ -64,7 +64,7 @@ export async function freeChips(
   const wanted = holders.map(({ host, pid, start }) => ({ host, pid, start }));
   const freed = await waitToEnd(
     trans.__('Freeing the chips of %1', tpu.name),
-    model.client.freeChips(tpu, {
+    model.client.chips.free(tpu, {
       holders: wanted,
       // What ends may leave a lock file.
       locks: [...new Set([...holders, ...locks].map(({ host }) => host))]
@@ -110,7 +110,10 @@ export async function splitChips(
   }
   const offered = await waitToEnd(
     trans.__('Splitting the chips of %1', tpu.name),
-    model.client.splitChips(tpu, { environment: environment.name, each }),
+    model.client.chipKernels.split(tpu, {
+      environment: environment.name,
+      each
+    }),
     trans
   );
   if (offered) {

@@ -26,7 +26,7 @@ export async function checkTPU(
 ): Promise<void> {
   const found = await wait(
     trans.__('Checking %1. This can take a minute.', tpu.name),
-    signal => model.client.check(tpu, signal),
+    signal => model.client.doctor.check(tpu, signal),
     trans
   );
   if (!found) {
@@ -60,7 +60,7 @@ export async function checkSetup(
 ): Promise<void> {
   const found = await wait(
     trans.__('Checking the project. This can take a minute.'),
-    signal => model.client.checkSetup(request, signal),
+    signal => model.client.doctor.preflight(request, signal),
     trans
   );
   if (!found) {

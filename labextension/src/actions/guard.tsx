@@ -23,7 +23,7 @@ export async function changeGuard(
 ): Promise<void> {
   const asked = await waitToEnd(
     trans.__('Asking %1 whether it has a guard', tpu.name),
-    model.client.guard(tpu).then(guard => ({ guard })),
+    model.client.findGuard(tpu).then(guard => ({ guard })),
     trans
   );
   if (!asked) {
@@ -75,7 +75,7 @@ export async function changeGuard(
   if (wanted) {
     const found = await waitToEnd(
       trans.__('Setting the guard of %1', tpu.name),
-      model.client.setGuard(tpu, { ...wanted, ...confirmed }),
+      model.client.guards.set(tpu, { ...wanted, ...confirmed }),
       trans
     );
     if (found) {
@@ -84,7 +84,7 @@ export async function changeGuard(
   } else {
     const removed = await waitToEnd(
       trans.__('Removing the guard of %1', tpu.name),
-      model.client.removeGuard(tpu, confirmed).then(() => true),
+      model.client.guards.remove(tpu, confirmed).then(() => true),
       trans
     );
     if (removed) {

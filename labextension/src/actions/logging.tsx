@@ -18,7 +18,7 @@ export async function chooseLogging(
 ): Promise<void> {
   const now = await wait(
     trans.__('Asking Google whether the logs of %1 are stored', tpu.name),
-    signal => model.client.logging(tpu, signal),
+    signal => model.client.logs.show(tpu, signal),
     trans
   );
   const agreed =
@@ -39,7 +39,7 @@ export async function chooseLogging(
     now.enabled
       ? trans.__('Asking Google to stop storing the logs of %1', tpu.name)
       : trans.__('Asking Google to store the logs of %1', tpu.name),
-    model.client.setLogging(tpu, { enabled: !now.enabled }),
+    model.client.logs.set(tpu, { enabled: !now.enabled }),
     trans
   );
   if (changed) {

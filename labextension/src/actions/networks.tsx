@@ -36,7 +36,7 @@ export async function setUpNetwork(
   const plan = await wait(
     trans.__('Checking the network.'),
     signal =>
-      model.client.setUpNetwork(
+      model.client.networks.setUp(
         { ...request, sources: named, dry_run: true },
         signal
       ),
@@ -63,7 +63,7 @@ export async function setUpNetwork(
   }
   const { sources } = plan; // what was shown, whatever the address is now
   const setUp = async () => {
-    const { blocked, network } = await model.client.setUpNetwork({
+    const { blocked, network } = await model.client.networks.setUp({
       ...request,
       sources,
       dry_run: false

@@ -91,7 +91,7 @@ export async function showMemory(
 ): Promise<void> {
   const found = await wait(
     trans.__('Checking the memory of %1', tpu.name),
-    signal => model.client.memory(tpu, signal),
+    signal => model.client.profiles.memory(tpu, {}, signal),
     trans
   );
   if (!found) {

@@ -17,7 +17,7 @@ export class ShareActions {
     private _model: TPUModel,
     private _trans: TranslationBundle
   ) {
-    this.lookups = new Lookups(tpu => _model.client.shares(tpu));
+    this.lookups = new Lookups(tpu => _model.client.shares.list(tpu));
     _model.operationEnded.connect(this._onEnded, this);
   }
 

@@ -14,7 +14,7 @@ export async function addSSHKey(
 ): Promise<void> {
   const plan = await wait(
     trans.__('Looking up your Google account.'),
-    signal => model.client.addSSHKey({ dry_run: true }, signal),
+    signal => model.client.sshKey.add({ dry_run: true }, signal),
     trans
   );
   if (!plan) {
@@ -39,7 +39,7 @@ export async function addSSHKey(
   }
   const added = await waitToEnd(
     trans.__('Adding the SSH key.'),
-    model.client.addSSHKey({}),
+    model.client.sshKey.add({}),
     trans
   );
   const place = added?.in_account ?? added?.in_project;

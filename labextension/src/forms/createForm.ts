@@ -235,7 +235,7 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
     const { huntRequest: request } = this;
     // Whether the user agrees is asked after this.
     const tpu = { ...request.tpu, confirm_price: true };
-    return this.send(() => this._model.client.huntQuote({ ...request, tpu }));
+    return this.send(() => this._model.client.hunts.quote({ ...request, tpu }));
   }
 
   /** What a hunt may cost an hour, to which the user has agreed. */

@@ -15,9 +15,7 @@ export interface IGrantFields {
 }
 
 export class GrantsForm extends ListForm<IGrantFields, IGrantUse> {
-  constructor(
-    private _client: Pick<TPUClient, 'grants' | 'addGrant' | 'removeGrant'>
-  ) {
+  constructor(private _requests: TPUClient['grants']) {
     super({
       name: '',
       types: '',
@@ -35,13 +33,13 @@ export class GrantsForm extends ListForm<IGrantFields, IGrantUse> {
   }
 
   protected list(): Promise<IGrantUse[]> {
-    return this._client.grants();
+    return this._requests.list();
   }
 
   protected add(): Promise<IGrantUse[]> {
     const { chips, name, tier, types, until, zones } = this.filled;
     const listed = (text: string) => text.split(/[\s,]+/).filter(Boolean);
-    return this._client.addGrant({
+    return this._requests.add({
       name: name.trim(),
       types: listed(types),
       zones: listed(zones),
@@ -52,6 +50,6 @@ export class GrantsForm extends ListForm<IGrantFields, IGrantUse> {
   }
 
   protected drop(name: string): Promise<void> {
-    return this._client.removeGrant(name);
+    return this._requests.remove(name);
   }
 }

@@ -2,7 +2,7 @@
 
 import { IAcceleratorType, ICreateTPU, IStartHunt } from '../api';
 
-type Tier = IStartHunt['tiers'][number];
+type Tier = NonNullable<IStartHunt['tiers']>[number];
 
 export interface IHuntFields {
   /** Whether to try again until there is capacity. */
@@ -32,13 +32,13 @@ export function isQueued({ again, hours, queued }: IHuntFields): boolean {
 export function huntFields(request?: IStartHunt): IHuntFields {
   return {
     hunt: !!request,
-    otherZones: request?.zones.slice(1) ?? [],
-    otherTypes: request?.types.slice(1) ?? [],
-    otherTiers: request?.tiers.slice(1) ?? [],
+    otherZones: request?.zones?.slice(1) ?? [],
+    otherTypes: request?.types?.slice(1) ?? [],
+    otherTiers: request?.tiers?.slice(1) ?? [],
     hours: '',
     queued: request?.queued ?? null,
     direct: request?.direct ?? false,
-    again: !!request && (request.again || request.when_preempted)
+    again: !!(request?.again || request?.when_preempted)
   };
 }
 

@@ -97,7 +97,10 @@ export class PackagesForm extends Form<IPackagesFields, true> {
     this.changed();
     const asked = (this._loads += 1);
     try {
-      const packages = await this._model.client.packages(tpu, environment.name);
+      const packages = await this._model.client.environments.listPackages(
+        tpu,
+        environment.name
+      );
       if (asked === this._loads) {
         this._packages = packages;
       }

@@ -6,9 +6,7 @@ import { Failure } from '../model/failure';
 import { Store } from '../store';
 
 export class QueuedList extends Store {
-  constructor(
-    private _client: Pick<TPUClient, 'deleteQueued' | 'queued' | 'resetQueued'>
-  ) {
+  constructor(private _requests: TPUClient['queued']) {
     super();
   }
 
@@ -35,7 +33,9 @@ export class QueuedList extends Store {
   /** asked: somebody looks, and Google is asked now. */
   async load(asked = true): Promise<void> {
     const load = (this._loads += 1);
-    const answer = await this._send(() => this._client.queued(asked));
+    const answer = await this._send(() =>
+      this._requests.list({ fresh: asked || undefined })
+    );
     if (load !== this._loads) {
       return; // a later one knows better
     }
@@ -54,7 +54,7 @@ export class QueuedList extends Store {
    */
   async delete(one: IQueuedResource, name = ''): Promise<void> {
     await this._act(() =>
-      this._client.deleteQueued(one, {
+      this._requests.delete(one, {
         force: one.has_tpus,
         ...(name && { confirm_name: name })
       })
@@ -64,7 +64,7 @@ export class QueuedList extends Store {
   /** Puts it back into the queue. name: as for `delete`. */
   async reset(one: IQueuedResource, name = ''): Promise<void> {
     await this._act(() =>
-      this._client.resetQueued(one, name ? { confirm_name: name } : {})
+      this._requests.reset(one, name ? { confirm_name: name } : {})
     );
     if (!this._refusal) {
       await this.load();

@@ -5,22 +5,20 @@ import { TPUClient } from '../model/client';
 import { ListForm } from './listForm';
 
 export class TokensForm extends ListForm<{ name: string }, IToken> {
-  constructor(
-    private _client: Pick<TPUClient, 'tokens' | 'passTokens' | 'removeToken'>
-  ) {
+  constructor(private _requests: TPUClient['tokens']) {
     super({ name: '' });
   }
 
   protected list(): Promise<IToken[]> {
-    return this._client.tokens();
+    return this._requests.list();
   }
 
   protected add(): Promise<IToken[]> {
     const names = this.filled.name.split(/[\s,]+/).filter(Boolean);
-    return this._client.passTokens({ names });
+    return this._requests.passOn({ names });
   }
 
   protected drop(name: string): Promise<void> {
-    return this._client.removeToken(name);
+    return this._requests.remove(name);
   }
 }

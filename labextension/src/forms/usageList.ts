@@ -6,7 +6,7 @@ import { Failure } from '../model/failure';
 import { Store } from '../store';
 
 export class UsageList extends Store {
-  constructor(private _client: Pick<TPUClient, 'usage'>) {
+  constructor(private _requests: TPUClient['usage']) {
     super();
   }
 
@@ -39,7 +39,9 @@ export class UsageList extends Store {
     this._failure = null;
     this.changed();
     try {
-      this._usage = await this._client.usage(this._projects.trim());
+      this._usage = await this._requests.show({
+        projects: this._projects.trim() || undefined
+      });
     } catch (error) {
       this._failure = Failure.from(error);
     }

@@ -95,7 +95,7 @@ export class JobOutput extends Store {
           partial_out: this._log?.partial_out ?? '',
           partial_err: this._log?.partial_err ?? ''
         };
-        const log = await this._client.jobLog(
+        const log = await this._client.jobs.log(
           this._tpu,
           this._job,
           query,

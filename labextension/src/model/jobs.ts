@@ -55,19 +55,19 @@ export class Jobs {
 
   start(tpu: TPURef, request: IStartJob): Promise<boolean> {
     return this._requests.send(tpu, async () => {
-      this._resources.putJob(await this._client.startJob(tpu, request));
+      this._resources.putJob(await this._client.jobs.start(tpu, request));
     });
   }
 
   stop(tpu: TPURef, id: string): Promise<boolean> {
     return this._requests.send(tpu, async () => {
-      this._resources.putJob(await this._client.stopJob(tpu, id));
+      this._resources.putJob(await this._client.jobs.stop(tpu, id));
     });
   }
 
   remove(tpu: TPURef, id: string): Promise<boolean> {
     return this._requests.send(tpu, async () => {
-      await this._client.removeJob(tpu, id);
+      await this._client.jobs.remove(tpu, id);
       this._resources.dropJob(id);
     });
   }

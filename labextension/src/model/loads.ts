@@ -20,7 +20,7 @@ export interface IKnownLoad {
 export class Loads extends Store {
   /** isSeen: whether the panel can be seen; else nothing is asked. */
   constructor(
-    private _client: Pick<TPUClient, 'load'>,
+    private _requests: TPUClient['metrics'],
     private _isSeen: () => boolean
   ) {
     super();
@@ -45,7 +45,9 @@ export class Loads extends Store {
   private async _ask(tpu: ITPU): Promise<void> {
     const before = this.of(tpu)?.load ?? null;
     try {
-      const load = await this._client.load(tpu, before?.next ?? 0);
+      const load = await this._requests.get(tpu, {
+        from: before?.next ?? 0
+      });
       load.hosts = load.hosts.map(host => joined(host, before));
       this._known.set(tpu.id, { load, failure: null });
     } catch (error) {

@@ -231,9 +231,9 @@ export class TPUModel extends Store {
 
   /** Throws `Failure`, for the form to show. */
   async startHunt(request: IStartHunt): Promise<IHunt> {
-    const hunt = await this.client.startHunt(request);
+    const hunt = await this.client.hunts.start(request);
     this._resources.putHunt(hunt);
-    this._sync.putOperation(await this.client.operation(hunt.id));
+    this._sync.putOperation(await this.client.operations.get(hunt.id));
     return hunt;
   }
 
@@ -253,7 +253,7 @@ export class TPUModel extends Store {
     environment: string,
     change: IChangePackages
   ): Promise<IOperation> {
-    const operation = await this.client.changePackages(
+    const operation = await this.client.environments.changePackages(
       tpu,
       environment,
       change
@@ -286,13 +286,15 @@ export class TPUModel extends Store {
   }
 
   detach(tpu: TPURef, how: IDetachMachine): Promise<boolean> {
-    return this._requests.send(tpu, () => this.client.detach(tpu, how));
+    return this._requests.send(tpu, () =>
+      this.client.attached.detach(tpu, how)
+    );
   }
 
   /** *confirm_name*: its name, where it belongs to another person. */
   adopt(tpu: TPURef, confirm_name: string): Promise<boolean> {
     return this._requests.send(tpu, async () => {
-      await this.client.adopt(tpu, { confirm_name });
+      await this.client.usage.adopt(tpu, { confirm_name });
     });
   }
 
@@ -302,7 +304,7 @@ export class TPUModel extends Store {
 
   syncEnvironment(tpu: TPURef, name: string): Promise<boolean> {
     return this._requests.send(tpu, () =>
-      this.client.syncEnvironment(tpu, name)
+      this.client.environments.syncPackages(tpu, name)
     );
   }
 
@@ -313,13 +315,13 @@ export class TPUModel extends Store {
   ): Promise<boolean> {
     const how = { end_kernels: endKernels };
     return this._requests.send(tpu, () =>
-      this.client.removeEnvironment(tpu, name, how)
+      this.client.environments.remove(tpu, name, how)
     );
   }
 
   shutDownKernel(tpu: TPURef, id: string): Promise<boolean> {
     return this._requests.send(tpu, async () => {
-      await this.client.shutDownKernel(tpu, id);
+      await this.client.kernels.shutDown(tpu, id);
       this._resources.setKernels(
         tpu,
         this.kernels(tpu).filter(kernel => kernel.id !== id)
@@ -329,11 +331,15 @@ export class TPUModel extends Store {
 
   /** Keeps a TPU for an hour, whatever the limits of its guard are. */
   keep(tpu: TPURef, how: IKeepTPU): Promise<boolean> {
-    return this._requests.send(tpu, () => this.client.keep(tpu, how));
+    return this._requests.send(tpu, async () => {
+      await this.client.guards.keep(tpu, how);
+    });
   }
 
   takeOverKernel(tpu: TPURef, id: string): Promise<boolean> {
-    return this._requests.send(tpu, () => this.client.takeOverKernel(tpu, id));
+    return this._requests.send(tpu, () =>
+      this.client.kernels.takeOver(tpu, id)
+    );
   }
 
   /** Loads the kernels that run on a TPU; null if that failed. */
@@ -341,7 +347,7 @@ export class TPUModel extends Store {
     const key = keyOf(tpu);
     this._kernelFailures.delete(key);
     try {
-      const kernels = await this.client.kernels(tpu);
+      const kernels = await this.client.kernels.list(tpu);
       this._resources.setKernels(tpu, kernels);
       return kernels;
     } catch (error) {
@@ -367,14 +373,16 @@ export class TPUModel extends Store {
   }
 
   copy(tpu: TPURef, request: ICopyFiles): Promise<boolean> {
-    return this._requests.send(tpu, () => this.client.copy(tpu, request));
+    return this._requests.send(tpu, () =>
+      this.client.copies.start(tpu, request)
+    );
   }
 
   /** Shares a folder, or plans that; the operation's id, or null if that failed. */
   async share(tpu: TPURef, request: IShareFolder): Promise<string | null> {
     let id: string | null = null;
     await this._requests.send(tpu, async () => {
-      const operation = await this.client.share(tpu, request);
+      const operation = await this.client.shares.start(tpu, request);
       id = operation.id;
       return operation;
     });
@@ -382,34 +390,34 @@ export class TPUModel extends Store {
   }
 
   sync(tpu: TPURef, request: ISyncProject): Promise<boolean> {
-    return this._requests.send(tpu, () => this.client.sync(tpu, request));
+    return this._requests.send(tpu, () => this.client.sync.start(tpu, request));
   }
 
   /** Starts a command on hosts; null if that failed. */
   async startRun(tpu: TPURef, request: IStartRun): Promise<IRun | null> {
     let run: IRun | null = null;
     await this._requests.send(tpu, async () => {
-      run = await this.client.startRun(tpu, request);
+      run = await this.client.runs.start(tpu, request);
     });
     return run;
   }
 
   openTunnel(tpu: TPURef, request: IOpenTunnel): Promise<boolean> {
     return this._requests.send(tpu, async () => {
-      this._resources.putTunnel(await this.client.openTunnel(tpu, request));
+      this._resources.putTunnel(await this.client.tunnels.open(tpu, request));
     });
   }
 
   closeTunnel(tpu: TPURef, id: string): Promise<boolean> {
     return this._requests.send(tpu, async () => {
-      await this.client.closeTunnel(tpu, id);
+      await this.client.tunnels.close(tpu, id);
       this._resources.dropPort(id);
     });
   }
 
   /** Throws `Failure`, for the tab to show. */
   async openApp(tpu: TPURef, request: IOpenApp): Promise<IApp> {
-    const app = await this.client.openApp(tpu, request);
+    const app = await this.client.apps.open(tpu, request);
     this._resources.putApp(app);
     this.changed();
     return app;
@@ -417,7 +425,7 @@ export class TPUModel extends Store {
 
   closeApp(tpu: TPURef, id: string): Promise<boolean> {
     return this._requests.send(tpu, async () => {
-      await this.client.closeApp(id);
+      await this.client.apps.close(id);
       this._resources.dropPort(id);
     });
   }
@@ -428,7 +436,7 @@ export class TPUModel extends Store {
     request: IOpenTensorBoard,
     onProgress: (operation: IOperation) => void
   ): Promise<IApp> {
-    const operation = await this.client.openTensorBoard(tpu, request);
+    const operation = await this.client.tensorboard.open(tpu, request);
     try {
       return await this._waitForApp(operation, onProgress);
     } catch (error) {
@@ -444,7 +452,7 @@ export class TPUModel extends Store {
   ): Promise<{ app: IApp; profile: IProfile } | null> {
     let operation: IOperation | undefined;
     const done = await this._requests.send(tpu, async () => {
-      operation = await this.client.profile(tpu, request);
+      operation = await this.client.profiles.start(tpu, request);
       return operation;
     });
     if (!done || !operation) {
@@ -466,7 +474,7 @@ export class TPUModel extends Store {
     this._cancelling.add(operation.id);
     await this._requests.send(
       { name: operation.tpu, zone: operation.zone },
-      () => this.client.cancel(operation.id)
+      () => this.client.operations.cancel(operation.id)
     );
     this._cancelling.delete(operation.id);
     this.changed();
@@ -476,7 +484,7 @@ export class TPUModel extends Store {
   async stopTrying(operation: IOperation): Promise<void> {
     await this._requests.send(
       { name: operation.tpu, zone: operation.zone },
-      () => this.client.stopTrying(operation.id, { keep_tpu: true })
+      () => this.client.operations.stopTrying(operation.id, { keep_tpu: true })
     );
   }
 
@@ -488,7 +496,7 @@ export class TPUModel extends Store {
   /** Loads an operation's whole log. */
   async loadLog(id: string): Promise<void> {
     try {
-      this._sync.putOperation(await this.client.operation(id));
+      this._sync.putOperation(await this.client.operations.get(id));
     } catch {
       // The server no longer has it: the page shows what it has.
     }
@@ -521,7 +529,7 @@ export class TPUModel extends Store {
     if (problem) {
       throw Failure.of(problem);
     }
-    const apps = await this.client.apps();
+    const apps = await this.client.apps.list();
     const app = apps.find(one => one.id === id);
     if (!app) {
       throw new Failure('', 'CLOSED');

@@ -123,12 +123,12 @@ export class Synchronizer extends Store {
     try {
       const [list, operations, hunts, jobs, tunnels, apps, status] =
         await Promise.all([
-          this._client.tpus(fresh),
-          this._client.operations(),
-          this._client.hunts(),
-          this._client.jobs(),
-          this._client.tunnels(),
-          this._client.apps(),
+          this._client.tpus({ fresh: fresh || undefined }),
+          this._client.operations.list(),
+          this._client.hunts.list(),
+          this._client.jobs.all(),
+          this._client.tunnels.all(),
+          this._client.apps.list(),
           // The list is worth showing without it.
           this._client.status().catch(() => null)
         ]);

@@ -49,7 +49,7 @@ export class RunView extends Widget {
   async stop(): Promise<void> {
     const { run } = this;
     try {
-      await this._model.client.stopRun(
+      await this._model.client.runs.stop(
         { name: run.tpu, zone: run.zone },
         run.id
       );
@@ -93,10 +93,10 @@ export class RunView extends Widget {
     const { signal } = this._aborter;
     for (;;) {
       try {
-        return await this._model.client.runOutput(
+        return await this._model.client.runs.output(
           tpu,
           this.run.id,
-          from,
+          { from },
           signal
         );
       } catch (error) {
