@@ -1,8 +1,9 @@
 """Writes what the frontend knows of the server's REST interface, from its models and routes.
 
-``labextension/src/api.ts`` has the types of bodies, answers and events, formatted as Prettier wants
-them; ``labextension/src/requests.ts`` has a method for each route, with the names that the fleet
-has in Python. With ``--check`` nothing is written; the exit code says whether they are up to date.
+In ``labextension/src``, ``api.ts`` has the types of bodies, answers and events, formatted as
+Prettier wants them; ``requests.ts`` has a method for each route, with the names that the fleet has
+in Python; ``operationKinds.ts`` has the titles of operations. With ``--check`` nothing is written;
+the exit code says whether they are up to date.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 import msgspec
 
 from jupyter_tpu.fleet import models
+from jupyter_tpu.fleet.models.operation_kinds import KINDS, OperationKind
 from jupyter_tpu.fleet.routes import ROUTES, Route
 
 FOLDER = Path(__file__).parent.parent / "labextension" / "src"
@@ -73,6 +75,28 @@ export abstract class FleetRequests {{
   ): Promise<T>;
 """
 
+KINDS_FILE = """\
+{head}
+import {{ TranslationBundle }} from '@jupyterlab/translation';
+
+import {{ IOperation }} from './api';
+
+/** Kinds during which other operations can be started. */
+export const NON_EXCLUSIVE_KINDS: IOperation['kind'][] = [
+{shared}
+];
+
+/** The titles of an operation on the TPU *name*, by its state. */
+export function kindTitles(
+  kind: IOperation['kind'],
+  name: string,
+  trans: TranslationBundle
+): Record<IOperation['state'], string> {{
+  switch (kind) {{
+{cases}  }}
+}}
+"""
+
 
 def render() -> dict[Path, str]:
     """The content of each file."""
@@ -87,6 +111,7 @@ def render() -> dict[Path, str]:
     return {
         FOLDER / "api.ts": _render_types(schemas, interfaces),
         FOLDER / "requests.ts": _render_requests(answered),
+        FOLDER / "operationKinds.ts": _render_kinds(),
     }
 
 
@@ -149,6 +174,25 @@ def _request(route: Route, answer: Sequence[str]) -> tuple[str, str, str]:
     sent = f"'{route.method}', [{', '.join(path)}], {{ {', '.join(passed)} }}"
     function = f"({', '.join(arguments)}) =>\n      this.send<{' | '.join(answer)}>({sent})"
     return _camel(route.call.rpartition(".")[2]), f"    /** {route.about}. */\n", function
+
+
+def _render_kinds() -> str:
+    shared = "".join(f"  '{kind.name}',\n" for kind in KINDS.values() if not kind.exclusive)
+    return KINDS_FILE.format(
+        head=HEAD.format("operation kinds"),
+        shared=shared.rstrip(",\n"),
+        cases="".join(map(_titles, KINDS.values())),
+    )
+
+
+def _titles(kind: OperationKind) -> str:
+    """A case of the switch; translators find each text in it."""
+    texts = [
+        f"        {state}: trans.__({text!r}{', name' if '%1' in text else ''})"
+        for state in ("running", "done", "cancelled", "failed")
+        for text in [getattr(kind, state).replace("{}", "%1")]
+    ]
+    return f"    case '{kind.name}':\n      return {{\n" + ",\n".join(texts) + "\n      };\n"
 
 
 def _camel(name: str) -> str:

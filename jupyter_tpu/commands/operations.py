@@ -11,31 +11,12 @@ if TYPE_CHECKING:
     from ..fleet.models import Operation
     from .session import Session
 
-_ACTIVITIES = {
-    "create": "creating {}",
-    "hunt": "hunting for {}",
-    "queue": "queueing {}",
-    "unqueue": "deleting the queued resource {}",
-    "start": "starting {}",
-    "stop": "stopping {}",
-    "delete": "deleting {}",
-    "connect": "connecting {}",
-    "disconnect": "disconnecting {}",
-    "detach": "detaching {}",
-    "environment": "changing an environment on {}",
-    "compile": "compiling the program",
-    "tensorboard": "starting TensorBoard on {}",
-    "profile": "tracing {}",
-    "sync": "syncing with {}",
-    "copy": "copying files of {}",
-    "share": "sharing a folder of {}",
-    "guard": "setting the guard of {}",
-}
-
 
 def activity(operation: Operation) -> str:
     """ "creating my-tpu"."""
-    return _ACTIVITIES[operation.kind].format(operation.tpu)
+    from ..fleet.models.operation_kinds import KINDS
+
+    return KINDS[operation.kind].activity.format(operation.tpu)
 
 
 def progress_line(operation: Operation) -> str:
@@ -107,26 +88,10 @@ def wait_with_notes(session: Session, operation: Operation) -> None:
 
 def left_running(session: Session, operation: Operation) -> str:
     """What happens to an operation that is no longer waited for."""
-    if session.server is None:
-        if operation.kind == "environment":
-            return f"Packages may be missing on {operation.tpu}. Run the command again."
-        if operation.kind == "connect":
-            return (
-                f"{operation.tpu} is not connected yet. "
-                f"Run `jupyter tpu connect {operation.tpu}` to continue."
-            )
-        if operation.kind == "hunt":
-            return (
-                f"The hunt for {operation.tpu} is paused. The next Jupyter server continues it; "
-                f"`jupyter tpu hunt stop {operation.tpu}` ends it."
-            )
-        if operation.kind in ("sync", "copy"):
-            return "Not all files are copied. Run the command again to continue."
-        if operation.kind == "guard":
-            return f"{operation.tpu} has no guard yet. The next Jupyter server sets it."
-        if operation.kind == "share":
-            return "Not all hosts are done. Run the command again to continue."
-        if operation.kind in ("tensorboard", "profile"):
-            return f"TensorBoard is not open. Run `jupyter tpu {operation.kind}` to continue."
+    from ..fleet.models.operation_kinds import KINDS
+
+    left = KINDS[operation.kind].without_server
+    if left and session.server is None:
+        return left.format(operation.tpu)
     who = "The Jupyter server" if session.server is not None else "Google"
     return f"{who} is still {activity(operation)}; {status_command(operation)} shows its state."

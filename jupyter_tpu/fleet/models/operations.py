@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from .operation_kinds import KindName
 from .problems import Problem
 
 
@@ -29,26 +30,7 @@ class Operation(Struct, kw_only=True):
     """Anything that takes longer than a second, with progress, a log and an end."""
 
     id: str
-    kind: Literal[
-        "create",
-        "hunt",
-        "queue",
-        "unqueue",
-        "start",
-        "stop",
-        "delete",
-        "connect",
-        "disconnect",
-        "detach",
-        "environment",
-        "tensorboard",
-        "profile",
-        "compile",
-        "sync",
-        "copy",
-        "share",
-        "guard",
-    ]
+    kind: KindName
     #: The TPU that it is about; "" if there is none.
     tpu: str = ""
     zone: str = ""

@@ -9,8 +9,8 @@ from ...cloud import NodeName
 from ...errors import Reason, TPUError
 from ..knowledge.pricing import Demand
 from ..models import Operation
+from ..models.operation_kinds import KINDS
 from ..store.records import OperationRecord
-from . import kinds
 from .running import RunningOperation
 
 T = TypeVar("T")
@@ -86,8 +86,7 @@ class KnownOperations:
     def changes_tpus(self) -> bool:
         """Whether one runs that will soon have changed a TPU at Google."""
         return any(
-            running.record.operation.kind not in kinds.UNHURRIED
-            and not _waits_in_queue(running.record)
+            _is_quick(running.record.operation) and not _waits_in_queue(running.record)
             for running in self.running.values()
         )
 
@@ -103,9 +102,9 @@ class KnownOperations:
     def require_idle(self, name: NodeName) -> None:
         """Raises CONFLICT while one runs on the TPU that excludes others."""
         for record in self.running_on(name):
-            if record.operation.kind not in kinds.NON_EXCLUSIVE:
+            if KINDS[record.operation.kind].exclusive:
                 raise TPUError(
-                    f"{kinds.PRESENT[record.operation.kind].format(name.node)}.",
+                    f"{KINDS[record.operation.kind].present.format(name.node)}.",
                     Reason.CONFLICT,
                     "Wait until that has ended, or cancel it.",
                 )
@@ -120,6 +119,11 @@ class KnownOperations:
         for operation in _newest_first(ended, lambda operation: operation.ended)[keep:]:
             del self.others[operation.id]
             yield operation.id
+
+
+def _is_quick(operation: Operation) -> bool:
+    """Whether it changes something at Google soon; a hunt may take hours."""
+    return KINDS[operation.kind].at_google and operation.kind != "hunt"
 
 
 def _waits_in_queue(record: OperationRecord) -> bool:

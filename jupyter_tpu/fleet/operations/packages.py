@@ -34,11 +34,12 @@ from ..models import (
     Problem,
     RemoveEnvironment,
 )
+from ..models.operation_kinds import KINDS
 from ..models.requests import validated
 from ..models.times import timestamp
 from ..store.locks import Locks
 from ..store.records import EnvironmentRecord
-from . import checks, kinds
+from . import checks
 from .connected import ConnectedTPUs
 from .environment import LINKS, connect_hosts, lock_of, wait_until_up
 from .progress import OperationProgress
@@ -198,8 +199,7 @@ class EnvironmentService:
     async def follow(self, name: NodeName, reports: Mapping[str, Any]) -> None:
         """Takes the agent's report of what is asked for in each environment: {name: Requested}."""
         if any(
-            each.operation.kind not in kinds.NON_EXCLUSIVE
-            for each in self._runner.known.running_on(name)
+            KINDS[each.operation.kind].exclusive for each in self._runner.known.running_on(name)
         ):
             return  # it changes them itself; the next report is compared again
         for environment, record in list(self._desired.environments(name).items()):

@@ -12,10 +12,10 @@ from ...cloud import NodeName
 from ...concurrency import cancel_all
 from ...errors import Reason, TPUError
 from ..models import Operation, Problem
+from ..models.operation_kinds import KINDS
 from ..models.times import timestamp
 from ..store.database import KEEP_AT_MOST
 from ..store.records import OperationRecord, OperationRequest
-from . import kinds
 from .known import KnownOperations
 from .progress import OperationProgress
 from .running import (
@@ -126,7 +126,7 @@ class OperationRunner:
             tpu=name.node,
             zone=name.zone,
             created=timestamp(),
-            cancellable=kind not in kinds.NOT_CANCELLABLE,
+            cancellable=KINDS[kind].cancellable,
         )
         return OperationRecord(
             operation=operation, project=name.project, owner=self._lease.id, **fields
@@ -140,7 +140,7 @@ class OperationRunner:
         self._cancel_resumable(id)
         operation = self.known.get(id)
         if operation.state == "running" and not operation.cancellable:
-            now = kinds.PRESENT[operation.kind].format(operation.tpu)
+            now = KINDS[operation.kind].present.format(operation.tpu)
             raise TPUError(
                 f"{now}. This can't be cancelled.", Reason.CONFLICT, "You can stop waiting."
             )
@@ -246,7 +246,7 @@ class OperationRunner:
         try:
             await save(running.record)
         except TPUError as error:
-            if operation.kind in kinds.SAVED:
+            if KINDS[operation.kind].needs_record:
                 self._store.drop_operation(operation.id)  # it may have been written all the same
                 running.refused = error
                 return False
@@ -363,7 +363,7 @@ class OperationRunner:
         problem = Problem(
             message="The server was stopped before this ended.",
             reason=Reason.INTERRUPTED,
-            hint=kinds.INTERRUPTED_HINTS.get(record.operation.kind, "Check the state of the TPU."),
+            hint=KINDS[record.operation.kind].after_interruption,
         )
         self._mark_ended(record, "failed", problem, save=save)
 

@@ -1,6 +1,7 @@
 // What can be done with a TPU in its current state.
 
 import { IEnvironment, IOperation, ITPU } from '../api';
+import { NON_EXCLUSIVE_KINDS } from '../operationKinds';
 
 export type Action =
   | 'app'
@@ -41,16 +42,6 @@ export function startableEnvironments(tpu: ITPU): IEnvironment[] {
     environment => environment.state === 'ready' && environment.kernelspec
   );
 }
-
-/** Operations during which other operations can be started. */
-const NON_EXCLUSIVE_KINDS: IOperation['kind'][] = [
-  'copy',
-  'guard',
-  'profile',
-  'share',
-  'sync',
-  'tensorboard'
-];
 
 /** Whether an operation of these kinds is running; without kinds: any that others must wait for. */
 export function isBusy(

@@ -1,0 +1,151 @@
+// Made by scripts/typescript_types.py from the server's operation kinds: don't edit, run `make types`.
+
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { IOperation } from './api';
+
+/** Kinds during which other operations can be started. */
+export const NON_EXCLUSIVE_KINDS: IOperation['kind'][] = [
+  'tensorboard',
+  'profile',
+  'sync',
+  'copy',
+  'share',
+  'guard'
+];
+
+/** The titles of an operation on the TPU *name*, by its state. */
+export function kindTitles(
+  kind: IOperation['kind'],
+  name: string,
+  trans: TranslationBundle
+): Record<IOperation['state'], string> {
+  switch (kind) {
+    case 'create':
+      return {
+        running: trans.__('Creating %1', name),
+        done: trans.__('Created %1', name),
+        cancelled: trans.__('Creating %1 was cancelled', name),
+        failed: trans.__('%1 could not be created', name)
+      };
+    case 'hunt':
+      return {
+        running: trans.__('Hunting for %1', name),
+        done: trans.__('Found capacity and created %1', name),
+        cancelled: trans.__('The hunt for %1 was stopped', name),
+        failed: trans.__('The hunt for %1 has failed', name)
+      };
+    case 'queue':
+      return {
+        running: trans.__('Asking Google for %1', name),
+        done: trans.__('%1 is queued', name),
+        cancelled: trans.__('%1 is not queued', name),
+        failed: trans.__('%1 could not be queued', name)
+      };
+    case 'unqueue':
+      return {
+        running: trans.__('Deleting the queued resource %1', name),
+        done: trans.__('Deleted the queued resource %1', name),
+        cancelled: trans.__('No longer waiting for %1', name),
+        failed: trans.__('The queued resource %1 could not be deleted', name)
+      };
+    case 'start':
+      return {
+        running: trans.__('Starting %1', name),
+        done: trans.__('Started %1', name),
+        cancelled: trans.__('No longer waiting for %1', name),
+        failed: trans.__('%1 could not be started', name)
+      };
+    case 'stop':
+      return {
+        running: trans.__('Stopping %1', name),
+        done: trans.__('Stopped %1', name),
+        cancelled: trans.__('No longer waiting for %1', name),
+        failed: trans.__('%1 could not be stopped', name)
+      };
+    case 'delete':
+      return {
+        running: trans.__('Deleting %1', name),
+        done: trans.__('Deleted %1', name),
+        cancelled: trans.__('No longer waiting for %1', name),
+        failed: trans.__('%1 could not be deleted', name)
+      };
+    case 'connect':
+      return {
+        running: trans.__('Connecting %1', name),
+        done: trans.__('Connected %1', name),
+        cancelled: trans.__('Connecting %1 was cancelled', name),
+        failed: trans.__('%1 could not be connected', name)
+      };
+    case 'disconnect':
+      return {
+        running: trans.__('Disconnecting %1', name),
+        done: trans.__('Disconnected %1', name),
+        cancelled: trans.__('Disconnecting %1 was cancelled', name),
+        failed: trans.__('%1 could not be disconnected', name)
+      };
+    case 'detach':
+      return {
+        running: trans.__('Detaching %1', name),
+        done: trans.__('Detached %1', name),
+        cancelled: trans.__('Detaching %1 was cancelled', name),
+        failed: trans.__('%1 could not be detached', name)
+      };
+    case 'environment':
+      return {
+        running: trans.__('Changing an environment on %1', name),
+        done: trans.__('Changed an environment on %1', name),
+        cancelled: trans.__('Changing an environment on %1 was cancelled', name),
+        failed: trans.__('An environment on %1 could not be changed', name)
+      };
+    case 'tensorboard':
+      return {
+        running: trans.__('Opening TensorBoard on %1', name),
+        done: trans.__('Opened TensorBoard on %1', name),
+        cancelled: trans.__('Opening TensorBoard on %1 was cancelled', name),
+        failed: trans.__('TensorBoard on %1 could not be opened', name)
+      };
+    case 'profile':
+      return {
+        running: trans.__('Tracing %1', name),
+        done: trans.__('Traced %1', name),
+        cancelled: trans.__('Tracing %1 was cancelled', name),
+        failed: trans.__('%1 could not be traced', name)
+      };
+    case 'compile':
+      return {
+        running: trans.__('Compiling'),
+        done: trans.__('Compiled'),
+        cancelled: trans.__('Compiling was cancelled'),
+        failed: trans.__('The program could not be compiled')
+      };
+    case 'sync':
+      return {
+        running: trans.__('Syncing a folder with %1', name),
+        done: trans.__('Synced a folder with %1', name),
+        cancelled: trans.__('Syncing a folder with %1 has ended', name),
+        failed: trans.__('A folder could not be synced with %1', name)
+      };
+    case 'copy':
+      return {
+        running: trans.__('Copying files to or from %1', name),
+        done: trans.__('Copied files to or from %1', name),
+        cancelled: trans.__('Copying files to or from %1 was cancelled', name),
+        failed: trans.__('Not all files were copied to or from %1', name)
+      };
+    case 'share':
+      return {
+        running: trans.__('Sharing a folder of %1', name),
+        done: trans.__('Shared a folder of %1', name),
+        cancelled: trans.__('Sharing a folder of %1 was cancelled', name),
+        failed: trans.__('A folder of %1 could not be shared', name)
+      };
+    case 'guard':
+      return {
+        running: trans.__('Setting the guard of %1', name),
+        done: trans.__('Set the guard of %1', name),
+        cancelled: trans.__('Setting the guard of %1 was cancelled', name),
+        failed: trans.__('The guard of %1 could not be set', name)
+      };
+  }
+}
