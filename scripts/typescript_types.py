@@ -1,6 +1,6 @@
 """Writes what the frontend knows of the server's REST interface, from its models and routes.
 
-In ``labextension/src``, ``api.ts`` has the types of bodies, answers and events, formatted as
+In ``labextension/src/rest``, ``api.ts`` has the types of bodies, answers and events, formatted as
 Prettier wants them; ``requests.ts`` has a method for each route, with the names that the fleet has
 in Python; ``operationKinds.ts`` has the titles of operations. With ``--check`` nothing is written;
 the exit code says whether they are up to date.
@@ -23,7 +23,7 @@ from jupyter_tpu.fleet import models
 from jupyter_tpu.fleet.models.operation_kinds import KINDS, OperationKind
 from jupyter_tpu.fleet.routes import ROUTES, Route
 
-FOLDER = Path(__file__).parent.parent / "labextension" / "src"
+FOLDER = Path(__file__).parent.parent / "labextension" / "src" / "rest"
 WIDTH = 80  # Prettier's default
 
 #: Bodies: fields with a default may be left out. Answers always carry every field.

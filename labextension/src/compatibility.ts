@@ -7,7 +7,7 @@ import {
 import { Notification } from '@jupyterlab/apputils';
 import { ITranslator, TranslationBundle } from '@jupyterlab/translation';
 
-import { loadTranslation } from './labels/translation';
+import { loadTranslation } from './ui/translation';
 
 /** The oldest supported version of each application; newer ones of the same major version are, too. */
 export const SUPPORTED: { [application: string]: [number, number] } = {

@@ -2,17 +2,17 @@
 // go on without it; what they share is in tokens.ts.
 
 import actions from './actions';
-import apps from './apps';
 import compatibility from './compatibility';
-import drive from './drive';
+import drive from './files';
+import apps from './forwarding';
 import jobs from './jobs';
+import runs from './jobs/runs';
 import kernels from './kernels';
 import model from './model';
-import notifications from './notifications';
+import notifications from './operations/notifications';
 import panel from './panel';
-import runs from './runs';
-import running from './running';
-import statusBar from './statusBar';
+import running from './panel/running';
+import statusBar from './panel/statusBar';
 
 export default [
   compatibility,

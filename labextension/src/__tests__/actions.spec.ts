@@ -2,13 +2,13 @@ import { CommandRegistry } from '@lumino/commands';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { Actions } from '../actions/actions';
-import { IJob, IKernel, ISyncConflict, ISyncResult } from '../api';
-import { ConnectForm } from '../forms/connectForm';
-import { CreateForm } from '../forms/createForm';
-import { PackagesForm } from '../forms/packagesForm';
-import * as costs from '../actions/costDialogs';
-import * as kernels from '../actions/kernelDialogs';
-import { PanelState } from '../actions/panelState';
+import { PackagesForm } from '../environments/packagesForm';
+import * as kernels from '../kernels/kernelDialogs';
+import { ConnectForm } from '../lifecycle/connectForm';
+import { CreateForm } from '../lifecycle/createForm';
+import * as costs from '../money/costDialogs';
+import { PanelState } from '../panel/panelState';
+import { IJob, IKernel, ISyncConflict, ISyncResult } from '../rest/api';
 import { answerDialog } from './opened';
 import {
   aCost,

@@ -1,7 +1,7 @@
 import { afterEach, expect, it, vi } from 'vitest';
 
 import { CommandIDs } from '../actions/commandIDs';
-import { IMachineCheck } from '../api';
+import { IMachineCheck } from '../rest/api';
 import {
   answerDialog,
   dialogInputs,

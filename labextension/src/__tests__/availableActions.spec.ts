@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 
 import { availableActions, primaryAction } from '../model/availableActions';
-import { IHost, IOperation, ITPU } from '../api';
+import { IHost, IOperation, ITPU } from '../rest/api';
 import { anOperation, aTPU, connectedTPU } from './server';
 
 const connecting = anOperation();

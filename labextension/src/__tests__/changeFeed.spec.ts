@@ -1,8 +1,8 @@
 import { ServerConnection } from '@jupyterlab/services';
 import { afterEach, expect, it, vi } from 'vitest';
 
-import { IChange } from '../api';
 import { CHANGE_SCHEMA, ServerChangeFeed } from '../model/changeFeed';
+import { IChange } from '../rest/api';
 
 /** Sockets that open, close and bring messages when the test says so. */
 class TestSocket extends EventTarget {

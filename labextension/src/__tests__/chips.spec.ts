@@ -2,8 +2,8 @@ import { Notification } from '@jupyterlab/apputils';
 import { afterEach, expect, it, vi } from 'vitest';
 
 import { COMMANDS } from '../actions/commandIDs';
-import { IChipHolder, IChipUse } from '../api';
 import { keyOf } from '../model/resources';
+import { IChipHolder, IChipUse } from '../rest/api';
 import { answerDialog, disposeWidgets, listOf, openPanel } from './opened';
 import { Answer, aTPU, connectedTPU, TestServer } from './server';
 

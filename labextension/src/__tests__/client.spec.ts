@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { TPUClient } from '../model/client';
+import { TPUClient } from '../rest/client';
 import { anOperation, aTPU, TestServer } from './server';
 
 describe('TPUServer', () => {

@@ -2,9 +2,9 @@
 
 import { afterEach, expect, it, vi } from 'vitest';
 
-import { ICopyFiles, ICopyResult, IHost } from '../api';
 import { COMMANDS } from '../actions/commandIDs';
 import { keyOf } from '../model/resources';
+import { ICopyFiles, ICopyResult, IHost } from '../rest/api';
 import {
   answerDialog,
   button,

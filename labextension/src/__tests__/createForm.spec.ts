@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
-import { CreateDefaults } from '../forms/createDefaults';
-import { CreateForm } from '../forms/createForm';
+import { CreateDefaults } from '../lifecycle/createDefaults';
+import { CreateForm } from '../lifecycle/createForm';
 import {
   anOperation,
   Answer,

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 
-import { StoredIds, KeyValueStorage } from '../model/storedIds';
 import { TPUModel } from '../model/model';
-import { TPUClient } from '../model/client';
+import { StoredIds, KeyValueStorage } from '../model/storedIds';
+import { TPUClient } from '../rest/client';
 import { anOperation, aTPU, TestChangeFeed, TestServer } from './server';
 
 /** A page that is loaded in the browser with *storage*. */

@@ -1,10 +1,10 @@
 import { Notification } from '@jupyterlab/apputils';
 import { afterEach, expect, it, vi } from 'vitest';
 
-import { IFinding } from '../api';
 import { COMMANDS } from '../actions/commandIDs';
-import { findingGroups, hostNumbers } from '../labels/doctor';
 import { keyOf } from '../model/resources';
+import { IFinding } from '../rest/api';
+import { findingGroups, hostNumbers } from '../setup/doctorLabels';
 import {
   answerDialog,
   button,

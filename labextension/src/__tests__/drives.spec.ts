@@ -1,8 +1,8 @@
 import { ServiceManager } from '@jupyterlab/services';
 import { expect, it } from 'vitest';
 
-import { Drives } from '../drive/drives';
-import { HostDrive } from '../drive/hostDrive';
+import { Drives } from '../files/drives';
+import { HostDrive } from '../files/hostDrive';
 import { TestServer, trans } from './server';
 
 const PLACE = { name: 'my-tpu', zone: 'us-central1-a', host: 0 };

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { IEnvironment, IFoundPython, IProblem, ITPU } from '../api';
+import { IEnvironment, IFoundPython, IProblem, ITPU } from '../rest/api';
 import {
   answerDialog,
   button,

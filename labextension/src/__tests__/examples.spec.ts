@@ -2,7 +2,7 @@ import { Contents } from '@jupyterlab/services';
 import { CommandRegistry } from '@lumino/commands';
 import { expect, it, vi } from 'vitest';
 
-import { Examples } from '../examples';
+import { Examples } from '../kernels/examples';
 import { connectedTPU } from './server';
 
 const [environment] = connectedTPU().environments;

@@ -7,9 +7,9 @@ import { Notification } from '@jupyterlab/apputils';
 import { ServerConnection } from '@jupyterlab/services';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { FileTransfers } from '../actions/files';
-import { TPUClient } from '../model/client';
+import { FileTransfers } from '../files/transfers';
 import { TPUModel } from '../model/model';
+import { TPUClient } from '../rest/client';
 import { answerDialog, type } from './opened';
 import { aTPU, TestChangeFeed, trans } from './server';
 

@@ -1,8 +1,8 @@
 import { afterEach, expect, it, vi } from 'vitest';
 
 import { CommandIDs } from '../actions/commandIDs';
-import { IGrantUse } from '../api';
-import { GrantsForm } from '../forms/grantsForm';
+import { GrantsForm } from '../money/grantsForm';
+import { IGrantUse } from '../rest/api';
 import { button, disposeWidgets, openPanel, shows } from './opened';
 import { catalog } from './server';
 

@@ -4,11 +4,11 @@ import { Signal } from '@lumino/signaling';
 import { BoxPanel, Widget } from '@lumino/widgets';
 import { afterEach, expect, it, vi } from 'vitest';
 
-import { IGuard } from '../api';
-import { addGuardNotices } from '../guardNotices';
-import { addInterruptionNotices } from '../interruptionNotices';
 import { COMMANDS } from '../actions/commandIDs';
+import { addGuardNotices } from '../guard/guardNotices';
+import { addInterruptionNotices } from '../kernels/interruptionNotices';
 import { keyOf } from '../model/resources';
+import { IGuard } from '../rest/api';
 import {
   answerDialog,
   button,

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 
-import { IHunt, IHuntAttempt } from '../api';
+import { IHunt, IHuntAttempt } from '../rest/api';
 import {
   button,
   answerDialog,

@@ -3,13 +3,13 @@ import { Widget } from '@lumino/widgets';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 
 import { Actions } from '../actions/actions';
-import { IJobLine, IJobLog } from '../api';
 import { JobLogView } from '../jobs/logView';
-import { TPUClient } from '../model/client';
 import { TPUModel } from '../model/model';
 import { keyOf } from '../model/resources';
 import { StoredIds } from '../model/storedIds';
-import { addNotifications } from '../notifications';
+import { addNotifications } from '../operations/notifications';
+import { IJobLine, IJobLog } from '../rest/api';
+import { TPUClient } from '../rest/client';
 import {
   answerDialog,
   button,

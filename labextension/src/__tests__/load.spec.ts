@@ -2,9 +2,9 @@
 
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 
-import { IChipLoad, IHostLoad, ILoadSample, ITPU, ITPULoad } from '../api';
+import { EVERY } from '../chips/loads';
 import { keyOf } from '../model/resources';
-import { EVERY } from '../model/loads';
+import { IChipLoad, IHostLoad, ILoadSample, ITPU, ITPULoad } from '../rest/api';
 import {
   button,
   disposeWidgets,

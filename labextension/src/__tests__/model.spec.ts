@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { TPUModel } from '../model/model';
-import { TPUClient } from '../model/client';
+import { TPUClient } from '../rest/client';
 import {
   anOperation,
   aTPU,

@@ -4,11 +4,11 @@ import { Widget } from '@lumino/widgets';
 import { afterEach, expect, it, vi } from 'vitest';
 
 import { Actions } from '../actions/actions';
-import { IKernel } from '../api';
+import { IOpenNotebooks } from '../kernels/lostKernels';
 import { runAbove } from '../kernels/runAbove';
-import { IOpenNotebooks } from '../lostKernels';
 import { StoredIds } from '../model/storedIds';
-import { addNotifications } from '../notifications';
+import { addNotifications } from '../operations/notifications';
+import { IKernel } from '../rest/api';
 import {
   aKernel,
   aQueuedResource,

@@ -7,12 +7,12 @@ import { expect, Mock, vi } from 'vitest';
 import { Actions } from '../actions/actions';
 import { NO_ARGUMENTS, SHOWN_BY } from '../actions/commandIDs';
 import { addCommands } from '../actions/commands';
-import { PanelState } from '../actions/panelState';
-import { ConnectForm } from '../forms/connectForm';
-import { CreateForm } from '../forms/createForm';
-import { PackagesForm } from '../forms/packagesForm';
+import { PackagesForm } from '../environments/packagesForm';
+import { ConnectForm } from '../lifecycle/connectForm';
+import { CreateForm } from '../lifecycle/createForm';
 import { TPUModel } from '../model/model';
 import { TPUPanel } from '../panel/panel';
+import { PanelState } from '../panel/panelState';
 import {
   Answer,
   noExamples,

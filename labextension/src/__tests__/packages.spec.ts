@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 
-import { packagesIn } from '../forms/packages';
+import { packagesIn } from '../environments/packages';
 
 it.each([
   ['', []],

@@ -3,8 +3,17 @@ import { Widget } from '@lumino/widgets';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 
 import { nameInPalette } from '../actions/commands';
-import { IOperation, IProblem } from '../api';
-import { StatusItem } from '../statusBar';
+import { StatusItem } from '../panel/statusBar';
+import { IOperation, IProblem } from '../rest/api';
+import {
+  answerDialog,
+  button,
+  disposeWidgets,
+  listOf,
+  openPanel,
+  shows,
+  widgets
+} from './opened';
 import {
   aCost,
   aKernel,
@@ -17,15 +26,6 @@ import {
   openModel,
   trans
 } from './server';
-import {
-  answerDialog,
-  button,
-  disposeWidgets,
-  listOf,
-  openPanel,
-  shows,
-  widgets
-} from './opened';
 
 afterEach(disposeWidgets);
 

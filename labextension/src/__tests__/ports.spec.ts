@@ -1,10 +1,9 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 
-import { portProblem } from '../actions/portDialog';
-import { isLoopback, reachableAddress } from '../apps/address';
-import { targetKey, targetOf } from '../apps/target';
-import { TPUClient } from '../model/client';
-import { anApp, Answer, aTPU, aTunnel, TestServer, trans } from './server';
+import { isLoopback, reachableAddress } from '../forwarding/address';
+import { portProblem } from '../forwarding/portDialog';
+import { targetKey, targetOf } from '../forwarding/target';
+import { TPUClient } from '../rest/client';
 import {
   answerDialog,
   button,
@@ -12,6 +11,7 @@ import {
   openPanel,
   shows
 } from './opened';
+import { anApp, Answer, aTPU, aTunnel, TestServer, trans } from './server';
 
 afterEach(disposeWidgets);
 

@@ -2,8 +2,8 @@ import { Notification } from '@jupyterlab/apputils';
 import { afterEach, expect, it } from 'vitest';
 
 import { COMMANDS } from '../actions/commandIDs';
-import { IMemoryProfile } from '../api';
 import { keyOf } from '../model/resources';
+import { IMemoryProfile } from '../rest/api';
 import {
   answerDialog,
   dialogInputs,

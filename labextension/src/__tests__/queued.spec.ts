@@ -1,7 +1,7 @@
 import { afterEach, expect, it, vi } from 'vitest';
 
 import { CommandIDs } from '../actions/commandIDs';
-import { IQueuedResource } from '../api';
+import { IQueuedResource } from '../rest/api';
 import {
   answerDialog,
   button,

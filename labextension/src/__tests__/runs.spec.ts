@@ -1,12 +1,12 @@
 import { Widget } from '@lumino/widgets';
 import { afterEach, expect, it, vi } from 'vitest';
 
-import { IHost, IHostRun, IRun, IRunOutput } from '../api';
 import { COMMANDS } from '../actions/commandIDs';
-import { runOutcomes, runTitle } from '../labels/runs';
+import { OutputLines } from '../jobs/outputLines';
+import { runOutcomes, runTitle } from '../jobs/runLabels';
+import { RunView } from '../jobs/runTab';
 import { keyOf } from '../model/resources';
-import { OutputLines } from '../runs/outputLines';
-import { RunView } from '../runs/runTab';
+import { IHost, IHostRun, IRun, IRunOutput } from '../rest/api';
 import {
   button,
   dialogInputs,

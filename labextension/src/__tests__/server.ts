@@ -4,6 +4,9 @@ import { ServerConnection } from '@jupyterlab/services';
 import { nullTranslator } from '@jupyterlab/translation';
 import { Signal } from '@lumino/signaling';
 
+import { IServerKernels } from '../kernels/serverKernels';
+import { IChangeFeed } from '../model/changeFeed';
+import { TPUModel } from '../model/model';
 import {
   IApp,
   ICatalog,
@@ -19,12 +22,9 @@ import {
   IQuote,
   ITPU,
   ITunnel
-} from '../api';
-import { IChangeFeed } from '../model/changeFeed';
-import { IServerKernels } from '../kernels/serverKernels';
-import { TPUModel } from '../model/model';
-import { TPUClient } from '../model/client';
-import { Store } from '../store';
+} from '../rest/api';
+import { TPUClient } from '../rest/client';
+import { Store } from '../ui/store';
 
 export const trans = nullTranslator.load('jupyter_tpu');
 

@@ -2,15 +2,15 @@
 
 import { afterEach, expect, it, vi } from 'vitest';
 
+import { COMMANDS } from '../actions/commandIDs';
+import { keyOf } from '../model/resources';
 import {
   IHostShare,
   IOperation,
   ISharedFolders,
   IShareFolder,
   ITPU
-} from '../api';
-import { COMMANDS } from '../actions/commandIDs';
-import { keyOf } from '../model/resources';
+} from '../rest/api';
 import {
   answerDialog,
   button,

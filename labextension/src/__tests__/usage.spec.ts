@@ -1,7 +1,7 @@
 import { afterEach, expect, it, vi } from 'vitest';
 
 import { CommandIDs } from '../actions/commandIDs';
-import { IUsage, IUsedTPU } from '../api';
+import { IUsage, IUsedTPU } from '../rest/api';
 import {
   answerDialog,
   button,

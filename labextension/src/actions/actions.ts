@@ -4,7 +4,32 @@ import { Notification } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 
+import { freeChips, splitChips } from '../chips/chipDialogs';
+import { Loads } from '../chips/loads';
+import { PackagesForm } from '../environments/packagesForm';
+import { CopyActions } from '../files/copyActions';
+import { ShareActions } from '../files/shareActions';
+import { FileTransfers } from '../files/transfers';
+import { askPort } from '../forwarding/portDialog';
+import { changeGuard } from '../guard/guardDialog';
+import { JobActions } from '../jobs/jobActions';
+import { showMemory } from '../jobs/profileDialogs';
+import { Examples } from '../kernels/examples';
+import { KernelActions } from '../kernels/kernelActions';
+import { IServerKernels } from '../kernels/serverKernels';
+import { approveCost } from '../lifecycle/approval';
+import { attachMachine } from '../lifecycle/attach';
+import { ConnectForm } from '../lifecycle/connectForm';
+import { CreateForm } from '../lifecycle/createForm';
+import { QueuedList } from '../lifecycle/queuedList';
 import { Action, availableActions } from '../model/availableActions';
+import { Lookups } from '../model/lookups';
+import { TPUModel } from '../model/model';
+import { keyOf } from '../model/resources';
+import { confirmKeep, confirmStart } from '../money/costDialogs';
+import { GrantsForm } from '../money/grantsForm';
+import { UsageList } from '../money/usageList';
+import { PanelState } from '../panel/panelState';
 import {
   IApp,
   IChange,
@@ -15,9 +40,12 @@ import {
   IQueuedResource,
   ITPU,
   ITunnel
-} from '../api';
-import { ConnectForm } from '../forms/connectForm';
-import { Examples } from '../examples';
+} from '../rest/api';
+import { checkSetup, checkTPU } from '../setup/doctorDialogs';
+import { chooseLogging } from '../setup/logging';
+import { TokensForm } from '../setup/tokensForm';
+import { attempt } from '../ui/attempt';
+import { CommandIDs, SHOWN_BY } from './commandIDs';
 import {
   askName,
   confirmCancelCreate,
@@ -26,35 +54,7 @@ import {
   confirmDeleteQueued,
   confirmInstallIpykernel
 } from './dialogs';
-import { CreateForm } from '../forms/createForm';
-import { PackagesForm } from '../forms/packagesForm';
-import { GrantsForm } from '../forms/grantsForm';
-import { QueuedList } from '../forms/queuedList';
-import { TokensForm } from '../forms/tokensForm';
-import { UsageList } from '../forms/usageList';
-import { IServerKernels } from '../kernels/serverKernels';
-import { Loads } from '../model/loads';
-import { Lookups } from '../model/lookups';
-import { keyOf } from '../model/resources';
-import { TPUModel } from '../model/model';
-import { CommandIDs, SHOWN_BY } from './commandIDs';
-import { approveCost } from './approval';
-import { attachMachine } from './attach';
-import { attempt } from './attempt';
-import { freeChips, splitChips } from './chips';
-import { CopyActions } from './copies';
-import { confirmKeep, confirmStart } from './costDialogs';
-import { checkSetup, checkTPU } from './doctor';
-import { FileTransfers } from './files';
-import { changeGuard } from './guard';
-import { JobActions } from './jobs';
-import { chooseLogging } from './logging';
-import { KernelActions } from './kernelActions';
 import { Opener } from './opener';
-import { ShareActions } from './shares';
-import { askPort } from './portDialog';
-import { showMemory } from './profiles';
-import { PanelState } from './panelState';
 
 export class Actions {
   constructor(

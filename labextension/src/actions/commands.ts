@@ -7,16 +7,16 @@ import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { IDisposable } from '@lumino/disposable';
 
 import { Action, whyNotStoppable } from '../model/availableActions';
-import { Actions } from './actions';
-import { CommandIDs, COMMANDS, NO_ARGUMENTS, SHOWN_BY } from './commandIDs';
-import { ITPU } from '../api';
-import { actionIcon } from '../icons';
 import { keyOf } from '../model/resources';
 import {
   actionLabel,
   namedActionLabel,
   notStoppableLabel
-} from '../labels/tpus';
+} from '../panel/tpuLabels';
+import { ITPU } from '../rest/api';
+import { actionIcon } from '../ui/icons';
+import { Actions } from './actions';
+import { CommandIDs, COMMANDS, NO_ARGUMENTS, SHOWN_BY } from './commandIDs';
 
 /** Registers the commands of the palette and the menus. */
 export function addCommands(

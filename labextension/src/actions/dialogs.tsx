@@ -4,6 +4,8 @@ import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
+import { ShareSteps } from '../files/shareSteps';
+import { Example, exampleTitles } from '../kernels/examples';
 import {
   IApp,
   IJob,
@@ -12,10 +14,8 @@ import {
   IShareResult,
   ITPU,
   ITunnel
-} from '../api';
-import { Example, exampleTitles } from '../examples';
-import { ShareSteps } from '../components/shareSteps';
-import { confirm } from './confirm';
+} from '../rest/api';
+import { confirm } from '../ui/confirm';
 
 /** Asks for confirmation to stop a job. */
 export async function confirmStopJob(

@@ -10,18 +10,18 @@ import { ICommandPalette } from '@jupyterlab/apputils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator } from '@jupyterlab/translation';
 
-import { Examples } from '../examples';
-import { ConnectForm } from '../forms/connectForm';
-import { CreateDefaults, ICreateDefaults } from '../forms/createDefaults';
-import { CreateForm } from '../forms/createForm';
-import { PackagesForm } from '../forms/packagesForm';
+import { PackagesForm } from '../environments/packagesForm';
+import { Examples } from '../kernels/examples';
 import { ServerKernels } from '../kernels/serverKernels';
-import { loadTranslation } from '../labels/translation';
+import { ConnectForm } from '../lifecycle/connectForm';
+import { CreateDefaults, ICreateDefaults } from '../lifecycle/createDefaults';
+import { CreateForm } from '../lifecycle/createForm';
 import { TPUModel } from '../model/model';
+import { PanelState } from '../panel/panelState';
 import { ITPUActions, ITPUModel } from '../tokens';
+import { loadTranslation } from '../ui/translation';
 import { Actions } from './actions';
 import { addCommands } from './commands';
-import { PanelState } from './panelState';
 
 const plugin: JupyterFrontEndPlugin<Actions> = {
   id: 'jupyter-tpu:commands',

@@ -5,23 +5,23 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
-import { IEnvironment, IKernel, ITPU } from '../api';
+import { askPort } from '../forwarding/portDialog';
 import {
   IAppTarget,
   portTarget,
   targetOf,
   tensorBoardTarget
-} from '../apps/target';
-import { Examples } from '../examples';
+} from '../forwarding/target';
+import { askProfile, notifyUntraced } from '../jobs/profileDialogs';
+import { askRun } from '../jobs/runDialog';
+import { Examples } from '../kernels/examples';
 import { startableEnvironments } from '../model/availableActions';
 import { TPUModel } from '../model/model';
 import { keyOf } from '../model/resources';
-import { askRun } from '../runs/runDialog';
-import { attempt } from './attempt';
+import { IEnvironment, IKernel, ITPU } from '../rest/api';
+import { attempt } from '../ui/attempt';
 import { CommandIDs } from './commandIDs';
 import { askExample, askLogdir } from './dialogs';
-import { askPort } from './portDialog';
-import { askProfile, notifyUntraced } from './profiles';
 
 /** Each opens something in a tab or a window, if the user does not cancel the question before it. */
 export class Opener {

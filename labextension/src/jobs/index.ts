@@ -10,9 +10,9 @@ import { MainAreaWidget, WidgetTracker } from '@jupyterlab/apputils';
 import { ITranslator } from '@jupyterlab/translation';
 
 import { CommandIDs } from '../actions/commandIDs';
-import { loadTranslation } from '../labels/translation';
 import { TPUModel } from '../model/model';
 import { ITPUModel } from '../tokens';
+import { loadTranslation } from '../ui/translation';
 import type { IJobTarget, JobLogView } from './logView';
 
 const plugin: JupyterFrontEndPlugin<void> = {
@@ -38,7 +38,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     const open = async (target: IJobTarget) => {
       const [{ JobLogView }, { tpuIcon }] = await Promise.all([
         import('./logView'),
-        import('../icons')
+        import('../ui/icons')
       ]);
       const tab = new MainAreaWidget({
         content: new JobLogView(target, model, trans)

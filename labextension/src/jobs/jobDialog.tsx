@@ -4,14 +4,10 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { HTMLSelect } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import {
-  CommandFields,
-  commandOf,
-  NO_COMMAND
-} from '../components/commandFields';
-import { ask } from '../actions/formDialog';
-import { IStartJob, ITPU } from '../api';
-import { Check, Field } from '../components/field';
+import { IStartJob, ITPU } from '../rest/api';
+import { CommandFields, commandOf, NO_COMMAND } from '../ui/commandFields';
+import { Check, Field } from '../ui/field';
+import { ask } from '../ui/formDialog';
 
 /** Characters of a command that become the job's name. */
 const NAME = 60;

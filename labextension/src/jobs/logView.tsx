@@ -4,15 +4,15 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { HTMLSelect, ReactWidget } from '@jupyterlab/ui-components';
 import React, { useEffect, useLayoutEffect, useRef, useState } from 'react';
 
-import { IJob, IJobLine } from '../api';
-import { failureText } from '../labels/failures';
-import { JOB_TONES, jobState } from '../labels/jobs';
 import { TPUModel } from '../model/model';
-import { isOver } from '../model/jobs';
-import { Alert, StateLabel } from '../components/elements';
-import { visible } from '../runs/outputLines';
-import { useStore } from '../store';
+import { IJob, IJobLine } from '../rest/api';
+import { Alert, StateLabel } from '../ui/elements';
+import { failureText } from '../ui/failures';
+import { useStore } from '../ui/store';
+import { JOB_TONES, jobState } from './jobLabels';
+import { isOver } from './jobModel';
 import { JobOutput } from './output';
+import { visible } from './outputLines';
 
 /** Milliseconds after the last key before what was typed is looked for. */
 const TYPING = 300;

@@ -1,10 +1,10 @@
 // The output of a job on one host: what was read of it, and what comes.
 
-import { IJobLine, IJobLog } from '../api';
-import { TPUClient } from '../model/client';
-import { Failure } from '../model/failure';
 import { TPURef } from '../model/resources';
-import { Store } from '../store';
+import { IJobLine, IJobLog } from '../rest/api';
+import { TPUClient } from '../rest/client';
+import { Failure } from '../rest/failure';
+import { Store } from '../ui/store';
 
 /** Lines that are read first, from the end; and the most that are kept. */
 const TAIL = 2000;

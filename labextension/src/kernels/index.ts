@@ -17,10 +17,10 @@ import {
 } from '@jupyterlab/services';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
-import { attempt } from '../actions/attempt';
-import { loadTranslation } from '../labels/translation';
 import { TPUModel } from '../model/model';
 import { ITPUModel } from '../tokens';
+import { attempt } from '../ui/attempt';
+import { loadTranslation } from '../ui/translation';
 import { closeConnectionDialog } from './connectionDialog';
 import { notifyOfConnectionProblems } from './connectionProblems';
 import { IKernelReplay, KernelReplay } from './replay';

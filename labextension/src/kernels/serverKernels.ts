@@ -3,7 +3,7 @@
 import { ServiceManager } from '@jupyterlab/services';
 import { CommandRegistry } from '@lumino/commands';
 
-import { Store } from '../store';
+import { Store } from '../ui/store';
 
 /** What the panel needs of them. */
 export interface IServerKernels extends Store {

@@ -1,7 +1,7 @@
 // What can be done with a TPU in its current state.
 
-import { IEnvironment, IOperation, ITPU } from '../api';
-import { NON_EXCLUSIVE_KINDS } from '../operationKinds';
+import { IEnvironment, IOperation, ITPU } from '../rest/api';
+import { NON_EXCLUSIVE_KINDS } from '../rest/operationKinds';
 
 export type Action =
   | 'app'

@@ -4,7 +4,7 @@ import { Event, EventManager, ServerConnection } from '@jupyterlab/services';
 import { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
-import { IChange } from '../api';
+import { IChange } from '../rest/api';
 
 export const CHANGE_SCHEMA = 'https://events.jupyter-tpu.org/change/v1';
 

@@ -7,11 +7,11 @@ import {
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
 
+import { TPUClient } from '../rest/client';
 import { ITPUModel } from '../tokens';
 import { ServerChangeFeed } from './changeFeed';
-import { TPUClient } from './client';
-import { StoredIds } from './storedIds';
 import { TPUModel } from './model';
+import { StoredIds } from './storedIds';
 
 const plugin: JupyterFrontEndPlugin<TPUModel> = {
   id: 'jupyter-tpu:model',

@@ -1,8 +1,8 @@
 // What hosts of TPUs were asked because the user wanted to know: it is not looked up by itself.
 
-import { ITPU } from '../api';
-import { Store } from '../store';
-import { Failure } from './failure';
+import { ITPU } from '../rest/api';
+import { Failure } from '../rest/failure';
+import { Store } from '../ui/store';
 
 /** What is known of one TPU. */
 export interface ILookup<T> {

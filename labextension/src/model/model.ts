@@ -2,6 +2,7 @@
 
 import { ISignal } from '@lumino/signaling';
 
+import { Jobs } from '../jobs/jobModel';
 import {
   IApp,
   ICatalog,
@@ -34,14 +35,13 @@ import {
   ISyncProject,
   ITPU,
   ITunnel
-} from '../api';
-import { Store, until } from '../store';
+} from '../rest/api';
+import { TPUClient } from '../rest/client';
+import { Failure } from '../rest/failure';
+import { Store, until } from '../ui/store';
 import { IChangeFeed } from './changeFeed';
-import { TPUClient } from './client';
-import { Failure } from './failure';
-import { StoredIds } from './storedIds';
-import { Jobs } from './jobs';
 import { isOf, isSame, keyOf, Resources, TPURef } from './resources';
+import { StoredIds } from './storedIds';
 import { Phase, Synchronizer } from './synchronizer';
 import { TPURequests } from './tpuRequests';
 

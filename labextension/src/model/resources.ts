@@ -10,7 +10,7 @@ import {
   IProblem,
   ITPU,
   ITunnel
-} from '../api';
+} from '../rest/api';
 import { StoredIds } from './storedIds';
 
 /** How the REST interface names a TPU: its zone and name. */

@@ -3,12 +3,18 @@
 import { Poll } from '@lumino/polling';
 import { ISignal, Signal } from '@lumino/signaling';
 
-import { IChange, IFleetStatus, IKernel, IOperation, IProblem } from '../api';
+import {
+  IChange,
+  IFleetStatus,
+  IKernel,
+  IOperation,
+  IProblem
+} from '../rest/api';
+import { TPUClient } from '../rest/client';
+import { Failure } from '../rest/failure';
+import { Store } from '../ui/store';
 import { IChangeFeed } from './changeFeed';
 import { Resources } from './resources';
-import { TPUClient } from './client';
-import { Failure } from './failure';
-import { Store } from '../store';
 
 /**
  * loading: no answer yet; ready: there is a list; missing: the server extension is not enabled;

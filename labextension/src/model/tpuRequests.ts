@@ -1,7 +1,7 @@
 // Requests that change a TPU. Why the last one for each TPU failed is kept, for its entry to show.
 
-import { IOperation } from '../api';
-import { Failure } from './failure';
+import { IOperation } from '../rest/api';
+import { Failure } from '../rest/failure';
 import { keyOf, TPURef } from './resources';
 
 export class TPURequests {

@@ -3,23 +3,26 @@
 import { closeIcon, stopIcon, terminalIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { filesIcon, traceIcon } from '../icons';
 import { Actions } from '../actions/actions';
-import { IHost, IKernel, ITPU } from '../api';
-import { whyNotStoppable } from '../model/availableActions';
-import { keyOf } from '../model/resources';
-import { useStore } from '../store';
-import { usd } from '../labels/costs';
-import { failureText } from '../labels/failures';
-import { durationLabel, guardLabel, shortTime } from '../labels/guard';
+import { Load } from '../chips/loadView';
+import { Environment } from '../environments/environments';
+import { FoundPythons } from '../environments/pythons';
+import { SharedFolders } from '../files/shareList';
+import { Projects } from '../files/syncView';
+import { Ports } from '../forwarding/ports';
+import { durationLabel, guardLabel, shortTime } from '../guard/guardLabels';
+import { Jobs } from '../jobs/jobList';
 import {
   chipsLabel,
   holderLabel,
   kernelName,
   kernelStateLabel
-} from '../labels/kernels';
-import { linkLabel, tierLabel } from '../labels/tpus';
-import { ago, Tone } from '../labels/translation';
+} from '../kernels/kernelLabels';
+import { whyNotStoppable } from '../model/availableActions';
+import { keyOf } from '../model/resources';
+import { usd } from '../money/costLabels';
+import { Price } from '../money/price';
+import { IHost, IKernel, ITPU } from '../rest/api';
 import {
   Alert,
   HOSTS_SHOWN,
@@ -28,15 +31,12 @@ import {
   Section,
   ShowAll,
   StateLabel
-} from '../components/elements';
-import { Environment } from './environments';
-import { Price } from '../components/price';
-import { Jobs } from './jobs';
-import { Load } from './load';
-import { Ports } from './ports';
-import { FoundPythons } from './pythons';
-import { SharedFolders } from './shares';
-import { Projects } from './sync';
+} from '../ui/elements';
+import { failureText } from '../ui/failures';
+import { filesIcon, traceIcon } from '../ui/icons';
+import { useStore } from '../ui/store';
+import { ago, Tone } from '../ui/translation';
+import { linkLabel, tierLabel } from './tpuLabels';
 
 const KERNEL_TONES: { [state: string]: Tone } = {
   busy: 'moving',

@@ -12,8 +12,8 @@ import { ILauncher } from '@jupyterlab/launcher';
 
 import { Actions } from '../actions/actions';
 import { CommandIDs, NO_ARGUMENTS } from '../actions/commandIDs';
-import { tpuIcon } from '../icons';
 import { ITPUActions } from '../tokens';
+import { tpuIcon } from '../ui/icons';
 import { TPUPanel } from './panel';
 
 const plugin: JupyterFrontEndPlugin<void> = {

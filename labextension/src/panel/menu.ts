@@ -6,10 +6,10 @@ import { CommandRegistry } from '@lumino/commands';
 import { Menu } from '@lumino/widgets';
 
 import { CommandIDs, COMMANDS } from '../actions/commandIDs';
-import { ITPU } from '../api';
-import { actionIcon } from '../icons';
 import { Action, whyNotStoppable } from '../model/availableActions';
 import { keyOf } from '../model/resources';
+import { ITPU } from '../rest/api';
+import { actionIcon } from '../ui/icons';
 
 /** Actions in a menu of their own. */
 interface ISubmenu {

@@ -15,31 +15,31 @@ import { Poll } from '@lumino/polling';
 import React from 'react';
 
 import { Actions } from '../actions/actions';
-import { Page } from '../actions/panelState';
-import { ICatalog, IOperation } from '../api';
-import { tpuIcon } from '../icons';
-import { useStore } from '../store';
-import { failureText, serverProblems } from '../labels/failures';
-import { operationTitle } from '../labels/operations';
+import { PackagesPage } from '../environments/packagesPage';
+import { ConnectPage } from '../lifecycle/connectPage';
+import { CreatePage } from '../lifecycle/createPage';
+import { QueuedPage } from '../lifecycle/queuedPage';
 import { keyOf } from '../model/resources';
-import { ConnectPage } from './connectPage';
-import { GrantsPage } from './grantsPage';
-import { CreatePage } from './createPage';
-import { CheckSetup } from './formPage';
-import { TPUMenu } from './menu';
-import { Operation } from './operation';
-import { PackagesPage } from './packagesPage';
-import { QueuedPage } from './queuedPage';
+import { GrantsPage } from '../money/grantsPage';
+import { UsagePage } from '../money/usagePage';
+import { operationTitle } from '../operations/operationLabels';
+import { Operation } from '../operations/operationView';
+import { ICatalog, IOperation } from '../rest/api';
+import { TokensPage } from '../setup/tokensPage';
 import {
   Disclosure,
   EmptyState,
   IconButton,
   Alert,
   Link
-} from '../components/elements';
-import { TokensPage } from './tokensPage';
+} from '../ui/elements';
+import { failureText, serverProblems } from '../ui/failures';
+import { CheckSetup } from '../ui/formPage';
+import { tpuIcon } from '../ui/icons';
+import { useStore } from '../ui/store';
+import { TPUMenu } from './menu';
+import { Page } from './panelState';
 import { TPU } from './tpu';
-import { UsagePage } from './usagePage';
 
 /** Seconds between two looks at the server while the panel is visible. */
 const REFRESH = 120;

@@ -4,30 +4,25 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { addIcon, Button, ellipsesIcon } from '@jupyterlab/ui-components';
 import React, { useId } from 'react';
 
-import { Action, primaryAction } from '../model/availableActions';
 import { Actions } from '../actions/actions';
-import { IEnvironment, IOperation, ITPU } from '../api';
-import { actionIcon } from '../icons';
+import { EnvironmentAlert } from '../environments/environments';
+import { kernelCountLabel } from '../kernels/kernelLabels';
+import { Action, primaryAction } from '../model/availableActions';
 import { isSame, keyOf } from '../model/resources';
-import { priceSource, tpuCost } from '../labels/costs';
-import { failureText, problemText } from '../labels/failures';
-import { kernelCountLabel } from '../labels/kernels';
+import { priceSource, tpuCost } from '../money/costLabels';
+import { Operation } from '../operations/operationView';
+import { IEnvironment, IOperation, ITPU } from '../rest/api';
+import { Disclosure, IconButton, StateLabel, Alert } from '../ui/elements';
+import { failureText, problemText } from '../ui/failures';
+import { actionIcon } from '../ui/icons';
+import { Details } from './details';
+import { TPUMenu } from './menu';
 import {
   actionLabel,
   maintenanceText,
   notebookDevices,
   tpuStatus
-} from '../labels/tpus';
-import { Details } from './details';
-import { EnvironmentAlert } from './environments';
-import { TPUMenu } from './menu';
-import { Operation } from './operation';
-import {
-  Disclosure,
-  IconButton,
-  StateLabel,
-  Alert
-} from '../components/elements';
+} from './tpuLabels';
 
 export function TPU(props: {
   tpu: ITPU;

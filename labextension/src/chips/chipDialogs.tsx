@@ -1,0 +1,289 @@
+// What uses the chips of a TPU, and how they are freed after a question.
+
+import {
+  Dialog,
+  InputDialog,
+  Notification,
+  showDialog
+} from '@jupyterlab/apputils';
+import { PathExt } from '@jupyterlab/coreutils';
+import { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import { shortTime } from '../guard/guardLabels';
+import { chipShares, startableEnvironments } from '../model/availableActions';
+import { TPUModel } from '../model/model';
+import {
+  IChipHolder,
+  IChipKernels,
+  IChipUse,
+  IFreedChips,
+  IHostChips,
+  ITPU
+} from '../rest/api';
+import { SUCCESS_TIMEOUT, waitToEnd } from '../ui/wait';
+
+/** Shows what uses the chips of all hosts, and ends it if the user agrees. */
+export async function freeChips(
+  tpu: ITPU,
+  model: TPUModel,
+  language: string,
+  trans: TranslationBundle
+): Promise<void> {
+  const use = await waitToEnd(
+    trans.__('Checking the chips of %1', tpu.name),
+    model.client.chips.list(tpu),
+    trans
+  );
+  if (!use) {
+    return;
+  }
+  const holders = holdersOf(use);
+  const locks = use.hosts.filter(({ lock_owner }) => lock_owner);
+  const ends = holders.length + locks.length > 0;
+  const result = await showDialog({
+    title: ends
+      ? trans.__('Free the chips of %1?', tpu.name)
+      : trans.__('Chips of %1', tpu.name),
+    body: <Use use={use} language={language} trans={trans} />,
+    // Enter alone must not end anything.
+    defaultButton: 0,
+    buttons: ends
+      ? [
+          Dialog.cancelButton({ label: trans.__('Cancel') }),
+          Dialog.warnButton({
+            label:
+              holders.length > 0 ? trans.__('Stop All') : trans.__('Delete')
+          })
+        ]
+      : [Dialog.okButton({ label: trans.__('Close') })]
+  });
+  if (!ends || !result.button.accept) {
+    return;
+  }
+  const wanted = holders.map(({ host, pid, start }) => ({ host, pid, start }));
+  const freed = await waitToEnd(
+    trans.__('Freeing the chips of %1', tpu.name),
+    model.client.chips.free(tpu, {
+      holders: wanted,
+      // What ends may leave a lock file.
+      locks: [...new Set([...holders, ...locks].map(({ host }) => host))]
+    }),
+    trans
+  );
+  if (freed?.free) {
+    Notification.success(trans.__('The chips of %1 are free.', tpu.name), {
+      autoClose: SUCCESS_TIMEOUT
+    });
+  } else if (freed) {
+    Notification.error(notFreed(tpu, freed, language, trans), {
+      autoClose: false
+    });
+  }
+}
+
+/** Asks how many chips each notebook gets, and offers kernels for that. */
+export async function splitChips(
+  tpu: ITPU,
+  model: TPUModel,
+  trans: TranslationBundle
+): Promise<void> {
+  const [environment] = startableEnvironments(tpu);
+  const choices = new Map<string, number>(
+    chipShares(tpu).map(each => [
+      trans._n('One chip for each', '%1 chips for each', each),
+      each
+    ])
+  );
+  choices.set(trans.__('All chips for one kernel'), 0);
+  const result = await InputDialog.getItem({
+    title: trans.__('Split the chips of %1', tpu.name),
+    label: trans.__(
+      'Several notebooks can share a host if each kernel has chips of its own. Which kernels should Jupyter offer?'
+    ),
+    items: [...choices.keys()],
+    okLabel: trans.__('Offer')
+  });
+  const each = choices.get(result.value ?? '');
+  if (!result.button.accept || each === undefined || !environment) {
+    return;
+  }
+  const offered = await waitToEnd(
+    trans.__('Splitting the chips of %1', tpu.name),
+    model.client.chipKernels.split(tpu, {
+      environment: environment.name,
+      each
+    }),
+    trans
+  );
+  if (offered) {
+    model.noteKernelspecs();
+    await showDialog({
+      title: trans.__('Kernels for chips of %1', tpu.name),
+      body: <Offered offered={offered} trans={trans} />,
+      buttons: [Dialog.okButton({ label: trans.__('Close') })]
+    });
+  }
+}
+
+function Offered(props: {
+  offered: IChipKernels;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { offered, trans } = props;
+  if (offered.kernels.length === 0) {
+    return <p>{trans.__('Jupyter offers the kernel for all chips only.')}</p>;
+  }
+  return (
+    <div className="jp-tpu-Dialog">
+      <p>
+        {trans.__(
+          'In addition to the kernel for all chips, Jupyter now offers:'
+        )}
+      </p>
+      <ul>
+        {offered.kernels.map(kernel => (
+          <li key={kernel.kernelspec}>{kernel.display_name}</li>
+        ))}
+      </ul>
+      <p>{offered.note}</p>
+    </div>
+  );
+}
+
+function holdersOf(use: IChipUse): IChipHolder[] {
+  return use.hosts.flatMap(host => host.holders);
+}
+
+function Use(props: {
+  use: IChipUse;
+  language: string;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { language, use, trans } = props;
+  const holders = holdersOf(use);
+  const many = use.hosts.length > 1;
+  return (
+    <div className="jp-tpu-Dialog">
+      {holders.length === 0 && use.hosts.every(isSeen) && (
+        <p>{trans.__('No process uses the chips.')}</p>
+      )}
+      {holders.length > 0 && (
+        <>
+          <p>{trans.__('This stops the programs that use the chips:')}</p>
+          <ul>
+            {holders.map(each => (
+              <li key={`${each.host} ${each.pid}`} title={each.command}>
+                {many && <em>{trans.__('Host %1:', each.host)} </em>}
+                {holderName(each, trans)}
+                <p>{details(each, language, trans)}</p>
+              </li>
+            ))}
+          </ul>
+          {holders.some(each => each.kernel) && (
+            <p>{trans.__('The variables of kernels will be lost.')}</p>
+          )}
+        </>
+      )}
+      {[...leftOver(use, trans), ...unseen(use, trans)].map(line => (
+        <p key={line}>{line}</p>
+      ))}
+    </div>
+  );
+}
+
+/** Whether all of the host's processes could be seen. */
+function isSeen({ problem, complete }: IHostChips): boolean {
+  return !problem && complete;
+}
+
+/** The lock files of libtpu that are in the way. */
+function leftOver(use: IChipUse, trans: TranslationBundle): string[] {
+  return use.hosts
+    .filter(({ lock_owner }) => lock_owner)
+    .map(({ host, lock_owner }) => {
+      const where =
+        use.hosts.length > 1 ? `${trans.__('Host %1:', host)} ` : '';
+      const what = trans.__(
+        '%1 left a libtpu lock file. It blocks your programs. It is deleted if no process uses it.',
+        lock_owner
+      );
+      return where + what;
+    });
+}
+
+/** What a process belongs to, or its command. */
+export function holderName(
+  holder: IChipHolder,
+  trans: TranslationBundle
+): string {
+  if (holder.kernel) {
+    return holder.notebook
+      ? trans.__('Kernel of %1', PathExt.basename(holder.notebook))
+      : trans.__('Kernel %1', holder.kernel.slice(0, 8));
+  }
+  if (holder.job) {
+    return trans.__('Job %1', holder.job);
+  }
+  if (holder.run) {
+    return trans.__('Command: %1', holder.command);
+  }
+  // Of a Jupyter server that is not this one, such as one on the host.
+  return holder.notebook
+    ? trans.__('Another Jupyter server: %1', holder.notebook)
+    : holder.command || trans.__('Another program');
+}
+
+function details(
+  holder: IChipHolder,
+  language: string,
+  trans: TranslationBundle
+): string {
+  const { container, pid, since, stop, user } = holder;
+  const facts = [
+    trans.__('Process %1 of %2', pid, user),
+    container === '?'
+      ? trans.__('in a container')
+      : container && trans.__('in the container %1', container),
+    since && trans.__('since %1', shortTime(since, language))
+  ]
+    .filter(Boolean)
+    .join(' · ');
+  return stop
+    ? trans.__('%1. This stops the container on the host: %2', facts, stop)
+    : facts;
+}
+
+/** What is not known of the hosts. */
+function unseen(use: IChipUse, trans: TranslationBundle): string[] {
+  const lines = use.hosts
+    .filter(host => host.problem)
+    .map(host =>
+      trans.__('Host %1 did not answer: %2', host.host, host.problem!.message)
+    );
+  if (use.hosts.some(host => !host.complete)) {
+    lines.push(
+      trans.__(
+        'Programs of other users and of containers can’t be seen, because sudo asks for a password on the hosts.'
+      )
+    );
+  }
+  return lines;
+}
+
+function notFreed(
+  tpu: ITPU,
+  freed: IFreedChips,
+  language: string,
+  trans: TranslationBundle
+): string {
+  const left = holdersOf(freed.use).map(
+    each => `${holderName(each, trans)} (${details(each, language, trans)})`
+  );
+  const why = freed.ended
+    .map(each => each.problem?.message)
+    .filter(message => message);
+  const more = [...leftOver(freed.use, trans), ...unseen(freed.use, trans)];
+  const lines = [...left, ...why, ...more];
+  return `${trans.__('The chips of %1 may still be in use.', tpu.name)} ${lines.join(' ')}`.trim();
+}

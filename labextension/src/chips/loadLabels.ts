@@ -1,0 +1,76 @@
+// Memory and load of chips in words.
+
+import { PathExt } from '@jupyterlab/coreutils';
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { chipsLabel } from '../kernels/kernelLabels';
+import { IChipLoad, IHostLoad, ILoadSample } from '../rest/api';
+
+/** Of several chips: the sum of their memory, and the mean of their duty cycles. */
+export function together(chips: IChipLoad[]): IChipLoad {
+  // Chips that no kernel uses have none, where others have one each.
+  const known = (key: keyof IChipLoad) =>
+    chips.map(chip => chip[key]).filter(value => value !== null);
+  const sum = (key: keyof IChipLoad) =>
+    known(key).length ? known(key).reduce((all, value) => all + value) : null;
+  const duty = sum('duty_cycle');
+  return {
+    memory_used: sum('memory_used'),
+    memory_total: sum('memory_total'),
+    duty_cycle: duty === null ? null : duty / known('duty_cycle').length
+  };
+}
+
+/** The part of the memory in use, in percent; null where it is not known. */
+export function memoryPercent(chip: IChipLoad): number | null {
+  const { memory_used: used, memory_total: total } = chip;
+  return used !== null && total ? (100 * used) / total : null;
+}
+
+/** "4.0 of 16.0 GiB"; "" where it is not known. */
+export function memoryLabel(chip: IChipLoad, trans: TranslationBundle): string {
+  const { memory_used: used, memory_total: total } = chip;
+  return used !== null && total
+    ? trans.__('%1 of %2 GiB', gib(used), gib(total))
+    : '';
+}
+
+/** "4.0 GiB"; "" where it is not known. */
+export function usedLabel(chip: IChipLoad, trans: TranslationBundle): string {
+  return chip.memory_used === null
+    ? ''
+    : trans.__('%1 GiB', gib(chip.memory_used));
+}
+
+/** "57 %"; "" where it is not known. */
+export function dutyLabel(chip: IChipLoad, trans: TranslationBundle): string {
+  return chip.duty_cycle === null
+    ? ''
+    : trans.__('%1 %', Math.round(chip.duty_cycle));
+}
+
+/** The latest sample, if it has figures. */
+export function latest(host: IHostLoad): ILoadSample | null {
+  const last = host.samples[host.samples.length - 1];
+  return last?.state === 'ok' ? last : null;
+}
+
+/** Whose its chips are, and what the figures of a host do not say. */
+export function loadNotes(host: IHostLoad, trans: TranslationBundle): string[] {
+  return [
+    ...host.bookings.map(each =>
+      trans.__(
+        '%1: %2',
+        chipsLabel(each.chips, trans),
+        PathExt.basename(each.notebook) || each.kernel.slice(0, 8)
+      )
+    ),
+    ...(host.problem ? [`${host.problem.message} ${host.problem.hint}`] : []),
+    ...(host.message ? [host.message] : []),
+    ...host.errors.map(error => trans.__('libtpu reports an error: %1', error))
+  ];
+}
+
+function gib(count: number): string {
+  return (count / 2 ** 30).toFixed(1);
+}

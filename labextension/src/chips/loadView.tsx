@@ -1,0 +1,174 @@
+// Memory and load of a TPU's chips: a plot for each host, and a bar for each chip of a single one.
+
+import React, { useEffect } from 'react';
+
+import { Actions } from '../actions/actions';
+import { keyOf } from '../model/resources';
+import { IChipLoad, IHostLoad, ITPU } from '../rest/api';
+import { Alert, HOSTS_SHOWN, Link, Section, ShowAll } from '../ui/elements';
+import { failureText } from '../ui/failures';
+import { useStore } from '../ui/store';
+import {
+  dutyLabel,
+  latest,
+  loadNotes,
+  memoryLabel,
+  memoryPercent,
+  together,
+  usedLabel
+} from './loadLabels';
+import { Plot } from './plot';
+
+const DUTY = '--jp-brand-color1';
+const MEMORY = '--jp-warn-color1';
+
+export function Load(props: { tpu: ITPU; actions: Actions }): JSX.Element {
+  const { tpu, actions } = props;
+  const { trans, view } = actions;
+  const shown = `${keyOf(tpu)}#load-shown`;
+  const isShown = view.isOpen(shown);
+  return (
+    <Section
+      id={`${keyOf(tpu)}#load`}
+      view={view}
+      title={trans.__('Memory and load')}
+    >
+      {isShown && <Live tpu={tpu} actions={actions} />}
+      <Link
+        label={
+          isShown
+            ? trans.__('Hide memory and load of %1', tpu.name)
+            : trans.__('Show memory and load of %1', tpu.name)
+        }
+        onClick={() => view.toggle(shown)}
+      >
+        {isShown ? trans.__('Hide') : trans.__('Show')}
+      </Link>
+    </Section>
+  );
+}
+
+/** Asks while it is there. */
+function Live(props: { tpu: ITPU; actions: Actions }): JSX.Element {
+  const { tpu, actions } = props;
+  const { trans, view } = actions;
+  const loads = useStore(actions.loads);
+  useEffect(() => loads.follow(tpu), [loads, tpu.id]);
+  const { load, failure } = loads.of(tpu) ?? { load: null, failure: null };
+  const all = `${keyOf(tpu)}#load-all`;
+  const hosts = load?.hosts ?? [];
+  const many = hosts.length > HOSTS_SHOWN;
+  return (
+    <>
+      {!load && !failure && (
+        <span role="status">{trans.__('Asking the hosts…')}</span>
+      )}
+      {failure && <Alert {...failureText(failure, trans)} />}
+      {hosts.some(latest) && (
+        <p className="jp-tpu-Load-legend">
+          <span className="jp-mod-duty">{trans.__('Duty cycle')}</span>
+          <span className="jp-mod-memory">{trans.__('HBM')}</span>
+          {load?.emulated && <em>{trans.__('measured on this computer')}</em>}
+        </p>
+      )}
+      <ul>
+        {(view.isOpen(all) ? hosts : hosts.slice(0, HOSTS_SHOWN)).map(host => (
+          <Host
+            key={host.host}
+            host={host}
+            single={hosts.length === 1}
+            actions={actions}
+          />
+        ))}
+      </ul>
+      {many && (
+        <ShowAll
+          id={all}
+          view={view}
+          count={hosts.length}
+          label={trans.__('Plots of hosts')}
+          trans={trans}
+        />
+      )}
+    </>
+  );
+}
+
+function Host(props: {
+  host: IHostLoad;
+  single: boolean;
+  actions: Actions;
+}): JSX.Element {
+  const { host, single, actions } = props;
+  const { trans } = actions;
+  const sample = latest(host);
+  const chips = sample?.chips ?? [];
+  const now = together(chips);
+  const before = host.samples.map(one => together(one.chips));
+  const figures = [
+    dutyLabel(now, trans),
+    memoryLabel(now, trans),
+    sample?.queue ? trans.__('%1 waiting', sample.queue) : ''
+  ].filter(Boolean);
+  return (
+    <li className="jp-tpu-Load">
+      <span className="jp-tpu-Load-figures">
+        {!single && <span>{trans.__('Host %1', host.host)}</span>}
+        <span>{figures.join(' · ')}</span>
+      </span>
+      {sample && (
+        <Plot
+          label={trans.__(
+            'Duty cycle and memory of host %1: %2',
+            host.host,
+            figures.join(', ')
+          )}
+          trans={trans}
+          times={host.samples.map(one => one.time)}
+          lines={[
+            { color: DUTY, values: before.map(one => one.duty_cycle) },
+            { color: MEMORY, values: before.map(memoryPercent) }
+          ]}
+        />
+      )}
+      {single &&
+        chips.length > 1 &&
+        chips.map((chip, number) => (
+          <Chip key={number} chip={chip} number={number} actions={actions} />
+        ))}
+      {loadNotes(host, trans).map(note => (
+        <span key={note} className="jp-tpu-Row-more">
+          {note}
+        </span>
+      ))}
+    </li>
+  );
+}
+
+function Chip(props: {
+  chip: IChipLoad;
+  number: number;
+  actions: Actions;
+}): JSX.Element {
+  const { chip, number, actions } = props;
+  const { trans } = actions;
+  return (
+    <span className="jp-tpu-Load-chip">
+      <span>{trans.__('Chip %1', number)}</span>
+      <Bar percent={chip.duty_cycle} kind="duty" />
+      <span>{dutyLabel(chip, trans)}</span>
+      <Bar percent={memoryPercent(chip)} kind="memory" />
+      <span title={memoryLabel(chip, trans)}>{usedLabel(chip, trans)}</span>
+    </span>
+  );
+}
+
+/** The words beside it say the same. */
+function Bar(props: { percent: number | null; kind: string }): JSX.Element {
+  const { percent, kind } = props;
+  return (
+    <span className={`jp-tpu-Bar jp-mod-${kind}`} aria-hidden="true">
+      <span style={{ width: `${percent ?? 0}%` }} />
+    </span>
+  );
+}

@@ -1,0 +1,186 @@
+// The environments of a TPU, and what is wrong with them.
+
+import { Button, consoleIcon, notebookIcon } from '@jupyterlab/ui-components';
+import React from 'react';
+
+import { Actions } from '../actions/actions';
+import { shortTime } from '../guard/guardLabels';
+import { isBusy, startableEnvironments } from '../model/availableActions';
+import { OperationDetails } from '../operations/operationView';
+import { IEnvironment, ITPU, Reason } from '../rest/api';
+import { Alert, IconButton, Link, StateLabel } from '../ui/elements';
+import { problemText } from '../ui/failures';
+
+/** Reasons for which trying the same again does not help. */
+const WRONG_REQUEST: Reason[] = ['ENVIRONMENT', 'INVALID', 'NO_PYTHON'];
+
+/** An environment in a TPU's details. */
+export function Environment(props: {
+  environment: IEnvironment;
+  tpu: ITPU;
+  actions: Actions;
+}): JSX.Element {
+  const { environment, tpu, actions } = props;
+  const { trans } = actions;
+  const facts = [
+    environment.python && trans.__('Python %1', environment.python),
+    environment.jax && trans.__('JAX %1', environment.jax),
+    environment.devices &&
+      trans._n(
+        '%1 %2 device',
+        '%1 %2 devices',
+        environment.devices,
+        environment.platform
+      ),
+    environment.warm.state === 'ready' &&
+      trans.__('warm kernel (%1 MB)', Math.round(environment.warm.memory / 1e6))
+  ].filter(Boolean);
+  const different = environment.versions?.different ?? [];
+  const states = {
+    failed: trans.__('incomplete'),
+    making: trans.__('creating'),
+    ready: ''
+  };
+  const can = startableEnvironments(tpu).includes(environment);
+  return (
+    <li className="jp-tpu-Row">
+      <span
+        className="jp-tpu-Row-main"
+        title={`${environment.name} · ${environment.path}`}
+      >
+        {environment.name}
+      </span>
+      {states[environment.state] && (
+        <StateLabel tone={environment.state === 'failed' ? 'bad' : 'moving'}>
+          {states[environment.state]}
+        </StateLabel>
+      )}
+      {can && (
+        <span className="jp-tpu-Row-buttons">
+          <IconButton
+            icon={notebookIcon}
+            label={trans.__('New notebook in %1', environment.name)}
+            onClick={() => void actions.open.notebook(tpu, environment)}
+          />
+          <IconButton
+            icon={consoleIcon}
+            label={trans.__('New console in %1', environment.name)}
+            onClick={() => void actions.open.console(tpu, environment)}
+          />
+        </span>
+      )}
+      <span className="jp-tpu-Row-more">
+        {facts.join(' · ')}
+        {different.length > 0 && (
+          <StateLabel
+            tone="bad"
+            title={[
+              ...different.map(one =>
+                trans.__('Host %1: %2', one.host, one.versions)
+              ),
+              trans.__(
+                'Checked at %1',
+                shortTime(environment.versions!.time, actions.language)
+              )
+            ].join('\n')}
+          >
+            {trans._n(
+              'Different versions on host %2',
+              'Different versions on %1 hosts',
+              different.length,
+              different[0].host
+            )}
+          </StateLabel>
+        )}
+        <span className="jp-tpu-Row-links">
+          {environment.state === 'ready' &&
+            tpu.state === 'READY' &&
+            !environment.python_path && (
+              <Link
+                label={trans.__('Packages of %1…', environment.name)}
+                onClick={() => actions.openPackages(tpu, environment)}
+              >
+                {trans.__('Packages…')}
+              </Link>
+            )}
+          {environment.state === 'ready' &&
+            tpu.hosts.length > 1 &&
+            !environment.python_path &&
+            !isBusy(actions.model.runningOn(tpu)) && (
+              <Link
+                label={trans.__(
+                  'Give all hosts the packages that %1 has on host 0',
+                  environment.name
+                )}
+                onClick={() =>
+                  void actions.model.syncEnvironment(tpu, environment.name)
+                }
+              >
+                {trans.__('Sync Hosts')}
+              </Link>
+            )}
+          {!isBusy(actions.model.runningOn(tpu)) && (
+            <Link
+              label={trans.__('Remove %1…', environment.name)}
+              onClick={() => void actions.removeEnvironment(tpu, environment)}
+            >
+              {trans.__('Remove…')}
+            </Link>
+          )}
+        </span>
+      </span>
+    </li>
+  );
+}
+
+/** Why an environment could not be created or changed. It is shown here only, until it works. */
+export function EnvironmentAlert(props: {
+  environment: IEnvironment;
+  tpu: ITPU;
+  actions: Actions;
+}): JSX.Element | null {
+  const { environment, tpu, actions } = props;
+  const { model, trans } = actions;
+  const { asked, name, problem, state } = environment;
+  if (!problem) {
+    return null;
+  }
+  const operation = model.failedOperation(environment);
+  const { message, hint } = problemText(problem, trans);
+  const wrong = WRONG_REQUEST.includes(problem.reason);
+  return (
+    <Alert
+      message={trans.__('Environment %1: %2', name, message)}
+      hint={hint}
+      kind={problem.reason === 'CANCELLED' ? 'warning' : 'error'}
+    >
+      {!(wrong && asked) && (
+        <Button
+          className="jp-tpu-Button"
+          onClick={() => void actions.retryEnvironment(tpu, environment)}
+        >
+          {trans.__('Try Again')}
+        </Button>
+      )}
+      {asked && (
+        <Button
+          className="jp-tpu-Button"
+          onClick={() => actions.openConnectForm(tpu, environment)}
+        >
+          {wrong ? trans.__('Fix…') : trans.__('Change…')}
+        </Button>
+      )}
+      {state === 'failed' && (
+        <Button
+          className="jp-tpu-Button"
+          onClick={() => void actions.removeEnvironment(tpu, environment)}
+        >
+          {trans.__('Remove…')}
+        </Button>
+      )}
+      {operation && (
+        <OperationDetails operation={operation} actions={actions} />
+      )}
+    </Alert>
+  );
+}

@@ -1,0 +1,170 @@
+// The packages of an environment: what is installed, and adding and removing some.
+
+import { TPUModel } from '../model/model';
+import { keyOf } from '../model/resources';
+import {
+  IChangePackages,
+  IEnvironment,
+  IInstalledPackage,
+  IOperation,
+  IProblem,
+  ITPU
+} from '../rest/api';
+import { Failure } from '../rest/failure';
+import { Form } from '../ui/form';
+import { packagesIn } from './packages';
+
+export interface IPackagesFields {
+  /** What to add. */
+  add: string;
+  filter: string;
+}
+
+/** Keeps what is to be added until it is installed. */
+export class PackagesForm extends Form<IPackagesFields, true> {
+  constructor(private _model: TPUModel) {
+    super({ add: '', filter: '' });
+    _model.operationEnded.connect(this._onEnded, this);
+    _model.stateChanged.connect(() => this.changed());
+  }
+
+  /** The TPU as it is now; undefined if it is gone. */
+  get tpu(): ITPU | undefined {
+    return this._model.tpu(this._tpu);
+  }
+
+  /** The environment as it is now; undefined if it is gone. */
+  get environment(): IEnvironment | undefined {
+    return this.tpu?.environments.find(one => one.name === this._environment);
+  }
+
+  /** What is installed; null until that is known. */
+  get packages(): IInstalledPackage[] | null {
+    return this._packages;
+  }
+
+  /** What is installed and matches the filter. */
+  get filtered(): IInstalledPackage[] {
+    const part = normalized(this.filled.filter.trim());
+    return (this._packages ?? []).filter(one =>
+      normalized(one.name).includes(part)
+    );
+  }
+
+  /** Why the list could not be loaded. */
+  get loadFailure(): Failure | null {
+    return this._loadFailure;
+  }
+
+  /** The last change that was asked for here. */
+  get operation(): IOperation | undefined {
+    return this._model.operation(this._operation);
+  }
+
+  /** Whether it is the last change that was asked for here. */
+  isOf(operation: IOperation): boolean {
+    return operation.id === this._operation;
+  }
+
+  /** Why the last change was refused, or failed. */
+  get problem(): Failure | IProblem | null {
+    const operation = this.operation;
+    return (
+      this.failure ??
+      (operation?.state === 'failed' ? operation.problem : null) ??
+      null
+    );
+  }
+
+  openFor(tpu: ITPU, environment: IEnvironment): void {
+    if (tpu.id !== this._id || environment.name !== this._environment) {
+      this.reset();
+      this._tpu = keyOf(tpu);
+      this._id = tpu.id;
+      this._environment = environment.name;
+      this._operation = '';
+      this._packages = null;
+    }
+    void this.load();
+  }
+
+  async load(): Promise<void> {
+    const { environment, tpu } = this;
+    if (!tpu || !environment) {
+      return;
+    }
+    this._loadFailure = null;
+    this.changed();
+    const asked = (this._loads += 1);
+    try {
+      const packages = await this._model.client.environments.listPackages(
+        tpu,
+        environment.name
+      );
+      if (asked === this._loads) {
+        this._packages = packages;
+      }
+    } catch (error) {
+      if (asked === this._loads) {
+        this._loadFailure = Failure.from(error);
+      }
+    }
+    this.changed();
+  }
+
+  remove(name: string): Promise<boolean | null> {
+    return this.send(() => this._change({ remove: [name] }));
+  }
+
+  async submit(): Promise<true | null> {
+    return this.send(() => this.ask());
+  }
+
+  protected async ask(): Promise<true> {
+    const add = packagesIn(this.filled.add);
+    this._adding = this.filled.add;
+    return add.length > 0 ? this._change({ add }) : true;
+  }
+
+  private async _change(change: IChangePackages): Promise<true> {
+    const { environment, tpu } = this;
+    if (tpu && environment) {
+      this._operation = '';
+      const operation = await this._model.changePackages(
+        tpu,
+        environment.name,
+        change
+      );
+      this._operation = operation.id;
+      this._adds = !!change.add;
+    }
+    return true;
+  }
+
+  private _onEnded(_: unknown, operation: IOperation): void {
+    if (this.isOf(operation) && operation.state === 'done' && this._adds) {
+      if (this.filled.add === this._adding) {
+        this.set('add', '');
+      }
+    }
+    // Cells and other clients change them, too.
+    if (keyOf({ name: operation.tpu, zone: operation.zone }) === this._tpu) {
+      void this.load();
+    }
+  }
+
+  private _adding = '';
+  private _adds = false;
+  private _environment = '';
+  private _id = '';
+  private _loadFailure: Failure | null = null;
+  private _loads = 0;
+  private _operation = '';
+  private _packages: IInstalledPackage[] | null = null;
+  private _tpu = '';
+}
+
+/** A package's name as package indexes compare it. */
+function normalized(name: string): string {
+  return name.toLowerCase().replace(/[-_.]+/g, '-');
+}

@@ -1,0 +1,168 @@
+// The packages of an environment: a list, and a form that adds some.
+
+import { Button, closeIcon } from '@jupyterlab/ui-components';
+import React, { useEffect } from 'react';
+
+import { Actions } from '../actions/actions';
+import { isBusy } from '../model/availableActions';
+import { Operation, OperationDetails } from '../operations/operationView';
+import { IInstalledPackage } from '../rest/api';
+import { Alert, EmptyState, IconButton } from '../ui/elements';
+import { failureText } from '../ui/failures';
+import { TextField } from '../ui/field';
+import { PackagesField } from '../ui/formPage';
+import { Listed, Rows } from '../ui/listed';
+import { useStore } from '../ui/store';
+
+/** Names, so not translated. */
+const EXAMPLE = 'einops, flax>=0.10';
+
+export function PackagesPage(props: { actions: Actions }): JSX.Element {
+  const { actions } = props;
+  const { model, trans } = actions;
+  const form = useStore(actions.packagesForm);
+  const { environment, operation, problem, tpu } = form;
+  const failed = operation?.state === 'failed' ? operation.id : '';
+  useEffect(() => {
+    if (failed) {
+      model.dismiss(failed); // it is shown here
+    }
+  }, [failed, model]);
+  if (!tpu || !environment) {
+    return <EmptyState title={trans.__('This environment was removed')} />;
+  }
+  const running = model.runningOn(tpu);
+  const busy = form.submitting || isBusy(running);
+  return (
+    <form
+      className="jp-tpu-Form"
+      aria-label={trans.__('Packages of %1', environment.name)}
+      noValidate
+      onSubmit={event => {
+        event.preventDefault();
+        void form.submit();
+      }}
+    >
+      <p>
+        {trans.__(
+          'Changes are made on all hosts of %1. Running kernels can use new packages at once.',
+          tpu.name
+        )}
+      </p>
+      <PackagesField
+        actions={actions}
+        label={trans.__('Add packages')}
+        help={trans.__('Separated by commas, spaces or lines')}
+        rows={2}
+        placeholder={EXAMPLE}
+        value={form.fields.add}
+        onChange={value => form.set('add', value)}
+      />
+      <div className="jp-tpu-Buttons">
+        <Button
+          className="jp-tpu-Button jp-mod-main"
+          type="submit"
+          disabled={busy || !form.fields.add.trim()}
+        >
+          {trans.__('Add')}
+        </Button>
+      </div>
+      {problem && (
+        <Alert {...failureText(problem, trans)}>
+          {operation && failed && (
+            <OperationDetails operation={operation} actions={actions} />
+          )}
+        </Alert>
+      )}
+      {running.map(one => (
+        <Operation key={one.id} operation={one} actions={actions} />
+      ))}
+      <Installed actions={actions} busy={busy} />
+    </form>
+  );
+}
+
+function Installed(props: { actions: Actions; busy: boolean }): JSX.Element {
+  const { actions, busy } = props;
+  const { packagesForm: form, trans } = actions;
+  const { filtered } = form;
+  const added = filtered.filter(one => one.requested);
+  const others = filtered.filter(one => !one.requested);
+  return (
+    <Listed
+      items={form.packages}
+      failure={form.loadFailure}
+      loading={trans.__('Loading packages…')}
+      trans={trans}
+      onRetry={() => form.load()}
+    >
+      {packages => (
+        <>
+          <TextField
+            label={trans.__('Installed')}
+            type="search"
+            placeholder={trans._n(
+              'Filter %1 package',
+              'Filter %1 packages',
+              packages.length
+            )}
+            value={form.fields.filter}
+            onChange={value => form.set('filter', value)}
+          />
+          {filtered.length === 0 && (
+            <p role="status">{trans.__('No package matches the filter.')}</p>
+          )}
+          <List
+            {...{ actions, busy }}
+            title={trans.__('Added')}
+            packages={added}
+          />
+          <List
+            {...{ actions, busy }}
+            title={trans.__('Also installed')}
+            packages={others}
+          />
+        </>
+      )}
+    </Listed>
+  );
+}
+
+function List(props: {
+  actions: Actions;
+  busy: boolean;
+  title: string;
+  packages: IInstalledPackage[];
+}): JSX.Element | null {
+  const { actions, busy, packages, title } = props;
+  const { packagesForm: form, trans } = actions;
+  if (packages.length === 0) {
+    return null;
+  }
+  return (
+    <Rows title={title} count={packages.length}>
+      {packages.map(({ name, requested, required, version }) => (
+        <li key={name} className="jp-tpu-Row">
+          <span className="jp-tpu-Row-main" title={`${name} ${version}`}>
+            {name}
+          </span>
+          <span className="jp-tpu-Packages-version" title={version}>
+            {version}
+          </span>
+          {requested && (
+            <IconButton
+              icon={closeIcon}
+              label={
+                required
+                  ? trans.__('Kernels on TPUs need %1', name)
+                  : trans.__('Remove %1', name)
+              }
+              disabled={busy || required}
+              onClick={() => void form.remove(name)}
+            />
+          )}
+        </li>
+      ))}
+    </Rows>
+  );
+}

@@ -1,0 +1,65 @@
+// How a copy went: what would be overwritten, and what was left out.
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import { ICopyResult, IOperation } from '../rest/api';
+
+/** The result of a copy so far; null for other operations. */
+export function copyResult(operation: IOperation): ICopyResult | null {
+  return operation.kind === 'copy'
+    ? (operation.result as unknown as ICopyResult | null)
+    : null;
+}
+
+/** Whether a copy failed because files exist, which it would have overwritten. */
+export function wouldOverwrite(operation: IOperation): boolean {
+  return operation.kind === 'copy' && operation.problem?.reason === 'EXISTS';
+}
+
+/** What is shown with the details of a copy: files that exist, and those that were not copied. */
+export function CopiedFiles(props: {
+  result: ICopyResult;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { result, trans } = props;
+  const { copies, existing, existing_count } = result;
+  const more = existing_count - existing.length;
+  const leftOut = copies.flatMap(({ host, problems }) =>
+    problems.map(({ path, message }) => ({ host, path, message }))
+  );
+  return (
+    <>
+      {existing.length > 0 && (
+        <>
+          <div>{trans.__('Files that exist')}</div>
+          <ul className="jp-tpu-Paths">
+            {existing.map(path => (
+              <li key={path} title={path}>
+                <code>{path}</code>
+              </li>
+            ))}
+            {more > 0 && <li>{trans.__('… and %1 more', more)}</li>}
+          </ul>
+        </>
+      )}
+      {leftOut.length > 0 && (
+        <>
+          <div>{trans.__('Left out')}</div>
+          <ul className="jp-tpu-Paths">
+            {leftOut.map(({ host, path, message }) => (
+              <li key={`${host} ${path}`} title={path}>
+                <code>{path}</code>
+                <small>
+                  {copies.length > 1
+                    ? trans.__('%1 (host %2)', message, host)
+                    : message}
+                </small>
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+    </>
+  );
+}

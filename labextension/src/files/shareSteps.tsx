@@ -1,0 +1,73 @@
+// What sharing a folder does on each host.
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import { IHostShare, IOperation, IShareResult } from '../rest/api';
+import { hostRanges } from '../setup/doctorLabels';
+
+/** The result of sharing a folder so far, or of planning that; null for other operations. */
+export function shareResult(operation: IOperation): IShareResult | null {
+  return operation.kind === 'share'
+    ? (operation.result as unknown as IShareResult | null)
+    : null;
+}
+
+/** What is done on each host, or why it can't be; hosts with the same are listed together. */
+export function ShareSteps(props: {
+  hosts: IHostShare[];
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { hosts, trans } = props;
+  const groups = new Map<string, IHostShare[]>();
+  for (const host of hosts) {
+    const text = whatIsDone(host);
+    if (text) {
+      groups.set(text, [...(groups.get(text) ?? []), host]);
+    }
+  }
+  return (
+    <ul className="jp-tpu-Paths">
+      {[...groups].map(([text, same]) => (
+        <li key={text}>
+          <span>{hostNames(same, trans)}</span>
+          {same[0].problem ? (
+            <p className="jp-tpu-Row-more">{text}</p>
+          ) : (
+            <pre className="jp-tpu-ShareSteps">{text}</pre>
+          )}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function whatIsDone({ problem, steps }: IHostShare): string {
+  if (problem) {
+    return `${problem.message} ${problem.hint}`;
+  }
+  return steps
+    .flatMap(({ text, content }) => [
+      text,
+      ...content
+        .split('\n')
+        .filter(Boolean)
+        .map(line => `  | ${line}`)
+    ])
+    .join('\n');
+}
+
+/** "Host 0 of a", "Hosts 1–3 of a · Host 0 of b". */
+function hostNames(hosts: IHostShare[], trans: TranslationBundle): string {
+  const tpus = new Map<string, number[]>();
+  for (const { host, tpu } of hosts) {
+    tpus.set(tpu, [...(tpus.get(tpu) ?? []), host]);
+  }
+  return [...tpus]
+    .map(([tpu, numbers]) =>
+      numbers.length === 1
+        ? trans.__('Host %1 of %2', numbers[0], tpu)
+        : trans.__('Hosts %1 of %2', hostRanges(numbers), tpu)
+    )
+    .join(' · ');
+}

@@ -1,0 +1,253 @@
+// How a sync went: its summary, files in conflict with a decision, and what was left out.
+
+import { Button } from '@jupyterlab/ui-components';
+import { PathExt } from '@jupyterlab/coreutils';
+import { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import { Actions } from '../actions/actions';
+import { keyOf } from '../model/resources';
+import {
+  IMirroredProject,
+  INotCopied,
+  IOperation,
+  ISyncConflict,
+  ISyncResult,
+  ITPU
+} from '../rest/api';
+import { Alert, Section, StateLabel } from '../ui/elements';
+import { failureText } from '../ui/failures';
+import { ago, Tone } from '../ui/translation';
+
+/** The result of a sync so far; null for other operations. */
+export function syncResult(operation: IOperation): ISyncResult | null {
+  return operation.kind === 'sync'
+    ? (operation.result as unknown as ISyncResult | null)
+    : null;
+}
+
+/** What is always shown of a sync. */
+export function SyncSummary(props: {
+  operation: IOperation;
+  result: ISyncResult;
+  actions: Actions;
+}): JSX.Element {
+  const { operation, result, actions } = props;
+  const { model } = actions;
+  return (
+    <>
+      <div
+        className="jp-tpu-Operation-step jp-tpu-Operation-summary"
+        title={result.folder}
+      >
+        {foldersLabel(result)}: {operation.log.slice(-1)}
+      </div>
+      <Conflicts
+        tpu={model.tpu(keyOf({ name: operation.tpu, zone: operation.zone }))}
+        result={result}
+        actions={actions}
+        onDecided={() => model.dismiss(operation.id)}
+      />
+    </>
+  );
+}
+
+/** The files in conflict, with a decision. */
+function Conflicts(props: {
+  tpu: ITPU | undefined;
+  result: ISyncResult;
+  actions: Actions;
+  onDecided?: () => void;
+}): JSX.Element | null {
+  const { tpu, result, actions, onDecided } = props;
+  const { trans } = actions;
+  const decide = (pull: boolean) => async () => {
+    if (await actions.copies.decideConflicts(tpu!, result, pull)) {
+      onDecided?.();
+    }
+  };
+  if (result.conflicts.length === 0) {
+    return null;
+  }
+  return (
+    <Alert
+      message={trans._n(
+        '%1 file was not copied: both sides have changed it.',
+        '%1 files were not copied: both sides have changed them.',
+        result.counts.conflicts
+      )}
+      kind="warning"
+    >
+      <ul className="jp-tpu-Paths">
+        {result.conflicts.map(each => (
+          <li key={each.path} title={each.path}>
+            <code>{each.path}</code>
+            <small>{conflictLabel(each, result, actions)}</small>
+          </li>
+        ))}
+      </ul>
+      {tpu && (
+        <>
+          <Button
+            className="jp-tpu-Button"
+            onClick={() => void decide(false)()}
+          >
+            {trans.__('Use This Computer’s')}
+          </Button>
+          <Button className="jp-tpu-Button" onClick={() => void decide(true)()}>
+            {trans.__('Use the TPU’s')}
+          </Button>
+        </>
+      )}
+    </Alert>
+  );
+}
+
+/** The projects of the notebooks whose kernels run on a TPU. */
+export function Projects(props: {
+  tpu: ITPU;
+  actions: Actions;
+}): JSX.Element | null {
+  const { tpu, actions } = props;
+  const { trans, view } = actions;
+  if (tpu.projects.length === 0) {
+    return null;
+  }
+  return (
+    <Section
+      id={`${keyOf(tpu)}#projects`}
+      view={view}
+      title={trans.__('Projects of Notebooks')}
+    >
+      <ul>
+        {tpu.projects.map(project => (
+          <li
+            key={`${project.host}#${project.folder}`}
+            className="jp-tpu-Project"
+          >
+            <div className="jp-tpu-Project-head" title={project.folder}>
+              <code>
+                {PathExt.basename(project.folder)} → {project.remote}
+              </code>
+              <ProjectState project={project} tpu={tpu} trans={trans} />
+            </div>
+            {project.problem && (
+              <Alert {...failureText(project.problem, trans)} />
+            )}
+            {project.result && (
+              <>
+                {project.result.hosts
+                  .filter(each => each.problem && each.host !== project.host)
+                  .map(each => {
+                    const { message, ...more } = failureText(
+                      each.problem!,
+                      trans
+                    );
+                    return (
+                      <Alert
+                        key={each.host}
+                        message={trans.__('Host %1: %2', each.host, message)}
+                        {...more}
+                      />
+                    );
+                  })}
+                <Conflicts
+                  tpu={tpu}
+                  result={project.result}
+                  actions={actions}
+                />
+                <LeftOut files={project.result.not_copied} trans={trans} />
+              </>
+            )}
+          </li>
+        ))}
+      </ul>
+    </Section>
+  );
+}
+
+const PROJECT_TONES: { [state in IMirroredProject['state']]: Tone } = {
+  copying: 'moving',
+  current: 'good',
+  failed: 'bad'
+};
+
+function ProjectState(props: {
+  project: IMirroredProject;
+  tpu: ITPU;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { project, tpu, trans } = props;
+  // What is in conflict is not copied.
+  const conflicts = project.result?.conflicts ?? [];
+  const state =
+    project.state === 'current' &&
+    conflicts.some(each => each.hosts.includes(project.host))
+      ? 'failed'
+      : project.state;
+  const label = {
+    copying: trans.__('Copying'),
+    current: trans.__('Up to date'),
+    failed: trans.__('Not up to date')
+  }[state];
+  return (
+    <StateLabel tone={PROJECT_TONES[state]}>
+      {tpu.hosts.length > 1
+        ? trans.__('%1 (host %2)', label, project.host)
+        : label}
+    </StateLabel>
+  );
+}
+
+/** What is shown with the details of a sync. */
+export function LeftOut(props: {
+  files: INotCopied[];
+  trans: TranslationBundle;
+}): JSX.Element | null {
+  const { files, trans } = props;
+  if (files.length === 0) {
+    return null;
+  }
+  return (
+    <>
+      <div>{trans.__('Left out')}</div>
+      <ul className="jp-tpu-Paths">
+        {files.map(each => (
+          <li key={`${each.path}#${each.why}`} title={each.path}>
+            <code>{each.path}</code>
+            <small>
+              {each.hosts.length > 0
+                ? trans.__('%1 (host %2)', each.why, each.hosts.join(', '))
+                : each.why}
+            </small>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+/** "project → ~/project" */
+function foldersLabel({ folder, remote, pull }: ISyncResult): string {
+  const here = PathExt.basename(folder) || folder;
+  return pull ? `${remote} → ${here}` : `${here} → ${remote}`;
+}
+
+/** "here: 2 minutes ago · on the TPU: deleted (host 3)" */
+function conflictLabel(
+  conflict: ISyncConflict,
+  result: ISyncResult,
+  actions: Actions
+): string {
+  const { language, trans } = actions;
+  const time = (at: string) =>
+    at ? ago(at, Date.now(), language) : trans.__('deleted');
+  const label = trans.__(
+    'here: %1 · on the TPU: %2',
+    time(conflict.here),
+    time(conflict.there)
+  );
+  return conflict.hosts.length < result.hosts.length
+    ? trans.__('%1 (host %2)', label, conflict.hosts.join(', '))
+    : label;
+}

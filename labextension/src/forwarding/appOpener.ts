@@ -1,0 +1,90 @@
+// Opens a web app of a host: for a tab that frames it, or in a browser window.
+
+import { Notification } from '@jupyterlab/apputils';
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { TPUModel } from '../model/model';
+import { IOperation } from '../rest/api';
+import { failureLine } from '../ui/failures';
+import { reachableAddress } from './address';
+import { IAppTarget, targetKey, targetOf, tpuOf } from './target';
+
+/** An open app, and an address at which this browser reaches it, once. */
+export interface IOpenedApp {
+  id: string;
+  url: string;
+  /** Answers whether a frame of the app can store data; "" under Jupyter's address, where it can. */
+  storageCheck: string;
+}
+
+export class AppOpener {
+  constructor(
+    private _model: TPUModel,
+    private _trans: TranslationBundle
+  ) {}
+
+  /**
+   * Opens an app. Throws `Failure`.
+   *
+   * @param framedBy the origin of the page that frames it; "" for a window
+   * @param restart whether to look on the host even for an app that is known to be open
+   * @param allowMissing whether TensorBoard may show a folder that does not exist yet
+   */
+  async open(
+    target: IAppTarget,
+    framedBy: string,
+    { restart = false, allowMissing = false } = {},
+    onProgress: (operation: IOperation) => void = () => undefined
+  ): Promise<IOpenedApp> {
+    const { host, logdir, name, path, port } = target;
+    const tpu = tpuOf(target);
+    const model = this._model;
+    let app = model
+      .apps(tpu)
+      .find(one => targetKey(targetOf(one)) === targetKey(target));
+    if (!app || restart) {
+      app = logdir
+        ? await model.openTensorBoard(
+            tpu,
+            { logdir, host, allow_missing: allowMissing },
+            onProgress
+          )
+        : await model.openApp(tpu, { port, host, path, name });
+    }
+    const visit = await model.client.visitApp(app.id, {
+      framed_by: framedBy
+    });
+    const url = await reachableAddress(visit, window.location, this._trans);
+    const storageCheck = url === visit.url ? visit.storage_check : '';
+    return { id: app.id, url, storageCheck };
+  }
+
+  /** Opens an app in a browser window; a notification says why, if that fails. */
+  async openWindow(target: IAppTarget): Promise<void> {
+    const trans = this._trans;
+    // Opened at once: browsers block windows that are opened later.
+    const opened = window.open('about:blank', '_blank');
+    if (!opened) {
+      Notification.error(
+        trans.__(
+          'The browser blocked the window of %1. Allow pop-ups for this page.',
+          target.name
+        )
+      );
+      return;
+    }
+    opened.document.title = target.name;
+    opened.document.body.textContent = trans.__('Opening %1…', target.name);
+    try {
+      const { url } = await this.open(target, '');
+      opened.opener = null;
+      opened.location.replace(url);
+    } catch (error) {
+      opened.close();
+      const what = trans.__('%1 could not be opened', target.name);
+      Notification.error(`${what}: ${failureLine(error, trans)}`, {
+        autoClose: false
+      });
+    }
+  }
+}

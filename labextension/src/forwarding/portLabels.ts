@@ -1,0 +1,46 @@
+// What the panel says of tunnels and web apps.
+
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { IApp, ITunnel } from '../rest/api';
+
+/** The state of a tunnel or a web app. */
+export function portLabel(
+  state: ITunnel['state'] | IApp['state'],
+  trans: TranslationBundle
+): string {
+  switch (state) {
+    case 'elsewhere':
+      return trans.__('used by another server');
+    case 'needs-attention':
+      return trans.__('needs attention');
+    case 'open':
+      return trans.__('open');
+    case 'taken':
+      return trans.__('local port in use');
+    case 'waiting':
+      return trans.__('waiting for the connection');
+  }
+}
+
+/** "1.2 MB sent, 30 MB received"; "" for no traffic. */
+export function trafficLabel(
+  sent: number,
+  received: number,
+  trans: TranslationBundle
+): string {
+  return sent + received > 0
+    ? trans.__('%1 sent, %2 received', sizeLabel(sent), sizeLabel(received))
+    : '';
+}
+
+/** A number of bytes, in decimal units. */
+export function sizeLabel(count: number): string {
+  const units = ['B', 'kB', 'MB', 'GB', 'TB'];
+  let unit = 0;
+  while (count >= 1000 && unit < units.length - 1) {
+    count /= 1000;
+    unit += 1;
+  }
+  return `${count.toFixed(unit === 0 || count >= 100 ? 0 : 1)} ${units[unit]}`;
+}

@@ -1,0 +1,194 @@
+// The tunnels to a TPU, and the web apps of its hosts that are open.
+
+import { Clipboard } from '@jupyterlab/apputils';
+import {
+  addIcon,
+  closeIcon,
+  copyIcon,
+  launchIcon
+} from '@jupyterlab/ui-components';
+import React from 'react';
+
+import { Actions } from '../actions/actions';
+import { keyOf } from '../model/resources';
+import { IApp, ITPU, ITunnel } from '../rest/api';
+import { IconButton, Section, StateLabel } from '../ui/elements';
+import { Tone } from '../ui/translation';
+import { portLabel, trafficLabel } from './portLabels';
+import { targetOf, portTarget } from './target';
+
+const TONES: { [state in ITunnel['state']]: Tone } = {
+  elsewhere: 'quiet',
+  'needs-attention': 'bad',
+  open: 'good',
+  taken: 'bad',
+  waiting: 'moving'
+};
+
+export function Ports(props: {
+  tpu: ITPU;
+  actions: Actions;
+}): JSX.Element | null {
+  const { tpu, actions } = props;
+  const { model, trans, view } = actions;
+  const tunnels = model.tunnels(tpu);
+  const apps = model.apps(tpu);
+  const usable = tpu.state === 'READY';
+  if (!usable && tunnels.length === 0 && apps.length === 0) {
+    return null;
+  }
+  return (
+    <>
+      <Section
+        id={`${keyOf(tpu)}#apps`}
+        view={view}
+        title={trans.__('Web apps')}
+        aside={
+          <IconButton
+            icon={addIcon}
+            label={trans.__('Open a web app on %1', tpu.name)}
+            disabled={!usable || !actions.offers('app')}
+            onClick={() => void actions.act('app', tpu)}
+          />
+        }
+      >
+        <ul aria-label={trans.__('Web apps on %1', tpu.name)}>
+          {apps.map(app => (
+            <App key={app.id} app={app} tpu={tpu} actions={actions} />
+          ))}
+        </ul>
+        {apps.length === 0 && (
+          <p className="jp-tpu-Row-more">
+            {trans.__('Web apps on a host, such as TensorBoard')}
+          </p>
+        )}
+      </Section>
+      <Section
+        id={`${keyOf(tpu)}#tunnels`}
+        view={view}
+        title={trans.__('Tunnels')}
+        aside={
+          <IconButton
+            icon={addIcon}
+            label={trans.__('New tunnel to %1', tpu.name)}
+            disabled={!usable}
+            onClick={() => void actions.act('tunnel', tpu)}
+          />
+        }
+      >
+        <ul aria-label={trans.__('Tunnels to %1', tpu.name)}>
+          {tunnels.map(tunnel => (
+            <Tunnel
+              key={tunnel.id}
+              tunnel={tunnel}
+              tpu={tpu}
+              actions={actions}
+            />
+          ))}
+        </ul>
+        {tunnels.length === 0 && (
+          <p className="jp-tpu-Row-more">
+            {trans.__('Local ports forwarded to a host')}
+          </p>
+        )}
+      </Section>
+    </>
+  );
+}
+
+function App(props: { app: IApp; tpu: ITPU; actions: Actions }): JSX.Element {
+  const { app, tpu, actions } = props;
+  const { trans } = actions;
+  const about = [
+    app.logdir || (app.path !== '/' && app.path),
+    app.name !== trans.__('Port %1', app.port) && trans.__('port %1', app.port),
+    app.host > 0 && trans.__('host %1', app.host),
+    trafficLabel(app.sent, app.received, trans),
+    app.problem && `${app.problem.message} ${app.problem.hint}`
+  ].filter(Boolean);
+  return (
+    <li className="jp-tpu-Row">
+      <span
+        className="jp-tpu-Row-main"
+        title={`${app.name} · ${app.logdir || app.path}`}
+      >
+        {app.name}
+      </span>
+      <span className="jp-tpu-Row-buttons">
+        <IconButton
+          icon={launchIcon}
+          label={trans.__('Show %1', app.name)}
+          disabled={!actions.offers('app')}
+          onClick={() => void actions.open.app(targetOf(app))}
+        />
+        <IconButton
+          icon={closeIcon}
+          label={trans.__('Close %1', app.name)}
+          onClick={() => void actions.closeApp(tpu, app)}
+        />
+      </span>
+      <span className="jp-tpu-Row-more">
+        <StateLabel tone={TONES[app.state]}>
+          {portLabel(app.state, trans)}
+        </StateLabel>
+        {about.map(one => ` · ${one}`)}
+      </span>
+    </li>
+  );
+}
+
+function Tunnel(props: {
+  tunnel: ITunnel;
+  tpu: ITPU;
+  actions: Actions;
+}): JSX.Element {
+  const { tunnel, tpu, actions } = props;
+  const { trans } = actions;
+  const { address, host, local_port, port, problem } = tunnel;
+  const here = `${address === '127.0.0.1' ? 'localhost' : address}:${local_port}`;
+  const about = [
+    host > 0
+      ? trans.__('to port %1 on host %2', port, host)
+      : trans.__('to port %1', port),
+    tunnel.connections > 0 &&
+      trans._n('%1 connection', '%1 connections', tunnel.connections),
+    trafficLabel(tunnel.sent, tunnel.received, trans),
+    tunnel.local_port_reason,
+    problem && `${problem.message} ${problem.hint}`
+  ].filter(Boolean);
+  return (
+    <li className="jp-tpu-Row">
+      <span className="jp-tpu-Row-main" title={here}>
+        {here}
+      </span>
+      <span className="jp-tpu-Row-buttons">
+        <IconButton
+          icon={copyIcon}
+          label={trans.__('Copy %1', here)}
+          onClick={() => Clipboard.copyToSystem(here)}
+        />
+        <IconButton
+          icon={launchIcon}
+          label={trans.__('Open port %1', port)}
+          disabled={!actions.offers('app')}
+          onClick={() =>
+            void actions.open.app(
+              portTarget(tpu, port, host, '/', trans.__('Port %1', port))
+            )
+          }
+        />
+        <IconButton
+          icon={closeIcon}
+          label={trans.__('Close the tunnel at %1', here)}
+          onClick={() => void actions.closeTunnel(tpu, tunnel)}
+        />
+      </span>
+      <span className="jp-tpu-Row-more">
+        <StateLabel tone={TONES[tunnel.state]} title={tunnel.since}>
+          {portLabel(tunnel.state, trans)}
+        </StateLabel>
+        {about.map(one => ` · ${one}`)}
+      </span>
+    </li>
+  );
+}

@@ -1,0 +1,100 @@
+// When a TPU stops or deletes itself, in words.
+
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { usd } from '../money/costLabels';
+import { IGuard } from '../rest/api';
+import { IGuardFields } from './guardForm';
+
+/** "Stops at 02:10: idle"; "Busy with a job". */
+export function guardLabel(
+  guard: IGuard,
+  trans: TranslationBundle,
+  language: string
+): string {
+  const stops = guard.action === 'stop';
+  if (guard.phase === 'ending') {
+    return stops ? trans.__('Stops now') : trans.__('Is deleted now');
+  }
+  if (guard.ends) {
+    const time = shortTime(guard.ends, language);
+    const why = {
+      '': '',
+      idle: trans.__('idle'),
+      time: trans.__('its time limit is reached'),
+      cost: trans.__('its cost limit is reached')
+    }[guard.reason];
+    return stops
+      ? trans.__('Stops at %1: %2', time, why)
+      : trans.__('Is deleted at %1: %2', time, why);
+  }
+  return guard.busy?.length
+    ? trans.__('Busy with %1', guard.busy.join(', '))
+    : guard.busy
+      ? trans.__('No limit is near')
+      : trans.__('No report from the host yet');
+}
+
+/** The limits that are chosen: "idle for 2 hours", "$20.00", "12/24/26, 8:00 AM". */
+export function guardLimits(
+  { cost, idle, until }: IGuardFields,
+  trans: TranslationBundle,
+  language: string
+): string[] {
+  return [
+    ...(idle
+      ? [trans.__('idle for %1', durationLabel(Number(idle), trans))]
+      : []),
+    ...(cost ? [usd(Number(cost))] : []),
+    ...(until ? [shortTime(until, language)] : [])
+  ];
+}
+
+/** An RFC 3339 time. */
+export function shortTime(time: string, language: string): string {
+  return new Date(time).toLocaleString(language, {
+    dateStyle: 'short',
+    timeStyle: 'short'
+  });
+}
+
+/** What happens to a flex-start TPU at *ends*, RFC 3339. */
+export function runEndLabel(
+  ends: string,
+  trans: TranslationBundle,
+  language: string
+): string {
+  return trans.__(
+    'Its run time ends at about %1. Google then deletes it with its disk. Save your results.',
+    shortTime(ends, language)
+  );
+}
+
+/** Seconds without work that are offered. */
+export const IDLE_CHOICES = [1800, 3600, 7200, 28_800];
+
+/** Seconds that a flex-start TPU may run; Google allows 7 days. */
+export const RUN_CHOICES = [3600, 14_400, 28_800, 86_400, 259_200, 604_800];
+
+/** *choices*, and what was *chosen* elsewhere; "" for nothing. */
+export function withChosen(
+  choices: readonly number[],
+  chosen: string
+): number[] {
+  const all = new Set([...choices, ...(chosen ? [Number(chosen)] : [])]);
+  return [...all].sort((a, b) => a - b);
+}
+
+/** "30 minutes", "2 hours", "3 days". */
+export function durationLabel(
+  seconds: number,
+  trans: TranslationBundle
+): string {
+  const minutes = Math.round(seconds / 60);
+  if (minutes > 1440 && minutes % 1440 === 0) {
+    return trans._n('%1 day', '%1 days', minutes / 1440);
+  }
+  return minutes % 60 === 0
+    ? trans._n('%1 hour', '%1 hours', minutes / 60)
+    : trans._n('%1 minute', '%1 minutes', minutes);
+}

@@ -1,0 +1,82 @@
+// What the panel says of hunts.
+
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { tierLabel } from '../panel/tpuLabels';
+import { IHunt, IHuntAttempt } from '../rest/api';
+import { Tone } from '../ui/translation';
+
+export const ATTEMPT_TONES: { [state in IHuntAttempt['state']]: Tone } = {
+  cancelled: 'quiet',
+  failed: 'bad',
+  found: 'good',
+  trying: 'moving'
+};
+
+export function attemptState(
+  state: IHuntAttempt['state'],
+  trans: TranslationBundle
+): string {
+  switch (state) {
+    case 'cancelled':
+      return trans.__('cancelled');
+    case 'failed':
+      return trans.__('failed');
+    case 'found':
+      return trans.__('created');
+    case 'trying':
+      return trans.__('trying');
+  }
+}
+
+/** "v5litepod-8 · Spot · us-west4-a", and whether it waits in the queue. */
+export function attemptPlace(
+  { tier, type, unattended, zone }: IHuntAttempt,
+  trans: TranslationBundle
+): string {
+  const place = `${type} · ${tierLabel(tier, trans)} · ${zone}`;
+  return unattended ? trans.__('%1 · in the queue', place) : place;
+}
+
+/** The clock's time: "14:03:10"; with the day if that is not today. */
+export function clockTime(time: string, now: Date, language: string): string {
+  const date = new Date(time);
+  const today = date.toDateString() === now.toDateString();
+  return date.toLocaleString(language, {
+    ...(today ? {} : { day: 'numeric', month: 'short' }),
+    hour: '2-digit',
+    minute: '2-digit',
+    second: '2-digit'
+  });
+}
+
+/** When the next attempt begins, and what happens while this computer is off. */
+export function huntOutlook(
+  hunt: IHunt,
+  now: Date,
+  language: string,
+  trans: TranslationBundle
+): string[] {
+  if (hunt.waiting) {
+    return [trans.__('It begins when %1 is preempted.', hunt.name)];
+  }
+  const last = hunt.attempts[hunt.attempts.length - 1];
+  if (last?.state === 'trying') {
+    return [
+      last.unattended
+        ? trans.__('This attempt continues while this computer is off.')
+        : trans.__('No other attempt begins while this computer is off.')
+    ];
+  }
+  return [
+    ...(hunt.next_attempt
+      ? [
+          trans.__(
+            'Next attempt at %1.',
+            clockTime(hunt.next_attempt, now, language)
+          )
+        ]
+      : []),
+    trans.__('No attempt begins while this computer is off.')
+  ];
+}

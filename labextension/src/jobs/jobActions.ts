@@ -1,0 +1,52 @@
+// What the user can do with jobs, with the questions before it.
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import { CommandRegistry } from '@lumino/commands';
+
+import { CommandIDs } from '../actions/commandIDs';
+import { confirmRemoveJob, confirmStopJob } from '../actions/dialogs';
+import { TPUModel } from '../model/model';
+import { keyOf } from '../model/resources';
+import { PanelState } from '../panel/panelState';
+import { IJob, ITPU } from '../rest/api';
+import { attempt } from '../ui/attempt';
+import { askJob } from './jobDialog';
+
+export class JobActions {
+  constructor(
+    private _model: TPUModel,
+    private _view: PanelState,
+    private _commands: CommandRegistry,
+    private _trans: TranslationBundle
+  ) {}
+
+  /** Asks for a command, and starts it. */
+  async start(tpu: ITPU): Promise<void> {
+    const request = await askJob(tpu, this._trans);
+    if (request && (await this._model.jobs.start(tpu, request))) {
+      this._view.open(keyOf(tpu)); // where the job is
+    }
+  }
+
+  /** Shows what a job has printed, and what it prints. */
+  async showLog(job: IJob): Promise<void> {
+    const { id, name, tpu, zone } = job;
+    const args = { tpu: keyOf({ name: tpu, zone }), job: id, name };
+    await attempt(
+      this._commands.execute(CommandIDs.showJob, args),
+      this._trans
+    );
+  }
+
+  async stop(tpu: ITPU, job: IJob): Promise<void> {
+    if (await confirmStopJob(job, this._trans)) {
+      await this._model.jobs.stop(tpu, job.id);
+    }
+  }
+
+  async remove(tpu: ITPU, job: IJob): Promise<void> {
+    if (await confirmRemoveJob(job, this._trans)) {
+      await this._model.jobs.remove(tpu, job.id);
+    }
+  }
+}

@@ -1,0 +1,83 @@
+// What the panel says of jobs.
+
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { IHostJob, IJob, ITPU } from '../rest/api';
+import { hostRanges } from '../setup/doctorLabels';
+import { ago, Tone } from '../ui/translation';
+import { isOver } from './jobModel';
+
+export const JOB_TONES: { [state in IJob['state']]: Tone } = {
+  ended: 'good',
+  failed: 'bad',
+  lost: 'bad',
+  running: 'moving',
+  starting: 'moving',
+  stopped: 'quiet',
+  stopping: 'moving',
+  unknown: 'quiet',
+  waiting: 'moving'
+};
+
+/** "running", "failed with exit code 3". */
+export function jobState(job: IJob, trans: TranslationBundle): string {
+  switch (job.state) {
+    case 'ended':
+      return trans.__('ended with exit code 0');
+    case 'failed':
+      return job.exit_code === null
+        ? trans.__('failed')
+        : trans.__('failed with exit code %1', job.exit_code);
+    case 'lost':
+      return trans.__('lost with its host');
+    case 'running':
+      return trans.__('running');
+    case 'starting':
+      return trans.__('starting');
+    case 'stopped':
+      return trans.__('stopped');
+    case 'stopping':
+      return trans.__('stopping');
+    case 'unknown':
+      return trans.__('unknown: its host can’t be reached');
+    case 'waiting':
+      return trans.__('waiting for the TPU');
+  }
+}
+
+/** What else is to be known of a job: hosts, times, attempts and problems. */
+export function jobDetails(
+  job: IJob,
+  tpu: ITPU,
+  now: number,
+  language: string,
+  trans: TranslationBundle
+): string[] {
+  const attempt = job.attempts[job.attempts.length - 1];
+  const started = ago(attempt.created, now, language);
+  const ended = ago(job.ended, now, language);
+  const hosts = attempt.hosts.map(one => one.host);
+  return [
+    hosts.length < tpu.hosts.length &&
+      (hosts.length === 1
+        ? trans.__('host %1', hosts[0])
+        : trans.__('hosts %1', hostRanges(hosts))),
+    isOver(job) && ended
+      ? trans.__('ended %1', ended)
+      : started && trans.__('started %1', started),
+    attempt.number > 1 && trans.__('attempt %1', attempt.number),
+    ...attempt.hosts.map(one => problem(one, hosts.length, trans))
+  ].filter((one): one is string => !!one);
+}
+
+/** What a host has to say beyond the job's state. */
+function problem(
+  one: IHostJob,
+  hosts: number,
+  trans: TranslationBundle
+): string {
+  const why = one.problem
+    ? `${one.problem.message} ${one.problem.hint}`.trim()
+    : one.paused || (one.state === 'ended' && !one.exit_code ? '' : one.cause);
+  return why && hosts > 1 ? trans.__('Host %1: %2', one.host, why) : why;
+}

@@ -1,0 +1,76 @@
+// The jobs of all TPUs, the calls that change them, and the news that one has ended.
+
+import { ISignal, Signal } from '@lumino/signaling';
+
+import { Resources, TPURef } from '../model/resources';
+import { StoredIds } from '../model/storedIds';
+import { TPURequests } from '../model/tpuRequests';
+import { IJob, IStartJob } from '../rest/api';
+import { TPUClient } from '../rest/client';
+
+/** Whether nothing happens to a job any more, as far as known. */
+export function isOver(job: IJob): boolean {
+  return ['ended', 'failed', 'lost', 'stopped'].includes(job.state);
+}
+
+export class Jobs {
+  /** unfinished: the jobs whose end is news, also for the next page. */
+  constructor(
+    private _client: TPUClient,
+    private _resources: Resources,
+    private _requests: TPURequests,
+    private _unfinished: StoredIds
+  ) {}
+
+  /** A job has ended that was seen unfinished, by this page or an earlier one. */
+  get ended(): ISignal<this, IJob> {
+    return this._ended;
+  }
+
+  /** The jobs of a TPU, the newest first. */
+  of(tpu: TPURef): IJob[] {
+    return this._resources.jobs(tpu).reverse();
+  }
+
+  find(id: string): IJob | undefined {
+    return this._resources.allJobs.find(one => one.id === id);
+  }
+
+  /** Says which jobs have ended since; called when the resources have changed. */
+  follow(): void {
+    const jobs = this._resources.allJobs;
+    this._unfinished.retain(jobs.map(one => one.id));
+    for (const job of jobs) {
+      const isKnown = this._unfinished.has(job.id);
+      if (!isOver(job) && !isKnown) {
+        this._unfinished.add(job.id);
+      } else if (isOver(job) && isKnown) {
+        this._unfinished.delete(job.id);
+        this._ended.emit(job);
+      }
+    }
+  }
+
+  // These return whether the request was accepted; if not, the model's `failure` says why.
+
+  start(tpu: TPURef, request: IStartJob): Promise<boolean> {
+    return this._requests.send(tpu, async () => {
+      this._resources.putJob(await this._client.jobs.start(tpu, request));
+    });
+  }
+
+  stop(tpu: TPURef, id: string): Promise<boolean> {
+    return this._requests.send(tpu, async () => {
+      this._resources.putJob(await this._client.jobs.stop(tpu, id));
+    });
+  }
+
+  remove(tpu: TPURef, id: string): Promise<boolean> {
+    return this._requests.send(tpu, async () => {
+      await this._client.jobs.remove(tpu, id);
+      this._resources.dropJob(id);
+    });
+  }
+
+  private _ended = new Signal<this, IJob>(this);
+}

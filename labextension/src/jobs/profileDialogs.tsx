@@ -1,0 +1,206 @@
+// Profiles of a TPU: what was not traced, and what fills the memory of its devices.
+
+import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
+import { PathExt } from '@jupyterlab/coreutils';
+import { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import { PortField, portProblem } from '../forwarding/portDialog';
+import { sizeLabel } from '../forwarding/portLabels';
+import { TPUModel } from '../model/model';
+import {
+  IKernel,
+  IMemoryLine,
+  IMemoryProfile,
+  IProfile,
+  IProfileTPU,
+  ITPU
+} from '../rest/api';
+import { hostNumbers } from '../setup/doctorLabels';
+import { TextField } from '../ui/field';
+import { ask } from '../ui/formDialog';
+import { wait } from '../ui/wait';
+import { hostsByProblem, untraced } from './profileLabels';
+
+/** The tree is open where a line has at least this part of the memory. */
+const LARGE = 0.2;
+
+/** Asks how long to trace, and for programs that are not kernels; null if it was cancelled. */
+export async function askProfile(
+  tpu: ITPU,
+  kernel: IKernel | undefined,
+  trans: TranslationBundle
+): Promise<IProfileTPU | null> {
+  const wanted = await ask(
+    trans.__('Trace %1', tpu.name),
+    trans.__('Trace'),
+    { seconds: '3', port: '' },
+    (value, change) => (
+      <>
+        <TextField
+          label={trans.__('Seconds')}
+          help={trans.__('A program is traced while it runs: start it first.')}
+          type="number"
+          min="0.1"
+          max="120"
+          step="any"
+          required
+          value={value.seconds}
+          onChange={seconds => change({ seconds })}
+        />
+        {!kernel && (
+          <PortField
+            label={trans.__('Port of jobs (optional)')}
+            help={trans.__(
+              'Jobs are traced if they call jax.profiler.start_server with this number. Kernels need no port.'
+            )}
+            problem={value.port && portProblem(value.port, trans)}
+            value={value.port}
+            onChange={port => change({ port })}
+          />
+        )}
+      </>
+    ),
+    trans
+  );
+  return (
+    wanted && {
+      seconds: Number(wanted.seconds),
+      kernels: kernel ? [kernel.id] : [],
+      port: wanted.port ? Number(wanted.port) : null
+    }
+  );
+}
+
+/** Says which hosts are not in a trace, and why. */
+export function notifyUntraced(
+  profile: IProfile,
+  trans: TranslationBundle
+): void {
+  const lines = untraced(profile, trans);
+  if (lines.length > 0) {
+    Notification.warning(lines.join(' '), { autoClose: false });
+  }
+}
+
+/** Asks all hosts, and shows what fills the memory of their devices. */
+export async function showMemory(
+  tpu: ITPU,
+  model: TPUModel,
+  trans: TranslationBundle
+): Promise<void> {
+  const found = await wait(
+    trans.__('Checking the memory of %1', tpu.name),
+    signal => model.client.profiles.memory(tpu, {}, signal),
+    trans
+  );
+  if (!found) {
+    return;
+  }
+  const several = tpu.hosts.length > 1;
+  const kernels = found.profiles.filter(({ kernel }) => kernel);
+  const others = found.profiles.filter(({ kernel }) => !kernel);
+  await showDialog({
+    title: trans.__('Memory of %1', tpu.name),
+    body: (
+      <div className="jp-tpu-Dialog">
+        {found.emulated && (
+          <p>{trans.__('Emulated: JAX on the CPU of this computer.')}</p>
+        )}
+        {kernels.map(profile => (
+          <section key={profile.kernel}>
+            <h4>{titleOf(profile, several, trans)}</h4>
+            <Memory profile={profile} trans={trans} />
+          </section>
+        ))}
+        {hostsByProblem(others).map(([text, hosts]) => (
+          <p key={text}>
+            {several && <em>{hostNumbers(hosts, trans)} </em>}
+            {text}
+          </p>
+        ))}
+      </div>
+    ),
+    buttons: [Dialog.okButton({ label: trans.__('Close') })]
+  });
+}
+
+function titleOf(
+  { host, kernel, notebook }: IMemoryProfile,
+  several: boolean,
+  trans: TranslationBundle
+): string {
+  const name = notebook
+    ? PathExt.basename(notebook)
+    : trans.__('Kernel %1', kernel.slice(0, 8));
+  return several ? trans.__('Host %1: %2', host, name) : name;
+}
+
+function Memory(props: {
+  profile: IMemoryProfile;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { profile, trans } = props;
+  if (profile.problem) {
+    return (
+      <p>
+        {profile.problem.message} {profile.problem.hint}
+      </p>
+    );
+  }
+  if (profile.bytes === 0) {
+    return <p>{trans.__('Nothing is in the memory of the devices.')}</p>;
+  }
+  const sums = Object.entries({ ...profile.devices, ...profile.others });
+  return (
+    <>
+      <p>
+        {sums
+          .filter(([, size]) => size > 0)
+          .map(([name, size]) => `${name} ${sizeLabel(size)}`)
+          .join(' · ')}
+      </p>
+      <Lines lines={profile.lines} all={profile.bytes} trans={trans} />
+    </>
+  );
+}
+
+function Lines(props: {
+  lines: IMemoryLine[];
+  all: number;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { lines, all, trans } = props;
+  return (
+    <ul className="jp-tpu-Lines">
+      {lines.map(each => {
+        const row = (
+          <>
+            <span className="jp-tpu-Lines-size">{sizeLabel(each.bytes)}</span>
+            <progress
+              max={all}
+              value={each.bytes}
+              aria-label={trans.__(
+                '%1 percent of the memory',
+                Math.round((100 * each.bytes) / all)
+              )}
+            />
+            <code title={each.file}>{each.line}</code> {each.function}
+          </>
+        );
+        return (
+          <li key={`${each.file} ${each.line} ${each.function}`}>
+            {each.calls.length > 0 ? (
+              <details open={each.bytes >= LARGE * all}>
+                <summary>{row}</summary>
+                <Lines lines={each.calls} all={all} trans={trans} />
+              </details>
+            ) : (
+              <div>{row}</div>
+            )}
+          </li>
+        );
+      })}
+    </ul>
+  );
+}

@@ -1,0 +1,37 @@
+// Profiles in words.
+
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { IProblem, IProfile } from '../rest/api';
+import { hostRanges } from '../setup/doctorLabels';
+
+/** Each problem once, with the hosts that have it. */
+export function hostsByProblem(
+  found: { host: number; problem: IProblem | null }[]
+): [string, number[]][] {
+  const hosts = new Map<string, Set<number>>();
+  for (const { host, problem } of found) {
+    if (problem) {
+      const text = `${problem.message} ${problem.hint}`.trim();
+      hosts.set(text, (hosts.get(text) ?? new Set()).add(host));
+    }
+  }
+  return [...hosts].map(([text, same]) => [text, [...same]]);
+}
+
+/** A sentence for hosts without a trace, or with a program that could not be traced. */
+export function untraced(
+  { traces }: IProfile,
+  trans: TranslationBundle
+): string[] {
+  const done = traces.filter(({ state }) => state === 'done');
+  const named = traces.filter(
+    ({ host, state }) =>
+      state === 'failed' || !done.some(each => each.host === host)
+  );
+  return hostsByProblem(named).map(([text, hosts]) =>
+    hosts.length === 1
+      ? trans.__('Host %1 was not traced: %2', hosts[0], text)
+      : trans.__('Hosts %1 were not traced: %2', hostRanges(hosts), text)
+  );
+}

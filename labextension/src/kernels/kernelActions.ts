@@ -1,0 +1,154 @@
+// What ends kernels: shutting one down, and what ends all on a TPU, and its jobs. The user is asked
+// before.
+
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { askName } from '../actions/dialogs';
+import { isOver } from '../jobs/jobModel';
+import { TPUModel } from '../model/model';
+import { IJob, IKernel, ITPU } from '../rest/api';
+import {
+  confirmDestructive,
+  confirmTakeOver,
+  DestructiveAction
+} from './kernelDialogs';
+import { IServerKernels } from './serverKernels';
+
+export class KernelActions {
+  constructor(
+    private _model: TPUModel,
+    /** The kernels of this Jupyter server. */
+    private _serverKernels: IServerKernels,
+    private _trans: TranslationBundle
+  ) {}
+
+  /** The kernels on a TPU; null if they can't be loaded. */
+  load(tpu: ITPU): Promise<IKernel[] | null> {
+    return this._model.loadKernels(tpu);
+  }
+
+  async shutDown(tpu: ITPU, kernel: IKernel): Promise<void> {
+    if (kernel.problem) {
+      // It is dead: nothing is lost, it is only removed from the list.
+      await this._model.shutDownKernel(tpu, kernel.id);
+      return;
+    }
+    const what = { kernels: [kernel] };
+    if (await confirmDestructive('kernel', tpu, what, this._trans)) {
+      const ended = await this._serverKernels.shutDown([kernel.id]);
+      if (ended.length === 0) {
+        await this._model.shutDownKernel(tpu, kernel.id);
+      }
+      await this.load(tpu);
+    }
+  }
+
+  /** Takes a kernel over for this Jupyter server, with its notebook. */
+  async takeOver(tpu: ITPU, kernel: IKernel): Promise<void> {
+    // Its user may have changed since the list was shown.
+    const now = (await this.load(tpu))?.find(one => one.id === kernel.id);
+    if (
+      (await confirmTakeOver(now ?? kernel, tpu, this._trans)) &&
+      (await this._model.takeOverKernel(tpu, kernel.id))
+    ) {
+      await this._serverKernels.show(kernel.id);
+      await this.load(tpu);
+    }
+  }
+
+  /** Does what ends the TPU's kernels or jobs. Those that are started meanwhile are asked about, too. */
+  async destroy(
+    action: Exclude<DestructiveAction, 'kernel'>,
+    tpu: ITPU,
+    environment = ''
+  ): Promise<void> {
+    // Loaded even if none is known: one may have been started a moment ago. Not loaded from a TPU
+    // that is not connected: the user would have to wait.
+    let kernels =
+      tpu.connection === 'connected'
+        ? await this.load(tpu)
+        : tpu.kernels > 0
+          ? null
+          : [];
+    const apps = this._model.apps(tpu).length;
+    let jobs = environment ? [] : this._runningJobs(tpu);
+    let again = false;
+    let confirm_name: string | undefined;
+    do {
+      if (environment && kernels) {
+        kernels = kernels.filter(one => one.environment === environment);
+      }
+      const running = kernels === null ? tpu.kernels : kernels.length;
+      if (action !== 'disconnect' || running > 0 || apps > 0) {
+        const what = { environment, jobs, kernels };
+        if (!(await confirmDestructive(action, tpu, what, this._trans))) {
+          return;
+        }
+      }
+      if (
+        (action === 'delete' || action === 'stop') &&
+        confirm_name === undefined
+      ) {
+        const deletes = action === 'delete';
+        const name = await askName(
+          tpu,
+          deletes
+            ? this._trans.__('Delete %1?', tpu.name)
+            : this._trans.__('Stop %1?', tpu.name),
+          deletes ? this._trans.__('Delete') : this._trans.__('Stop'),
+          this._trans
+        );
+        if (name === null) {
+          return;
+        }
+        confirm_name = name;
+      }
+      this._model.dismissFailure(tpu);
+      await this._end(
+        action,
+        tpu,
+        environment,
+        running > 0,
+        jobs.length > 0,
+        confirm_name
+      );
+      // The server refuses what would end kernels or jobs that were started since the question.
+      const refused = this._model.failure(tpu)?.reason;
+      again = false;
+      if (refused === 'KERNELS_RUNNING') {
+        kernels = (await this.load(tpu)) ?? [];
+        again = kernels.length > 0;
+      } else if (refused === 'JOBS_RUNNING') {
+        await this._model.refresh(false);
+        jobs = this._runningJobs(tpu);
+        again = jobs.length > 0;
+      }
+    } while (again);
+  }
+
+  private _end(
+    action: Exclude<DestructiveAction, 'kernel'>,
+    tpu: ITPU,
+    environment: string,
+    end_kernels: boolean,
+    end_jobs: boolean,
+    confirm_name = ''
+  ): Promise<boolean> {
+    const model = this._model;
+    const name = confirm_name ? { confirm_name } : {};
+    switch (action) {
+      case 'environment':
+        return model.removeEnvironment(tpu, environment, end_kernels);
+      case 'disconnect':
+        return model.disconnect(tpu, { end_kernels });
+      case 'detach':
+        return model.detach(tpu, { end_kernels, end_jobs });
+      default:
+        return model[action](tpu, { end_kernels, end_jobs, ...name });
+    }
+  }
+
+  private _runningJobs(tpu: ITPU): IJob[] {
+    return this._model.jobs.of(tpu).filter(one => !isOver(one));
+  }
+}

@@ -1,0 +1,143 @@
+// Says why kernels died, once for all that died for the same reason, and offers to run their
+// notebooks again when their TPU is there.
+
+import { Notification } from '@jupyterlab/apputils';
+
+import { Actions } from '../actions/actions';
+import { keyOf } from '../model/resources';
+import { IKernel } from '../rest/api';
+import { attempt } from '../ui/attempt';
+import { kernelName } from './kernelLabels';
+
+/** The notebooks of this page, by their paths on the server. */
+export interface IOpenNotebooks {
+  isOpen(path: string): boolean;
+  /** Runs what is above the selected cell, in a new kernel. */
+  runAbove(path: string): Promise<void>;
+}
+
+/** Kernels that were lost for one reason. */
+interface ILoss {
+  id: string;
+  why: string;
+  type: 'error' | 'warning';
+  names: string[];
+  /** Of the notebooks that are open here. */
+  paths: string[];
+  tpu: string;
+  /** Whether it says that they can run again. */
+  offered: boolean;
+}
+
+export function addLostKernels(
+  actions: Actions,
+  notebooks: IOpenNotebooks
+): void {
+  const { model, trans } = actions;
+  const losses = new Map<string, ILoss>();
+  const isConnected = (name: string) =>
+    model.tpus.some(tpu => tpu.name === name && tpu.connection === 'connected');
+  const show = {
+    label: trans.__('Show TPU'),
+    callback: () => actions.openPanel()
+  };
+  const say = (loss: ILoss, back: boolean) => {
+    loss.offered = loss.paths.length > 0 && isConnected(loss.tpu);
+    const run = {
+      label: trans.__('Run Above'),
+      // One after the other: each becomes the current notebook.
+      callback: async () => {
+        for (const path of loss.paths) {
+          await attempt(notebooks.runAbove(path), trans);
+        }
+      }
+    };
+    const text = `${loss.names.join(', ')}: ${loss.why}`;
+    const message = back
+      ? trans.__('%1 %2 is connected again.', text, loss.tpu)
+      : text;
+    const options = {
+      autoClose: false as const,
+      actions: loss.offered ? [run, show] : [show]
+    };
+    if (Notification.manager.has(loss.id)) {
+      Notification.update({ id: loss.id, message, ...options });
+    } else {
+      loss.id = Notification.emit(message, loss.type, options);
+    }
+  };
+  model.kernelProblem.connect((_, kernel) => {
+    const { message, hint, reason } = kernel.problem!;
+    if (reason === 'CHIPS_HELD') {
+      sayHeld(actions, kernel);
+      return;
+    }
+    const isOpen = notebooks.isOpen(kernel.notebook);
+    const isShutDown = reason === 'CANCELLED';
+    if (isShutDown && kernel.notebook && !isOpen) {
+      return; // somebody wanted it, and nobody here looks for it
+    }
+    const why = `${message} ${hint ?? ''}`.trim();
+    const name = kernelName(kernel, trans);
+    const known = losses.get(`${kernel.tpu} ${why}`);
+    const before =
+      known && Notification.manager.has(known.id) ? known : undefined;
+    const loss: ILoss = {
+      id: before?.id ?? '',
+      why,
+      type: isShutDown ? 'warning' : 'error',
+      names: [...new Set([...(before?.names ?? []), name])],
+      paths: [
+        ...new Set([
+          ...(before?.paths ?? []),
+          // What was shut down on purpose is not to run again.
+          ...(isOpen && !isShutDown ? [kernel.notebook] : [])
+        ])
+      ],
+      tpu: kernel.tpu,
+      offered: false
+    };
+    losses.set(`${kernel.tpu} ${why}`, loss);
+    say(loss, false);
+  });
+  model.stateChanged.connect(() => {
+    for (const loss of losses.values()) {
+      if (loss.paths.length && !loss.offered && isConnected(loss.tpu)) {
+        say(loss, true);
+      }
+    }
+  });
+}
+
+/** This kernel is running; another one was not started because of it. */
+function sayHeld(actions: Actions, kernel: IKernel): void {
+  const { model, trans } = actions;
+  const name = kernelName(kernel, trans);
+  const tpu = () => model.tpu(keyOf({ name: kernel.tpu, zone: kernel.zone }));
+  const end = {
+    label: trans.__('Shut Down %1', name),
+    callback: () => {
+      const there = tpu();
+      if (there) {
+        void actions.kernels.shutDown(there, { ...kernel, problem: null });
+      }
+    }
+  };
+  const free = {
+    label: trans.__('Free Chips…'),
+    callback: () => {
+      const there = tpu();
+      if (there) {
+        void actions.act('chips', there);
+      }
+    }
+  };
+  const show = {
+    label: trans.__('Show TPU'),
+    callback: () => actions.openPanel()
+  };
+  Notification.warning(kernel.problem!.message, {
+    autoClose: false,
+    actions: [end, free, show]
+  });
+}

@@ -1,0 +1,142 @@
+// The form that creates an environment of the user's choice: its input and validation.
+
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { packagesIn } from '../environments/packages';
+import { TPUModel } from '../model/model';
+import { IConnectTPU, IEnvironment, ITPU } from '../rest/api';
+import { Form } from '../ui/form';
+import { hasSetup, ISetupFields, setupFields, setupOf } from './setupForm';
+
+/** The server's rule for names (`EnvironmentName` in fleet/models/environments.py; a test compares them). */
+export const ENVIRONMENT_PATTERN = '^[a-z0-9]([-._a-z0-9]{0,38}[a-z0-9])?$';
+
+export interface IConnectFields extends ISetupFields {
+  environment: string;
+  python: string;
+  packages: string;
+  /** The text of a requirements file. */
+  requirements: string;
+}
+
+const EMPTY: IConnectFields = {
+  environment: '',
+  python: '',
+  packages: '',
+  requirements: '',
+  ...setupFields()
+};
+
+/** The whole rule for names, to be read before a mistake. */
+export function environmentRule(trans: TranslationBundle): string {
+  return trans.__(
+    '1–40 lower-case letters, digits, hyphens, dots and underscores. Starts and ends with a letter or digit.'
+  );
+}
+
+export class ConnectForm extends Form<IConnectFields, true> {
+  constructor(private _model: TPUModel) {
+    super(EMPTY);
+  }
+
+  /** The TPU that gets it; null until the form was opened for one. */
+  get tpu(): ITPU | null {
+    return this._tpu;
+  }
+
+  /** The environment to change; null for a new one. */
+  get environment(): IEnvironment | null {
+    return this._environment;
+  }
+
+  /** The environment with whose Python and packages a new one begins. */
+  get template(): IEnvironment | null {
+    return this._template;
+  }
+
+  /** Whether it was opened with a requirements file, which was given on the command line. */
+  get hasRequirements(): boolean {
+    return this._hasRequirements;
+  }
+
+  /** Opens the form with what was asked for in *environment*, or for a new one. */
+  openFor(tpu: ITPU, environment: IEnvironment | null = null): void {
+    this.reset();
+    this._tpu = tpu;
+    this._environment = environment;
+    this._template = environment
+      ? null
+      : (tpu.environments.find(one => one.state === 'ready') ?? null);
+    const shown = environment ?? this._template;
+    const { packages, python, requirements, setup } =
+      shown?.asked ?? shown ?? {};
+    this.filled = {
+      environment: environment?.name ?? newName(tpu),
+      python: python?.replace(/^(\d+\.\d+)\.\d+$/, '$1') ?? '',
+      packages: packages?.join('\n') ?? '',
+      requirements: requirements ?? '',
+      ...setupFields(setup)
+    };
+    this._hasRequirements = !!requirements;
+    this.changed();
+  }
+
+  /** Why the environment's name is invalid; "" if it is valid. */
+  nameProblem(trans: TranslationBundle): string {
+    const name = this.filled.environment;
+    if (!new RegExp(ENVIRONMENT_PATTERN).test(name)) {
+      return environmentRule(trans);
+    }
+    const taken = this._tpu?.environments.some(one => one.name === name);
+    return taken && name !== this._environment?.name
+      ? trans.__('An environment with this name already exists.')
+      : '';
+  }
+
+  /** The request to the server. */
+  get request(): IConnectTPU {
+    const { environment, packages, python, requirements } = this.filled;
+    return {
+      environment,
+      python: python.trim() || null,
+      packages: packagesIn(packages),
+      // Empty, and not null: the server then takes all of this instead of what was asked for before.
+      requirements,
+      ...(hasSetup(this.filled) ? { setup: setupOf(this.filled) } : {}),
+      // The form of an environment shows all that its hosts should have.
+      ...(this._environment ? { replace_setup: true } : {})
+    };
+  }
+
+  protected async ask(): Promise<true> {
+    if (this._tpu) {
+      await this._model.connectWith(this._tpu, this.request);
+    }
+    return true;
+  }
+
+  protected serverFields = {
+    environment: 'environment',
+    python: 'python',
+    packages: 'packages',
+    requirements: 'requirements',
+    apt: 'apt',
+    timezone: 'timezone',
+    script: 'script'
+  } as const;
+
+  private _hasRequirements = false;
+  private _environment: IEnvironment | null = null;
+  private _template: IEnvironment | null = null;
+  private _tpu: ITPU | null = null;
+}
+
+function newName(tpu: ITPU): string {
+  const taken = new Set(tpu.environments.map(one => one.name));
+  for (let number = 0; ; number += 1) {
+    const name = ['default', 'another'][number] ?? `another-${number}`;
+    if (!taken.has(name)) {
+      return name;
+    }
+  }
+}

@@ -1,0 +1,132 @@
+// Requests that wait at Google until there is room for their TPUs.
+
+import { Button, closeIcon } from '@jupyterlab/ui-components';
+import React, { useEffect } from 'react';
+
+import { Actions } from '../actions/actions';
+import { clockTime } from '../hunts/huntLabels';
+import { tierLabel } from '../panel/tpuLabels';
+import { IQueuedResource } from '../rest/api';
+import { Alert, IconButton, StateLabel } from '../ui/elements';
+import { failureText } from '../ui/failures';
+import { Listed, Rows } from '../ui/listed';
+import { useStore } from '../ui/store';
+import { Tone } from '../ui/translation';
+import { queuedState } from './queuedLabels';
+
+/** A command to type, so not translated. */
+const COMMAND =
+  'jupyter tpu queued create my-tpu --node-count 2 --type v5litepod-16';
+
+/** How often it is looked at while the page is open; milliseconds. */
+const EVERY = 20_000;
+
+const TONES: { [state: string]: Tone } = {
+  ACTIVE: 'good',
+  FAILED: 'bad',
+  SUSPENDED: 'bad'
+};
+
+export function QueuedPage({ actions }: { actions: Actions }): JSX.Element {
+  const { trans } = actions;
+  const list = useStore(actions.queuedList);
+  useEffect(() => {
+    const timer = setInterval(
+      () => void (document.hidden || list.load(false)),
+      EVERY
+    );
+    return () => clearInterval(timer);
+  }, [list]);
+  return (
+    <div className="jp-tpu-Form">
+      <p>
+        {trans.__(
+          'A queued resource waits at Google until there is capacity for its TPUs, even while this computer is off.'
+        )}
+      </p>
+      {list.refusal && <Alert {...failureText(list.refusal, trans)} />}
+      <Listed
+        items={list.items}
+        failure={list.problem}
+        busy={list.busy}
+        loading={trans.__('Loading queued resources…')}
+        none={trans.__('There are no queued resources.')}
+        trans={trans}
+        onRetry={() => list.load()}
+      >
+        {items => (
+          <Rows title={trans.__('Queued resources')}>
+            {items.map(one => (
+              <Queued
+                key={`${one.zone}/${one.name}`}
+                queued={one}
+                actions={actions}
+              />
+            ))}
+          </Rows>
+        )}
+      </Listed>
+      <p>
+        {trans.__(
+          'Request a TPU from the queue. The request waits until there is capacity, or for as long as you choose. The TPU is then connected.'
+        )}
+      </p>
+      <div className="jp-tpu-Buttons">
+        <Button
+          className="jp-tpu-Button jp-mod-main"
+          onClick={() => actions.openQueueForm()}
+        >
+          {trans.__('Wait for a TPU…')}
+        </Button>
+      </div>
+      <p>
+        {trans.__('For several TPUs (a multislice), in a terminal:')}{' '}
+        <code>{COMMAND}</code>
+      </p>
+    </div>
+  );
+}
+
+function Queued(props: {
+  queued: IQueuedResource;
+  actions: Actions;
+}): JSX.Element {
+  const { actions, queued } = props;
+  const { language, queuedList: list, trans } = actions;
+  const { name, problem, state, tier, tpus, type, valid_until, zone } = queued;
+  return (
+    <li className="jp-tpu-Row">
+      <span className="jp-tpu-Row-main" title={name}>
+        {name}
+      </span>
+      <IconButton
+        icon={closeIcon}
+        label={trans.__('Delete %1', name)}
+        disabled={list.busy || state === 'DELETING'}
+        onClick={() => void actions.deleteQueued(queued)}
+      />
+      <span className="jp-tpu-Row-more">
+        <StateLabel tone={TONES[state] ?? 'moving'}>
+          {queuedState(state, trans)}
+        </StateLabel>
+        <br />
+        {[type, zone, tierLabel(tier, trans)].join(' · ')}
+        {queued.emulated && ` · ${trans.__('emulated')}`}
+        {tpus.length > 1 && ` · ${tpus.join(', ')}`}
+        {valid_until &&
+          ` · ${trans.__('until %1', clockTime(valid_until, new Date(), language))}`}
+        <br />
+        {problem ? `${problem.message} ${problem.hint}` : queued.meaning}
+        {queued.can_reset && (
+          <Button
+            className="jp-tpu-Button"
+            disabled={list.busy}
+            onClick={() => void actions.resetQueued(queued)}
+          >
+            {trans.__('Reset')}
+          </Button>
+        )}
+      </span>
+    </li>
+  );
+}

@@ -1,0 +1,143 @@
+// What TPUs cost, in words. Estimates by a dated list price: an unknown price is said to be unknown.
+
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { tierLabel } from '../panel/tpuLabels';
+import { IAcceleratorType, ICost, IGrantUse, ITPU } from '../rest/api';
+
+/** Google's prices, for people. */
+export const PRICES = 'https://cloud.google.com/tpu/pricing';
+
+/** "$9.60", "$12,345". */
+export function usd(amount: number): string {
+  const digits = amount < 1000 ? 2 : 0;
+  return `$${amount.toLocaleString('en-US', {
+    minimumFractionDigits: digits,
+    maximumFractionDigits: digits
+  })}`;
+}
+
+/** What a type costs in a zone, by the catalog. */
+export function catalogCost(
+  type: IAcceleratorType | undefined,
+  zone: string,
+  tier: ITPU['tier'],
+  emulated: boolean
+): ICost {
+  const price = type?.prices.find(
+    one => one.region === zone.replace(/-[^-]*$/, '')
+  );
+  const listed =
+    (tier === 'spot'
+      ? price?.spot
+      : tier === 'on-demand'
+        ? price?.on_demand
+        : null) ?? null;
+  return {
+    usd_per_hour: emulated ? 0 : listed,
+    list_usd_per_hour: listed,
+    region: price?.region ?? '',
+    date: price?.date ?? '',
+    grant: '',
+    since: '',
+    usd: null
+  };
+}
+
+/** The first of *grants* that has enough chips left for a new TPU; "" if none has. */
+export function coveringGrant(
+  grants: readonly IGrantUse[],
+  type: IAcceleratorType | undefined,
+  wanted: { zone: string; tier: ITPU['tier']; project: string }
+): string {
+  const found = grants.find(
+    ({ expired, grant, used }) =>
+      type &&
+      !expired &&
+      grant.project === wanted.project &&
+      grant.zones.includes(wanted.zone) &&
+      grant.tiers.includes(wanted.tier) &&
+      [type.name, type.generation].some(one => grant.types.includes(one)) &&
+      used !== null &&
+      used + type.chips <= grant.chips
+  );
+  return found?.grant.name ?? '';
+}
+
+/** "about $9.60 an hour"; "price unknown". */
+export function hourlyCost(cost: ICost, trans: TranslationBundle): string {
+  return cost.list_usd_per_hour === null
+    ? trans.__('price unknown')
+    : trans.__('about %1 an hour', usd(cost.list_usd_per_hour));
+}
+
+/** What a TPU costs by the hour, or why nothing: "About $9.60 an hour". */
+export function priceText(cost: ICost, trans: TranslationBundle): string {
+  const listed = cost.list_usd_per_hour;
+  const price = listed === null ? null : usd(listed);
+  if (cost.grant) {
+    return price === null
+      ? trans.__(
+          'In the grant %1: $0.00 an hour plus network traffic. The price outside the grant is unknown.',
+          cost.grant
+        )
+      : trans.__(
+          'In the grant %1: $0.00 an hour plus network traffic. Otherwise about %2 an hour',
+          cost.grant,
+          price
+        );
+  }
+  if (cost.usd_per_hour === 0) {
+    return price === null
+      ? trans.__('Costs nothing. The price of a real one is unknown.')
+      : trans.__('Costs nothing. A real one: about %1 an hour', price);
+  }
+  return price === null
+    ? trans.__('Price unknown')
+    : trans.__('About %1 an hour', price);
+}
+
+/** With a capital at its start, as a sentence. */
+export function capitalized(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** Which price that is: "us-west4, on demand, list price of 2024-12-23"; "" if it is not known. */
+export function priceSource(
+  cost: ICost,
+  tier: ITPU['tier'],
+  trans: TranslationBundle
+): string {
+  return cost.list_usd_per_hour === null
+    ? ''
+    : trans.__(
+        '%1, %2, list price of %3',
+        cost.region,
+        tierLabel(tier, trans).toLowerCase(),
+        cost.date
+      );
+}
+
+/** The cost of a TPU in a line: by the hour while it runs, and so far. "" if it is emulated or attached. */
+export function tpuCost(tpu: ITPU, trans: TranslationBundle): string {
+  const { cost } = tpu;
+  if (tpu.emulated || tpu.attached) {
+    return '';
+  }
+  const parts = [];
+  if (cost.grant) {
+    parts.push(trans.__('in the grant %1', cost.grant));
+  } else if (tpu.state === 'READY') {
+    parts.push(hourlyCost(cost, trans));
+  } else if (tpu.state === 'STOPPED') {
+    parts.push(
+      cost.list_usd_per_hour === null
+        ? hourlyCost(cost, trans)
+        : trans.__('about %1 an hour when started', usd(cost.list_usd_per_hour))
+    );
+  }
+  if (cost.usd !== null && cost.usd > 0) {
+    parts.push(trans.__('about %1 so far', usd(cost.usd)));
+  }
+  return capitalized(parts.join(' · '));
+}

@@ -1,0 +1,156 @@
+// Every TPU and queued resource, the most expensive first, and whose it is.
+
+import { Button, ellipsesIcon } from '@jupyterlab/ui-components';
+import React from 'react';
+
+import { Actions } from '../actions/actions';
+import { keyOf } from '../model/resources';
+import { TPUMenu } from '../panel/menu';
+import { IUsedTPU } from '../rest/api';
+import { Alert, EmptyState, IconButton, StateLabel } from '../ui/elements';
+import { failureText } from '../ui/failures';
+import { TextField } from '../ui/field';
+import { Rows } from '../ui/listed';
+import { useStore } from '../ui/store';
+import { ago } from '../ui/translation';
+import { ownerLabel, ownerSummary, usedCost, usedStatus } from './usageLabels';
+
+interface IUsageProps {
+  actions: Actions;
+  menu: TPUMenu;
+}
+
+export function UsagePage(props: IUsageProps): JSX.Element {
+  const { actions } = props;
+  const { trans } = actions;
+  const list = useStore(actions.usageList);
+  const { failure, usage } = list;
+  return (
+    <form
+      className="jp-tpu-Form"
+      aria-label={trans.__('TPU usage')}
+      noValidate
+      onSubmit={event => {
+        event.preventDefault();
+        void list.load();
+      }}
+    >
+      {failure && <Alert {...failureText(failure, trans)} />}
+      {usage?.problems.map(problem => (
+        <Alert
+          key={problem.message}
+          kind="warning"
+          {...failureText(problem, trans)}
+        />
+      ))}
+      {usage === null ? (
+        !failure && <EmptyState busy title={trans.__('Loading usage…')} />
+      ) : usage.tpus.length === 0 ? (
+        <p role="status">
+          {trans.__('There are no TPUs and no queued resources.')}
+        </p>
+      ) : (
+        <>
+          <ul className="jp-tpu-Owners" aria-label={trans.__('Owners')}>
+            {usage.owners.map(owner => (
+              <li key={`${owner.owner}/${owner.mine}`}>
+                {ownerSummary(owner, usage.chips, trans)}
+              </li>
+            ))}
+          </ul>
+          <Rows title={trans.__('TPUs and queued resources')}>
+            {usage.tpus.map(used => (
+              <Used
+                key={`${used.kind}/${used.project}/${used.zone}/${used.name}`}
+                used={used}
+                {...props}
+              />
+            ))}
+          </Rows>
+        </>
+      )}
+      <TextField
+        label={trans.__('Projects')}
+        help={trans.__('IDs separated by commas; empty: this server’s project')}
+        placeholder={usage?.projects.join(', ')}
+        value={list.projects}
+        autoComplete="off"
+        onChange={value => (list.projects = value)}
+      />
+      <div className="jp-tpu-Buttons">
+        <Button className="jp-tpu-Button" type="submit" disabled={list.busy}>
+          {trans.__('Refresh')}
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+function Used(props: IUsageProps & { used: IUsedTPU }): JSX.Element {
+  const { actions, menu, used } = props;
+  const { model, trans } = actions;
+  const { label, tone } = usedStatus(used, trans);
+  const tpu =
+    used.kind === 'tpu' &&
+    model.tpus.find(
+      one => one.project === used.project && keyOf(one) === keyOf(used)
+    );
+  const failure = tpu && model.failure(tpu);
+  const cost = usedCost(used, trans);
+  const old = ago(used.created, Date.now(), actions.language);
+  return (
+    <li className="jp-tpu-Row">
+      <span className="jp-tpu-Row-main" title={used.name}>
+        {used.name}
+      </span>
+      <StateLabel tone={tone} title={used.advice}>
+        {label}
+      </StateLabel>
+      {tpu && (
+        <IconButton
+          icon={ellipsesIcon}
+          label={trans.__('Actions for %1', used.name)}
+          hasPopup
+          onClick={event =>
+            menu.openFor(event.currentTarget, actions.available(tpu), tpu)
+          }
+        />
+      )}
+      {used.kind === 'queued' && used.project === model.catalog?.project && (
+        <IconButton
+          icon={ellipsesIcon}
+          label={trans.__('Show the queued resource %1', used.name)}
+          onClick={() => actions.openQueued()}
+        />
+      )}
+      <span className="jp-tpu-Row-more">
+        {[
+          used.kind === 'queued' && trans.__('queued resource'),
+          used.type,
+          used.zone,
+          ownerLabel(used, trans),
+          old
+        ]
+          .filter(part => part)
+          .join(' · ')}
+        <br />
+        {cost && used.advice
+          ? trans.__('%1. %2', cost, used.advice)
+          : cost || used.advice}
+        {tpu && !used.mine && (
+          <div className="jp-tpu-Buttons">
+            <Button
+              className="jp-tpu-Button"
+              type="button"
+              title={trans.__('Label it as yours')}
+              onClick={() => void actions.adopt(tpu)}
+            >
+              {tpu.not_yours ? trans.__('Adopt…') : trans.__('Adopt')}
+            </Button>
+          </div>
+        )}
+        {failure && <Alert {...failureText(failure, trans)} />}
+      </span>
+    </li>
+  );
+}

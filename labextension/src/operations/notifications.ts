@@ -1,0 +1,229 @@
+// The plugin that notifies of ended operations while the panel is closed, of ended jobs, of kernels
+// that died, of TPUs that Google preempts, of maintenance that it announces, and of TPUs that are
+// about to stop themselves.
+
+/* eslint-disable jupyter/prefer-lazy-imports -- An operation may end at any time. */
+
+import {
+  JupyterFrontEnd,
+  JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import { Notification } from '@jupyterlab/apputils';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
+
+import { Actions } from '../actions/actions';
+import { addGuardNotices } from '../guard/guardNotices';
+import { jobState } from '../jobs/jobLabels';
+import { addInterruptionNotices } from '../kernels/interruptionNotices';
+import { findDocument } from '../kernels/kernelWidget';
+import { addLostKernels, IOpenNotebooks } from '../kernels/lostKernels';
+import { runAbove } from '../kernels/runAbove';
+import { queuedState } from '../lifecycle/queuedLabels';
+import { startableEnvironments } from '../model/availableActions';
+import { keyOf } from '../model/resources';
+import { StoredIds } from '../model/storedIds';
+import { maintenanceText } from '../panel/tpuLabels';
+import { IInterruption, IOperation } from '../rest/api';
+import { ITPUActions } from '../tokens';
+import { SUCCESS_TIMEOUT } from '../ui/wait';
+import { operationTitle } from './operationLabels';
+
+/** What the checkpoints have led to: "" until all of them have ended. */
+function howItWent({ checkpoints }: IInterruption): string {
+  const states = checkpoints.map(each => each.state);
+  return states.includes('running') ? '' : states.join(' ');
+}
+
+/**
+ * wanted: whether to notify of operations.
+ * notebooks: those of this page.
+ * announced: what was said of TPUs before, in this browser.
+ */
+export function addNotifications(
+  actions: Actions,
+  wanted: () => boolean,
+  notebooks: IOpenNotebooks,
+  announced = new StoredIds()
+): void {
+  const { model, trans } = actions;
+  const onEnd = (_: unknown, operation: IOperation) => {
+    if (!wanted() || actions.view.visible) {
+      return;
+    }
+    const title = operationTitle(operation, trans);
+    const show = {
+      label: trans.__('Show'),
+      callback: () => actions.openPanel()
+    };
+    if (operation.state === 'failed') {
+      const why = operation.problem?.message ?? operation.message;
+      Notification.error(trans.__('%1: %2', title, why), {
+        autoClose: false,
+        actions: [show]
+      });
+    } else if (operation.state === 'done') {
+      const key = keyOf({ name: operation.tpu, zone: operation.zone });
+      const tpu = model.tpu(key);
+      const notebook = {
+        label: trans.__('New Notebook'),
+        callback: () => {
+          if (tpu) {
+            void actions.open.notebook(model.tpu(key) ?? tpu);
+          }
+        }
+      };
+      Notification.success(title, {
+        autoClose: SUCCESS_TIMEOUT,
+        actions:
+          tpu && startableEnvironments(tpu).length > 0 ? [notebook] : [show]
+      });
+    }
+  };
+  model.operationEnded.connect(onEnd);
+  model.jobs.ended.connect((_, job) => {
+    if (!wanted() || job.stopped) {
+      return; // somebody stopped it
+    }
+    const state = jobState(job, trans);
+    const message = trans.__('%1 on %2: %3', job.name, job.tpu, state);
+    const log = {
+      label: trans.__('Show Output'),
+      callback: () => void actions.jobs.showLog(job)
+    };
+    Notification.emit(message, job.state === 'ended' ? 'success' : 'error', {
+      autoClose: false,
+      actions: actions.offers('job') ? [log] : []
+    });
+  });
+  const isNews = (what: string) => {
+    if (!wanted() || announced.has(what)) {
+      return false;
+    }
+    announced.add(what);
+    return true;
+  };
+  // The notifications of hosts that are about to stop, by the ids of their TPUs.
+  const interrupted = new Map<string, string>();
+  model.stateChanged.connect(() => {
+    for (const tpu of model.tpus) {
+      const show = {
+        label: trans.__('Show TPU'),
+        callback: () => actions.openPanel()
+      };
+      const end = {
+        label: trans.__('Delete…'),
+        callback: () => void actions.act('delete', model.tpu(keyOf(tpu)) ?? tpu)
+      };
+      const coming = maintenanceText(tpu, trans, actions.language);
+      const { forgotten, id, interruption, maintenance } = tpu;
+      const news = interruption
+        ? `${id} ${interruption.kind} ${interruption.noticed} ${howItWent(interruption)}`
+        : `${id} ${maintenance?.start} ${maintenance?.ongoing}`;
+      if (coming && isNews(news)) {
+        const message = `${coming.message} ${coming.hint}`;
+        const options = { autoClose: false as const, actions: [show] };
+        const before = interrupted.get(id) ?? '';
+        if (interruption && Notification.manager.has(before)) {
+          Notification.update({ id: before, message, ...options });
+        } else {
+          const shown = Notification.warning(message, options);
+          if (interruption) {
+            interrupted.set(id, shown);
+          }
+        }
+      }
+      const gone = tpu.state === 'PREEMPTED' || tpu.state === 'TERMINATED';
+      if (gone && tpu.problem && isNews(`gone ${id}`)) {
+        const { message, hint } = tpu.problem;
+        Notification.error(`${message} ${hint}`.trim(), {
+          autoClose: false,
+          actions: [end, show]
+        });
+      }
+      if (forgotten && isNews(`forgotten ${id}`)) {
+        const usage = {
+          label: trans.__('Show Usage'),
+          callback: () => {
+            actions.openPanel();
+            actions.openUsage();
+          }
+        };
+        Notification.warning(
+          trans.__(
+            '%1 has been ready for hours, and is not connected here. %2',
+            tpu.name,
+            tpu.advice
+          ),
+          { autoClose: false, actions: [usage, end] }
+        );
+      }
+    }
+  });
+  model.unlistedChanged.connect((_, { queued }) => {
+    if (
+      queued?.forgotten &&
+      isNews(`queued ${queued.zone}/${queued.name} ${queued.created}`)
+    ) {
+      const { name, state } = queued;
+      const show = {
+        label: trans.__('Show Queued Resources'),
+        callback: () => {
+          actions.openPanel();
+          actions.openQueued();
+        }
+      };
+      Notification.warning(
+        trans.__(
+          'Queued resource %1: %2. It uses quota until you delete it.',
+          name,
+          queuedState(state, trans)
+        ),
+        { autoClose: false, actions: [show] }
+      );
+    }
+  });
+  addLostKernels(actions, notebooks);
+}
+
+const plugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-tpu:notifications',
+  description:
+    'Notifies when an operation or a job ends, a kernel dies, or a TPU is about to stop itself.',
+  autoStart: true,
+  requires: [ITPUActions],
+  optional: [ISettingRegistry],
+  activate: (
+    app: JupyterFrontEnd,
+    actions: Actions,
+    registry: ISettingRegistry | null
+  ) => {
+    const { trans } = actions;
+    let settings: ISettingRegistry.ISettings | null = null;
+    addNotifications(
+      actions,
+      () => (settings?.get('notify').composite ?? true) as boolean,
+      {
+        isOpen: path => !!findDocument(app.shell, path),
+        runAbove: path => runAbove(app, path)
+      },
+      new StoredIds(
+        window.localStorage,
+        `jupyter-tpu:announced:${app.serviceManager.serverSettings.baseUrl}`
+      )
+    );
+    addGuardNotices(actions, app.shell);
+    addInterruptionNotices(actions, app.shell);
+    registry
+      ?.load(plugin.id)
+      .then(loaded => {
+        settings = loaded;
+      })
+      .catch(reason => {
+        Notification.error(
+          trans.__('The settings for TPUs could not be loaded: %1', reason)
+        );
+      });
+  }
+};
+
+export default plugin;

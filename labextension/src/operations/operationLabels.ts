@@ -1,0 +1,86 @@
+// What the panel says of operations and their steps.
+
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { IOperation, IShareFolder, IStep } from '../rest/api';
+import { kindTitles } from '../rest/operationKinds';
+
+/** What an operation does or has done: "Connecting my-tpu". */
+export function operationTitle(
+  operation: IOperation,
+  trans: TranslationBundle
+): string {
+  // A creation whose undo is refused is about the deletion.
+  const kind = operation.undeleted ? 'delete' : operation.kind;
+  const titles =
+    kind === 'share'
+      ? shareTitles(operation, trans)
+      : kindTitles(kind, operation.tpu, trans);
+  return titles[operation.state];
+}
+
+function shareTitles(
+  operation: IOperation,
+  trans: TranslationBundle
+): Record<IOperation['state'], string> {
+  const { tpu: name } = operation;
+  const { dry_run, remove } = (operation.result?.request ?? {}) as IShareFolder;
+  if (remove && !dry_run) {
+    return {
+      running: trans.__('Stopping the sharing of a folder of %1', name),
+      done: trans.__('A folder of %1 is no longer shared', name),
+      cancelled: trans.__(
+        'Stopping the sharing of a folder of %1 was cancelled',
+        name
+      ),
+      failed: trans.__('Sharing a folder of %1 could not be stopped', name)
+    };
+  }
+  if (dry_run) {
+    return {
+      ...kindTitles('share', name, trans),
+      running: trans.__('Checking the hosts of %1', name),
+      done: trans.__('Checked the hosts of %1', name)
+    };
+  }
+  return kindTitles('share', name, trans);
+}
+
+/** "Installing JAX · 2 of 4 hosts" */
+export function stepLabel(step: IStep, trans: TranslationBundle): string {
+  if (step.hosts > 1 && step.state === 'running') {
+    const hosts = trans.__('%1 of %2 hosts', step.hosts_done, step.hosts);
+    return `${step.title} · ${hosts}`;
+  }
+  return step.title;
+}
+
+export function stepStateLabel(
+  state: IStep['state'],
+  trans: TranslationBundle
+): string {
+  switch (state) {
+    case 'done':
+      return trans.__('done');
+    case 'failed':
+      return trans.__('failed');
+    case 'running':
+      return trans.__('running');
+    case 'skipped':
+      return trans.__('skipped');
+    default:
+      return trans.__('waiting');
+  }
+}
+
+/** The step that a running operation is at. */
+export function currentStep(
+  operation: IOperation,
+  trans: TranslationBundle
+): string {
+  const step = operation.steps.find(one => one.state === 'running');
+  // The message may say how far the step is.
+  return step && !operation.message.startsWith(`${step.title}:`)
+    ? stepLabel(step, trans)
+    : operation.message;
+}

@@ -1,0 +1,287 @@
+// An operation: its progress while it runs, its end, its steps and its log.
+
+import {
+  Button,
+  checkIcon,
+  closeIcon,
+  errorIcon,
+  LabIcon
+} from '@jupyterlab/ui-components';
+import { TranslationBundle } from '@jupyterlab/translation';
+import React, { useId, useLayoutEffect, useRef } from 'react';
+
+import { Actions } from '../actions/actions';
+import { CopiedFiles, copyResult, wouldOverwrite } from '../files/copyView';
+import { shareResult, ShareSteps } from '../files/shareSteps';
+import { LeftOut, SyncSummary, syncResult } from '../files/syncView';
+import { HuntAttempts, HuntOutlook } from '../hunts/huntView';
+import { IOperation, IStep } from '../rest/api';
+import { Disclosure, IconButton, Alert } from '../ui/elements';
+import { failureText } from '../ui/failures';
+import {
+  currentStep,
+  operationTitle,
+  stepStateLabel,
+  stepLabel
+} from './operationLabels';
+
+export function Operation(props: {
+  operation: IOperation;
+  actions: Actions;
+}): JSX.Element {
+  const { operation, actions } = props;
+  const { model, trans, view } = actions;
+  const details = useId();
+  const open = view.isOpen(operation.id);
+  const title = operationTitle(operation, trans);
+  const running = operation.state === 'running';
+  const cancelling = model.isCancelling(operation);
+  const over = operation.state === 'done' || operation.state === 'cancelled';
+  const synced = syncResult(operation);
+  const hunt = model.hunt(operation.id);
+  const toggle = () => actions.toggleOperation(operation);
+  return (
+    <section
+      className={`jp-tpu-Operation jp-mod-${operation.state}`}
+      aria-label={title}
+    >
+      <div className="jp-tpu-Operation-head">
+        {over ? (
+          // One line is enough for what needs no attention.
+          <Disclosure
+            open={open}
+            controls={details}
+            className="jp-tpu-Operation-title"
+            onToggle={toggle}
+          >
+            <EndIcon operation={operation} />
+            {title}
+          </Disclosure>
+        ) : (
+          <>
+            <EndIcon operation={operation} />
+            <span className="jp-tpu-Operation-title">{title}</span>
+          </>
+        )}
+        {running && operation.cancellable ? (
+          <IconButton
+            icon={closeIcon}
+            label={hunt ? trans.__('Stop') : trans.__('Cancel')}
+            disabled={cancelling}
+            onClick={() => void actions.cancel(operation)}
+          />
+        ) : running ? (
+          // Google goes on with it, whoever waits.
+          <IconButton
+            icon={closeIcon}
+            label={trans.__('Stop waiting')}
+            onClick={() => model.dismiss(operation.id)}
+          />
+        ) : (
+          <IconButton
+            icon={closeIcon}
+            label={trans.__('Dismiss')}
+            onClick={() => model.dismiss(operation.id)}
+          />
+        )}
+      </div>
+      {running && (
+        <>
+          <Progress value={operation.progress} label={title} />
+          {(cancelling || !hunt?.next_attempt) && (
+            <div className="jp-tpu-Operation-step">
+              {cancelling
+                ? trans.__('Cancelling…')
+                : currentStep(operation, trans)}
+            </div>
+          )}
+          {hunt && (
+            <>
+              <HuntOutlook hunt={hunt} actions={actions} />
+              {!open && (
+                <HuntAttempts hunt={hunt} actions={actions} limit={3} />
+              )}
+            </>
+          )}
+        </>
+      )}
+      {operation.state === 'failed' && (
+        <Alert
+          {...failureText(
+            operation.problem ?? {
+              message: operation.message,
+              hint: '',
+              reason: ''
+            },
+            trans
+          )}
+        >
+          <Button
+            className="jp-tpu-Button"
+            type="button"
+            onClick={() => void actions.retry(operation)}
+          >
+            {wouldOverwrite(operation)
+              ? trans.__('Overwrite')
+              : operation.kind !== 'environment'
+                ? trans.__('Try Again')
+                : actions.packagesForm.isOf(operation)
+                  ? trans.__('Packages…')
+                  : trans.__('Show Environments')}
+          </Button>
+        </Alert>
+      )}
+      {synced && (
+        <SyncSummary operation={operation} result={synced} actions={actions} />
+      )}
+      {!over && <OperationDetails operation={operation} actions={actions} />}
+      {over && open && (
+        <Lines id={details} operation={operation} actions={actions} />
+      )}
+    </section>
+  );
+}
+
+/** An operation's steps and log, folded until the user wants them. */
+export function OperationDetails(props: {
+  operation: IOperation;
+  actions: Actions;
+}): JSX.Element {
+  const { operation, actions } = props;
+  const { trans, view } = actions;
+  const details = useId();
+  const open = view.isOpen(operation.id);
+  return (
+    <>
+      <Disclosure
+        open={open}
+        controls={details}
+        className="jp-tpu-Operation-more"
+        onToggle={() => actions.toggleOperation(operation)}
+      >
+        {open ? trans.__('Hide details') : trans.__('Show details')}
+      </Disclosure>
+      {open && <Lines id={details} operation={operation} actions={actions} />}
+    </>
+  );
+}
+
+function Lines(props: {
+  id: string;
+  operation: IOperation;
+  actions: Actions;
+}): JSX.Element {
+  const { actions, id, operation } = props;
+  const { model, trans } = actions;
+  const copied = copyResult(operation);
+  const hunt = model.hunt(operation.id);
+  const shared = shareResult(operation);
+  return (
+    <div id={id} className="jp-tpu-Operation-details">
+      {hunt ? (
+        <HuntAttempts hunt={hunt} actions={actions} />
+      ) : (
+        <Steps steps={operation.steps} trans={trans} />
+      )}
+      <LeftOut files={syncResult(operation)?.not_copied ?? []} trans={trans} />
+      {shared && <ShareSteps hosts={shared.hosts} trans={trans} />}
+      {copied && <CopiedFiles result={copied} trans={trans} />}
+      {!hunt && <Log lines={operation.log} trans={trans} />}
+    </div>
+  );
+}
+
+function EndIcon(props: { operation: IOperation }): JSX.Element | null {
+  const icons: { [state in IOperation['state']]?: LabIcon } = {
+    done: checkIcon,
+    failed: errorIcon
+  };
+  const Icon = icons[props.operation.state];
+  return Icon ? (
+    <Icon.react
+      tag="span"
+      className="jp-tpu-Operation-icon"
+      elementSize="normal"
+    />
+  ) : null;
+}
+
+function Progress(props: { value: number | null; label: string }): JSX.Element {
+  const { value, label } = props;
+  const percent = value === null ? undefined : Math.round(value * 100);
+  return (
+    <div
+      className={`jp-tpu-Progress ${value === null ? 'jp-mod-unknown' : ''}`}
+      role="progressbar"
+      aria-label={label}
+      aria-valuemin={0}
+      aria-valuemax={100}
+      aria-valuenow={percent}
+    >
+      <div
+        className="jp-tpu-Progress-bar"
+        style={percent === undefined ? undefined : { width: `${percent}%` }}
+      />
+    </div>
+  );
+}
+
+function Steps(props: {
+  steps: IStep[];
+  trans: TranslationBundle;
+}): JSX.Element | null {
+  const { steps, trans } = props;
+  if (steps.length === 0) {
+    return null;
+  }
+  return (
+    <ol className="jp-tpu-Steps" aria-label={trans.__('Steps')}>
+      {steps.map((step, index) => (
+        <li
+          key={index}
+          className={`jp-tpu-Step jp-mod-${step.state}`}
+          aria-current={step.state === 'running' ? 'step' : undefined}
+        >
+          <span className="jp-tpu-Step-mark" aria-hidden="true" />
+          <span>{stepLabel(step, trans)}</span>
+          <span className="jp-tpu-Step-state">
+            {stepStateLabel(step.state, trans)}
+          </span>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+function Log(props: {
+  lines: string[];
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { lines, trans } = props;
+  const node = useRef<HTMLPreElement>(null);
+  const atEnd = useRef(true);
+  // New lines are shown, unless the reader has scrolled up.
+  useLayoutEffect(() => {
+    if (node.current && atEnd.current) {
+      node.current.scrollTop = node.current.scrollHeight;
+    }
+  }, [lines]);
+  if (lines.length === 0) {
+    return <p className="jp-tpu-Log-empty">{trans.__('No log lines yet.')}</p>;
+  }
+  return (
+    <pre
+      ref={node}
+      className="jp-tpu-Log"
+      role="log"
+      aria-label={trans.__('Log')}
+      tabIndex={0}
+      onScroll={({ currentTarget: log }) => {
+        atEnd.current =
+          log.scrollTop + log.clientHeight >= log.scrollHeight - 4;
+      }}
+    >
+      {lines.join('\n')}
+    </pre>
+  );
+}

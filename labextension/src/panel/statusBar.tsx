@@ -1,0 +1,156 @@
+// The plugin for the status bar: the state of TPUs in a few words, or nothing.
+
+/* eslint-disable jupyter/prefer-lazy-imports -- The status bar is there from the start. */
+
+import {
+  JupyterFrontEnd,
+  JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import { IStatusBar } from '@jupyterlab/statusbar';
+import { ITranslator, TranslationBundle } from '@jupyterlab/translation';
+import { ReactWidget } from '@jupyterlab/ui-components';
+import React from 'react';
+
+import { CommandIDs } from '../actions/commandIDs';
+import { TPUModel } from '../model/model';
+import { currentStep, operationTitle } from '../operations/operationLabels';
+import { ITPUModel } from '../tokens';
+import { StateLabel } from '../ui/elements';
+import { failureText, isUnreachable } from '../ui/failures';
+import { tpuIcon } from '../ui/icons';
+import { useStore } from '../ui/store';
+import { loadTranslation, Tone } from '../ui/translation';
+
+export interface IStatus {
+  text: string;
+  caption: string;
+  tone: Tone;
+}
+
+/** What the status bar says; null if there is nothing to say. */
+export function statusOf(
+  model: TPUModel,
+  trans: TranslationBundle
+): IStatus | null {
+  const { operations, tpus } = model;
+  // What is known is old by now, so nothing else is said.
+  if (model.phase === 'ready' && isUnreachable(model.problem)) {
+    return {
+      text: trans.__('server not responding'),
+      caption: failureText(model.problem, trans).message,
+      tone: 'quiet'
+    };
+  }
+  const stuck = tpus.find(tpu => tpu.connection === 'needs-attention');
+  if (stuck) {
+    return {
+      text: trans.__('%1 needs attention', stuck.name),
+      caption: stuck.problem?.message ?? '',
+      tone: 'bad'
+    };
+  }
+  const running = operations.find(operation => operation.state === 'running');
+  if (running) {
+    const title = operationTitle(running, trans);
+    return {
+      text:
+        running.progress === null
+          ? title
+          : `${title} ${Math.round(running.progress * 100)} %`,
+      caption: currentStep(running, trans),
+      tone: 'moving'
+    };
+  }
+  const lost = tpus.find(tpu => tpu.connection === 'reconnecting');
+  if (lost) {
+    return {
+      text: trans.__('%1 is reconnecting', lost.name),
+      caption: lost.problem?.message ?? '',
+      tone: 'moving'
+    };
+  }
+  const ready = tpus.filter(tpu => tpu.connection === 'connected');
+  if (ready.length === 0) {
+    return null;
+  }
+  return {
+    text:
+      ready.length === 1
+        ? trans.__('%1 connected', ready[0].name)
+        : trans._n('%1 TPU connected', '%1 TPUs connected', ready.length),
+    caption: ready.map(tpu => tpu.name).join(', '),
+    tone: 'good'
+  };
+}
+
+export class StatusItem extends ReactWidget {
+  constructor(
+    private _model: TPUModel,
+    private _trans: TranslationBundle,
+    private _open: () => void
+  ) {
+    super();
+    this.addClass('jp-tpu-Status');
+  }
+
+  protected render(): JSX.Element {
+    return (
+      <Status model={this._model} trans={this._trans} onClick={this._open} />
+    );
+  }
+}
+
+function Status(props: {
+  model: TPUModel;
+  trans: TranslationBundle;
+  onClick: () => void;
+}): JSX.Element | null {
+  const model = useStore(props.model);
+  const status = statusOf(model, props.trans);
+  return (
+    status && (
+      <button
+        type="button"
+        className={status.tone === 'quiet' ? 'jp-mod-away' : undefined}
+        title={status.caption}
+        onClick={props.onClick}
+      >
+        <tpuIcon.react tag="span" elementSize="normal" />
+        <StateLabel tone={status.tone}>
+          {props.trans.__('TPU: %1', status.text)}
+        </StateLabel>
+      </button>
+    )
+  );
+}
+
+const plugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-tpu:status-bar',
+  description: 'Shows the state of TPUs in the status bar.',
+  autoStart: true,
+  requires: [ITPUModel],
+  optional: [IStatusBar, ITranslator],
+  activate: (
+    app: JupyterFrontEnd,
+    model: TPUModel,
+    statusBar: IStatusBar | null,
+    translator: ITranslator | null
+  ) => {
+    const trans = loadTranslation(translator);
+    const { commands } = app;
+    const open = () => {
+      if (commands.hasCommand(CommandIDs.open)) {
+        void commands.execute(CommandIDs.open);
+      }
+    };
+    statusBar?.registerStatusItem(plugin.id, {
+      align: 'left',
+      rank: 90,
+      item: new StatusItem(model, trans, open),
+      isActive: () => statusOf(model, trans) !== null,
+      activeStateChanged: model.stateChanged
+    });
+  }
+};
+
+export default plugin;

@@ -1,0 +1,369 @@
+// What the panel says of TPUs, hosts and kernels, and the names of actions.
+
+import { PathExt } from '@jupyterlab/coreutils';
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { Action } from '../model/availableActions';
+import { IAcceleratorType, ICheckpoint, IHost, ITPU } from '../rest/api';
+import { Tone } from '../ui/translation';
+
+/** What a TPU does: by its cloud's name for that, where it has one of its own. */
+export function stateLabel(
+  tpu: { state: string; cloud_state?: string },
+  trans: TranslationBundle
+): string {
+  const word = tpu.cloud_state || tpu.state;
+  switch (word) {
+    case 'CREATING':
+      return trans.__('Creating');
+    case 'DELETING':
+      return trans.__('Deleting');
+    case 'FAILED':
+    case 'UNKNOWN':
+      return tpu.state === 'FAILED'
+        ? trans.__('Failed')
+        : trans.__('Unknown state');
+    case 'HIDDEN':
+    case 'HIDING':
+    case 'UNHIDING':
+      return trans.__('Hidden');
+    case 'PREEMPTED':
+      return trans.__('Preempted');
+    case 'READY':
+      return trans.__('Ready to connect');
+    case 'REIMAGING':
+      return trans.__('Reimaging');
+    case 'REPAIRING':
+      return trans.__('Repairing');
+    case 'RESTARTING':
+      return trans.__('Restarting');
+    case 'STARTING':
+      return trans.__('Starting');
+    case 'STOPPED':
+      return trans.__('Stopped');
+    case 'STOPPING':
+      return trans.__('Stopping');
+    case 'TERMINATED':
+      return trans.__('Terminated');
+    default:
+      return word; // one that is newer than this program
+  }
+}
+
+/** "train.ipynb: save() finished after 3 s." */
+function checkpointLabel(run: ICheckpoint, trans: TranslationBundle): string {
+  const place = run.notebook
+    ? PathExt.basename(run.notebook)
+    : trans.__('Host %1', run.host);
+  switch (run.state) {
+    case 'running':
+      return trans.__('%1: %2 is running.', place, run.what);
+    case 'done':
+      return trans.__(
+        '%1: %2 finished after %3 s.',
+        place,
+        run.what,
+        run.seconds
+      );
+    case 'failed':
+      return trans.__('%1: %2 failed. %3', place, run.what, run.error);
+  }
+}
+
+/**
+ * The maintenance or preemption that was announced, or goes on, and what to do; null where there
+ * is none.
+ */
+export function maintenanceText(
+  tpu: ITPU,
+  trans: TranslationBundle,
+  language: string
+): { message: string; hint: string } | null {
+  const { interruption, maintenance, name } = tpu;
+  if (interruption) {
+    return {
+      message:
+        interruption.kind === 'preemption'
+          ? trans.__('Google is about to preempt %1.', name)
+          : trans.__('Google is about to restart %1 for maintenance.', name),
+      hint: interruption.checkpoints.length
+        ? interruption.checkpoints
+            .map(each => checkpointLabel(each, trans))
+            .join(' ')
+        : trans.__(
+            'This ends everything that runs there. Save your results now.'
+          )
+    };
+  }
+  if (!maintenance) {
+    return null;
+  }
+  if (maintenance.ongoing) {
+    return {
+      message: trans.__('Maintenance of %1 is in progress.', name),
+      hint: trans.__('What ran there may have ended.')
+    };
+  }
+  const begin = Date.parse(maintenance.start);
+  const time = new Intl.DateTimeFormat(language, {
+    dateStyle: 'medium',
+    timeStyle: 'short'
+  });
+  return {
+    message: Number.isNaN(begin)
+      ? trans.__('Maintenance of %1 is scheduled soon.', name)
+      : trans.__(
+          'Maintenance of %1 is scheduled: %2.',
+          name,
+          time.format(begin)
+        ),
+    hint: trans.__(
+      'Everything that runs there will end. Save your results first.'
+    )
+  };
+}
+
+/** States that lead to another one. */
+const TRANSITIONAL_STATES = [
+  'CREATING',
+  'DELETING',
+  'REPAIRING',
+  'RESTARTING',
+  'STARTING',
+  'STOPPING'
+];
+
+/** States from which a TPU never comes back, or of which we know nothing. */
+const BAD_STATES = ['FAILED', 'PREEMPTED', 'TERMINATED', 'UNKNOWN'];
+
+/** The state of a TPU in a word: of its connection where it is ready, else its own. */
+export function tpuStatus(
+  tpu: ITPU,
+  trans: TranslationBundle
+): { label: string; tone: Tone } {
+  if (tpu.connection === 'needs-attention') {
+    return { label: trans.__('Needs attention'), tone: 'bad' };
+  }
+  if (tpu.state !== 'READY') {
+    const tone = TRANSITIONAL_STATES.includes(tpu.state)
+      ? 'moving'
+      : BAD_STATES.includes(tpu.state)
+        ? 'bad'
+        : 'quiet';
+    return { label: stateLabel(tpu, trans), tone };
+  }
+  switch (tpu.connection) {
+    case 'connected':
+      return { label: trans.__('Connected'), tone: 'good' };
+    case 'connecting':
+      return { label: trans.__('Connecting'), tone: 'moving' };
+    case 'reconnecting':
+      return { label: trans.__('Reconnecting'), tone: 'moving' };
+    default:
+      return { label: stateLabel(tpu, trans), tone: 'quiet' };
+  }
+}
+
+/** Why a host is not connected; "" if it is, or need not be. */
+export function linkLabel(host: IHost, trans: TranslationBundle): string {
+  switch (host.link.state) {
+    case 'connecting':
+      return trans.__('connecting');
+    case 'needs-attention':
+      return trans.__('needs attention');
+    case 'silent':
+      return trans.__('not responding');
+    case 'waiting':
+      return trans.__('retrying');
+    default:
+      return '';
+  }
+}
+
+export function tierLabel(
+  tier: ITPU['tier'],
+  trans: TranslationBundle
+): string {
+  switch (tier) {
+    case 'spot':
+      return trans.__('Spot');
+    case 'reserved':
+      return trans.__('Reserved');
+    case 'flex-start':
+      return trans.__('Flex-start');
+    default:
+      return trans.__('On demand');
+  }
+}
+
+export function actionLabel(action: Action, trans: TranslationBundle): string {
+  switch (action) {
+    case 'browse':
+      return trans.__('Browse Files');
+    case 'check':
+      return trans.__('Check This TPU…');
+    case 'chips':
+      return trans.__('Free Chips…');
+    case 'split':
+      return trans.__('Split Chips…');
+    case 'guard':
+      return trans.__('Stop Automatically…');
+    case 'connect':
+      return trans.__('Connect');
+    case 'console':
+      return trans.__('New Console');
+    case 'delete':
+      return trans.__('Delete…');
+    case 'copy':
+      return trans.__('Copy Files and Folders…');
+    case 'detach':
+      return trans.__('Detach…');
+    case 'disconnect':
+      return trans.__('Disconnect');
+    case 'download':
+      return trans.__('Download File…');
+    case 'environment':
+      return trans.__('New Environment…');
+    case 'example':
+      return trans.__('Open Example…');
+    case 'job':
+      return trans.__('New Job…');
+    case 'memory':
+      return trans.__('Memory Profile…');
+    case 'notebook':
+      return trans.__('New Notebook');
+    case 'profile':
+      return trans.__('Trace…');
+    case 'run':
+      return trans.__('Run Command…');
+    case 'share':
+      return trans.__('Share a Folder…');
+    case 'start':
+      return trans.__('Start');
+    case 'stop':
+      return trans.__('Stop…');
+    case 'sync':
+      return trans.__('Sync a Folder…');
+    case 'app':
+      return trans.__('Open Web App…');
+    case 'tensorboard':
+      return trans.__('Open TensorBoard…');
+    case 'terminal':
+      return trans.__('Open Terminal');
+    case 'tunnel':
+      return trans.__('New Tunnel…');
+    case 'upload':
+      return trans.__('Upload Files…');
+  }
+}
+
+/** What the command palette calls an action on one TPU. */
+export function namedActionLabel(
+  action: Action,
+  tpu: string,
+  trans: TranslationBundle
+): string {
+  switch (action) {
+    case 'browse':
+      return trans.__('TPU: Browse Files of %1', tpu);
+    case 'check':
+      return trans.__('TPU: Check %1…', tpu);
+    case 'chips':
+      return trans.__('TPU: Free Chips of %1…', tpu);
+    case 'split':
+      return trans.__('TPU: Split Chips of %1…', tpu);
+    case 'guard':
+      return trans.__('TPU: Stop or Delete %1 Automatically…', tpu);
+    case 'connect':
+      return trans.__('TPU: Connect %1', tpu);
+    case 'console':
+      return trans.__('TPU: New Console on %1', tpu);
+    case 'delete':
+      return trans.__('TPU: Delete %1…', tpu);
+    case 'copy':
+      return trans.__('TPU: Copy Files and Folders to or from %1…', tpu);
+    case 'detach':
+      return trans.__('TPU: Detach %1…', tpu);
+    case 'disconnect':
+      return trans.__('TPU: Disconnect %1', tpu);
+    case 'download':
+      return trans.__('TPU: Download File from %1…', tpu);
+    case 'environment':
+      return trans.__('TPU: New Environment on %1…', tpu);
+    case 'example':
+      return trans.__('TPU: Open Example on %1…', tpu);
+    case 'job':
+      return trans.__('TPU: New Job on %1…', tpu);
+    case 'memory':
+      return trans.__('TPU: Memory Profile of %1…', tpu);
+    case 'notebook':
+      return trans.__('TPU: New Notebook on %1', tpu);
+    case 'profile':
+      return trans.__('TPU: Trace %1…', tpu);
+    case 'run':
+      return trans.__('TPU: Run Command on %1…', tpu);
+    case 'share':
+      return trans.__('TPU: Share a Folder of %1…', tpu);
+    case 'start':
+      return trans.__('TPU: Start %1', tpu);
+    case 'stop':
+      return trans.__('TPU: Stop %1…', tpu);
+    case 'sync':
+      return trans.__('TPU: Sync a Folder with %1…', tpu);
+    case 'app':
+      return trans.__('TPU: Open Web App on %1…', tpu);
+    case 'tensorboard':
+      return trans.__('TPU: Open TensorBoard on %1…', tpu);
+    case 'terminal':
+      return trans.__('TPU: Open Terminal on %1', tpu);
+    case 'tunnel':
+      return trans.__('TPU: New Tunnel to %1…', tpu);
+    case 'upload':
+      return trans.__('TPU: Upload Files to %1…', tpu);
+  }
+}
+
+/**
+ * What an action is called on a TPU that Google can't stop, and *why*: it has several hosts, or is
+ * Spot.
+ */
+export function notStoppableLabel(
+  action: Action,
+  why: 'hosts' | 'spot',
+  trans: TranslationBundle
+): string {
+  switch (action) {
+    case 'guard':
+      return trans.__('Delete Automatically…');
+    case 'stop':
+      return why === 'hosts'
+        ? trans.__('Stop (only possible with 1 host)')
+        : trans.__('Stop (not possible with Spot)');
+    default:
+      return actionLabel(action, trans);
+  }
+}
+
+/** What a notebook has of a TPU of several hosts. */
+export function notebookDevices(
+  type: IAcceleratorType,
+  trans: TranslationBundle
+): string {
+  return trans.__(
+    'A notebook uses one host: %1 of %2 devices.',
+    type.devices_per_host,
+    type.devices
+  );
+}
+
+/** What a type has, as a sentence below its name. */
+export function typeDescription(
+  type: IAcceleratorType,
+  trans: TranslationBundle
+): string {
+  const devices =
+    type.hosts > 1
+      ? notebookDevices(type, trans)
+      : trans._n('JAX sees %1 device.', 'JAX sees %1 devices.', type.devices);
+  return `${type.meaning}. ${devices}`;
+}

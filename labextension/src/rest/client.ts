@@ -1,0 +1,121 @@
+// The one file that calls the server extension's REST interface. The requests of the fleet are made
+// from its routes; here is how they are sent, and what is more than a request.
+
+import { URLExt } from '@jupyterlab/coreutils';
+import { ServerConnection } from '@jupyterlab/services';
+
+import { TPURef } from '../model/resources';
+import { IAppVisit, IGuard, IHostFile, IVisitApp } from './api';
+import { bodyOf, Failure, failureOf } from './failure';
+import { FleetRequests, IParameters, IQuery, IReference } from './requests';
+import { IUploadOptions, putFile } from './upload';
+
+/** The server extension. Every method throws `Failure`. */
+export class TPUClient extends FleetRequests {
+  constructor(private _settings: ServerConnection.ISettings) {
+    super();
+  }
+
+  /** The guard of a TPU, as its host says; null if it has none. */
+  async findGuard(tpu: TPURef): Promise<IGuard | null> {
+    try {
+      return await this.guards.get(tpu);
+    } catch (error) {
+      if (error instanceof Failure && error.reason === 'NOT_FOUND') {
+        return null;
+      }
+      throw error;
+    }
+  }
+
+  /** As `apps.visit`, with a complete address as `server_path`. */
+  async visitApp(id: string, request: IVisitApp): Promise<IAppVisit> {
+    const visit = await this.apps.visit(id, request);
+    const { baseUrl } = this._settings;
+    const server_path =
+      visit.server_path && new URL(visit.server_path, baseUrl).href;
+    return { ...visit, server_path };
+  }
+
+  /** The name of a new terminal of the Jupyter server, which is a shell on a host. */
+  openTerminal(tpu: TPURef, host: number): Promise<{ name: string }> {
+    const path = ['tpus', tpu, 'hosts', `${host}`, 'terminals'];
+    return this.send('POST', path, { body: {} });
+  }
+
+  /** What a file of a host is. */
+  file(tpu: TPURef, host: number, path: string): Promise<IHostFile> {
+    return this.send('GET', this._files(tpu, host), { query: { path } });
+  }
+
+  /** Where the browser downloads a file of a host from. */
+  fileURL(tpu: TPURef, host: number, path: string): string {
+    return this._url([...this._files(tpu, host), 'content'], { path });
+  }
+
+  async upload(
+    tpu: TPURef,
+    host: number,
+    path: string,
+    content: Blob,
+    options: IUploadOptions = {}
+  ): Promise<IHostFile> {
+    const url = this._url([...this._files(tpu, host), 'content'], {
+      path,
+      overwrite: String(options.overwrite ?? false)
+    });
+    let answer: { status: number; text: string };
+    try {
+      answer = await putFile(url, content, this._settings, options);
+    } catch {
+      throw new Failure('', 'NETWORK');
+    }
+    if (answer.status === 201) {
+      return bodyOf(answer.text);
+    }
+    throw failureOf(answer.status, answer.text);
+  }
+
+  protected async send<T>(
+    method: string,
+    path: (string | IReference)[],
+    { body, query, signal }: IParameters
+  ): Promise<T> {
+    const url = this._url(path, query);
+    const init: RequestInit = { method, signal };
+    if (body) {
+      init.body = JSON.stringify(body);
+    }
+    let response: Response;
+    try {
+      response = await ServerConnection.makeRequest(url, init, this._settings);
+    } catch {
+      throw new Failure('', 'NETWORK');
+    }
+    const text = await response.text();
+    if (response.ok) {
+      return bodyOf(text);
+    }
+    throw failureOf(response.status, text);
+  }
+
+  private _files(tpu: TPURef, host: number): (string | IReference)[] {
+    return ['tpus', tpu, 'hosts', `${host}`, 'files'];
+  }
+
+  private _url(path: (string | IReference)[], query: IQuery = {}): string {
+    const parts = path.map(part =>
+      typeof part === 'string' ? part : `${part.zone}~${part.name}`
+    );
+    const url = URLExt.join(
+      this._settings.baseUrl,
+      'jupyter-tpu/v1',
+      ...parts.map(encodeURIComponent)
+    );
+    const given = Object.entries(query).flatMap(([name, value]) =>
+      value === undefined ? [] : [[name, String(value)]]
+    );
+    const text = new URLSearchParams(given).toString();
+    return text ? `${url}?${text}` : url;
+  }
+}

@@ -1,0 +1,113 @@
+// The checks: what keeps JAX from a TPU's chips, or a TPU from being created, and what to do.
+
+import { Dialog, showDialog } from '@jupyterlab/apputils';
+import { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import { freeChips } from '../chips/chipDialogs';
+import { TPUModel } from '../model/model';
+import { ICheckSetup, IFinding, ITPU } from '../rest/api';
+import { Findings } from '../ui/elements';
+import { wait } from '../ui/wait';
+import { findingGroups, findingStateLabel, hostNumbers } from './doctorLabels';
+import { setUpNetwork } from './networks';
+import { addSSHKey } from './sshKey';
+
+/** Checks the hosts of a TPU, which takes seconds, and shows what was found. */
+export async function checkTPU(
+  tpu: ITPU,
+  model: TPUModel,
+  language: string,
+  trans: TranslationBundle
+): Promise<void> {
+  const found = await wait(
+    trans.__('Checking %1. This can take a minute.', tpu.name),
+    signal => model.client.doctor.check(tpu, signal),
+    trans
+  );
+  if (!found) {
+    return;
+  }
+  const held = found.findings.some(
+    ({ check, state }) =>
+      (check === 'holders' || check === 'lock') && state === 'problem'
+  );
+  const { button } = await showDialog({
+    title: found.healthy
+      ? trans.__('%1: No Problem Found', tpu.name)
+      : trans.__('%1 Has Problems', tpu.name),
+    body: <Found findings={found.findings} trans={trans} />,
+    buttons: [
+      ...(held ? [Dialog.warnButton({ label: trans.__('Free Chips…') })] : []),
+      Dialog.okButton({ label: trans.__('Close') })
+    ],
+    defaultButton: held ? 1 : 0
+  });
+  if (held && button.displayType === 'warn' && button.accept) {
+    await freeChips(tpu, model, language, trans);
+  }
+}
+
+/** Checks what can keep a TPU from being created, and shows what was found. */
+export async function checkSetup(
+  request: ICheckSetup,
+  model: TPUModel,
+  trans: TranslationBundle
+): Promise<void> {
+  const found = await wait(
+    trans.__('Checking the project. This can take a minute.'),
+    signal => model.client.doctor.preflight(request, signal),
+    trans
+  );
+  if (!found) {
+    return;
+  }
+  const closed = found.findings.some(
+    ({ check, state }) =>
+      check === 'firewall' && (state === 'problem' || state === 'warning')
+  );
+  const rejected = found.findings.some(
+    ({ check, state }) => check === 'os-login' && state === 'warning'
+  );
+  const setUp = Dialog.createButton({ label: trans.__('Set Up Network…') });
+  const addKey = Dialog.createButton({ label: trans.__('Add SSH Key…') });
+  const mending = [...(closed ? [setUp] : []), ...(rejected ? [addKey] : [])];
+  const { button } = await showDialog({
+    title: found.healthy
+      ? trans.__('No Problem Found')
+      : trans.__('There Are Problems'),
+    body: <Found findings={found.findings} trans={trans} />,
+    buttons: [...mending, Dialog.okButton({ label: trans.__('Close') })],
+    defaultButton: mending.length
+  });
+  if (button.label === setUp.label) {
+    const { network, zone } = request;
+    await setUpNetwork({ network: network ?? 'default', zone }, model, trans);
+  } else if (button.label === addKey.label) {
+    await addSSHKey(model, trans);
+  }
+}
+
+function Found(props: {
+  findings: IFinding[];
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { findings, trans } = props;
+  const many = findings.some(({ host }) => (host ?? 0) > 0);
+  return (
+    <Findings
+      findings={findingGroups(findings).map(({ finding, hosts }) => ({
+        key: `${hosts[0] ?? ''} ${finding.check} ${finding.message}`,
+        state: finding.state,
+        label: findingStateLabel(finding.state, trans),
+        children: (
+          <>
+            {many && hosts.length > 0 && <em>{hostNumbers(hosts, trans)} </em>}
+            {finding.message}
+            {finding.hint && <p>{finding.hint}</p>}
+          </>
+        )
+      }))}
+    />
+  );
+}

@@ -1,0 +1,103 @@
+// Whether Cloud Logging stores what the hosts of a TPU log: shown first with its price, then changed.
+
+import { Dialog, Notification } from '@jupyterlab/apputils';
+import { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import { TPUModel } from '../model/model';
+import { usd } from '../money/costLabels';
+import { ITPU, ITPULogging } from '../rest/api';
+import { confirm } from '../ui/confirm';
+import { SUCCESS_TIMEOUT, wait, waitToEnd } from '../ui/wait';
+
+/** Shows whether the logs of a TPU are stored, and changes that if the user agrees. */
+export async function chooseLogging(
+  tpu: ITPU,
+  model: TPUModel,
+  trans: TranslationBundle
+): Promise<void> {
+  const now = await wait(
+    trans.__('Asking Google whether the logs of %1 are stored', tpu.name),
+    signal => model.client.logs.show(tpu, signal),
+    trans
+  );
+  const agreed =
+    now &&
+    (await confirm(
+      trans.__('Cloud Logging of %1', tpu.name),
+      <Logging now={now} trans={trans} />,
+      now.enabled
+        ? Dialog.warnButton({ label: trans.__('Stop Storing Logs') })
+        : Dialog.okButton({ label: trans.__('Store Logs') }),
+      trans,
+      trans.__('Close')
+    ));
+  if (!agreed) {
+    return;
+  }
+  const changed = await waitToEnd(
+    now.enabled
+      ? trans.__('Asking Google to stop storing the logs of %1', tpu.name)
+      : trans.__('Asking Google to store the logs of %1', tpu.name),
+    model.client.logs.set(tpu, { enabled: !now.enabled }),
+    trans
+  );
+  if (changed) {
+    Notification.success(stateOf(changed, trans), {
+      autoClose: SUCCESS_TIMEOUT
+    });
+  }
+}
+
+function stateOf(
+  { enabled, tpu }: ITPULogging,
+  trans: TranslationBundle
+): string {
+  return enabled
+    ? trans.__('Cloud Logging stores the logs of %1.', tpu)
+    : trans.__('Cloud Logging does not store the logs of %1.', tpu);
+}
+
+function Logging(props: {
+  now: ITPULogging;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { now, trans } = props;
+  return (
+    <>
+      <p>
+        {stateOf(now, trans)}
+        {now.emulated &&
+          ` ${trans.__('Hosts of an emulated TPU send no logs.')}`}
+      </p>
+      <p>
+        {trans.__(
+          'Each month, the first %1 GiB of a project are free. More costs %2 per GiB (price as of %3).',
+          now.free_gib,
+          usd(now.usd_per_gib),
+          now.price_date
+        )}
+      </p>
+      {now.enabled ? (
+        <>
+          <p>
+            {trans.__(
+              'Logs that are not stored can’t be read later, not even by Google’s support. Logs that are already stored are kept.'
+            )}
+          </p>
+          <p>
+            {trans.__('To find them in Cloud Logging:')}{' '}
+            <code>{now.filter}</code>
+          </p>
+        </>
+      ) : (
+        <p>
+          {trans.__(
+            'An exclusion in the project %1 discards the logs.',
+            now.project
+          )}
+        </p>
+      )}
+    </>
+  );
+}

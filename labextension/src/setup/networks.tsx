@@ -1,0 +1,109 @@
+// What a network lacks so that TPUs in it can be reached: shown first, then done.
+
+import {
+  Dialog,
+  InputDialog,
+  Notification,
+  showDialog
+} from '@jupyterlab/apputils';
+import { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import { TPUModel } from '../model/model';
+import { INetworkSetup, ISetUpNetwork } from '../rest/api';
+import { Findings } from '../ui/elements';
+import { failureLine } from '../ui/failures';
+import { SUCCESS_TIMEOUT, wait } from '../ui/wait';
+
+/** Asks whom to let in, shows what a network lacks, and creates that if the user agrees. */
+export async function setUpNetwork(
+  request: ISetUpNetwork,
+  model: TPUModel,
+  trans: TranslationBundle
+): Promise<void> {
+  const asked = await InputDialog.getText({
+    title: trans.__('Who May Use SSH?'),
+    label: trans.__(
+      'The public IPv4 address of the computer that runs Jupyter, or a range. Empty: detected through a connected TPU.'
+    ),
+    placeholder: '203.0.113.4',
+    okLabel: trans.__('Continue')
+  });
+  if (!asked.button.accept) {
+    return;
+  }
+  const named = asked.value?.split(/[\s,]+/).filter(Boolean) ?? [];
+  const plan = await wait(
+    trans.__('Checking the network.'),
+    signal =>
+      model.client.networks.setUp(
+        { ...request, sources: named, dry_run: true },
+        signal
+      ),
+    trans
+  );
+  if (!plan) {
+    return;
+  }
+  const lacks = plan.changes.length > 0;
+  const { button } = await showDialog({
+    title: lacks
+      ? trans.__('Set Up the Network %1', plan.network)
+      : trans.__('The Network %1', plan.network),
+    body: <Plan plan={plan} trans={trans} />,
+    buttons: lacks
+      ? [
+          Dialog.cancelButton({ label: trans.__('Cancel') }),
+          Dialog.okButton({ label: trans.__('Set Up') })
+        ]
+      : [Dialog.okButton({ label: trans.__('Close') })]
+  });
+  if (!lacks || !button.accept) {
+    return;
+  }
+  const { sources } = plan; // what was shown, whatever the address is now
+  const setUp = async () => {
+    const { blocked, network } = await model.client.networks.setUp({
+      ...request,
+      sources,
+      dry_run: false
+    });
+    return blocked.length > 0
+      ? trans.__('%1 is set up, except: %2', network, blocked.join(' '))
+      : trans.__('%1 is set up.', network);
+  };
+  Notification.promise(setUp(), {
+    pending: {
+      message: trans.__('Setting up the network. This can take a minute.'),
+      options: { autoClose: false }
+    },
+    success: { message: String, options: { autoClose: SUCCESS_TIMEOUT } },
+    error: {
+      message: error => failureLine(error, trans),
+      options: { autoClose: false }
+    }
+  });
+}
+
+function Plan(props: {
+  plan: INetworkSetup;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { plan, trans } = props;
+  const rows = [
+    ...plan.blocked.map(text => ['problem', trans.__('Problem'), text]),
+    ...plan.changes.map(text => ['change', trans.__('Change'), text]),
+    ...plan.warnings.map(text => ['warning', trans.__('Warning'), text]),
+    ...plan.found.map(text => ['ok', trans.__('OK'), text])
+  ];
+  return (
+    <Findings
+      findings={rows.map(([state, label, text]) => ({
+        key: text,
+        state,
+        label,
+        children: text
+      }))}
+    />
+  );
+}

@@ -1,0 +1,244 @@
+// Small pieces that the panel is made of.
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import {
+  Button,
+  caretDownIcon,
+  caretRightIcon,
+  LabIcon
+} from '@jupyterlab/ui-components';
+import React, { useId } from 'react';
+
+import { Tone } from './translation';
+
+/** A state: a word, and a mark whose shape and colour say the tone. */
+export function StateLabel(props: {
+  tone: Tone;
+  children: React.ReactNode;
+  title?: string;
+}): JSX.Element {
+  return (
+    <span className={`jp-tpu-State jp-mod-${props.tone}`} title={props.title}>
+      <span className={`jp-tpu-Dot jp-mod-${props.tone}`} aria-hidden="true" />
+      {props.children}
+    </span>
+  );
+}
+
+export function IconButton(props: {
+  icon: LabIcon;
+  label: string;
+  onClick: (event: React.MouseEvent<HTMLButtonElement>) => void;
+  disabled?: boolean;
+  hasPopup?: boolean;
+}): JSX.Element {
+  const { icon, label, onClick, disabled, hasPopup } = props;
+  return (
+    <Button
+      className="jp-tpu-IconButton"
+      type="button"
+      minimal
+      aria-label={label}
+      title={label}
+      disabled={disabled}
+      aria-haspopup={hasPopup ? 'menu' : undefined}
+      onClick={onClick}
+    >
+      <icon.react tag="span" elementSize="normal" />
+    </Button>
+  );
+}
+
+/** How many hosts are shown until the user asks for all. */
+export const HOSTS_SHOWN = 8;
+
+/** A button that looks like a link. */
+export function Link(props: {
+  /** What it is called where its text alone does not say enough. */
+  label?: string;
+  onClick: () => void;
+  children: React.ReactNode;
+}): JSX.Element {
+  return (
+    <button
+      type="button"
+      className="jp-tpu-Link"
+      aria-label={props.label}
+      onClick={props.onClick}
+    >
+      {props.children}
+    </button>
+  );
+}
+
+/** Shows all of *count* things, or only the first again. */
+export function ShowAll(props: {
+  /** Where the view keeps whether all are shown. */
+  id: string;
+  view: IView;
+  count: number;
+  label?: string;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { count, id, label, trans, view } = props;
+  return (
+    <Link label={label} onClick={() => view.toggle(id)}>
+      {view.isOpen(id)
+        ? trans.__('Show fewer')
+        : trans.__('Show all %1', count)}
+    </Link>
+  );
+}
+
+/** What was found, each with its state in a word. */
+export function Findings(props: {
+  findings: {
+    key: string;
+    state: string;
+    label: string;
+    children: React.ReactNode;
+  }[];
+}): JSX.Element {
+  return (
+    <div className="jp-tpu-Dialog">
+      <ul className="jp-tpu-Findings">
+        {props.findings.map(({ key, state, label, children }) => (
+          <li key={key} data-state={state}>
+            <strong>{label}</strong>
+            <span>{children}</span>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+/** A button that shows and hides what it controls. */
+export function Disclosure(props: {
+  open: boolean;
+  controls: string;
+  onToggle: () => void;
+  className?: string;
+  children: React.ReactNode;
+}): JSX.Element {
+  const Caret = props.open ? caretDownIcon : caretRightIcon;
+  return (
+    <button
+      type="button"
+      className={`jp-tpu-Disclosure ${props.className ?? ''}`}
+      aria-expanded={props.open}
+      aria-controls={props.controls}
+      onClick={props.onToggle}
+    >
+      <Caret.react tag="span" className="jp-tpu-Caret" elementSize="normal" />
+      {props.children}
+    </button>
+  );
+}
+
+/** Knows which parts are folded. */
+interface IView {
+  isOpen(id: string): boolean;
+  toggle(id: string): void;
+}
+
+/** A part of the details, with a heading that folds it. */
+export function Section(props: {
+  /** Where the view keeps whether it is folded. */
+  id: string;
+  view: IView;
+  title: string;
+  /** Beside the title: how many there are, or a button. */
+  aside?: React.ReactNode;
+  children: React.ReactNode;
+}): JSX.Element {
+  const { aside, children, id, title, view } = props;
+  const content = useId();
+  const folded = `${id}#folded`;
+  const open = !view.isOpen(folded);
+  return (
+    <section className="jp-tpu-Section">
+      <h4>
+        <Disclosure
+          open={open}
+          controls={content}
+          onToggle={() => view.toggle(folded)}
+        >
+          {title}
+        </Disclosure>
+        {aside}
+      </h4>
+      {open && (
+        <div id={content} className="jp-tpu-Section-content">
+          {children}
+        </div>
+      )}
+    </section>
+  );
+}
+
+/** Text with `code` in it, which a click selects. */
+export function TextWithCode(props: { text: string }): JSX.Element {
+  return (
+    <>
+      {props.text
+        .split('`')
+        .map((part, index) =>
+          index % 2 ? <code key={index}>{part}</code> : part
+        )}
+    </>
+  );
+}
+
+/** An error or a warning, what to do about it, and buttons for that. */
+export function Alert(props: {
+  message: string;
+  hint?: string;
+  kind?: 'error' | 'warning';
+  children?: React.ReactNode;
+}): JSX.Element {
+  const { message, hint, kind = 'error', children } = props;
+  return (
+    <div
+      className={`jp-tpu-Alert jp-mod-${kind}`}
+      role={kind === 'error' ? 'alert' : 'note'}
+    >
+      <p className="jp-tpu-Alert-message">
+        <TextWithCode text={message} />
+      </p>
+      {hint && (
+        <p className="jp-tpu-Alert-hint">
+          <TextWithCode text={hint} />
+        </p>
+      )}
+      {children && <div className="jp-tpu-Buttons">{children}</div>}
+    </div>
+  );
+}
+
+/** A page without content: why, and what to do. */
+export function EmptyState(props: {
+  title: string;
+  text?: string;
+  hint?: string;
+  busy?: boolean;
+  children?: React.ReactNode;
+}): JSX.Element {
+  return (
+    <div className="jp-tpu-EmptyState" role={props.busy ? 'status' : undefined}>
+      {props.busy && <span className="jp-tpu-Spinner" aria-hidden="true" />}
+      <h3>{props.title}</h3>
+      {props.text && (
+        <p>
+          <TextWithCode text={props.text} />
+        </p>
+      )}
+      {props.hint && (
+        <p className="jp-tpu-EmptyState-hint">
+          <TextWithCode text={props.hint} />
+        </p>
+      )}
+      {props.children && <div className="jp-tpu-Buttons">{props.children}</div>}
+    </div>
+  );
+}

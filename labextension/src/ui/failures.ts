@@ -1,0 +1,103 @@
+// What the panel says of failures.
+
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { IFleetStatus, IProblem } from '../rest/api';
+import { Failure } from '../rest/failure';
+
+/** What stands in the way of something that is tried again without the user. */
+export function problemText(
+  problem: IProblem,
+  trans: TranslationBundle
+): { message: string; hint: string } {
+  const { message, hint, retry_after: seconds } = problem;
+  const again =
+    seconds && trans.__('Trying again in %1.', inSeconds(seconds, trans));
+  return { message, hint: [hint, again].filter(Boolean).join(' ') };
+}
+
+/** What does not work in the server's own loops, and goes on being tried. */
+export function serverProblems(
+  status: IFleetStatus,
+  trans: TranslationBundle
+): { message: string; hint: string }[] {
+  const loops = status.loops.filter(loop => loop.failing);
+  return [
+    ...(status.storage ? [problemText(status.storage, trans)] : []),
+    ...loops.map(loop => ({
+      message: trans.__(
+        'A background task of the server (%1) fails: %2',
+        loop.name,
+        loop.last_error
+      ),
+      hint: trans.__(
+        'What is shown may be out of date. It is restarted automatically. The server’s log has the details.'
+      )
+    }))
+  ];
+}
+
+/** Whether the Jupyter server itself does not answer. */
+export function isUnreachable(
+  problem: IProblem | Failure | null
+): problem is Failure {
+  return problem?.reason === 'NETWORK';
+}
+
+/** What a failure says, in the user's language where it comes from this page. */
+export function failureText(
+  failure: Pick<Failure, 'message' | 'hint'> & {
+    reason: string;
+    retry_after?: number | null;
+  },
+  trans: TranslationBundle
+): { message: string; hint: string } {
+  switch (failure.reason) {
+    case 'NETWORK':
+      return {
+        message: trans.__('The Jupyter server is not responding.'),
+        hint: trans.__('Check that it is running and that you are online.')
+      };
+    case 'MISSING':
+      return {
+        message: trans.__(
+          'The TPU extension is not enabled on the Jupyter server.'
+        ),
+        hint: trans.__(
+          'Run `jupyter server extension enable jupyter_tpu` in a terminal and restart the server.'
+        )
+      };
+    case 'DENIED':
+      return {
+        message: trans.__('The Jupyter server refused the request.'),
+        hint: trans.__('Check that you are logged in.')
+      };
+    case 'STATUS':
+      return {
+        message: trans.__(
+          'The Jupyter server answered with an error: %1',
+          failure.message
+        ),
+        hint: ''
+      };
+    case 'CLOSED':
+      return { message: trans.__('It was closed while it opened.'), hint: '' };
+  }
+  const { message, hint, retry_after: seconds } = failure;
+  const again =
+    seconds && trans.__('Try again in %1.', inSeconds(seconds, trans));
+  return { message, hint: [hint, again].filter(Boolean).join(' ') };
+}
+
+/** Why a request failed, and what to do, in one line. */
+export function failureLine(error: unknown, trans: TranslationBundle): string {
+  const { message, hint } = failureText(Failure.from(error), trans);
+  return `${message} ${hint}`.trim();
+}
+
+/** "30 s", "5 min". */
+function inSeconds(seconds: number, trans: TranslationBundle): string {
+  return seconds < 120
+    ? trans.__('%1 s', Math.ceil(seconds))
+    : trans.__('%1 min', Math.ceil(seconds / 60));
+}

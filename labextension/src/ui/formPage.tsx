@@ -1,0 +1,128 @@
+// What the forms of the panel have in common.
+
+import { Button } from '@jupyterlab/ui-components';
+import React, { ComponentProps, RefObject, useEffect, useRef } from 'react';
+
+import { Actions } from '../actions/actions';
+import { ConnectForm } from '../lifecycle/connectForm';
+import { CreateForm } from '../lifecycle/createForm';
+import { Alert } from './elements';
+import { failureText } from './failures';
+import { reportHalfTyped, TextArea } from './field';
+import { Form } from './form';
+
+/** Checks what can keep a TPU from being created. */
+export function CheckSetup(props: {
+  actions: Actions;
+  form?: CreateForm;
+}): JSX.Element {
+  const { actions, form } = props;
+  return (
+    <Button
+      className="jp-tpu-Button"
+      type="button"
+      onClick={() => void actions.checkSetup(form)}
+    >
+      {actions.trans.__('Check Setup…')}
+    </Button>
+  );
+}
+
+/** Opens a folded part of a form when the server refuses one of the *fields* in it. */
+export function useUnfolding<F extends object, T>(
+  form: Form<F, T>,
+  fields: readonly (keyof F)[],
+  unfold: () => void
+): void {
+  useEffect(() => {
+    if (form.refused !== null && fields.includes(form.refused)) {
+      unfold();
+    }
+  }, [form.failure]);
+}
+
+/** A form: its fields, why the server refused it, and the buttons. */
+export function FormPage(props: {
+  actions: Actions;
+  form: CreateForm | ConnectForm;
+  label: string;
+  /** The field with the name, and why that is invalid; "" if it is valid. */
+  first: RefObject<HTMLInputElement>;
+  nameProblem: string;
+  /** The label of the submit button. */
+  send: string;
+  children: React.ReactNode;
+}): JSX.Element {
+  const { actions, children, first, form, label, nameProblem, send } = props;
+  const { trans, view } = actions;
+  const node = useRef<HTMLFormElement>(null);
+  const seen = useRef(form.failure);
+  useEffect(() => {
+    // In a part that was folded, the field is there only after another rendering.
+    const marked =
+      form.refused && form.failure !== seen.current
+        ? node.current?.querySelector<HTMLElement>('[aria-invalid="true"]')
+        : null;
+    if (marked) {
+      seen.current = form.failure;
+      marked.focus();
+    }
+  });
+  return (
+    <form
+      ref={node}
+      className="jp-tpu-Form"
+      aria-label={label}
+      noValidate
+      onSubmit={event => {
+        event.preventDefault();
+        if (nameProblem) {
+          first.current?.focus();
+        } else if (!reportHalfTyped(event.currentTarget)) {
+          void actions.submit(form);
+        }
+      }}
+    >
+      {children}
+      {form.failure && (
+        <Alert {...failureText(form.failure, trans)}>
+          {form instanceof CreateForm && (
+            <CheckSetup actions={actions} form={form} />
+          )}
+        </Alert>
+      )}
+      <div className="jp-tpu-Buttons">
+        <Button
+          className="jp-tpu-Button jp-mod-main"
+          type="submit"
+          disabled={form.submitting}
+        >
+          {send}
+        </Button>
+        <Button
+          className="jp-tpu-Button"
+          type="button"
+          onClick={() => view.show('list')}
+        >
+          {trans.__('Cancel')}
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+/** The field for Python packages. */
+export function PackagesField(
+  props: { actions: Actions; label?: string } & Omit<
+    ComponentProps<typeof TextArea>,
+    'label'
+  >
+): JSX.Element {
+  const {
+    actions: { trans },
+    label = trans.__('Python packages'),
+    help = trans.__('In addition to JAX, separated by commas, spaces or lines'),
+    ...others
+  } = props;
+  return <TextArea label={label} help={help} {...others} />;
+}
