@@ -26,6 +26,7 @@ from ..protocol.messages import now
 from ..protocol.paths import boot
 from ..protocol.peer import peer_user
 from ..protocol.process_env import complete_variables
+from ..protocol.timeouts import cancel_all, exit_within
 from .chip_checks import ChipChecks, chosen_by
 from .chip_errors import booked_meanwhile
 from .guard_operations import GuardOperations
@@ -44,6 +45,8 @@ from .warm_kernels import WarmKernels
 #: Seconds without a connection and without a kernel after which the daemon ends. The client that
 #: had it started needs some to connect if the host or the line is slow.
 IDLE = 30.0
+#: Seconds in which it ends when it is told to, whatever hangs: no other one can start before.
+ENDING = 12.0
 #: Largest request, bytes.
 MAX_LINE = 1 << 20
 #: After these, those who poll hear at once of what has changed.
@@ -118,17 +121,13 @@ class Daemon:
             self._guard.resume()
         follow_announcements(self._metadata_noted)
         await self._ended.wait()
-        watch.cancel()
+        exit_within(ENDING)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
         server.close()
-        warm.cancel()
-        await asyncio.gather(warm, return_exceptions=True)
         for writer in list(self._connections):
             writer.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_all([watch, warm, *self._tasks])
         await self._status.load.close()
         await self._runs.close()
         await self._keepers.close()

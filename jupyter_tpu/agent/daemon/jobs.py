@@ -23,6 +23,7 @@ from ..protocol import umask
 from ..protocol.messages import now
 from ..protocol.paths import boot, job_folder, job_socket, jobs_folder, private_folder
 from ..protocol.processes import start_time
+from ..protocol.timeouts import with_timeout
 from .keepers import ANSWER, START, StartError, last_line
 
 #: So many jobs that have ended are kept, and so many bytes of their output.
@@ -87,7 +88,7 @@ class Jobs:
         with contextlib.suppress(OSError, asyncio.TimeoutError):
             # By stdin, because the list of processes must not show the variables.
             keeper.stdin.write(json.dumps(spec).encode() + b"\n")
-            if await asyncio.wait_for(keeper.stdout.readline(), START):
+            if await with_timeout(keeper.stdout.readline(), START):
                 return
         if keeper.returncode is None:
             with contextlib.suppress(ProcessLookupError):
@@ -232,7 +233,7 @@ async def _ask(folder: str, query: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         return None
     try:
         writer.write(json.dumps(query).encode() + b"\n")
-        line = await asyncio.wait_for(reader.readline(), ANSWER + query.get("seconds", 0.0))
+        line = await with_timeout(reader.readline(), ANSWER + query.get("seconds", 0.0))
         return json.loads(line) if line else None
     except (OSError, ValueError, asyncio.TimeoutError):
         return None

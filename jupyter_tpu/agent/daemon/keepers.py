@@ -24,6 +24,7 @@ from ..protocol.chips import chip_devices, holders
 from ..protocol.paths import keeper_socket, kernel_folder, private_folder
 from ..protocol.process_env import process_environment
 from ..protocol.processes import signal_process, start_time
+from ..protocol.timeouts import cancel_all, with_timeout
 from .warm_kernels import WarmKernels
 
 #: Seconds for a keeper to start listening, and to answer a query or to end.
@@ -232,12 +233,12 @@ class Keepers:
                 _clean_up(folder)
             return None
         try:
-            answer = await asyncio.wait_for(_answer(reader, writer, query), ANSWER)
+            answer = await with_timeout(_answer(reader, writer, query), ANSWER)
             if answer is not None:
                 answer["keeper_started"] = start_time(answer["keeper"])
             if until_end:
                 with contextlib.suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(_until_closed(reader), ANSWER)
+                    await with_timeout(_until_closed(reader), ANSWER)
             return answer
         except asyncio.TimeoutError:
             raise KeeperSilent from None
@@ -248,9 +249,7 @@ class Keepers:
 
     async def close(self) -> None:
         """Stops watching them; they continue."""
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_all(self._tasks)
 
     def socket_path(self, kernel_id: str) -> str:
         """The path of the socket of a kernel's keeper."""
@@ -266,7 +265,7 @@ async def _first_answer(
     try:
         # By stdin, because the list of processes must not show the key.
         keeper.stdin.write(json.dumps(spec).encode() + b"\n")
-        line = await asyncio.wait_for(keeper.stdout.readline(), START)
+        line = await with_timeout(keeper.stdout.readline(), START)
         return json.loads(line) if line else {}
     except (OSError, asyncio.TimeoutError):
         return {}

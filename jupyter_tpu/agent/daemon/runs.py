@@ -21,6 +21,7 @@ from typing import Any, Awaitable, Callable, Deque, Dict, List, Optional, Tuple
 from ..keeper.owned_process import descendants
 from ..protocol import umask
 from ..protocol.process_env import process_environment
+from ..protocol.timeouts import cancel_all, is_set_within
 from .operation_error import OperationError
 
 #: Bytes of output that are kept for a client, and that one answer carries about at most.
@@ -101,8 +102,7 @@ class RunProcess(asyncio.SubprocessProtocol):
         """
         self._acknowledge(start)
         if not self._chunks and self.ended is None:
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._news.wait(), WAIT)
+            await is_set_within(self._news, WAIT)
         if self.ended is None:
             await asyncio.wait({self._task}, timeout=GATHER)  # what comes together, goes together
         output: List[Tuple[int, bytearray]] = []
@@ -149,10 +149,7 @@ class RunProcess(asyncio.SubprocessProtocol):
     async def kill(self) -> None:
         """Ends it at once, with its children."""
         self._signal(signal.SIGKILL)
-        for task in (self._ending, self._task):
-            if task is not None:
-                task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        await cancel_all(filter(None, (self._ending, self._task)))
 
     # ---- what asyncio reports
 
@@ -243,8 +240,7 @@ class RunProcess(asyncio.SubprocessProtocol):
             if self._ending is None:
                 await self._room.wait()
             size = self._start + self._size
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._read_all.wait(), LINGER)
+            await is_set_within(self._read_all, LINGER)
             silent = self._room.is_set() and size == self._start + self._size
             if silent or self._ending is not None:
                 break  # processes in the background have the pipes, and say nothing
@@ -276,8 +272,7 @@ class RunProcess(asyncio.SubprocessProtocol):
         await self._started.wait()
         for number in SIGNALS:
             self._signal(number)
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._exited.wait(), KILL_GRACE)
+            if await is_set_within(self._exited, KILL_GRACE):
                 break
         self._room.set()  # its output is not waited for any more
 

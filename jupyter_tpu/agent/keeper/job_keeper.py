@@ -26,6 +26,7 @@ from ..protocol.messages import now
 from ..protocol.paths import boot, job_socket
 from ..protocol.peer import peer_user
 from ..protocol.processes import start_time
+from ..protocol.timeouts import exit_within, is_set_within, with_timeout
 from .exit_cause import HostWatch
 from .job_log import LIMIT, JobLogWriter
 from .job_process import JobProcess
@@ -41,6 +42,8 @@ PIECE = 1 << 16
 WATCH = 1.0
 #: Seconds that the job's end is kept in memory, if the disk has no room for it.
 UNWRITTEN = 24 * 3600.0
+#: Seconds in which the keeper ends once all is written down.
+ENDING = 10.0
 #: Exit codes of a command that can't be started, as shells have them.
 NOT_FOUND, NOT_RUN = 127, 126
 
@@ -107,6 +110,7 @@ class JobKeeper:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
         server.close()
+        exit_within(ENDING)
         await asyncio.sleep(0.05)  # for the answers to those who wait
 
     def _start(self) -> None:
@@ -222,7 +226,7 @@ class JobKeeper:
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             if peer_user(writer.get_extra_info("socket")) == os.getuid():
-                query = json.loads(await asyncio.wait_for(reader.readline(), 10.0))
+                query = json.loads(await with_timeout(reader.readline(), 10.0))
                 writer.write(json.dumps(await self._answer(query)).encode() + b"\n")
                 await writer.drain()
         except (OSError, asyncio.TimeoutError, ValueError, KeyError, TypeError):
@@ -236,8 +240,7 @@ class JobKeeper:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + float(query.get("seconds", 0.0))
         while not self._is_new(query) and loop.time() < deadline:
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), deadline - loop.time())
+            await is_set_within(self._changed, deadline - loop.time())
         return self._status()
 
     def _is_new(self, query: Dict[str, Any]) -> bool:
