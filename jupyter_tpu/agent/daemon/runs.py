@@ -21,6 +21,7 @@ from typing import Any, Awaitable, Callable, Deque, Dict, List, Optional, Tuple
 from ..keeper.owned_process import descendants
 from ..protocol import umask
 from ..protocol.process_env import process_environment
+from ..protocol.processes import send_signal
 from ..protocol.timeouts import cancel_all, is_set_within
 from .operation_error import OperationError
 
@@ -193,7 +194,8 @@ class RunProcess(asyncio.SubprocessProtocol):
             ended.update(problem or await self._follow(limit))
         finally:
             if self._transport is not None:
-                self._transport.close()
+                with contextlib.suppress(PermissionError):  # it would kill another user's
+                    self._transport.close()
             ended["seconds"] = round(time.monotonic() - self._begun, 3)
             self.ended = ended
             self._writable.set()
@@ -245,6 +247,9 @@ class RunProcess(asyncio.SubprocessProtocol):
             if silent or self._ending is not None:
                 break  # processes in the background have the pipes, and say nothing
         code = self._transport.get_returncode()
+        if code is None:
+            message = "It could not be ended on the host, and continues as process %d."
+            return {"cause": self._cause, "message": message % self._transport.get_pid()}
         number = -code if code < 0 else None
         return {"code": None if number else code, "signal": number, "cause": self._cause}
 
@@ -271,9 +276,10 @@ class RunProcess(asyncio.SubprocessProtocol):
     async def _end(self) -> None:
         await self._started.wait()
         for number in SIGNALS:
-            self._signal(number)
+            await asyncio.get_running_loop().run_in_executor(None, self._signal, number)
             if await is_set_within(self._exited, KILL_GRACE):
                 break
+        self._exited.set()  # or it can't be ended: it is another user's, or hangs in the system
         self._room.set()  # its output is not waited for any more
 
     def _signal(self, number: int) -> None:
@@ -281,13 +287,12 @@ class RunProcess(asyncio.SubprocessProtocol):
         if self._transport is None or self._exited.is_set():
             return
         leader = self._transport.get_pid()
-        children = descendants(leader)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(leader, number)
-        for pid in children:
+        targets = [-leader]
+        for pid in descendants(leader):
             with contextlib.suppress(OSError):
                 if os.getpgid(pid) != leader:
-                    os.kill(pid, number)
+                    targets.append(pid)
+        send_signal(targets, number)
 
 
 class Runs:

@@ -44,6 +44,11 @@ WATCH = 1.0
 UNWRITTEN = 24 * 3600.0
 #: Seconds in which the keeper ends once all is written down.
 ENDING = 10.0
+#: Why a job does not stop.
+_REFUSED = (
+    "It runs as another user, and sudo asks for a password on the host. To stop it, run there: "
+    "sudo kill %d."
+)
 #: Exit codes of a command that can't be started, as shells have them.
 NOT_FOUND, NOT_RUN = 127, 126
 
@@ -194,7 +199,8 @@ class JobKeeper:
             return
         if self._state["state"] != STOPPING:
             self._set(state=STOPPING)
-        process.signal(signal.SIGTERM)
+        if not process.signal(signal.SIGTERM):
+            self._set(cause=_REFUSED % process.pid)
         if self._kill is not None:
             self._kill.cancel()
         loop = asyncio.get_running_loop()
