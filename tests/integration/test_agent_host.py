@@ -250,11 +250,25 @@ async def test_it_answers_questions_it_does_not_understand(host):
 
 async def test_a_line_without_end_only_loses_its_connection(host):
     agent = await host.agent()
-    agent._stream.write(b"x" * (3 << 20))
+    agent._stream.write(b"x" * (2 * frames.LONGEST_REQUEST + 1))
     with pytest.raises(TPUError) as caught:
         await agent.request("probe")
     assert caught.value.reason is Reason.UNREACHABLE
     assert (await (await host.agent()).request("kernels")) == {"kernels": []}
+
+
+async def test_a_request_that_is_too_large_is_not_sent_and_the_largest_one_is_answered(host):
+    agent = await host.agent()
+    with pytest.raises(TPUError, match=r"has 16 MiB; 16 MiB are possible") as caught:
+        await agent.request("probe", padding="x" * frames.LONGEST_REQUEST)
+    assert caught.value.reason is Reason.INVALID
+    assert await agent.request("probe", padding="x" * (frames.LONGEST_REQUEST - 100))
+
+
+async def test_any_failure_in_the_daemon_answers_its_request(host):
+    with pytest.raises(TPUError, match="OverflowError") as caught:
+        await (await host.agent()).request("job_log", id="j", limit=float("inf"))
+    assert caught.value.reason is Reason.INTERNAL
 
 
 async def test_requests_under_way_fail_at_once_when_the_line_is_cut(host):

@@ -205,6 +205,22 @@ async def test_progress_is_folded_and_what_has_no_line_end_yet_is_shown(host):
     assert texts(await read(host, "bar")) == ["done       "]
 
 
+async def test_a_long_log_in_any_language_comes_in_answers_that_the_channel_takes(host):
+    """5,000 lines of 700 Japanese characters are 21 MB of JSON."""
+    code = "for n in range(5000): print('%04d' % n + 'あ' * 700)\nprint('い' * 30_000, end='')"
+    await start(host, "japanese", f"{code}\nimport time; time.sleep(600)")
+    numbers, partial, at = [], {"out": "", "err": ""}, 1
+    while len(numbers) < 5000 or len(partial["out"]) < 30_000:
+        log = await read(host, "japanese", at, limit=5000, seconds=20, partial=partial)
+        numbers += [int(text[:4]) for text in texts(log)]
+        at, partial = log["next"], log["partial"]
+    assert numbers == list(range(5000))
+    # One who has all of it waits, and is told of the end.
+    waiting = asyncio.create_task(read(host, "japanese", at, seconds=60, partial=partial))
+    await (await host.agent()).request("stop_job", id="japanese", patience=10)
+    assert texts(await waiting) == ["い" * 30_000]
+
+
 async def test_a_stop_ends_the_command_and_what_it_started_at_last_by_force(host):
     code = (
         "import os, signal, subprocess, sys, time\n"

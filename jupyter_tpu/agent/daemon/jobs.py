@@ -16,6 +16,7 @@ import subprocess
 import sys
 from typing import Any, AsyncIterator, Dict, List, Optional
 
+from ..keeper.job_keeper import LONGEST_QUERY
 from ..keeper.job_log import last_number, read_log
 from ..keeper.job_state import FINAL, LOST, read_state, write_state
 from ..keeper.owned_process import kill_leftovers
@@ -169,7 +170,7 @@ class Jobs:
         size = 0
         for number, each in enumerate(ended):
             folder = job_folder(each["id"])
-            size += sum(entry.stat().st_size for entry in os.scandir(folder))
+            size += _size(folder)
             if number >= ENDED_JOBS or size > ENDED_BYTES:
                 shutil.rmtree(folder, ignore_errors=True)
 
@@ -221,6 +222,16 @@ def _lost(folder: str, state: Dict[str, Any]) -> Dict[str, Any]:
     return state
 
 
+def _size(folder: str) -> int:
+    """The bytes of its files; another client may remove them meanwhile."""
+    size = 0
+    with contextlib.suppress(FileNotFoundError):
+        for entry in os.scandir(folder):
+            with contextlib.suppress(FileNotFoundError):
+                size += entry.stat().st_size
+    return size
+
+
 def _at_rest(folder: str, state: Dict[str, Any]) -> Dict[str, Any]:
     return {**state, "last": last_number(folder), "partial": {"out": "", "err": ""}}
 
@@ -228,7 +239,7 @@ def _at_rest(folder: str, state: Dict[str, Any]) -> Dict[str, Any]:
 async def _ask(folder: str, query: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     """The keeper's answer; None if there is none."""
     try:
-        reader, writer = await asyncio.open_unix_connection(job_socket(folder), limit=1 << 20)
+        reader, writer = await asyncio.open_unix_connection(job_socket(folder), limit=LONGEST_QUERY)
     except OSError:
         return None
     try:

@@ -38,6 +38,8 @@ from .start_report import report_start
 WAITING = 1 << 20
 #: Bytes read from a pipe at a time, and how often; then others get their turn.
 PIECE = 1 << 16
+#: Bytes of the longest query and answer: both have the two lines that are not complete yet.
+LONGEST_QUERY = 2 << 20
 #: Seconds between two looks at the host, and at a full disk.
 WATCH = 1.0
 #: Seconds that the job's end is kept in memory, if the disk has no room for it.
@@ -103,7 +105,7 @@ class JobKeeper:
         path = job_socket(self._folder)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-        server = await asyncio.start_unix_server(self._connected, path)
+        server = await asyncio.start_unix_server(self._connected, path, limit=LONGEST_QUERY)
         self._start()
         self._save()
         report_start({"pid": self._state["pid"], "keeper": os.getpid()})
