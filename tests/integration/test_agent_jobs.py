@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from local_host import LocalHost, umask_of
+from local_host import LocalHost, fill_disk, umask_of
 from waiting import eventually
 
 from jupyter_tpu.agent.daemon.jobs import Jobs
@@ -285,6 +285,22 @@ async def test_above_its_limit_the_oldest_lines_are_missing_and_counted(host):
         found += [line[0] for line in log["lines"]]
         log = await read(host, "flood", log["next"], limit=5000)
     assert found == list(range(found[0], 20_001)), "numbers have no hole after the oldest"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="SKIPPED: only root can make a small disk")
+async def test_a_start_on_a_full_disk_says_that_it_is_full_and_leaves_nothing(host):
+    await (await host.agent()).request("jobs")
+    jobs = host.home / ".jupyter-tpu/jobs"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "none", jobs], check=True)
+    try:
+        fill_disk(jobs / "filler")
+        with pytest.raises(TPUError, match="disk is full") as caught:
+            await start(host, "full", "import time; time.sleep(600)")
+        assert caught.value.reason is Reason.DISK_FULL
+        assert (await (await host.agent()).request("jobs"))["jobs"] == []
+        await eventually(lambda: not [line for line in host.processes() if "job" in line])
+    finally:
+        subprocess.run(["umount", "-l", jobs], check=True)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="SKIPPED: only root can make a small disk")

@@ -25,7 +25,7 @@ from ..protocol.messages import now
 from ..protocol.paths import boot, job_folder, job_socket, jobs_folder, private_folder
 from ..protocol.processes import start_time
 from ..protocol.timeouts import with_timeout
-from .keepers import ANSWER, START, StartError, last_line
+from .keepers import ANSWER, START, StartError, last_line, require_room
 
 #: So many jobs that have ended are kept, and so many bytes of their output.
 ENDED_JOBS, ENDED_BYTES = 200, 4 << 30
@@ -48,7 +48,10 @@ class Jobs:
     async def start(
         self, job: str, argv: List[str], cwd: str, env: Dict[str, str], limit: Optional[int]
     ) -> Dict[str, Any]:
-        """Starts a job, unless it was started before; returns its status. Raises StartError."""
+        """Starts a job, unless it was started before; returns its status.
+
+        Raises StartError, and OSError if the disk is full.
+        """
         folder = job_folder(job)
         async with self._starting.setdefault(job, asyncio.Lock()), _starting_alone():
             known = await self._status(folder)
@@ -96,7 +99,10 @@ class Jobs:
                 keeper.kill()
         kill_leftovers(folder)
         problem = last_line(os.path.join(folder, "keeper.log"))
-        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            require_room(folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
         raise StartError(problem or "its keeper ended without a message")
 
     async def all(self) -> List[Dict[str, Any]]:

@@ -14,6 +14,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from typing import Any, Dict, List, Optional
 
@@ -30,6 +31,8 @@ from .warm_kernels import WarmKernels
 #: Seconds for a keeper to start listening, and to answer a query or to end.
 START = 30.0
 ANSWER = 10.0
+#: Bytes without which nothing starts.
+ROOM_NEEDED = 64 << 10
 #: The last messages of ended kernels are kept up to so many bytes, and of so many kernels.
 DEAD_BYTES, DEAD_KERNELS = 2 << 30, 32
 
@@ -126,7 +129,8 @@ class Keepers:
     async def start(self, kernel_id: str, spec: Dict[str, Any]) -> Dict[str, Any]:
         """Starts a keeper, or uses a warm one.
 
-        Returns ``pid`` (the kernel's) and ``keeper``; raises StartError, ChipsTaken.
+        Returns ``pid`` (the kernel's) and ``keeper``; raises StartError, ChipsTaken, and OSError if
+        the disk is full.
         """
         folder = kernel_folder(self.run, kernel_id)
         forget_ending(folder)
@@ -164,9 +168,12 @@ class Keepers:
         problem = answer.get("problem") or last_line(os.path.join(folder, "keeper.log"))
         if keeper.returncode is None:
             keeper.kill()
-        _clean_up(folder)
-        if answer.get("booked"):
-            raise ChipsTaken
+        try:
+            if answer.get("booked"):
+                raise ChipsTaken
+            require_room(self.run)
+        finally:
+            _clean_up(folder)
         raise StartError(problem or "its keeper ended without a message")
 
     async def _wait_for(self, folder: str, keeper: "asyncio.subprocess.Process") -> None:
@@ -304,6 +311,15 @@ def _clean_up(folder: str) -> None:
     """Removes what a killed keeper has left: its kernel's processes, its files."""
     kill_leftovers(folder)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def require_room(folder: str) -> None:
+    """Raises OSError if the disk of *folder* is full: why a process that keeps its files there has
+    ended, and maybe could not say.
+    """
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(bytes(ROOM_NEEDED))
+        file.flush()
 
 
 def last_line(path: str) -> str:

@@ -106,6 +106,7 @@ class JobKeeper:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
         server = await asyncio.start_unix_server(self._connected, path, limit=LONGEST_QUERY)
+        write_state(self._folder, self._state)  # on a full disk it ends here
         self._start()
         self._save()
         report_start({"pid": self._state["pid"], "keeper": os.getpid()})
