@@ -17,7 +17,7 @@ ANSWER = 240.0
 
 _PROGRAM: dict[str, Any] = {
     "modules": ("protocol", "paths", "processes", "calls", "profiles"),
-    "shared": ("metrics.protobuf", "metrics.grpc_calls"),
+    "shared": ("timeouts", "metrics.protobuf", "metrics.grpc_calls"),
 }
 
 

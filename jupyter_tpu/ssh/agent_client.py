@@ -14,14 +14,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ..agent.bundle import UNPACK, Bundle, bundle
+from ..agent.protocol.frames import LONGEST_ANSWER, LONGEST_REQUEST
 from ..agent.protocol.paths import keeper_socket
 from ..errors import ConnectionLost, Reason, TPUError, error_for
 
 #: Seconds to install and start the agent, and for an answer that takes no work.
 UP_TIMEOUT = 60.0
 REQUEST_TIMEOUT = 60.0
-#: Largest answer, bytes.
-MAX_LINE = 16 << 20
 
 Streams = tuple[Any, Any]  # reader and writer, asyncio's or asyncssh's
 
@@ -182,7 +181,7 @@ class AgentClient:
         """Asks the daemon to do *op* and returns its result.
 
         Raises :class:`TPUError` with the daemon's reason, UNREACHABLE if the connection ends first,
-        TIMEOUT after *timeout* seconds.
+        TIMEOUT after *timeout* seconds, INVALID if it is too large to be sent.
         """
         if self._closed:
             raise ConnectionLost("the host")
@@ -206,7 +205,14 @@ class AgentClient:
 
     def _ask(self, number: int, op: str, params: dict[str, Any]) -> None:
         request = {"id": number, "op": op, "params": params}
-        self._stream.write(json.dumps(request, separators=(",", ":")).encode() + b"\n")
+        line = json.dumps(request, separators=(",", ":")).encode() + b"\n"
+        if len(line) > LONGEST_REQUEST:
+            raise TPUError(
+                f"The request has {len(line) >> 20} MiB; {LONGEST_REQUEST >> 20} MiB are possible.",
+                Reason.INVALID,
+                "Write long arguments or variables to a file on the host.",
+            )
+        self._stream.write(line)
 
     async def open_keeper(self, kernel_id: str) -> tuple[AgentStream, AgentStream]:
         """A channel to the keeper of a kernel, which any client may have started.
@@ -236,7 +242,7 @@ class AgentClient:
                 for line in lines:
                     self._answered(json.loads(line))
                 buffer = bytearray(rest)
-                if len(buffer) > MAX_LINE:
+                if len(buffer) > LONGEST_ANSWER:
                     raise ValueError("a line longer than the limit")
         except (OSError, ValueError, AttributeError):
             pass  # a broken connection, or a peer that is not an agent

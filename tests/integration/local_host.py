@@ -32,6 +32,13 @@ def umask_of(pid: int | str) -> str:
     return next(line for line in status.splitlines() if line.startswith("Umask:"))
 
 
+def fill_disk(path: Path) -> None:
+    """Makes the file *path* as large as its disk allows."""
+    with contextlib.suppress(OSError), path.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+
+
 class LocalHost:
     """Behaves like a link (`hold`, `release`, `agent`) to a host whose home is *home*.
 

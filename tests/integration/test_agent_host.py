@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from local_host import LocalHost, umask_of
+from local_host import LocalHost, fill_disk, umask_of
 from waiting import eventually
 
 from jupyter_tpu.agent.bundle import bundle
@@ -111,6 +111,34 @@ async def test_a_full_disk_on_the_host_is_reported(tmp_path):
     finally:
         subprocess.run(["umount", str(small)], check=True)
     assert caught.value.reason is Reason.DISK_FULL
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="SKIPPED: only root can make a small disk")
+@pytest.mark.parametrize("warm", [False, True])
+async def test_a_start_on_a_full_disk_says_that_it_is_full(host, warm):
+    run = host.home / ".jupyter-tpu/run"
+    run.mkdir(mode=0o700, parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "none", str(run)], check=True)
+    try:
+        agent = await host.agent()
+        if warm:
+            wanted = [{"python": sys.executable}]
+
+            async def ready() -> bool:
+                found = (await agent.request("keep_warm", environments=wanted))["warm"]
+                return [each["state"] for each in found] == ["ready"]
+
+            await eventually(ready)
+        fill_disk(run / "filler")
+        with pytest.raises(TPUError, match="disk is full") as caught:
+            await start(host)
+        assert caught.value.reason is Reason.DISK_FULL
+        (run / "filler").unlink()
+        await start(host)
+        await agent.request("prepare_delete")
+        await eventually(lambda: agent.closed and not host.processes())
+    finally:
+        subprocess.run(["umount", "-l", str(run)], check=True)
 
 
 async def test_two_that_come_at_once_share_one_daemon(host):
@@ -250,11 +278,25 @@ async def test_it_answers_questions_it_does_not_understand(host):
 
 async def test_a_line_without_end_only_loses_its_connection(host):
     agent = await host.agent()
-    agent._stream.write(b"x" * (3 << 20))
+    agent._stream.write(b"x" * (2 * frames.LONGEST_REQUEST + 1))
     with pytest.raises(TPUError) as caught:
         await agent.request("probe")
     assert caught.value.reason is Reason.UNREACHABLE
     assert (await (await host.agent()).request("kernels")) == {"kernels": []}
+
+
+async def test_a_request_that_is_too_large_is_not_sent_and_the_largest_one_is_answered(host):
+    agent = await host.agent()
+    with pytest.raises(TPUError, match=r"has 16 MiB; 16 MiB are possible") as caught:
+        await agent.request("probe", padding="x" * frames.LONGEST_REQUEST)
+    assert caught.value.reason is Reason.INVALID
+    assert await agent.request("probe", padding="x" * (frames.LONGEST_REQUEST - 100))
+
+
+async def test_any_failure_in_the_daemon_answers_its_request(host):
+    with pytest.raises(TPUError, match="OverflowError") as caught:
+        await (await host.agent()).request("job_log", id="j", limit=float("inf"))
+    assert caught.value.reason is Reason.INTERNAL
 
 
 async def test_requests_under_way_fail_at_once_when_the_line_is_cut(host):

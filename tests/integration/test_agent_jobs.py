@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from local_host import LocalHost, umask_of
+from local_host import LocalHost, fill_disk, umask_of
 from waiting import eventually
 
 from jupyter_tpu.agent.daemon.jobs import Jobs
@@ -205,6 +205,22 @@ async def test_progress_is_folded_and_what_has_no_line_end_yet_is_shown(host):
     assert texts(await read(host, "bar")) == ["done       "]
 
 
+async def test_a_long_log_in_any_language_comes_in_answers_that_the_channel_takes(host):
+    """5,000 lines of 700 Japanese characters are 21 MB of JSON."""
+    code = "for n in range(5000): print('%04d' % n + 'あ' * 700)\nprint('い' * 30_000, end='')"
+    await start(host, "japanese", f"{code}\nimport time; time.sleep(600)")
+    numbers, partial, at = [], {"out": "", "err": ""}, 1
+    while len(numbers) < 5000 or len(partial["out"]) < 30_000:
+        log = await read(host, "japanese", at, limit=5000, seconds=20, partial=partial)
+        numbers += [int(text[:4]) for text in texts(log)]
+        at, partial = log["next"], log["partial"]
+    assert numbers == list(range(5000))
+    # One who has all of it waits, and is told of the end.
+    waiting = asyncio.create_task(read(host, "japanese", at, seconds=60, partial=partial))
+    await (await host.agent()).request("stop_job", id="japanese", patience=10)
+    assert texts(await waiting) == ["い" * 30_000]
+
+
 async def test_a_stop_ends_the_command_and_what_it_started_at_last_by_force(host):
     code = (
         "import os, signal, subprocess, sys, time\n"
@@ -269,6 +285,22 @@ async def test_above_its_limit_the_oldest_lines_are_missing_and_counted(host):
         found += [line[0] for line in log["lines"]]
         log = await read(host, "flood", log["next"], limit=5000)
     assert found == list(range(found[0], 20_001)), "numbers have no hole after the oldest"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="SKIPPED: only root can make a small disk")
+async def test_a_start_on_a_full_disk_says_that_it_is_full_and_leaves_nothing(host):
+    await (await host.agent()).request("jobs")
+    jobs = host.home / ".jupyter-tpu/jobs"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "none", jobs], check=True)
+    try:
+        fill_disk(jobs / "filler")
+        with pytest.raises(TPUError, match="disk is full") as caught:
+            await start(host, "full", "import time; time.sleep(600)")
+        assert caught.value.reason is Reason.DISK_FULL
+        assert (await (await host.agent()).request("jobs"))["jobs"] == []
+        await eventually(lambda: not [line for line in host.processes() if "job" in line])
+    finally:
+        subprocess.run(["umount", "-l", jobs], check=True)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="SKIPPED: only root can make a small disk")

@@ -22,10 +22,12 @@ import traceback
 from typing import Any, Awaitable, Callable, Dict
 
 from ..protocol.chips import chip_devices, holders
+from ..protocol.frames import LONGEST_ANSWER, LONGEST_REQUEST
 from ..protocol.messages import now
 from ..protocol.paths import boot
 from ..protocol.peer import peer_user
 from ..protocol.process_env import complete_variables
+from ..protocol.timeouts import cancel_all, exit_within
 from .chip_checks import ChipChecks, chosen_by
 from .chip_errors import booked_meanwhile
 from .guard_operations import GuardOperations
@@ -44,13 +46,14 @@ from .warm_kernels import WarmKernels
 #: Seconds without a connection and without a kernel after which the daemon ends. The client that
 #: had it started needs some to connect if the host or the line is slow.
 IDLE = 30.0
-#: Largest request, bytes.
-MAX_LINE = 1 << 20
+#: Seconds in which it ends when it is told to, whatever hangs: no other one can start before.
+ENDING = 12.0
 #: After these, those who poll hear at once of what has changed.
 _CHANGING_OPS = (
     *("start_kernel", "end_kernel", "keep_warm", "start_job", "stop_job"),
     *("set_guard", "keep", "remove_guard"),
 )
+_TOO_LONG = "%s of the agent on the host is longer than %d MiB."
 #: The message and the hint about a kernel whose keeper does not answer.
 _SILENT = "The process that keeps the kernel does not answer on the host.", "Try again later."
 
@@ -111,24 +114,20 @@ class Daemon:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._ended.set)
-        server = await asyncio.start_unix_server(self._connected, path, limit=MAX_LINE)
+        server = await asyncio.start_unix_server(self._connected, path, limit=LONGEST_REQUEST)
         watch = asyncio.ensure_future(self._watch(path))
         warm = asyncio.ensure_future(self._warm.run())
         with contextlib.suppress(OSError):  # the disk is full
             self._guard.resume()
         follow_announcements(self._metadata_noted)
         await self._ended.wait()
-        watch.cancel()
+        exit_within(ENDING)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
         server.close()
-        warm.cancel()
-        await asyncio.gather(warm, return_exceptions=True)
         for writer in list(self._connections):
             writer.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_all([watch, warm, *self._tasks])
         await self._status.load.close()
         await self._runs.close()
         await self._keepers.close()
@@ -175,8 +174,12 @@ class Daemon:
                 task = asyncio.ensure_future(self._serve(line, writer))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
-        except (OSError, ValueError):
-            pass  # the connection broke, or a line was longer than the limit
+        except ValueError:
+            writer.write(
+                _failure(None, "INVALID", _TOO_LONG % ("A request", LONGEST_REQUEST >> 20))
+            )
+        except OSError:
+            pass  # the connection broke
         finally:
             self._connections.discard(writer)
             self._warm.forget(writer)
@@ -204,9 +207,16 @@ class Daemon:
             message = "The request to the agent is invalid (%s)." % error
             answer = {"error": {"reason": "INVALID", "message": message, "hint": ""}}
             traceback.print_exc()  # to the log: it may be a bug of ours
+        except Exception as error:
+            message = "The agent on the host failed (%s: %s)." % (type(error).__name__, error)
+            answer = {"error": {"reason": "INTERNAL", "message": message, "hint": ""}}
+            traceback.print_exc()
         number = request.get("id") if isinstance(request, dict) else None
+        line = _line({"id": number, **answer})
+        if len(line) > LONGEST_ANSWER:
+            line = _failure(number, "INTERNAL", _TOO_LONG % ("An answer", LONGEST_ANSWER >> 20))
         try:
-            writer.write(_line({"id": number, **answer}))
+            writer.write(line)
             await writer.drain()
         except OSError:
             pass  # the client is gone
@@ -402,6 +412,10 @@ def _from_oserror(error: OSError) -> Dict[str, Any]:
         message = "The host's disk is full."
         return {"reason": "DISK_FULL", "message": message, "hint": "Delete files on the host."}
     return {"reason": "INTERNAL", "message": "On the host: %s." % error, "hint": ""}
+
+
+def _failure(number: Any, reason: str, message: str) -> bytes:
+    return _line({"id": number, "error": {"reason": reason, "message": message, "hint": ""}})
 
 
 def _line(fields: Dict[str, Any]) -> bytes:

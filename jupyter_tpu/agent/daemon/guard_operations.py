@@ -5,20 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import os
 import subprocess
-import sys
 import time
 import uuid
 from typing import Any, Awaitable, Callable, Dict, Optional
 
 from ..guard import files
 from ..guard.google import GoogleError, id_of, require_permission
-from ..protocol import umask
 from ..protocol.paths import boot
-from ..protocol.process_env import without_allocator
-from ..protocol.processes import is_alive
 from .operation_error import OperationError
+from .single_process import living_holder, start_process
 
 Operation = Callable[[Dict[str, Any]], Awaitable[Dict[str, Any]]]
 #: Seconds to wait until the guard has seen a change.
@@ -146,17 +142,7 @@ class GuardOperations:
         """Starts the guard unless one runs, which may be that of an earlier daemon."""
         if self._process is not None and self._process.poll() is None:
             return
-        holder = files.read(files.LOCK) or {}
-        if holder.get("sources") == self._sources and is_alive(holder["pid"], holder["started"]):
+        holder = living_holder(files.guard_path(files.LOCK))
+        if holder is not None and holder.get("sources") == self._sources:
             return
-        with open(files.guard_path("log"), "wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, self._sources, "guard"],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd="/",
-                env=without_allocator(os.environ),
-                start_new_session=True,
-                **umask.of_login(),
-            )
+        self._process = start_process(self._sources, "guard", files.guard_path("log"))

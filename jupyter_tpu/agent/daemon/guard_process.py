@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
-import json
-import os
 import sys
 import time
 import traceback
@@ -24,10 +21,11 @@ from ..keeper.job_state import FINAL
 from ..keeper.owned_process import descendants
 from ..protocol.chips import holders
 from ..protocol.paths import boot, run_folder
-from ..protocol.processes import start_time
+from ..protocol.timeouts import exit_within
 from .jobs import Jobs
 from .keepers import Keepers
 from .load import read_sample
+from .single_process import become_single, end_holder, living_holder
 
 #: Seconds between two looks at the host, and between two looks for another rule.
 LOOK, RULE_PAUSE = 30.0, 1.0
@@ -35,6 +33,8 @@ LOOK, RULE_PAUSE = 30.0, 1.0
 STEADY = 20.0
 #: Seconds for which the guard of another version may still hold the lock.
 TAKE_OVER = 30.0
+#: Seconds in which the process ends when its rule is gone.
+ENDING = 10.0
 #: What of a rule is read at once when it changes.
 _RULE_KEYS = "number", "keep", "sources"
 #: The limits of which a running cell hears.
@@ -44,29 +44,30 @@ _QUIET = ("idle", "dead")
 
 
 def run_guard(sources: str) -> int:
-    """The process's main: one per user, by a lock that ends with the process, and says whose it is.
+    """The process's main: one per user, whose lock also says of which version it is.
 
     Waits for the end of one of another version, which sees that its rule was taken over.
     """
     files.make_folder()
-    lock = os.open(files.guard_path(files.LOCK), os.O_CREAT | os.O_RDWR, 0o600)
+    lock = files.guard_path(files.LOCK)
     deadline = time.monotonic() + TAKE_OVER
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except BlockingIOError:
-            same = (files.read(files.LOCK) or {}).get("sources") == sources
-            mine = _is_mine(files.read(files.RULE), sources)
-            if same or not mine or time.monotonic() > deadline:
-                return 0
-            time.sleep(RULE_PAUSE / 4)
-    pid = os.getpid()
-    holder = {"sources": sources, "pid": pid, "started": start_time(pid)}
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, json.dumps(holder).encode(), 0)
-    asyncio.run(GuardProcess(sources).run())
+    while not become_single(lock, sources=sources):
+        holder = living_holder(lock)
+        same = holder is not None and holder.get("sources") == sources
+        if same or not _is_mine(files.read(files.RULE), sources):
+            return 0
+        if time.monotonic() > deadline and not (holder and end_holder(lock, holder)):
+            return 0
+        time.sleep(RULE_PAUSE / 4)
+    asyncio.run(_guard(sources))
     return 0
+
+
+async def _guard(sources: str) -> None:
+    try:
+        await GuardProcess(sources).run()
+    finally:
+        exit_within(ENDING)
 
 
 class GuardProcess:

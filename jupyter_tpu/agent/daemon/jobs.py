@@ -16,6 +16,7 @@ import subprocess
 import sys
 from typing import Any, AsyncIterator, Dict, List, Optional
 
+from ..keeper.job_keeper import LONGEST_QUERY
 from ..keeper.job_log import last_number, read_log
 from ..keeper.job_state import FINAL, LOST, read_state, write_state
 from ..keeper.owned_process import kill_leftovers
@@ -23,7 +24,8 @@ from ..protocol import umask
 from ..protocol.messages import now
 from ..protocol.paths import boot, job_folder, job_socket, jobs_folder, private_folder
 from ..protocol.processes import start_time
-from .keepers import ANSWER, START, StartError, last_line
+from ..protocol.timeouts import with_timeout
+from .keepers import ANSWER, START, StartError, last_line, require_room
 
 #: So many jobs that have ended are kept, and so many bytes of their output.
 ENDED_JOBS, ENDED_BYTES = 200, 4 << 30
@@ -46,7 +48,10 @@ class Jobs:
     async def start(
         self, job: str, argv: List[str], cwd: str, env: Dict[str, str], limit: Optional[int]
     ) -> Dict[str, Any]:
-        """Starts a job, unless it was started before; returns its status. Raises StartError."""
+        """Starts a job, unless it was started before; returns its status.
+
+        Raises StartError, and OSError if the disk is full.
+        """
         folder = job_folder(job)
         async with self._starting.setdefault(job, asyncio.Lock()), _starting_alone():
             known = await self._status(folder)
@@ -87,14 +92,17 @@ class Jobs:
         with contextlib.suppress(OSError, asyncio.TimeoutError):
             # By stdin, because the list of processes must not show the variables.
             keeper.stdin.write(json.dumps(spec).encode() + b"\n")
-            if await asyncio.wait_for(keeper.stdout.readline(), START):
+            if await with_timeout(keeper.stdout.readline(), START):
                 return
         if keeper.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 keeper.kill()
         kill_leftovers(folder)
         problem = last_line(os.path.join(folder, "keeper.log"))
-        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            require_room(folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
         raise StartError(problem or "its keeper ended without a message")
 
     async def all(self) -> List[Dict[str, Any]]:
@@ -168,7 +176,7 @@ class Jobs:
         size = 0
         for number, each in enumerate(ended):
             folder = job_folder(each["id"])
-            size += sum(entry.stat().st_size for entry in os.scandir(folder))
+            size += _size(folder)
             if number >= ENDED_JOBS or size > ENDED_BYTES:
                 shutil.rmtree(folder, ignore_errors=True)
 
@@ -220,6 +228,16 @@ def _lost(folder: str, state: Dict[str, Any]) -> Dict[str, Any]:
     return state
 
 
+def _size(folder: str) -> int:
+    """The bytes of its files; another client may remove them meanwhile."""
+    size = 0
+    with contextlib.suppress(FileNotFoundError):
+        for entry in os.scandir(folder):
+            with contextlib.suppress(FileNotFoundError):
+                size += entry.stat().st_size
+    return size
+
+
 def _at_rest(folder: str, state: Dict[str, Any]) -> Dict[str, Any]:
     return {**state, "last": last_number(folder), "partial": {"out": "", "err": ""}}
 
@@ -227,12 +245,12 @@ def _at_rest(folder: str, state: Dict[str, Any]) -> Dict[str, Any]:
 async def _ask(folder: str, query: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     """The keeper's answer; None if there is none."""
     try:
-        reader, writer = await asyncio.open_unix_connection(job_socket(folder), limit=1 << 20)
+        reader, writer = await asyncio.open_unix_connection(job_socket(folder), limit=LONGEST_QUERY)
     except OSError:
         return None
     try:
         writer.write(json.dumps(query).encode() + b"\n")
-        line = await asyncio.wait_for(reader.readline(), ANSWER + query.get("seconds", 0.0))
+        line = await with_timeout(reader.readline(), ANSWER + query.get("seconds", 0.0))
         return json.loads(line) if line else None
     except (OSError, ValueError, asyncio.TimeoutError):
         return None

@@ -14,6 +14,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from typing import Any, Dict, List, Optional
 
@@ -24,11 +25,14 @@ from ..protocol.chips import chip_devices, holders
 from ..protocol.paths import keeper_socket, kernel_folder, private_folder
 from ..protocol.process_env import process_environment
 from ..protocol.processes import signal_process, start_time
+from ..protocol.timeouts import cancel_all, with_timeout
 from .warm_kernels import WarmKernels
 
 #: Seconds for a keeper to start listening, and to answer a query or to end.
 START = 30.0
 ANSWER = 10.0
+#: Bytes without which nothing starts.
+ROOM_NEEDED = 64 << 10
 #: The last messages of ended kernels are kept up to so many bytes, and of so many kernels.
 DEAD_BYTES, DEAD_KERNELS = 2 << 30, 32
 
@@ -125,7 +129,8 @@ class Keepers:
     async def start(self, kernel_id: str, spec: Dict[str, Any]) -> Dict[str, Any]:
         """Starts a keeper, or uses a warm one.
 
-        Returns ``pid`` (the kernel's) and ``keeper``; raises StartError, ChipsTaken.
+        Returns ``pid`` (the kernel's) and ``keeper``; raises StartError, ChipsTaken, and OSError if
+        the disk is full.
         """
         folder = kernel_folder(self.run, kernel_id)
         forget_ending(folder)
@@ -163,9 +168,12 @@ class Keepers:
         problem = answer.get("problem") or last_line(os.path.join(folder, "keeper.log"))
         if keeper.returncode is None:
             keeper.kill()
-        _clean_up(folder)
-        if answer.get("booked"):
-            raise ChipsTaken
+        try:
+            if answer.get("booked"):
+                raise ChipsTaken
+            require_room(self.run)
+        finally:
+            _clean_up(folder)
         raise StartError(problem or "its keeper ended without a message")
 
     async def _wait_for(self, folder: str, keeper: "asyncio.subprocess.Process") -> None:
@@ -232,12 +240,12 @@ class Keepers:
                 _clean_up(folder)
             return None
         try:
-            answer = await asyncio.wait_for(_answer(reader, writer, query), ANSWER)
+            answer = await with_timeout(_answer(reader, writer, query), ANSWER)
             if answer is not None:
                 answer["keeper_started"] = start_time(answer["keeper"])
             if until_end:
                 with contextlib.suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(_until_closed(reader), ANSWER)
+                    await with_timeout(_until_closed(reader), ANSWER)
             return answer
         except asyncio.TimeoutError:
             raise KeeperSilent from None
@@ -248,9 +256,7 @@ class Keepers:
 
     async def close(self) -> None:
         """Stops watching them; they continue."""
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_all(self._tasks)
 
     def socket_path(self, kernel_id: str) -> str:
         """The path of the socket of a kernel's keeper."""
@@ -266,7 +272,7 @@ async def _first_answer(
     try:
         # By stdin, because the list of processes must not show the key.
         keeper.stdin.write(json.dumps(spec).encode() + b"\n")
-        line = await asyncio.wait_for(keeper.stdout.readline(), START)
+        line = await with_timeout(keeper.stdout.readline(), START)
         return json.loads(line) if line else {}
     except (OSError, asyncio.TimeoutError):
         return {}
@@ -305,6 +311,15 @@ def _clean_up(folder: str) -> None:
     """Removes what a killed keeper has left: its kernel's processes, its files."""
     kill_leftovers(folder)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def require_room(folder: str) -> None:
+    """Raises OSError if the disk of *folder* is full: why a process that keeps its files there has
+    ended, and maybe could not say.
+    """
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(bytes(ROOM_NEEDED))
+        file.flush()
 
 
 def last_line(path: str) -> str:

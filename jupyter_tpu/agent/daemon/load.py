@@ -14,6 +14,7 @@ from typing import Any, Awaitable, Callable, Deque, Dict, List, Optional, Sequen
 from ..keeper.owned_process import descendants
 from ..metrics.libtpu import read
 from ..protocol.chips import chip_devices, chips, holders
+from ..protocol.timeouts import cancel_all, with_timeout
 
 #: Seconds that reading may take, and the samples that are kept.
 LIMIT, KEPT = 3.0, 150
@@ -71,8 +72,7 @@ class LoadSampler:
     async def close(self) -> None:
         """Ends what is being read."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+            await cancel_all([self._task])
 
     async def _sample_now(self) -> None:
         try:
@@ -103,7 +103,7 @@ async def read_sample(kernels: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
     ]
     host: Dict[str, Any] = {"of": count, **({"bookings": bookings} if bookings else {})}
     try:
-        figures, problem = await asyncio.wait_for(
+        figures, problem = await with_timeout(
             read(count, [each["chips"] for each in bookings]), LIMIT
         )
     except asyncio.TimeoutError:

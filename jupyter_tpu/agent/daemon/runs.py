@@ -21,6 +21,8 @@ from typing import Any, Awaitable, Callable, Deque, Dict, List, Optional, Tuple
 from ..keeper.owned_process import descendants
 from ..protocol import umask
 from ..protocol.process_env import process_environment
+from ..protocol.processes import send_signal
+from ..protocol.timeouts import cancel_all, is_set_within
 from .operation_error import OperationError
 
 #: Bytes of output that are kept for a client, and that one answer carries about at most.
@@ -101,8 +103,7 @@ class RunProcess(asyncio.SubprocessProtocol):
         """
         self._acknowledge(start)
         if not self._chunks and self.ended is None:
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._news.wait(), WAIT)
+            await is_set_within(self._news, WAIT)
         if self.ended is None:
             await asyncio.wait({self._task}, timeout=GATHER)  # what comes together, goes together
         output: List[Tuple[int, bytearray]] = []
@@ -149,10 +150,7 @@ class RunProcess(asyncio.SubprocessProtocol):
     async def kill(self) -> None:
         """Ends it at once, with its children."""
         self._signal(signal.SIGKILL)
-        for task in (self._ending, self._task):
-            if task is not None:
-                task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        await cancel_all(filter(None, (self._ending, self._task)))
 
     # ---- what asyncio reports
 
@@ -196,7 +194,8 @@ class RunProcess(asyncio.SubprocessProtocol):
             ended.update(problem or await self._follow(limit))
         finally:
             if self._transport is not None:
-                self._transport.close()
+                with contextlib.suppress(PermissionError):  # it would kill another user's
+                    self._transport.close()
             ended["seconds"] = round(time.monotonic() - self._begun, 3)
             self.ended = ended
             self._writable.set()
@@ -243,12 +242,14 @@ class RunProcess(asyncio.SubprocessProtocol):
             if self._ending is None:
                 await self._room.wait()
             size = self._start + self._size
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._read_all.wait(), LINGER)
+            await is_set_within(self._read_all, LINGER)
             silent = self._room.is_set() and size == self._start + self._size
             if silent or self._ending is not None:
                 break  # processes in the background have the pipes, and say nothing
         code = self._transport.get_returncode()
+        if code is None:
+            message = "It could not be ended on the host, and continues as process %d."
+            return {"cause": self._cause, "message": message % self._transport.get_pid()}
         number = -code if code < 0 else None
         return {"code": None if number else code, "signal": number, "cause": self._cause}
 
@@ -275,10 +276,10 @@ class RunProcess(asyncio.SubprocessProtocol):
     async def _end(self) -> None:
         await self._started.wait()
         for number in SIGNALS:
-            self._signal(number)
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._exited.wait(), KILL_GRACE)
+            await asyncio.get_running_loop().run_in_executor(None, self._signal, number)
+            if await is_set_within(self._exited, KILL_GRACE):
                 break
+        self._exited.set()  # or it can't be ended: it is another user's, or hangs in the system
         self._room.set()  # its output is not waited for any more
 
     def _signal(self, number: int) -> None:
@@ -286,13 +287,12 @@ class RunProcess(asyncio.SubprocessProtocol):
         if self._transport is None or self._exited.is_set():
             return
         leader = self._transport.get_pid()
-        children = descendants(leader)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(leader, number)
-        for pid in children:
+        targets = [-leader]
+        for pid in descendants(leader):
             with contextlib.suppress(OSError):
                 if os.getpgid(pid) != leader:
-                    os.kill(pid, number)
+                    targets.append(pid)
+        send_signal(targets, number)
 
 
 class Runs:

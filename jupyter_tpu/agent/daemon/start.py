@@ -4,63 +4,56 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import json
 import os
 import socket
-import subprocess
-import sys
 import time
 
-from ..protocol import umask
 from ..protocol.paths import run_folder
-from ..protocol.process_env import without_allocator
-from .daemon import IDLE, Daemon
+from .daemon import ENDING, IDLE, Daemon
 from .keepers import last_line
+from .single_process import become_single, end_holder, living_holder, start_process
 
 #: Seconds for the daemon to answer; on a host whose processors are all busy it needs many.
 LIMIT = 40.0
+#: Seconds for its hello, and those after which one that runs and does not say it is ended: longer
+#: than an end takes.
+HELLO, SILENT = 5.0, ENDING + 3.0
+_FILES = ".sock", ".log", ".lock"
 
 
 def start_daemon() -> int:
     """Makes sure that the daemon runs; prints where, as JSON. Returns 0 if it does."""
     run, version = run_folder(), _version()
-    path, log_path = os.path.join(run, version + ".sock"), os.path.join(run, version + ".log")
+    path, log_path, lock_path = (os.path.join(run, version + end) for end in _FILES)
     deadline, daemon, pause = time.monotonic() + LIMIT, None, 0.0
+    silent, patience = None, 0.0  # a daemon that runs and does not answer; until when it may
     while not _answers(path):
         code = daemon.poll() if daemon is not None else 0
         if code or time.monotonic() > deadline:
-            problem = last_line(log_path) or "no answer for %.0f s" % LIMIT
-            print(json.dumps({"reason": "INTERNAL", "message": problem}))
+            problem = last_line(log_path) if code else "no answer for %.0f s" % LIMIT
+            print(json.dumps({"reason": "INTERNAL", "message": problem or "exit code %s" % code}))
             return 1
+        holder = living_holder(lock_path)
+        if holder != silent:
+            silent, patience = holder, time.monotonic() + SILENT
+        elif holder is not None and time.monotonic() > patience:
+            end_holder(lock_path, holder)
         if code == 0:  # another one is running, and may be about to end
             time.sleep(pause)
             pause = 0.25
-            with open(log_path, "wb") as log:
-                daemon = subprocess.Popen(
-                    [sys.executable, _sources(), "daemon"],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    cwd="/",
-                    env=without_allocator(os.environ),
-                    start_new_session=True,
-                    **umask.of_login(),
-                )
+            daemon = start_process(_sources(), "daemon", log_path)
         time.sleep(0.01)
     print(json.dumps({"socket": path, "run": run, "agent": version}))
     return 0
 
 
 def run_daemon() -> int:
-    """The daemon's main: one per user and version, by a lock that ends with the process."""
+    """The daemon's main: one per user and version."""
     run, version = run_folder(), _version()
-    lock = os.open(os.path.join(run, version + ".lock"), os.O_CREAT | os.O_RDWR, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    path, _, lock_path = (os.path.join(run, version + end) for end in _FILES)
+    if not become_single(lock_path):
         return 0  # another one is running
-    path = os.path.join(run, version + ".sock")
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
 
@@ -80,12 +73,14 @@ def run_guard_process() -> int:
 
 
 def _answers(path: str) -> bool:
+    """Whether a daemon says hello there: the system also accepts connections for one that hangs."""
     with socket.socket(socket.AF_UNIX) as caller:
+        caller.settimeout(HELLO)
         try:
             caller.connect(path)
+            return bool(caller.recv(1))
         except OSError:
             return False
-    return True
 
 
 def _sources() -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import json
 from typing import Any, Awaitable, Callable, Dict, Hashable, List, Optional, Tuple
 
+from ..protocol.timeouts import is_set_within
 from .interruption import Announced
 from .jobs import Jobs
 from .load import LoadSampler
@@ -83,8 +83,7 @@ class HostStatus:
             left = deadline - loop.time()
             if samples or left <= 0 or self._requests.get(params["who"]) is not request:
                 return answer
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(changed.wait(), min(LOOK, left, due))
+            await is_set_within(changed, min(LOOK, left, due))
 
     def _sample(self, wanted: Optional[Dict[str, Any]]) -> "Tuple[List[Any], float]":
         """The samples that a client does not have yet, and the seconds until the next one."""

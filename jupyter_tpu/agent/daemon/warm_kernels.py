@@ -20,6 +20,7 @@ from ..keeper.ipython_kernel import installed
 from ..protocol import umask
 from ..protocol.process_env import process_environment
 from ..protocol.processes import signal_process, start_time
+from ..protocol.timeouts import cancel_all, is_set_within
 
 #: Seconds between two checks, and after a start before the next warm kernel may replace it: the
 #: started kernel's first cell comes first.
@@ -169,20 +170,13 @@ class WarmKernels:
             while True:
                 self._changed.clear()
                 self._reconcile()
-                with contextlib.suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(
-                        self._changed.wait(), CHECK_INTERVAL if self._requests else None
-                    )
+                await is_set_within(self._changed, CHECK_INTERVAL if self._requests else None)
         finally:
             for warm in self._kernels.values():
                 warm.kill()
-            for start in self._starts:
-                start.cancel()
-            await asyncio.gather(*self._starts, return_exceptions=True)
+            await cancel_all(self._starts)
             for warm in self._kernels.values():
                 warm.kill()  # those that were still starting
-                if warm.keeper is not None:
-                    await warm.keeper.wait()
 
     def _reconcile(self) -> None:
         wanted = {

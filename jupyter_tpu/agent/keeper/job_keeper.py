@@ -26,6 +26,7 @@ from ..protocol.messages import now
 from ..protocol.paths import boot, job_socket
 from ..protocol.peer import peer_user
 from ..protocol.processes import start_time
+from ..protocol.timeouts import exit_within, is_set_within, with_timeout
 from .exit_cause import HostWatch
 from .job_log import LIMIT, JobLogWriter
 from .job_process import JobProcess
@@ -37,10 +38,19 @@ from .start_report import report_start
 WAITING = 1 << 20
 #: Bytes read from a pipe at a time, and how often; then others get their turn.
 PIECE = 1 << 16
+#: Bytes of the longest query and answer: both have the two lines that are not complete yet.
+LONGEST_QUERY = 2 << 20
 #: Seconds between two looks at the host, and at a full disk.
 WATCH = 1.0
 #: Seconds that the job's end is kept in memory, if the disk has no room for it.
 UNWRITTEN = 24 * 3600.0
+#: Seconds in which the keeper ends once all is written down.
+ENDING = 10.0
+#: Why a job does not stop.
+_REFUSED = (
+    "It runs as another user, and sudo asks for a password on the host. To stop it, run there: "
+    "sudo kill %d."
+)
 #: Exit codes of a command that can't be started, as shells have them.
 NOT_FOUND, NOT_RUN = 127, 126
 
@@ -95,7 +105,8 @@ class JobKeeper:
         path = job_socket(self._folder)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-        server = await asyncio.start_unix_server(self._connected, path)
+        server = await asyncio.start_unix_server(self._connected, path, limit=LONGEST_QUERY)
+        write_state(self._folder, self._state)  # on a full disk it ends here
         self._start()
         self._save()
         report_start({"pid": self._state["pid"], "keeper": os.getpid()})
@@ -107,6 +118,7 @@ class JobKeeper:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
         server.close()
+        exit_within(ENDING)
         await asyncio.sleep(0.05)  # for the answers to those who wait
 
     def _start(self) -> None:
@@ -190,7 +202,8 @@ class JobKeeper:
             return
         if self._state["state"] != STOPPING:
             self._set(state=STOPPING)
-        process.signal(signal.SIGTERM)
+        if not process.signal(signal.SIGTERM):
+            self._set(cause=_REFUSED % process.pid)
         if self._kill is not None:
             self._kill.cancel()
         loop = asyncio.get_running_loop()
@@ -222,7 +235,7 @@ class JobKeeper:
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             if peer_user(writer.get_extra_info("socket")) == os.getuid():
-                query = json.loads(await asyncio.wait_for(reader.readline(), 10.0))
+                query = json.loads(await with_timeout(reader.readline(), 10.0))
                 writer.write(json.dumps(await self._answer(query)).encode() + b"\n")
                 await writer.drain()
         except (OSError, asyncio.TimeoutError, ValueError, KeyError, TypeError):
@@ -236,8 +249,7 @@ class JobKeeper:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + float(query.get("seconds", 0.0))
         while not self._is_new(query) and loop.time() < deadline:
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), deadline - loop.time())
+            await is_set_within(self._changed, deadline - loop.time())
         return self._status()
 
     def _is_new(self, query: Dict[str, Any]) -> bool:

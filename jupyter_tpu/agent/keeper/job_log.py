@@ -17,8 +17,9 @@ import codecs
 import contextlib
 import json
 import os
+import sys
 import time
-from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
+from typing import Any, BinaryIO, Dict, Iterator, List, NamedTuple, Tuple
 
 from ..protocol.coalescing import collapse_overwritten
 
@@ -28,6 +29,8 @@ LIMIT, SEGMENT = 512 << 20, 4 << 20
 LONGEST = 32 << 10
 #: Bytes read at most for one answer, so that a search in a long log does not block others.
 SCAN = 8 << 20
+#: Bytes before a line that are read with it.
+NEAR = 8 << 10
 _PREFIX = "log-"
 
 
@@ -167,7 +170,8 @@ def _collapse(line: str) -> str:
 def read_log(folder: str, start: int, limit: int, search: str = "", scan: int = SCAN) -> LogPart:
     """Up to *limit* lines from number *start* on; with *search* those that have it, in any case.
 
-    Reads *scan* bytes at most: there may be more from `LogPart.next` on even if no line was found.
+    Reads *scan* bytes at most, and one line: there may be more from `LogPart.next` on even if no
+    line was found. In an answer a line has as many bytes as on disk.
     """
     files = _files(folder)
     oldest = files[0][0] if files else 1
@@ -177,13 +181,12 @@ def read_log(folder: str, start: int, limit: int, search: str = "", scan: int = 
     for (_, path), after in zip(files, following):
         if after and after <= at:
             continue
-        for line in _lines(path):
-            if line.number < at:
-                continue
+        for data in _lines(path, at):
             if len(found) >= limit or scan <= 0:
                 return LogPart(found, oldest, at)
+            line = LogLine(*json.loads(data))
             at = line.number + 1
-            scan -= len(line.text) + 40
+            scan -= len(data)
             if not wanted or wanted in line.text.casefold():
                 found.append(line)
     return LogPart(found, oldest, at)
@@ -192,8 +195,16 @@ def read_log(folder: str, start: int, limit: int, search: str = "", scan: int = 
 def last_number(folder: str) -> int:
     """The number of the last line on disk; 0 if there is none."""
     files = _files(folder)
-    numbers = [line.number for line in _lines(files[-1][1])] if files else []
-    return max(numbers, default=files[-1][0] - 1 if files else 0)
+    if not files:
+        return 0
+    first, path = files[-1]
+    number = first - 1
+    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+        file.seek(_find(file, sys.maxsize))
+        for data in file:
+            if data.endswith(b"\n"):
+                number = _number(data)
+    return number
 
 
 def _files(folder: str) -> "List[Tuple[int, str]]":
@@ -204,9 +215,31 @@ def _files(folder: str) -> "List[Tuple[int, str]]":
     return []
 
 
-def _lines(path: str) -> Iterator[LogLine]:
-    """The lines of one file, without the last one while it is being written."""
+def _lines(path: str, start: int) -> Iterator[bytes]:
+    """The lines of one file from number *start* on, without one that is being written."""
     with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+        file.seek(_find(file, start))
         for data in file:
-            if data.endswith(b"\n"):
-                yield LogLine(*json.loads(data))
+            if data.endswith(b"\n") and _number(data) >= start:
+                yield data
+
+
+def _find(file: BinaryIO, number: int) -> int:
+    """Where a line begins that is not far before the one with this number: by halves, so that the
+    end of a long file is read as quickly as its beginning.
+    """
+    low, high = 0, os.fstat(file.fileno()).st_size
+    while high - low > NEAR:
+        middle = (low + high) // 2
+        file.seek(middle)
+        begin = middle + len(file.readline())
+        data = file.readline()
+        if begin < high and data.endswith(b"\n") and _number(data) <= number:
+            low = begin
+        else:
+            high = middle
+    return low
+
+
+def _number(data: bytes) -> int:
+    return int(data[1 : data.index(b",")])

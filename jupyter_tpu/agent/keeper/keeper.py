@@ -40,6 +40,7 @@ from ..protocol.journal import Journal
 from ..protocol.paths import boot
 from ..protocol.pump import JournalDisconnected
 from ..protocol.segments import SegmentStore
+from ..protocol.timeouts import cancel_all, exit_within, is_set_within
 from .booking import Booking
 from .channels import KernelChannels
 from .checkpoint_request import CheckpointRequest
@@ -57,6 +58,8 @@ from .server import KeeperServer
 LINGER = 28 * 24 * 3600.0
 #: The same if its client has shut it down; that client may end at once, as `jupyter console` does.
 ASKED_LINGER = 10.0
+#: Seconds in which this process ends once nothing is left to do.
+ENDING = 20.0
 
 
 class Keeper:
@@ -119,6 +122,7 @@ class Keeper:
         ready()
         self._child_ended()  # it may have ended already
         await self._gone.wait()
+        exit_within(ENDING)
         self.process.signal(signal.SIGKILL)
         self.process.terminate_descendants()
         self._channels.close()
@@ -128,9 +132,7 @@ class Keeper:
         shutil.rmtree(self.folder, ignore_errors=True)
         # The folder is gone, so a client whose connection ends knows that everything has ended.
         server.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_all(self._tasks)
         await self._server.close()
 
     def _spawn(self, coroutine: Any) -> "asyncio.Task[None]":
@@ -367,19 +369,12 @@ class Keeper:
             self._channels.send(
                 CONTROL, self._signer.message("shutdown_request", {"restart": False})
             )
-            if not await _wait(self._died, 2.0):
+            if not await is_set_within(self._died, 2.0):
                 process.signal(signal.SIGTERM)
-                await _wait(self._died, 1.0)
+                await is_set_within(self._died, 1.0)
         process.signal(signal.SIGKILL)
-        await _wait(self._died, 2.0)
+        await is_set_within(self._died, 2.0)
         if self._server.has_client:
             # An attached client then gets the end instead of a broken connection.
-            await _wait(self._gone, 1.0)
+            await is_set_within(self._gone, 1.0)
         self._gone.set()
-
-
-async def _wait(event: asyncio.Event, limit: float) -> bool:
-    """Whether *event* is set within *limit* seconds."""
-    with contextlib.suppress(asyncio.TimeoutError):
-        await asyncio.wait_for(event.wait(), limit)
-    return event.is_set()

@@ -15,9 +15,9 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Set, Tuple
 
-from ..protocol.processes import signal_process
+from ..protocol.processes import send_signal, signal_process
 
 #: A variable that marks an owned process and its descendants, in case that the keeper is killed.
 MARK = "JUPYTER_TPU_KERNEL_FOLDER"
@@ -52,47 +52,44 @@ class OwnedProcess:
                 ended = True
         return ended
 
-    def signal(self, number: int) -> None:
-        """Sends a signal to the process group; a paused one is resumed."""
+    def signal(self, number: int) -> bool:
+        """Sends a signal to the process group; a paused one is resumed.
+
+        False: it belongs to another user, and did not get it.
+        """
         if self.code is not None:
-            return
-        try:
-            os.killpg(self.pid, number)
-            if self.paused:
-                self.resume()
-        except ProcessLookupError:
-            pass  # it is gone; its SIGCHLD is on the way
+            return True
+        received = send_signal([-self.pid], number)
+        self.resume()
+        return received
 
     def pause(self) -> None:
         """Suspends the process group, because there is no room for its output."""
         if self.code is None and not self.paused:
-            os.killpg(self.pid, signal.SIGSTOP)
-            self.paused = True
+            self.paused = send_signal([-self.pid], signal.SIGSTOP)
 
     def resume(self) -> None:
         if self.paused:
-            self.paused = False
-            os.killpg(self.pid, signal.SIGCONT)
+            self.paused = not send_signal([-self.pid], signal.SIGCONT)
 
     def terminate_descendants(self, patience: float = 0.5, limit: float = 5.0) -> None:
         """Ends the processes that it left: with SIGTERM, after *patience* with SIGKILL.
 
         Returns when none is left, or after *limit* seconds (a process in a system call that hangs
-        cannot be killed).
+        cannot be killed, nor one of another user if sudo asks for a password).
         """
         begun = time.monotonic()
-        terminated = set()  # with SIGTERM
+        signaled: Set[Tuple[int, int]] = set()
         while time.monotonic() < begun + limit:
             self.reap()
             rest = descendants(os.getpid())
             if not rest:
                 return
             impatient = time.monotonic() > begun + patience
-            for pid in rest:
-                if impatient or pid not in terminated:
-                    terminated.add(pid)
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL if impatient else signal.SIGTERM)
+            number = signal.SIGKILL if impatient else signal.SIGTERM
+            new = {(pid, number) for pid in rest} - signaled
+            signaled |= new
+            send_signal((pid for pid, _ in new), number)
             time.sleep(0.01)
 
 
@@ -116,7 +113,7 @@ def descendants(pid: int) -> List[int]:
             try:
                 with open("/proc/%s/stat" % name, "rb") as file:
                     state, parent = file.read().rpartition(b")")[2].split()[:2]
-            except (FileNotFoundError, ProcessLookupError):
+            except OSError:
                 continue
             if state != b"Z":
                 children.setdefault(int(parent), []).append(int(name))

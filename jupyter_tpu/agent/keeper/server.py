@@ -16,6 +16,7 @@ from ..protocol.events import Failed, JournalEvent
 from ..protocol.journal import HelloReader, Journal, encode_rejection, parse_hello
 from ..protocol.peer import peer_user
 from ..protocol.pump import JournalDisconnected, Pump
+from ..protocol.timeouts import cancel_all, with_timeout
 from .lease import Denied, Granted, KernelLease
 
 #: Seconds for a connection to end after another one has replaced it.
@@ -86,9 +87,7 @@ class KeeperServer:
 
     async def close(self) -> None:
         """Ends all connections."""
-        for task in list(self._connections):
-            task.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
+        await cancel_all(self._connections)
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serves one connection to the keeper's socket."""
@@ -107,7 +106,7 @@ class KeeperServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         greeting, hello = HelloReader(), None
         while hello is None:
-            data = await asyncio.wait_for(reader.read(frames.PIECE), 10.0)
+            data = await with_timeout(reader.read(frames.PIECE), 10.0)
             if not data:
                 return
             try:

@@ -29,6 +29,9 @@ MAGIC = b"JTPU"
 
 #: Largest frame, bytes: pieces are much smaller; hellos and notices are JSON of at most this size.
 MAX_FRAME = 256 * 1024
+#: Longest lines of JSON between a client and a daemon, bytes. Any command that a system can run is
+#: shorter.
+LONGEST_REQUEST = LONGEST_ANSWER = 16 << 20
 #: Payload of one MESSAGE frame, bytes: small enough that a ping or an interrupt never waits long.
 PIECE = 64 * 1024
 #: Largest message, bytes, all its parts together.

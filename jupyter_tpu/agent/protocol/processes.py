@@ -9,14 +9,17 @@ import contextlib
 import os
 import pwd
 import re
+import subprocess
 import time
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Iterable, Optional, Tuple
 
 #: A process of a container has the container's id in the name of its control group:
 #: "/docker/ID", "/system.slice/docker-ID.scope", "/machine.slice/libpod-ID.scope".
 _CONTAINER = re.compile(
     r"(docker|libpod|nerdctl|containerd|crio|kubepods)\S*?([0-9a-f]{12})[0-9a-f]{52}"
 )
+#: Seconds for sudo, which may look for the host's name.
+SUDO = 5.0
 _RUNTIMES = {"docker": "docker", "libpod": "podman", "nerdctl": "nerdctl"}
 
 
@@ -33,7 +36,9 @@ def start_time(pid: int) -> str:
     try:
         with open("/proc/%d/stat" % pid, "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
+    except PermissionError:  # /proc shows only one's own
+        return "?"
+    except OSError:
         return ""
     return "" if fields[0] == b"Z" else fields[19].decode()
 
@@ -44,12 +49,43 @@ def is_alive(pid: int, started: str) -> bool:
 
 
 def signal_process(pid: int, started: str, number: int) -> bool:
-    """Sends a signal, if the process that started at *started* still runs; False if it does not."""
+    """Sends a signal, if the process that started at *started* still runs; False if it does not, or
+    is another user's.
+    """
     if not is_alive(pid, started):
         return False
-    with contextlib.suppress(ProcessLookupError):
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
         return True
+    return False
+
+
+def send_signal(targets: Iterable[int], number: int) -> bool:
+    """Sends a signal to living processes and, with a minus before their numbers, process groups.
+
+    Those of another user, as ``sudo`` starts them, get it by sudo if that asks for no password.
+    Returns False if one did not get it.
+    """
+    others = []
+    for target in targets:
+        try:
+            os.kill(target, number)
+        except ProcessLookupError:
+            pass
+        except PermissionError:
+            others.append(str(target))
+    if not others:
+        return True
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(
+            ["sudo", "-n", "kill", "-%d" % number, "--", *others],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            timeout=SUDO,
+        )
+        return done.returncode == 0
     return False
 
 

@@ -15,6 +15,7 @@ import time
 
 from jupyter_tpu.agent.metrics.grpc_calls import NotGRPC, call
 from jupyter_tpu.agent.metrics.protobuf import encode, encode_number
+from jupyter_tpu.agent.protocol.timeouts import with_timeout
 
 from .calls import serve
 from .paths import HOME, ROOT, environment_dir, private_dir
@@ -281,7 +282,7 @@ def _call_server(port, path, seconds):
         request += encode(field, os.fsencode(text))
     calls = [("/tensorflow.ProfilerService/Profile", request)]
     try:
-        [answer] = asyncio.run(asyncio.wait_for(call("127.0.0.1", port, calls), seconds + WRITE))
+        [answer] = asyncio.run(with_timeout(call("127.0.0.1", port, calls), seconds + WRITE))
     except OSError:
         raise HostError(
             "CONFLICT",
