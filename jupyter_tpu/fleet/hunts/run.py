@@ -174,7 +174,11 @@ class HuntRun:
             record.queue = QueueTPU(tpu=request, valid_until=until)
             record.claim.withdraw_at = time.time() + limit if limit is not None else 0.0
         self._provisioner = self._new_provisioner()
-        self._runner.save_soon(record)
+        try:
+            await self._create.save_priced(record)
+        except TPUError as error:  # another process has got the last chips, or the disk is full
+            self._end_claim()
+            self._failed(error, progress)
 
     def _new_provisioner(self) -> NodeProvisioner:
         return self._create.provisioner(self._record, _doing(self._hunt.attempts[-1]))

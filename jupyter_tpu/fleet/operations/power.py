@@ -15,6 +15,7 @@ from ..hosts.connections import HostConnections
 from ..hosts.kernels import shut_down_error
 from ..knowledge.grants import Grants
 from ..knowledge.owners import TPUOwners
+from ..knowledge.pricing import Demand
 from ..models import DeleteTPU, GuardAction, Operation, StartTPU, StopTPU
 from ..store.records import NodeClaim, OperationRecord
 from . import checks
@@ -65,8 +66,18 @@ class PowerService:
             confirm_price=options.confirm_price, max_price=options.max_price
         )
         record = self._runner.new_record("start", name, node_id=node.id)
+
+        async def save(record: OperationRecord) -> None:
+            await self._grants.save(
+                record,
+                Demand(project=name.project, type=node.type, zone=name.zone, tier=node.tier),
+                confirm_price=options.confirm_price,
+                max_price=options.max_price,
+                again=name,
+            )
+
         return await self._runner.start_exclusive(
-            record, lambda progress: self._start(record, progress)
+            record, lambda progress: self._start(record, progress), save=save
         )
 
     async def stop(self, name: NodeName, options: StopTPU) -> Operation:
@@ -102,6 +113,7 @@ class PowerService:
                 return record.operation
         if action == "stop":
             ready = self._require_stoppable(name)
+            await self._runner.cancel_connects(name, CANCEL_CONNECT)
             return await self._begin_stop(ready, StopTPU(end_kernels=True, end_jobs=True))
         node = await self._require_deletable(name)
         return await self._begin_deletion(node, DeleteTPU(end_kernels=True, end_jobs=True))

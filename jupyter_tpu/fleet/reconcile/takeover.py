@@ -70,12 +70,14 @@ class Takeover:
                 log.exception("Operation %s can't be continued", record.operation.id)
 
     async def _check(self, record: OperationRecord) -> None:
+        operation = record.operation
         deletes = record.claim is not None and record.claim.want == "absent"
         if self._supervise or deletes:
             mine = await self._runner.take_over(record)
             if mine is not None:
                 self._resume(mine)
-        elif record.claim is None and record.hunt is None:
+        elif record.claim is None and record.hunt is None and operation.kind != "guard":
+            # A TPU without its guard is shown as such until a server sets it.
             self._runner.mark_interrupted(record, save=False)
 
     def _resume(self, record: OperationRecord) -> None:
