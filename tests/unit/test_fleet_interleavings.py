@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from jupyter_tpu import clock as tpu_clock
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.discovery.availability import Availability
@@ -45,7 +46,7 @@ from jupyter_tpu.fleet.models import (
     StartHunt,
     StopTrying,
 )
-from jupyter_tpu.fleet.operations import create, power, provisioner, queued
+from jupyter_tpu.fleet.operations import create, power, queued
 from jupyter_tpu.fleet.operations.create import CreateService
 from jupyter_tpu.fleet.operations.defaults import EnvironmentDefaults
 from jupyter_tpu.fleet.operations.guard import GuardService
@@ -170,7 +171,7 @@ class Server:
         self.power = PowerService(
             links.cloud,
             observer,
-            None,  # type: ignore[arg-type]
+            SimpleNamespace(release=lambda _: None),  # type: ignore[arg-type]
             connected,
             grants,
             owners,
@@ -307,7 +308,8 @@ async def _nothing(*_: object, **__: object) -> None:
 class World:
     def __init__(self) -> None:
         self.loop = VirtualLoop()
-        self.slept = 0.0  # in seconds: timers stand still then, and the clock does not
+        self.slept = 0.0  # in seconds: timers stand still then, and the clocks do not
+        self.clock_set = 0.0  # by how many seconds the time of day was set
         asyncio.set_event_loop(self.loop)
         self.google = Google(self.loop)
         self.folder = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
@@ -321,6 +323,9 @@ class World:
         self.guarded: set[str] = set()  # ids of nodes
 
     def time(self) -> float:
+        return self.loop.now + self.slept + self.clock_set
+
+    def uptime(self) -> float:
         return self.loop.now + self.slept
 
     def start(self) -> None:
@@ -458,8 +463,10 @@ class World:
 def use_clock(world: World, patch: pytest.MonkeyPatch) -> None:
     """Has the fleet ask the world's clock, and leave nothing to chance."""
     clock = SimpleNamespace(time=world.time, monotonic=world.loop.time)
-    for module in (create, hunt_run, hunt_service, power, provisioner, queued):
+    for module in (create, hunt_run, hunt_service, power, queued, tpu_clock):
         patch.setattr(module, "time", clock)
+    for module in (power, tpu_clock):
+        patch.setattr(module, "uptime", world.uptime)
     patch.setattr(hunt_run, "random", SimpleNamespace(random=lambda: 0.5))
     patch.setattr(hunt_run, "SLICE", 600.0)
 
@@ -673,6 +680,11 @@ class Interleavings(RuleBasedStateMachine):
         if again:
             self.google.others_create(name)
         self.world.loop.pass_time(pause)
+
+    @precondition(lambda self: bool(self._running()))
+    @rule(seconds=st.sampled_from([-3600.0, -30.0, 30.0, 3600.0]))
+    def set_clock(self, seconds: float) -> None:
+        self.world.clock_set += seconds
 
     @precondition(lambda self: bool(self._running()))
     @rule(seconds=pauses)

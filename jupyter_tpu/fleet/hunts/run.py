@@ -120,7 +120,10 @@ class HuntRun:
             for candidate in hunt.candidates:
                 candidate.failures, candidate.retry_at = 0, 0.0
             self._end_claim()
-            await self._runner.save(record)
+            try:
+                await self._runner.save(record)
+            except TPUError as error:  # it is saved when that is possible again
+                progress.block(error)
 
     def _end_claim(self) -> None:
         """The current attempt is over."""
@@ -167,6 +170,7 @@ class HuntRun:
             since=time.time(),
             label=f"{record.operation.id}-{attempt.number}",
             tidy=True,
+            until=hunt.deadline or 0.0,
         )
         if attempt.unattended:
             end, limit = hunt.deadline, turn(hunt, candidate)

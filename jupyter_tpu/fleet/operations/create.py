@@ -21,6 +21,7 @@ from ..knowledge.pricing import Demand, PriceDecision
 from ..models import ConnectTPU, CreateTPU, Operation, QueueTPU, Quote, SetGuard
 from ..models.catalog import image_warning, known_type
 from ..models.requests import validated
+from ..models.times import seconds_of
 from ..store.records import NodeClaim, OperationRecord
 from . import checks, node_options
 from .progress import OperationProgress
@@ -142,8 +143,13 @@ class CreateService:
             await self.require_price(request, name)
             record = self._runner.new_record("create", name, create=request)
             record.queue = QueueTPU(tpu=request) if queued else None
+            guard = request.guard
             record.claim = NodeClaim(
-                want="present", since=time.time(), label=record.operation.id, tidy=queued
+                want="present",
+                since=time.time(),
+                label=record.operation.id,
+                tidy=queued,
+                until=seconds_of(guard.until, "until") if guard and guard.until else 0.0,
             )
             return await self._runner.start(
                 record, *self._work(record, resumed=False), self.save_priced

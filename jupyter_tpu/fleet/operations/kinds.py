@@ -6,6 +6,8 @@ from __future__ import annotations
 NOT_CANCELLABLE = ("start", "stop", "delete", "unqueue")
 #: Kinds that change nothing about the TPU: others may run at the same time.
 NON_EXCLUSIVE = ("tensorboard", "profile", "sync", "copy", "share", "guard")
+#: Kinds that one may begin beside: all of them end what costs money.
+ALLOWED_BESIDE = {"delete": ("unqueue",), "stop": ("unqueue",)}
 #: Kinds that may wait for as long as the TPU exists: nothing waits for them.
 PATIENT = ("guard",)
 #: Kinds that begin only if the next process can know of them: they cost money, or leave something

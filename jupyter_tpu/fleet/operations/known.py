@@ -62,6 +62,16 @@ class KnownOperations:
         records = [*self.running_on(name), *elsewhere]
         return _newest_first(records, lambda record: record.operation.created)
 
+    def awaiting(self, node_id: str) -> list[OperationRecord]:
+        """The hunts that wait for the preemption of a TPU, in whichever process."""
+        return [
+            record
+            for record in self._everywhere()
+            if record.hunt is not None
+            and record.hunt.awaited is not None
+            and record.hunt.awaited.node_id == node_id
+        ]
+
     def demands(self) -> dict[NodeName, Demand]:
         """The TPUs that are being created, in whichever process, the oldest first."""
         return demands_of(self._everywhere())
@@ -100,10 +110,11 @@ class KnownOperations:
         """Those that run, in whichever process."""
         return [*(each.record for each in self.running.values()), *self.elsewhere.values()]
 
-    def require_idle(self, name: NodeName) -> None:
-        """Raises CONFLICT while one runs on the TPU that excludes others."""
+    def require_idle(self, name: NodeName, kind: str) -> None:
+        """Raises CONFLICT while one runs on the TPU beside which none of this *kind* may begin."""
+        allowed = (*kinds.NON_EXCLUSIVE, *kinds.ALLOWED_BESIDE.get(kind, ()))
         for record in self.running_on(name):
-            if record.operation.kind not in kinds.NON_EXCLUSIVE:
+            if record.operation.kind not in allowed:
                 raise TPUError(
                     f"{kinds.PRESENT[record.operation.kind].format(name.node)}.",
                     Reason.CONFLICT,

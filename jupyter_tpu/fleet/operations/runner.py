@@ -98,7 +98,7 @@ class OperationRunner:
 
         Raises CONFLICT where another one runs.
         """
-        self.known.require_idle(record.name)
+        self.known.require_idle(record.name, record.operation.kind)
         self.drop_resumable(record.name)
         return await self.start(record, work, carry_out, save)
 

@@ -27,8 +27,8 @@ EVERY = 1.0
 class Takeover:
     """reload: reads what other processes have written.
 
-    supervise: False for a process that does one thing only. It continues deletions, since they
-    save money, and leaves everything else to a server.
+    supervise: False for a process that does one thing only. It continues deletions and stops, since
+    they save money, and leaves everything else to a server.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Takeover:
     async def _check(self, record: OperationRecord) -> None:
         operation = record.operation
         deletes = record.claim is not None and record.claim.want == "absent"
-        if self._supervise or deletes:
+        if self._supervise or deletes or operation.kind == "stop":
             mine = await self._runner.take_over(record)
             if mine is not None:
                 self._resume(mine)
@@ -94,7 +94,9 @@ class Takeover:
                 self._power.resume(record)
             case "guard":
                 self._guard.resume(record)
-            case "start" | "stop" if _age(operation) <= EXPECTED:
+            case "stop":
+                self._power.resume(record)
+            case "start" if _age(operation) <= EXPECTED:
                 self._power.resume(record)
             case "connect":
                 operation.message = "Waiting to resume"
