@@ -50,7 +50,7 @@ _RULES: tuple[tuple[int | None, str, Reason, str], ...] = (
         _QUOTA_HINT,
     ),
     (None, r"while in state (PREEMPTED|TERMINATED)", Reason.CONFLICT, _RECREATE),
-    (None, r"not supported for (preemptible|spot)", Reason.CONFLICT, _RECREATE),
+    (None, r"not supported for (preemptible|spot)", Reason.INVALID, _RECREATE),
     (None, r"while in state", Reason.CONFLICT, "Wait until it is in another state."),
     (
         None,

@@ -172,7 +172,11 @@ class Fleet:
             cloud,
             observed,
             needed=lambda: bool(
-                desired.connected or runner.known.resumable or tunnels.tpus() or jobs.unfinished()
+                desired.connected
+                or runner.known.resumable
+                or runner.known.waits_for_tpu()
+                or tunnels.tpus()
+                or jobs.unfinished()
             ),
             busy=runner.known.changes_tpus,
             polled=self._polled,
@@ -224,6 +228,7 @@ class Fleet:
         power = self._power = PowerService(
             cloud, observer, connections, connected, grants, owners, runner
         )
+        guard = GuardService(cloud, observed, runner, lambda: self.guards, power.act_for_guard)
         self.guards = Guards(
             finder,
             connections,
@@ -232,8 +237,9 @@ class Fleet:
             cost_of=lambda name: self._inventory.tpu(name).cost,
             changed=changes.mark_tpu_changed,
             act=power.act_for_guard,
+            awaited=guard.problem,
+            supersede=guard.supersede,
         )
-        guard = GuardService(cloud, runner, self.guards.set)
         self._create = CreateService(
             links, availability, observer, grants, runner, connect.follow, guard.follow,
             UnattendedStarts(cloud, locks, defaults),
@@ -260,8 +266,8 @@ class Fleet:
         self._forgotten_queued = ForgottenQueued(queued, FIRST_LOOK)
         inventory = self._inventory = Inventory(
             cloud, store, desired, observer, connections, monitor, environments, tunnels, jobs,
-            mirrored, self.shares, self.guards, interruptions, runner, failures, run_times, grants,
-            prices, owners, forgotten, supervised=supervise,
+            mirrored, self.shares, self.guards, guard, interruptions, runner, failures, run_times,
+            grants, prices, owners, forgotten, supervised=supervise,
             reloaded=lambda: self._controller.wake(),
         )  # fmt: skip
         self.usage = UsageService(

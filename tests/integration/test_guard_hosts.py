@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -17,7 +18,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from cli_shell import Shell, running_server, state_of
+from cli_shell import COMMAND, Shell, running_server, state_of
 from local_host import LocalHost
 from pod_fleet import open_pod
 from waiting import eventually, until
@@ -195,6 +196,28 @@ async def test_the_tpu_stops_without_any_client(
         host.mend()
     ended = await report(host, lambda guard: guard["phase"] == "ending")
     assert ended["problem"] is None
+
+
+def test_a_tpu_whose_create_command_was_closed_says_that_it_has_no_guard(
+    emulator: Any, tmp_path: Path
+) -> None:
+    name = "guard-closed"
+    shell = Shell(tmp_path, **emulator.environment)
+    wanted = ("create", name, "--type", "v5litepod-1", "--zone", "us-west4-a", "--max-idle", "2h")
+    command = subprocess.Popen([*COMMAND, *wanted], env=shell.environment)
+    try:
+        until(lambda: state_of(emulator, name) != "")
+        command.kill()
+        command.wait()
+        until(lambda: state_of(emulator, name) == "READY")
+        for listed in (shell.out("list"), shell.out("describe", name)):
+            assert f"{name} has no guard yet. The command that should set it has ended." in listed
+            assert f"jupyter tpu guard set {name}" in listed
+        done = shell.run("guard", "set", name, "--max-idle", "3h")
+        assert done.returncode == 0, done.stderr
+        assert "no guard yet" not in shell.out("list")
+    finally:
+        shell.run("delete", name, "--yes")
 
 
 @pytest.mark.long

@@ -32,11 +32,11 @@ from jupyter_tpu.fleet.operations.provisioning import LABEL
 #: Half a round trip; seconds.
 LATENCY = 0.05
 #: How long a call waits for its answer: what `Cloud` waits. Seconds.
-DEADLINE = {"create": 60.0, "delete": 60.0, "node": 20.0, "operation": 20.0}
+DEADLINE = {"create": 60.0, "delete": 60.0, "stop": 60.0, "node": 20.0, "operation": 20.0}
 #: How late a request may still be carried out that nobody waits for any more; seconds.
 LATE = 60.0
 #: How long Google needs for a creation and a deletion; seconds.
-TAKES = {"create": 30.0, "delete": 10.0, "start": 30.0}
+TAKES = {"create": 30.0, "delete": 10.0, "start": 30.0, "stop": 10.0}
 
 
 class _Instant:
@@ -100,6 +100,7 @@ class Google:
         self.deletes_creating = True  # else a deletion is refused while the node is CREATING
         self.deletes = True  # else every deletion is refused
         self.late_after_kill = False  # whether a request of a killed process arrives
+        self.stopped = 0  # how many times it has begun to stop a node
         self.created: dict[str, Node] = {}  # all that ever were, by id
         #: Ids of what we asked Google to delete: of the nodes that had the names then.
         self.deletions: list[str] = []
@@ -126,6 +127,9 @@ class Google:
         return await self._call(
             "node", lambda _: self._begin("start", self._node(name), NodeState.READY)
         )
+
+    async def begin_stop(self, name: NodeName) -> str:
+        return await self._call("stop", lambda _: self._stop(name))
 
     async def get_node(self, name: NodeName) -> Node:
         return await self._call("node", lambda _: self._node(name))
@@ -318,6 +322,14 @@ class Google:
             raise TPUError("Not supported while in state CREATING.", Reason.CONFLICT)
         self.nodes[name] = msgspec.structs.replace(node, state=NodeState.DELETING)
         return self._begin("delete", node, None)
+
+    def _stop(self, name: NodeName) -> str:
+        node = self._node(name)
+        if node.state != "READY":
+            raise TPUError(f"Not supported while in state {node.state}.", Reason.CONFLICT)
+        self.stopped += 1
+        self.nodes[name] = msgspec.structs.replace(node, state=NodeState.STOPPING)
+        return self._begin("stop", node, NodeState.STOPPED)
 
     def _node(self, name: NodeName) -> Node:
         if name not in self.nodes:

@@ -17,11 +17,12 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
-from google_model import Google, VirtualLoop
+from google_model import LATENCY, Google, VirtualLoop
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from jupyter_tpu import clock as tpu_clock
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.discovery.availability import Availability
@@ -41,10 +42,11 @@ from jupyter_tpu.fleet.models import (
     DeleteTPU,
     Guard,
     Operation,
+    SetGuard,
     StartHunt,
     StopTrying,
 )
-from jupyter_tpu.fleet.operations import create, power, provisioner, queued
+from jupyter_tpu.fleet.operations import create, power, queued
 from jupyter_tpu.fleet.operations.create import CreateService
 from jupyter_tpu.fleet.operations.defaults import EnvironmentDefaults
 from jupyter_tpu.fleet.operations.guard import GuardService
@@ -91,6 +93,7 @@ FATES = {
         *("NO_CREDENTIALS", "PERMISSION", "RATE_LIMITED", "UNAVAILABLE", "CONFLICT", "QUOTA"),
     ],
     "node": ["silent", "unreadable", "NO_CREDENTIALS", "PERMISSION", "UNAVAILABLE", "CONFLICT"],
+    "guard": ["UNREACHABLE", "NO_CREDENTIALS", "CONFLICT", "INVALID", "PERMISSION", "HOST_KEY"],
     "operation": [
         "silent",
         "unreadable",
@@ -146,7 +149,9 @@ class Server:
             reload=_nothing,
             look=_nothing,
         )
-        guard = GuardService(links.cloud, self.runner, _no_guard)
+        nodes: Any = SimpleNamespace(node=lambda name: world.google.nodes.get(name))
+        guards: Any = SimpleNamespace(set_at_creation=self._set_guard, overdue=lambda *_: False)
+        guard = GuardService(links.cloud, nodes, self.runner, lambda: guards, self._act)
         self.create = CreateService(
             links,
             Availability(links.cloud),
@@ -166,7 +171,7 @@ class Server:
         self.power = PowerService(
             links.cloud,
             observer,
-            None,  # type: ignore[arg-type]
+            SimpleNamespace(release=lambda _: None),  # type: ignore[arg-type]
             connected,
             grants,
             owners,
@@ -221,6 +226,21 @@ class Server:
         self.world.connects.append(record)
         self.runner.save_soon(record)
         return self.runner.resume(record, self._connecting)
+
+    async def _set_guard(self, name: NodeName, request: SetGuard) -> Guard:
+        """What host 0 does, which can't be reached now and then."""
+        await asyncio.sleep(LATENCY)
+        fates = self.google.fates.get("guard")
+        if fates:
+            raise TPUError("The guard can't be set.", Reason[fates.pop(0)])
+        node = self.google.nodes.get(name)
+        if node is None or node.state != "READY":
+            raise TPUError("This needs a READY TPU.", Reason.CONFLICT)
+        self.world.guarded.add(node.id)
+        return Guard(action=request.action)
+
+    async def _act(self, name: NodeName, action: str) -> Operation:
+        raise AssertionError("no limit has passed")
 
     async def _connecting(self, progress: OperationProgress) -> None:
         await asyncio.sleep(CONNECTING)
@@ -285,14 +305,11 @@ async def _nothing(*_: object, **__: object) -> None:
     pass
 
 
-async def _no_guard(*_: object) -> Guard:
-    raise AssertionError("no TPU here has a guard")
-
-
 class World:
     def __init__(self) -> None:
         self.loop = VirtualLoop()
-        self.slept = 0.0  # in seconds: timers stand still then, and the clock does not
+        self.slept = 0.0  # in seconds: timers stand still then, and the clocks do not
+        self.clock_set = 0.0  # by how many seconds the time of day was set
         asyncio.set_event_loop(self.loop)
         self.google = Google(self.loop)
         self.folder = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
@@ -303,8 +320,12 @@ class World:
         self.cancelled: set[str] = set()  # creations whose cancelling was accepted in time
         self.given_up: set[str] = set()  # operations whose deletion somebody gave up
         self.connects: list[OperationRecord] = []
+        self.guarded: set[str] = set()  # ids of nodes
 
     def time(self) -> float:
+        return self.loop.now + self.slept + self.clock_set
+
+    def uptime(self) -> float:
         return self.loop.now + self.slept
 
     def start(self) -> None:
@@ -332,7 +353,10 @@ class World:
     def judge(self, record: OperationRecord) -> None:
         """That an operation which has just ended says what is so."""
         operation, claim = record.operation, record.claim
-        if operation.kind == "connect" or operation.id in self.judged:
+        if operation.kind == "guard":
+            there = self.node(record.node_id) is not None
+            assert not there or record.node_id in self.guarded, "its guard was lost"
+        if operation.kind in ("connect", "guard") or operation.id in self.judged:
             return
         self.judged.add(operation.id)
         recently = self.loop.now - self.google.others_acted.get(record.name, 0.0) < 1.0
@@ -362,6 +386,9 @@ class World:
                 wanted = record.create.connect is not None
                 follow = [each for each in self.connects if each.node_id == claim.node_id]
                 assert len(follow) == wanted, "the connect that was asked for follows, once"
+                if record.create.guard is not None:
+                    guards = [r for r in self.records() if r.node_id == claim.node_id and r.guard]
+                    assert guards, "nothing sets its guard"
             else:
                 assert not self.google.may_come(claim.label), "it may still appear"
                 said = operation.problem.message if operation.problem else ""
@@ -436,8 +463,10 @@ class World:
 def use_clock(world: World, patch: pytest.MonkeyPatch) -> None:
     """Has the fleet ask the world's clock, and leave nothing to chance."""
     clock = SimpleNamespace(time=world.time, monotonic=world.loop.time)
-    for module in (create, hunt_run, hunt_service, power, provisioner, queued):
+    for module in (create, hunt_run, hunt_service, power, queued, tpu_clock):
         patch.setattr(module, "time", clock)
+    for module in (power, tpu_clock):
+        patch.setattr(module, "uptime", world.uptime)
     patch.setattr(hunt_run, "random", SimpleNamespace(random=lambda: 0.5))
     patch.setattr(hunt_run, "SLICE", 600.0)
 
@@ -502,8 +531,17 @@ class Interleavings(RuleBasedStateMachine):
     # ---- users ----
 
     @precondition(lambda self: bool(self.world.servers) and len(self._running("create")) < 2)
-    @rule(name=names, connect=st.booleans(), which=numbers, twice=rarely, then=what_follows)
-    def create(self, name: NodeName, connect: bool, which: int, twice: bool, then: Then) -> None:
+    @rule(
+        name=names,
+        connect=st.booleans(),
+        guarded=st.booleans(),
+        which=numbers,
+        twice=rarely,
+        then=what_follows,
+    )
+    def create(
+        self, name: NodeName, connect: bool, guarded: bool, which: int, twice: bool, then: Then
+    ) -> None:
         server = self._server(which)
         accepted: list[Operation] = []
         request = CreateTPU(
@@ -512,6 +550,7 @@ class Interleavings(RuleBasedStateMachine):
             zone=name.zone,
             confirm_price=True,
             connect=ConnectTPU() if connect else None,
+            guard=SetGuard(idle=3600.0) if guarded else None,
         )
         for _ in range(1 + twice):
             server.do(lambda: server.create.start(request), accepted.append)
@@ -641,6 +680,11 @@ class Interleavings(RuleBasedStateMachine):
         if again:
             self.google.others_create(name)
         self.world.loop.pass_time(pause)
+
+    @precondition(lambda self: bool(self._running()))
+    @rule(seconds=st.sampled_from([-3600.0, -30.0, 30.0, 3600.0]))
+    def set_clock(self, seconds: float) -> None:
+        self.world.clock_set += seconds
 
     @precondition(lambda self: bool(self._running()))
     @rule(seconds=pauses)

@@ -412,6 +412,8 @@ async def test_operations_of_a_dead_process_are_resumed_or_reported_as_interrupt
         left("delete", "delete", want="absent", created=LONG_AGO),
         left("stop", "stop"),
         left("old stop", "stop", created=LONG_AGO),
+        left("start", "start"),
+        left("old start", "start", created=LONG_AGO),
         left("profile", "profile"),
         left("living", "create", alive.id, want="present"),
     ):
@@ -419,12 +421,14 @@ async def test_operations_of_a_dead_process_are_resumed_or_reported_as_interrupt
     await store.flush()
     first, second = await open_store(), await open_store()
     runner, resumed = await take_over(first, ProcessLease(tmp_path / "owners"), supervise=True)
-    assert resumed == ["cancelled", "connect", "create", "delete", "stop"]
-    stopped = runner.known.get("old stop")
-    assert stopped.state == "failed"
-    assert stopped.problem is not None
-    assert stopped.problem.reason == "INTERRUPTED"
-    assert stopped.problem.hint == "If the TPU stays READY, stop it again."
+    # A deletion and a stop end costs, however late; a start begins some.
+    wanted = ["cancelled", "connect", "create", "delete", "old stop", "start", "stop"]
+    assert resumed == wanted
+    started = runner.known.get("old start")
+    assert started.state == "failed"
+    assert started.problem is not None
+    assert started.problem.reason == "INTERRUPTED"
+    assert started.problem.hint == "If the TPU stays STOPPED, start it again."
     assert runner.known.get("profile").state == "failed"
     assert runner.known.get("living").state == "running"
     # They have a living owner now, which a process that has not read that yet learns, too.
@@ -456,7 +460,7 @@ async def test_of_two_processes_one_takes_an_operation_over(
 
 
 @pytest.mark.asyncio
-async def test_a_command_beside_no_server_continues_deletions_only(
+async def test_a_command_beside_no_server_continues_what_ends_costs_only(
     open_store: Open, tmp_path: Path
 ) -> None:
     store = await open_store()
@@ -464,16 +468,18 @@ async def test_a_command_beside_no_server_continues_deletions_only(
         left("connect", "connect"),
         left("create", "create", want="present"),
         left("cancelled", "create", want="absent"),
+        left("stop", "stop"),
+        left("start", "start"),
     ):
         store.save_operation(record)
     await store.flush()
     lease = ProcessLease(tmp_path / "owners")
     runner, resumed = await take_over(await open_store(), lease, supervise=False)
-    assert resumed == ["cancelled"]
+    assert resumed == ["cancelled", "stop"]
     problem = runner.known.get("connect").problem
     assert problem is not None
     assert problem.hint == "Connect again. It continues where it stopped."
     assert runner.known.get("create").state == "running"
     server = ProcessLease(tmp_path / "owners")
     _, resumed = await take_over(await open_store(), server, supervise=True)
-    assert resumed == ["connect", "create"]
+    assert resumed == ["connect", "create", "start"]

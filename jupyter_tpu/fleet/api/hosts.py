@@ -182,7 +182,9 @@ class GuardAPI(Protocol):
     """
 
     async def get(self, ref: str) -> models.Guard:
-        """The guard of a TPU, as its host describes it now. Raises NOT_FOUND if it has none."""
+        """The guard of a TPU, as its host describes it now. Raises NOT_FOUND if it has none, or has
+        not got that of its creation yet, with the reason.
+        """
 
     async def set(self, ref: str, request: models.SetGuard) -> models.Guard:
         """Sets or replaces the guard. Raises INVALID for what can't be done with this TPU.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable, Collection, Iterable
 
 from ...cloud import Cloud, Node, NodeName, is_attached, without_chips
@@ -184,6 +185,7 @@ class Observer:
 
     async def _poll(self) -> None:
         observed = self.observed
+        asked = time.time()
         try:
             async with asyncio.timeout(LIMIT):
                 listed = await self._cloud.list_nodes()
@@ -210,7 +212,7 @@ class Observer:
         if _states(nodes) != _states(observed.nodes):
             self._changed_at = self._time()
         observed.nodes, observed.unreachable, observed.problem = nodes, missing, None
-        observed.project = project
+        observed.project, observed.asked = project, asked
         if missing:
             observed.problem = Problem(
                 message=f"{', '.join(sorted(missing))} did not answer. TPUs there are shown as "

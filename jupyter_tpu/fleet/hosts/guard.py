@@ -20,9 +20,9 @@ from ...links import HostName
 from ..knowledge.finder import TPUFinder
 from ..knowledge.observed import ObservedState
 from ..knowledge.owners import TPUOwners
-from ..models import Cost, Guard, GuardAction, KeepTPU, RemoveGuard, SetGuard
+from ..models import Cost, Guard, GuardAction, KeepTPU, Problem, RemoveGuard, SetGuard
 from ..models.requests import validated
-from ..models.times import future_seconds, timestamp
+from ..models.times import future_seconds, seconds_of, timestamp
 from .connections import ANSWER, HostConnections
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,8 @@ class Guards:
 
     cost_of(name): what a TPU costs an hour, and has cost. changed(name) is called for a TPU whose
     guard says something else. act(name, action) stops or deletes it in place of a host that is not
-    allowed to.
+    allowed to. awaited(name): why the guard that it was created with is not set yet; None if none
+    is to be set. supersede(name): that one is no longer wanted.
     """
 
     def __init__(
@@ -59,6 +60,8 @@ class Guards:
         cost_of: Callable[[NodeName], Cost],
         changed: Callable[[NodeName], None],
         act: Callable[[NodeName, GuardAction], Awaitable[object]],
+        awaited: Callable[[NodeName], Problem | None] = lambda _: None,
+        supersede: Callable[[NodeName], Awaitable[None]] | None = None,
     ) -> None:
         self._finder = finder
         self._connections = connections
@@ -67,6 +70,8 @@ class Guards:
         self._cost_of = cost_of
         self._changed = changed
         self._act = act
+        self._awaited = awaited
+        self._supersede = supersede
         self._known: dict[NodeName, tuple[str, Guard | None]] = {}  # with the node's id
         self._due: set[NodeName] = set()
         self._refusals: dict[NodeName, str] = {}  # why those that are due were not stopped
@@ -105,6 +110,21 @@ class Guards:
     async def set(self, ref: str, request: SetGuard) -> Guard:
         request = validated(request)
         node = await self._find_for_change(ref, request.confirm_name)
+        guard = await self._set(node, request)
+        await self._drop_awaited(node.name)
+        return guard
+
+    async def set_at_creation(self, name: NodeName, request: SetGuard) -> Guard:
+        """Sets the guard that a TPU was created with, whatever its labels say of its owner. A limit
+        that has passed meanwhile is due at once.
+        """
+        return await self._set(await self._find(f"{name.zone}~{name.node}"), request, late=True)
+
+    def overdue(self, name: NodeName, request: SetGuard) -> bool:
+        """Whether a limit of *request* has passed, of time or cost."""
+        return limit_passed(request, self._cost_of(name), time.time())
+
+    async def _set(self, node: Node, request: SetGuard, *, late: bool = False) -> Guard:
         hosts = len(node.endpoints)
         rule = guard_rule(
             request,
@@ -114,6 +134,7 @@ class Guards:
             node_id=node.id,
             hosts=hosts,
             spot=node.tier == "spot",
+            late=late,
         )
         others = range(1, hosts)
         if request.idle is None:
@@ -141,6 +162,12 @@ class Guards:
         await self._request(node, "remove_guard")
         # The others only say what they do, and to no one now.
         await self._on_hosts(node, range(1, len(node.endpoints)), "remove_guard")
+        await self._drop_awaited(node.name)
+
+    async def _drop_awaited(self, name: NodeName) -> None:
+        """Another guard was chosen, or none."""
+        if self._supersede is not None:
+            await self._supersede(name)
 
     async def _on_hosts(
         self, node: Node, hosts: Sequence[int], op: str, /, **params: Any
@@ -182,6 +209,8 @@ class Guards:
     def _found(self, node: Node, guard: Guard | None) -> Guard:
         if guard is None:
             name = node.name.node
+            if (problem := self._awaited(node.name)) is not None:
+                raise TPUError(problem.message, Reason.NOT_FOUND, problem.hint)
             raise TPUError(
                 f"{name} has no guard: it runs until you stop or delete it.",
                 Reason.NOT_FOUND,
@@ -221,10 +250,11 @@ def _needs_server(guard: Guard) -> bool:
     return guard.phase == "due" and guard.actor == "server"
 
 
-def cost_deadline(max_cost: float, cost: Cost, now: float) -> float:
+def cost_deadline(max_cost: float, cost: Cost, now: float, *, late: bool = False) -> float:
     """When a TPU will have cost *max_cost* USD if it continues to run; seconds since the epoch.
 
-    Raises INVALID where that is not known, or will not happen.
+    late: whether it may have cost that already. Raises INVALID where that is not known, or will not
+    happen.
     """
     hourly = cost.usd_per_hour
     if hourly is None or cost.usd is None:
@@ -237,7 +267,7 @@ def cost_deadline(max_cost: float, cost: Cost, now: float) -> float:
         raise InvalidInput(
             "This TPU costs nothing, so no cost limit can be set.", _OTHER, field="max_cost"
         )
-    if cost.usd >= max_cost:
+    if cost.usd >= max_cost and not late:
         raise InvalidInput(
             f"This TPU has cost ${cost.usd:.2f} already.",
             "Choose a higher limit, or stop it now.",
@@ -246,11 +276,18 @@ def cost_deadline(max_cost: float, cost: Cost, now: float) -> float:
     return now + (max_cost - cost.usd) / hourly * 3600.0
 
 
-def check_guard(request: SetGuard, *, several: bool, spot: bool) -> None:
-    """Raises INVALID for what can't be done with a spot TPU, or one of *several* hosts, and for an
-    end time that has passed.
+def limit_passed(request: SetGuard, cost: Cost, now: float) -> bool:
+    """Whether a limit of *request* has passed, of time or cost."""
+    if request.until and seconds_of(request.until, "until") <= now:
+        return True
+    return request.max_cost is not None and cost.usd is not None and cost.usd >= request.max_cost
+
+
+def check_guard(request: SetGuard, *, several: bool, spot: bool, late: bool = False) -> None:
+    """Raises INVALID for what can't be done with a spot TPU, or one of *several* hosts, and, unless
+    it is *late*, for an end time that has passed.
     """
-    if request.until:
+    if request.until and not late:
         future_seconds(request.until, "until", time.time())
     if request.idle is None and request.max_cost is None and not request.until:
         raise InvalidInput(
@@ -274,22 +311,29 @@ def guard_rule(
     node_id: str,
     hosts: int,
     spot: bool,
+    late: bool = False,
 ) -> dict[str, Any]:
     """What host 0 gets; *node_id*: Google's id of the TPU, "" where the host has to ask for it.
 
-    Raises INVALID for what can't be done with this TPU; see `check_guard`.
+    late: whether its limits may have passed since it was asked for. Raises INVALID for what can't
+    be done with this TPU; see `check_guard`.
     """
-    check_guard(request, several=hosts > 1, spot=spot)
+    check_guard(request, several=hosts > 1, spot=spot, late=late)
+    notice = min(request.notice, request.idle or request.notice)
+    if late and limit_passed(request, cost, now):
+        # Who has had it for a minute needs no longer notice.
+        since = seconds_of(cost.since, "since") if cost.since else now
+        notice = min(notice, max(0.0, now - since))
     return {
         "action": request.action,
         "node": f"projects/{name.project}/locations/{name.zone}/nodes/{name.node}",
         "node_id": node_id,
         "idle": request.idle,
-        "until": future_seconds(request.until, "until", now) if request.until else None,
+        "until": seconds_of(request.until, "until") if request.until else None,
         "cost_until": None
         if request.max_cost is None
-        else cost_deadline(request.max_cost, cost, now),
-        "notice": min(request.notice, request.idle or request.notice),
+        else cost_deadline(request.max_cost, cost, now, late=late),
+        "notice": notice,
         "limits": {"max_cost": request.max_cost, "until": request.until},
         **({} if request.idle is None else {"hosts": max(1, hosts)}),
     }

@@ -67,6 +67,11 @@ class PreemptedTPUs:
             try:
                 await self._observer.ensure_recent()
                 node = await self._look(name)
+                if self._is_deleted_by_others(name):
+                    # That ends this hunt, unless Google refuses it.
+                    progress.set_message(f"{name.node} is being deleted")
+                    await _wait(stopped)
+                    continue
                 if node is None and awaited.taken:
                     return True
                 if node is None or node.id != awaited.node_id:
@@ -82,10 +87,15 @@ class PreemptedTPUs:
                     progress.set_message(message)
             except TPUError as error:
                 progress.block(error)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LOOK):
-                    await stopped.wait()
+            await _wait(stopped)
         return False
+
+    def _is_deleted_by_others(self, name: NodeName) -> bool:
+        """Whether a user, or a guard, has its deletion running in some process."""
+        return any(
+            record.operation.kind == "delete" and not record.for_hunt
+            for record in self._runner.known.on(name)
+        )
 
     async def _look(self, name: NodeName) -> Node | None:
         """None: Google has no such TPU. That a list lacks it is not enough to say so."""
@@ -115,7 +125,8 @@ class PreemptedTPUs:
             await self._runner.save(record)
         progress.set_message(f"Deleting what is left of {name.node}")
         options = DeleteTPU(end_kernels=True, end_jobs=True)
-        ended = await self._runner.wait((await self._power.delete(name, options)).id)
+        deletion = await self._power.delete(name, options, for_hunt=True)
+        ended = await self._runner.wait(deletion.id)
         if ended.problem is not None:
             raise ended.problem.to_error()
 
@@ -124,3 +135,9 @@ class PreemptedTPUs:
         records = self._desired.environments(name)
         record = records.get("default") or next(iter(records.values()), None)
         return structs.replace(record.wanted, then_run="") if record is not None else None
+
+
+async def _wait(stopped: asyncio.Event) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(LOOK):
+            await stopped.wait()

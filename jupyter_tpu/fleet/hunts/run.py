@@ -120,7 +120,10 @@ class HuntRun:
             for candidate in hunt.candidates:
                 candidate.failures, candidate.retry_at = 0, 0.0
             self._end_claim()
-            await self._runner.save(record)
+            try:
+                await self._runner.save(record)
+            except TPUError as error:  # it is saved when that is possible again
+                progress.block(error)
 
     def _end_claim(self) -> None:
         """The current attempt is over."""
@@ -167,6 +170,7 @@ class HuntRun:
             since=time.time(),
             label=f"{record.operation.id}-{attempt.number}",
             tidy=True,
+            until=hunt.deadline or 0.0,
         )
         if attempt.unattended:
             end, limit = hunt.deadline, turn(hunt, candidate)
@@ -174,7 +178,11 @@ class HuntRun:
             record.queue = QueueTPU(tpu=request, valid_until=until)
             record.claim.withdraw_at = time.time() + limit if limit is not None else 0.0
         self._provisioner = self._new_provisioner()
-        self._runner.save_soon(record)
+        try:
+            await self._create.save_priced(record)
+        except TPUError as error:  # another process has got the last chips, or the disk is full
+            self._end_claim()
+            self._failed(error, progress)
 
     def _new_provisioner(self) -> NodeProvisioner:
         return self._create.provisioner(self._record, _doing(self._hunt.attempts[-1]))

@@ -24,6 +24,7 @@ from ..knowledge.owners import UNKNOWN, TPUOwners
 from ..knowledge.prices import Prices
 from ..knowledge.run_times import RunTimes
 from ..models import TPU, Change, TPUList
+from ..operations.guard import GuardService
 from ..operations.mirrored import MirroredProjects
 from ..operations.packages import EnvironmentService
 from ..operations.runner import OperationRunner
@@ -59,6 +60,7 @@ class Inventory:
         projects: MirroredProjects,
         shares: ShareService,
         guards: Guards,
+        awaited_guards: GuardService,
         interruptions: Interruptions,
         runner: OperationRunner,
         failures: TPUFailures,
@@ -85,6 +87,7 @@ class Inventory:
         self._projects = projects
         self._shares = shares
         self._guards = guards
+        self._awaited_guards = awaited_guards
         self._interruptions = interruptions
         self._runner = runner
         self._failures = failures
@@ -134,6 +137,7 @@ class Inventory:
             supervised=self._supervised,
             maintenance=self._observed.maintenance.get(node.id) if node else None,
             failure=self._failures.problem(name),
+            unguarded=self._awaited_guards.problem(name) if node else None,
             undeleted=self._runner.known.failed_deletion(name) if node else None,
             owner=owner,
             forgotten=node is not None and self._forgotten.is_forgotten(node),

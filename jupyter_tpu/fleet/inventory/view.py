@@ -17,6 +17,7 @@ from ..models.catalog import known_type
 from ..models.costs import billing_words, running_cost
 from ..models.guard import Guard
 from ..models.interruptions import Interruption
+from ..models.operation_kinds import KINDS
 from ..models.shares import SharedFolders
 from ..models.sync import MirroredProject
 from ..models.times import timestamp
@@ -44,15 +45,17 @@ def view_tpu(
     maintenance: Maintenance | None = None,
     interruption: Interruption | None = None,
     failure: Problem | None = None,
+    unguarded: Problem | None = None,
     undeleted: Operation | None = None,
     owner: TPUOwner = UNKNOWN,
     forgotten: bool = False,
 ) -> TPU:
     """node: None where Google has not described it (yet); since and seconds: how long it is READY
     (see `RunTimes`); cost_of: what a node costs by the hour; failure: why its desired state could
-    not be carried out; undeleted: a deletion or the undo of a creation that failed, after which
-    nothing else was done with a TPU of the name; owner: whose it is; forgotten: whether it is the
-    user's, and nothing has used it for hours.
+    not be carried out; unguarded: why the guard that it was created with is not set; undeleted: a
+    deletion or the undo of a creation that failed, after which nothing else was done with a TPU of
+    the name; owner: whose it is; forgotten: whether it is the user's, and nothing has used it for
+    hours.
     """
     wanted = next((r.create for r in operations if r.create is not None), None)
     node = node or Node(
@@ -67,6 +70,7 @@ def view_tpu(
     accelerator = known_type(node.type)
     cost = cost_of(node)
     running = [record.operation for record in operations]
+    working = any(not KINDS[operation.kind].patient for operation in running)
     states = {environment.state for environment in environments}
     return TPU(
         name=name.node,
@@ -105,12 +109,12 @@ def view_tpu(
         maintenance=maintenance,
         interruption=interruption,
         problem=_undeleted(node, undeleted, cost)
-        if undeleted is not None and undeleted.ended > node.created and not running
-        else _problem(node, environments, links, running, failure),
+        if undeleted is not None and undeleted.ended > node.created and not working
+        else _problem(node, environments, links, running, unguarded, failure),
         advice=advice(node, free=cost.usd_per_hour == 0, connected=connected),
         owner=owner.name,
         not_yours=owner.is_other,
-        forgotten=forgotten and not running,
+        forgotten=forgotten and not working,
         operations=[o.id for o in running],
         labels=node.labels,
         queued=node.queued,
@@ -171,6 +175,7 @@ def _problem(
     environments: Sequence[Environment],
     links: Sequence[Link],
     running: Sequence[Operation],
+    unguarded: Problem | None,
     failure: Problem | None,
 ) -> Problem | None:
     """What needs attention; while an operation runs, only what hinders it."""
@@ -183,8 +188,10 @@ def _problem(
             reason=Reason.CONFLICT,
             hint="Delete it and create another one.",
         )
-    if running:
-        return next((each.problem for each in running if each.problem is not None), None)
+    working = [each for each in running if not KINDS[each.kind].patient]
+    found = next((each.problem for each in working if each.problem is not None), unguarded)
+    if working or found is not None:
+        return found
     if not any(environment.state == "ready" for environment in environments):
         for environment in environments:
             if environment.problem is not None:

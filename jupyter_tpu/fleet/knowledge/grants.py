@@ -15,8 +15,10 @@ from ...errors import InvalidInput, Reason, TPUError
 from ..models import Cost, Grant, GrantUse
 from ..models.costs import cost_of
 from ..models.requests import validated
+from ..store.records import OperationRecord
 from ..store.store import Store
 from . import pricing
+from .demands import demands_of, not_listed, starting_of
 from .observed import ObservedState
 from .prices import Prices
 from .pricing import Demand, PriceDecision
@@ -143,6 +145,37 @@ class Grants:
             prices=self._prices.table,
         )
 
+    async def save(
+        self,
+        record: OperationRecord,
+        wanted: Demand,
+        *,
+        confirm_price: bool,
+        max_price: float | None,
+        again: NodeName | None = None,
+    ) -> None:
+        """Saves an operation that asks for *wanted*, if its price is still agreed to beside what
+        all processes have asked for until that moment. Raises PRICE, and what keeps it from being
+        saved. Otherwise as `decide`.
+        """
+        nodes, asked = tuple(self._observed.nodes.values()), self._observed.asked
+        known = self._used() is not None
+
+        def check(records: Sequence[OperationRecord], grants: Sequence[Grant]) -> None:
+            others = not_listed(records, asked)
+            demands, starting = demands_of(others), starting_of(others)
+            decision = pricing.decide(
+                wanted,
+                _sorted(grants),
+                _used_chips(nodes, demands, starting, without=again) if known else None,
+                today=_today(),
+                emulated=self._cloud.emulated,
+                prices=self._prices.table,
+            )
+            decision.require(confirm_price=confirm_price, max_price=max_price)
+
+        await self._store.save_operation_if(record, check)
+
     def covering(self, type: str, zone: str, tier: Tier) -> str:
         """The grant that covers something new as soon as it has enough chips left; "" if none does.
 
@@ -186,25 +219,42 @@ class Grants:
         zones = {zone for grant in self._grants.values() for zone in grant.zones}
         if observed.unreachable is None or observed.unreachable & zones:
             return None
-        holding = self._holding()
-        if without is not None:
-            holding.pop(without, None)
-        asked = [demand for name, demand in self._asked().items() if name not in holding]
-        return [*holding.values(), *asked]
+        nodes = observed.nodes.values()
+        return _used_chips(nodes, self._asked(), self._starting(), without=without)
 
     def _holding(self, nodes: Iterable[Node] | None = None) -> dict[NodeName, Demand]:
         nodes = self._observed.nodes.values() if nodes is None else nodes
-        oldest_first = sorted(nodes, key=lambda node: (node.created, node.name))
-        starting = self._starting()
-        return {
-            node.name: _demand(node)
-            for node in oldest_first
-            if holds_chips(node) or node.name in starting
-        }
+        return _holding(nodes, self._starting())
 
     def _sorted(self) -> Sequence[Grant]:
-        """Those that end first are used first; those without an end last."""
-        return sorted(self._grants.values(), key=lambda grant: (grant.until or "~", grant.name))
+        return _sorted(self._grants.values())
+
+
+def _used_chips(
+    nodes: Iterable[Node],
+    asked: Mapping[NodeName, Demand],
+    starting: Collection[NodeName],
+    *,
+    without: NodeName | None,
+) -> list[Demand]:
+    """What has or asks for chips, the oldest first."""
+    holding = _holding(nodes, starting)
+    if without is not None:
+        holding.pop(without, None)
+    return [*holding.values(), *(each for name, each in asked.items() if name not in holding)]
+
+
+def _holding(nodes: Iterable[Node], starting: Collection[NodeName]) -> dict[NodeName, Demand]:
+    return {
+        node.name: _demand(node)
+        for node in sorted(nodes, key=lambda node: (node.created, node.name))
+        if holds_chips(node) or node.name in starting
+    }
+
+
+def _sorted(grants: Iterable[Grant]) -> Sequence[Grant]:
+    """Those that end first are used first; those without an end last."""
+    return sorted(grants, key=lambda grant: (grant.until or "~", grant.name))
 
 
 def holds_chips(node: Node) -> bool:

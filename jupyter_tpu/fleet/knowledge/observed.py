@@ -23,6 +23,8 @@ class ObservedState:
         self.problem: Problem | None = None
         #: The project of the last poll, which says nothing about TPUs of other projects.
         self.project = ""
+        #: When the last poll began; seconds since the epoch.
+        self.asked = 0.0
         #: Zones that did not answer the last poll; None: the last poll failed, or there was none.
         self.unreachable: frozenset[str] | None = None
 

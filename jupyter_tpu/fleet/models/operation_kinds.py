@@ -31,6 +31,10 @@ class OperationKind(Struct, frozen=True, kw_only=True):
     cancellable: bool = True
     #: Whether no other may run on its TPU at the same time.
     exclusive: bool = True
+    #: Exclusive kinds beside which it may begin all the same: all of them end what costs money.
+    begins_beside: tuple[str, ...] = ()
+    #: Whether it may wait for as long as its TPU exists: nothing waits for it.
+    patient: bool = False
     #: Whether it begins only if the next process can know of it: it costs money, or leaves
     #: something on the hosts. Others continue when the disk is full, since they may end what costs
     #: money.
@@ -109,6 +113,7 @@ KINDS = {
             failed="{} could not be stopped",
             present="{} is being stopped",
             after_interruption="If the TPU stays READY, stop it again.",
+            begins_beside=("unqueue",),
             cancellable=False,
         ),
         OperationKind(
@@ -119,6 +124,7 @@ KINDS = {
             failed="{} could not be deleted",
             present="{} is being deleted",
             after_interruption="If the TPU stays in the list, delete it again.",
+            begins_beside=("unqueue",),
             cancellable=False,
         ),
         OperationKind(
@@ -235,6 +241,7 @@ KINDS = {
             failed="The guard of {} could not be set",
             after_interruption="Set the guard again.",
             without_server="{0} has no guard yet. The next Jupyter server sets it.",
+            patient=True,
             exclusive=False,
             at_google=False,
         ),

@@ -17,10 +17,17 @@ def timestamp(
 
 
 def future_seconds(text: str, field: str, now: float, zone: tzinfo | None = None) -> float:
+    """As `seconds_of`; raises INVALID for a time that has passed, too."""
+    seconds = seconds_of(text, field, zone)
+    if seconds <= now:
+        raise InvalidInput(f"The time {text} has passed.", "Choose a later time.", field=field)
+    return seconds
+
+
+def seconds_of(text: str, field: str, zone: tzinfo | None = None) -> float:
     """The time *text* of a request's *field*, in seconds since the epoch.
 
-    zone: that of a text without one; None: it needs one. Raises INVALID for what is not a time, and
-    for a time that has passed.
+    zone: that of a text without one; None: it needs one. Raises INVALID for what is not a time.
     """
     try:
         time = datetime.fromisoformat(text)
@@ -38,6 +45,4 @@ def future_seconds(text: str, field: str, now: float, zone: tzinfo | None = None
                 field=field,
             )
         time = time.replace(tzinfo=zone)
-    if time.timestamp() <= now:
-        raise InvalidInput(f"The time {text} has passed.", "Choose a later time.", field=field)
     return time.timestamp()

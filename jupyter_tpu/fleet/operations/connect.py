@@ -78,7 +78,7 @@ class ConnectService:
         for record in self._runner.known.running_on(name):
             if record.operation.kind == "connect" and record.connect == request:
                 return record.operation  # pressed twice
-        self._runner.known.require_idle(name)
+        self._runner.known.require_idle(name, "connect")
         node = self._observer.observed.require_hosts(name)
         before = self._desired.environments(name).get(request.environment)
         if before is not None and before.node_id == node.id:

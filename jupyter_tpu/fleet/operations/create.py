@@ -17,10 +17,11 @@ from ..discovery.observer import Observer
 from ..hosts.guard import check_guard, cost_deadline
 from ..knowledge.grants import Grants
 from ..knowledge.owners import OWNER, own_name
-from ..knowledge.pricing import PriceDecision
+from ..knowledge.pricing import Demand, PriceDecision
 from ..models import ConnectTPU, CreateTPU, Operation, QueueTPU, Quote, SetGuard
 from ..models.catalog import image_warning, known_type
 from ..models.requests import validated
+from ..models.times import seconds_of
 from ..store.records import NodeClaim, OperationRecord
 from . import checks, node_options
 from .progress import OperationProgress
@@ -98,6 +99,19 @@ class CreateService:
         price.require(confirm_price=request.confirm_price, max_price=request.max_price)
         _check_guard(request, price)
 
+    async def save_priced(self, record: OperationRecord) -> None:
+        """Saves an operation that is about to create what it asks for. Raises PRICE if its grant
+        has not enough chips left any more: another process may just have asked for them.
+        """
+        request, name = record.create, record.name
+        assert request is not None
+        await self._grants.save(
+            record,
+            Demand(project=name.project, type=request.type, zone=name.zone, tier=request.tier),
+            confirm_price=request.confirm_price,
+            max_price=request.max_price,
+        )
+
     async def resolve(self, request: CreateTPU) -> tuple[CreateTPU, NodeName]:
         """The request with its defaults filled in. Raises INVALID for one that can't be met."""
         request = validated(request)
@@ -129,10 +143,17 @@ class CreateService:
             await self.require_price(request, name)
             record = self._runner.new_record("create", name, create=request)
             record.queue = QueueTPU(tpu=request) if queued else None
+            guard = request.guard
             record.claim = NodeClaim(
-                want="present", since=time.time(), label=record.operation.id, tidy=queued
+                want="present",
+                since=time.time(),
+                label=record.operation.id,
+                tidy=queued,
+                until=seconds_of(guard.until, "until") if guard and guard.until else 0.0,
             )
-            return await self._runner.start(record, *self._work(record, resumed=False))
+            return await self._runner.start(
+                record, *self._work(record, resumed=False), self.save_priced
+            )
         finally:
             self._being_checked.discard(name)
 

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
+from ..knowledge.demands import demands_of, starting_of
 from ..knowledge.pricing import Demand
 from ..models import Operation
 from ..models.operation_kinds import KINDS
@@ -42,6 +43,14 @@ class KnownOperations:
             raise TPUError(f"The operation {id} does not exist.", Reason.NOT_FOUND)
         return operation
 
+    def works_on(self, name: NodeName) -> bool:
+        """Whether one runs on the TPU in this process for which others have to wait."""
+        return any(not KINDS[each.operation.kind].patient for each in self.running_on(name))
+
+    def waits_for_tpu(self) -> bool:
+        """Whether one runs in this process that waits for what its TPU does."""
+        return any(KINDS[each.record.operation.kind].patient for each in self.running.values())
+
     def running_on(self, name: NodeName) -> list[OperationRecord]:
         """Those that run on one TPU now, newest first."""
         records = [r.record for r in self.running.values() if r.name == name]
@@ -53,21 +62,19 @@ class KnownOperations:
         records = [*self.running_on(name), *elsewhere]
         return _newest_first(records, lambda record: record.operation.created)
 
+    def awaiting(self, node_id: str) -> list[OperationRecord]:
+        """The hunts that wait for the preemption of a TPU, in whichever process."""
+        return [
+            record
+            for record in self._everywhere()
+            if record.hunt is not None
+            and record.hunt.awaited is not None
+            and record.hunt.awaited.node_id == node_id
+        ]
+
     def demands(self) -> dict[NodeName, Demand]:
         """The TPUs that are being created, in whichever process, the oldest first."""
-        records = [*(r.record for r in self.running.values()), *self.elsewhere.values()]
-        return {
-            record.name: Demand(
-                project=record.project,
-                type=record.create.type,
-                zone=record.name.zone,
-                tier=record.create.tier,
-            )
-            for record in sorted(records, key=lambda record: record.operation.created)
-            if record.create is not None
-            and record.claim is not None
-            and record.claim.want == "present"
-        }
+        return demands_of(self._everywhere())
 
     def failed_deletion(self, name: NodeName) -> Operation | None:
         """The newest operation on one TPU, if it should have deleted that and has not."""
@@ -96,15 +103,19 @@ class KnownOperations:
 
     def starting(self) -> set[NodeName]:
         """The stopped TPUs that are being started, in whichever process."""
-        records = [*(each.record for each in self.running.values()), *self.elsewhere.values()]
-        return {each.name for each in records if each.operation.kind == "start"}
+        return starting_of(self._everywhere())
 
-    def require_idle(self, name: NodeName) -> None:
-        """Raises CONFLICT while one runs on the TPU that excludes others."""
+    def _everywhere(self) -> list[OperationRecord]:
+        """Those that run, in whichever process."""
+        return [*(each.record for each in self.running.values()), *self.elsewhere.values()]
+
+    def require_idle(self, name: NodeName, kind: str) -> None:
+        """Raises CONFLICT while one runs on the TPU beside which none of this *kind* may begin."""
         for record in self.running_on(name):
-            if KINDS[record.operation.kind].exclusive:
+            running = KINDS[record.operation.kind]
+            if running.exclusive and running.name not in KINDS[kind].begins_beside:
                 raise TPUError(
-                    f"{KINDS[record.operation.kind].present.format(name.node)}.",
+                    f"{running.present.format(name.node)}.",
                     Reason.CONFLICT,
                     "Wait until that has ended, or cancel it.",
                 )

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
+from ...clock import uptime
 from ...cloud import Cloud, Node, NodeName, NodeState, check_ours
 from ...cloud.polling import poll_intervals
 from ...environment import StepPlan
@@ -15,17 +16,28 @@ from ..hosts.connections import HostConnections
 from ..hosts.kernels import shut_down_error
 from ..knowledge.grants import Grants
 from ..knowledge.owners import TPUOwners
+from ..knowledge.pricing import Demand
 from ..models import DeleteTPU, GuardAction, Operation, StartTPU, StopTPU
 from ..store.records import NodeClaim, OperationRecord
 from . import checks
 from .connected import ConnectedTPUs
 from .progress import OperationProgress
 from .provisioner import NodeProvisioner
-from .provisioning import EXPECTED
+from .provisioning import EXPECTED, SETTLE
 from .queued_origin import QueuedOrigins, leftover_hint
 from .runner import OperationRunner
 from .running import CarryOut, Work
 
+#: Answers after which it is not known whether a change was made.
+_UNHEARD = (
+    Reason.UNAVAILABLE,
+    Reason.TIMEOUT,
+    Reason.RATE_LIMITED,
+    Reason.INTERNAL,
+    Reason.CANCELLED,
+)
+#: States that pass without leading anywhere that is known.
+_PASSING = (NodeState.HIDDEN, NodeState.UNKNOWN)
 #: How long a connect may take to clean up before its TPU is deleted; seconds.
 CANCEL_CONNECT = 15.0
 _QUEUED = StepPlan("queued", "Delete its queued resource", 2)
@@ -65,8 +77,18 @@ class PowerService:
             confirm_price=options.confirm_price, max_price=options.max_price
         )
         record = self._runner.new_record("start", name, node_id=node.id)
+
+        async def save(record: OperationRecord) -> None:
+            await self._grants.save(
+                record,
+                Demand(project=name.project, type=node.type, zone=name.zone, tier=node.tier),
+                confirm_price=options.confirm_price,
+                max_price=options.max_price,
+                again=name,
+            )
+
         return await self._runner.start_exclusive(
-            record, lambda progress: self._start(record, progress)
+            record, lambda progress: self._start(record, progress), save=save
         )
 
     async def stop(self, name: NodeName, options: StopTPU) -> Operation:
@@ -102,6 +124,7 @@ class PowerService:
                 return record.operation
         if action == "stop":
             ready = self._require_stoppable(name)
+            await self._runner.cancel_connects(name, CANCEL_CONNECT)
             return await self._begin_stop(ready, StopTPU(end_kernels=True, end_jobs=True))
         node = await self._require_deletable(name)
         return await self._begin_deletion(node, DeleteTPU(end_kernels=True, end_jobs=True))
@@ -137,13 +160,17 @@ class PowerService:
         )
         progress.done("stop")
 
-    async def delete(self, name: NodeName, options: DeleteTPU) -> Operation:
+    async def delete(
+        self, name: NodeName, options: DeleteTPU, *, for_hunt: bool = False
+    ) -> Operation:
         """Raises CONFLICT while it is being created; NOT_YOURS, KERNELS_RUNNING and JOBS_RUNNING
         unless *options* allow that.
+
+        for_hunt: a hunt has waited for its preemption. Other deletions end such a hunt.
         """
         node = await self._require_deletable(name)
         self._owners.require_consent(node, options.confirm_name, "delete it")
-        return await self._begin_deletion(node, options)
+        return await self._begin_deletion(node, options, for_hunt=for_hunt)
 
     def require_consent(self, node: Node) -> None:
         """Raises NOT_YOURS for a TPU that is another person's, and so is not deleted unasked."""
@@ -161,12 +188,14 @@ class PowerService:
                 )
         return self._observer.observed.node(name) or await self._cloud.get_node(name)
 
-    async def _begin_deletion(self, node: Node, options: DeleteTPU) -> Operation:
+    async def _begin_deletion(
+        self, node: Node, options: DeleteTPU, *, for_hunt: bool = False
+    ) -> Operation:
         name = node.name
         await self._connected.require_confirmation(
             name, "Deleting", end_kernels=options.end_kernels, end_jobs=options.end_jobs
         )
-        record = self._runner.new_record("delete", name)
+        record = self._runner.new_record("delete", name, for_hunt=for_hunt)
         record.claim = NodeClaim(want="absent", since=time.time(), node_id=node.id)
         record.origin = await self._origins.of(node)
         await self._runner.cancel_connects(name, CANCEL_CONNECT)
@@ -202,6 +231,8 @@ class PowerService:
         end = await provisioner.run(progress)
         if end.error is not None:
             raise end.error
+        if not record.for_hunt:
+            await self._end_hunts(record, progress)
         progress.done("delete")
         progress.begin("forget")
         self._connected.forget(name)
@@ -212,6 +243,15 @@ class PowerService:
             progress.done(_QUEUED.key)
         elif origin is not None:
             progress.log(f"Its queued resource {origin.name} stays. {leftover_hint(origin)}")
+
+    async def _end_hunts(self, record: OperationRecord, progress: OperationProgress) -> None:
+        """What a user deletes is not hunted for again."""
+        assert record.claim is not None
+        for hunt in self._runner.known.awaiting(record.claim.node_id):
+            try:
+                await self._runner.cancel(hunt.operation.id, 0.0)
+            except TPUError as error:
+                progress.log(f"The hunt for {record.name.node} can't be ended: {error}")
 
     async def _change(
         self,
@@ -224,20 +264,24 @@ class PowerService:
         """Asks Google for a change of state, and waits until the node is in the state *after*.
 
         The node's state decides. A call without an answer, an operation that Google has forgotten
-        or a process that ended are followed by another look; only what Google refuses fails, and a
-        start that no one expects any longer.
+        or a process that ended are followed by another look. What Google refuses fails; but where
+        another change stands in the way, or the node is in a state that passes, it is asked again.
+        A start that no one expects any longer fails, and so does what Google has done already
+        without effect: someone else has undone it.
         """
-        name = record.name
+        name, asked = record.name, uptime()
         self._observer.request_refresh()
-        operation, asked = "", time.time()
+        operation, resumed = record.accepted, bool(record.accepted)
+        carried_out = refused = 0.0  # since when
         for pause in poll_intervals():
             try:
                 if operation:
                     status = await self._cloud.operation(operation)
-                    if status.error is not None:
-                        raise _Refused(status.error)
                     if status.done:
-                        operation = ""
+                        operation = record.accepted = ""
+                        carried_out = 0.0 if status.error else uptime()
+                    if status.error is not None:
+                        raise _refusal(status.error, after)
                 if not operation:
                     node = await self._cloud.get_node(name)
                     self._observer.upsert(node)
@@ -245,34 +289,54 @@ class PowerService:
                         raise _Refused(other)
                     if node.state is after:
                         break
-                    if node.state is before:
-                        if after is NodeState.READY and time.time() - asked > EXPECTED:
+                    if node.state is before and carried_out:
+                        if uptime() - carried_out > SETTLE:
+                            raise _Refused(_undone(node))
+                    elif node.state is before:
+                        if after is NodeState.READY and uptime() - asked > EXPECTED:
                             raise _Refused(_not_started(node))
-                        operation = await self._begin(begin, name)
-                    elif not node.state.changing:
+                        operation = record.accepted = await self._begin(begin, name, after)
+                        self._runner.save_soon(record)
+                    elif not (node.state.changing or node.state in _PASSING):
                         raise _Refused(TPUError(f"{name.node} is {node.state}.", Reason.CONFLICT))
+                refused = 0.0
                 progress.block(None)
             except TPUError as error:
-                if operation and error.reason is Reason.NOT_FOUND:
-                    operation = ""  # forgotten
+                if operation and error.reason is Reason.NOT_FOUND:  # forgotten
+                    operation = record.accepted = ""
+                    carried_out = uptime() if resumed else 0.0
                 elif error.reason is Reason.NOT_FOUND:
                     raise
                 else:
                     progress.block(error)
                     pause = max(pause, error.retry_after or 0.0)
-            except _Refused as refused:
-                raise refused.error from None
+            except _Busy as busy:
+                refused = refused or uptime()
+                if uptime() - refused > EXPECTED:
+                    raise busy.error from None
+                progress.block(busy.error)
+            except _Refused as refusal:
+                raise refusal.error from None
             await asyncio.sleep(pause)
         progress.log(f"{name.node} is {after}")
 
     @staticmethod
-    async def _begin(begin: Callable[[NodeName], Awaitable[str]], name: NodeName) -> str:
+    async def _begin(
+        begin: Callable[[NodeName], Awaitable[str]], name: NodeName, after: NodeState
+    ) -> str:
         try:
             return await begin(name)
         except TPUError as error:
-            if error.reason in (Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.RATE_LIMITED):
+            if error.reason in _UNHEARD:
                 raise  # it may have been heard; the node's state will tell
-            raise _Refused(error) from error
+            raise _refusal(error, after) from error
+
+
+def _refusal(error: TPUError, after: NodeState) -> _Busy | _Refused:
+    """What an *error* of a change means: what stands in its way may pass."""
+    # A TPU that is not stopped costs money: that is tried for longer.
+    passing = (Reason.CONFLICT, *(_UNHEARD if after is NodeState.STOPPED else ()))
+    return _Busy(error) if error.reason in passing else _Refused(error)
 
 
 def _not_started(node: Node) -> TPUError:
@@ -283,9 +347,26 @@ def _not_started(node: Node) -> TPUError:
     )
 
 
-class _Refused(Exception):
-    """Google's last word on a change, not only on a question about it."""
+def _undone(node: Node) -> TPUError:
+    changed = "stopped" if node.state is NodeState.READY else "started"
+    return TPUError(
+        f"Google has {changed} {node.name.node}, and it is {node.state} again.",
+        Reason.CONFLICT,
+        "Another person or program may have changed it.",
+    )
+
+
+class _Final(Exception):
+    """Google's word on a change, not only on a question about it."""
 
     def __init__(self, error: TPUError) -> None:
         super().__init__(str(error))
         self.error = error
+
+
+class _Busy(_Final):
+    """Not now."""
+
+
+class _Refused(_Final):
+    """Not at all."""

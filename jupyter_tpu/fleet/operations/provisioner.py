@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
+from ...clock import Clock
 from ...cloud import Cloud, NodeSpec
 from ...cloud.errors import never_sent
 from ...errors import Reason, TPUError
@@ -57,6 +57,8 @@ class Provisioner(ABC, Generic[Spec]):
         self._thing = thing
         self._name = record.name
         self._provisioning = Provisioning(record.claim, record.name.node, thing)
+        self._clock = Clock()
+        self._provisioning.taken_over(self._now())
         self._asked = asyncio.Event()
 
     @abstractmethod
@@ -96,7 +98,7 @@ class Provisioner(ABC, Generic[Spec]):
         """Ends when it is known how it ended, however long Google does not say."""
         provisioning = self._provisioning
         while True:
-            step = provisioning.next(time.time())
+            step = provisioning.next(self._now())
             if isinstance(step, ProvisioningResult):
                 progress.operation.undeleted = "kept" if step.how == "kept" else ""
                 return step
@@ -143,6 +145,13 @@ class Provisioner(ABC, Generic[Spec]):
             "The deletion will be retried."
         )
 
+    def _now(self) -> float:
+        """The time; the claim's own times follow a clock that is set."""
+        now, moved = self._clock.now()
+        if moved:
+            self._provisioning.clock_set(moved)
+        return now
+
     async def _pause(self, seconds: float) -> bool:
         """Waits; True when it was cut short by a request."""
         try:
@@ -169,19 +178,30 @@ class Provisioner(ABC, Generic[Spec]):
     async def _create(self) -> None:
         provisioning = self._provisioning
         assert self._spec is not None
-        spec = await self._spec()
-        if provisioning.next(time.time()) is not NextCall.CREATE:
+        try:
+            spec = await self._spec()
+        except TPUError as error:
+            provisioning.create_failed(error, self._now(), sent=False)
+            return
+        if provisioning.next(self._now()) is not NextCall.CREATE:
             return  # it was cancelled meanwhile, or this computer slept for hours
-        provisioning.sending(time.time())
-        await self._runner.save(self._record)
+        provisioning.sending(self._now())
+        try:
+            await self._runner.save(self._record)
+        except TPUError as error:  # the disk is full: Google is asked when it is not
+            provisioning.not_sent(error)
+            return
+        if provisioning.is_too_late(self._now()):
+            provisioning.not_sent()
+            return
         try:
             provisioning.create_accepted(await self._begin_create(spec))
         except TPUError as error:
-            provisioning.create_failed(error, time.time(), sent=not never_sent(error))
+            provisioning.create_failed(error, self._now(), sent=not never_sent(error))
 
     async def _delete(self) -> None:
         provisioning = self._provisioning
-        provisioning.sending_delete(time.time())
+        provisioning.sending_delete(self._now())
         try:
             await self._runner.save(self._record)
         except TPUError as error:  # what costs money is deleted all the same
@@ -189,7 +209,7 @@ class Provisioner(ABC, Generic[Spec]):
         try:
             provisioning.delete_accepted(await self._begin_delete())
         except TPUError as error:
-            provisioning.delete_failed(error, time.time(), sent=not never_sent(error))
+            provisioning.delete_failed(error, self._now(), sent=not never_sent(error))
 
     async def _look(self) -> None:
         try:

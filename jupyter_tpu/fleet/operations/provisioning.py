@@ -18,7 +18,8 @@ What is not known
 =======================  =====================================================================
 what should be, and is   what is asked next
 =======================  =====================================================================
-present, never sent      CREATE, if the user asked for it not long ago; else it has failed
+present, never sent      CREATE, if the user asked for it not long ago, and it is not too late
+                         (`claim.until`); else it has failed
 present, accepted        Google's operation, until it ends
   … which succeeded      the node, until it is READY (done) or in a state it does not leave: then it
                          has failed; with `claim.tidy`, as below
@@ -222,7 +223,15 @@ class Provisioning:
             return self._ended(ProvisioningResult("gone"))
         return self._ended(ProvisioningResult("failed", failure.to_error()))
 
+    def is_too_late(self, now: float) -> bool:
+        """Whether the time has passed until which it is wanted."""
+        return 0 < self.claim.until <= now
+
     def _create(self, now: float) -> NextCall | ProvisioningResult:
+        if self.is_too_late(now):
+            return self._failed(
+                f"{self._what} was not created in time.", Reason.TIMEOUT, "Create it again."
+            )
         if now - self.claim.since <= EXPECTED:
             return NextCall.CREATE
         reason = f" {self._unanswered.message}" if self._unanswered else ""
@@ -275,6 +284,34 @@ class Provisioning:
         """CreateNode is about to be sent."""
         self.claim.sent = now
         self.claim.in_doubt = True
+
+    def not_sent(self, error: TPUError | None = None) -> None:
+        """CreateNode was not sent after all: *error*, or it is too late."""
+        self.claim.sent, self.claim.in_doubt = 0.0, False
+        if error is not None:
+            self.unanswered(error)
+
+    def clock_set(self, seconds: float) -> None:
+        """The clock was set by so many seconds: what was counted from earlier times still counts
+        from the same moments.
+        """
+        claim = self.claim
+        claim.since += seconds
+        for field in ("sent", "delete_in_doubt", "withdraw_at"):
+            if (before := getattr(claim, field)) > 0:
+                setattr(claim, field, before + seconds)
+        self._doubted += seconds if self._doubted else 0.0
+
+    def taken_over(self, now: float) -> None:
+        """Another process drove the claim, by a clock that may have been another one: what it has
+        sent may still be on its way.
+        """
+        claim = self.claim
+        claim.since = min(claim.since, now)
+        if claim.in_doubt:
+            claim.sent = now
+        if claim.delete_in_doubt:
+            claim.delete_in_doubt = now
 
     def create_accepted(self, operation: str) -> None:
         self.claim.in_doubt = False

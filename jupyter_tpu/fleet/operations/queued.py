@@ -152,17 +152,16 @@ class QueuedService:
     async def delete(self, ref: str, options: DeleteQueued | None = None) -> Operation:
         name = await self._find(ref)
         options = options or DeleteQueued()
-        force = options.force
         found = await self._cloud.get_queued(name)
         self._owners.require_consent(found, options.confirm_name, "delete it")
-        if found.state in WITH_TPUS and not force:
+        if found.state in WITH_TPUS and not options.force:
             raise TPUError(
                 f"{name.node} is {found.state}. Its TPUs ({', '.join(found.nodes)}) would be "
                 "deleted, too.",
                 Reason.CONFLICT,
                 "Use --force to delete it with its TPUs and everything on their disks.",
             )
-        record = self._runner.new_record("unqueue", name, force=force)
+        record = self._runner.new_record("unqueue", name)
         record.claim = NodeClaim(want="absent", since=time.time(), node_id=found.created)
         return await self._runner.start_exclusive(record, *self._work(record))
 

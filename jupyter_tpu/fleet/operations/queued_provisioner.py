@@ -51,9 +51,8 @@ class QueuedProvisioner(Provisioner[QueuedSpec]):
         return await self._cloud.begin_queue(self._name, spec)
 
     async def _begin_delete(self) -> str:
-        # What is undone right after it was asked for may have got TPUs meanwhile.
-        force = self._record.queue is not None or self._record.force
-        return await self._cloud.begin_delete_queued(self._name, force=force)
+        # It may have got TPUs since it was to be deleted. No one wants them, and they cost money.
+        return await self._cloud.begin_delete_queued(self._name, force=True)
 
     async def _see(self) -> ObservedNode:
         found = await self._cloud.get_queued(self._name)

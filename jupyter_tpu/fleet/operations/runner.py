@@ -87,15 +87,20 @@ class OperationRunner:
         return self._begin(record, work, carry_out).record.operation
 
     async def start_exclusive(
-        self, record: OperationRecord, work: Work, carry_out: CarryOut | None = None
+        self,
+        record: OperationRecord,
+        work: Work,
+        carry_out: CarryOut | None = None,
+        save: Save | None = None,
     ) -> Operation:
-        """Starts the only one on its TPU; a connect that a dead process left is not resumed.
+        """As :meth:`start`, of the only one on its TPU; a connect that a dead process left is not
+        resumed.
 
         Raises CONFLICT where another one runs.
         """
-        self.known.require_idle(record.name)
+        self.known.require_idle(record.name, record.operation.kind)
         self.drop_resumable(record.name)
-        return await self.start(record, work, carry_out)
+        return await self.start(record, work, carry_out, save)
 
     def _begin(
         self,
@@ -339,8 +344,12 @@ class OperationRunner:
 
     def abandoned(self) -> list[OperationRecord]:
         """Running operations whose processes have ended."""
-        records = self.known.elsewhere.values()
-        return [record for record in records if not self._lease.alive(record.owner)]
+        return [record for record in self.known.elsewhere.values() if self.is_abandoned(record)]
+
+    def is_abandoned(self, record: OperationRecord) -> bool:
+        """Whether a running operation's process has ended, and no other continues it."""
+        elsewhere = record.operation.id in self.known.elsewhere
+        return elsewhere and not self._lease.alive(record.owner)
 
     async def take_over(self, record: OperationRecord) -> OperationRecord | None:
         """Makes an abandoned operation this process's, as its process left it; None if another

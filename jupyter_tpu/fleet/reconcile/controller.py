@@ -126,13 +126,13 @@ class Controller:
             ),
             node,
             acquired=name in self._connections,
-            busy=bool(self._runner.known.running_on(name)),
+            busy=self._runner.known.works_on(name),
         )
         for action in todo:
             if action is Action.FORGET:
                 if node is None and not await self._is_gone(name):
                     continue
-                if not self._runner.known.running_on(name):
+                if not self._runner.known.works_on(name):
                     self._connected.forget(name)
             elif action is Action.RELEASE:
                 self._connections.release(name)

@@ -27,8 +27,8 @@ EVERY = 1.0
 class Takeover:
     """reload: reads what other processes have written.
 
-    supervise: False for a process that does one thing only. It continues deletions, since they
-    save money, and leaves everything else to a server.
+    supervise: False for a process that does one thing only. It continues deletions and stops, since
+    they save money, and leaves everything else to a server.
     """
 
     def __init__(
@@ -70,12 +70,14 @@ class Takeover:
                 log.exception("Operation %s can't be continued", record.operation.id)
 
     async def _check(self, record: OperationRecord) -> None:
+        operation = record.operation
         deletes = record.claim is not None and record.claim.want == "absent"
-        if self._supervise or deletes:
+        if self._supervise or deletes or operation.kind == "stop":
             mine = await self._runner.take_over(record)
             if mine is not None:
                 self._resume(mine)
-        elif record.claim is None and record.hunt is None:
+        elif record.claim is None and record.hunt is None and operation.kind != "guard":
+            # A TPU without its guard is shown as such until a server sets it.
             self._runner.mark_interrupted(record, save=False)
 
     def _resume(self, record: OperationRecord) -> None:
@@ -92,7 +94,9 @@ class Takeover:
                 self._power.resume(record)
             case "guard":
                 self._guard.resume(record)
-            case "start" | "stop" if _age(operation) <= EXPECTED:
+            case "stop":
+                self._power.resume(record)
+            case "start" if _age(operation) <= EXPECTED:
                 self._power.resume(record)
             case "connect":
                 operation.message = "Waiting to resume"

@@ -14,7 +14,7 @@ import logging
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -85,6 +85,8 @@ _FULL = 1 << 16
 #: One statement of SQL and its parameters, or what does more in the same transaction and returns
 #: how many rows it changed.
 Statement = tuple[str, tuple[Any, ...]] | Callable[[sqlite3.Connection], int]
+#: Raises TPUError for what can't be done beside these operations, with these grants.
+OperationCheck = Callable[[Sequence[OperationRecord], Sequence[Grant]], None]
 _R = TypeVar("_R", bound=msgspec.Struct)
 
 
@@ -144,6 +146,18 @@ class Database:
                 return False
             db.execute(*saving_operation(record, self._identity))
         return True
+
+    def operation_check(self, id: str, check: OperationCheck) -> Statement:
+        """Has *check* look at what is stored of all operations but this one, and at the grants, in
+        the transaction of what follows. What it raises undoes that.
+        """
+
+        def look(db: sqlite3.Connection) -> int:
+            others = [each for each in self._read_operations(db) if each.operation.id != id]
+            check(others, self._read_grants(db))
+            return 0
+
+        return look
 
     def take_over_operation(self, id: str, owner: str, new_owner: str) -> OperationRecord | None:
         """Makes a running operation of *owner* that of *new_owner*; returns it as it was left, or

@@ -86,6 +86,8 @@ class NodeClaim(Struct, kw_only=True):
     withdraw_at: float = 0.0
     #: Whether it is being taken back. What got room meanwhile stays.
     withdrawing: bool = False
+    #: From when on no one wants it any more; seconds since the epoch, 0 for never.
+    until: float = 0.0
 
 
 class QueuedOrigin(Struct, frozen=True, kw_only=True):
@@ -168,12 +170,13 @@ class OperationRecord(Struct, kw_only=True):
     #: Of a creation or deletion, or of a hunt's current attempt.
     claim: NodeClaim | None = None
     hunt: HuntRecord | None = None
-    #: Of a new queued resource, also that of a hunt's attempt; *force*: whether one is deleted with
-    #: its TPUs.
+    #: Of a new queued resource, also that of a hunt's attempt.
     queue: QueueTPU | None = None
-    force: bool = False
-    #: Of a TPU that is deleted.
+    #: Of a TPU that is deleted; *for_hunt*: by a hunt that has waited for its preemption.
     origin: QueuedOrigin | None = None
+    for_hunt: bool = False
+    #: Google's operation that starts or stops the TPU, once that was accepted.
+    accepted: str = ""
     #: Google's id of the node that is meant; "" where *claim* says it.
     node_id: str = ""
     #: The id of the job that a connection starts; "": of the operation's own.

@@ -22,7 +22,15 @@ import msgspec
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
 from ..models import Grant, PriceList
-from .database import Database, Statement, is_locked, job_change, pruning, saving_operation
+from .database import (
+    Database,
+    OperationCheck,
+    Statement,
+    is_locked,
+    job_change,
+    pruning,
+    saving_operation,
+)
 from .records import (
     EnvironmentRecord,
     JobRecord,
@@ -208,6 +216,17 @@ class Store:
         """
         await self.flush()  # one that has just ended here does not count
         return await self._retry_locked(lambda: self._database.add_operation(record))
+
+    async def save_operation_if(self, record: OperationRecord, check: OperationCheck) -> None:
+        """Saves an operation unless *check* raises TPUError: of several processes that do it at
+        once, each sees what the one before has saved. *check* is called on the store's thread.
+        """
+        await self.flush()  # what this process has asked for before counts
+        statements = [
+            self._database.operation_check(record.operation.id, check),
+            saving_operation(record, self._identity),
+        ]
+        await self._retry_locked(lambda: self._database.write(statements))
 
     async def take_over_operation(
         self, record: OperationRecord, owner: str

@@ -1,0 +1,42 @@
+"""The chips that operations ask for, as their records say it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...cloud import NodeName
+from ..models.times import timestamp
+from ..store.records import OperationRecord
+from .pricing import Demand
+
+
+def demands_of(records: Iterable[OperationRecord]) -> dict[NodeName, Demand]:
+    """The TPUs that these create, the oldest first."""
+    return {
+        record.name: Demand(
+            project=record.project,
+            type=record.create.type,
+            zone=record.name.zone,
+            tier=record.create.tier,
+        )
+        for record in sorted(records, key=lambda record: record.operation.created)
+        if record.create is not None and record.claim is not None and record.claim.want == "present"
+    }
+
+
+def starting_of(records: Iterable[OperationRecord]) -> set[NodeName]:
+    """The stopped TPUs that these start."""
+    return {record.name for record in records if record.operation.kind == "start"}
+
+
+def not_listed(records: Iterable[OperationRecord], since: float) -> list[OperationRecord]:
+    """Those that run, and those that have ended well after *since* (seconds since the epoch): a
+    list of TPUs that was asked for then may not have what they made.
+    """
+    moment = timestamp(at=since)
+    return [
+        record
+        for record in records
+        if record.operation.state == "running"
+        or (record.operation.state == "done" and record.operation.ended >= moment)
+    ]
