@@ -110,7 +110,9 @@ class ClientFeed:
         self._page_acknowledges = seen is not None
         self._page_seen = int(seen) if seen and seen.isdigit() else None
         self._client = connection.session.session
-        self._reader = self._kernel.connect(self._client, self._page_seen, self._wake)
+        self._reader = self._kernel.connect(
+            self._client, self._page_seen, self._wake, new=self._page_acknowledges
+        )
         if self._page_acknowledges:
             self._send_position()
         else:
