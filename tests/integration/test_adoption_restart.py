@@ -430,6 +430,38 @@ def test_a_client_that_does_not_count_gets_all_and_little_twice_when_the_server_
     client.close()
 
 
+class NamingClient(Client):
+    """Names the last messages that it has when it connects again, as docs/kernels.md says."""
+
+    @property
+    def counting(self) -> str:  # type: ignore[override]
+        ids = [message["header"]["msg_id"] for message in self.messages[-8:]]
+        return f"&jupyter_tpu_last={','.join(ids)}"
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_client_that_names_the_last_messages_it_has_gets_each_message_once(
+    server: Server, session: dict[str, Any], damaged: bool
+) -> None:
+    client = NamingClient(server, session["kernel"]["id"])
+    client.connect()
+    request = client.execute("for i in range(8_000):\n    print('line', i, flush=True)")
+    client.until(line(2000))
+    server.kill()
+    while client.read() is not None:  # what was under way
+        pass
+    if damaged:
+        kernel = server.folder / "tpu" / "kernels" / session["kernel"]["id"]
+        (kernel / "cursors.json").write_bytes(b"")
+    server.start()
+    client.connect()
+    client.until_done(request)
+    assert client.printed(request) == "".join(f"line {number}\n" for number in range(8_000))
+    got = [m["header"]["msg_id"] for m in client.messages]
+    assert len(got) == len(set(got))
+    client.close()
+
+
 @pytest.mark.long
 def test_who_was_away_gets_lines_together_and_of_a_progress_bar_what_is_left(
     server: Server, session: dict[str, Any], home: Path

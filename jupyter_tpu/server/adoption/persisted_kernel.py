@@ -264,6 +264,11 @@ class PersistedKernel:
             self._listeners.append(listener)
             return self.journal.reader(known + 1)
 
+    @property
+    def positions_lost(self) -> bool:
+        """Whether it is not known who has read what."""
+        return self._positions.lost
+
     def disconnect(self, client: str, listener: Callable[[], None], *, closed: bool) -> None:
         """closed: the client itself closed its connection."""
         with self._lock:
