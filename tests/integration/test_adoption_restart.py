@@ -430,6 +430,38 @@ def test_a_client_that_does_not_count_gets_all_and_little_twice_when_the_server_
     client.close()
 
 
+class NamingClient(Client):
+    """Names the last messages that it has when it connects again, as docs/kernels.md says."""
+
+    @property
+    def counting(self) -> str:  # type: ignore[override]
+        ids = [message["header"]["msg_id"] for message in self.messages[-8:]]
+        return f"&jupyter_tpu_last={','.join(ids)}"
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_client_that_names_the_last_messages_it_has_gets_each_message_once(
+    server: Server, session: dict[str, Any], damaged: bool
+) -> None:
+    client = NamingClient(server, session["kernel"]["id"])
+    client.connect()
+    request = client.execute("for i in range(8_000):\n    print('line', i, flush=True)")
+    client.until(line(2000))
+    server.kill()
+    while client.read() is not None:  # what was under way
+        pass
+    if damaged:
+        kernel = server.folder / "tpu" / "kernels" / session["kernel"]["id"]
+        (kernel / "cursors.json").write_bytes(b"")
+    server.start()
+    client.connect()
+    client.until_done(request)
+    assert client.printed(request) == "".join(f"line {number}\n" for number in range(8_000))
+    got = [m["header"]["msg_id"] for m in client.messages]
+    assert len(got) == len(set(got))
+    client.close()
+
+
 @pytest.mark.long
 def test_who_was_away_gets_lines_together_and_of_a_progress_bar_what_is_left(
     server: Server, session: dict[str, Any], home: Path
@@ -586,8 +618,9 @@ def test_two_servers_of_one_data_folder_that_start_together_each_have_their_own_
         other.stop()
 
 
-def test_a_kernel_whose_record_is_damaged_is_found_through_its_host_with_its_output(
-    server: Server, session: dict[str, Any]
+@pytest.mark.parametrize("damaged", [["record.json"], ["record.json", "record.copy.json"]])
+def test_a_kernel_whose_record_is_damaged_is_listed_from_the_start_with_its_output(
+    server: Server, session: dict[str, Any], damaged: list[str]
 ) -> None:
     kernel_id = session["kernel"]["id"]
     (server.root / "work.ipynb").touch()
@@ -597,19 +630,46 @@ def test_a_kernel_whose_record_is_damaged_is_found_through_its_host_with_its_out
     client.until(line(20))
     server.kill()
     client.close()
-    record = server.folder / "tpu" / "kernels" / kernel_id / "record.json"
-    record.write_bytes(bytes(record.stat().st_size))
+    for name in damaged:
+        record = server.folder / "tpu" / "kernels" / kernel_id / name
+        record.write_bytes(bytes(record.stat().st_size))
     server.start()
-    [kernel] = until(lambda: server.request("GET", "/api/kernels"))
+    # The first answer: an open tab would take a kernel for dead that is not in it.
+    [kernel] = server.request("GET", "/api/kernels")
     assert kernel["id"] == kernel_id
     [found] = server.request("GET", "/api/sessions")
     assert found["path"] == "work.ipynb"
+    assert (found["id"] == session["id"]) == (len(damaged) == 1)
+    client.connect()
+    client.until_done(request)
+    assert client.printed(request) == "".join(f"line {n}\n" for n in range(60))
+    client.close()
     page = CountingClient(server, kernel_id)
     page.connect()
     page.execute("this is not run at all", msg_id=request)
     page.until_done(request)
     assert page.printed(request) == "".join(f"line {n}\n" for n in range(60))
     page.close()
+
+
+def test_a_client_whose_position_is_damaged_gets_all_that_is_stored(
+    server: Server, session: dict[str, Any]
+) -> None:
+    client = Client(server, session["kernel"]["id"])
+    client.connect()
+    request = client.execute(LINES.format(n=60, pause=0.02))
+    client.until(line(20))
+    server.kill()
+    client.close()
+    positions = server.folder / "tpu" / "kernels" / session["kernel"]["id"] / "cursors.json"
+    positions.write_bytes(bytes(positions.stat().st_size))
+    server.start()
+    # Some of it comes from the host before the client is back.
+    until(lambda: server.kernel(session["kernel"]["id"])["execution_state"] != "unknown")
+    client.connect()
+    client.until_done(request)
+    assert client.printed(request) == "".join(f"line {number}\n" for number in range(60))
+    client.close()
 
 
 @pytest.mark.long

@@ -15,8 +15,14 @@ from jupyter_tpu.agent.protocol import messages
 from jupyter_tpu.agent.protocol.events import IOPUB, NORMAL, SHELL, STDIN, Message
 from jupyter_tpu.server.adoption import journal_file, kernel_folder, remembered_requests
 from jupyter_tpu.server.adoption import persisted_kernel as persisted_kernel_module
+from jupyter_tpu.server.adoption.checksum import seal, unseal
 from jupyter_tpu.server.adoption.journal_file import MESSAGE, JournalFile
-from jupyter_tpu.server.adoption.kernel_folder import KernelFolder, KernelRecord, kernels_dir
+from jupyter_tpu.server.adoption.kernel_folder import (
+    KernelFolder,
+    KernelRecord,
+    SessionRow,
+    kernels_dir,
+)
 from jupyter_tpu.server.adoption.persisted_kernel import PersistedKernel
 
 KERNEL = messages.MessageSigner("key", "kernel")
@@ -383,7 +389,7 @@ def test_a_record_is_on_the_disk_before_it_replaces_another(
     for name in ("fsync", "replace"):
         monkeypatch.setattr(os, name, watched(name, getattr(os, name)))
     folder.write(KernelRecord(id="k", kernel_name="s", root_dir="/", key="key", secret="s"))
-    assert calls == ["fsync", "replace"]
+    assert calls == ["fsync", "replace", "replace"], "the last is its copy"
     folder.release()
 
 
@@ -401,11 +407,11 @@ def test_a_kernel_whose_record_is_damaged_is_kept_with_its_journal_and_others_ar
     kept("damaged").release()
     path = kernels_dir() / "damaged"
     JournalFile(path).append(MESSAGE, IOPUB, 1, [b"a message"])
-    record = path / "record.json"
-    if content is None:
-        record.unlink()
-    else:
-        record.write_bytes(content)
+    for name in kernel_folder.RECORD, kernel_folder.COPY:
+        if content is None:
+            (path / name).unlink()
+        else:
+            (path / name).write_bytes(content)
     kept().release()
     [(damaged, nothing), (found, another)] = KernelFolder.find_unowned("/")
     assert (damaged.path, nothing) == (path, None)
@@ -419,6 +425,90 @@ def test_a_kernel_whose_record_is_damaged_is_kept_with_its_journal_and_others_ar
     monkeypatch.setattr(kernel_folder, "FORGET_AFTER", -1.0)
     assert len(KernelFolder.find_unowned("/")) == 1
     assert not path.exists()
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty", "zeros", "cut", "one letter", "another's"])
+@pytest.mark.parametrize("name", [kernel_folder.RECORD, kernel_folder.COPY])
+def test_one_damaged_file_of_a_record_loses_nothing(name: str, damage: str) -> None:
+    kernel = kept()
+    kernel.begin_launch("the key")
+    kernel.set_session(SessionRow("session", "a.ipynb", "a.ipynb", "notebook"))
+    kernel.release()
+    file = kernels_dir() / "k" / name
+    content = file.read_bytes()
+    damages = {
+        "empty": b"",
+        "zeros": bytes(len(content)),
+        "cut": content[:-9],
+        "one letter": content.replace(b"the key", b"the kez"),
+        "another's": seal(unseal(content).replace(b'"id":"k"', b'"id":"other"')),
+    }
+    file.unlink()
+    if damage in damages:
+        file.write_bytes(damages[damage])
+    [(folder, record)] = KernelFolder.find_unowned("/")
+    assert record is not None
+    assert (record.key, [row.id for row in record.sessions]) == ("the key", ["session"])
+    folder.release()
+
+
+def test_a_write_of_positions_that_was_cut_off_leaves_those_before_it() -> None:
+    kernel = kept()
+    host = Host(kernel)
+    kernel.connect("tab", None, lambda: None)
+    for _ in range(10):
+        host.says("stream", {}, b"{}")
+    file = kernels_dir() / "k" / "cursors.json"
+    kernel.acknowledge("tab", 4)
+    before = file.read_bytes()
+    kernel.acknowledge("tab", 7)
+    kernel.release()
+    after = file.read_bytes()
+    changed = [at for at, two in enumerate(zip(before, after, strict=True)) if two[0] != two[1]]
+    for cut in changed:
+        file.write_bytes(after[:cut] + before[cut:])
+        kernel = kept()
+        assert kernel.connect("tab", None, lambda: None).number == 5
+        kernel.release()
+    file.write_bytes(after)
+    kernel = kept()
+    assert kernel.connect("tab", None, lambda: None).number == 8
+    kernel.release()
+
+
+@pytest.mark.parametrize("content", [None, b"", bytes(300), b"garbage" * 30_000])
+def test_who_was_known_before_all_positions_were_lost_gets_what_is_stored(
+    content: bytes | None, small_files: None
+) -> None:
+    kernel = kept()
+    host = Host(kernel)
+    kernel.connect("tab", None, lambda: None)
+    for _ in range(10):
+        host.says("stream", {}, b"{}")
+    kernel.acknowledge("tab", 10)
+    kernel.release()
+    file = kernels_dir() / "k" / "cursors.json"
+    file.unlink()
+    if content is not None:
+        file.write_bytes(content)
+    kernel = kept()
+    for _ in range(300):  # nothing of it counts as read
+        host = Host(kernel)
+        host.last = kernel.journal.next
+        host.says("stream", {"text": "x" * 500}, b"{}")
+    assert kernel.connect("tab", None, lambda: None).number == 1
+    assert kernel.connect("page", None, lambda: None, new=True).number == kernel.journal.next
+    assert kernel.connect("page 2", 7, lambda: None, new=True).number == 8
+    kernel.release()
+
+
+def test_a_kernel_that_no_client_has_seen_has_lost_no_positions() -> None:
+    kernel = kept()
+    Host(kernel).says("stream", {}, b"{}")
+    kernel.release()
+    kernel = kept()
+    assert kernel.connect("tab", None, lambda: None).number == 2
+    kernel.release()
 
 
 def test_a_kernel_whose_launch_the_disk_lost_is_heard() -> None:

@@ -29,6 +29,8 @@ OnLost = Callable[[str, dict[str, str], str, TPUError], None]
 DETACH_TIMEOUT = 5.0
 #: Seconds for which the port waits for the adoption of kernels.
 BEFORE_PORT = 5.0
+#: Seconds for which the lists wait for hosts to report recent kernels whose record is damaged.
+REPORT_TIMEOUT = 20.0
 #: Seconds between checks of an adopted kernel whose state is unknown.
 STATE_POLL = 0.5
 UNKNOWN_STATES = "unknown", "starting"
@@ -58,6 +60,7 @@ class Adoption:
         self._adoptable: dict[str, PersistedKernel] = {}  # not adopted yet
         # Kernels whose record is damaged. They are adopted when their host reports them.
         self._damaged: dict[str, KernelFolder] = {}
+        self._unreported: set[str] = set()  # of them, those that the lists wait for
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._loop: asyncio.AbstractEventLoop = serverapp.io_loop.asyncio_loop
         self._adopting: asyncio.Task[None] | None = None
@@ -67,7 +70,7 @@ class Adoption:
     @property
     def closed(self) -> bool:
         """Whether the lists of kernels are incomplete, before or after adoption."""
-        return self._stopped or self._adopting is not None
+        return self._stopped or self._adopting is not None or bool(self._unreported)
 
     # ---- the server's start
 
@@ -105,6 +108,8 @@ class Adoption:
                     continue
                 if record is None:
                     self._damaged[folder.path.name] = folder
+                    if folder.is_recent():
+                        self._unreported.add(folder.path.name)
                     continue
                 try:
                     await self._adopt_one(folder, record)
@@ -112,6 +117,8 @@ class Adoption:
                     self._log.exception("Kernel %s is not adopted", record.id)
         finally:
             self._adopting = None
+            # An open tab would take a kernel for dead that is not in the lists.
+            self._loop.call_later(REPORT_TIMEOUT, self._unreported.clear)
 
     async def _adopt_one(self, folder: KernelFolder, record: KernelRecord) -> None:
         from jupyter_client.kernelspec import NoSuchKernel
@@ -193,7 +200,10 @@ class Adoption:
             sessions=self._sessions(notebook),
         )
         folder.write(record)
-        await self._adopt_one(folder, record)
+        try:
+            await self._adopt_one(folder, record)
+        finally:
+            self._unreported.discard(kernel_id)
         if kernel_id not in self._kernels:
             raise TPUError("The kernel could not be taken over.", Reason.INTERNAL, "See the log.")
 

@@ -31,7 +31,9 @@ From ``repeat`` until ``replayed`` the page takes the request's messages from th
 
 Other clients acknowledge by the pong of their websocket. When their connection has broken, they
 get what they have not acknowledged again, at most ``PLAIN_WINDOW``: twice rather than never. Their
-messages are not coalesced, so that a client can recognise them by their ids.
+messages are not coalesced, so that a client can recognise them by their ids. A client that names
+the last messages that it has in the URL (``jupyter_tpu_last``: their ids, separated by commas) gets
+those after the newest of them.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import time
 from collections import deque
 from collections.abc import Callable
@@ -110,11 +113,14 @@ class ClientFeed:
         self._page_acknowledges = seen is not None
         self._page_seen = int(seen) if seen and seen.isdigit() else None
         self._client = connection.session.session
-        self._reader = self._kernel.connect(self._client, self._page_seen, self._wake)
+        self._reader = self._kernel.connect(
+            self._client, self._page_seen, self._wake, new=self._page_acknowledges
+        )
         if self._page_acknowledges:
             self._send_position()
         else:
             self._window, self._batch = PLAIN_WINDOW, PLAIN_BATCH
+            self._skip_to(handler.get_argument("jupyter_tpu_last", ""))
             self._listen_to_pongs(handler)
         self._task = self._loop.create_task(self._run(), name=f"feed of {self._client}")
 
@@ -126,6 +132,20 @@ class ClientFeed:
             self._reader = None
             closed = self._connection.websocket_handler.close_code in CLOSED
             self._kernel.disconnect(self._client, self._wake, closed=closed)
+
+    def _skip_to(self, last: str) -> None:
+        """Continues after the newest of the messages with these ids, which the client has."""
+        assert self._reader is not None
+        ids, journal, has = set(last.split(",")), self._kernel.journal, 0
+        reader = journal.reader(self._reader.number)
+        # It has at most a window more than it has acknowledged, unless that was lost.
+        rest = math.inf if self._kernel.positions_lost else PLAIN_WINDOW + PLAIN_BATCH
+        while last and rest > 0 and (entries := journal.read(reader, BATCH)):
+            rest -= sum(entry.size for entry in entries)
+            has = max([has, *(e.number for e in entries if _id_of(e) in ids)])
+        if has:
+            self._reader = journal.reader(has + 1)
+            self._kernel.acknowledge(self._client, has)
 
     def _send_position(self) -> None:
         assert self._reader is not None
@@ -387,6 +407,14 @@ class ClientFeed:
 def relay_topic(kernel_id: str) -> bytes:
     """The prefix of the topics of the relay's own messages."""
     return f"kernel.{kernel_id}.".encode()
+
+
+def _id_of(entry: JournalRecord) -> str | None:
+    """The id of a stored message; None if it is none."""
+    try:
+        return messages.decode_part(entry.parts, messages.HEADER).get("msg_id")
+    except ValueError:
+        return None
 
 
 def _with_mark(metadata: bytes, mark: dict[str, Any]) -> bytes:

@@ -1,8 +1,9 @@
 """The folder from which the next server adopts a running kernel.
 
-A folder (0700) per kernel: ``record.json``, the journal's files, how far each client has read, and
-a lock that its server holds. The system releases the lock when that server ends, however it ends.
-So a kernel whose lock is free has no server, and two servers never adopt the same kernel.
+A folder (0700) per kernel: its record and a copy of it, the journal's files, how far each client
+has read, and a lock that its server holds. The system releases the lock when that server ends,
+however it ends. So a kernel whose lock is free has no server, and two servers never adopt the same
+kernel.
 """
 
 from __future__ import annotations
@@ -19,11 +20,16 @@ from msgspec import Struct
 from ...files import write_atomically
 from ...locks import try_lock
 from ...paths import data_dir, private_dir
+from .checksum import seal, unseal
 
 log = logging.getLogger(__name__)
 
 #: Seconds for which a folder is kept whose kernel cannot be adopted.
 FORGET_AFTER = 14 * 24 * 3600.0
+#: Seconds after its last message for which a kernel counts as recent: a tab may still show it.
+RECENT = 3600.0
+#: The record's files. The copy is used if the record is damaged or lost.
+RECORD, COPY = "record.json", "record.copy.json"
 
 
 class SessionRow(Struct):
@@ -114,7 +120,7 @@ class KernelFolder:
         except (OSError, ValueError) as error:
             log.warning("The record of kernel %s is damaged: %s", self.path.name, error)
             return self._keep_damaged()
-        if record is None and _has_journal(self.path):
+        if record is None and self.has_journal():
             log.warning("The record of kernel %s is lost", self.path.name)
             return self._keep_damaged()
         if record is None or not record.key:
@@ -130,7 +136,16 @@ class KernelFolder:
 
     def write(self, record: KernelRecord) -> None:
         """Readers see the old record or the new one. A power cut loses neither."""
-        write_atomically(self.path / "record.json", msgspec.json.encode(record), durable=True)
+        content = seal(msgspec.json.encode(record))
+        write_atomically(self.path / RECORD, content, durable=True)
+        try:
+            write_atomically(self.path / COPY, content)  # not durable: one of the two has to be
+        except OSError:  # a full disk
+            (self.path / COPY).unlink(missing_ok=True)  # it is an older record
+
+    def has_journal(self) -> bool:
+        """Whether anything was stored of its kernel's messages."""
+        return any(file.stat().st_size for file in self.path.glob("journal-*"))
 
     def release_unusable(self) -> None:
         """For a kernel that cannot be adopted: keeps the folder, but removes an old one."""
@@ -140,12 +155,17 @@ class KernelFolder:
             self.release()
 
     def _is_old(self) -> bool:
-        for name in ("record.json", "cursors.json"):
+        for name in (RECORD, COPY, "cursors.json"):
             try:
                 return time.time() - (self.path / name).stat().st_mtime > FORGET_AFTER
             except OSError:
                 pass
         return False
+
+    def is_recent(self) -> bool:
+        """Whether its kernel may still be open in a tab."""
+        changed = (file.stat().st_mtime for file in self.path.glob("journal-*"))
+        return time.time() - max(changed, default=0.0) < RECENT
 
     def release(self) -> None:
         """Lets the next server adopt the kernel."""
@@ -160,19 +180,27 @@ class KernelFolder:
 
 
 def _read(path: Path) -> KernelRecord | None:
-    """The record in a folder; None if there is none. Raises OSError, ValueError if damaged."""
-    try:
-        content = (path / "record.json").read_bytes()
-    except FileNotFoundError:
-        return None
-    record = msgspec.json.decode(content, type=KernelRecord)
-    if record.id != path.name:
-        raise ValueError("it is the record of another kernel")
-    return record
+    """The record in a folder, or its copy; None if there is neither.
 
-
-def _has_journal(path: Path) -> bool:
-    return any(file.stat().st_size for file in path.glob("journal-*"))
+    Raises OSError, ValueError if both are damaged.
+    """
+    problem: OSError | ValueError | None = None
+    for name in RECORD, COPY:
+        try:
+            record = msgspec.json.decode(unseal((path / name).read_bytes()), type=KernelRecord)
+            if record.id != path.name:
+                raise ValueError("it is the record of another kernel")
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            problem = problem or error
+            continue
+        if problem is not None:
+            log.warning("The record of kernel %s is damaged, not its copy: %s", path.name, problem)
+        return record
+    if problem is not None:
+        raise problem
+    return None
 
 
 def _belongs_elsewhere(path: Path, root_dir: str) -> bool:

@@ -72,7 +72,9 @@ class PersistedKernel:
         self._connected: dict[str, int] = {}
         self._gone = False
         self.fillers = Fillers(self._record_filler)
-        self._positions = ClientPositions(folder.path / "cursors.json")
+        self._positions = ClientPositions(
+            folder.path / "cursors.json", new=not adopting or not folder.has_journal()
+        )
         self.journal = JournalFile(folder.path, self._restore if adopting else None)
         if adopting:
             self.requests.forget_read(self._positions.acknowledged)
@@ -142,7 +144,7 @@ class PersistedKernel:
     def backlog_full(self, on_room: Callable[[], None]) -> bool:
         with self._lock:
             if (
-                not self._positions.acknowledged
+                not (self._positions.acknowledged or self._positions.lost)
                 or self.journal.bytes_from(self._read_position() + 1) <= MAX_UNREAD
             ):
                 return False
@@ -242,20 +244,30 @@ class PersistedKernel:
 
     # ---- for the websockets
 
-    def connect(self, client: str, seen: int | None, listener: Callable[[], None]) -> JournalReader:
+    def connect(
+        self, client: str, seen: int | None, listener: Callable[[], None], *, new: bool = False
+    ) -> JournalReader:
         """A client's reader, after what it has *seen*, or else after its stored position.
 
-        An unknown client starts with the next message.
+        An unknown client starts with the next message; or with the oldest, if the positions were
+        lost, unless it is known to be *new*.
         """
         with self._lock:
             newest = self.journal.next - 1
-            acknowledged = self._positions.acknowledged
-            known = min(acknowledged.get(client, newest) if seen is None else seen, newest)
+            if seen is None:
+                unknown = newest if new or not self._positions.lost else self.journal.oldest - 1
+                seen = self._positions.acknowledged.get(client, unknown)
+            known = min(seen, newest)
             self._positions.connect(client, known, self._connected)
             self._connected[client] = self._connected.get(client, 0) + 1
             self.fillers.connected(client)
             self._listeners.append(listener)
             return self.journal.reader(known + 1)
+
+    @property
+    def positions_lost(self) -> bool:
+        """Whether it is not known who has read what."""
+        return self._positions.lost
 
     def disconnect(self, client: str, listener: Callable[[], None], *, closed: bool) -> None:
         """closed: the client itself closed its connection."""
@@ -374,7 +386,8 @@ class PersistedKernel:
         places = [positions[c] for c in self._connected if c in positions]
         if places:
             return min(places)
-        return max(positions.values(), default=self.journal.next - 1)
+        nobody = self.journal.oldest - 1 if self._positions.lost else self.journal.next - 1
+        return max(positions.values(), default=nobody)
 
     def _trim(self) -> None:
         read = self._read_position()
