@@ -17,7 +17,7 @@ from msgspec import Struct
 from ...errors import InvalidInput, Reason, TPUError
 from ..arrays import ArrayRequest
 from ..jaxprs import operations
-from ..shapes import checked_shape, dtype_name, is_leaf
+from ..shapes import KEYS, checked_shape, dtype_name, is_leaf
 from ..sharding.axes import DoesNotDivide, axis_sizes
 from ..sharding.placement import place_array, written_spec
 from ..trees import path_name
@@ -155,9 +155,7 @@ def _spec(leaf: Any) -> Any:
         return jax.ShapeDtypeStruct((), value.dtype, weak_type=not isinstance(leaf, bool))
     if is_leaf(leaf):
         shape, kind = (leaf, "float32") if _all_numbers(leaf) else leaf
-        return jax.ShapeDtypeStruct(
-            checked_shape(shape), getattr(jax.numpy, _jax_name(dtype_name(kind)))
-        )
+        return jax.ShapeDtypeStruct(checked_shape(shape), _jax_dtype(dtype_name(kind)))
     raise InvalidInput(
         f"An argument is of type {type(leaf).__name__}; pass arrays, shapes and numbers.",
         "Bind other arguments with functools.partial(fn, option=…).",
@@ -168,8 +166,10 @@ def _all_numbers(leaf: Any) -> bool:
     return all(isinstance(size, int) for size in leaf)
 
 
-def _jax_name(name: str) -> str:
-    return "bool_" if name == "bool" else name
+def _jax_dtype(name: str) -> Any:
+    if name in KEYS:
+        return jax.random.key(0, impl=KEYS[name].implementation).dtype
+    return getattr(jax.numpy, "bool_" if name == "bool" else name)
 
 
 def _shardings(
