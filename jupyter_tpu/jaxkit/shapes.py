@@ -151,7 +151,12 @@ def flat_leaves(tree: Any) -> Iterator[tuple[str, Any]]:
 
 def is_leaf(tree: Any) -> bool:
     """Whether *tree* is one array: has a shape and a dtype, or is a shape, or (shape, dtype)."""
-    return _is_shape(tree) or _is_pair(tree) or _is_array(tree)
+    return is_written(tree) or _is_array(tree)
+
+
+def is_written(tree: Any) -> bool:
+    """Whether *tree* is written instead of an array: a shape, or (shape, dtype)."""
+    return _is_shape(tree) or _is_pair(tree)
 
 
 def _leaves(tree: Any, path: str) -> Iterator[tuple[str, Any]]:

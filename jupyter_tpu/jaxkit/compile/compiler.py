@@ -66,7 +66,8 @@ def compile_for(
     ``ShapeDtypeStruct``, ``(1024, 512)`` or ``((1024, 512), "bfloat16")``, and trees of them.
     *mesh*: axis -> size, one may be -1; or a jax mesh; None: one device. *in_shardings*,
     *out_shardings*: partition specs, one for all or a tree, as ``jit`` takes them. *donate_argnums*
-    as for ``jit``; by default those of *fn* if it is jitted.
+    as for ``jit``; by default those of *fn* if it is jitted. What *fn* changes in its arguments,
+    such as modules and optimizers of Flax, counts as an output.
 
     A program that does not fit gives a report, too. Raises `InvalidInput` for errors in the program
     and beyond the memory limit; `TPUError` with TIMEOUT beyond the time limit, with ENVIRONMENT
