@@ -157,6 +157,7 @@ def test_a_program_with_64_bits_is_compiled_with_64_bits() -> None:
         report = jaxkit.compile_for("v5e-1", lambda x: x + 1, ((256, 256), "float64"))
     assert report.argument_bytes == 256 * 256 * 8
     assert report.buffers[0].dtype == "float64"
+    assert " GiB on the device.\n" in str(report)
 
 
 def deep(x: Any) -> Any:
@@ -255,7 +256,7 @@ def test_types_the_mesh_does_not_divide_are_passed_over_and_none_fitting_says_by
             lambda x: x, (9, 9), types=["v6e-4"], mesh={"data": -1}, in_shardings=P("data")
         )
     with pytest.raises(
-        TPUError, match=r"fits none of 1 types; nearest is v6e-1: it needs .*31\.24 GiB"
+        TPUError, match=r"fits none of 1 type; nearest is v6e-1: it needs .*31\.24 GiB"
     ):
         jaxkit.cheapest_type(lambda x: x * 2, (8 << 30,), types=["v6e-1"], limits=LIMITS)
     with pytest.raises(TPUError, match="Did you mean v5litepod-8"):

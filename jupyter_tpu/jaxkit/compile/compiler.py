@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import msgspec
 
 from ...errors import InvalidInput, Reason, TPUError, error_for
+from ...wording import count
 from ..processes.watched import run_watched
 from ..sharding.axes import DoesNotDivide
 from ..topology import Topology, topology
@@ -189,8 +190,8 @@ def cheapest_type(
     needed = nearest.needed_bytes
     needs = f"it needs {needed / 2**30:.2f} GiB per device, and " if needed is not None else ""
     raise InvalidInput(
-        f"The program fits none of {len(search.names)} types; nearest is {nearest.type}: {needs}"
-        f"a device has {nearest.hbm_bytes / 2**30:.2f} GiB.",
+        f"The program fits none of {count(len(search.names), 'type')}; nearest is {nearest.type}: "
+        f"{needs}a device has {nearest.hbm_bytes / 2**30:.2f} GiB.",
         "Split more arrays over the mesh, or recompute activations with jax.checkpoint.",
     )
 
