@@ -10,6 +10,11 @@ def count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
+def each_of(number: int, what: str) -> str:
+    """ "the host" of one, "each of 2 hosts"."""
+    return f"the {what}" if number == 1 else f"each of {count(number, what)}"
+
+
 def first_sentence(text: str) -> str:
     """The first line of *text* up to the end of its first sentence."""
     line = text.strip().partition("\n")[0]

@@ -29,6 +29,7 @@ from ..commands.session import Session, open_session, tpu_ref
 from ..commands.tables import problem_text, status_problems, tpu_table, type_text
 from ..commands.tokens import MISSING
 from ..errors import InvalidInput, TPUError
+from ..wording import count
 from .approval import approve_cost
 from .console import json_option, no_wait_option, note, print_json, verbose_option, yes_option
 from .losses import running_kernels
@@ -337,7 +338,8 @@ def _leave(session: Session, operation: Operation, as_json: bool) -> None:
 def _print_kernels(tpu: TPU, environment: str | None = None) -> None:
     for each in tpu.environments:
         if each.state == "ready" and environment in (None, each.name):
-            devices = f"{each.devices} devices ({each.platform})" if each.devices else ""
+            devices = count(each.devices, "device") if each.devices else ""
+            devices += f" ({each.platform})" if devices else ""
             versions = ", ".join(filter(None, (f"JAX {each.jax}" if each.jax else "", devices)))
             print(f'The kernel "{each.display_name}" is in every kernel picker: {versions}.')
 

@@ -1,8 +1,18 @@
-"""What `jupyter tpu token` and `%tpu token` do: choose which tokens TPUs get."""
+"""What `jupyter tpu token` and `%tpu token` do: choose which tokens TPUs get.
+
+A Jupyter server that runs looks for the values in its own environment, which may be another than
+that of a command.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+
 from .. import tokens
+from ..errors import TPUError
+from ..fleet.servers import Server, running_servers
+from .session import LOOK_LIMIT, client_of
 from .tables import table
 
 #: Said where a chosen token has no value here.
@@ -22,7 +32,8 @@ def describe_tokens() -> str:
             "Kernels, commands and jobs on TPUs get no token. To pass one on: jupyter tpu token "
             "pass HF_TOKEN"
         )
-    return str(table(("TOKEN", "FROM"), rows))
+    names = [name for name, _ in rows]
+    return "\n".join([str(table(("TOKEN", "FROM"), rows)), *_missing_in_servers(names)])
 
 
 def pass_tokens(names: tuple[str, ...]) -> str:
@@ -33,7 +44,7 @@ def pass_tokens(names: tuple[str, ...]) -> str:
         for name in names
         if tokens.find(name) is None
     ]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_missing_in_servers(names)])
 
 
 def remove_tokens(names: tuple[str, ...]) -> str:
@@ -44,3 +55,39 @@ def remove_tokens(names: tuple[str, ...]) -> str:
         f"Kernels, commands and jobs that are started from now on don't get {', '.join(removed)}. "
         "Those that run keep it."
     )
+
+
+def _missing_in_servers(names: Sequence[str]) -> list[str]:
+    """A line for each token that is found here, but not by a running Jupyter server."""
+    here = [name for name in names if tokens.find(name) is not None]
+    if not here:
+        return []
+    from ..links import core_thread
+
+    return [
+        f"{name}: the Jupyter server at {server.url} does not have it, so what it starts does not "
+        f"get it. {tokens.how_to_set(name)}"
+        for server, missing in core_thread().wait(_missing_in_each())
+        for name in here
+        if name in missing
+    ]
+
+
+async def _missing_in_each() -> list[tuple[Server, set[str]]]:
+    """The running servers, and the chosen tokens that each does not find."""
+
+    async def missing(server: Server) -> set[str]:
+        try:
+            client = client_of(server)
+        except TPUError:
+            return set()  # it requires a password: it can't be asked
+        try:
+            async with asyncio.timeout(LOOK_LIMIT):
+                return {token.name for token in await client.tokens.list() if not token.source}
+        except (TimeoutError, TPUError):
+            return set()  # without the extension, or hanging: nothing is started there
+        finally:
+            await client.close()
+
+    servers = running_servers()
+    return list(zip(servers, await asyncio.gather(*map(missing, servers)), strict=True))

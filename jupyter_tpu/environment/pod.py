@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct, convert
 
 from ..errors import Reason, TPUError
-from ..wording import hosts_text
+from ..wording import count, hosts_text
 from .models import ExpectedHardware, RemoteHost
 from .remote_call import ATTEMPTS, call
 
@@ -108,8 +108,8 @@ async def _join_all(
         if each.hosts != list(range(len(hosts))) or (devices and each.devices != devices):
             has = f"{devices} on {len(hosts)} hosts" if devices else f"{len(hosts)} hosts"
             raise TPUError(
-                f"JAX on host {index} sees {each.devices} devices on {hosts_text(each.hosts)}; "
-                f"this TPU has {has}.",
+                f"JAX on host {index} sees {count(each.devices, 'device')} on "
+                f"{hosts_text(each.hosts)}; this TPU has {has}.",
                 Reason.ENVIRONMENT,
                 "Restart the TPU. If that does not help, delete it and create it again."
                 if devices

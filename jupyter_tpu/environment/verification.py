@@ -216,12 +216,14 @@ def _require_devices(
     want = expected.devices_per_host
     if want is not None and want != check.devices:
         raise TPUError(
-            f"JAX sees {check.devices} devices on host {index}; this type has {want} there.",
+            f"JAX sees {count(int(check.devices or 0), 'device')} on host {index}; this type has "
+            f"{want} there.",
             Reason.ENVIRONMENT,
             "Restart the TPU. If that does not help, delete it and create it again.",
         )
     versions = f"Python {check.python}, JAX {check.jax}"
-    log(f"host {index}: {versions}, {check.devices} {check.platform} devices")
+    devices = count(int(check.devices or 0), f"{check.platform} device")
+    log(f"host {index}: {versions}, {devices}")
 
 
 class Fallback(Struct, frozen=True, kw_only=True):

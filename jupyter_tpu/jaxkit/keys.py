@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -80,18 +81,39 @@ def _put_on_mesh(keys: jax.Array, mesh: Mesh) -> jax.Array:
         if AxisType.Explicit in mesh.axis_types:  # jax.make_mesh's default
             return jax.device_put(keys, sharding)
         return jax.lax.with_sharding_constraint(keys, sharding)
-    # Through their data: jax can't place keys themselves on devices of other processes.
-    data = np.asarray(jax.random.key_data(keys))
-    sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names, None))
-    placed = jax.make_array_from_callback(data.shape, sharding, lambda index: data[index])
-    if not typed(keys):
-        return placed
-    return jax.random.wrap_key_data(placed, impl=jax.random.key_impl(keys))
+
+    def place(data: Any) -> jax.Array:
+        data = np.asarray(data)
+        sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names, None))
+        return jax.make_array_from_callback(data.shape, sharding, lambda index: data[index])
+
+    return on_data(place, keys)
 
 
 def typed(key: Any) -> bool:
     """Whether *key* is from ``jax.random.key``, and not an old key of uint32 numbers."""
     return isinstance(key, jax.Array) and jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key)
+
+
+def on_data(act: Callable[[Any], Any], tree: Any) -> Any:
+    """``act(tree)``, where *act* sees typed random keys as uint32 arrays of one more dimension.
+
+    jax can't pad keys, nor place them on devices of other processes. The result of *act* has the
+    structure of *tree*.
+    """
+
+    def back(leaf: Any, result: Any) -> Any:
+        if not typed(leaf):
+            return result
+        return jax.random.wrap_key_data(result, impl=jax.random.key_impl(leaf))
+
+    data = jax.tree.map(lambda leaf: jax.random.key_data(leaf) if typed(leaf) else leaf, tree)
+    return jax.tree.map(back, tree, act(data))
+
+
+def put(tree: Any, where: Any) -> Any:
+    """``jax.device_put(tree, where)``, also for keys and devices of other processes."""
+    return on_data(lambda data: jax.device_put(data, where), tree)
 
 
 def implementation(key: Any) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import InvalidInput
 
@@ -47,6 +47,21 @@ BITS = {
     "complex64": 64,
     "complex128": 128,
 }
+
+
+class KeyType(NamedTuple):
+    """A dtype of typed random keys."""
+
+    implementation: str  # as jax.random.key takes it
+    words: int  # uint32 numbers of one key
+
+
+#: The dtypes of arrays of typed random keys, as JAX names them.
+KEYS = {
+    "key<fry>": KeyType("threefry2x32", 2),
+    "key<rbg>": KeyType("rbg", 4),
+    "key<urbg>": KeyType("unsafe_rbg", 4),
+}
 _SHORT = {"bf16": "bfloat16", "f32": "float32", "f16": "float16", "i32": "int32", "i8": "int8"}
 
 
@@ -60,7 +75,7 @@ def dtype_name(dtype: Any) -> str:
     if name is None and hasattr(dtype, "dtype"):  # jax.numpy.float32
         name = getattr(dtype.dtype, "name", None)
     name = _SHORT.get(name, name) if isinstance(name, str) else None
-    if name is None or name not in BITS:
+    if name is None or (name not in BITS and name not in KEYS):
         shown = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", repr(dtype))
         raise InvalidInput(
             f"Unknown dtype {str(shown)[:60]!r}.",
@@ -71,7 +86,14 @@ def dtype_name(dtype: Any) -> str:
 
 def bits_of(dtype: Any) -> int:
     """Bits of one element of *dtype*."""
-    return BITS[dtype_name(dtype)]
+    name = dtype_name(dtype)
+    return BITS[name] if name in BITS else 32 * KEYS[name].words
+
+
+def stored_as(shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], str]:
+    """Shape and dtype in memory: a key is a row of uint32 numbers."""
+    name = dtype_name(dtype)
+    return ((*shape, KEYS[name].words), "uint32") if name in KEYS else (shape, name)
 
 
 def checked_shape(shape: Any) -> tuple[int, ...]:
@@ -129,7 +151,12 @@ def flat_leaves(tree: Any) -> Iterator[tuple[str, Any]]:
 
 def is_leaf(tree: Any) -> bool:
     """Whether *tree* is one array: has a shape and a dtype, or is a shape, or (shape, dtype)."""
-    return _is_shape(tree) or _is_pair(tree) or _is_array(tree)
+    return is_written(tree) or _is_array(tree)
+
+
+def is_written(tree: Any) -> bool:
+    """Whether *tree* is written instead of an array: a shape, or (shape, dtype)."""
+    return _is_shape(tree) or _is_pair(tree)
 
 
 def _leaves(tree: Any, path: str) -> Iterator[tuple[str, Any]]:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from .arrays import Shape
-from .shapes import bits_of, checked_shape, dtype_name, flat_shapes
+from .shapes import bits_of, checked_shape, dtype_name, flat_shapes, stored_as
 from .tables import MAX_ROWS, binary_size, html_table, shape_text, share_text, text_table, with_rest
 from .topology import generation_of
 
@@ -45,7 +45,8 @@ class Tiling(Struct, kw_only=True):
     padded_bytes: int
     #: padded_bytes - bytes.
     waste: int
-    #: The shape that fills the same tiles and wastes nothing.
+    #: The shape that fills the same tiles and wastes nothing; of random keys, *shape* if there is
+    #: none.
     full_shape: Shape
 
 
@@ -79,7 +80,7 @@ class TilingTable(Struct, kw_only=True):
                 binary_size(row.bytes),
                 binary_size(row.padded_bytes),
                 share_text(row.waste, row.padded_bytes),
-                "" if not row.waste else shape_text(row.full_shape),
+                "" if row.full_shape == row.shape else shape_text(row.full_shape),
                 row.layout,
             )
             for row in self.arrays[:MAX_ROWS]
@@ -106,8 +107,8 @@ def padded_bytes(shape: Sequence[int], dtype: Any = "float32", generation: str =
     The rules are those of the compiler of libtpu 0.0.42 (see the top of this file). Raises
     `InvalidInput` for negative or fractional sizes, unknown dtypes and unknown generations.
     """
-    sizes = checked_shape(shape)
-    return _bytes(layout(sizes, dtype, generation_of(generation)), dtype)
+    stored, dtype = stored_as(checked_shape(shape), dtype)
+    return _bytes(layout(stored, dtype, generation_of(generation)), dtype)
 
 
 def tiling(
@@ -119,19 +120,22 @@ def tiling(
     """
     sizes = checked_shape(shape)
     generation = generation_of(generation)
-    where = layout(sizes, dtype, generation)
+    stored, stored_dtype = stored_as(sizes, dtype)
+    where = layout(stored, stored_dtype, generation)
     unpadded = -(-prod(sizes) * bits_of(dtype) // 8)
-    padded = _bytes(where, dtype)
+    padded = _bytes(where, stored_dtype)
+    full = _full(stored, where)
+    rank = len(sizes)
     return Tiling(
         name=name,
         shape=list(sizes),
         dtype=dtype_name(dtype),
         generation=generation,
-        layout=_written(where, bits_of(dtype)),
+        layout=_written(where, bits_of(stored_dtype)),
         bytes=unpadded,
         padded_bytes=padded,
         waste=padded - unpadded,
-        full_shape=list(_full(sizes, where)),
+        full_shape=list(full[:rank] if full[rank:] == stored[rank:] else sizes),
     )
 
 

@@ -11,6 +11,7 @@ import jax
 from msgspec import Struct
 
 from ..errors import InvalidInput
+from ..wording import count
 from .shapes import bits_of
 from .tables import binary_size, html_table, text_table
 
@@ -76,10 +77,10 @@ class TreeSummary(Struct, kw_only=True):
 
     def _cells(self) -> list[tuple[str, ...]]:
         cells = [
-            (path, dtype, "×".join(map(str, shape)) or "()", f"{count:,}", binary_size(size), where)
-            for path, dtype, shape, count, size, where in self.rows
+            (path, dtype, "×".join(map(str, shape)) or "()", f"{each:,}", binary_size(size), where)
+            for path, dtype, shape, each, size, where in self.rows
         ]
-        total = f"{len(self.rows)} arrays"
+        total = count(len(self.rows), "array")
         return [*cells, (total, "", "", f"{self.elements:,}", binary_size(self.bytes), "")]
 
 

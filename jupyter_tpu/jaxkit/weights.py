@@ -18,7 +18,7 @@ from jax.sharding import AbstractMesh
 from ..errors import InvalidInput
 from ..files import write_atomically
 from .convert import fitting, to_numpy
-from .keys import implementation, typed
+from .keys import implementation, put, typed
 from .trees import path_name
 
 _KEYS = "jaxkit.random_keys"  # name -> implementation, in the file's metadata
@@ -107,8 +107,8 @@ def load_weights(
         if isinstance(leaf, (np.ndarray, np.generic)):
             fitting(_name(parts, separator), leaf)
     if like is not None and sharding is None:
-        return jax.tree.map(lambda leaf, where: jax.device_put(leaf, _sharding(where)), tree, like)
-    return jax.device_put(tree, sharding)
+        return jax.tree.map(lambda leaf, where: put(leaf, _sharding(where)), tree, like)
+    return put(tree, sharding)
 
 
 def _sharding(leaf: Any) -> Any:

@@ -12,6 +12,7 @@ from tornado import web
 
 from ..errors import InvalidInput, Reason, TPUError
 from ..links import core_thread
+from ..wording import count
 from .handlers import Handler
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Compilations:
         progress.log(
             f"The program fits {outcome.type}."
             if outcome.type
-            else f"The program fits none of {len(outcome.tried)} types tried."
+            else f"The program fits none of {count(len(outcome.tried), 'type')} tried."
         )
         if len(msgspec.json.encode(outcome)) > MAX_REPORT:
             raise InvalidInput(

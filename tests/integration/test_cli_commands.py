@@ -785,6 +785,24 @@ def test_api_uses_the_newest_server_with_the_extension_or_the_given_one(
         )
 
 
+def test_a_token_that_the_running_server_does_not_have_is_said_to_be_missing_there(
+    alone: Shell,
+) -> None:
+    alone.environment.pop("HF_TOKEN", None)
+    alone.environment["HF_HOME"] = str(alone.folder)
+    with running_server(alone) as url:
+        alone.environment["HF_TOKEN"] = "hf_secret"
+        port = url.rpartition(":")[2]
+        missing = (
+            f":{port} does not have it, so what it starts does not get it. Set it where Jupyter is "
+            "started, or run `hf auth login`.\n"
+        )
+        assert alone.out("token", "pass", "HF_TOKEN").endswith(missing)
+        assert alone.out("token", "list").endswith(missing)
+        (alone.folder / "token").write_text("hf_secret")  # as `hf auth login` does
+        assert "does not have it" not in alone.out("token", "list")
+
+
 def task(shell: Shell, label: str, name: str) -> list[str]:
     """The words of `jupyter tpu` that a task for VS Code runs, for a v5litepod-4."""
     written = json.loads((shell.folder / ".vscode" / "tasks.json").read_text())

@@ -113,6 +113,53 @@ def test_the_memory_figures_agree_with_jaxs_own_but_for_code_and_on_chip_values(
     assert "values in the chip's own memory" in str(small)
 
 
+def test_a_step_of_flax_is_compiled_with_what_it_updates() -> None:
+    nnx = pytest.importorskip("flax.nnx")
+    optax = pytest.importorskip("optax")
+
+    class Model(nnx.Module):
+        def __init__(self, rngs: Any) -> None:
+            self.linear = nnx.Linear(512, 512, use_bias=False, rngs=rngs)
+            self.norm = nnx.BatchNorm(512, rngs=rngs)
+
+        def __call__(self, x: Any) -> Any:
+            return self.norm(self.linear(x))
+
+    def train(model: Any, optimizer: Any, x: Any) -> Any:
+        gradients = nnx.grad(lambda model: jnp.mean(model(x) ** 2))(model)
+        optimizer.update(model, gradients)
+
+    model = Model(nnx.Rngs(0))
+    optimizer = nnx.Optimizer(model, optax.sgd(0.1, momentum=0.9), wrt=nnx.Param)
+    report = jaxkit.compile_for(
+        "v5e-8",
+        nnx.jit(train, donate_argnames="model"),
+        model,
+        optimizer,
+        (64, 512),
+        mesh={"data": -1},
+        in_shardings=(None, None, P("data")),
+        limits=LIMITS,
+    )
+    # Bytes in HBM: the matrix and its momentum, vectors of the norm and theirs, the step.
+    weights = 512 * 512 * 4 + 4 * 512 * 4
+    momentum = 512 * 512 * 4 + 2 * 512 * 4
+    assert report.argument_bytes == weights + momentum + 512 + jaxkit.padded_bytes((8, 512))
+    assert report.output_bytes == pytest.approx(weights + momentum + 512, abs=512)
+    assert report.aliased_bytes == weights
+    assert "argument 0/linear/kernel/value" in {buffer.name for buffer in report.buffers}
+    assert isinstance(model.linear.kernel[...], jax.Array)  # the caller's model is as it was
+    assert jaxkit.tiling_table(model).bytes == weights
+
+
+def test_a_program_with_64_bits_is_compiled_with_64_bits() -> None:
+    with jax.enable_x64(True):
+        report = jaxkit.compile_for("v5e-1", lambda x: x + 1, ((256, 256), "float64"))
+    assert report.argument_bytes == 256 * 256 * 8
+    assert report.buffers[0].dtype == "float64"
+    assert " GiB on the device.\n" in str(report)
+
+
 def deep(x: Any) -> Any:
     def layer(hidden, _):
         hidden = jnp.tanh(hidden @ x.T @ x)
@@ -209,7 +256,7 @@ def test_types_the_mesh_does_not_divide_are_passed_over_and_none_fitting_says_by
             lambda x: x, (9, 9), types=["v6e-4"], mesh={"data": -1}, in_shardings=P("data")
         )
     with pytest.raises(
-        TPUError, match=r"fits none of 1 types; nearest is v6e-1: it needs .*31\.24 GiB"
+        TPUError, match=r"fits none of 1 type; nearest is v6e-1: it needs .*31\.24 GiB"
     ):
         jaxkit.cheapest_type(lambda x: x * 2, (8 << 30,), types=["v6e-1"], limits=LIMITS)
     with pytest.raises(TPUError, match="Did you mean v5litepod-8"):
@@ -221,7 +268,11 @@ def test_types_the_mesh_does_not_divide_are_passed_over_and_none_fitting_says_by
     [
         (lambda: jaxkit.compile_for("v5e-7", lambda x: x, (4,)), "v5litepod-8"),
         (lambda: jaxkit.compile_for("v6e-1", lambda x: x @ x, (3, 4)), "does not trace: TypeError"),
-        (lambda: jaxkit.compile_for("v6e-1", lambda x: int(x), (4,)), "does not trace"),
+        (lambda: jaxkit.compile_for("v6e-1", lambda x: int(x), (4,)), "jax.eval_shape fails with"),
+        (
+            lambda: jaxkit.compile_for("v6e-1", odd_blocks, (24, 128)),
+            "odd_blocks can't be lowered for a TPU: ValueError: The Pallas TPU lowering",
+        ),
         (lambda: jaxkit.compile_for("v6e-1", lambda x: x, (-3, 4)), "not -3"),
         (lambda: jaxkit.compile_for("v6e-1", lambda x: x, ((3,), "float33")), "Unknown dtype"),
         (lambda: jaxkit.compile_for("v6e-1", lambda x: x, "x"), "pass arrays, shapes and numbers"),
@@ -259,6 +310,25 @@ def test_mistakes_in_a_program_are_reported_before_anything_is_compiled(call, sa
     assert caught.value.reason is Reason.INVALID
 
 
+def odd_blocks(x: Any) -> Any:
+    """A Pallas kernel that can be traced, but not lowered."""
+    from jax.experimental import pallas
+
+    def double(source: Any, result: Any) -> None:
+        result[...] = source[...] * 2
+
+    block = pallas.BlockSpec((3, 5), lambda number: (number, 0))
+    shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return pallas.pallas_call(double, shape, grid=(8,), in_specs=[block], out_specs=block)(x)
+
+
+def test_only_what_jax_eval_shape_refuses_too_is_said_to_be() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        jaxkit.compile_for("v6e-1", odd_blocks, (24, 128))
+    assert "eval_shape" not in caught.value.hint
+    assert jax.eval_shape(odd_blocks, jax.ShapeDtypeStruct((24, 128), "float32")).shape == (24, 128)
+
+
 def test_a_function_jitted_already_keeps_what_it_donates() -> None:
     from jupyter_tpu.jaxkit.compile.export import export_program
 
@@ -266,6 +336,14 @@ def test_a_function_jitted_already_keeps_what_it_donates() -> None:
     exported = export_program(jitted, [PARAMS, (8, 512)], devices=8, mesh={"data": 8})
     assert exported.donated == [0, 1]
     assert exported.names == ["argument 0/down", "argument 0/up", "argument 1"]
+
+
+@pytest.mark.parametrize("dtype", ["key<fry>", "key<rbg>", "key<urbg>"])
+def test_random_keys_are_arguments_by_their_dtype(dtype: str) -> None:
+    from jupyter_tpu.jaxkit.compile.export import shape_specs
+
+    (keys,) = shape_specs([((8,), dtype)])
+    assert (keys.shape, str(keys.dtype)) == ((8,), dtype)
 
 
 # ---- code, limits and the end of processes ----------------------------------------------------
@@ -319,6 +397,17 @@ async def test_code_is_compiled_with_trees_of_arguments_and_its_lines_are_named(
         ("x = '\0'", "null bytes"),
         ("input()", "EOFError"),
         ("def fn(x):\n    return fn(x)", "does not trace: RecursionError in line 2"),
+        (
+            "import jax\ndef fn(x):\n    return x\n"
+            "jax.stages.Lowered.compile = lambda self: {}['the cause']",
+            "Compiling for v6e-1 failed: KeyError: 'the cause'",
+        ),
+        (
+            "import msgspec\ndef encode(answer):\n    error = ValueError('the cause')\n"
+            "    error.add_note('For simplicity, JAX has removed its internal frames')\n"
+            "    raise error\nmsgspec.json.encode = encode",
+            "ended with status 1. Its message: ValueError: the cause",
+        ),
     ],
 )
 @pytest.mark.asyncio

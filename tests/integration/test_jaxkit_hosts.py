@@ -54,11 +54,11 @@ print(json.dumps({
 
 #: Meshes that give a host other rows than it loads: all of them, every second, the other half.
 MESHES = """
-import json, sys
+import json, sys, tempfile
 import jax
 jax.distributed.initialize(f"127.0.0.1:{sys.argv[1]}", 2, int(sys.argv[2]))
 import numpy as np
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 from jupyter_tpu import jaxkit
 
 devices = np.array(jax.devices())
@@ -71,13 +71,28 @@ meshes = {
 rows = np.arange(16.0).reshape(8, 2)
 mine = rows[jaxkit.host_slice(8)]
 answer = {}
+keys = jax.random.split(jax.random.key(0), 8)
+key_data = np.asarray(jax.random.key_data(keys))
 for name, mesh in meshes.items():
-    batch = jaxkit.join_hosts({"x": mine, "y": mine[:, 0]}, mesh, "data")
+    loaded = {"x": mine, "y": mine[:, 0], "rng": keys[jaxkit.host_slice(8)]}
+    batch = jaxkit.join_hosts(loaded, mesh, "data")
+    padded, _ = jaxkit.shard_batch(keys[:6], mesh, "data", uneven="pad")
     answer[name] = batch["x"].shape == (8, 2) and all(
         (np.asarray(shard.data) == whole[shard.index]).all()
-        for whole, array in ((rows, batch["x"]), (rows[:, 0], batch["y"]))
+        for whole, array in (
+            (rows, batch["x"]),
+            (rows[:, 0], batch["y"]),
+            (key_data, jax.random.key_data(batch["rng"])),
+            (np.r_[key_data[:6], np.zeros((2, 2))], jax.random.key_data(padded)),
+        )
         for shard in array.addressable_shards
     )
+sharding = NamedSharding(meshes["plain"], P("data"))
+with tempfile.TemporaryDirectory() as folder:
+    file = jaxkit.save_weights(f"{folder}/keys.safetensors", {"rng": keys})
+    read = jaxkit.load_weights(file, sharding=sharding)["rng"]
+(ahead,) = jaxkit.prefetch([keys], sharding)
+answer["placed"] = [read.sharding == ahead.sharding == sharding, read.shape, ahead.shape]
 try:
     jaxkit.join_hosts(rows[:3], meshes["repeated"], "data")
 except ValueError as error:
@@ -120,6 +135,7 @@ def two_hosts(program: str, devices: int) -> list[dict[str, Any]]:
 def test_a_batch_of_two_hosts_has_all_rows_in_order_on_every_mesh() -> None:
     for answer in two_hosts(MESHES, 4):
         assert "a multiple of 2 rows" in answer.pop("refused")
+        assert answer.pop("placed") == [True, [8], [8]]
         assert answer == {"repeated": True, "mixed": True, "backwards": True, "plain": True}
 
 

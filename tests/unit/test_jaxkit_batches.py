@@ -46,6 +46,23 @@ def test_every_row_of_a_batch_is_where_it_should_be_or_reported_missing(rows, un
     assert (np.asarray(placed["y"])[:kept] == batch["y"][:kept]).all()
 
 
+@pytest.mark.parametrize("implementation", ["threefry2x32", "rbg", "unsafe_rbg"])
+def test_a_batch_may_have_a_random_key_in_each_row(implementation: str) -> None:
+    keys = jax.random.split(jax.random.key(0, impl=implementation), 6)
+    batch = {"x": np.arange(6.0), "dropout": keys}
+    mesh = mesh_of(data=4, model=2)
+    placed, mask = jaxkit.shard_batch(batch, mesh, uneven="pad")
+    assert placed["dropout"].shape == mask.shape == (8,)
+    assert jax.random.key_impl(placed["dropout"]) == implementation
+    assert {shard.data.shape for shard in placed["dropout"].addressable_shards} == {(2,)}
+    data = np.asarray(jax.random.key_data(placed["dropout"]))
+    assert (data[:6] == np.asarray(jax.random.key_data(keys))).all()
+    assert not data[6:].any()
+    kept = jaxkit.shard_batch(batch, mesh, uneven="drop")["dropout"]
+    for whole in (kept, jaxkit.join_hosts(kept, mesh)):
+        assert (jax.random.key_data(whole) == jax.random.key_data(keys[:4])).all()
+
+
 def test_a_batch_goes_over_one_axis_or_several() -> None:
     mesh = mesh_of(data=4, model=2)
     both = jaxkit.shard_batch(np.ones((8, 2)), mesh, ("data", "model"))

@@ -57,6 +57,28 @@ def test_shards_are_those_that_jax_makes(case) -> None:
     assert row.replicated == array.sharding.is_fully_replicated
 
 
+@pytest.mark.parametrize("implementation", ["threefry2x32", "rbg", "unsafe_rbg"])
+def test_random_keys_of_a_tree_are_placed_like_its_other_arrays(implementation: str) -> None:
+    mesh = mesh_of(data=4, model=2)
+    keys = jax.random.split(jax.random.key(0, impl=implementation), 8)
+    tree = {
+        "x": np.ones(8),
+        "rng": jax.device_put(keys, NamedSharding(mesh, PartitionSpec("data"))),
+    }
+    for specs in (
+        None,
+        PartitionSpec("data"),
+        {"x": PartitionSpec(), "rng": PartitionSpec("data")},
+    ):
+        row = jaxkit.placement(mesh, tree, specs, types=["v5e-8"]).arrays[1]
+        data = jax.random.key_data(keys)
+        assert (row.name, row.dtype, row.shape) == ("rng", str(keys.dtype), [8])
+        assert (row.shard_shape, row.copies) == ([2], 2)
+        assert (row.bytes, row.bytes_per_device) == (data.nbytes, data.nbytes // 4)
+    with pytest.raises(TPUError, match="has 2 entries, but its shape has 1"):
+        jaxkit.placement(mesh, tree, {"x": PartitionSpec(), "rng": PartitionSpec("data", "model")})
+
+
 def spec_of(parts: list) -> PartitionSpec:
     return PartitionSpec(*(tuple(part) if isinstance(part, list) else part for part in parts))
 

@@ -152,6 +152,7 @@ def test_a_draw_of_terabytes_is_refused_before_it_begins(name, shape, parameters
         ("normal", {"shape": "three"}, "list of whole numbers"),
         ("normal", {"shape": [1] * 40}, "at most 32 dimensions"),
         ("normal", {"shape": (2,), "dtype": "float31"}, "Unknown dtype 'float31'"),
+        ("normal", {"shape": (2,), "dtype": "key<fry>"}, "samples numbers, not random keys"),
         ("normal", {"shape": (2,), "dtype": "float64"}, "needs jax_enable_x64"),
         ("normal", {"shape": (2,), "dtype": "int32"}, "jax rejects this normal"),
         ("orthogonal", {"n": 3, "shape": (), "dtype": "bool"}, "jax rejects"),

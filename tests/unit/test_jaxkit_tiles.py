@@ -7,6 +7,7 @@ import re
 from math import prod
 from pathlib import Path
 
+import jax
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -107,6 +108,29 @@ def test_a_table_shows_the_worst_first_and_adds_up() -> None:
     assert "1024×104" in text  # turned: the thousand along the lanes
     html = table._repr_html_()
     assert html.count("<tr>") == 4
+
+
+@pytest.mark.parametrize(
+    ("implementation", "words"), [("threefry2x32", 2), ("rbg", 4), ("unsafe_rbg", 4)]
+)
+def test_random_keys_take_what_their_numbers_take(implementation: str, words: int) -> None:
+    keys = jax.eval_shape(
+        lambda: jax.random.split(jax.random.key(0, impl=implementation), (100, 3))
+    )
+    row = jaxkit.tiling_table({"rng": keys}).arrays[0]
+    data = jaxkit.tiling((100, 3, words), "uint32")
+    assert (row.shape, row.dtype) == ([100, 3], str(keys.dtype))
+    assert (row.bytes, row.padded_bytes, row.layout) == (
+        data.bytes,
+        data.padded_bytes,
+        data.layout,
+    )
+    assert row.full_shape == [128, 3]
+    assert jaxkit.padded_bytes((128, 3), keys.dtype) == row.padded_bytes
+    assert jaxkit.padded_bytes((128, 3), str(keys.dtype)) == row.padded_bytes
+    one = jaxkit.tiling((), keys.dtype)
+    assert one.padded_bytes == jaxkit.padded_bytes((words,), "uint32")
+    assert one.full_shape == []
 
 
 def test_names_in_html_are_escaped() -> None:

@@ -150,7 +150,9 @@ def _jax(
         if limits := chip_limits(found)[1]:
             hint = f"Logins set {assignments(limits)}. {where_set(report, *limits)}"
         return report.problem(
-            "jax", f"{name}: JAX sees {check.devices} of {want} devices ({versions}).", hint
+            "jax",
+            f"{name}: JAX sees {check.devices} of {count(want, 'device')} ({versions}).",
+            hint,
         )
     if check.libtpu and not check.libtpu_fits:
         return report.warning(

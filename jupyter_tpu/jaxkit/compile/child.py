@@ -13,6 +13,7 @@ import os
 import re
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,14 @@ def main() -> None:
             reason=error.reason,
             hint=_valid(error.hint),
             does_not_divide=isinstance(error, DoesNotDivide),
+        )
+    except Exception as error:
+        traceback.print_exc()
+        cause = _valid(str(error)).splitlines() or [""]
+        answer = CompileAnswer(
+            message=f"Compiling for {job.topology.type} failed: {type(error).__name__}: "
+            f"{cause[0][:400]}",
+            reason=Reason.INTERNAL,
         )
     write_frame(answers, msgspec.json.encode(answer), b"")
     answers.flush()
@@ -128,6 +137,8 @@ def _lower(job: CompileJob, program: Any) -> Any:
     import jax
     from jax.sharding import AxisType
 
+    # The program has its dtypes by now. Without this, jax would call it with 32 bits for 64.
+    jax.config.update("jax_enable_x64", True)
     mesh = _mesh(job, program.nr_devices, AxisType.Auto)
     shardings = program.in_shardings_jax(mesh)
     whole = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())

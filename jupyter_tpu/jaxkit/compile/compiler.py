@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import msgspec
 
 from ...errors import InvalidInput, Reason, TPUError, error_for
+from ...wording import count
 from ..processes.watched import run_watched
 from ..sharding.axes import DoesNotDivide
 from ..topology import Topology, topology
@@ -66,7 +67,8 @@ def compile_for(
     ``ShapeDtypeStruct``, ``(1024, 512)`` or ``((1024, 512), "bfloat16")``, and trees of them.
     *mesh*: axis -> size, one may be -1; or a jax mesh; None: one device. *in_shardings*,
     *out_shardings*: partition specs, one for all or a tree, as ``jit`` takes them. *donate_argnums*
-    as for ``jit``; by default those of *fn* if it is jitted.
+    as for ``jit``; by default those of *fn* if it is jitted. What *fn* changes in its arguments,
+    such as modules and optimizers of Flax, counts as an output.
 
     A program that does not fit gives a report, too. Raises `InvalidInput` for errors in the program
     and beyond the memory limit; `TPUError` with TIMEOUT beyond the time limit, with ENVIRONMENT
@@ -188,8 +190,8 @@ def cheapest_type(
     needed = nearest.needed_bytes
     needs = f"it needs {needed / 2**30:.2f} GiB per device, and " if needed is not None else ""
     raise InvalidInput(
-        f"The program fits none of {len(search.names)} types; nearest is {nearest.type}: {needs}"
-        f"a device has {nearest.hbm_bytes / 2**30:.2f} GiB.",
+        f"The program fits none of {count(len(search.names), 'type')}; nearest is {nearest.type}: "
+        f"{needs}a device has {nearest.hbm_bytes / 2**30:.2f} GiB.",
         "Split more arrays over the mesh, or recompute activations with jax.checkpoint.",
     )
 

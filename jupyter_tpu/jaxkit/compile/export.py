@@ -6,7 +6,8 @@ from ``jax.export``, so the function may use anything in the notebook.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from math import prod
 from typing import Any
 
@@ -17,7 +18,7 @@ from msgspec import Struct
 from ...errors import InvalidInput, Reason, TPUError
 from ..arrays import ArrayRequest
 from ..jaxprs import operations
-from ..shapes import checked_shape, dtype_name, is_leaf
+from ..shapes import KEYS, checked_shape, dtype_name, is_written
 from ..sharding.axes import DoesNotDivide, axis_sizes
 from ..sharding.placement import place_array, written_spec
 from ..trees import path_name
@@ -72,18 +73,36 @@ def export_program(
     ]
 
     def program(*values: Any) -> Any:
-        return jax.tree.leaves(function(*jax.tree.unflatten(structure, values)))
+        arguments = jax.tree.unflatten(structure, values)
+        result = function(*arguments)
+        # What the function changed in its arguments, such as modules of Flax, is a result, too.
+        old = {id(value) for value in values}
+        changed = [leaf for leaf in jax.tree.leaves(arguments) if id(leaf) not in old]
+        return result, changed
+
+    def flat_program(*values: Any) -> Any:
+        return jax.tree.leaves(program(*values))
 
     options: dict[str, Any] = {}
-    if out_shardings is not None:
-        options["out_shardings"] = _out_shardings(out_shardings, function, specs, where, axes)
+    with jax.sharding.use_abstract_mesh(_abstract(axes)), _traces(function, specs):
+        if out_shardings is not None:
+            result, changed = jax.eval_shape(program, *flat)
+            options["out_shardings"] = [
+                *_out_shardings(out_shardings, result, where),
+                *[None] * len(changed),
+            ]
+        jitted = jax.jit(flat_program, in_shardings=tuple(shardings), **options)
+        _check_operations(jitted.trace(*flat).jaxpr.jaxpr)
     with jax.sharding.use_abstract_mesh(_abstract(axes)):
-        jitted = jax.jit(program, in_shardings=tuple(shardings), **options)
         try:
-            _check_operations(jitted.trace(*flat).jaxpr.jaxpr)
             exported = jax.export.export(jitted, platforms=["tpu"])(*flat)
         except Exception as error:
-            raise _does_not_trace(function, error) from error
+            raise _failed(
+                function,
+                error,
+                "can't be lowered for a TPU",
+                "It can be traced: what fails is its lowering for TPUs.",
+            ) from error
     try:
         blob = bytes(exported.serialize())
     except (NotImplementedError, KeyError, ValueError) as error:
@@ -138,7 +157,8 @@ def _abstract(axes: Mapping[str, int]) -> AbstractMesh:
 
 def shape_specs(tree: Any) -> Any:
     """*tree* with a ``ShapeDtypeStruct`` for every array, number and written shape."""
-    return jax.tree.map(_spec, tree, is_leaf=is_leaf)
+    # Not is_leaf: a Flax variable has a shape, too, and is a branch for jax.
+    return jax.tree.map(_spec, tree, is_leaf=is_written)
 
 
 def _spec(leaf: Any) -> Any:
@@ -153,11 +173,9 @@ def _spec(leaf: Any) -> Any:
     if isinstance(leaf, (bool, int, float, complex)):
         value = jax.numpy.asarray(leaf)
         return jax.ShapeDtypeStruct((), value.dtype, weak_type=not isinstance(leaf, bool))
-    if is_leaf(leaf):
+    if is_written(leaf):
         shape, kind = (leaf, "float32") if _all_numbers(leaf) else leaf
-        return jax.ShapeDtypeStruct(
-            checked_shape(shape), getattr(jax.numpy, _jax_name(dtype_name(kind)))
-        )
+        return jax.ShapeDtypeStruct(checked_shape(shape), _jax_dtype(dtype_name(kind)))
     raise InvalidInput(
         f"An argument is of type {type(leaf).__name__}; pass arrays, shapes and numbers.",
         "Bind other arguments with functools.partial(fn, option=…).",
@@ -168,8 +186,10 @@ def _all_numbers(leaf: Any) -> bool:
     return all(isinstance(size, int) for size in leaf)
 
 
-def _jax_name(name: str) -> str:
-    return "bool_" if name == "bool" else name
+def _jax_dtype(name: str) -> Any:
+    if name in KEYS:
+        return jax.random.key(0, impl=KEYS[name].implementation).dtype
+    return getattr(jax.numpy, "bool_" if name == "bool" else name)
 
 
 def _shardings(
@@ -196,16 +216,9 @@ def _shardings(
     return shardings
 
 
-def _out_shardings(
-    given: Any, function: Callable[..., Any], specs: Any, where: Any, axes: dict[str, int]
-) -> list[NamedSharding | None]:
-    with jax.sharding.use_abstract_mesh(_abstract(axes)):
-        try:
-            outputs = jax.eval_shape(function, *specs)
-        except Exception as error:
-            raise _does_not_trace(function, error) from error
+def _out_shardings(given: Any, result: Any, where: Any) -> list[NamedSharding | None]:
     shardings: list[NamedSharding | None] = []
-    for spec in _spread(given, outputs, "out_shardings"):
+    for spec in _spread(given, result, "out_shardings"):
         parts = (
             tuple(part) if isinstance(part, list) else part
             for part in written_spec(getattr(spec, "spec", spec))
@@ -241,8 +254,9 @@ def _spread(prefix: Any, tree: Any, what: str) -> list[Any]:
 
 def _donated(function: Any, specs: tuple[Any, ...], given: int | Sequence[int] | None) -> list[int]:
     if given is None:
-        return _donated_by_jit(function, specs)
-    numbers = {given} if isinstance(given, int) else set(given)
+        numbers = _donated_by_jit(function, specs)
+    else:
+        numbers = {given} if isinstance(given, int) else set(given)
     wrong = [number for number in numbers if not 0 <= number < len(specs)]
     if wrong:
         raise InvalidInput(f"There is no argument {wrong[0]} to donate; there are {len(specs)}.")
@@ -256,27 +270,43 @@ def _donated(function: Any, specs: tuple[Any, ...], given: int | Sequence[int] |
     return found
 
 
-def _donated_by_jit(function: Any, specs: tuple[Any, ...]) -> list[int]:
+def _donated_by_jit(function: Any, specs: tuple[Any, ...]) -> set[int]:
     """The arguments that a jitted function donates."""
     if not hasattr(function, "trace"):
-        return []
+        return set()
+    with _traces(function, specs):
+        traced = function.trace(*specs)
+    donated_leaves = set(traced.donate_argnums)
+    # By whole arguments: nnx.jit has another number of leaves in another order.
+    donated: set[int] = set()
+    position = 0
+    for number, argument in enumerate(traced.in_tree.children()[0].children()):
+        leaves = range(position, position + argument.num_leaves)
+        if not donated_leaves.isdisjoint(leaves):
+            donated.add(number)
+        position += argument.num_leaves
+    return donated
+
+
+@contextmanager
+def _traces(function: Any, specs: tuple[Any, ...]) -> Iterator[None]:
+    """Errors inside are of tracing *function*."""
     try:
-        info = function.trace(*specs).args_info
+        yield
+    except TPUError:
+        raise
     except Exception as error:
-        raise _does_not_trace(function, error) from error
-    flags = [leaf.donated for leaf in jax.tree.leaves(info[0])]
-    return [position for position, given in enumerate(flags) if given]
+        hint = "jax.eval_shape fails with these arguments, too, and shows where."
+        with suppress(Exception):
+            jax.eval_shape(function, *specs)
+            hint = ""
+        raise _failed(function, error, "does not trace", hint) from error
 
 
-def _does_not_trace(function: Any, error: Exception) -> TPUError:
-    if isinstance(error, TPUError):
-        return error
+def _failed(function: Any, error: Exception, how: str, hint: str) -> TPUError:
     name = getattr(function, "__name__", "The function")
     line = _users_line(error)
-    return InvalidInput(
-        f"{name} does not trace: {type(error).__name__}{line}: {_first_line(error)}",
-        "Try it with jax.eval_shape, which fails in the same way.",
-    )
+    return InvalidInput(f"{name} {how}: {type(error).__name__}{line}: {_first_line(error)}", hint)
 
 
 def _users_line(error: Exception) -> str:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ...wording import each_of
 from ..arrays import Shape
 from ..tables import MAX_ROWS, binary_size, html_table, share_text, text_table
 
@@ -104,7 +105,7 @@ class CompileReport(Struct, kw_only=True):
         if self.fits:
             first = (
                 f"Fits {self.type}: needs {binary_size(self.needed_bytes)} of "
-                f"{binary_size(self.hbm_bytes)} on each of {self.devices_used} devices."
+                f"{binary_size(self.hbm_bytes)} on {each_of(self.devices_used, 'device')}."
             )
         elif self.needed_bytes is not None:
             first = (

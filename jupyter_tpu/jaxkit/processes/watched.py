@@ -126,7 +126,7 @@ def _watch(
     stop: threading.Event | None,
 ) -> None:
     deadline = time.monotonic() + seconds
-    while not pipes.done.wait(_CHECK_SECONDS):
+    while not _ended(process, pipes):
         if stop is not None and stop.is_set():
             raise TPUError(f"{what} was cancelled.", Reason.CANCELLED)
         if time.monotonic() > deadline:
@@ -141,6 +141,18 @@ def _watch(
                 "and was stopped.",
                 "Increase limits.memory_bytes if the machine has more.",
             )
+
+
+def _ended(process: subprocess.Popen[bytes], pipes: _Pipes) -> bool:
+    """Waits a moment; whether there is an answer, or the process has ended without one."""
+    if not pipes.done.wait(_CHECK_SECONDS):
+        return False
+    if pipes.answer is None:
+        try:
+            process.wait(_CHECK_SECONDS)  # not killed on its way: its status says why it ended
+        except subprocess.TimeoutExpired:
+            return False
+    return True
 
 
 class _Pipes:
@@ -221,12 +233,24 @@ def _ignore(_: str) -> None:
 
 
 def _died(what: str, status: int, tail: str) -> TPUError:
-    lines = [line.strip() for line in tail.splitlines() if line.strip()]
-    # Native code gives the reason in a line of severity F, Python in its last line.
-    reason = [line for line in lines if line[:1] == "F" and line[1:5].isdigit()] or lines[-1:]
     how = f"signal {-status}" if status < 0 else f"status {status}"
+    cause = _cause([line for line in tail.splitlines() if line.strip()])
     return TPUError(
         f"{what} failed: the process ended with {how}.",
         Reason.INTERNAL,
-        f"Its last message: {reason[0][:300]}" if reason else "",
+        f"Its message: {cause[:300]}" if cause else "",
     )
+
+
+def _cause(lines: list[str]) -> str:
+    """Of what a process printed before it ended, the line that says why."""
+    for line in lines:  # native code: of severity F
+        if line[:1] == "F" and line[1:5].isdigit():
+            return line.strip()
+    error = ""
+    for line in lines:  # Python: after the last traceback, and before notes on the error
+        if line.startswith("Traceback (most recent call last):"):
+            error = "in a traceback"
+        elif error == "in a traceback" and not line[:1].isspace():
+            error = line
+    return (error or (lines or [""])[-1]).strip()

@@ -17,7 +17,7 @@ import numpy as np
 from ...errors import InvalidInput, TPUError
 from ..jaxprs import operations
 from ..keys import one_key
-from ..shapes import bits_of, checked_shape, dtype_name
+from ..shapes import KEYS, bits_of, checked_shape, dtype_name
 
 _NAMES = """
 ball bernoulli beta binomial bits categorical cauchy chisquare choice dirichlet
@@ -89,11 +89,12 @@ def prepare(
     if dtype is not None:
         if "dtype" not in accepted:
             raise InvalidInput(f"{distribution} has no parameter dtype.")
-        if bits_of(dtype) == 64 and not jax.config.read("jax_enable_x64"):
-            raise InvalidInput(
-                f"{dtype_name(dtype)} needs jax_enable_x64; without it JAX uses 32 bits.",
-            )
-        static["dtype"] = np.dtype(getattr(jax.numpy, dtype_name(dtype)))
+        name = dtype_name(dtype)
+        if name in KEYS:
+            raise InvalidInput(f"{distribution} samples numbers, not random keys ({name}).")
+        if bits_of(name) == 64 and not jax.config.read("jax_enable_x64"):
+            raise InvalidInput(f"{name} needs jax_enable_x64; without it JAX uses 32 bits.")
+        static["dtype"] = np.dtype(getattr(jax.numpy, name))
     for name, value in parameters.items():
         if name in _STATIC or (name in _STATIC_IN.get(distribution, ()) and _whole(value)):
             static[name] = value

@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 from ...errors import InvalidInput
+from ...wording import count
 
 _MOST_AXES = 16
 
@@ -52,7 +53,7 @@ def axis_sizes(axes: Any, devices: int | None) -> dict[str, int]:
         shown = " × ".join(f"{name}={size}" for name, size in sizes.items())
         divisors = [str(number) for number in range(1, devices + 1) if devices % number == 0]
         raise DoesNotDivide(
-            f"A mesh of {shown} does not divide {devices} devices.",
+            f"A mesh of {shown} does not divide {count(devices, 'device')}.",
             f"The product of the sizes must be {devices}; its divisors are {', '.join(divisors)}.",
         )
     return {name: devices // known if size == -1 else size for name, size in sizes.items()}

@@ -13,6 +13,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 
 from ...errors import InvalidInput
+from ..keys import on_data, put
 from .axes import DoesNotDivide, nearest_sizes
 
 
@@ -43,8 +44,8 @@ def shard_batch(
 
     *axis*: one axis or several; the first of the mesh by default. *uneven*, if the rows don't
     divide: "error" raises `InvalidInput` with the two nearest sizes, "drop" leaves the last rows
-    out, "pad" appends rows of zeros. With "pad" the result is ``(batch, mask)``; the mask (rows,)
-    is True for real rows and split the same way.
+    out, "pad" appends rows of zeros (random keys of zeros, too). With "pad" the result is
+    ``(batch, mask)``; the mask (rows,) is True for real rows and split the same way.
     """
     parts, spec = _parts(mesh, axis)
     rows = batch_size(batch)
@@ -66,9 +67,9 @@ def shard_batch(
         batch = jax.tree.map(lambda array: array[: rows - excess], batch)
     padding = -rows % parts
     if uneven == "pad" and padding:
-        batch = jax.tree.map(lambda array: _padded(array, padding), batch)
+        batch = on_data(partial(jax.tree.map, partial(_padded, padding)), batch)
     sharding = NamedSharding(mesh, PartitionSpec(spec))
-    placed = jax.device_put(batch, sharding)
+    placed = put(batch, sharding)
     if uneven != "pad":
         return placed
     mask = np.arange(rows + padding) < rows
@@ -93,26 +94,26 @@ def prefetch(
     """
     if ahead < 1:
         raise InvalidInput(f"ahead is at least 1, not {ahead}.")
-    put: Callable[[Any], Any]
+    place: Callable[[Any], Any]
     if isinstance(where, Mesh):
-        put = partial(shard_batch, mesh=where, axis=axis)
+        place = partial(shard_batch, mesh=where, axis=axis)
     elif axis is not None:
         raise InvalidInput("axis is only for a mesh; a sharding or a function has its own.")
     elif callable(where):
-        put = where
+        place = where
     else:
-        put = partial(jax.device_put, device=where)
-    return _prefetched(iter(batches), put, ahead)
+        place = partial(put, where=where)
+    return _prefetched(iter(batches), place, ahead)
 
 
-def _prefetched(source: Iterator[Any], put: Callable[[Any], Any], ahead: int) -> Iterator[Any]:
+def _prefetched(source: Iterator[Any], place: Callable[[Any], Any], ahead: int) -> Iterator[Any]:
     waiting: deque[Any] = deque()
     failure: Exception | None = None
     ended = False
     while True:
         while not ended and len(waiting) < ahead:
             try:
-                waiting.append(put(next(source)))
+                waiting.append(place(next(source)))
             except StopIteration:
                 ended = True
             except Exception as error:
@@ -164,10 +165,14 @@ def join_hosts(batch: Any, mesh: Mesh, axis: str | Sequence[str] | None = None) 
             f"Each host needs a multiple of {parts // gcd(parts, len(hosts))} rows.",
         )
     sharding = NamedSharding(mesh, PartitionSpec(spec))
-    if _holds_what_it_loads(sharding, hosts, share):
-        return jax.tree.map(partial(_global, sharding, rows), batch)
-    by_host = _host_sharding(mesh, hosts)
-    return jax.device_put(jax.tree.map(partial(_global, by_host, rows), batch), sharding)
+    as_loaded = _holds_what_it_loads(sharding, hosts, share)
+    by_host = sharding if as_loaded else _host_sharding(mesh, hosts)
+
+    def join(batch: Any) -> Any:
+        joined = jax.tree.map(partial(_global, by_host, rows), batch)
+        return joined if as_loaded else jax.device_put(joined, sharding)
+
+    return on_data(join, batch)
 
 
 def _global(sharding: NamedSharding, rows: int, array: Any) -> jax.Array:
@@ -230,6 +235,6 @@ def _parts(mesh: Mesh, axis: str | Sequence[str] | None) -> tuple[int, tuple[str
     return prod(mesh.shape[name] for name in spec), spec
 
 
-def _padded(array: Any, rows: int) -> Any:
+def _padded(rows: int, array: Any) -> Any:
     library = jax.numpy if isinstance(array, jax.Array) else np
     return library.pad(array, [(0, rows)] + [(0, 0)] * (array.ndim - 1))

@@ -12,6 +12,7 @@ from itertools import product
 from math import prod
 
 from ...errors import InvalidInput
+from ...wording import each_of
 from ..arrays import MeshAxes
 from .models import ArrayPlacement
 
@@ -164,7 +165,7 @@ def _foot(array: ArrayPlacement, mesh: MeshAxes) -> str:
     devices = prod(mesh.values())
     shard = " × ".join(str(size) for size in array.shard_shape) or "the value"
     copies = f", {array.copies} copies of each block" if array.copies > 1 else ""
-    return f"each of {devices} devices holds {shard}{copies}"
+    return f"{each_of(devices, 'device')} holds {shard}{copies}"
 
 
 def _text(x: float, y: float, text: str, *, anchor: str = "start", weight: str = "400") -> str:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ...wording import count
 from ..arrays import ArrayRequest, Generation, MeshAxes, Shape, Spec
 from ..tables import MAX_ROWS, binary_size, html_table, shape_text, text_table, with_rest
 
@@ -99,7 +100,7 @@ class Placement(Struct, kw_only=True):
     def _title(self) -> str:
         mesh = " × ".join(f"{name}={size}" for name, size in self.mesh.items())
         return (
-            f"Mesh {mesh} ({self.devices} devices): {binary_size(self.bytes)} in all, "
+            f"Mesh {mesh} ({count(self.devices, 'device')}): {binary_size(self.bytes)} in all, "
             f"{binary_size(self.padded_bytes_per_device)} per device with padding, of which "
             f"{binary_size(self.replicated_bytes_per_device)} are replicated on every device"
         )
