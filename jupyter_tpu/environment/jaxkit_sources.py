@@ -14,6 +14,7 @@ _SOURCES = (
     "_version.py",
     "version.py",
     "errors.py",
+    "wording.py",
     "files.py",
     "catalog/*.py",
     "jaxkit/**/*.py",

@@ -14,8 +14,8 @@ SOURCES = Path(__file__).parents[2] / "labextension" / "src"
 @pytest.mark.parametrize(
     ("file", "constant", "rule"),
     [
-        ("forms/createForm.ts", "NAME_PATTERN", models.TPUName),
-        ("forms/connectForm.ts", "ENVIRONMENT_PATTERN", models.EnvironmentName),
+        ("lifecycle/createForm.ts", "NAME_PATTERN", models.TPUName),
+        ("lifecycle/connectForm.ts", "ENVIRONMENT_PATTERN", models.EnvironmentName),
     ],
 )
 def test_the_panel_has_the_servers_rule_for_names(file, constant, rule):
