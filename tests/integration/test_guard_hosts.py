@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from local_host import LocalHost
 from pod_fleet import open_pod
 from waiting import eventually, until
 
+from jupyter_tpu.agent.guard import restart
 from jupyter_tpu.emulator.api.host_identity import HostIdentities
 from jupyter_tpu.emulator.state_folder import EmulatorToken
 from jupyter_tpu.errors import Reason, TPUError
@@ -121,6 +123,117 @@ async def test_a_guard_that_was_killed_is_started_again(
         return False
 
     await report(host, lambda _: guards(host) and another())
+
+
+def cron_lines(
+    host: LocalHost, agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> list[str]:
+    """The table of cron after the guard of that *agent* has written its lines."""
+    table, program = tmp_path / "table", tmp_path / "crontab"
+    table.write_bytes(b"# m h\fdom \xe4\n0 8 * * * true\n")
+    program.write_text(f"#!/bin/sh\ncase $1 in -l) cat {table};; -) cat > {table};; esac\n")
+    program.chmod(0o755)
+    user = SimpleNamespace(pw_dir=str(host.home))
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        patch.setenv("HOME", str(host.home))
+        patch.setattr(restart.pwd, "getpwuid", lambda _: user)
+        for _ in range(2):
+            assert restart.enable(str(host.home / ".jupyter-tpu/agent" / agent)) == ""
+        lines = table.read_bytes().split(b"\n")
+        assert restart.disable() == ""
+        assert table.read_bytes() == b"# m h\fdom \xe4\n0 8 * * * true\n"
+    assert lines[:2] == [b"# m h\fdom \xe4", b"0 8 * * * true"]
+    return [line.decode() for line in lines[2:-1]]
+
+
+@pytest.mark.asyncio
+async def test_cron_starts_a_guard_again_that_was_killed_or_hangs(
+    host: LocalHost, node: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await set_guard(host, node, until=time.time() + 3600)
+    await report(host, lambda guard: guard["ends"] is not None)
+    agent = (await host.agent()).hello["agent"]
+    at_boot, again = cron_lines(host, agent, tmp_path, monkeypatch)
+    assert (at_boot.split()[0], again.split()[0]) == ("@reboot", "*/5")
+    command = again.removeprefix("*/5 * * * * ")
+    host.cut()
+    await eventually(lambda: len(host.processes()) == 1)  # the daemon had nothing to do, and ended
+    lock = host.home / ".jupyter-tpu/guard/lock"
+
+    def pid() -> int:
+        with contextlib.suppress(json.JSONDecodeError):  # it is being written
+            return json.loads(lock.read_text())["pid"]
+        return 0
+
+    first = pid()
+    await host.run(["sh", "-c", command])
+    assert pid() == first, "one that runs is left alone"
+    os.kill(first, signal.SIGKILL)
+    await host.run(["sh", "-c", f"{command.partition('#')[0]} &"])
+    await eventually(lambda: guards(host) and pid() not in (0, first))
+    second = pid()
+    os.kill(second, signal.SIGSTOP)
+    os.utime(lock, (time.time() - 3600, time.time() - 3600))
+    await host.run(["sh", "-c", f"{command.partition('#')[0]} &"])
+    await eventually(lambda: pid() not in (0, second))
+    assert len(guards(host)) == 1
+    host.mend()
+    assert (await report(host, lambda guard: guard["ends"] is not None))["phase"] == "watching"
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(("action", "due"), [("stop", False), ("delete", False), ("delete", True)])
+async def test_what_was_refused_is_due_again_after_a_restart_of_the_host(
+    host: LocalHost, node: dict[str, Any], action: str, due: bool
+) -> None:
+    """due: the host was restarted before Google's answer was noted."""
+    await set_guard(host, {**node, "id": "7"}, until=time.time(), action=action)
+    await report(host, lambda guard: guard["problem"] is not None)
+    host.cut()
+    await eventually(lambda: len(host.processes()) == 1)
+    folder = host.home / ".jupyter-tpu/guard"
+    pid = json.loads((folder / "lock").read_text())["pid"]
+    os.kill(pid, signal.SIGKILL)
+    await eventually(lambda: not host.processes())
+    noted = json.loads((folder / "report.json").read_text())
+    (folder / "report.json").write_text(json.dumps({**noted, "boot": "before", "asked": due}))
+    host.mend()
+    again = await report(host, lambda guard: guard["problem"] is not None)
+    assert (again["phase"], again["problem"]["reason"]) == ("due", "CONFLICT")
+
+
+@pytest.mark.asyncio
+async def test_a_guard_survives_whatever_answers_in_googles_place(node: dict[str, Any]) -> None:
+    answers = iter((b"garbage\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n[]", b""))
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(next(answers, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"))
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    address = ":".join(map(str, server.sockets[0].getsockname()))
+    home = Path(tempfile.mkdtemp(prefix="g-"))
+    host = LocalHost(home, {"GCE_METADATA_HOST": address})
+    guard = await set_guard(host, node, until=time.time())
+    assert guard["refused"]["reason"] == "UNREACHABLE"
+    guard = await report(host, lambda guard: guard["problem"] is not None)
+    assert (guard["phase"], guard["problem"]["reason"]) == ("due", "UNREACHABLE")
+    folder = home / ".jupyter-tpu/guard"
+    pid = json.loads((folder / "lock").read_text())["pid"]
+    rule = (folder / "rule.json").read_text()
+    (folder / "rule.json").write_text(json.dumps({**json.loads(rule), "number": 2, "notice": "x"}))
+    await eventually(lambda: "ValueError" in (folder / "log").read_text())
+    (folder / "rule.json").write_text(rule)
+    await (await host.agent()).request("keep", seconds=60)
+    guard = await report(host, lambda guard: guard["phase"] == "watching")
+    assert json.loads((folder / "lock").read_text())["pid"] == pid
+    await (await host.agent()).request("prepare_delete")
+    await host.close()
+    await eventually(lambda: not host.processes())
+    server.close()
+    shutil.rmtree(home)
 
 
 @pytest.mark.asyncio

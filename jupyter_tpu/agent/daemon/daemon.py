@@ -22,7 +22,7 @@ import traceback
 from typing import Any, Awaitable, Callable, Dict
 
 from ..protocol.chips import chip_devices, holders
-from ..protocol.frames import LONGEST_ANSWER, LONGEST_REQUEST
+from ..protocol.frames import LONGEST_ANSWER, LONGEST_REQUEST, json_line
 from ..protocol.messages import now
 from ..protocol.paths import boot
 from ..protocol.peer import peer_user
@@ -165,7 +165,7 @@ class Daemon:
             "python": sys.executable,
             "boot": boot(),
         }
-        writer.write(_line(hello))
+        writer.write(json_line(hello))
         try:
             while True:
                 line = await reader.readline()
@@ -212,7 +212,7 @@ class Daemon:
             answer = {"error": {"reason": "INTERNAL", "message": message, "hint": ""}}
             traceback.print_exc()
         number = request.get("id") if isinstance(request, dict) else None
-        line = _line({"id": number, **answer})
+        line = json_line({"id": number, **answer})
         if len(line) > LONGEST_ANSWER:
             line = _failure(number, "INTERNAL", _TOO_LONG % ("An answer", LONGEST_ANSWER >> 20))
         try:
@@ -415,8 +415,4 @@ def _from_oserror(error: OSError) -> Dict[str, Any]:
 
 
 def _failure(number: Any, reason: str, message: str) -> bytes:
-    return _line({"id": number, "error": {"reason": reason, "message": message, "hint": ""}})
-
-
-def _line(fields: Dict[str, Any]) -> bytes:
-    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+    return json_line({"id": number, "error": {"reason": reason, "message": message, "hint": ""}})

@@ -13,8 +13,9 @@ from typing import Any, Awaitable, Callable, Dict, Optional
 from ..guard import files
 from ..guard.google import GoogleError, id_of, require_permission
 from ..protocol.paths import boot
+from .guard_process import SILENT
 from .operation_error import OperationError
-from .single_process import living_holder, start_process
+from .single_process import is_silent, living_holder, start_process
 
 Operation = Callable[[Dict[str, Any]], Awaitable[Dict[str, Any]]]
 #: Seconds to wait until the guard has seen a change.
@@ -140,9 +141,10 @@ class GuardOperations:
 
     def _ensure_process(self) -> None:
         """Starts the guard unless one runs, which may be that of an earlier daemon."""
-        if self._process is not None and self._process.poll() is None:
-            return
-        holder = living_holder(files.guard_path(files.LOCK))
-        if holder is not None and holder.get("sources") == self._sources:
-            return
+        if not is_silent(files.guard_path(files.LOCK), SILENT):
+            if self._process is not None and self._process.poll() is None:
+                return
+            holder = living_holder(files.guard_path(files.LOCK))
+            if holder is not None and holder.get("sources") == self._sources:
+                return
         self._process = start_process(self._sources, "guard", files.guard_path("log"))

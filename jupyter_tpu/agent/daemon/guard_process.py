@@ -1,7 +1,7 @@
 """The guard's process: looks at the host again and again, and acts when its time has come.
 
-It is started by the daemon, or with the host, and continues without client and daemon. It ends when
-its rule is removed, and when another version of the agent takes it over.
+It is started by the daemon and by cron, and continues without client and daemon. It ends when its
+rule is removed, and when another version of the agent takes it over.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ..keeper.job_state import FINAL
 from ..keeper.owned_process import descendants
 from ..protocol.chips import holders
 from ..protocol.paths import boot, run_folder
-from ..protocol.timeouts import exit_within
+from ..protocol.timeouts import exit_within, with_timeout
 from .jobs import Jobs
 from .keepers import Keepers
 from .load import read_sample
-from .single_process import become_single, end_holder, living_holder
+from .single_process import become_single, end_holder, is_silent, living_holder, note_alive
 
 #: Seconds between two looks at the host, and between two looks for another rule.
 LOOK, RULE_PAUSE = 30.0, 1.0
@@ -33,6 +33,10 @@ LOOK, RULE_PAUSE = 30.0, 1.0
 STEADY = 20.0
 #: Seconds for which the guard of another version may still hold the lock.
 TAKE_OVER = 30.0
+#: Seconds for Google's answers to one request, with those of the metadata server.
+GOOGLE = 120.0
+#: Seconds without a look after which another guard takes the place of one that hangs.
+SILENT = 600.0
 #: Seconds in which the process ends when its rule is gone.
 ENDING = 10.0
 #: What of a rule is read at once when it changes.
@@ -54,7 +58,9 @@ def run_guard(sources: str) -> int:
     while not become_single(lock, sources=sources):
         holder = living_holder(lock)
         same = holder is not None and holder.get("sources") == sources
-        if same or not _is_mine(files.read(files.RULE), sources):
+        if same and is_silent(lock, SILENT):
+            deadline = 0.0
+        elif same or not _is_mine(files.read(files.RULE), sources):
             return 0
         if time.monotonic() > deadline and not (holder and end_holder(lock, holder)):
             return 0
@@ -84,45 +90,67 @@ class GuardProcess:
         self._listener: Optional[Listener] = None
         self._unheard: Optional[Dict[str, Any]] = None  # why hosts can't tell each other
         self._keep: Optional[str] = None  # the last one that was heard
+        self._number: Optional[str] = None  # of the rule
+        self._decision: Optional[GuardDecision] = None
+        self._asked = False  # Google, which has not refused it
         self._done = False  # the limits of time and cost
         self._announced = False  # whether kernels know of the end that comes
         self._no_restart = ""  # why it does not start with the host
         self._ends: Optional[float] = None
 
     async def run(self) -> None:
-        """Until the rule is gone, or another version's."""
-        rule, report = files.read(files.RULE), files.read(files.REPORT) or {}
-        if rule is None or report.get("number") != rule["number"]:
+        """Until the rule is gone, or another version's. A failure ends a look, and no more."""
+        self._no_restart = await _loop().run_in_executor(None, restart.enable, self._sources)
+        rule = files.read(files.RULE)
+        while rule is not None and _is_mine(rule, self._sources):
+            note_alive(files.guard_path(files.LOCK))
+            try:
+                verdict = await self._look(rule)
+            except Exception:
+                traceback.print_exc()
+                verdict = None
+            rule = await self._next_rule(rule, verdict)
+        if rule is None:
+            await _loop().run_in_executor(None, restart.disable)
+
+    async def _look(self, rule: Dict[str, Any]) -> Verdict:
+        if self._decision is None:
+            self._decision = self._resume(rule)
+        decision = self._decision
+        if self._number not in (None, rule["number"]):
+            self._done, self._problem, self._listener = False, None, None
+            decision.change(self._limits(rule))
+        self._number = rule["number"]
+        keep = rule.get("keep")
+        if keep and keep["number"] != self._keep:
+            self._keep = keep["number"]
+            decision.keep(float(keep["seconds"]))
+        busy = await self._busy_together(rule, await self._busy())
+        verdict = decision.look(None if busy is None else bool(busy), time.time(), _uptime())
+        # Noted before Google is asked: its answer may come when this host is already off.
+        asked = self._asked and verdict.phase != "watching"
+        self._asked = verdict.act or decision.agreed or asked
+        self._save(rule, verdict, busy, decision)
+        await self._tell_kernels(rule, verdict)
+        if verdict.act:
+            self._asked = await self._act(rule, decision)
+            self._save(rule, verdict, busy, decision)
+        return verdict
+
+    def _resume(self, rule: Dict[str, Any]) -> GuardDecision:
+        """With what an earlier process has noted of this rule."""
+        report = files.read(files.REPORT) or {}
+        if report.get("number") != rule["number"]:
             report = {}
         self._keep = report.get("keep")
         self._done = bool(report.get("done"))
         state = report.get("state")
-        if report and report["boot"] != boot():
+        if report and report.get("boot") != boot():
             # What was counted before does not count. If it was stopped when that was due, the
-            # limits of time and cost have done what they are for.
-            state, self._done = None, self._done or report["due"]
-        decision = GuardDecision(self._limits(rule), state)
-        number = None
-        self._no_restart = await _loop().run_in_executor(None, restart.enable, self._sources)
-        while rule is not None and _is_mine(rule, self._sources):
-            if number not in (None, rule["number"]):
-                self._done, self._problem, self._listener = False, None, None
-                decision.change(self._limits(rule))
-            number = rule["number"]
-            keep = rule.get("keep")
-            if keep and keep["number"] != self._keep:
-                self._keep = keep["number"]
-                decision.keep(float(keep["seconds"]))
-            busy = await self._busy_together(rule, await self._busy())
-            verdict = decision.look(None if busy is None else bool(busy), time.time(), _uptime())
-            self._save(rule, verdict, busy, decision)
-            await self._tell_kernels(rule, verdict)
-            if verdict.act:
-                await self._act(rule, decision)
-                self._save(rule, verdict, busy, decision)
-            rule = await self._next_rule(rule, verdict)
-        if rule is None:
-            await _loop().run_in_executor(None, restart.disable)
+            # limits of time and cost have done what they are for. After a delete there is no start.
+            state = None
+            self._done |= bool(report.get("asked")) and rule["action"] == "stop"
+        return GuardDecision(self._limits(rule), state)
 
     def _limits(self, rule: Optional[Dict[str, Any]]) -> GuardRule:
         fields = rule or {}
@@ -148,24 +176,32 @@ class GuardProcess:
             text = "The guard of this TPU %s it at %s: %s. That ends this kernel. To keep it: %s"
             await self._keepers.announce({"kind": text % (what, end, why, keep)})
 
-    async def _act(self, rule: Dict[str, Any], decision: GuardDecision) -> None:
+    async def _act(self, rule: Dict[str, Any], decision: GuardDecision) -> bool:
+        """Asks Google; False if it has refused, or could not be asked."""
         what = rule["node"], rule["node_id"], rule["action"]
         try:
-            await _loop().run_in_executor(None, carry_out, *what)
-        except GoogleError as error:
-            self._problem = error.problem
+            await with_timeout(_loop().run_in_executor(None, carry_out, *what), GOOGLE)
+        except Exception as error:
+            self._problem = _problem_of(error)
             decision.asked(False)
-        else:
-            self._problem = None
-            decision.asked(True)
+            return isinstance(error, asyncio.TimeoutError) or (
+                isinstance(error, GoogleError) and error.unknown
+            )
+        self._problem = None
+        decision.asked(True)
+        return True
 
-    async def _next_rule(self, rule: Dict[str, Any], verdict: Verdict) -> Optional[Dict[str, Any]]:
+    async def _next_rule(
+        self, rule: Dict[str, Any], verdict: Optional[Verdict]
+    ) -> Optional[Dict[str, Any]]:
         """The rule when it is time for another look: it is another one, or some time has passed."""
-        left = LOOK if not verdict.left else min(LOOK, verdict.left)
+        left = min(LOOK, (verdict and verdict.left) or LOOK)
         deadline = time.monotonic() + left
         while True:
             await asyncio.sleep(max(0.05, min(RULE_PAUSE, deadline - time.monotonic())))
             now = files.read(files.RULE)
+            if now is None and files.exists(files.RULE):
+                now = rule  # it can't be read for now
             if now is None or any(now.get(key) != rule.get(key) for key in _RULE_KEYS):
                 return now
             if time.monotonic() >= deadline:
@@ -182,14 +218,16 @@ class GuardProcess:
             return busy
         try:
             if worker:
-                await loop.run_in_executor(None, publish, self._speaker.text(busy))
+                text = self._speaker.text(busy)
+                await with_timeout(loop.run_in_executor(None, publish, text), GOOGLE)
             else:
-                texts = await loop.run_in_executor(None, published, rule["node"])
+                heard = loop.run_in_executor(None, published, rule["node"])
+                texts = await with_timeout(heard, GOOGLE)
                 self._listener = self._listener or Listener(hosts)
                 self._listener.hear(texts, _uptime())
                 busy = self._listener.busy(_uptime())
-        except GoogleError as error:
-            self._unheard = error.problem
+        except Exception as error:
+            self._unheard = _problem_of(error)
             return busy if worker else None
         self._unheard = None
         return busy
@@ -243,8 +281,7 @@ class GuardProcess:
             "keep": self._keep,
             "boot": boot(),
             "done": self._done,
-            # Noted before Google is asked: its answer may come when this host is already off.
-            "due": phase != "watching",
+            "asked": self._asked,  # and Google has not refused it
             "state": decision.state(),
             "phase": phase,
             "reason": verdict.reason,
@@ -259,6 +296,16 @@ class GuardProcess:
 
 def _is_mine(rule: Optional[Dict[str, Any]], sources: str) -> bool:
     return rule is not None and rule.get("sources") == sources
+
+
+def _problem_of(error: Exception) -> Dict[str, Any]:
+    if isinstance(error, GoogleError):
+        return error.problem
+    if isinstance(error, asyncio.TimeoutError):
+        return GoogleError("TIMEOUT", "Google has not answered within %.0f s." % GOOGLE).problem
+    traceback.print_exc()
+    message = "The guard has failed (%s: %s)." % (type(error).__name__, error)
+    return GoogleError("INTERNAL", message).problem
 
 
 def _loop() -> asyncio.AbstractEventLoop:

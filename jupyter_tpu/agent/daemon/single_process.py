@@ -70,6 +70,20 @@ def living_holder(path: str) -> Optional[Dict[str, Any]]:
     return holder if "pid" in holder and is_alive(holder["pid"], holder["started"]) else None
 
 
+def note_alive(path: str) -> None:
+    """The process with the lock of the file *path* says that it still works."""
+    with contextlib.suppress(OSError):
+        os.utime(path)
+
+
+def is_silent(path: str, seconds: float) -> bool:
+    """Whether the process with the lock has not said for so many seconds that it works."""
+    try:
+        return time.time() - os.stat(path).st_mtime > seconds
+    except OSError:
+        return False
+
+
 def end_holder(path: str, holder: Dict[str, Any]) -> bool:
     """Kills the process with the lock, if it is still *holder*; False if it does not end."""
     if _is_locked(path):  # else its process id may be somebody else's by now

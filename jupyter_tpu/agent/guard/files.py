@@ -34,6 +34,11 @@ def read(name: str) -> Optional[Dict[str, Any]]:
     return read_json(guard_path(name))
 
 
+def exists(name: str) -> bool:
+    """Whether there is such a file, which may be damaged, or can't be read for now."""
+    return os.path.lexists(guard_path(name))
+
+
 def write(name: str, content: Dict[str, Any]) -> None:
     """Replaces a file; raises OSError, and then the old one is still there."""
     make_folder()

@@ -8,6 +8,7 @@ and cloud.google.com/tpu/docs/reference/rest.
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import urllib.error
@@ -20,17 +21,23 @@ REQUEST_TIMEOUT = 20.0
 PERMISSIONS = {"stop": "tpu.nodes.stop", "delete": "tpu.nodes.delete"}
 #: To read what other hosts publish.
 _ATTRIBUTES = "tpu.nodes.getGuestAttributes"
+#: What reading an answer raises that breaks off or is none.
+_BROKEN = (OSError, ValueError, http.client.HTTPException)
 _METADATA = "http://%s/computeMetadata/v1/%s"
 #: Where a host publishes what it is busy with.
 _NAMESPACE, _KEY = "jupyter-tpu", "guard"
 
 
 class GoogleError(Exception):
-    """Why this host can't act: a reason (a value of errors.Reason), a message and a hint."""
+    """Why this host can't act: a reason (a value of errors.Reason), a message and a hint.
 
-    def __init__(self, reason: str, message: str, hint: str = "") -> None:
+    unknown: Google may have done what it was asked for.
+    """
+
+    def __init__(self, reason: str, message: str, hint: str = "", *, unknown: bool = False) -> None:
         super().__init__(message)
         self.problem = {"reason": reason, "message": message, "hint": hint}
+        self.unknown = unknown
 
 
 def require_permission(node: str, action: str, *, hears: bool = False) -> None:
@@ -88,7 +95,7 @@ def publish(text: str) -> None:
             "The host can't publish guest attributes: %s" % _message(error),
             "Create the TPU with the metadata enable-guest-attributes=TRUE.",
         ) from None
-    except OSError as error:
+    except _BROKEN as error:
         raise _no_metadata(error) from None
 
 
@@ -122,35 +129,38 @@ def _call(
             raise _not_allowed("Google does not allow it: %s" % message) from None
         reason = "NOT_FOUND" if error.code == 404 else "UNAVAILABLE"
         raise GoogleError(reason, "Google answers: %s" % message) from None
-    except (OSError, ValueError) as error:
-        message = "Google can't be reached from the host: %s" % error
+    except urllib.error.URLError as error:
+        message = "Google can't be reached from the host: %s" % error.reason
         raise GoogleError("UNREACHABLE", message) from None
+    except _BROKEN as error:
+        message = "Google's answer can't be read on the host: %r" % error
+        raise GoogleError("UNREACHABLE", message, unknown=True) from None
 
 
 def _token() -> str:
-    return str(_account("token")["access_token"])
+    return _account("token", "access_token")
 
 
 def _email() -> str:
-    return str(_account("?recursive=true")["email"])
+    return _account("?recursive=true", "email")
 
 
-def _account(path: str) -> Dict[str, Any]:
+def _account(path: str, field: str) -> str:
     request = metadata_request("instance/service-accounts/default/" + path)
     try:
-        return _read(request, direct=True)
+        return str(_read(request, direct=True)[field])
     except urllib.error.HTTPError as error:
         raise GoogleError(
             "PERMISSION",
             "The host has no service account (%d)." % error.code,
             "Create the TPU with a service account that has the role TPU Admin.",
         ) from None
-    except (OSError, ValueError) as error:
+    except (*_BROKEN, KeyError) as error:
         raise _no_metadata(error) from None
 
 
 def _no_metadata(error: Exception) -> GoogleError:
-    return GoogleError("UNREACHABLE", "The host's metadata server does not answer: %s" % error)
+    return GoogleError("UNREACHABLE", "The host's metadata server does not answer: %r" % error)
 
 
 def metadata_request(path: str) -> urllib.request.Request:
@@ -176,7 +186,7 @@ def _open(request: urllib.request.Request, direct: bool) -> bytes:
 def _message(error: urllib.error.HTTPError) -> str:
     try:
         return str(json.loads(error.read())["error"]["message"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (*_BROKEN, KeyError, TypeError):
         return "%s (%d)" % (error.reason, error.code)
 
 

@@ -1,5 +1,6 @@
-"""The guard after a restart of its host: a line in the user's crontab starts it, before anybody
-connects. That needs no root; Google's images have cron.
+"""The guard after a restart of its host, or after it was killed: two lines in the user's crontab
+start it, before anybody connects, and where it does not run. That needs no root; Google's images
+have cron.
 
 cron takes the home folder from the system's table of users, and the other lines are left as they
 are. Source: crontab(5).
@@ -12,39 +13,42 @@ import pwd
 import shlex
 import subprocess
 import sys
-from typing import Optional
+from typing import List
 
 from . import files
 
 #: Seconds for crontab to answer.
 CRONTAB_TIMEOUT = 10.0
-#: What our line ends with; to the shell it is a comment.
+#: When cron starts it; one that runs already is left alone.
+WHEN = "@reboot", "*/5 * * * *"
+#: What our lines end with; to the shell it is a comment.
 _OURS = "# the guard of this TPU, by jupyter-tpu"
 
 
 def enable(sources: str) -> str:
-    """Has the guard of the agent in *sources* start with the host; "" or why that can't be."""
+    """Has cron start the guard of the agent in *sources*; "" or why that can't be."""
     command = " ".join(map(shlex.quote, (sys.executable, sources, "guard")))
     log = shlex.quote(files.guard_path("log"))
-    line = "@reboot %s > %s 2>&1 %s" % (command, log, _OURS)
-    return _replace(line.replace("%", "\\%"))
+    line = "%s >> %s 2>&1 %s" % (command, log, _OURS)
+    return _replace(["%s %s" % (when, line.replace("%", "\\%")) for when in WHEN])
 
 
 def disable() -> str:
-    """The guard no longer starts with the host; "" or why that can't be."""
-    return _replace(None)
+    """Cron no longer starts the guard; "" or why that can't be."""
+    return _replace([])
 
 
-def _replace(line: Optional[str]) -> str:
-    """Has this be our line, or none; "" or why it can't be."""
+def _replace(ours: List[str]) -> str:
+    """Has these be our lines; "" or why it can't be."""
     try:
         if os.path.expanduser("~") != pwd.getpwuid(os.getuid()).pw_dir:
             return "The user has another home folder than cron knows."
         found = _crontab("-l")
         if found.returncode and "no crontab for" not in found.stderr:
             return "crontab -l: %s" % found.stderr.strip()
-        before = found.stdout.splitlines() if found.returncode == 0 else []
-        lines = [each for each in before if not each.endswith(_OURS)] + ([line] if line else [])
+        table = found.stdout.rstrip("\n") if found.returncode == 0 else ""
+        before = table.split("\n") if table else []
+        lines = [each for each in before if not each.endswith(_OURS)] + ours
         if lines == before:
             return ""
         written = _crontab("-", "".join(each + "\n" for each in lines))
@@ -61,7 +65,8 @@ def _crontab(argument: str, text: str = "") -> "subprocess.CompletedProcess[str]
         input=text,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        universal_newlines=True,
+        encoding="utf-8",
+        errors="surrogateescape",  # the other lines are written back as they are
         env={**os.environ, "LC_ALL": "C"},
         timeout=CRONTAB_TIMEOUT,
     )

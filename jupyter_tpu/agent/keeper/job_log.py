@@ -171,7 +171,7 @@ def read_log(folder: str, start: int, limit: int, search: str = "", scan: int = 
     """Up to *limit* lines from number *start* on; with *search* those that have it, in any case.
 
     Reads *scan* bytes at most, and one line: there may be more from `LogPart.next` on even if no
-    line was found. In an answer a line has as many bytes as on disk.
+    line was found. In an answer a line has no more bytes than on disk.
     """
     files = _files(folder)
     oldest = files[0][0] if files else 1

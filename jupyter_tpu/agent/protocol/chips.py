@@ -106,7 +106,7 @@ def lock_holders(root: str = "/") -> List[int]:
 
 def _read(*path: str) -> str:
     try:
-        with open(os.path.join(*path)) as file:
+        with open(os.path.join(*path), encoding="utf-8", errors="replace") as file:
             return file.read().strip()
     except OSError:
         return ""
@@ -146,7 +146,7 @@ def _command(process: str) -> str:
     # Only the last part of each path.
     text = " ".join(
         os.path.basename(word) if os.path.isabs(word) else word
-        for word in (os.fsdecode(word) for word in fields)
+        for word in (word.decode("utf-8", "replace") for word in fields)
         if word
     )
     text = " ".join(text.split())  # a program of several lines is one here

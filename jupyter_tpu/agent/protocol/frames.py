@@ -116,7 +116,15 @@ def _frame(kind: int, *parts: bytes) -> bytes:
 
 
 def _json(fields: Dict[str, Any]) -> bytes:
-    return json.dumps(fields, separators=(",", ":")).encode()
+    return json_line(fields)[:-1]
+
+
+def json_line(fields: Dict[str, Any]) -> bytes:
+    """A line of JSON that everybody can read: a host's names may have bytes that are no characters,
+    which Python reads as halves of characters.
+    """
+    text = json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
+    return text.encode("utf-8", "replace") + b"\n"
 
 
 def encode(frame: Frame) -> bytes:

@@ -116,14 +116,18 @@ def _age(start: str) -> Optional[float]:
 
 
 def _container(process: str) -> Tuple[str, str]:
-    with contextlib.suppress(OSError), open(os.path.join(process, "cgroup")) as file:
+    with contextlib.suppress(OSError), open(
+        os.path.join(process, "cgroup"), encoding="utf-8", errors="replace"
+    ) as file:
         groups = file.read()
         found = _CONTAINER.search(groups)
         if found:
             runtime = _RUNTIMES.get(found.group(1), "")
             stop = "%s stop %s" % (runtime, found.group(2)) if runtime else ""
             return found.group(2), stop and _as_owner(groups) + stop
-    with contextlib.suppress(OSError), open(os.path.join(process, "status")) as file:
+    with contextlib.suppress(OSError), open(
+        os.path.join(process, "status"), encoding="utf-8", errors="replace"
+    ) as file:
         # Its ids from the outer to the inner PID namespace.
         ids = file.read().partition("\nNSpid:")[2].partition("\n")[0].split()
         return "?" if len(ids) > 1 else "", ""

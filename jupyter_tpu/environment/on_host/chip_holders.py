@@ -146,7 +146,7 @@ def _notebook(root, pid):
     with contextlib.suppress(OSError), open(path, "rb") as file:
         for variable in file.read().split(b"\0"):
             if variable.startswith(NOTEBOOK):
-                return os.path.basename(os.fsdecode(variable[len(NOTEBOOK) :]))
+                return os.path.basename(variable[len(NOTEBOOK) :].decode("utf-8", "replace"))
     return ""
 
 

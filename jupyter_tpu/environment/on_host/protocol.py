@@ -19,13 +19,13 @@ plain = False
 
 
 def emit(**payload):
-    if plain:
-        if "log" in payload:
-            print(payload["log"], flush=True)
+    if plain and "log" not in payload:
         return
+    line = payload["log"] if plain else json.dumps(payload, ensure_ascii=False)
     with _output_lock:
-        sys.stdout.write(json.dumps(payload) + "\n")
-        sys.stdout.flush()
+        # A host's names may have bytes that are no characters.
+        sys.stdout.buffer.write(line.encode("utf-8", "replace") + b"\n")
+        sys.stdout.buffer.flush()
 
 
 def disk_full(detail):

@@ -1,0 +1,25 @@
+"""The guard's process: a rule that can't be read for a moment is not one that was removed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jupyter_tpu.agent.daemon.guard_process import GuardProcess
+from jupyter_tpu.agent.guard import files
+from jupyter_tpu.agent.guard.decision import Verdict
+
+
+@pytest.mark.asyncio
+async def test_a_rule_that_can_not_be_read_is_still_the_rule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    guard, soon = GuardProcess("sources"), Verdict("watching", "time", 0.2, False)
+    rule = {"number": "1", "sources": "sources", "keep": None}
+    files.write(files.RULE, rule)
+    Path(files.guard_path(files.RULE)).write_text("{")
+    assert await guard._next_rule(rule, soon) == rule
+    files.remove(files.RULE)
+    assert await guard._next_rule(rule, soon) is None
