@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from functools import cache
 from math import prod
 
@@ -109,6 +110,27 @@ def is_zone(name: str) -> bool:
 def types_in(zone: str) -> tuple[AcceleratorType, ...]:
     """The types offered in *zone*, as far as known; empty for a zone that is not known."""
     return tuple(accelerator for accelerator in types() if zone in accelerator.zones)
+
+
+def nearest_zones(zones: Iterable[str], home: str) -> list[str]:
+    """*zones*, the nearest to *home* first: that one itself, then those of its region
+    ("us-central1"), of its part of the continent ("us-central"), of its continent, and of the US.
+
+    >>> nearest_zones(["asia-northeast1-b", "us-central1-a", "us-central2-b", "us-east1-d"],
+    ...               "us-central1-f")
+    ['us-central1-a', 'us-central2-b', 'us-east1-d', 'asia-northeast1-b']
+    """
+
+    def places(zone: str) -> tuple[str, ...]:
+        region = zone.rpartition("-")[0]
+        continent = zone.partition("-")[0].replace("northamerica", "us")
+        return zone, region, region.rstrip("0123456789"), continent
+
+    def distance(zone: str) -> tuple[bool, ...]:
+        pairs = zip(places(zone), places(home), strict=True)
+        return (*(one != other for one, other in pairs), not zone.startswith("us-"))
+
+    return sorted(zones, key=lambda zone: (distance(zone), zone))
 
 
 def versions() -> tuple[str, ...]:

@@ -25,7 +25,7 @@ def approve_cost(quote: Quote, *, yes: bool, as_json: bool) -> None:
         where = f"{meaning}{' (emulated)' if quote.emulated else ''}, in {quote.zone}"
         out = sys.stderr if as_json else sys.stdout
         print(where, _sentence(price, quote.cost), sep="\n", file=out, flush=True)
-        for more in filter(None, (quote.uncovered, quote.warning)):
+        for more in filter(None, (quote.zone_reason, quote.uncovered, quote.warning)):
             print(more, file=out, flush=True)
     if ask:
         shown = "" if can_ask() else f", {price}"

@@ -60,6 +60,8 @@ def vscode(dir: str, remote: str | None, worker: int) -> None:
         return
     _write(path, new)
     print(f"{shown}: wrote the tasks " + ", ".join(task["label"] for task in wanted[0]) + ".")
+    if reason := _zone_reason():
+        print(reason)
     print(
         'In VS Code: "Tasks: Run Task". The tasks use the Python that you choose there with '
         '"Python: Select Interpreter"; it must have jupyter-tpu.'
@@ -138,9 +140,8 @@ def _until(*, begins: str, ends: str) -> dict[str, Any]:
 def inputs() -> list[dict[str, Any]]:
     """The pickers: name, type with what it means, zone with the types that it has."""
     from .. import catalog
-    from ..cloud import Target
 
-    type, zone = _defaults(Target.from_environment().zone)
+    type, zone, _ = _defaults()
     return [
         {
             "id": "tpuName",
@@ -168,14 +169,27 @@ def inputs() -> list[dict[str, Any]]:
     ]
 
 
-def _defaults(own: str | None) -> tuple[str, str]:
-    """A type and a zone that has it: *own*, gcloud's, if that has any."""
+def _defaults() -> tuple[str, str, str]:
+    """A type, a zone that has it, and gcloud's default zone: that one if it has any type, else the
+    nearest.
+    """
     from .. import catalog
+    from ..cloud import Target
 
-    there = [each.name for each in catalog.types_in(own)] if own else []
-    if own and there:
-        return (_TYPE if _TYPE in there else there[0]), own
-    return _TYPE, catalog.accelerator_type(_TYPE).zones[0]
+    home = Target.from_environment().zone or ""
+    there = [each.name for each in catalog.types_in(home)]
+    if there:
+        return (_TYPE if _TYPE in there else there[0]), home, home
+    nearest = catalog.nearest_zones(catalog.accelerator_type(_TYPE).zones, home)
+    return _TYPE, nearest[0], home
+
+
+def _zone_reason() -> str:
+    """Why the proposed zone is not gcloud's; "" if it is."""
+    from ..fleet.discovery.choices import another_zone
+
+    type, zone, home = _defaults()
+    return another_zone(type, home, zone)
 
 
 def _zone_label(zone: str) -> str:

@@ -92,9 +92,11 @@ def tpu_table(found: TPUList) -> str:
     lines = [table(heads, [_row(tpu) for tpu in found.tpus])]
     names = [tpu.name for tpu in found.tpus]
     for tpu in found.tpus:
+        name = tpu.name if names.count(tpu.name) == 1 else f"{tpu.zone}~{tpu.name}"
         if tpu.problem:
-            name = tpu.name if names.count(tpu.name) == 1 else f"{tpu.zone}~{tpu.name}"
             lines.append(f"{name}: {problem_text(tpu.problem)}")
+        elif tpu.guard_stop:
+            lines.append(f"{name}: {tpu.advice}")
     if any(not (tpu.emulated or tpu.attached) for tpu in found.tpus):
         lines.append(f"Costs are estimates by list prices; `describe` has their dates: {PRICES}")
     return "\n".join(lines)

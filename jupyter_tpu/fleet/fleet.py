@@ -46,6 +46,7 @@ from .knowledge.desired import DesiredState
 from .knowledge.failures import TPUFailures
 from .knowledge.finder import TPUFinder
 from .knowledge.grants import Grants
+from .knowledge.guard_stops import GuardStops
 from .knowledge.observed import ObservedState
 from .knowledge.owners import TPUOwners
 from .knowledge.prices import Prices
@@ -225,8 +226,9 @@ class Fleet:
         environments = self.environments = EnvironmentService(
             finder, desired, observer, connections, connected, warm, runner, locks, poller.wake
         )
+        guard_stops = self._guard_stops = GuardStops(store, observed, changes.mark_tpu_changed)
         power = self._power = PowerService(
-            cloud, observer, connections, connected, grants, owners, runner
+            cloud, observer, connections, connected, grants, owners, runner, guard_stops
         )
         guard = GuardService(cloud, observed, runner, lambda: self.guards, power.act_for_guard)
         self.guards = Guards(
@@ -237,6 +239,7 @@ class Fleet:
             cost_of=lambda name: self._inventory.tpu(name).cost,
             changed=changes.mark_tpu_changed,
             act=power.act_for_guard,
+            stops=guard_stops,
             awaited=guard.problem,
             supersede=guard.supersede,
         )
@@ -266,8 +269,8 @@ class Fleet:
         self._forgotten_queued = ForgottenQueued(queued, FIRST_LOOK)
         inventory = self._inventory = Inventory(
             cloud, store, desired, observer, connections, monitor, environments, tunnels, jobs,
-            mirrored, self.shares, self.guards, guard, interruptions, runner, failures, run_times,
-            grants, prices, owners, forgotten, supervised=supervise,
+            mirrored, self.shares, self.guards, guard, guard_stops, interruptions, runner, failures,
+            run_times, grants, prices, owners, forgotten, supervised=supervise,
             reloaded=lambda: self._controller.wake(),
         )  # fmt: skip
         self.usage = UsageService(
@@ -375,6 +378,7 @@ class Fleet:
     def _polled(self) -> None:
         self._maintenance.polled()
         self._controller.polled()
+        self._guard_stops.observe(self._observed.nodes.values(), time.time())
         self._forgotten.report(self._observed.nodes.values())
 
     def _links_changed(self, name: NodeName) -> None:

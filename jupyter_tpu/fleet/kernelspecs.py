@@ -23,8 +23,10 @@ class KernelSpecRegistry(Protocol):
         emulated: bool,
         variables: Mapping[str, str],
         chips: Sequence[int] = (),
+        stopped: bool = False,
     ) -> tuple[str, str]:
-        """Writes the kernelspec of an environment; returns its name and display name.
+        """Writes the kernelspec of an environment; returns its name and display name, which says
+        whether the TPU is *stopped*.
 
         Its kernels are started with *variables*, and get these *chips* of the host; (): all.
         """

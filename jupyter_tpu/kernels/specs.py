@@ -72,11 +72,13 @@ class KernelSpecs:
         emulated: bool,
         variables: Mapping[str, str],
         chips: Sequence[int] = (),
+        stopped: bool = False,
     ) -> tuple[str, str]:
         """Creates or updates the kernelspec of an environment. Returns its name and display name.
 
-        variables: environment variables of its kernels. chips: which ones they get; (): all. What
-        the user has set in its config (OPTIONS) is preserved. Jupyter sees either the old
+        variables: environment variables of its kernels. chips: which ones they get; (): all.
+        stopped: whether its TPU is: then no kernel can start there, and the display name says so.
+        What the user has set in its config (OPTIONS) is preserved. Jupyter sees either the old
         kernelspec or the new one.
         """
         config = {
@@ -91,7 +93,8 @@ class KernelSpecs:
         }
         name = self._name(config)
         config |= self._set_by_user(name)
-        display_name = _display_name(config, python_version, emulated)
+        notes = [*(["emulated"] if emulated else []), *(["stopped"] if stopped else [])]
+        display_name = _display_name(config, python_version, notes)
         kernel_json = {
             "argv": _launcher(config, variables),
             "display_name": display_name,
@@ -197,7 +200,7 @@ def _identity(config: dict[str, Any]) -> tuple[Any, ...]:
     return (*(config.get(name) for name in names), config.get("chips") or "")
 
 
-def _display_name(config: dict[str, Any], python_version: str, emulated: bool) -> str:
+def _display_name(config: dict[str, Any], python_version: str, notes: Sequence[str]) -> str:
     """ "Python 3.12 · my-tpu"; environment, host and chips are added if not the default."""
     parts = ["Python " + ".".join(python_version.split(".")[:2]), config["tpu"]]
     if config["worker"]:
@@ -206,7 +209,7 @@ def _display_name(config: dict[str, Any], python_version: str, emulated: bool) -
         parts.append(config["environment"])
     if config["chips"]:
         parts.append(named(chip_numbers(config["chips"])))
-    return " · ".join(parts) + (" (emulated)" if emulated else "")
+    return " · ".join(parts) + (f" ({', '.join(notes)})" if notes else "")
 
 
 def _launcher(config: dict[str, Any], variables: Mapping[str, str]) -> list[str]:

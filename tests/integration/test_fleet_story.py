@@ -280,6 +280,8 @@ async def test_a_stopped_tpu_is_connected_again_when_it_is_started(
     await setting.done(await fleet.stop(name))
     tpu = await fleet.tpu(name)
     assert (tpu.state, tpu.connection) == ("STOPPED", ConnectionState.DISCONNECTED)
+    assert tpu.guard_stop is None, "a user has stopped it"
+    await eventually(lambda: setting.kernelspecs()[0].endswith(f"{name} (emulated, stopped)"))
     with pytest.raises(TPUError, match="Start it first"):
         await fleet.connect(name)
     with pytest.raises(TPUError, match="is STOPPED") as stopped:
@@ -292,6 +294,7 @@ async def test_a_stopped_tpu_is_connected_again_when_it_is_started(
             is ConnectionState.CONNECTED
         )
     )
+    await eventually(lambda: setting.kernelspecs()[0].endswith(f"{name} (emulated)"))
 
 
 @pytest.mark.asyncio

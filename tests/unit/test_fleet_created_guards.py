@@ -68,8 +68,8 @@ class Guards:
             raise self.wrong
         return Guard(action=request.action)
 
-    def overdue(self, name: NodeName, request: SetGuard) -> bool:
-        return self.late and bool(request.until or request.max_cost)
+    def overdue(self, name: NodeName, request: SetGuard) -> str:
+        return "cost" if self.late and request.max_cost else ""
 
 
 class Process:
@@ -96,7 +96,8 @@ class Process:
     async def _get(self, name: NodeName) -> Node:
         raise TPUError("There is no such TPU.", Reason.NOT_FOUND)
 
-    async def _act(self, name: NodeName, action: str) -> Operation:
+    async def _act(self, name: NodeName, action: str, reason: str) -> Operation:
+        assert reason == "cost"
         self.acted.append(action)
 
         async def stop(_: object) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import AsyncMock
 
@@ -71,12 +72,14 @@ def guards(
     hosts: int = 1,
     cost: Cost | None = None,
     owner: str = "",
-    act: Callable[[NodeName, str], Awaitable[None]] | None = None,
+    act: Callable[[NodeName, str, str], Awaitable[None]] | None = None,
 ) -> Guards:
     finder, observed = Finder(name, hosts, owner), ObservedState()
     observed.nodes[name] = finder.node
     parts: Any = (finder, host, observed, TPUOwners())
-    return Guards(*parts, lambda _: cost or Cost(), lambda _: None, act or AsyncMock())
+    stops: Any = SimpleNamespace(heard=lambda *_: None)
+    acts = (lambda _: None, act or AsyncMock(), stops)
+    return Guards(*parts, lambda _: cost or Cost(), *acts)
 
 
 @pytest.mark.asyncio
@@ -170,7 +173,8 @@ async def test_why_a_tpu_that_is_due_is_not_stopped_is_logged_once_while_that_is
     tried: asyncio.Queue[None] = asyncio.Queue()
     refusals = ["A connect runs.", "A connect runs.", "It is reset.", "It is reset.", ""]
 
-    async def act(name: NodeName, action: str) -> None:
+    async def act(name: NodeName, action: str, reason: str) -> None:
+        assert reason == "time"
         tried.put_nowait(None)
         if why := refusals.pop(0):
             raise TPUError(why, Reason.CONFLICT)

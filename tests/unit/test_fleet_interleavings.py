@@ -33,6 +33,7 @@ from jupyter_tpu.fleet.hunts import service as hunt_service
 from jupyter_tpu.fleet.hunts.preempted import PreemptedTPUs
 from jupyter_tpu.fleet.hunts.service import HuntService
 from jupyter_tpu.fleet.knowledge.grants import Grants
+from jupyter_tpu.fleet.knowledge.guard_stops import GuardStops
 from jupyter_tpu.fleet.knowledge.observed import ObservedState
 from jupyter_tpu.fleet.knowledge.owners import TPUOwners
 from jupyter_tpu.fleet.knowledge.prices import Prices
@@ -176,6 +177,7 @@ class Server:
             grants,
             owners,
             self.runner,
+            GuardStops(store, self.observed, lambda _: None),
         )
         self.operations = OperationService(
             links.cloud, self.runner, self.observed, grants, _nothing
@@ -239,7 +241,7 @@ class Server:
         self.world.guarded.add(node.id)
         return Guard(action=request.action)
 
-    async def _act(self, name: NodeName, action: str) -> Operation:
+    async def _act(self, name: NodeName, action: str, reason: str) -> Operation:
         raise AssertionError("no limit has passed")
 
     async def _connecting(self, progress: OperationProgress) -> None:

@@ -136,6 +136,8 @@ def test_the_launcher_says_what_is_wrong_with_an_option(capsys, option, value, w
     [
         ({"environment": "torch"}, "Python 3.12 · my-tpu · torch"),
         ({"emulated": True}, "Python 3.12 · my-tpu (emulated)"),
+        ({"stopped": True}, "Python 3.12 · my-tpu (stopped)"),
+        ({"emulated": True, "stopped": True}, "Python 3.12 · my-tpu (emulated, stopped)"),
         ({"worker": 2, "environment": "x"}, "Python 3.12 · my-tpu · host 2 · x"),
     ],
 )

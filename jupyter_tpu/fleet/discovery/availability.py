@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -54,6 +54,11 @@ class Availability:
             versions=list(versions),
             project=project,
             default_zone=default_zone,
+            suggested_zones={
+                each.name: catalog.nearest_zones(each.zones, default_zone)[0]
+                for each in types
+                if each.zones
+            },
             emulated=self._cloud.emulated,
             cloud=cloud,
             problem=problem,
@@ -77,7 +82,7 @@ class Availability:
             zones = await self._list(("zones",), self._cloud.locations)
         except TPUError:
             zones = catalog.zones()
-        zone = choices.zone(request.zone, self._cloud.zone, zones)
+        zone = await self._zone(request, zones)
         try:
             types, versions = await asyncio.gather(self._types(zone), self._versions(zone))
         except TPUError:
@@ -86,6 +91,22 @@ class Availability:
         kind = choices.accelerator(request.type, zone, types)
         version = choices.version(request.version, kind, versions)
         return msgspec.structs.replace(request, zone=zone, version=version)
+
+    async def _zone(self, request: CreateTPU, known: Sequence[str]) -> str:
+        """That of the request; without one, the user's default zone or the nearest that offers the
+        type.
+        """
+        home = self._cloud.zone
+        if request.zone or not home:
+            return choices.zone(request.zone, home, known)
+        for zone in choices.default_zones(request.type, home, known):
+            try:
+                types = await self._types(zone)
+            except TPUError:
+                types = tuple(kind.name for kind in catalog.types_in(zone))
+            if request.type in types:
+                return zone
+        return choices.zone(None, home, known)
 
     async def _types(self, zone: str) -> tuple[str, ...]:
         return await self._list(("types", zone), lambda: self._cloud.accelerator_types(zone))

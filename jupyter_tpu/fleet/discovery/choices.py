@@ -29,6 +29,24 @@ def zone(requested: str | None, default: str | None, known: Iterable[str]) -> st
     return chosen
 
 
+def default_zones(type: str, home: str, known: Iterable[str]) -> list[str]:
+    """Where to create a TPU for which no zone was chosen, as far as the catalog knows: in *home*,
+    the user's default zone, or in the nearest zone that offers the type. The best first.
+    """
+    try:
+        offered = {home, *catalog.accelerator_type(type).zones}
+    except UnknownType:
+        offered = {home}
+    return catalog.nearest_zones(offered.intersection(known), home)
+
+
+def another_zone(type: str, home: str, zone: str) -> str:
+    """Why *zone* was chosen, and not the default zone *home*; "" if it is that."""
+    if not home or zone == home:
+        return ""
+    return f"{home}, your default zone, does not offer {type}. {zone} is the nearest one that does."
+
+
 def accelerator(requested: str, in_zone: str, offered: Iterable[str]) -> AcceleratorType | None:
     """The type to create; None for one that Google offers there and the catalog does not know."""
     offered = set(offered)

@@ -18,9 +18,19 @@ from ...concurrency import gather_or_cancel
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName
 from ..knowledge.finder import TPUFinder
+from ..knowledge.guard_stops import GuardStops
 from ..knowledge.observed import ObservedState
 from ..knowledge.owners import TPUOwners
-from ..models import Cost, Guard, GuardAction, KeepTPU, Problem, RemoveGuard, SetGuard
+from ..models import (
+    Cost,
+    Guard,
+    GuardAction,
+    GuardReason,
+    KeepTPU,
+    Problem,
+    RemoveGuard,
+    SetGuard,
+)
 from ..models.requests import validated
 from ..models.times import future_seconds, seconds_of, timestamp
 from .connections import ANSWER, HostConnections
@@ -46,9 +56,10 @@ class Guards:
     """A :class:`~jupyter_tpu.fleet.api.GuardAPI`, and what hosts last said of their guards.
 
     cost_of(name): what a TPU costs an hour, and has cost. changed(name) is called for a TPU whose
-    guard says something else. act(name, action) stops or deletes it in place of a host that is not
-    allowed to. awaited(name): why the guard that it was created with is not set yet; None if none
-    is to be set. supersede(name): that one is no longer wanted.
+    guard says something else. act(name, action, reason) stops or deletes it in place of a host that
+    is not allowed to. stops: hears what guards say. awaited(name): why the guard that it was
+    created with is not set yet; None if none is to be set. supersede(name): that one is no longer
+    wanted.
     """
 
     def __init__(
@@ -59,7 +70,8 @@ class Guards:
         owners: TPUOwners,
         cost_of: Callable[[NodeName], Cost],
         changed: Callable[[NodeName], None],
-        act: Callable[[NodeName, GuardAction], Awaitable[object]],
+        act: Callable[[NodeName, GuardAction, GuardReason], Awaitable[object]],
+        stops: GuardStops,
         awaited: Callable[[NodeName], Problem | None] = lambda _: None,
         supersede: Callable[[NodeName], Awaitable[None]] | None = None,
     ) -> None:
@@ -70,6 +82,7 @@ class Guards:
         self._cost_of = cost_of
         self._changed = changed
         self._act = act
+        self._stops = stops
         self._awaited = awaited
         self._supersede = supersede
         self._known: dict[NodeName, tuple[str, Guard | None]] = {}  # with the node's id
@@ -91,7 +104,7 @@ class Guards:
                 guard = self.last_known(node) if node is not None else None
                 if guard is not None and _needs_server(guard):
                     try:
-                        await self._act(name, guard.action)
+                        await self._act(name, guard.action, guard.reason)
                     except TPUError as error:  # another operation runs, for example
                         self._note_refusal(name, guard.action, str(error))
 
@@ -120,8 +133,8 @@ class Guards:
         """
         return await self._set(await self._find(f"{name.zone}~{name.node}"), request, late=True)
 
-    def overdue(self, name: NodeName, request: SetGuard) -> bool:
-        """Whether a limit of *request* has passed, of time or cost."""
+    def overdue(self, name: NodeName, request: SetGuard) -> GuardReason:
+        """The limit of *request* that has passed, "time" or "cost"; "" for none."""
         return limit_passed(request, self._cost_of(name), time.time())
 
     async def _set(self, node: Node, request: SetGuard, *, late: bool = False) -> Guard:
@@ -240,6 +253,8 @@ class Guards:
     ) -> Guard | None:
         mine = report is not None and report["rule"]["node_id"] == node_id
         guard = _guard(report) if report is not None and mine else None
+        if (node := self._observed.node(name)) is not None and node.id == node_id:
+            self._stops.heard(node, guard, time.time())
         if self._known.get(name, ("", None)) != (node_id, guard):
             self._known[name] = node_id, guard
             self._changed(name)
@@ -276,11 +291,12 @@ def cost_deadline(max_cost: float, cost: Cost, now: float, *, late: bool = False
     return now + (max_cost - cost.usd) / hourly * 3600.0
 
 
-def limit_passed(request: SetGuard, cost: Cost, now: float) -> bool:
-    """Whether a limit of *request* has passed, of time or cost."""
+def limit_passed(request: SetGuard, cost: Cost, now: float) -> GuardReason:
+    """The limit of *request* that has passed, "time" or "cost"; "" for none."""
     if request.until and seconds_of(request.until, "until") <= now:
-        return True
-    return request.max_cost is not None and cost.usd is not None and cost.usd >= request.max_cost
+        return "time"
+    spent = request.max_cost is not None and cost.usd is not None and cost.usd >= request.max_cost
+    return "cost" if spent else ""
 
 
 def check_guard(request: SetGuard, *, several: bool, spot: bool, late: bool = False) -> None:

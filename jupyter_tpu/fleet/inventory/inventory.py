@@ -20,6 +20,7 @@ from ..hosts.kernels import KernelMonitor
 from ..knowledge.desired import DesiredState
 from ..knowledge.failures import TPUFailures
 from ..knowledge.grants import Grants
+from ..knowledge.guard_stops import GuardStops
 from ..knowledge.owners import UNKNOWN, TPUOwners
 from ..knowledge.prices import Prices
 from ..knowledge.run_times import RunTimes
@@ -61,6 +62,7 @@ class Inventory:
         shares: ShareService,
         guards: Guards,
         awaited_guards: GuardService,
+        guard_stops: GuardStops,
         interruptions: Interruptions,
         runner: OperationRunner,
         failures: TPUFailures,
@@ -88,6 +90,7 @@ class Inventory:
         self._shares = shares
         self._guards = guards
         self._awaited_guards = awaited_guards
+        self._guard_stops = guard_stops
         self._interruptions = interruptions
         self._runner = runner
         self._failures = failures
@@ -133,6 +136,7 @@ class Inventory:
             projects=self._projects.on(name),
             shares=self._shares.last_known(node) if node else None,
             guard=self._guards.last_known(ready) if ready else None,
+            guard_stop=self._guard_stops.of(node) if node else None,
             interruption=self._interruptions.last_known(ready) if ready else None,
             supervised=self._supervised,
             maintenance=self._observed.maintenance.get(node.id) if node else None,
@@ -167,6 +171,7 @@ class Inventory:
                     self._jobs.reload(snapshot.jobs)
                     self._runner.load(snapshot.operations, snapshot.requests)
                     self._run_times.reload(snapshot.runs)
+                    self._guard_stops.reload(snapshot.guards)
                     self._grants.take_over(snapshot.grants)
                     self._prices.take_over(snapshot.prices)
                     self._reloaded()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from ...cloud import Node, NodeState, is_attached
 from ...retired import INSTEAD
+from ..models.guard import GuardStop
 
 _WAIT = "Google is working on it. Wait."
 _ANOTHER = "Delete it, and create another one."
@@ -22,13 +25,19 @@ _ADVICE = {
     NodeState.FAILED: f"Google could not repair it. {_ANOTHER}",
     NodeState.UNKNOWN: "Google did not say more. Look again in a minute.",
 }
+_REASONS = {
+    "": "",
+    "idle": " because it was idle",
+    "time": " because its time limit was reached",
+    "cost": " because its cost limit was reached",
+}
 _BILLED = {
     NodeState.READY: "It is billed, used or not. ",
     NodeState.STOPPED: "Only its disk is billed. ",
 }
 
 
-def advice(node: Node, *, free: bool, connected: bool) -> str:
+def advice(node: Node, *, free: bool, connected: bool, guard_stop: GuardStop | None = None) -> str:
     """A few sentences, for people. free: whether it costs nothing while it is READY."""
     if is_attached(node.name):
         return "It is reached by SSH alone. Detach it when you no longer need it."
@@ -36,4 +45,14 @@ def advice(node: Node, *, free: bool, connected: bool) -> str:
         return f"A TPU Node, which Google has retired. Delete it. {INSTEAD}"
     done = connected and node.state is NodeState.READY
     now = "Stop or delete it when you no longer need it." if done else _ADVICE[node.state]
-    return ("" if free else _BILLED.get(node.state, "")) + now
+    who = f"{_stopped(guard_stop)} " if guard_stop is not None else ""
+    return who + ("" if free else _BILLED.get(node.state, "")) + now
+
+
+def _stopped(stop: GuardStop) -> str:
+    """Who has stopped it, when, and why."""
+    why = _REASONS[stop.reason]
+    if not stop.certain:
+        return f"It was stopped while no Jupyter server watched it, probably by its guard{why}."
+    when = datetime.fromisoformat(stop.time).astimezone(UTC) if stop.time else None
+    return f"Its guard stopped it{f' at {when:%Y-%m-%d %H:%M} UTC' if when else ''}{why}."

@@ -15,7 +15,7 @@ from ..knowledge.owners import UNKNOWN, TPUOwner
 from ..models import TPU, ConnectionState, Cost, Environment, Host, LinkStatus, Operation, Problem
 from ..models.catalog import known_type
 from ..models.costs import billing_words, running_cost
-from ..models.guard import Guard
+from ..models.guard import Guard, GuardStop
 from ..models.interruptions import Interruption
 from ..models.operation_kinds import KINDS
 from ..models.shares import SharedFolders
@@ -42,6 +42,7 @@ def view_tpu(
     shares: SharedFolders | None,
     guard: Guard | None,
     supervised: bool,
+    guard_stop: GuardStop | None = None,
     maintenance: Maintenance | None = None,
     interruption: Interruption | None = None,
     failure: Problem | None = None,
@@ -106,12 +107,15 @@ def view_tpu(
         projects=projects,
         shares=shares,
         guard=guard,
+        guard_stop=guard_stop,
         maintenance=maintenance,
         interruption=interruption,
         problem=_undeleted(node, undeleted, cost)
         if undeleted is not None and undeleted.ended > node.created and not working
         else _problem(node, environments, links, running, unguarded, failure),
-        advice=advice(node, free=cost.usd_per_hour == 0, connected=connected),
+        advice=advice(
+            node, free=cost.usd_per_hour == 0, connected=connected, guard_stop=guard_stop
+        ),
         owner=owner.name,
         not_yours=owner.is_other,
         forgotten=forgotten and not working,

@@ -49,7 +49,15 @@ from .forwarding import (
     VisitApp,
 )
 from .grants import Grant, GrantUse
-from .guard import Guard, GuardAction, KeepTPU, RemoveGuard, SetGuard
+from .guard import (
+    Guard,
+    GuardAction,
+    GuardReason,
+    GuardStop,
+    KeepTPU,
+    RemoveGuard,
+    SetGuard,
+)
 from .hunts import Hunt, HuntAttempt, HuntCandidate, StartHunt
 from .interruptions import Checkpoint, Interruption
 from .jobs import (
@@ -167,6 +175,8 @@ __all__ = [
     "GrantUse",
     "Guard",
     "GuardAction",
+    "GuardReason",
+    "GuardStop",
     "HolderToEnd",
     "Host",
     "HostChips",

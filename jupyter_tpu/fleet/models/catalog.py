@@ -15,6 +15,8 @@ class Catalog(Struct, kw_only=True):
     versions: list[str]
     project: str
     default_zone: str
+    #: By the type's name: the default zone, or the nearest to it that offers the type.
+    suggested_zones: dict[str, str]
     emulated: bool
     #: "google" or "emulator:<id>": tells another process whether it uses the same cloud.
     cloud: str = ""

@@ -10,6 +10,8 @@ from .problems import Problem
 
 #: What is done with the TPU.
 GuardAction = Literal["stop", "delete"]
+#: The limit that is reached; "" if that is not known.
+GuardReason = Literal["", "idle", "time", "cost"]
 
 
 class SetGuard(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -54,7 +56,7 @@ class Guard(Struct, kw_only=True):
     #: "due": the limit is reached. "ending": Google has agreed to stop or delete the TPU.
     phase: Literal["watching", "due", "ending"] = "watching"
     #: The limit that comes first, and when: to within a minute. "" if none is counted down now.
-    reason: Literal["", "idle", "time", "cost"] = ""
+    reason: GuardReason = ""
     ends: str = ""
     #: What keeps it from being idle, in words; None: the host could not say, or has not looked yet.
     busy: list[str] | None = None
@@ -64,3 +66,13 @@ class Guard(Struct, kw_only=True):
     no_restart: str = ""
     #: Why the host can't act, or why Google refused when it did.
     problem: Problem | None = None
+
+
+class GuardStop(Struct, frozen=True, kw_only=True):
+    """That a TPU was stopped by its guard."""
+
+    #: "" if that is not known.
+    time: str = ""
+    reason: GuardReason = ""
+    #: Whether that is known. Otherwise it was stopped unseen, and its guard may have done it.
+    certain: bool = True

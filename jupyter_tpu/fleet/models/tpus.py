@@ -11,7 +11,7 @@ from ...cloud.models import Maintenance, NodeOptions, NodeState, Tier
 from ...links import LinkState
 from .costs import Cost
 from .environments import ConnectTPU, Environment
-from .guard import Guard, SetGuard
+from .guard import Guard, GuardStop, SetGuard
 from .interruptions import Interruption
 from .problems import Problem
 from .shares import SharedFolders
@@ -74,6 +74,8 @@ class Quote(Struct, kw_only=True):
     warning: str = ""
     #: Why no grant covers it; "" if one does, or there is none.
     uncovered: str = ""
+    #: Why it is not the default zone, where no zone was asked for; "" otherwise.
+    zone_reason: str = ""
 
 
 class DeleteTPU(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -174,6 +176,8 @@ class TPU(Struct, kw_only=True):
     shares: SharedFolders | None = None
     #: What its guard last said to this server; null: it has none, or this server has not asked.
     guard: Guard | None = None
+    #: How its guard has stopped it; null: it is not stopped, or was stopped otherwise.
+    guard_stop: GuardStop | None = None
     #: Maintenance that Google has announced, or does now; null: none that is known.
     maintenance: Maintenance | None = None
     #: What its hosts said of an end that is near; null: nothing, or this server does not ask them.

@@ -44,24 +44,26 @@ class ConnectedTPUs:
         self._tunnels = tunnels
         self._apps = apps
         self._runner = runner
-        #: Kernelspecs that this process has written or checked.
-        self._registered: set[tuple[NodeName, str]] = set()
+        #: Kernelspecs that this process has written or checked; whether they say "stopped".
+        self._registered: dict[tuple[NodeName, str], bool] = {}
 
-    def unregistered(self, name: NodeName) -> list[EnvironmentRecord]:
-        """The ready environments whose kernelspecs this process has not checked yet."""
+    def unregistered(self, name: NodeName, *, stopped: bool) -> list[EnvironmentRecord]:
+        """The ready environments whose kernelspecs this process has not checked yet, or which do
+        not say whether the TPU is stopped.
+        """
         return [
             record
             for env, record in self._desired.environments(name).items()
-            if record.environment.state == "ready" and (name, env) not in self._registered
+            if record.environment.state == "ready" and self._registered.get((name, env)) != stopped
         ]
 
-    def register(self, name: NodeName, record: EnvironmentRecord) -> None:
+    def register(self, name: NodeName, record: EnvironmentRecord, *, stopped: bool = False) -> None:
         """Writes (or repairs) the kernelspecs of a ready environment."""
         environment = record.environment
+        self._registered[name, environment.name] = stopped
         environment.kernelspec, environment.display_name = self.register_chips(name, record, ())
         for chips in self._kernelspecs.choices(**_where(name), environment=environment.name):
             self.register_chips(name, record, chips)
-        self._registered.add((name, environment.name))
         self._desired.save(name, record)
 
     def register_chips(
@@ -80,6 +82,7 @@ class ConnectedTPUs:
             emulated=is_emulated(self._cloud, name),
             variables=single_host_variables(record.hosts),
             chips=chips,
+            stopped=self._registered.get((name, record.environment.name), False),
         )
 
     def split(
@@ -108,7 +111,7 @@ class ConnectedTPUs:
     def remove_environment(self, name: NodeName, environment: str) -> None:
         """It is gone from the hosts. Without any, the TPU is not connected."""
         self._kernelspecs.unregister(**_where(name), environment=environment)
-        self._registered.discard((name, environment))
+        self._registered.pop((name, environment), None)
         self._desired.remove_environment(name, environment)
         if not self._desired.environments(name) and name in self._desired.connected:
             self.disconnect(name)
@@ -146,7 +149,7 @@ class ConnectedTPUs:
         self._kernelspecs.unregister(**_where(name))
         for env, record in self._desired.environments(name).items():
             record.environment.kernelspec = record.environment.display_name = ""
-            self._registered.discard((name, env))
+            self._registered.pop((name, env), None)
 
 
 def _where(name: NodeName) -> dict[str, Any]:

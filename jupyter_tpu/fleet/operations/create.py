@@ -12,6 +12,7 @@ from ...cloud import Cloud, NodeName, NodeSpec
 from ...environment import StepPlan
 from ...errors import Reason, TPUError
 from ...links import Links
+from ..discovery import choices
 from ..discovery.availability import Availability
 from ..discovery.observer import Observer
 from ..hosts.guard import check_guard, cost_deadline
@@ -64,7 +65,7 @@ class CreateService:
 
     async def quote(self, request: CreateTPU) -> Quote:
         """What :meth:`start` would create; raises what that raises at once."""
-        request, name = await self.resolve(request)
+        asked, (request, name) = request, await self.resolve(request)
         await self.require_new(name)
         accelerator = known_type(request.type)
         price = await self.price(request, name)
@@ -83,6 +84,9 @@ class CreateService:
             question=price.question,
             uncovered=price.uncovered,
             warning=image_warning(request.version or "", request.type),
+            zone_reason=""
+            if asked.zone
+            else choices.another_zone(request.type, self._cloud.zone or "", name.zone),
         )
 
     async def price(self, request: CreateTPU, name: NodeName) -> PriceDecision:

@@ -17,7 +17,7 @@ from ...environment import StepPlan
 from ...errors import InvalidInput, Reason, TPUError
 from ..hosts.guard import Guards
 from ..knowledge.observed import ObservedState
-from ..models import Guard, GuardAction, Operation, Problem, SetGuard
+from ..models import Guard, GuardAction, GuardReason, Operation, Problem, SetGuard
 from ..store.records import OperationRecord
 from . import checks
 from .progress import OperationProgress
@@ -28,7 +28,7 @@ LONGEST = 30.0
 
 
 class GuardService:
-    """guards(): sets them. act(name, action): stops or deletes a TPU in the host's place."""
+    """guards(): sets them. act(name, action, reason): stops or deletes a TPU for its host."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class GuardService:
         observed: ObservedState,
         runner: OperationRunner,
         guards: Callable[[], Guards],
-        act: Callable[[NodeName, GuardAction], Awaitable[Operation]],
+        act: Callable[[NodeName, GuardAction, GuardReason], Awaitable[Operation]],
     ) -> None:
         self._cloud = cloud
         self._observed = observed
@@ -116,9 +116,9 @@ class GuardService:
         try:
             guard = await self._set(name, request)
         except TPUError:
-            if not self._guards().overdue(name, request):
+            if not (reason := self._guards().overdue(name, request)):
                 raise
-            return await self._enforce(record, request, progress)
+            return await self._enforce(record, request, reason, progress)
         if guard.problem is not None:
             progress.log(f"The TPU can't stop or delete itself: {guard.problem.message}")
         return True
@@ -134,12 +134,16 @@ class GuardService:
             raise
 
     async def _enforce(
-        self, record: OperationRecord, request: SetGuard, progress: OperationProgress
+        self,
+        record: OperationRecord,
+        request: SetGuard,
+        reason: GuardReason,
+        progress: OperationProgress,
     ) -> bool:
         """A limit has passed, and the host can't act. Whether there is nothing left to do."""
         name = record.name
         progress.log(f"A limit of the guard of {name.node} has passed")
-        ended = await self._runner.wait((await self._act(name, request.action)).id)
+        ended = await self._runner.wait((await self._act(name, request.action, reason)).id)
         if ended.problem is not None:
             raise ended.problem.to_error()
         if request.idle is None:

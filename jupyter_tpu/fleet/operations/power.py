@@ -15,9 +15,10 @@ from ..discovery.observer import Observer
 from ..hosts.connections import HostConnections
 from ..hosts.kernels import shut_down_error
 from ..knowledge.grants import Grants
+from ..knowledge.guard_stops import GuardStops
 from ..knowledge.owners import TPUOwners
 from ..knowledge.pricing import Demand
-from ..models import DeleteTPU, GuardAction, Operation, StartTPU, StopTPU
+from ..models import DeleteTPU, GuardAction, GuardReason, Operation, StartTPU, StopTPU
 from ..store.records import NodeClaim, OperationRecord
 from . import checks
 from .connected import ConnectedTPUs
@@ -53,6 +54,7 @@ class PowerService:
         grants: Grants,
         owners: TPUOwners,
         runner: OperationRunner,
+        guard_stops: GuardStops,
     ) -> None:
         self._cloud = cloud
         self._observer = observer
@@ -62,6 +64,7 @@ class PowerService:
         self._owners = owners
         self._origins = QueuedOrigins(cloud, owners)
         self._runner = runner
+        self._guard_stops = guard_stops
 
     async def start(self, name: NodeName, options: StartTPU) -> Operation:
         """Raises CONFLICT unless the TPU is stopped; NOT_YOURS and PRICE (unless it costs nothing)
@@ -105,16 +108,22 @@ class PowerService:
             name, (NodeState.READY,), "Only a READY TPU can be stopped."
         )
 
-    async def _begin_stop(self, node: Node, options: StopTPU) -> Operation:
+    async def _begin_stop(
+        self, node: Node, options: StopTPU, *, guard_reason: GuardReason | None = None
+    ) -> Operation:
         await self._connected.require_confirmation(
             node.name, "Stopping", end_kernels=options.end_kernels, end_jobs=options.end_jobs
         )
-        record = self._runner.new_record("stop", node.name, node_id=node.id)
+        record = self._runner.new_record(
+            "stop", node.name, node_id=node.id, guard_reason=guard_reason
+        )
         return await self._runner.start_exclusive(
             record, lambda progress: self._stop(record, progress)
         )
 
-    async def act_for_guard(self, name: NodeName, action: GuardAction) -> Operation:
+    async def act_for_guard(
+        self, name: NodeName, action: GuardAction, reason: GuardReason
+    ) -> Operation:
         """Stops or deletes a TPU with all that runs there, as was chosen when its guard was set.
 
         Asked again while that runs, it answers with the same operation.
@@ -125,7 +134,8 @@ class PowerService:
         if action == "stop":
             ready = self._require_stoppable(name)
             await self._runner.cancel_connects(name, CANCEL_CONNECT)
-            return await self._begin_stop(ready, StopTPU(end_kernels=True, end_jobs=True))
+            options = StopTPU(end_kernels=True, end_jobs=True)
+            return await self._begin_stop(ready, options, guard_reason=reason)
         node = await self._require_deletable(name)
         return await self._begin_deletion(node, DeleteTPU(end_kernels=True, end_jobs=True))
 
@@ -151,6 +161,8 @@ class PowerService:
         progress.plan(
             [StepPlan("kernels", "Shut down kernels", 1), StepPlan("stop", "Stop the TPU", 9)]
         )
+        if (node := self._observer.observed.node(name)) is not None:
+            self._guard_stops.stopping(node, record.guard_reason, time.time())
         why = shut_down_error(f"stop {name.node}", f"Start {name.node}. Then restart the kernel.")
         await self._connected.shut_down_kernels(name, why, progress)
         self._connections.release(name)

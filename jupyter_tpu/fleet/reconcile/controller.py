@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from ...cloud import NodeName
+from ...cloud import NodeName, NodeState
 from ...concurrency import cancel_all
 from ...errors import Reason, TPUError
 from ...links import Links
@@ -117,12 +117,13 @@ class Controller:
 
     async def _reconcile(self, name: NodeName) -> None:
         node = self._observed.node(name)
+        stopped = node is not None and node.state is NodeState.STOPPED
         todo = decide(
             Desired(
                 node_id=self._desired.node_id(name) or self._tunnels.node_id(name),
                 connected=name in self._desired.connected,
                 unfinished=name in self._runner.known.resumable,
-                unregistered=bool(self._connected.unregistered(name)),
+                unregistered=bool(self._connected.unregistered(name, stopped=stopped)),
             ),
             node,
             acquired=name in self._connections,
@@ -141,8 +142,8 @@ class Controller:
                 assert node is not None
                 self._connections.acquire(name, len(node.endpoints))
             elif action is Action.REGISTER:
-                for record in self._connected.unregistered(name):
-                    self._connected.register(name, record)
+                for record in self._connected.unregistered(name, stopped=stopped):
+                    self._connected.register(name, record, stopped=stopped)
             elif action is Action.RESUME:
                 self._connect.resume(name)
 

@@ -11,7 +11,8 @@ gone, or another one    FORGET: unregister its kernelspecs, drop what was desire
 of the same name
 READY                   ACQUIRE its links; REGISTER ready environments; RESUME what
                         a dead server was creating, unless an operation works on it
-any other state         RELEASE its links (each try would cost a call to Google)
+any other state         RELEASE its links (each try would cost a call to Google);
+                        REGISTER, since kernelspecs say that a TPU is stopped
 ======================  ==========================================================
 """
 
@@ -38,7 +39,7 @@ class Desired(Struct, frozen=True, kw_only=True):
     node_id: str  # of the node that was meant
     connected: bool
     unfinished: bool = False  # an environment that was being created when the server ended
-    unregistered: bool = False  # a ready environment whose kernelspec was not checked yet
+    unregistered: bool = False  # a ready environment whose kernelspec is not as it should be
 
 
 def decide(

@@ -27,6 +27,7 @@ from ..models import Grant, PriceList
 from .file_system import network_file_system
 from .records import (
     EnvironmentRecord,
+    GuardRecord,
     JobRecord,
     OperationRecord,
     RunRecord,
@@ -36,7 +37,7 @@ from .records import (
 
 log = logging.getLogger(__name__)
 
-_VERSION = 6
+_VERSION = 7
 _SCHEMA = """
 CREATE TABLE connected (
     identity TEXT, project TEXT, zone TEXT, tpu TEXT, node_id TEXT,
@@ -72,6 +73,12 @@ CREATE TABLE grants (
     identity TEXT, name TEXT, record BLOB, PRIMARY KEY (identity, name)
 ) WITHOUT ROWID;
 CREATE TABLE prices (identity TEXT PRIMARY KEY, record BLOB) WITHOUT ROWID;
+""",
+    7: """
+CREATE TABLE guards (
+    identity TEXT, project TEXT, zone TEXT, tpu TEXT, record BLOB,
+    PRIMARY KEY (identity, project, zone, tpu)
+) WITHOUT ROWID;
 """,
 }
 #: How long ended operations are kept, and how many at most.
@@ -193,7 +200,8 @@ class Database:
                 requests=dict(db.execute("SELECT operation, request FROM requests").fetchall()),
                 tunnels=self._read_tunnels(db),
                 jobs=self._read_jobs(db),
-                runs=self._read_runs(db),
+                runs=self._read_of_tpus(db, "runs", RunRecord),
+                guards=self._read_of_tpus(db, "guards", GuardRecord),
                 grants=self._read_grants(db),
                 prices=self._read_prices(db),
             )
@@ -282,14 +290,17 @@ class Database:
         rows = db.execute("SELECT record FROM jobs WHERE identity = ?", (self._identity,))
         return [*filter(None, (_read(record, JobRecord) for (record,) in rows))]
 
-    def _read_runs(self, db: sqlite3.Connection) -> dict[NodeName, RunRecord]:
+    def _read_of_tpus(
+        self, db: sqlite3.Connection, table: str, kind: type[_R]
+    ) -> dict[NodeName, _R]:
+        """One row for each TPU."""
         rows = db.execute(
-            "SELECT project, zone, tpu, record FROM runs WHERE identity = ?", (self._identity,)
+            f"SELECT project, zone, tpu, record FROM {table} WHERE identity = ?", (self._identity,)
         )
         return {
             NodeName(project, zone, tpu): read
             for project, zone, tpu, record in rows
-            if (read := _read(record, RunRecord)) is not None
+            if (read := _read(record, kind)) is not None
         }
 
     def _read_grants(self, db: sqlite3.Connection) -> list[Grant]:

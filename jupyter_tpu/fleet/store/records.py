@@ -13,6 +13,9 @@ from ..models import (
     CreateTPU,
     Environment,
     Grant,
+    Guard,
+    GuardReason,
+    GuardStop,
     HuntAttempt,
     JobAttempt,
     KeepWarm,
@@ -167,6 +170,8 @@ class OperationRecord(Struct, kw_only=True):
     create: CreateTPU | None = None
     connect: ConnectTPU | None = None
     guard: SetGuard | None = None
+    #: Why a guard has a TPU stopped; None: a user has.
+    guard_reason: GuardReason | None = None
     #: Of a creation or deletion, or of a hunt's current attempt.
     claim: NodeClaim | None = None
     hunt: HuntRecord | None = None
@@ -251,6 +256,21 @@ class RunRecord(Struct, kw_only=True, frozen=True):
     seconds: float | None = 0.0
 
 
+class GuardRecord(Struct, kw_only=True, frozen=True):
+    """What the guard of a TPU last said, and what became of the TPU then."""
+
+    node_id: str
+    #: None: it was never set, and this program has acted for it.
+    guard: Guard | None
+    #: When it said that; seconds since the epoch.
+    heard: float
+    #: Whether it is known who has stopped the TPU since then: *stop*, or someone else.
+    known: bool = False
+    stop: GuardStop | None = None
+    #: Whether it was seen stopped since then.
+    down: bool = False
+
+
 class Snapshot(Struct, kw_only=True):
     """All that is stored, at one moment."""
 
@@ -268,6 +288,8 @@ class Snapshot(Struct, kw_only=True):
     jobs: list[JobRecord]
     #: How long each node was READY.
     runs: dict[NodeName, RunRecord]
+    #: What the guard of each node last said.
+    guards: dict[NodeName, GuardRecord]
     grants: list[Grant]
     #: As last read from Google; None: never.
     prices: PriceList | None

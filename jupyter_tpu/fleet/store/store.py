@@ -33,6 +33,7 @@ from .database import (
 )
 from .records import (
     EnvironmentRecord,
+    GuardRecord,
     JobRecord,
     OperationRecord,
     OperationRequest,
@@ -190,6 +191,13 @@ class Store:
 
     def drop_run(self, name: NodeName) -> None:
         self._put(("run", name), (f"DELETE FROM runs WHERE {_OF_TPU}", self._key(name)))
+
+    def save_guard(self, name: NodeName, record: GuardRecord) -> None:
+        sql = "INSERT OR REPLACE INTO guards VALUES (?, ?, ?, ?, ?)"
+        self._put(("guard", name), (sql, (*self._key(name), msgspec.json.encode(record))))
+
+    def drop_guard(self, name: NodeName) -> None:
+        self._put(("guard", name), (f"DELETE FROM guards WHERE {_OF_TPU}", self._key(name)))
 
     # ---- operations ----
 

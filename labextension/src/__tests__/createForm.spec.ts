@@ -132,6 +132,25 @@ describe('CreateForm', () => {
     expect(form.fields.version).toBe('');
   });
 
+  it('begins in the nearest zone that has the type', async () => {
+    const far = { ...catalog.types[0], name: 'v6e-8' };
+    far.zones = ['asia-northeast1-b', 'us-central1-b', 'us-east1-d'];
+    const { form } = await openForm({
+      'GET catalog': [
+        200,
+        {
+          ...catalog,
+          types: [...catalog.types, far],
+          suggested_zones: { 'v6e-8': 'us-central1-b' }
+        }
+      ]
+    });
+    form.set('type', 'v6e-8');
+    expect(form.awayFromHome).toBe(true);
+    expect(form.fields.zone).toBe('us-central1-b');
+    expect(form.nearestZone).toBe('us-central1-b');
+  });
+
   it('groups types by generation', async () => {
     const { form } = await openForm();
     expect(

@@ -285,6 +285,7 @@ export function aTPU(more: Partial<ITPU> = {}): ITPU {
     projects: [],
     shares: null,
     guard: null,
+    guard_stop: null,
     maintenance: null,
     interruption: null,
     problem: null,
@@ -490,6 +491,10 @@ export const catalog: ICatalog = {
   versions: ['tpu-ubuntu2204-base', 'v2-alpha-tpuv5-lite'],
   project: 'p',
   default_zone: 'us-central1-a',
+  suggested_zones: {
+    'v4-32': 'us-central2-b',
+    'v5litepod-8': 'us-central1-a'
+  },
   emulated: true,
   cloud: 'emulator:1',
   problem: null

@@ -216,6 +216,11 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
     return !!home && this.zones.length > 0 && !this.zones.includes(home);
   }
 
+  /** The default zone, or the nearest that offers the chosen type. */
+  get nearestZone(): string | undefined {
+    return this.catalog?.suggested_zones[this.type?.name ?? ''];
+  }
+
   /** What the chosen type costs in the chosen zone and tier. */
   get cost(): ICost {
     const { tier, zone } = this.fields;
@@ -434,7 +439,10 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
     const home = this.catalog?.default_zone ?? '';
     const wanted = [this._zone, this.defaults.values.zone, home];
     return (
-      wanted.find(zone => this.zones.includes(zone)) ?? this.zones[0] ?? home
+      wanted.find(zone => this.zones.includes(zone)) ??
+      this.nearestZone ??
+      this.zones[0] ??
+      home
     );
   }
 

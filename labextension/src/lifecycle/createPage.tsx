@@ -133,10 +133,16 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
         label={trans.__('Zone')}
         help={
           form.awayFromHome
-            ? trans.__(
-                'Your default zone, %1, does not offer this type.',
-                form.catalog.default_zone
-              )
+            ? fields.zone === form.nearestZone
+              ? trans.__(
+                  'Your default zone, %1, does not offer this type. %2 is the nearest zone that does.',
+                  form.catalog.default_zone,
+                  fields.zone
+                )
+              : trans.__(
+                  'Your default zone, %1, does not offer this type.',
+                  form.catalog.default_zone
+                )
             : undefined
         }
         problem={form.problemOf('zone')}

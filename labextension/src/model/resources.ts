@@ -139,7 +139,7 @@ export class Resources {
       .flatMap(tpu =>
         tpu.environments.map(
           environment =>
-            `${environment.kernelspec}:${environment.state}:${tpu.connection}`
+            `${environment.kernelspec}:${environment.display_name}:${environment.state}:${tpu.connection}`
         )
       )
       .join();

@@ -72,6 +72,7 @@ export interface ICatalog {
   versions: string[];
   project: string;
   default_zone: string;
+  suggested_zones: { [key: string]: string };
   emulated: boolean;
   cloud: string;
   problem: IProblem | null;
@@ -539,6 +540,13 @@ export interface IGuard {
   actor: 'host' | 'server';
   no_restart: string;
   problem: IProblem | null;
+}
+
+/** That a TPU was stopped by its guard. */
+export interface IGuardStop {
+  time: string;
+  reason: '' | 'cost' | 'idle' | 'time';
+  certain: boolean;
 }
 
 /** A process, as `ChipHolder` has it. */
@@ -1176,6 +1184,7 @@ export interface IQuote {
   question: string;
   warning: string;
   uncovered: string;
+  zone_reason: string;
 }
 
 /** Why something failed; the words of the REST contract. */
@@ -1538,6 +1547,7 @@ export interface ITPU {
   projects: IMirroredProject[];
   shares: ISharedFolders | null;
   guard: IGuard | null;
+  guard_stop: IGuardStop | null;
   maintenance: IMaintenance | null;
   interruption: IInterruption | null;
   problem: IProblem | null;
