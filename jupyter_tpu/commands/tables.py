@@ -34,7 +34,7 @@ _STYLES = {
 _STYLE_OF = {state: style for style, states in _STYLES.items() for state in states}
 #: The states of a tunnel that users read in other words.
 TUNNEL_STATES = {
-    "elsewhere": "used by another server",
+    "elsewhere": "open in another process",
     "needs-attention": "needs attention",
     "taken": "local port in use",
     "waiting": "waiting for the connection",

@@ -23,7 +23,7 @@ from .models import (
     Requested,
 )
 from .progress import ProgressReporter, StepPlan
-from .steps import steps_of
+from .steps import SetupStep, steps_of
 from .verification import chips_in_use
 
 _LOOK = StepPlan("look", "Check the hosts", 3)
@@ -64,14 +64,7 @@ async def create(
         spec.name,
     )
     for step in steps_of(spec):
-        key = step.plan.key
-        _log_skipped(work, step.plan)
-        missing = [i for i, probe in enumerate(work.probes) if not step.check(work, probe)]
-        if missing:
-            reporter.begin(key)
-            await step.apply(work, missing)
-            work.changed = True
-        reporter.done(key, "done" if missing else "skipped")
+        await take(work, step)
     if not work.changed:
         return _unchanged(work.probes[0], reporter)
     # Where the chips were in use, JAX was not checked.
@@ -80,6 +73,28 @@ async def create(
     if not unknown:
         await _write_markers(work, created)
     return created
+
+
+async def take(work: HostWork, step: SetupStep) -> None:
+    """Applies *step* where it is missing. The failure of an optional one becomes a warning."""
+    key, reporter = step.plan.key, work.reporter
+    _log_skipped(work, step.plan)
+    missing = [i for i, probe in enumerate(work.probes) if not step.check(work, probe)]
+    if not missing:
+        reporter.done(key, "skipped")
+        return
+    reporter.begin(key)
+    work.changed = True
+    try:
+        await step.apply(work, missing)
+    except TPUError as error:
+        if not step.optional:
+            raise
+        work.warning = TPUError(f"{step.plan.title}: {error.message}", error.reason, error.hint)
+        reporter.log(f"Warning: {work.warning}")
+        reporter.done(key, "failed")
+    else:
+        reporter.done(key)
 
 
 async def _probe(work: HostWork) -> None:
@@ -149,6 +164,7 @@ def _created(work: HostWork, unknown: bool) -> CreatedEnvironment:
         jax=check.jax,
         platform="tpu" if unknown or check.platform is UNSET else check.platform,
         devices=expected if unknown or check.devices is UNSET else check.devices,
+        warning=work.warning,
     )
 
 

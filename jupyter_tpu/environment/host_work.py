@@ -10,6 +10,7 @@ from typing import Any, Literal
 from msgspec import Struct, structs
 
 from ..concurrency import finish_on_hosts, gather_or_cancel
+from ..errors import TPUError
 from .jaxkit_sources import jaxkit_sources
 from .models import EnvironmentSpec, ExpectedHardware, RemoteHost, Requested
 from .progress import ProgressReporter
@@ -65,6 +66,7 @@ class HostWork:
         self.requested = Requested()
         self.checks: list[HostCheck] = []
         self.changed = False
+        self.warning: TPUError | None = None  # of an optional step that failed
 
     def is_verified(self, probe: Probe) -> bool:
         """Whether a host has the environment, complete and verified."""

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct, structs
 
+from ..errors import TPUError
+
 if TYPE_CHECKING:
     from ..links import HostName
     from ..ssh import CompletedCommand
@@ -117,6 +119,7 @@ class CreatedEnvironment(Struct, frozen=True, kw_only=True):
     jax: str  # its version
     platform: str  # "tpu"; "cpu" if emulated
     devices: int  # on one host
+    warning: TPUError | None = None  # of an optional step that failed
 
 
 class RemoteHost(Protocol):

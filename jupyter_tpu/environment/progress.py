@@ -31,8 +31,8 @@ class ProgressReporter(Protocol):
     def host_done(self, key: str) -> None:
         """One more host has finished the step."""
 
-    def done(self, key: str, state: Literal["done", "skipped"] = "done") -> None:
-        """All hosts have finished the step."""
+    def done(self, key: str, state: Literal["done", "skipped", "failed"] = "done") -> None:
+        """All hosts have finished the step; "failed": the environment can be used without it."""
 
     def log(self, line: str) -> None:
         """A line for people."""

@@ -31,12 +31,14 @@ class SetupStep(Struct, frozen=True):
     check: whether a host has it.
     apply: gives it to hosts. It gets the numbers of those whose check failed.
     wanted: whether it is asked for.
+    optional: the environment can be used without it, so its failure is a warning.
     """
 
     plan: StepPlan
     check: Callable[[HostWork, Probe], bool]
     apply: Callable[[HostWork, Sequence[int]], Awaitable[None]]
     wanted: Callable[[EnvironmentSpec], bool] = lambda spec: True
+    optional: bool = False
 
 
 async def _get_uv(work: HostWork, missing: Sequence[int]) -> None:
@@ -123,7 +125,7 @@ async def _align_versions(work: HostWork) -> None:
     await _check_hosts(work)
 
 
-def _setup(key: str, title: str, weight: float) -> SetupStep:
+def _setup(key: str, title: str, weight: float, *, optional: bool = False) -> SetupStep:
     """A step of ``on_host.host_setup``; what fails on one host does not stop the others."""
 
     async def apply(work: HostWork, missing: Sequence[int]) -> None:
@@ -140,13 +142,14 @@ def _setup(key: str, title: str, weight: float) -> SetupStep:
         check=lambda work, probe: probe.setup[key] != "needed",
         apply=apply,
         wanted=lambda spec: key in spec.setup.wanted,
+        optional=optional,
     )
 
 
 #: The setup script comes last, so that it can use the environment; what it did is verified.
 STEPS = (
     _setup("apt", "Install packages of apt", 20),
-    _setup("timezone", "Set the time zone", 1),
+    _setup("timezone", "Set the time zone", 1, optional=True),
     SetupStep(StepPlan("uv", "Get uv", 7), lambda _, probe: bool(probe.uv), _get_uv),
     SetupStep(
         StepPlan("venv", "Create the environment", 4),
@@ -157,7 +160,7 @@ STEPS = (
         StepPlan("lock", "Choose the versions", 4, all_hosts=False), HostWork.is_verified, _resolve
     ),
     SetupStep(StepPlan("packages", "Install JAX and packages", 70), HostWork.is_verified, _install),
-    _setup("oh_my_zsh", "Install oh-my-zsh", 10),
+    _setup("oh_my_zsh", "Install oh-my-zsh", 10, optional=True),
     _setup("script", "Run the setup script", 20),
     SetupStep(
         StepPlan("verify", "Check JAX and its devices", 12),

@@ -90,6 +90,20 @@ def test_the_running_cell_hears_of_it_at_once_and_the_chosen_function_runs_besid
         assert (run["what"], run["state"], run["error"]) == ("save()", "done", "")
         notebook.client.input("")
         assert "Google is about" not in printed(notebook.until_idle(cell)), "it is said once"
+
+        # Chosen only now, also in a kernel that is started only now, it runs at once.
+        assert notebook.client.get_stdin_msg(timeout=30)
+        for restarted in False, True:
+            if restarted:
+                manager.restart_kernel(now=True)
+                notebook.run(f"import threading\ndone, state = threading.Event(), [1, 2, 3]{SETUP}")
+            saved.unlink()
+            cell = notebook.client.execute("%tpu checkpoint save\ninput()", allow_stdin=True)
+            seen = notebook.until_output(cell, "save() finished")
+            assert saved.read_text() == "[1, 2, 3]"
+            assert notebook.client.get_stdin_msg(timeout=30)
+            notebook.client.input("")
+            assert "save() runs now: it is announced" in printed(seen + notebook.until_idle(cell))
     finally:
         notebook.close()
         manager.shutdown_kernel(now=True)

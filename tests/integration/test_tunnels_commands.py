@@ -132,8 +132,9 @@ def received_eventually(port: int) -> bytes:
     return until(heard, LIMIT)
 
 
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
 def test_without_a_server_a_tunnel_lasts_as_long_as_the_command(
-    shell: Shell, tpu: dict[str, Any], behind: int
+    shell: Shell, tpu: dict[str, Any], behind: int, end: signal.Signals
 ) -> None:
     process = subprocess.Popen(
         [*COMMAND, "tunnel", name_of(tpu), str(behind)],
@@ -149,13 +150,16 @@ def test_without_a_server_a_tunnel_lasts_as_long_as_the_command(
     port = int(line.split()[0].partition(":")[2])
     assert "Press Ctrl-C to close it." in process.stdout.readline()
     assert received_from(port) == b"hello"
-    assert shell.out("tunnel", "list").startswith("No tunnels.")
-    process.send_signal(signal.SIGINT)
+    [shown] = shell.json("tunnel", "list", "--json")
+    assert (shown["local_port"], shown["state"]) == (port, "elsewhere")
+    assert "in a terminal. Press Ctrl-C there." in shell.complaint("tunnel", "close", str(port))
+    process.send_signal(end)
     _, errors = process.communicate(timeout=LIMIT)
-    assert process.returncode == 1
+    assert process.returncode == (1 if end == signal.SIGINT else -end)
     assert "Traceback" not in errors
     with pytest.raises(ConnectionRefusedError):
         received_from(port)
+    assert shell.out("tunnel", "list").startswith("No tunnels.")
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_colours_are_for_terminals_whose_owner_wants_them(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("state", "words"), [("taken", "local port in use"), ("elsewhere", "used by another server")]
+    ("state", "words"), [("taken", "local port in use"), ("elsewhere", "open in another process")]
 )
 def test_the_state_of_a_tunnel_is_in_words(state: Any, words: str) -> None:
     shown = Tunnel(id="1", tpu="t", zone="z", host=0, port=6, local_port=6, state=state)

@@ -17,8 +17,9 @@ from waiting import eventually
 
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.environment import EnvironmentSpec, ExpectedHardware, HostSetup, plan
-from jupyter_tpu.environment.host_work import HostWork
-from jupyter_tpu.environment.on_host.host_setup import setup_states
+from jupyter_tpu.environment.creation import take
+from jupyter_tpu.environment.host_work import HostWork, Probe
+from jupyter_tpu.environment.on_host.host_setup import _apt_error, setup_states
 from jupyter_tpu.environment.steps import steps_of
 from jupyter_tpu.errors import TPUError
 from jupyter_tpu.fleet import EnvironmentDefaults
@@ -119,6 +120,51 @@ async def test_a_script_that_fails_on_host_3_of_8_is_done_on_the_others_and_repe
     runs = [(host.home / "runs").read_text() for host in hosts]
     assert runs == [f"{n}\n" * (2 if n == 3 else 1) for n in range(8)]
     assert hosts[0].state(script + "true\n") == "needed", "its text has changed"
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("key", "setup"),
+    [("timezone", HostSetup(timezone="Mars/Olympus")), ("script", HostSetup(script="exit 7"))],
+)
+async def test_what_an_environment_can_do_without_fails_with_a_warning_and_the_rest_goes_on(
+    hosts: list[Host], key: str, setup: HostSetup
+) -> None:
+    spec = EnvironmentSpec(name="default", setup=setup)
+    operation = Operation(id="1", kind="connect")
+    progress = OperationProgress(operation, lambda: None)
+    progress.plan(plan(spec), hosts=len(hosts))
+    work = HostWork(hosts, spec, ExpectedHardware(emulated=False), progress)
+    probe = Probe(
+        free=0, chips=0, uv="", path="", environment="", marker={}, requested={},
+        setup={key: "needed"}, pythons={}, folders=[],
+    )  # fmt: skip
+    work.probes = [probe] * len(hosts)
+    [step] = [each for each in steps_of(spec) if each.plan.key == key]
+    if key == "script":  # it may be what the packages need
+        with pytest.raises(TPUError):
+            await take(work, step)
+        return
+    await take(work, step)
+    assert work.warning is not None
+    assert "Set the time zone: Hosts 0, 1, 2, 3, 4, 5, 6, 7 failed." in work.warning.message
+    assert "The time zone Mars/Olympus does not exist on this host." in work.warning.message
+    assert f"Warning: {work.warning}" in operation.log
+    assert [each.title for each in operation.steps if each.state == "failed"] == [
+        "Set the time zone"
+    ]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_package_that_apt_does_not_know_is_wrong_only_if_its_lists_are_new(known: bool) -> None:
+    failure = "" if known else "Failed to fetch http://deb.debian.org/  Could not connect"
+    reason, message, hint = _apt_error(["E: Unable to locate package zsh"], failure).payload
+    if known:
+        assert (reason, message) == ("PACKAGE", "apt has no package zsh.")
+        assert hint == "Correct the package names."
+    else:
+        assert message == f"apt can't update its package lists: {failure}."
+        assert (reason, "network" in hint) == ("ENVIRONMENT", True)
 
 
 @pytest.mark.asyncio

@@ -147,7 +147,8 @@ class Daemon:
     def _metadata_noted(self, key: str, value: str) -> None:
         if self._announced.note(key, value, now()):
             self._status.notify_changed()
-            task = asyncio.ensure_future(self._keepers.announce(self._announced.interruption))
+            interruption = self._announced.interruption or {"kind": ""}
+            task = asyncio.ensure_future(self._keepers.announce("google", interruption["kind"]))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 

@@ -167,14 +167,16 @@ class GuardProcess:
         """
         left, why = verdict.left, _WHY.get(verdict.reason)
         if why is None or left is None or left > float(rule["notice"]):
-            self._announced = False
+            if self._announced:
+                self._announced = False
+                await self._keepers.announce("guard", "")
         elif not self._announced:
             self._announced = True
             what = "deletes" if rule["action"] == "delete" else "stops"
             end = time.strftime("%H:%M UTC", time.gmtime(time.time() + left))
             keep = "jupyter tpu guard keep %s" % rule["node"].rpartition("/")[2]
             text = "The guard of this TPU %s it at %s: %s. That ends this kernel. To keep it: %s"
-            await self._keepers.announce({"kind": text % (what, end, why, keep)})
+            await self._keepers.announce("guard", text % (what, end, why, keep))
 
     async def _act(self, rule: Dict[str, Any], decision: GuardDecision) -> bool:
         """Asks Google; False if it has refused, or could not be asked."""

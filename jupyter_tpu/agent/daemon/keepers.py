@@ -65,6 +65,7 @@ class Keepers:
         self._warm = warm or WarmKernels(sources)
         self._children: Dict[str, asyncio.subprocess.Process] = {}  # our own, by folder
         self._latest: Dict[str, Dict[str, Any]] = {}  # the latest status, by folder
+        self._announced: Dict[str, str] = {}  # source -> what it announces, "" for nothing
         self._tasks: "set[asyncio.Future[Any]]" = set()
 
     @property
@@ -113,13 +114,17 @@ class Keepers:
                 with contextlib.suppress(KeeperSilent):
                     await self.end(status["id"], now=True, why=ROOM)
 
-    async def announce(self, interruption: Optional[Dict[str, Any]]) -> None:
-        """Tells all keepers what is announced to this host (see `Announced`), or by its guard,
-        whose ``kind`` is what a running cell shows; None: nothing.
+    async def announce(self, source: str, kind: str) -> None:
+        """Tells all keepers what a *source* announces to this host: Google (see `Announced`), or
+        the guard, whose *kind* is what a running cell shows; "": nothing any more.
         """
-        query = {"ask": "announce", "kind": interruption["kind"] if interruption else ""}
-        asked = (self._ask(folder, query) for folder in self.folders)
-        await asyncio.gather(*asked, return_exceptions=True)  # some may be silent
+        self._announced[source] = kind
+        await asyncio.gather(*map(self._tell_announced, self.folders))
+
+    async def _tell_announced(self, folder: str) -> None:
+        kinds = [kind for kind in self._announced.values() if kind]
+        with contextlib.suppress(KeeperSilent):
+            await self._ask(folder, {"ask": "announce", "kind": kinds[-1] if kinds else ""})
 
     async def signal(self, kernel_id: str, number: int) -> Optional[Dict[str, Any]]:
         """Sends the kernel a signal; None if there is none. Raises KeeperSilent."""
@@ -164,6 +169,8 @@ class Keepers:
         task.add_done_callback(self._tasks.discard)
         answer = await _first_answer(keeper, {**spec, "folder": folder})
         if "pid" in answer:
+            if any(self._announced.values()):
+                await self._tell_announced(folder)
             return answer
         problem = answer.get("problem") or last_line(os.path.join(folder, "keeper.log"))
         if keeper.returncode is None:

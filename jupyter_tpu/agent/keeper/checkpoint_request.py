@@ -20,10 +20,11 @@ class CheckpointRequest:
         #: None: no function was chosen, or it was not asked for.
         self.outcome: Optional[Dict[str, Any]] = None
 
-    def message(self) -> List[bytes]:
-        """The request, for the control channel."""
-        self.outcome = None
-        return self._signer.message(KIND, {})
+    def message(self, announced: bool) -> List[bytes]:
+        """The request, for the control channel; False: the host is not stopped after all."""
+        if announced:
+            self.outcome = None
+        return self._signer.message(KIND, {"announced": announced})
 
     def is_answer(self, parent: bytes) -> bool:
         """Whether a message of the kernel answers it."""

@@ -279,9 +279,9 @@ class Keeper:
         """Google, or the guard, is about to stop this host; "": it is not. The running cell shows
         it, and the user's checkpoint function runs; both once.
         """
-        if kind not in ("", self._announced) and self.process.code is None:
+        if kind != self._announced and self.process.code is None:
             self._tell_running(INTERRUPTIONS.get(kind, kind))
-            self._to_kernel(CONTROL, self._checkpoint.message())
+            self._to_kernel(CONTROL, self._checkpoint.message(announced=kind != ""))
         self._announced = kind
 
     def _tell_running(self, text: str) -> None:

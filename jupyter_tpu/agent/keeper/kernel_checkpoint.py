@@ -3,7 +3,7 @@
 Loaded by `ipython_kernel` in the environment's own Python. When Google announces that it is about
 to stop the host, the keeper sends a request on the control channel (see `checkpoint_request`). Then
 the function runs in a thread of its own, also during a running cell; how it went is published for
-the keeper.
+the keeper. A function that is chosen while the end is announced runs at once.
 """
 
 import threading
@@ -19,6 +19,7 @@ class CheckpointFunction:
     def __init__(self, shell):
         self._shell = shell
         self._name = ""
+        self._request = None  # of the keeper, while the end of the host is announced
         self._running = threading.Lock()
         shell.kernel.control_handlers[KIND] = self._requested
 
@@ -34,6 +35,9 @@ class CheckpointFunction:
             except Exception as error:  # whatever the expression raises
                 return "%s can't be the checkpoint function: %s" % (words[0], error)
             self._name = words[0]
+            if self._request is not None:
+                self._start(self._request, True)
+                return "%s() runs now: it is announced that this TPU will be stopped." % self._name
         if not self._name:
             return "No function runs when Google stops this TPU. Choose one: %tpu checkpoint NAME"
         return (
@@ -49,13 +53,17 @@ class CheckpointFunction:
         return function
 
     def _requested(self, stream, ident, request):
-        # Not in this thread, which has to stay free for interrupts.
-        if self._name:
-            thread = threading.Thread(target=self._run, args=(self._name, request), daemon=True)
-            thread.start()
+        self._request = request if request["content"]["announced"] else None
+        if self._name and self._request is not None:
+            self._start(request, False)
 
-    def _run(self, name, request):
-        if not self._running.acquire(blocking=False):
+    def _start(self, request, after_another):
+        # Not in the caller's thread: that of requests has to stay free for interrupts.
+        arguments = (self._name, request, after_another)
+        threading.Thread(target=self._run, args=arguments, daemon=True).start()
+
+    def _run(self, name, request, after_another):
+        if not self._running.acquire(blocking=after_another):
             return  # it runs already
         self._publish(request, name, "running", None, "")
         begun, error = time.monotonic(), ""

@@ -18,7 +18,7 @@ from jupyter_tpu.agent.protocol.process_env import process_environment
 
 from .paths import HOME, MARKER, environment_dir, write_file
 from .processes import clean_environment, run
-from .protocol import HostError, disk_full, emit
+from .protocol import HostError, disk_full, emit, unreachable
 
 #: In an environment: the digest of the setup script that has ended well there.
 SCRIPT_DONE = "jupyter-tpu-setup-script"
@@ -111,19 +111,26 @@ def install_packages(packages, path):
             break
         emit(log="Waiting for another program that uses apt")
         time.sleep(5)
-    if status:
+    old = [line for line in lines if re.match(r"[EW]: Failed to fetch ", line)]  # may exit with 0
+    if status or old:
         emit(log="apt-get update failed. Using apt's existing package lists")
     status, lines = _sudo(*_APT, "install", "--", *packages)
     if status:
-        raise _apt_error(lines)
+        raise _apt_error(lines, old[0][3:] if old else "")
 
 
-def _apt_error(lines):
+def _apt_error(lines, update_failure):
+    """The error for the output of ``apt-get install``. *update_failure*: why apt may not know the
+    packages that there are now; "" if it does.
+    """
     text = "\n".join(lines)
     if re.search(r"No space left on device|don't have enough free space", text):
         return disk_full("apt needs more")
     for pattern, sentence in _APT_CAUSES:
         match = re.search(pattern, text)
+        if match and update_failure:
+            cause = update_failure.strip().rstrip(".")
+            return unreachable("apt can't update its package lists: %s." % cause)
         if match:
             return HostError(
                 "PACKAGE", sentence.format(*match.groups()), "Correct the package names."
@@ -260,6 +267,8 @@ def _failed(what, status, lines):
     )
 
 
+#: What an environment can be used without: if it fails, that is a warning.
+OPTIONAL = "timezone", "oh_my_zsh"
 #: {key: (check, apply)}
 STEPS = {
     "apt": (has_packages, install_packages),

@@ -28,6 +28,12 @@ def emit(**payload):
         sys.stdout.buffer.flush()
 
 
+def unreachable(message):
+    """The error of a host that can't download."""
+    hint = "Check whether the host can reach it: its network, proxy and certificates."
+    return HostError("ENVIRONMENT", message, hint)
+
+
 def disk_full(detail):
     return HostError(
         "DISK_FULL",

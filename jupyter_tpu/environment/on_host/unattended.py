@@ -20,7 +20,7 @@ import zipfile
 import zlib
 
 from . import protocol
-from .host_setup import STEPS, apply_setup, setup_states
+from .host_setup import OPTIONAL, STEPS, apply_setup, setup_states
 from .packages import resolve
 from .paths import ROOT, environment_dir, exclusive_lock, private_dir, write_file
 from .probe import environment_python, pythons
@@ -108,7 +108,12 @@ def apply(setup, keys, name):
     states = setup_states(wanted, environment_dir(name))
     for key in STEPS:
         if states.get(key) == "needed":
-            apply_setup(key, wanted[key], name, worker())
+            try:
+                apply_setup(key, wanted[key], name, worker())
+            except HostError as error:
+                if key not in OPTIONAL:
+                    raise
+                emit(log="Warning: %s" % error)
 
 
 def choose(wanted, usual):

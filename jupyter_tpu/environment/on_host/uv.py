@@ -12,7 +12,7 @@ import sys
 
 from .paths import HOME, ROOT, exclusive_lock, private_dir, whole_file
 from .processes import clean_environment
-from .protocol import HostError, disk_full, emit
+from .protocol import HostError, disk_full, emit, unreachable
 
 OLDEST_UV = (0, 4, 0)
 
@@ -97,9 +97,9 @@ _CAUSES = (
     (r"only ([^,]+?) (?:is|are) available and you require ([^,]+?),",
      "Only {} is available, but you asked for {}."),
     (r"Couldn't parse requirement.*?:\s*(.+)", "A package can't be read: {}"),
-    (r"(?:[Ff]ailed to (?:fetch|download)|error sending request).*?(https?://[^\s`/]+)",
-     "The host can't download from {}."),
 )  # fmt: skip
+#: What uv says where a host can't download; the address behind it.
+_DOWNLOAD = r"(?:[Ff]ailed to (?:fetch|download)|error sending request).*?(https?://[^\s`/]+)"
 
 
 def uv_error(action, lines):
@@ -117,8 +117,16 @@ def uv_error(action, lines):
             return HostError(
                 "PACKAGE", sentence.format(*match.groups()), "Correct the package names."
             )
-    wanted = [line.strip(" ×╰─▶│") for line in lines if line.strip()]
+    wanted = [line.strip(" ×├╰─▶│") for line in lines if line.strip()]
     wanted = [line for line in wanted if not line.startswith(("hint:", "warning:", "Using "))]
+    match = re.search(_DOWNLOAD, text)
+    if match and "404 Not Found" in text:
+        return HostError(
+            "PACKAGE", "%s does not have it." % match.group(1), "Correct the package names."
+        )
+    if match:
+        cause = re.sub(r"^cause: |\.$", "", wanted[-1])
+        return unreachable("The host can't download from %s: %s." % (match.group(1), cause))
     reason = " ".join(wanted[-6:]) if wanted else "uv gave no reason"
     reason = re.sub(r"\s+", " ", reason)
     reason = re.sub(r"^error: ", "", reason).replace(" cause: ", ": ")

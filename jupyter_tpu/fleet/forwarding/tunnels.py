@@ -69,8 +69,8 @@ class Tunnels:
     # ---- asking ----
 
     def tpus(self) -> set[NodeName]:
-        """The TPUs that should have tunnels."""
-        return {record.name for record in self._records.values()}
+        """The TPUs that should have tunnels, also without a command that holds one open."""
+        return {record.name for record in self._records.values() if record.keep}
 
     def node_id(self, name: NodeName) -> str:
         """The id of the node that the tunnels to a TPU were opened for; "" if there are none."""
@@ -86,6 +86,10 @@ class Tunnels:
         return self._all()
 
     def _all(self) -> Sequence[Tunnel]:
+        for record in tuple(self._records.values()):
+            if not record.keep and not self._owner.alive(record.owner):  # its command was killed
+                self._store.drop_tunnel(record.id)
+                del self._records[record.id]
         records = sorted(self._records.values(), key=lambda record: (record.created, record.id))
         return [self._tunnel(record) for record in records]
 
@@ -98,7 +102,7 @@ class Tunnels:
     async def open(self, ref: str, request: OpenTunnel, *, keep: bool = True) -> Tunnel:
         """It listens when this returns, whatever the link does.
 
-        keep: whether it should be there after this process, too.
+        keep: whether it should be there after this process, too. Else others only show it.
         """
         request = validated(request)
         node = await self._finder.find_ready(ref)
@@ -107,7 +111,7 @@ class Tunnels:
         others = [
             record
             for record in (self._records.values() if keep else ())
-            if record.address == request.address
+            if record.keep and record.address == request.address
         ]
         wanted = (node.name, request.host, request.port)
         for record in others:
@@ -147,21 +151,28 @@ class Tunnels:
             address=request.address,
             created=datetime.now(UTC).isoformat(),
             owner=self._owner.id,
+            keep=keep,
         )
         self._active[id] = active
         self._records[id] = record
-        active.keep = keep
-        if keep:
-            self._store.save_tunnel(record)
+        self._store.save_tunnel(record)
         self._changed(id)
         return self._tunnel(record)
 
     async def close(self, ref: str, id: str) -> None:
-        """Raises NOT_FOUND if the TPU has none of that id."""
+        """Raises NOT_FOUND if the TPU has none of that id, and CONFLICT for one of a command in
+        another terminal.
+        """
         name = await self._finder.find(ref)
         record = self._records.get(id)
         if record is None or record.name != name:
             raise TPUError(f"The tunnel {id} to {name.node} does not exist.", Reason.NOT_FOUND)
+        if not record.keep and record.owner != self._owner.id:
+            raise TPUError(
+                f"`jupyter tpu tunnel` runs the tunnel {id} in a terminal.",
+                Reason.CONFLICT,
+                "Press Ctrl-C there.",
+            )
         self._store.drop_tunnel(id)
         await self._stop(id)
 
@@ -196,12 +207,10 @@ class Tunnels:
     def reload(self, records: Iterable[TunnelRecord]) -> None:
         """Takes over what other processes have written."""
         stored = {record.id: record for record in records}
-        mine = {id for id, active in self._active.items() if not active.keep}
         for id in self._records.keys() | stored.keys():
-            if self._records.get(id) != stored.get(id) and id not in mine:
+            if self._records.get(id) != stored.get(id):
                 self._changed(id)
-        unsaved = {id: self._records[id] for id in mine if id in self._records}
-        self._records = {**stored, **unsaved}
+        self._records = stored
         self._wake.set()
 
     async def _reconcile(self) -> None:
@@ -224,7 +233,7 @@ class Tunnels:
         """Whether this process runs a tunnel; it takes over those of dead ones."""
         if record.owner == self._owner.id:
             return True
-        if self._owner.alive(record.owner):
+        if not record.keep or self._owner.alive(record.owner):
             return False
         if not await self._store.claim_tunnel(record, self._owner.id):
             return False
@@ -257,7 +266,9 @@ class Tunnels:
 
     async def shut_down(self) -> None:
         """Closes them here. The next server opens those again that are kept."""
-        for active in tuple(self._active.values()):
+        for id, active in tuple(self._active.items()):
+            if id in self._records and not self._records[id].keep:
+                self._store.drop_tunnel(id)
             await active.forwarded.close()
         self._active.clear()
 
@@ -286,7 +297,6 @@ class _ActiveTunnel:
     """One tunnel that this process runs: a forwarded port, and its local listener."""
 
     def __init__(self, link: Link, port: int, address: str, changed: Callable[[], None]) -> None:
-        self.keep = True
         self._address = address
         self._changed = changed
         self._problem: TPUError | None = None  # why it does not listen

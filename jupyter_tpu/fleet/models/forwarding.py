@@ -38,7 +38,7 @@ class Tunnel(Struct, kw_only=True):
     #: or "". Known to the server that opened the tunnel.
     local_port_reason: str = ""
     #: "waiting": for the link to reconnect; "taken": another program uses the local port, which is
-    #: retried; "elsewhere": another server of yours runs it.
+    #: retried; "elsewhere": another server or command of yours runs it.
     state: Literal["open", "waiting", "taken", "needs-attention", "elsewhere"]
     since: str = ""
     #: Why it is not open; if it is open, why the last connection failed.

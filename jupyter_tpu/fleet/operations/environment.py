@@ -90,6 +90,7 @@ async def create_environment(
         versions=HostVersions(time=timestamp()) if created.lock and len(links) > 1 else None,
         devices=created.devices,
         platform=created.platform,
+        problem=None if created.warning is None else Problem.of(created.warning),
     )
     return ready, created
 

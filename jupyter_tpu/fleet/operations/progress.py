@@ -57,7 +57,7 @@ class OperationProgress:
         step.hosts_done += 1
         self._update()
 
-    def done(self, key: str, state: Literal["done", "skipped"] = "done") -> None:
+    def done(self, key: str, state: Literal["done", "skipped", "failed"] = "done") -> None:
         self._steps[key].state = state
         self._parts[key] = 1.0
         self._update()

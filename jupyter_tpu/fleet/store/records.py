@@ -215,6 +215,7 @@ class TunnelRecord(Struct, kw_only=True, frozen=True):
     address: str
     created: str
     owner: str
+    keep: bool = True  # False: it ends with that process
 
     @property
     def name(self) -> NodeName:

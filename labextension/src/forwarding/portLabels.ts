@@ -11,7 +11,7 @@ export function portLabel(
 ): string {
   switch (state) {
     case 'elsewhere':
-      return trans.__('used by another server');
+      return trans.__('open in another process');
     case 'needs-attention':
       return trans.__('needs attention');
     case 'open':
