@@ -189,10 +189,12 @@ def _write(folder, name, parts, state, target, expected):
         if target is not None:
             os.symlink(target, part, dir_fd=folder)
         else:
+            old = _mode_of(folder, name)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-            with os.fdopen(os.open(part, flags, 0o600, dir_fd=folder), "wb") as file:
+            handle = os.open(part, flags, 0o666 if old is None else 0o600, dir_fd=folder)
+            with os.fdopen(handle, "wb") as file:
                 _fill(file, parts, folder, name, state)
-                _set_mode(file.fileno(), folder, name, state)
+                _set_mode(handle, old, state)
         _check(folder, name, expected)
         os.replace(part, name, src_dir_fd=folder, dst_dir_fd=folder)
     finally:
@@ -249,16 +251,16 @@ def _read_old(folder, name, offset, length):
             length -= len(data)
 
 
-def _set_mode(handle, folder, name, state):
-    """The mode that the old file has, or a new one gets; executable as *state* says."""
-    mode = None
+def _mode_of(folder, name):
+    """The rights of the regular file that has the name, if there is one."""
     with contextlib.suppress(FileNotFoundError):
         found = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
-        mode = found & 0o777 if stat.S_ISREG(found) else None
-    if mode is None:
-        mask = os.umask(0)
-        os.umask(mask)
-        mode = 0o666 & ~mask
+        return found & 0o777 if stat.S_ISREG(found) else None
+
+
+def _set_mode(handle, old, state):
+    """The mode that the old file has, or a new one gets; executable as *state* says."""
+    mode = os.fstat(handle).st_mode & 0o777 if old is None else old
     if state.startswith("program "):
         mode |= (mode & 0o444) >> 2
     else:
