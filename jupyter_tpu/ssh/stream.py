@@ -25,7 +25,7 @@ def decode_answer(line: bytes, errors: str, what: str, hint: str = "") -> dict[s
     """
     try:
         return msgspec.json.decode(line, type=dict[str, Any])
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):  # msgspec's own are ValueErrors
         why = errors.strip().rpartition("\n")[2] or "it ended without an answer"
         raise TPUError(f"{what} failed: {why}.", Reason.INTERNAL, hint) from None
 
