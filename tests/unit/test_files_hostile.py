@@ -58,7 +58,7 @@ MODEL = {
         line(model={**MODEL, "hash": "\x1b[2J"}, size=0),
         line(error=5),
         b"[]\n",
-        b"[" * 100_000 + b"\n",
+        b"[" * 50_000 + b"\n",
         b"\xff\n",
         line(model={**MODEL, "kind": "directory"}, size=2) + b"[]5"[:1] + b"x",
         line(model={**MODEL, "kind": "directory"}, size=9) + b'[{"a": 1}]',
@@ -119,5 +119,5 @@ async def test_what_is_unpacked_has_a_bound() -> None:
         inflate(zlib.compress(b"x" * 100), 99)
     with pytest.raises(ValueError, match="cut off"):
         inflate(zlib.compress(b"x" * 100)[:-1], 100)
-    with pytest.raises(ValueError, match="incorrect header"):
-        inflate(b"x", 100)
+    with pytest.raises(ValueError, match="incorrect"):
+        inflate(b"xx", 100)
