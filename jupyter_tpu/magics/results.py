@@ -45,10 +45,11 @@ def value_of(kernel: RemoteKernel, content: dict[str, Any], reply: dict[str, Any
     """The value of an execute_result: itself if it came with the reply, else a `RemoteValue`."""
     sent = reply.get("user_expressions", {}).get("value", {}).get("data", {}).get(VALUE)
     if sent is not None:
-        buffers = [bytearray(base64.b64decode(part)) for part in sent["buffers"]]
         try:
-            return decode(sent["header"], buffers, unpickle=False, import_jax=False)["_"]
-        except CodecError:  # NumPy is not installed here
+            buffers = [bytearray(base64.b64decode(part)) for part in sent["buffers"]]
+            options = {"unpickle": False, "import_jax": False}
+            return decode(sent["header"], buffers, names=["_"], **options)["_"]
+        except (CodecError, LookupError, TypeError, ValueError):  # NumPy is not installed here
             pass
     return RemoteValue(kernel, content)
 

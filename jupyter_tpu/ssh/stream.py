@@ -25,7 +25,7 @@ def decode_answer(line: bytes, errors: str, what: str, hint: str = "") -> dict[s
     """
     try:
         return msgspec.json.decode(line, type=dict[str, Any])
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):  # msgspec's own are ValueErrors
         why = errors.strip().rpartition("\n")[2] or "it ended without an answer"
         raise TPUError(f"{what} failed: {why}.", Reason.INTERNAL, hint) from None
 
@@ -59,7 +59,9 @@ class CommandStream:
         return await self._read(self._reader.read(CHUNK))
 
     async def read_line(self) -> bytes:
-        """A line of its output with its end; less at the output's end."""
+        """A line of its output with its end; less at the output's end. Raises INTERNAL for one of
+        more than `CHUNK` bytes.
+        """
         return await self._read(self._reader.readline())
 
     async def write(self, data: bytes) -> bool:
@@ -86,6 +88,9 @@ class CommandStream:
             return await reading
         except (asyncssh.Error, OSError) as error:
             raise self._lost() from error
+        except ValueError:  # of StreamReader.readline
+            message = "The host answered with a line of more than 256 kB."
+            raise TPUError(message, Reason.INTERNAL) from None
 
 
 class _CommandSession(SSHSession):

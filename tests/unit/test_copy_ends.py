@@ -299,7 +299,7 @@ def hostile(entries: list[tuple[Any, ...]], to: Path, names: list[str] | None = 
     one, other = socket.socketpair()
     with peer_over(one) as liar, peer_over(other) as peer:
         liar.tell(entries=entries)
-        liar.tell(listed=len(entries), names=names or ["x"], problems=[])
+        liar.tell(listed=len(entries), names=names or ["x"], problems=[], problem_count=0)
         liar.tell(sent=True)
         liar.flush()
         one.shutdown(socket.SHUT_WR)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sys
+import types
 from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
@@ -11,8 +14,9 @@ import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
+import pandas
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_tpu.magics.transfer import codec
@@ -215,3 +219,115 @@ def test_code_of_another_python_is_refused_before_it_is_read() -> None:
     header, buffers = codec.encode({"v": json.dumps}, pickled=True)
     other = {**json.loads(header), "python": [3, 8]}
     assert codec.decode(other, buffers, unpickle=True, import_jax=False)["v"] is json.dumps
+
+
+# ---- what no `encode` writes ----
+
+_MUTATED = {
+    "plain": {"a": [1, 2.5, None, 1 << 70, "ü", (1j, b"x", {3}, frozenset("a"))]},
+    "point": Point(1, [2]),
+    "array": np.arange(6.0).reshape(2, 3),
+    "bits": np.ones(3, ml_dtypes.bfloat16),
+    "jax": jnp.arange(4),
+    "key": jax.random.key(0),
+    "frame": pandas.DataFrame({"a": [1, 2], "b": ["x", "y"]}, index=[5, 6]),
+    "series": pandas.Series([1.5, 2.5], name="s"),
+    "object": {"pickled": [np.arange(4.0), object(), slice(1, 2)]},
+}
+_HEADER, _BUFFERS = codec.encode(_MUTATED, pickled=True)
+_json = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(1 << 70), 1 << 70)
+    | st.floats()
+    | st.sampled_from(["", "list", "dict", "array", "pickle", "jax", "key", "Series", "<f4", "|O"])
+    | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=5)
+        | st.dictionaries(st.sampled_from(["values", "sizes", "python", "a"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@st.composite
+def mutated_headers(draw: Any) -> bytes:
+    """A real header, of which some parts are replaced, left out, doubled or exchanged."""
+    header = json.loads(_HEADER)
+    for _ in range(draw(st.integers(1, 3))):
+        at = header
+        while True:
+            keys = list(at) if isinstance(at, dict) else list(range(len(at)))
+            if not keys:
+                break
+            key = draw(st.sampled_from(keys))
+            if isinstance(at[key], list | dict) and at[key] and draw(st.integers(0, 4)):
+                at = at[key]
+                continue
+            match draw(st.sampled_from(["replace", "delete", "double", "exchange"])):
+                case "delete":
+                    del at[key]
+                case "double" if isinstance(at, list):
+                    at.insert(key, at[key])
+                case "exchange":
+                    other = draw(st.sampled_from(keys))
+                    at[key], at[other] = at[other], at[key]
+                case _:
+                    at[key] = draw(_json)
+            break
+    text = json.dumps(header).encode()
+    if draw(st.integers(0, 9)):
+        return text
+    where = draw(st.integers(0, len(text) - 1))
+    return text[:where] + draw(st.binary(max_size=3)) + text[where + 1 :]
+
+
+@settings(max_examples=600, deadline=None)
+@given(mutated_headers(), st.booleans(), st.booleans())
+def test_whatever_a_header_says_is_values_or_a_codec_error(
+    data: bytes, unpickle: bool, import_jax: bool
+) -> None:
+    with contextlib.suppress(codec.CodecError):
+        header = codec.parse_header(data)
+        assert all(size >= 0 for size in header["sizes"])
+        codec.decode(header, [*map(bytearray, _BUFFERS)], unpickle=unpickle, import_jax=import_jax)
+
+
+@given(st.binary() | _json.map(lambda value: json.dumps(value).encode()))
+def test_what_is_no_header_is_a_codec_error(data: bytes) -> None:
+    with contextlib.suppress(codec.CodecError):
+        codec.decode(codec.parse_header(data), [], unpickle=False, import_jax=False)
+
+
+def test_a_header_that_is_nested_deeply_is_a_codec_error() -> None:
+    with pytest.raises(codec.CodecError):
+        codec.parse_header(b"[" * 1_000_000)
+    deep: Any = ["list"]
+    for _ in range(2000):
+        deep = ["list", deep]
+    header = {"values": {"v": deep}, "sizes": [], "python": [3, 11]}
+    with pytest.raises(codec.CodecError):
+        codec.decode(header, [], unpickle=False, import_jax=False)
+
+
+def test_only_the_variables_that_were_asked_for_arrive() -> None:
+    """A host must not replace other variables of the notebook."""
+    header, buffers = codec.encode({"x": 1, "open": 2}, pickled=False)
+    options = {"unpickle": False, "import_jax": False}
+    with pytest.raises(codec.CodecError, match="Other variables"):
+        codec.decode(json.loads(header), buffers, names=["x"], **options)
+    assert codec.decode(json.loads(header), buffers, names=["open", "x"], **options)["x"] == 1
+
+
+def test_the_class_of_a_named_tuple_is_looked_up_without_running_code_of_a_module() -> None:
+    asked: list[str] = []
+    module = types.ModuleType("lazy_module")
+    module.__getattr__ = asked.append  # type: ignore[method-assign]
+    sys.modules["lazy_module"] = module
+    coded = ["namedtuple", "lazy_module", "Evil", ["x"], 1]
+    header = {"values": {"v": coded}, "sizes": [], "python": [3, 11]}
+    try:
+        (found,) = codec.decode(header, [], unpickle=False, import_jax=False).values()
+    finally:
+        del sys.modules["lazy_module"]
+    assert (found.x, asked) == (1, [])

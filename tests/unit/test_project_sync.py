@@ -296,33 +296,6 @@ async def test_nothing_is_written_through_links_of_the_host(syncs: Syncs, tmp_pa
     assert content(elsewhere) == {"a": "there"}
 
 
-async def test_a_host_can_not_write_outside_of_the_folder_or_what_rules_leave_out(
-    syncs: Syncs, tmp_path: Path
-) -> None:
-    """A host's answers may be anybody's; its stream, too."""
-    evil = syncs.hosts[0].home / "evil"
-    write(evil, a="evil")
-    state = "file " + hash_file(str(evil / "a"))
-    local = syncs._local((MIB, MIB, 10))
-    for path in ("../a", "/tmp/a", "sub/../../a", "a/", ""):
-        change = {"path": path, "state": state, "expected": None}
-        parts = [*stream.pack(str(evil), [{**change, "path": "a"}])]
-        parts[0] = stream.json.dumps(change).encode() + b"\n"
-        data = stream_of(parts)
-        assert local.receive(data, 1) == [[path, "it is not below the folder"]]
-    link = {"path": "l", "state": "link ../../x", "expected": None}
-    assert local.receive(stream_of([*stream.pack("", [link])]), 1)[0][1]
-    assert content(syncs.here) == {}
-    assert not (tmp_path / "a").exists()
-
-
-def stream_of(parts: list[bytes]) -> Any:
-    import zlib
-
-    left = [zlib.compress(b"".join(parts))]
-    return lambda size: left.pop() if left else b""
-
-
 async def test_a_target_that_changes_after_the_comparison_is_not_overwritten(
     syncs: Syncs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

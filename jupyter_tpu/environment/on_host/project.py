@@ -17,7 +17,7 @@ import zlib
 
 from .paths import HOME, private_dir, write_file
 from .protocol import HostError, disk_full
-from .stream import pack, receive, signature
+from .stream import announced, contents, receive, signature
 from .tree import CHUNK, HashCache, Rules, TooLarge, entries, look_up, walk
 
 #: Seconds to wait for another sync of the same folder.
@@ -25,12 +25,17 @@ _LOCK_TIMEOUT = 60
 
 
 class ProjectReader:
-    """What is in a compressed stream; *read(size)* gives the next bytes of it, or b""."""
+    """What is in a compressed stream; *read(size)* gives the next bytes of it, or b"".
+
+    No more is held than was read at once, and what that is unpacked to, up to `CHUNK` bytes.
+    Raises ValueError for what is not such a stream.
+    """
 
     def __init__(self, read):
         self._read = read
         self._inflate = zlib.decompressobj()
         self._ready = bytearray()
+        self._more = False  # what was read is not all unpacked
 
     def exactly(self, size):
         while len(self._ready) < size:
@@ -41,6 +46,8 @@ class ProjectReader:
 
     def line(self):
         while b"\n" not in self._ready:
+            if len(self._ready) > CHUNK:
+                raise ValueError("a line of it is too long")
             self._fill()
         return self.exactly(self._ready.index(b"\n") + 1)
 
@@ -48,14 +55,21 @@ class ProjectReader:
         """Reads the stream's end, so that what follows it is the next request."""
         while not self._inflate.eof:
             self._fill()
+            if self._ready:
+                raise ValueError("it has more than was asked for")
 
     def _fill(self):
         if self._inflate.eof:
             raise EOFError("the stream is shorter than announced")
-        data = self._read(CHUNK)
-        if not data:
+        data = self._inflate.unconsumed_tail if self._more else self._read(CHUNK)
+        if not (data or self._more):
             raise EOFError("the connection was closed")
-        self._ready += self._inflate.decompress(data)
+        try:
+            unpacked = self._inflate.decompress(data, CHUNK)
+        except zlib.error as error:
+            raise ValueError(str(error)) from None
+        self._ready += unpacked
+        self._more = len(unpacked) == CHUNK
 
 
 def framed(stream, copy=None):
@@ -144,8 +158,8 @@ class Project:
         return {path: signature(self.root, path) for path in paths}
 
     def receive(self, count, keep=False, fetched=False):
-        """Carries out the changes that follow, or were fetched: [[path, error or None]], and why it
-        ended early. With *keep* also the file that has their stream.
+        """Carries out the changes that follow, or were fetched: why each was not, or None, and why
+        it ended early. With *keep* also the file that has their stream.
         """
         os.makedirs(self.root, exist_ok=True)
         results = []
@@ -156,7 +170,7 @@ class Project:
                 else:
                     copy = files.enter_context(open(self._stream, "wb")) if keep else None
                     reader = ProjectReader(framed(sys.stdin.buffer, copy))
-                for each in receive(self.root, reader, count):
+                for each in receive(self.root, reader, announced(reader, count)):
                     results.append(each)
                 reader.finish()
         except EOFError:
@@ -176,9 +190,9 @@ class Project:
         return False
 
     def send(self, changes):
-        """Writes the stream of *changes*; its own answer."""
+        """Writes the contents for *changes*; its own answer."""
         deflate = zlib.compressobj(6)
-        for data in pack(self.root, changes):
+        for data in contents(self.root, changes):
             write_out(deflate.compress(data))
         write_out(deflate.flush())
 

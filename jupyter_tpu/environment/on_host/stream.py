@@ -1,23 +1,27 @@
 """Changes of files as a stream of bytes: written on one machine, carried out on another.
 
-For each change a line of JSON: ``path``, ``state`` (the new one; null: it is deleted) and
-``expected`` (the old one, which is checked right before; null: nothing is there). A file's content
-follows in parts: ``D`` and data, ``C`` and a range of the old file to copy, ``E`` at its end.
+A change has ``path``, ``state`` (the new one; null: it is deleted), ``size``, and ``expected`` (the
+old state, which is checked right before; null: nothing is there). Who sends to a host announces
+each change in a line of JSON. A host that sends only has the content: which files it is for, the
+receiver knows, because it asked for them. A file's content comes in parts: ``D`` and data, ``C``
+and a range of the old file to copy, ``E`` at its end.
 """
 
+import contextlib
 import errno
 import hashlib
 import json
 import os
+import secrets
 import stat
 import struct
-import tempfile
 
 from .tree import CHUNK, is_inside, is_safe, state_of
 
 #: From this size on only the changed parts of a file are sent.
 DELTA_FROM = 1 << 20
-_BLOCK = 64 << 10
+#: Bytes of which a signature has one hash.
+BLOCK = 64 << 10
 _DATA, _COPY = struct.Struct(">I"), struct.Struct(">QQ")
 _PREFIX = ".jupyter-tpu-"
 
@@ -30,12 +34,21 @@ class Changed(Exception):
 
 
 def pack(root, changes):
-    """Yields the stream of *changes*: dicts of path, state, expected, and signature (or none)."""
+    """Yields the stream of *changes*: dicts of path, state, size, expected, and signature (or
+    none).
+    """
     for change in changes:
-        line = {key: change[key] for key in ("path", "state", "expected")}
+        line = {key: change[key] for key in ("path", "state", "size", "expected")}
         yield json.dumps(line).encode() + b"\n"
+        yield from contents(root, [change])
+
+
+def contents(root, changes):
+    """As :func:`pack`, without saying what they are for."""
+    for change in changes:
         if has_content(change["state"]):
-            yield from _content(os.path.join(root, change["path"]), change.get("signature"))
+            path = os.path.join(root, change["path"])
+            yield from _content(path, change["size"], change.get("signature"))
             yield b"E"
 
 
@@ -43,31 +56,31 @@ def has_content(state):
     return state is not None and state.startswith(("file ", "program "))
 
 
-def _content(path, signature):
+def _content(path, size, signature):
     """What is read may not be what was announced, or less: the receiver checks the hash."""
     try:
         file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb")
     except OSError:
         return
     with file:
-        size = os.fstat(file.fileno()).st_size
+        size = min(size, os.fstat(file.fileno()).st_size)
         start, end = 0, size
         if signature:
             shift = signature["size"] - size
-            while end - _BLOCK >= 0 and _same(file, end - _BLOCK, signature["tail"], size - end):
-                end -= _BLOCK
-            while start + _BLOCK <= end and _same(file, start, signature["head"], start):
-                start += _BLOCK
+            while end - BLOCK >= 0 and _same(file, end - BLOCK, signature["tail"], size - end):
+                end -= BLOCK
+            while start + BLOCK <= end and _same(file, start, signature["head"], start):
+                start += BLOCK
             if start:
                 yield b"C" + _COPY.pack(0, start)
         while start < end:
             if signature and _same(file, start, signature["head"], start):
-                length = min(_BLOCK, end - start)
+                length = min(BLOCK, end - start)
                 yield b"C" + _COPY.pack(start, length)
                 start += length
                 continue
             file.seek(start)
-            data = file.read(min(_BLOCK if signature else CHUNK, end - start))
+            data = file.read(min(BLOCK if signature else CHUNK, end - start))
             if not data:
                 return
             yield b"D" + _DATA.pack(len(data)) + data
@@ -78,11 +91,11 @@ def _content(path, signature):
 
 def _same(file, offset, hashes, index):
     """Whether the block at *offset* is the old one with that distance from the beginning or end."""
-    number = index // _BLOCK
-    if index % _BLOCK or number >= len(hashes):
+    number = index // BLOCK
+    if index % BLOCK or number >= len(hashes):
         return False
     file.seek(offset)
-    return _hash(file.read(_BLOCK)) == hashes[number]
+    return _hash(file.read(BLOCK)) == hashes[number]
 
 
 def signature(root, path):
@@ -95,11 +108,11 @@ def signature(root, path):
             size = os.fstat(file.fileno()).st_size
             if size < DELTA_FROM:
                 return None
-            head = [_hash(file.read(_BLOCK)) for _ in range(size // _BLOCK)]
+            head = [_hash(file.read(BLOCK)) for _ in range(size // BLOCK)]
             tail = []
-            for end in range(size, _BLOCK - 1, -_BLOCK):
-                file.seek(end - _BLOCK)
-                tail.append(_hash(file.read(_BLOCK)))
+            for end in range(size, BLOCK - 1, -BLOCK):
+                file.seek(end - BLOCK)
+                tail.append(_hash(file.read(BLOCK)))
         return {"size": size, "head": head, "tail": tail}
     except OSError:
         return None
@@ -112,100 +125,123 @@ def _hash(data):
 # ---- carrying it out -----------------------------------------------------------------------------
 
 
-def receive(root, reader, count):
-    """Carries out *count* changes; yields [path, error or None] for each.
-
-    reader: has ``line()`` and ``exactly(size)``, which raise EOFError when the stream ends early.
-    Raises OSError when the disk is full; nothing is left of the file that did not fit.
-    """
+def announced(reader, count):
+    """The next *count* changes, as a sender's lines have them."""
     for _ in range(count):
-        change = json.loads(reader.line())
-        path = change["path"]
+        yield json.loads(reader.line())
+
+
+def receive(root, reader, changes):
+    """Carries out *changes*; yields for each why it was not, or None.
+
+    reader: has ``exactly(size)``, which raises EOFError when the stream ends early.
+    Raises OSError when the disk is full, ValueError for what is not a stream; nothing is left of
+    the file whose content was not whole.
+    """
+    for change in changes:
         try:
             _carry_out(root, reader, change)
-            yield [path, None]
+            yield None
         except Changed as changed:
-            yield [path, str(changed)]
+            yield str(changed)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise
-            yield [path, error.strerror or str(error)]
+            yield error.strerror or str(error)
 
 
 def _carry_out(root, reader, change):
     path, state, expected = change["path"], change["state"], change["expected"]
-    full = os.path.join(root, path)
-    content = has_content(state)
+    parts = _parts(reader, change["size"]) if has_content(state) else iter(())
     target = state[5:] if state and state.startswith("link ") else None
-    if not is_safe(path) or (target is not None and not is_inside(path, target)):
-        if content:
-            _drain(reader)
-        raise Changed("it is not below the folder")
-    if state is None:
-        _check(root, path, expected)
-        if expected is not None:
-            os.unlink(full)
-            _remove_empty(root, os.path.dirname(path))
-        return
-    part = ""
     try:
-        try:
-            folder = _make_folders(root, os.path.dirname(path))
-            handle, part = tempfile.mkstemp(prefix=_PREFIX, dir=folder)
-        except OSError:
-            if content:
-                _drain(reader)
-            raise
-        with os.fdopen(handle, "wb") as file:
-            if content:
-                _write(reader, file, full, state)
-                _set_mode(file.fileno(), full, state)
-        if target is not None:
-            os.unlink(part)
-            os.symlink(target, part)
-        _check(root, path, expected)
-        os.replace(part, full)
+        if not is_safe(path) or (target is not None and not is_inside(path, target)):
+            raise Changed("it is not below the folder")
+        folder, name = os.path.split(path)
+        if state is None:
+            if _delete(root, folder, name, expected):
+                _remove_empty(root, folder)
+            return
+        with _opened(root, folder, make=True) as opened:
+            _write(opened, name, parts, state, target, expected)
     finally:
-        if part and os.path.lexists(part):
-            os.unlink(part)
+        for _ in parts:  # to their end, whatever has failed
+            pass
 
 
-def _check(root, path, expected):
-    if state_of(root, path) != expected:
+def _delete(root, folder, name, expected):
+    """Whether there was something to delete."""
+    try:
+        with _opened(root, folder) as opened:
+            _check(opened, name, expected)
+            if expected is not None:
+                os.unlink(name, dir_fd=opened)
+    except FileNotFoundError:
+        if expected is not None:
+            raise Changed("it has changed in the meantime") from None
+    return expected is not None
+
+
+def _write(folder, name, parts, state, target, expected):
+    """Gives what has a *name* in the open *folder* a new *state*, in one step."""
+    part = _PREFIX + secrets.token_hex(8)
+    try:
+        if target is not None:
+            os.symlink(target, part, dir_fd=folder)
+        else:
+            old = _mode_of(folder, name)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            handle = os.open(part, flags, 0o666 if old is None else 0o600, dir_fd=folder)
+            with os.fdopen(handle, "wb") as file:
+                _fill(file, parts, folder, name, state)
+                _set_mode(handle, old, state)
+        _check(folder, name, expected)
+        os.replace(part, name, src_dir_fd=folder, dst_dir_fd=folder)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(part, dir_fd=folder)
+
+
+def _check(folder, name, expected):
+    if state_of(folder, name) != expected:
         raise Changed("it has changed in the meantime")
 
 
-def _write(reader, file, old_path, state):
-    """Reads a file's parts to their end, whatever fails before."""
+def _fill(file, parts, folder, name, state):
     digest = hashlib.blake2b(digest_size=16)
-    parts = _parts(reader)
-    try:
-        for new, offset, length in parts:
-            for data in (new,) if length is None else _read_old(old_path, offset, length):
-                digest.update(data)
-                file.write(data)
-        file.flush()
-    finally:
-        for _ in parts:
-            pass
+    for new, offset, length in parts:
+        for data in (new,) if length is None else _read_old(folder, name, offset, length):
+            digest.update(data)
+            file.write(data)
+    file.flush()
     if digest.hexdigest() != state.split(" ")[1]:
         raise Changed("it was changed while it was sent")
 
 
-def _parts(reader):
-    """(data, None, None) or (None, offset, length) for each part of a file."""
+def _parts(reader, size):
+    """(data, None, None) or (None, offset, length) for each part of a file of *size* bytes."""
     while True:
         kind = reader.exactly(1)
         if kind == b"E":
             return
         if kind == b"D":
-            yield reader.exactly(_DATA.unpack(reader.exactly(_DATA.size))[0]), None, None
+            offset, length = None, _DATA.unpack(reader.exactly(_DATA.size))[0]
+        elif kind == b"C":
+            offset, length = _COPY.unpack(reader.exactly(_COPY.size))
         else:
-            yield (None, *_COPY.unpack(reader.exactly(_COPY.size)))
+            raise ValueError("it has a part that is not known")
+        size -= length
+        if not length or size < 0 or (offset is None and length > CHUNK):
+            raise ValueError("it has more than was asked for")
+        if offset is None:
+            yield reader.exactly(length), None, None
+        else:
+            yield None, offset, length
 
 
-def _read_old(path, offset, length):
-    with open(path, "rb") as file:
+def _read_old(folder, name, offset, length):
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
+    with os.fdopen(os.open(name, flags, dir_fd=folder), "rb") as file:
         file.seek(offset)
         while length > 0:
             data = file.read(min(CHUNK, length))
@@ -215,21 +251,16 @@ def _read_old(path, offset, length):
             length -= len(data)
 
 
-def _drain(reader):
-    for _ in _parts(reader):
-        pass
+def _mode_of(folder, name):
+    """The rights of the regular file that has the name, if there is one."""
+    with contextlib.suppress(FileNotFoundError):
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+        return found & 0o777 if stat.S_ISREG(found) else None
 
 
-def _set_mode(handle, path, state):
+def _set_mode(handle, old, state):
     """The mode that the old file has, or a new one gets; executable as *state* says."""
-    try:
-        mode = stat.S_IMODE(os.lstat(path).st_mode) if not os.path.islink(path) else None
-    except OSError:
-        mode = None
-    if mode is None:
-        mask = os.umask(0)
-        os.umask(mask)
-        mode = 0o666 & ~mask
+    mode = os.fstat(handle).st_mode & 0o777 if old is None else old
     if state.startswith("program "):
         mode |= (mode & 0o444) >> 2
     else:
@@ -237,16 +268,30 @@ def _set_mode(handle, path, state):
     os.fchmod(handle, mode)
 
 
-def _make_folders(root, folder):
-    """Makes *folder* below *root*; raises OSError where a part of it is a link."""
-    path = root
-    for name in folder.split("/") if folder else ():
-        path = os.path.join(path, name)
-        if os.path.islink(path):
-            raise OSError(errno.ELOOP, "its folder is a link there")
-        if not os.path.isdir(path):
-            os.mkdir(path)
-    return path
+@contextlib.contextmanager
+def _opened(root, folder, make=False):
+    """*folder* below *root*, open, so that nobody can replace a part of it by a link meanwhile.
+
+    make: makes what is missing of it. Raises OSError where a part of it is a link.
+    """
+    flags = os.O_RDONLY | os.O_DIRECTORY
+    handle = os.open(root, flags)
+    try:
+        for name in folder.split("/") if folder else ():
+            if make:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(name, dir_fd=handle)
+            try:
+                below = os.open(name, flags | os.O_NOFOLLOW, dir_fd=handle)
+            except OSError as error:
+                if error.errno in (errno.ELOOP, errno.ENOTDIR):
+                    raise OSError(error.errno, "its folder is a link or a file there") from None
+                raise
+            os.close(handle)
+            handle = below
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def _remove_empty(root, folder):

@@ -9,11 +9,14 @@ import os
 import re
 import stat
 import time
+import unicodedata
 
 #: Bytes that are read or sent at once.
 CHUNK = 256 << 10
 #: Seconds: a file that was changed since may be changed again in the same tick of the clock.
 _SETTLED = 2.0
+#: Bytes of a path, and of a name in it, that file systems take.
+_LONGEST, _LONGEST_NAME = 4096, 255
 
 
 class TooLarge(Exception):
@@ -42,6 +45,8 @@ class Rules:
 
     def ignore(self, path):
         """*path* of a folder ends in "/"."""
+        if is_git(path.rstrip("/").rpartition("/")[2]):
+            return True
         for rule in self.rules[len(self._compiled) :]:
             self._compiled.append((rule[0], rule[1], re.compile(rule[2]), rule[3]))
         for prefix, before, pattern, ignored in reversed(self._compiled):
@@ -136,10 +141,13 @@ def link_target(root, path):
 
 
 def is_inside(path, target):
-    """Whether a link at *path*, relative to the root, leads to something below the root."""
-    if os.path.isabs(target):
-        return False
-    return os.path.normpath(os.path.join(os.path.dirname(path), target)).split("/")[0] != ".."
+    """Whether a link at *path*, relative to the root, leads to something below the root.
+
+    ``..`` counts at its beginning only: after a name, which may be a link, it may lead anywhere.
+    """
+    parts = [part for part in target.split("/") if part not in ("", ".")]
+    up = next((number for number, part in enumerate(parts) if part != ".."), len(parts))
+    return not os.path.isabs(target) and up <= path.count("/") and ".." not in parts[up:]
 
 
 def entries(root, found, cache, skipped):
@@ -162,7 +170,8 @@ def entries(root, found, cache, skipped):
 
 def look_up(root, paths, cache):
     """{path: Entry} of those of *paths* that exist; links are not followed, inside paths either."""
-    tree, folders = {}, {"": True}
+    tree: dict = {}
+    folders: dict = {}
     for path in paths:
         folder = os.path.dirname(path)
         if not _is_real(root, folder, folders):
@@ -172,6 +181,9 @@ def look_up(root, paths, cache):
         try:
             info = os.lstat(os.path.join(root, path))
         except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            tree[path] = TreeEntry("other %s" % error.strerror, 0, 0.0)
             continue
         if stat.S_ISREG(info.st_mode):
             try:
@@ -188,31 +200,65 @@ def look_up(root, paths, cache):
     return tree
 
 
-def state_of(root, path):
-    """The state of one path now; None if it does not exist."""
-    found = look_up(root, [path], HashCache({})).get(path)
-    return found and found.state
+def state_of(folder, name):
+    """The state now of what has a *name* in an open folder; None if it does not exist."""
+    try:
+        info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISREG(info.st_mode):
+            kind = "program " if info.st_mode & stat.S_IXUSR else "file "
+            return kind + hash_file(name, folder)
+        if stat.S_ISLNK(info.st_mode):
+            target = os.readlink(name, dir_fd=folder)
+            return "link " + os.fsencode(target).decode("utf-8", "replace")
+    except FileNotFoundError:
+        return None
+    return "other than a file"
 
 
 def _is_real(root, folder, known):
     """Whether no part of *folder* is a link."""
-    if folder not in known:
-        known[folder] = _is_real(root, os.path.dirname(folder), known) and not os.path.islink(
-            os.path.join(root, folder)
-        )
-    return known[folder]
+    path = ""
+    for name in folder.split("/") if folder else ():
+        path = os.path.join(path, name)
+        if path not in known:
+            known[path] = not os.path.islink(os.path.join(root, path))
+        if not known[path]:
+            return False
+    return True
 
 
 def is_safe(path):
-    """Whether *path*, which another machine named, is below the root."""
+    """Whether *path*, which another machine named, is below the root, and not in a Git folder."""
+    try:
+        data = path.encode()
+    except UnicodeError:
+        return False
     parts = path.split("/")
-    return "\0" not in path and all(parts) and not {".", ".."} & set(parts)
+    foreign = {"\0", "\\", ":"} if os.sep != "/" else {"\0"}
+    return (
+        len(data) <= _LONGEST
+        and not foreign & set(path)
+        and all(part and len(part.encode()) <= _LONGEST_NAME for part in parts)
+        and not {".", ".."} & set(parts)
+        and not any(map(is_git, parts))
+    )
 
 
-def hash_file(path):
-    """The hash of a regular file's content."""
+def is_git(name):
+    """Whether a file system may take *name* for ``.git``: some ignore case, and what is not seen,
+    and Windows has a short name for it. As Git itself protects it.
+    """
+    seen = name
+    if not name.isascii():
+        seen = "".join(each for each in name if unicodedata.category(each) != "Cf")
+    return seen.partition(":")[0].rstrip(". ").lower() in (".git", "git~1")
+
+
+def hash_file(path, folder=None):
+    """The hash of a regular file's content. folder: an open one, in which *path* is."""
     # Opening a pipe that has replaced the file would wait for its writer.
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
+    with os.fdopen(os.open(path, flags, dir_fd=folder), "rb") as file:
         digest = hashlib.blake2b(digest_size=16)
         for data in iter(lambda: file.read(CHUNK), b""):
             digest.update(data)

@@ -10,9 +10,9 @@ from typing import Any
 
 from ..on_host.tree import Rules
 
-#: Left out everywhere, whatever .gitignore says before its own rules.
+#: Left out everywhere, before the rules of .gitignore; ``.git`` is, whatever these say.
 ALWAYS = (
-    ".git", ".hg/", ".svn/", ".jj/", "__pycache__/", ".ipynb_checkpoints/", ".venv/",
+    ".hg/", ".svn/", ".jj/", "__pycache__/", ".ipynb_checkpoints/", ".venv/",
     "node_modules/", ".mypy_cache/", ".pytest_cache/", ".ruff_cache/", ".virtual_documents/",
     ".DS_Store", ".jupyter-tpu/", ".jupyter-tpu-*",
 )  # fmt: skip

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from ...bounds import Unexpected
 from ...errors import InvalidInput, Reason, TPUError
 from ...wording import size_text
 from ..on_host.project import ProjectReader
@@ -60,9 +61,14 @@ class LocalProject:
             raise TPUError(f"{self.path}: {error.strerror}.", Reason.PERMISSION) from None
 
     def read_rules(self) -> None:
-        """Reads the .gitignore files of a folder that may be missing, or larger than the limits."""
+        """Reads what is left out of a folder that may be missing, or larger than the limits."""
         if self.path.is_dir():
-            walk(str(self.path), self.rules, (math.inf,) * 3, self.rules.read)
+            limits = (math.inf,) * 3
+            _, self.skipped = walk(str(self.path), self.rules, limits, self.rules.read)
+
+    def leaves_out(self, path: str) -> bool:
+        """Whether a file that a host has does not come here, or is not deleted here."""
+        return self.rules.leaves_out(path) or is_skipped(self.skipped, path)
 
     def look_up(self, paths: Iterable[str]) -> Tree:
         tree = look_up(str(self.path), paths, self._cache)
@@ -75,17 +81,19 @@ class LocalProject:
     def signature(self, path: str) -> Any:
         return signature(str(self.path), path)
 
-    def receive(self, read: Callable[[int], bytes], count: int) -> list[list]:
-        """Carries out *count* changes: [path, error or None] of each. Raises TPUError."""
-        results: list[list] = []
+    def receive(self, read: Callable[[int], bytes], changes: list[dict]) -> list[str | None]:
+        """Carries out *changes* with the contents that a host sends: for each why it was not, or
+        None. Raises TPUError.
+        """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             reader = ProjectReader(read)
-            for each in receive(str(self.path), reader, count):
-                results.append(each)
+            results = [*receive(str(self.path), reader, changes)]
             reader.finish()
         except EOFError:
             raise TPUError("The transfer ended early.", Reason.INTERRUPTED, "Sync again.") from None
+        except ValueError as error:
+            raise Unexpected("The host", error) from None
         except OSError as error:
             raise TPUError(f"{self.path}: {error.strerror}.", Reason.DISK_FULL) from None
         return results
@@ -93,6 +101,10 @@ class LocalProject:
     def _save(self) -> None:
         with contextlib.suppress(TPUError):  # it is only quicker with it
             self._bases.save(Hashes(self._cache.fresh), str(self.path))
+
+
+def is_skipped(skipped: list[list], path: str) -> bool:
+    return any(path == each or (each[-1:] == "/" and path.startswith(each)) for each, *_ in skipped)
 
 
 def no_folder(path: Path) -> TPUError:

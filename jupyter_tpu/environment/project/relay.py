@@ -6,14 +6,10 @@ import asyncio
 from collections.abc import Callable
 from typing import IO
 
-from ...errors import TPUError
-from .remote import RemoteProject, StreamingHost
+from .remote import Received, RemoteProject, StreamingHost
 
 #: From so many bytes on hosts get changes from each other.
 RELAY_FROM = 1 << 20
-
-#: What was carried out, and why not more, as `RemoteProject.receive` returns it.
-Received = tuple[list[list], TPUError | None]
 
 
 class Pack:

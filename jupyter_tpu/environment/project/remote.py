@@ -4,21 +4,81 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import zlib
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import IO, Any, Protocol
+from typing import IO, Annotated, Any, Protocol
 
 import msgspec
+from msgspec import Meta, Struct
 
+from ...bounds import Unexpected, check_size, convert, decode, inflate
 from ...errors import Reason, TPUError, error_for
 from ...ssh.stream import CHUNK, CommandStream, decode_answer
 from ..host_program import COMMAND
 from ..models import RemoteHost
 from ..on_host.project import digest_of
+from ..on_host.stream import BLOCK
 from ..on_host.tree import TreeEntry
 from ..remote_call import sources
 
 _MODULES = ("protocol", "paths", "tree", "stream", "project")
+#: Bytes of an answer; 20,000 files with long names have less.
+_LARGEST = 32 << 20
+#: The last second that a date of Python can have.
+_LATEST = 253402300799
+
+_Size = Annotated[int, Meta(ge=0, le=1 << 62)]
+_Hash = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
+_Error = tuple[str, str, str]  # reason, message, hint
+#: State, bytes, and seconds since 1970.
+_Entry = tuple[
+    Annotated[str, Meta(pattern=r"^(?s:(file|program) [0-9a-f]{32}\Z|(link|other) .)")],
+    _Size,
+    float,
+]
+
+
+class _Head(Struct):
+    """The line before an answer: its bytes, or why there is none."""
+
+    size: int = 0
+    error: _Error | None = None
+
+
+class _LookedUp(Struct):
+    tree: dict[str, _Entry] = {}
+    unknown: bool = False  # it does not remember the paths
+
+
+class Walked(Struct):
+    """What a folder has, and [path, size, reason] of what is skipped; or that it is too large."""
+
+    root: str = ""
+    tree: dict[str, _Entry] = {}
+    skipped: list[tuple[str, _Size, str]] = []
+    too_large: tuple[_Size, _Size, dict[str, _Size]] | None = None
+
+    def entries(self) -> dict[str, TreeEntry]:
+        return _tree(self.tree)
+
+
+class Signature(Struct):
+    """See `on_host.stream.signature`."""
+
+    size: _Size
+    head: list[_Hash]
+    tail: list[_Hash]
+
+
+class _Received(Struct):
+    """Of each change why it was not carried out, up to the *problem* for the others."""
+
+    results: list[str | None]
+    problem: _Error | None = None
+    kept: str = ""
+
+
+#: For each change why it was not carried out, or None; and why there are no more.
+Received = tuple[list[str | None], TPUError | None]
 
 
 class StreamingHost(RemoteHost, Protocol):
@@ -46,6 +106,7 @@ class RemoteProject:
     def __init__(self, stream: CommandStream, worker: int) -> None:
         self._stream = stream
         self._where = f"host {worker}"
+        self._what = f"The sync on {self._where}"
         self.sent = self.received = 0
         self.kept = ""
 
@@ -65,28 +126,41 @@ class RemoteProject:
         known: the digest of the paths that were asked for before, which the host may remember.
         """
         digest = digest_of(paths)
-        answer: dict[str, Any] = {"unknown": True}
+        answer = _LookedUp(unknown=True)
         if known == digest:
-            answer = await self._call("look_up", digest=digest)
-        if "unknown" in answer:
-            answer = await self._call("look_up", digest=digest, paths=paths)
-        return _tree(answer["tree"]), digest
+            answer = await self._call(_LookedUp, "look_up", digest=digest)
+        if answer.unknown:
+            answer = await self._call(_LookedUp, "look_up", digest=digest, paths=paths)
+        asked = set(paths)
+        return _tree({each: entry for each, entry in answer.tree.items() if each in asked}), digest
 
-    async def walk(self, rules: list, limits: tuple[int, int, int]) -> dict[str, Any]:
-        """``tree``: {path: Entry} and ``skipped``, or ``too_large``."""
-        answer = await self._call("walk", rules=rules, limits=limits)
-        if "tree" in answer:
-            answer["tree"] = _tree(answer["tree"])
-        return answer
+    async def walk(self, rules: list, limits: tuple[int, int, int]) -> Walked:
+        walked: Walked = await self._call(Walked, "walk", rules=rules, limits=limits)
+        files = (entry for entry in walked.tree.values() if not entry[0].startswith("link "))
+        sizes = [size for _, size, _ in files]
+        if (
+            len(walked.tree) > limits[2]
+            or sum(sizes) > limits[1]
+            or max(sizes, default=0) > limits[0]
+        ):
+            raise Unexpected(self._what, "more than the limits")
+        return walked
 
     async def signatures(self, paths: list[str]) -> dict[str, Any]:
-        return await self._call("signatures", paths=paths) if paths else {}
+        """As `on_host.stream.pack` takes them."""
+        if not paths:
+            return {}
+        found = await self._call(dict[str, Signature | None], "signatures", paths=paths)
+        for each in found.values():
+            if each and not len(each.head) == len(each.tail) == each.size // BLOCK:
+                raise Unexpected(self._what, "a signature with other blocks than its file")
+        return {path: each and msgspec.to_builtins(each) for path, each in found.items()}
 
     async def receive(
         self, packed: IO[bytes], count: int, sent: Callable[[int], None], *, keep: bool = False
-    ) -> tuple[list[list], TPUError | None]:
-        """Has the changes in *packed* carried out: [path, error or None] of each that was, and why
-        the others were not. Calls *sent* with the bytes that went.
+    ) -> Received:
+        """Has the changes in *packed* carried out: for each why it was not, or None, and why there
+        are no more. Calls *sent* with the bytes that went.
 
         keep: the host keeps the stream until the end of the conversation.
         """
@@ -97,20 +171,23 @@ class RemoteProject:
             if not await self._write(len(data).to_bytes(4, "big") + data):
                 break  # the host says why
             sent(len(data))
-        return self._received(await self._answer())
+        return self._received(count, await self._answer(_Received))
 
     async def fetch(self, command: Sequence[str], size: int) -> bool:
         """Has the host run *command*, which gives a stream of *size* bytes. False: it did not."""
-        return bool(await self._call("fetch", command=command, size=size))
+        fetched: bool = await self._call(bool, "fetch", command=command, size=size)
+        return fetched
 
-    async def receive_fetched(self, count: int) -> tuple[list[list], TPUError | None]:
+    async def receive_fetched(self, count: int) -> Received:
         """As :meth:`receive`, of what was fetched."""
-        return self._received(await self._call("receive", count=count, fetched=True))
+        answer = await self._call(_Received, "receive", count=count, fetched=True)
+        return self._received(count, answer)
 
-    def _received(self, answer: dict[str, Any]) -> tuple[list[list], TPUError | None]:
-        self.kept = answer.get("kept", "")
-        problem = answer.get("problem")
-        return answer["results"], self._error(problem) if problem else None
+    def _received(self, count: int, answer: _Received) -> Received:
+        if len(answer.results) > count or not (answer.problem or len(answer.results) == count):
+            raise Unexpected(self._what, "results of other changes")
+        self.kept = answer.kept
+        return answer.results, self._error(answer.problem) if answer.problem else None
 
     async def send(self, changes: list[dict]) -> Callable[[int], bytes]:
         """A function for other threads that reads the stream of *changes*."""
@@ -127,9 +204,9 @@ class RemoteProject:
         self.received += len(data)
         return data
 
-    async def _call(self, call: str, **arguments: Any) -> Any:
+    async def _call(self, kind: Any, call: str, **arguments: Any) -> Any:
         await self._request(call=call, **arguments)
-        return await self._answer()
+        return await self._answer(kind)
 
     async def _request(self, **request: Any) -> None:
         await self._write(msgspec.json.encode(request) + b"\n")
@@ -138,30 +215,37 @@ class RemoteProject:
         self.sent += len(data)
         return await self._stream.write(data)
 
-    async def _answer(self) -> Any:
+    async def _answer(self, kind: Any) -> Any:
         line = await self._stream.read_line()
-        what = f"The sync on {self._where}"
-        head = decode_answer(line, self._stream.errors, what, "Sync again.")
-        if "error" in head:
-            raise self._error(head["error"])
+        answer = decode_answer(line, self._stream.errors, self._what, "Sync again.")
+        head: _Head = convert(answer, _Head, self._what)
+        if head.error:
+            raise self._error(head.error)
         data = bytearray()
-        while len(data) < head["size"]:
-            more = await self._stream.read()
-            if not more:
-                raise TPUError(
-                    f"The sync on {self._where} ended early.", Reason.INTERRUPTED, "Sync again."
-                )
-            data += more
-        self.received += len(line) + len(data)
-        return msgspec.json.decode(zlib.decompress(data))
+        try:
+            check_size(head.size, _LARGEST)
+            while len(data) < head.size:
+                more = await self._stream.read()
+                if not more:
+                    raise TPUError(f"{self._what} ended early.", Reason.INTERRUPTED, "Sync again.")
+                data += more
+            self.received += len(line) + len(data)
+            plain = inflate(data, _LARGEST)
+        except ValueError as error:
+            raise Unexpected(self._what, error) from None
+        return decode(plain, kind, self._what)
 
-    def _error(self, payload: list[str]) -> TPUError:
+    def _error(self, payload: _Error) -> TPUError:
         reason, message, hint = payload
-        return error_for(f"On {self._where}: {message}", Reason(reason), hint)
+        known = Reason(reason) if reason in Reason.__members__ else Reason.INTERNAL
+        return error_for(f"On {self._where}: {message}", known, hint)
 
 
-def _tree(plain: dict[str, list]) -> dict[str, TreeEntry]:
-    return {path: TreeEntry(*entry) for path, entry in plain.items()}
+def _tree(plain: dict[str, _Entry]) -> dict[str, TreeEntry]:
+    return {
+        path: TreeEntry(state, size, min(max(time, 0.0), _LATEST))
+        for path, (state, size, time) in plain.items()
+    }
 
 
 def _read_at(file: IO[bytes], offset: int) -> bytes:

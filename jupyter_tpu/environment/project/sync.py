@@ -22,7 +22,7 @@ from ..on_host.stream import DELTA_FROM, has_content, pack
 from ..on_host.tree import TreeEntry, is_safe
 from ..progress import ProgressReporter, StepPlan
 from .bases import Base, Bases
-from .local import LocalProject, too_large
+from .local import LocalProject, is_skipped, too_large
 from .outcome import HostOutcome, SyncOptions, SyncOutcome
 from .plan import Plan, make_plan
 from .relay import Pack
@@ -108,7 +108,8 @@ async def push(
             return
         large = [path for path in plan.write if _worth_delta(tree, there, path)]
         signatures = await remote.signatures(large)
-        packed = await packs.get(_changes(plan, tree, there, signatures))
+        changes = _changes(plan, tree, there, signatures)
+        packed = await packs.get(changes)
         sent = 0
 
         def went(size: int) -> None:
@@ -117,7 +118,7 @@ async def push(
             advance(outcome.host, sent / packed.size)
 
         results, problem = await packed.apply(host, remote, went)
-        _record_results(outcome, results, tree, base)
+        _record_results(outcome, changes, results, base)
         if problem is not None:
             await asyncio.to_thread(bases.save, base, *key(outcome.host))
             raise problem
@@ -161,7 +162,12 @@ async def pull(
                     base.states,
                     delete=options.delete,
                     overwrite=options.overwrite,
-                    within=lambda path: path not in kept and options.includes(path),
+                    within=lambda path: (
+                        path not in kept
+                        and options.includes(path)
+                        and is_safe(path)
+                        and not local.leaves_out(path)
+                    ),
                 )
                 base.states = _note(outcome, plan, here, tree)
                 progress.done("read")
@@ -183,16 +189,16 @@ async def _walk(
     remote: RemoteProject, outcome: HostOutcome, local: LocalProject, root: str
 ) -> tuple[dict[str, TreeEntry], list[list]]:
     """What the host has. It may be anybody's: what we would not ask for is left out."""
-    answer = await remote.walk(local.rules.rules, local.limits)
-    if "too_large" in answer:
-        raise too_large(f"{root} on host {outcome.host}", answer["too_large"], local.limits)
-    outcome.root = answer["root"]
+    walked = await remote.walk(local.rules.rules, local.limits)
+    if walked.too_large:
+        raise too_large(f"{root} on host {outcome.host}", walked.too_large, local.limits)
+    outcome.root = walked.root
     tree = {
         path: entry
-        for path, entry in answer["tree"].items()
-        if is_safe(path) and not local.rules.leaves_out(path)
+        for path, entry in walked.entries().items()
+        if is_safe(path) and not entry.state.startswith("other ") and not local.leaves_out(path)
     }
-    return tree, answer["skipped"]
+    return tree, [list(each) for each in walked.skipped]
 
 
 async def _kept(
@@ -202,7 +208,7 @@ async def _kept(
     if not gone or not options.delete:
         return set()
     found, _ = await remote.look_up(sorted(gone), "")
-    return {path for path in gone if path in found or _is_skipped(skipped, path)}
+    return {path for path in gone if path in found or is_skipped(skipped, path)}
 
 
 async def _fetch(
@@ -227,8 +233,8 @@ async def _fetch(
         return data
 
     loop = asyncio.get_running_loop()
-    results = await asyncio.to_thread(local.receive, measured, len(changes))
-    _record_results(outcome, results, tree, base)
+    results = await asyncio.to_thread(local.receive, measured, changes)
+    _record_results(outcome, changes, results, base)
 
 
 # ---- what both directions share ------------------------------------------------------------------
@@ -240,11 +246,7 @@ def _states(tree: Tree) -> dict[str, str]:
 
 def _existing(local: LocalProject, skipped: list[list], gone: set[str]) -> set[str]:
     """Those of *gone* that are here all the same: they are ignored or skipped now."""
-    return {path for path in gone if local.exists(path) or _is_skipped(skipped, path)}
-
-
-def _is_skipped(skipped: list[list], path: str) -> bool:
-    return any(path == each or (each[-1:] == "/" and path.startswith(each)) for each, *_ in skipped)
+    return {path for path in gone if local.exists(path) or is_skipped(skipped, path)}
 
 
 def _worth_delta(source: Tree, target: Tree, path: str) -> bool:
@@ -267,6 +269,7 @@ def _changes(
         {
             "path": path,
             "state": source[path].state if path in source else None,
+            "size": source[path].size if path in source else 0,
             "expected": target[path].state if path in target else None,
             "signature": signatures.get(path),
         }
@@ -288,15 +291,18 @@ def _foresee(outcome: HostOutcome, plan: Plan, source: Tree) -> None:
     outcome.size = sum(source[path].size for path in plan.write)
 
 
-def _record_results(outcome: HostOutcome, results: list[list], source: Tree, base: Base) -> None:
+def _record_results(
+    outcome: HostOutcome, changes: list[dict], results: list[str | None], base: Base
+) -> None:
     """Puts what was carried out into *outcome* and *base*."""
-    for path, error in results:
+    for change, error in zip(changes, results, strict=False):  # it may have ended early
+        path, state = change["path"], change["state"]
         if error is not None:
             outcome.refused.append((path, error))
-        elif path in source:
+        elif state is not None:
             outcome.written.append(path)
-            outcome.size += source[path].size
-            base.states[path] = source[path].state
+            outcome.size += change["size"]
+            base.states[path] = state
         else:
             outcome.deleted.append(path)
             base.states.pop(path, None)

@@ -13,19 +13,47 @@ import mimetypes
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta, Struct
 
+from ...bounds import Unexpected, convert, decode
 from ...environment.host_program import COMMAND, program
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link
 from ...ssh.stream import decode_answer
 from ..models import Contents, CreateContents, RenameContents, SaveContents
-from .files import file_error
+from .contents_on_host import LISTED, OPENED
+from .files import Size, file_error
 
 _MODULE = "contents_on_host"
 Format = Literal["json", "text", "base64"]
+#: Seconds since 1970 that a date can have.
+_Seconds = Annotated[float, Meta(ge=-62135596800, le=253402300799)]
+
+
+class _Found(Struct):
+    """What `contents_on_host` says of a file or folder."""
+
+    path: Annotated[str, Meta(max_length=4096)]
+    kind: Literal["directory", "file"]
+    size: Size
+    created: _Seconds
+    modified: _Seconds
+    writable: bool
+    hash: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")] | None = None
+    left_out: Size = 0
+
+
+class _Answer(Struct):
+    """The first line of its answer; *size* bytes follow."""
+
+    model: Any = None
+    size: Annotated[int, Meta(ge=0, le=OPENED)] = 0
+    home: str = ""
+    error: str | None = None  # errno's name
+    message: str | None = None
 
 
 class HostContents:
@@ -51,7 +79,7 @@ class HostContents:
         it is UTF-8, else base64.
         """
         answer, data = await self._call("get", path, content=content, digest=digest)
-        found = _contents(answer)
+        found = self._contents(answer)
         if type is not None and (type == "directory") != (found.type == "directory"):
             what = "a folder" if found.type == "directory" else "not a folder"
             raise InvalidInput(f"{self._named(path)} is {what}.")
@@ -64,22 +92,22 @@ class HostContents:
     async def save(self, path: str, wanted: SaveContents) -> Contents:
         """Writes a file in one step, or creates a folder."""
         if wanted.type == "directory":
-            return _contents((await self._call("make_folder", path))[0])
+            return self._contents((await self._call("make_folder", path))[0])
         data = _bytes_of(wanted)
         more = {} if wanted.chunk is None else {"chunk": wanted.chunk}
-        return _contents((await self._call("save", path, data, size=len(data), **more))[0])
+        return self._contents((await self._call("save", path, data, size=len(data), **more))[0])
 
     async def create(self, folder: str, wanted: CreateContents) -> Contents:
         if wanted.copy_from:
             source = checked(wanted.copy_from)
-            return _contents((await self._call("duplicate", folder, source=source))[0])
+            return self._contents((await self._call("duplicate", folder, source=source))[0])
         if wanted.ext and (not wanted.ext.startswith(".") or "/" in wanted.ext):
             raise InvalidInput(f"{wanted.ext!r} is not the end of a name, such as .txt.")
         answer, _ = await self._call("create", folder, kind=wanted.type, extension=wanted.ext)
-        return _contents(answer)
+        return self._contents(answer)
 
     async def rename(self, path: str, wanted: RenameContents) -> Contents:
-        return _contents((await self._call("move", path, to=checked(wanted.path)))[0])
+        return self._contents((await self._call("move", path, to=checked(wanted.path)))[0])
 
     async def delete(self, path: str, *, trash: bool = False) -> None:
         """Deletes a file, or a folder that is empty; *trash*: moves anything to the trash of the
@@ -89,20 +117,26 @@ class HostContents:
 
     async def _call(
         self, call: str, path: str, body: bytes = b"", **more: Any
-    ) -> tuple[dict[str, Any], bytes]:
+    ) -> tuple[_Answer, bytes]:
         path = checked(path)
         request = json.dumps({"call": call, "path": path, **more}).encode() + b"\n"
         async with self._link.stream_bulk(COMMAND) as stream:
             await stream.write(_program() + request + body)
-            answer = decode_answer(await stream.read_line(), stream.errors, self._named(path))
-            if "error" in answer:
-                raise self._error(answer["error"], answer["message"] or "", path)
+            line = decode_answer(await stream.read_line(), stream.errors, self._named(path))
+            answer: _Answer = convert(line, _Answer, str(self._link.host))
+            if answer.error is not None:
+                raise self._error(answer.error, answer.message or "", path)
             data = bytearray()
-            while len(data) < answer["size"] and (chunk := await stream.read()):
+            while len(data) < answer.size and (chunk := await stream.read()):
                 data += chunk
-        if len(data) < answer["size"]:
+        if len(data) < answer.size:
             raise TPUError(f"{self._named(path)} ended early.", Reason.INTERRUPTED)
         return answer, bytes(data)
+
+    def _contents(self, answer: _Answer) -> Contents:
+        found = _model(convert(answer.model, _Found, str(self._link.host)))
+        found.home = answer.home
+        return found
 
     def _error(self, code: str, message: str, path: str) -> TPUError:
         match code:
@@ -124,12 +158,15 @@ class HostContents:
 
     def _fill(self, found: Contents, data: bytes, format: Format | None) -> None:
         if found.type == "directory":
-            found.content = [_model(each) for each in msgspec.json.decode(data)]
+            listed: list[_Found] = decode(data, list[_Found], str(self._link.host))
+            if len(listed) > LISTED:
+                raise Unexpected(str(self._link.host), f"more than {LISTED} files of a folder")
+            found.content = [_model(each) for each in listed]
             found.format = "json"
         elif found.type == "notebook":
             try:
                 found.content = msgspec.json.decode(data)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except (ValueError, RecursionError) as error:
                 where = self._named(found.path)
                 raise InvalidInput(f"{where} is not a notebook: {error}.") from None
             found.format = "json"
@@ -172,27 +209,24 @@ def _bytes_of(wanted: SaveContents) -> bytes:
     return wanted.content.encode()
 
 
-def _model(found: dict[str, Any]) -> Contents:
-    path = found["path"]
-    is_file = found["kind"] == "file"
+def _model(found: _Found) -> Contents:
+    is_file = found.kind == "file"
     return Contents(
-        name=path.rpartition("/")[2],
-        path=path,
-        type="directory" if not is_file else "notebook" if path.endswith(".ipynb") else "file",
-        writable=found["writable"],
-        created=_time(found["created"]),
-        last_modified=_time(found["modified"]),
-        size=found["size"] if is_file else None,
-        hash=found.get("hash"),
-        hash_algorithm="sha256" if "hash" in found else None,
-        left_out=found.get("left_out", 0),
+        name=found.path.rpartition("/")[2],
+        path=found.path,
+        type="directory" if not is_file else _file_type(found.path),
+        writable=found.writable,
+        created=_time(found.created),
+        last_modified=_time(found.modified),
+        size=found.size if is_file else None,
+        hash=found.hash,
+        hash_algorithm="sha256" if found.hash else None,
+        left_out=found.left_out,
     )
 
 
-def _contents(answer: dict[str, Any]) -> Contents:
-    found = _model(answer["model"])
-    found.home = answer["home"]
-    return found
+def _file_type(path: str) -> Literal["notebook", "file"]:
+    return "notebook" if path.endswith(".ipynb") else "file"
 
 
 def _time(seconds: float) -> str:

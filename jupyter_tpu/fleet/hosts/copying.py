@@ -10,13 +10,18 @@ import asyncio
 import contextlib
 import json
 import os
+import posixpath
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
+from msgspec import Meta, Struct
+
+from ...bounds import convert
 from ...environment.host_program import COMMAND, program
+from ...environment.on_host.tree import is_inside
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link
 from ...ssh.stream import CommandStream
@@ -39,7 +44,7 @@ HERE = "this computer"
 #: Between two attempts; seconds.
 PAUSE = 1.0
 
-_MODULES = ("protocol", "sender", "lists", "receiver", "main")
+_MODULES = ("protocol", "checks", "sender", "lists", "receiver", "main")
 
 
 class FilesExist(TPUError):
@@ -102,10 +107,27 @@ async def download(
         there = os.path.abspath(os.path.expanduser(destination))
         if destination.endswith(("/", os.sep)):
             there += "/"
-        return Receiver(peer, there, overwrite, reports).receive()
+        # The host may be anybody's by now: it sends what was asked for, and no link that leads
+        # elsewhere, nor what others here may write.
+        return Receiver(
+            peer,
+            there,
+            overwrite,
+            reports,
+            asked=[name_of(each) for each in sources],
+            rights=0o755,
+            allows_link=is_inside,
+        ).receive()
 
     request = {"call": "send", "sources": list(sources)}
     return await _transfer(link, request, work, report, str(link.host), HERE)
+
+
+def name_of(source: str) -> str | None:
+    """The name that a file or folder of a host has here; None if only the host knows it."""
+    path = posixpath.normpath(source)
+    name = posixpath.basename(path)
+    return None if path == "~" or name in ("", ".", "..") else name
 
 
 async def call_host(link: Link, request: Mapping[str, Any], receiver: str = "") -> dict[str, Any]:
@@ -206,7 +228,7 @@ def _work(
             return work(peer, Reports(report))
         except OSError as error:
             raise protocol.failure(error, error.filename or b"") from None
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
             raise CopyFailure("PROTOCOL") from None
 
 
@@ -248,18 +270,33 @@ def _start(request: Mapping[str, Any]) -> bytes:
     return _program() + json.dumps(request).encode() + b"\n"
 
 
-def copy_of(host: int, result: Mapping[str, Any]) -> HostCopy:
+_Count = Annotated[int, Meta(ge=0, le=1 << 62)]
+
+
+class _Result(Struct):
+    """What a receiver says at its end."""
+
+    files: _Count
+    bytes: _Count
+    unchanged: _Count
+    problems: Annotated[list[tuple[str, str, str]], Meta(max_length=protocol.NAMED)]
+    problem_count: _Count
+    targets: list[str]
+
+
+def copy_of(host: int, told: Mapping[str, Any]) -> HostCopy:
+    result: _Result = convert(told, _Result, f"The copy on host {host}")
     return HostCopy(
         host=host,
-        files=result["files"],
-        bytes=result["bytes"],
-        unchanged=result["unchanged"],
-        targets=result["targets"],
+        files=result.files,
+        bytes=result.bytes,
+        unchanged=result.unchanged,
+        targets=result.targets,
         problems=[
             FileProblem(path=path, message=_why(code, message))
-            for path, code, message in result["problems"]
+            for path, code, message in result.problems
         ],
-        problem_count=result["problem_count"],
+        problem_count=result.problem_count,
     )
 
 
@@ -270,13 +307,14 @@ def _why(code: str, message: str) -> str:
         "BROKEN": "It arrived with a wrong hash, twice. Check the disks.",
         "BUSY": "Another copy wrote it at the same time. Copy it again.",
         "EXISTS": "It exists.",
+        "OUTSIDE": "It is a link that leads out of the copied folder.",
     }.get(code, f"{message}.")
 
 
 def _error(failure: CopyFailure, sender: str, receiver: str) -> TPUError:
     """The error for a person; *sender* and *receiver* are computers."""
     match failure.code:
-        case "EXISTS":
+        case "EXISTS" if failure.names:
             one = f"{failure.names[0]} exists on {receiver}."
             many = f"{failure.count} files exist on {receiver}, such as {failure.names[0]}."
             return FilesExist(one if failure.count == 1 else many, failure.names, failure.count)
@@ -301,10 +339,16 @@ def _error(failure: CopyFailure, sender: str, receiver: str) -> TPUError:
                 Reason.UNREACHABLE,
                 "Copy again. It continues where it stopped.",
             )
+        case "TOO_MANY":
+            return InvalidInput(
+                f"On {sender} are more than {failure.count:,} files, or very long names.",
+                "Copy a part of them, or pack them into one file with tar.",
+            )
         case "PROTOCOL":
+            why = f" ({failure.message})" if failure.message else ""
             return TPUError(
                 f"The copy from {sender} to {receiver} ended: the other side sent something "
-                "unexpected.",
+                f"unexpected{why}.",
                 Reason.INTERNAL,
             )
     where = sender if failure.of_sender else receiver

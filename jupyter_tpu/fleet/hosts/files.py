@@ -10,14 +10,27 @@ import contextlib
 import json
 from collections.abc import AsyncIterator
 from importlib.resources import files
-from typing import Any
+from typing import Annotated, Any
 
+from msgspec import Meta, Struct
+
+from ...bounds import Unexpected, convert
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link
 from ...ssh.stream import CommandStream, decode_answer
 from ..models import HostFile
 
 _PROGRAM = "file_on_host.py"
+
+#: Bytes of a file.
+Size = Annotated[int, Meta(ge=0, le=1 << 62)]
+
+
+class _Answer(Struct):
+    size: Size = 0
+    ready: bool = False
+    error: str | None = None  # errno's name
+    message: str | None = None
 
 
 class HostFiles:
@@ -34,7 +47,7 @@ class HostFiles:
     async def describe(self, path: str) -> HostFile:
         path = _checked(path)
         async with self._run("describe", path) as stream:
-            return HostFile(path=path, size=(await self._answer(stream, path))["size"])
+            return HostFile(path=path, size=(await self._answer(stream, path)).size)
 
     @contextlib.asynccontextmanager
     async def download(self, path: str) -> AsyncIterator[tuple[HostFile, AsyncIterator[bytes]]]:
@@ -43,7 +56,7 @@ class HostFiles:
         """
         path = _checked(path)
         async with self._run("send", path) as stream:
-            size = (await self._answer(stream, path))["size"]
+            size = (await self._answer(stream, path)).size
             yield HostFile(path=path, size=size), _content(stream, path, size)
 
     async def upload(
@@ -72,7 +85,7 @@ class HostFiles:
                 unknown = "The file may be there or not. Look, or upload it again."
                 error.hint = kept if left > 0 else unknown
             raise
-        return HostFile(path=path, size=answer["size"])
+        return HostFile(path=path, size=answer.size)
 
     @contextlib.asynccontextmanager
     async def _run(self, *request: Any) -> AsyncIterator[CommandStream]:
@@ -81,11 +94,12 @@ class HostFiles:
         async with self._link.stream_bulk(argv) as stream:
             yield stream
 
-    async def _answer(self, stream: CommandStream, path: str) -> dict[str, Any]:
+    async def _answer(self, stream: CommandStream, path: str) -> _Answer:
         what = f"On {self._link.host}, {path}"
-        answer = decode_answer(await stream.read_line(), stream.errors, what)
-        if "error" in answer:
-            raise file_error(answer["error"], answer["message"], path, str(self._link.host))
+        line = decode_answer(await stream.read_line(), stream.errors, what)
+        answer: _Answer = convert(line, _Answer, str(self._link.host))
+        if answer.error is not None:
+            raise file_error(answer.error, answer.message or "", path, str(self._link.host))
         return answer
 
 
@@ -127,6 +141,8 @@ async def _content(stream: CommandStream, path: str, size: int) -> AsyncIterator
         if not chunk:
             raise TPUError(f"The download of {path} ended early.", Reason.INTERRUPTED)
         left -= len(chunk)
+        if left < 0:
+            raise Unexpected(f"The download of {path}", "more than the size of the file")
         yield chunk
 
 

@@ -6,12 +6,12 @@ Source of the format: github.com/google/pprof/blob/main/proto/profile.proto.
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from ...agent.metrics import protobuf
+from ...bounds import inflate
 from ...errors import InvalidInput
 from ..models import MemoryLine, MemoryProfile
 
@@ -42,7 +42,7 @@ def read_memory_profile(data: bytes, cells: Mapping[str, int] | None = None) -> 
     """
     try:
         return _read(_uncompressed(data), cells or {})
-    except (ValueError, IndexError, KeyError, OSError, EOFError, zlib.error) as error:
+    except (ValueError, IndexError, KeyError, OSError, EOFError) as error:
         raise InvalidInput(
             f"This is not a memory profile in the format of pprof: {error}.",
             "jax.profiler.save_device_memory_profile(FILE) writes one.",
@@ -52,13 +52,7 @@ def read_memory_profile(data: bytes, cells: Mapping[str, int] | None = None) -> 
 def _uncompressed(data: bytes) -> bytes:
     if data[:2] != b"\x1f\x8b":
         return data
-    unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
-    found = unpacker.decompress(data, LARGEST)
-    if unpacker.unconsumed_tail:
-        raise ValueError("it is too large")
-    if not unpacker.eof:
-        raise ValueError("it is cut off")
-    return found
+    return inflate(data, LARGEST, gzip=True)
 
 
 def _read(data: bytes, cells: Mapping[str, int]) -> MemoryProfile:

@@ -15,6 +15,7 @@ import math
 import pickle
 import pickletools
 import sys
+from collections.abc import Collection
 from typing import Any
 
 from .frames import decode_frame, encode_frame
@@ -54,17 +55,50 @@ def encode(
     return json.dumps(header).encode(), encoder.buffers
 
 
+def parse_header(data: bytes | bytearray) -> dict[str, Any]:
+    """The header that `encode` made, as far as its reader needs it: its ``sizes`` are numbers.
+
+    Raises `CodecError`.
+    """
+    try:
+        header = json.loads(data)
+        sizes = header["sizes"]
+        if all(type(size) is int and size >= 0 for size in sizes):
+            return {"values": header["values"], "python": header["python"], "sizes": list(sizes)}
+    except (LookupError, TypeError, ValueError, RecursionError):
+        pass
+    raise CodecError("What was sent has no header that can be read.")
+
+
 def decode(
-    header: dict[str, Any], buffers: list[Any], *, unpickle: bool, import_jax: bool
+    header: Any,
+    buffers: list[Any],
+    *,
+    unpickle: bool,
+    import_jax: bool,
+    names: Collection[str] | None = None,
 ) -> dict[str, Any]:
     """The values by name; *buffers* are writable and become the memory of the arrays.
 
     unpickle: whether pickled objects are read, which can run code of the sender.
     import_jax: whether JAX is imported for its arrays. Else they are NumPy arrays where it is not
         imported yet.
+    names: those that were asked for; None: any.
+
+    Raises `CodecError` and nothing else, whatever the sender has written.
     """
-    decoder = _Decoder(header, buffers, unpickle, import_jax)
-    return {name: decoder.decode(coded, name) for name, coded in header["values"].items()}
+    try:
+        decoder = _Decoder(header, buffers, unpickle, import_jax)
+        coded = header["values"]
+        if names is not None and coded.keys() != {*names}:
+            raise CodecError("Other variables were sent than those that were asked for.")
+        return {name: decoder.decode(each, name) for name, each in coded.items()}
+    except CodecError:
+        raise
+    except Exception as error:  # of Python, NumPy, JAX or pandas, about what no `encode` writes
+        raise CodecError(
+            f"What was sent is not what it says: {type(error).__name__}: {error}"
+        ) from None
 
 
 class _Encoder:
@@ -329,7 +363,8 @@ def _has_code(data: bytes) -> bool:
 
 def _named_tuple(module: str, name: str, fields: list[str]) -> Any:
     """The class itself if its module is imported here; else one of its name and fields."""
-    found = getattr(sys.modules.get(module), name, None)
+    # A module's own __getattr__ is code that a sender must not choose to run.
+    found = getattr(sys.modules.get(module), "__dict__", {}).get(name)
     if (
         isinstance(found, type)
         and found.__mro__[1:] == (tuple, object)

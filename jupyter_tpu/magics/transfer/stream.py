@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
+import os
 import queue
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import core_thread
+from ...wording import size_text
 from . import codec
 from .installation import host_call
 from .on_host import SIZE, SOCKET
@@ -30,6 +31,8 @@ Work = Callable[[Any, Any, Progress], Awaitable[T]]
 
 #: Bytes that are read or written at once.
 CHUNK = 1 << 20
+#: Bytes of a header, which has everything but the bytes of arrays.
+LONGEST_HEADER = 256 << 20
 #: Seconds for the kernel to end a transfer that failed, and to say why.
 END_LIMIT = 5.0
 
@@ -72,8 +75,17 @@ def pull(
 
     async def work(reader: Any, writer: Any, progress: Progress) -> tuple[Any, list[bytearray]]:
         (length,) = SIZE.unpack(await reader.readexactly(SIZE.size))
-        header = json.loads(await reader.readexactly(length))
+        if length > LONGEST_HEADER:
+            raise codec.CodecError(
+                "It has more than 256 MB beside the content of its arrays. Make lists of numbers "
+                "arrays first, with numpy.asarray."
+            )
+        header = codec.parse_header(await _read(reader, length, lambda size: None))
         total, done = sum(header["sizes"]), 0
+        if total > (memory := _memory()):
+            raise codec.CodecError(
+                f"It has {size_text(total)}, and this computer's memory {size_text(memory)}."
+            )
 
         def count(size: int) -> None:
             nonlocal done
@@ -83,12 +95,20 @@ def pull(
         buffers = [await _read(reader, size, count) for size in header["sizes"]]
         return header, buffers
 
-    header, buffers = _transfer(kernel, host_call("send", names, unpickle), work, progress)
     try:
-        values = codec.decode(header, buffers, unpickle=unpickle, import_jax=False)
+        header, buffers = _transfer(kernel, host_call("send", names, unpickle), work, progress)
+        values = codec.decode(header, buffers, unpickle=unpickle, import_jax=False, names=names)
     except codec.CodecError as error:
         raise InvalidInput(str(error)) from None
     return values, sum(header["sizes"])
+
+
+def _memory() -> int:
+    """Bytes of this computer's memory; more than any has where the system does not say it."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return 1 << 50
 
 
 async def _read(reader: Any, size: int, count: Callable[[int], None]) -> bytearray:

@@ -15,7 +15,9 @@ PART = b".copy-"
 #: Seconds between two reports of progress.
 PACE = 0.2
 #: What is told of a failure.
-FIELDS = ("code", "path", "message", "names", "count", "of_sender")
+FIELDS = {"code": str, "path": str, "message": str, "names": list, "count": int, "of_sender": bool}
+#: Bytes of a message, and those that it may have more for each file that it is about.
+LONGEST, PER_FILE = 4 << 20, 40
 
 
 class CopyFailure(Exception):
@@ -64,18 +66,23 @@ class Peer:
         except (OSError, ValueError):
             self._lost()
 
-    def hear(self) -> "dict[str, Any]":
+    def hear(self, files=0) -> "dict[str, Any]":
+        """The next message. files: about how many it may be."""
         self.flush()
-        return self._next_message()
+        return self._next_message(LONGEST + PER_FILE * files)
 
-    def _next_message(self):
+    def _next_message(self, limit=LONGEST):
         try:
-            line = self._reader.readline()
+            line = self._reader.readline(limit + 1)
         except (OSError, ValueError):
             raise CopyFailure("LOST") from None
+        if len(line) > limit:
+            raise CopyFailure("PROTOCOL", message="a message of more than %d MB" % (limit / 1e6))
         return message_of(line)
 
     def read(self, size):
+        if not 0 < size <= CHUNK:
+            raise CopyFailure("PROTOCOL", message="a part of a file that no sender makes")
         data = self._reader.read(size)
         if len(data) < size:
             raise CopyFailure("LOST")
@@ -94,10 +101,15 @@ def message_of(line) -> "dict[str, Any]":
     try:
         message = json.loads(line)
         error = message.get("error")
-    except (ValueError, AttributeError):
+        if error:
+            told = {name: error[name] for name in FIELDS if name in error}
+            names = all(isinstance(each, str) for each in told.get("names", ()))
+            if not names or any(type(each) is not FIELDS[name] for name, each in told.items()):
+                raise ValueError("a failure that is none")
+    except (ValueError, AttributeError, TypeError, RecursionError):
         raise CopyFailure("PROTOCOL") from None
     if error:
-        raise CopyFailure(**{name: error[name] for name in FIELDS if name in error})
+        raise CopyFailure(**told)
     return message
 
 

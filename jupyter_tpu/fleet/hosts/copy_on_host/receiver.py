@@ -8,7 +8,7 @@ Two copies of the same file at once use the same name. One that does not find it
 the end says so (BUSY), and changes nothing.
 
 A receiver trusts nothing that the sender says: no path leads out of the destination, and no
-symbolic link in it is followed.
+symbolic link in it is followed. What may be asked for in vain is bounded, too.
 """
 
 import contextlib
@@ -17,6 +17,7 @@ import hashlib
 import os
 import stat
 
+from .checks import check_entries, check_names, checked_problem
 from .lists import save_list
 from .protocol import (
     CHUNK,
@@ -32,16 +33,35 @@ from .protocol import (
     problem,
 )
 
+#: Files, and characters of their names, that one copy has at most.
+MOST, NAMES = 2_000_000, 256 << 20
+
 
 class Receiver:
     """Writes what the peer sends.
 
     destination: a path; or a list: where exactly each root has to be.
     list_id: under what name the list of what was copied is kept, for :func:`forward`; "" for none.
+    asked: the names that the roots have to have; None for one that only the sender knows.
+    rights: those of a file's owner, group and others that files can get.
+    allows_link(path, target): whether a symbolic link is made; *path* is below its root.
     """
 
-    def __init__(self, peer, destination, overwrite, report, list_id=""):
+    def __init__(
+        self,
+        peer,
+        destination,
+        overwrite,
+        report,
+        list_id="",
+        asked=None,
+        rights=0o777,
+        allows_link=lambda path, target: True,
+    ):
         self._peer = peer
+        self._asked = asked
+        self._rights = rights
+        self._allows_link = allows_link
         self._destination = destination
         self._overwrite = overwrite
         self._report = report
@@ -49,14 +69,24 @@ class Receiver:
         self._entries = []
         self._names = []
         self._problems = []
+        self._unlisted = 0  # problems that are counted only
         self._written = 0
         self._bytes = 0
 
     def receive(self):
+        characters = 0
         while "listed" not in (message := self._peer.hear()):
-            self._entries += [CopyEntry(*each) for each in message["entries"]]
-        self._names, self._problems = message["names"], message["problems"]
-        check(self._entries, self._names)
+            batch = [CopyEntry(*each) for each in message["entries"]]
+            self._entries += batch
+            characters += sum(len(each.path) + len(each.link) for each in batch)
+            if len(self._entries) > MOST or characters > NAMES:
+                raise CopyFailure("TOO_MANY", count=MOST)
+        self._names = message["names"]
+        self._problems = [checked_problem(each) for each in message["problems"]]
+        self._unlisted = max(0, message["problem_count"] - len(self._problems))
+        check_entries(self._entries, self._names)
+        if self._asked is not None:
+            check_names(self._names, self._asked)
         self._targets = self._resolve()
         self._bases = [self._base(root) for root in range(len(self._targets))]
         self._remove_strangers()
@@ -66,13 +96,13 @@ class Receiver:
         resumed = sum(offset for _, offset in offsets)
         wanted = sum(self._entries[number].size for number in needed)
         self._check_space(wanted - resumed)
-        self._peer.tell(
-            plan={"needed": offsets, "bytes": wanted, "resumed": resumed, "unchanged": unchanged}
-        )
+        self._peer.tell(plan={"needed": offsets})
         self._report(resumed, wanted)
         wrong: "list[int]" = []
+        begin = dict(offsets)
         while needed:
-            twice, wrong = wrong, self._receive_files(needed)
+            twice, wrong = wrong, self._receive_files({each: begin.get(each, 0) for each in needed})
+            begin = {}
             needed = [each for each in wrong if each not in twice]
             self._problems += [
                 [self._shown(self._entries[each]), "BROKEN", ""] for each in wrong if each in twice
@@ -88,7 +118,7 @@ class Receiver:
             "bytes": self._bytes,
             "unchanged": unchanged,
             "problems": self._problems[:NAMED],
-            "problem_count": len(self._problems),
+            "problem_count": len(self._problems) + self._unlisted,
             "targets": [decoded(target) for target in self._targets],
         }
         self._peer.tell(result=result)
@@ -180,6 +210,9 @@ class Receiver:
                 raise CopyFailure("EISDIR" if is_folder else "IN_THE_WAY", decoded(path))
             if entry.kind == "dir":
                 continue
+            if entry.kind == "link" and not self._allows_link(entry.path, entry.link):
+                self._problems.append([self._shown(entry), "OUTSIDE", ""])
+                continue
             if found is not None and same(entry, found, path):
                 unchanged += 1
                 continue
@@ -220,14 +253,15 @@ class Receiver:
                     raise failure(error, path) from None
 
     def _receive_files(self, needed):
-        """Receives files; returns those whose kept beginning was wrong."""
+        """Receives files, by their numbers from where on; returns those whose kept beginning was
+        wrong.
+        """
         again = []
-        expected = set(needed)
+        expected = dict(needed)
         while "sent" not in (message := self._peer.hear()):
             number = message["file"]
-            if number not in expected:
-                raise CopyFailure("PROTOCOL")
-            expected.discard(number)
+            if expected.pop(number, None) != message["offset"]:
+                raise CopyFailure("PROTOCOL", message="a file that was not asked for")
             if not self._receive_file(self._entries[number], message["offset"]):
                 again.append(number)
         return again
@@ -269,7 +303,9 @@ class Receiver:
                 mine = os.fstat(file.fileno())
                 file.close()
         if why or "failed" in message:
-            self._problems.append(why or [self._shown(entry), *message["failed"][1:]])
+            self._problems.append(
+                why or [self._shown(entry), *checked_problem(message["failed"])[1:]]
+            )
             if file is not None:
                 remove(part)
             return True
@@ -300,7 +336,7 @@ class Receiver:
             raise failure(error, part) from None
 
     def _put_in_place(self, part, entry):
-        os.chmod(part, entry.mode)
+        os.chmod(part, entry.mode & self._rights)
         os.utime(part, ns=(entry.mtime, entry.mtime))
         self._rename(part, entry)
 
@@ -334,7 +370,7 @@ class Receiver:
                 continue
             path = self._path_of(entry)
             try:
-                os.chmod(path, entry.mode)
+                os.chmod(path, entry.mode & self._rights)
                 os.utime(path, ns=(entry.mtime, entry.mtime))
             except OSError as error:
                 self._problems.append(problem(error, encoded(self._shown(entry))))
@@ -355,30 +391,6 @@ class Receiver:
             expected = entry.root == root and self._shown(entry) not in known
             if expected and not os.path.lexists(self._path_of(entry)):
                 raise CopyFailure("BUSY", decoded(self._targets[root]))
-
-
-def check(entries, names):
-    """Raises PROTOCOL for what could lead out of the destination."""
-    seen, folders = set(), set()
-    foreign = {"\0", "\\", ":"} if os.sep != "/" else {"\0"}
-    for entry in entries:
-        parts = entry.path.split("/") if entry.path else []
-        key = (entry.root, entry.path)
-        if (
-            not 0 <= entry.root < len(names)
-            or {"", ".", ".."} & set(parts)
-            or foreign & set(entry.path)
-            or key in seen
-            # Each folder is compared with what is there, so it is none that a link leads to.
-            or (parts and (entry.root, "/".join(parts[:-1])) not in folders)
-        ):
-            raise CopyFailure("PROTOCOL")
-        seen.add(key)
-        if entry.kind == "dir":
-            folders.add(key)
-    for name in names:
-        if name in (".", "..") or ({"/"} | foreign) & set(name):
-            raise CopyFailure("PROTOCOL")
 
 
 def same(entry, found, path):

@@ -4,10 +4,23 @@ import hashlib
 import os
 import stat
 
-from .protocol import CHUNK, CopyEntry, decoded, encoded, failure, kind_of, problem
+from .checks import checked_numbers
+from .protocol import (
+    CHUNK,
+    NAMED,
+    CopyEntry,
+    CopyFailure,
+    decoded,
+    encoded,
+    failure,
+    kind_of,
+    problem,
+)
 
-#: Entries in a message.
-BATCH = 1000
+#: Entries in a message, and the characters of their names.
+BATCH, NAMES = 1000, 256 << 10
+#: How often a file is sent: once more if what the receiver had of it was wrong.
+SENT = 2
 
 
 class Listing:
@@ -69,18 +82,37 @@ def send(peer, listing, report):
     """Sends what *listing* has; returns the receiver's result."""
     entries = listing.entries
     names = [decoded(os.path.basename(os.path.abspath(top))) for top in listing.tops]
-    for start in range(0, len(entries), BATCH):
-        peer.tell(entries=entries[start : start + BATCH])
-    peer.tell(listed=len(entries), names=names, problems=listing.problems)
-    plan = peer.hear()["plan"]
-    report(plan["resumed"], plan["bytes"])
-    needed = plan["needed"]
-    while needed:
+    for batch in batches(entries):
+        peer.tell(entries=batch)
+    problems = listing.problems
+    peer.tell(
+        listed=len(entries), names=names, problems=problems[:NAMED], problem_count=len(problems)
+    )
+    needed = checked_numbers(peer.hear(files=len(entries))["plan"]["needed"], entries)
+    report(sum(offset for _, offset in needed), sum(entries[number].size for number, _ in needed))
+    for _ in range(SENT):
+        if not needed:
+            break
         for number, offset in needed:
             send_file(peer, listing, number, offset, report)
         peer.tell(sent=True)
-        needed = [[number, 0] for number in peer.hear()["again"]]
+        again = peer.hear(files=len(entries))["again"]
+        needed = checked_numbers([[number, 0] for number in again], entries)
+    if needed:
+        raise CopyFailure("PROTOCOL", message="it asks for the same files for ever")
     return peer.hear()["result"]
+
+
+def batches(entries):
+    batch, size = [], 0
+    for entry in entries:
+        batch.append(entry)
+        size += len(entry.path) + len(entry.link)
+        if len(batch) == BATCH or size > NAMES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def send_file(peer, listing, number, offset, report):

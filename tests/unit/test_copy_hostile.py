@@ -1,0 +1,347 @@
+"""A copy from a host that lies: what it sends may be anybody's. And a copy to one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import stat
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_tpu.environment.on_host.tree import is_inside
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet.hosts.copy_on_host import protocol, receiver, sender
+from jupyter_tpu.fleet.hosts.copy_on_host.protocol import CopyFailure, Peer, Reports
+from jupyter_tpu.fleet.hosts.copy_on_host.receiver import Receiver
+from jupyter_tpu.fleet.hosts.copy_on_host.sender import Listing
+from jupyter_tpu.fleet.hosts.copying import _error, _work, copy_of, name_of
+
+FOLDER = [0, "", "dir", 0o755, 0, 0, ""]
+FILE = [0, "", "file", 0o644, 10**18, 2, ""]
+
+
+def download(
+    liar: Callable[[Peer], None], to: Path | str, source: str = "x", *, overwrite: bool = False
+) -> dict[str, Any]:
+    """As `copying.download` has it, from a host that says what *liar* does."""
+    one, other = socket.socketpair()
+
+    def lie() -> None:
+        with one.makefile("rb") as reader, one.makefile("wb") as writer:
+            peer = Peer(reader, writer)
+            try:
+                liar(peer)
+                peer.flush()
+                peer.hear()  # until the other end is closed
+            except (CopyFailure, BrokenPipeError):
+                pass
+
+    thread = threading.Thread(target=lie)
+    thread.start()
+
+    def work(peer: Peer, reports: Reports) -> dict[str, Any]:
+        return Receiver(
+            peer,
+            str(to),
+            overwrite,
+            reports,
+            asked=[name_of(source)],
+            rights=0o755,
+            allows_link=is_inside,
+        ).receive()
+
+    try:
+        return _work(other, work, lambda *_: None)
+    finally:
+        one.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+def says(
+    *entries: Any, names: Any = ("x",), problems: Any = (), problem_count: Any = 0
+) -> Callable[[Peer], None]:
+    """A host that lists *entries*, and then sends "hi" for each file that it is asked for."""
+
+    def liar(peer: Peer) -> None:
+        import hashlib
+
+        peer.tell(entries=entries)
+        peer.tell(listed=1, names=names, problems=problems, problem_count=problem_count)
+        needed = peer.hear()["plan"]["needed"]
+        for number, offset in needed:
+            peer.tell(file=number, offset=offset)
+            peer.tell(b"hi", data=2)
+            peer.tell(sha256=hashlib.sha256(b"hi").hexdigest())
+        if needed:
+            peer.tell(sent=True)
+
+    return liar
+
+
+def refused(liar: Callable[[Peer], None], to: Path | str, source: str = "x") -> str:
+    with pytest.raises(CopyFailure) as failed:
+        download(liar, to, source)
+    error = _error(failed.value, "host 0", "this computer")
+    assert isinstance(error, TPUError)
+    return failed.value.code
+
+
+def test_an_honest_host_is_believed(tmp_path: Path) -> None:
+    result = download(says(FOLDER, [0, "a", *FILE[2:]]), tmp_path)
+    assert (result["files"], (tmp_path / "x/a").read_text()) == (1, "hi")
+
+
+@pytest.mark.parametrize("name", [".bashrc", ".git", "y", "", "x/y", 5, None])
+def test_a_file_has_the_name_that_was_asked_for(tmp_path: Path, name: Any) -> None:
+    """`copy my-tpu:data.csv ~` must not write ~/.bashrc."""
+    assert refused(says(FILE, names=[name]), tmp_path, "x") == "PROTOCOL"
+    assert refused(says(FILE, names=["x", name]), tmp_path, "x") == "PROTOCOL"
+    assert refused(says(FILE, names=[]), tmp_path, "x") == "PROTOCOL"
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_name_that_only_the_host_knows_is_not_hidden(tmp_path: Path) -> None:
+    assert refused(says(FILE, names=[".bashrc"]), tmp_path, "~") == "PROTOCOL"
+    assert download(says(FILE, names=["me"]), tmp_path, "~")["files"] == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("a", "a"),
+        ("~/a/b/", "b"),
+        ("/x/./y", "y"),
+        ("a/../b", "b"),
+        ("~", None),
+        ("", None),
+        (".", None),
+        ("/", None),
+        ("..", None),
+        ("~/..", None),
+        ("a\udcff", "a\udcff"),
+    ],
+)
+def test_the_name_of_what_is_asked_for(source: str, name: str | None) -> None:
+    assert name_of(source) == name
+
+
+@pytest.mark.parametrize("mode", [0o4755, 0o2755, 0o1777, -1, 1 << 70])
+def test_no_file_runs_as_another_user_here(tmp_path: Path, mode: int) -> None:
+    assert refused(says([0, "", "file", mode, 0, 2, ""]), tmp_path) == "PROTOCOL"
+    assert os.listdir(tmp_path) == []
+
+
+def test_no_file_of_a_host_can_be_written_by_others_here(tmp_path: Path) -> None:
+    download(says([*FOLDER[:3], 0o777, 0, 0, ""], [0, "a", "file", 0o777, 0, 2, ""]), tmp_path)
+    assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == 0o755
+    assert stat.S_IMODE((tmp_path / "x/a").stat().st_mode) == 0o755
+
+
+def test_links_that_lead_out_of_the_copied_folder_are_named_and_not_made(tmp_path: Path) -> None:
+    """Through one that was made a second copy, or a program here, would write elsewhere."""
+    links = {"in": "a", "abs": "/etc/passwd", "up": "../y", "dot": ".", "through": "dot/../../y"}
+    entries = [[0, name, "link", 0o777, 0, 0, target] for name, target in links.items()]
+    result = download(says(FOLDER, *entries), tmp_path)
+    assert set(os.listdir(tmp_path / "x")) == {"in", "dot"}
+    assert {os.path.basename(path) for path, code, _ in result["problems"]} == {
+        "abs",
+        "up",
+        "through",
+    }
+    assert {problem.message for problem in copy_of(0, result).problems} == {
+        "It is a link that leads out of the copied folder."
+    }
+
+
+def test_what_was_asked_for_is_not_itself_a_link(tmp_path: Path) -> None:
+    """The next copy would write where it leads."""
+    assert refused(says([0, "", "link", 0o777, 0, 0, "/etc"]), tmp_path) == "PROTOCOL"
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        [0, "", "file", 0o644, 0, -1, ""],
+        [0, "", "file", 0o644, 1 << 70, 2, ""],
+        [0, "", "file", 0o644, 0, 1 << 70, ""],
+        [0, "", "device", 0o644, 0, 2, ""],
+        [0, "", "file", "0644", 0, 2, ""],
+        [0, "", "file", 0o644, 0, 2, 5],
+        [0, 5, "file", 0o644, 0, 2, ""],
+        [1, "", "file", 0o644, 0, 2, ""],
+        [0.5, "", "file", 0o644, 0, 2, ""],
+        [0, ""],
+        "file",
+        5,
+        None,
+    ],
+)
+def test_an_entry_that_is_none_ends_the_copy(tmp_path: Path, entry: Any) -> None:
+    assert refused(says(entry), tmp_path) == "PROTOCOL"
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        b"[]\n",
+        b"5\n",
+        b"\xff\n",
+        b"[" * 100_000 + b"\n",
+        b'{"error": 5}\n',
+        b'{"error": {"code": 5}}\n',
+        b'{"error": {"code": "EXISTS", "names": [5]}}\n',
+        b'{"error": {"path": {}, "code": "ENOENT"}}\n',
+        b'{"error": {"codes": 1}}\n',
+        b'{"listed": 1}\n',
+        b'{"listed": 1, "names": ["x"], "problems": [[1, 2, 3]], "problem_count": 1}\n',
+        b'{"listed": 1, "names": ["x"], "problems": [["a"]], "problem_count": 1}\n',
+        b'{"entries": {"a": 1}}\n',
+    ],
+)
+def test_a_message_that_is_none_ends_the_copy(tmp_path: Path, messages: bytes) -> None:
+    def liar(peer: Peer) -> None:
+        peer._writer.write(messages)
+
+    assert refused(liar, tmp_path) == "PROTOCOL"
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_failure_without_the_names_that_it_is_about_is_still_an_error(tmp_path: Path) -> None:
+    assert refused(lambda peer: peer.tell(error={"code": "EXISTS"}), tmp_path) == "EXISTS"
+
+
+def test_a_message_without_an_end_is_read_up_to_its_bound(tmp_path: Path) -> None:
+    sent = 0
+
+    def liar(peer: Peer) -> None:
+        nonlocal sent
+        for _ in range(1000):
+            peer._writer.write(b"x" * protocol.CHUNK)
+            peer.flush()
+            sent += protocol.CHUNK
+
+    with pytest.raises(CopyFailure) as failed:
+        download(liar, tmp_path)
+    assert "a message of more than 4 MB" in str(_error(failed.value, "host 0", "this computer"))
+    assert sent < 3 * protocol.LONGEST
+
+
+def test_more_files_than_a_copy_can_have_are_refused_before_they_are_all_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receiver, "MOST", 5000)
+
+    def liar(peer: Peer) -> None:
+        for batch in range(1000):
+            peer.tell(entries=[[0, f"{batch}-{i}", *FILE[2:]] for i in range(1000)])
+
+    with pytest.raises(CopyFailure) as failed:
+        download(liar, tmp_path)
+    error = _error(failed.value, "host 0", "this computer")
+    assert "more than 5,000 files" in str(error)
+    assert error.reason is Reason.INVALID
+
+
+@pytest.mark.parametrize("data", [-1, 0, 1 << 40, "2", 2.5, None])
+def test_a_part_of_a_file_has_a_size_that_a_sender_sends(tmp_path: Path, data: Any) -> None:
+    def liar(peer: Peer) -> None:
+        peer.tell(entries=[FILE])
+        peer.tell(listed=1, names=["x"], problems=[], problem_count=0)
+        peer.hear()
+        peer.tell(file=0, offset=0)
+        peer.tell(b"hi", data=data)
+
+    assert refused(liar, tmp_path) == "PROTOCOL"
+
+
+@pytest.mark.parametrize(("number", "offset"), [(1, 0), (0, 1), (0, -5), (0, 1 << 40), ([], 0)])
+def test_a_file_begins_where_it_was_asked_for(tmp_path: Path, number: Any, offset: Any) -> None:
+    def liar(peer: Peer) -> None:
+        peer.tell(entries=[FILE])
+        peer.tell(listed=1, names=["x"], problems=[], problem_count=0)
+        peer.hear()
+        peer.tell(file=number, offset=offset)
+        peer.tell(b"hi", data=2)
+
+    assert refused(liar, tmp_path) == "PROTOCOL"
+
+
+def upload(folder: Path, *answers: dict[str, Any]) -> str:
+    """What comes of a copy to a host that says *answers*; the rest is silence."""
+    one, other = socket.socketpair()
+    (folder / "source").write_bytes(b"hi")
+
+    def lie() -> None:
+        with one.makefile("rb") as reader:
+            while b'"listed"' not in reader.readline():
+                pass
+            with contextlib.suppress(OSError):  # the other end has heard enough
+                for answer in answers:
+                    one.sendall(json.dumps(answer).encode() + b"\n")
+                one.shutdown(socket.SHUT_WR)
+                reader.read()
+
+    thread = threading.Thread(target=lie)
+    thread.start()
+
+    def work(peer: Peer, reports: Reports) -> dict[str, Any]:
+        listing = Listing([os.fsencode(folder / "source")])
+        return sender.send(peer, listing.walk(), reports)
+
+    try:
+        copy_of(0, _work(other, work, lambda *_: None))
+    except CopyFailure as failed:
+        return failed.code
+    except TPUError as error:
+        return error.message
+    finally:
+        thread.join()
+    return ""
+
+
+@pytest.mark.parametrize(
+    "needed", [[[1, 0]], [[-1, 0]], [[0, 3]], [[0, -1]], [[0, 0]] * 2, [[0]], [5], 5, [["0", 0]]]
+)
+def test_a_host_gets_only_the_files_that_it_was_offered(tmp_path: Path, needed: Any) -> None:
+    assert upload(tmp_path, {"plan": {"needed": needed}}) == "PROTOCOL"
+
+
+def test_a_host_does_not_get_a_file_for_ever(tmp_path: Path) -> None:
+    again = [{"again": [0]}] * 50
+    assert upload(tmp_path, {"plan": {"needed": [[0, 0]]}}, *again) == "PROTOCOL"
+
+
+GOOD = {
+    "files": 1,
+    "bytes": 2,
+    "unchanged": 0,
+    "problems": [],
+    "problem_count": 0,
+    "targets": ["a"],
+}
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        5,
+        {},
+        {**GOOD, "files": "1"},
+        {**GOOD, "bytes": -1},
+        {**GOOD, "problems": [["a", "b"]]},
+        {**GOOD, "problems": [["a", "b", "c"]] * 101},
+        {**GOOD, "targets": [5]},
+    ],
+)
+def test_a_result_that_is_none_is_an_error(tmp_path: Path, result: Any) -> None:
+    plan = {"plan": {"needed": []}}
+    assert upload(tmp_path, plan, {"result": GOOD}) == ""
+    assert "sent something unexpected" in upload(tmp_path, plan, {"result": result})
