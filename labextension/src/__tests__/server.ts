@@ -230,6 +230,7 @@ export function aQuote(more: Partial<IQuote> = {}): IQuote {
   return {
     name: 'my-tpu',
     zone: 'us-central1-a',
+    zone_reason: '',
     type: 'v5litepod-8',
     meaning: '8 chips · 1 host · 128 GB HBM',
     version: 'v2-alpha-tpuv5-lite',
