@@ -18,6 +18,7 @@ import pytest_asyncio
 from local_host import LocalHost, fill_disk, umask_of
 from waiting import eventually
 
+from jupyter_tpu.agent.daemon import jobs as daemon_jobs
 from jupyter_tpu.agent.daemon.jobs import Jobs
 from jupyter_tpu.agent.protocol.processes import start_time
 from jupyter_tpu.cloud import NodeName
@@ -242,6 +243,16 @@ async def test_a_stop_ends_the_command_and_what_it_started_at_last_by_force(host
     assert await agent.request("remove_job", id="stubborn") == {"removed": True}
     with pytest.raises(TPUError, match="does not exist"):
         await read(host, "stubborn")
+
+
+async def test_a_job_whose_keeper_hangs_is_stopped_by_force(host, monkeypatch):
+    before = await start(host, "hangs", "import time; time.sleep(600)")
+    os.kill(before["keeper"], signal.SIGSTOP)
+    monkeypatch.setenv("HOME", str(host.home))
+    monkeypatch.setattr(daemon_jobs, "ANSWER", 0.2)
+    stopped = await daemon_jobs.Jobs("").stop("hangs", 10.0)
+    assert (stopped["state"], "killed" in stopped["cause"]) == ("lost", True)
+    await eventually(lambda: not start_time(before["keeper"]) and not start_time(before["pid"]))
 
 
 async def test_its_variables_are_in_no_command_line_and_its_environment_is_clean(host):
