@@ -265,6 +265,17 @@ async def test_its_variables_are_in_no_command_line_and_its_environment_is_clean
     assert texts(await read(host, "secret"))[1].strip() == umask_of("self")
 
 
+async def test_a_command_of_many_arguments_runs_and_one_that_is_too_long_says_so(host):
+    agent = await host.agent()
+    code = "import sys; print(len(sys.argv), len(sys.argv[-1]))"
+    words = [sys.executable, "-c", code, *["x" * 150] * 10_000]
+    await agent.request("start_job", id="many", argv=words)
+    assert (await ended(host, "many"))["code"] == 0
+    assert texts(await read(host, "many")) == ["10001 150"]
+    await agent.request("start_job", id="too-long", argv=[*words, "x" * (1 << 20)])
+    assert "Argument list too long" in (await ended(host, "too-long"))["cause"]
+
+
 async def test_commands_and_folders_that_do_not_exist_are_named(host):
     agent = await host.agent()
     await agent.request("start_job", id="none", argv=["no-such-command"])
@@ -397,6 +408,10 @@ async def test_a_job_is_failed_only_if_the_host_has_not_got_it(
         assert failed.state == "failed"
         assert failed.problem is not None
         assert failed.problem.reason is Reason.NO_FOLDER
+        too_large = await started("too-large", "x" * (17 << 20))
+        assert too_large.state == "failed"
+        assert too_large.problem is not None
+        assert "17 MiB" in too_large.problem.message
         # Of a host that can't be asked nothing is known; one that has not got the job, has lost it.
         place, report = HostName(NodeName("p", "us-west4-a", "my-tpu"), 0), follower.report
         follower.unreachable(place, ["has-1"], TPUError("Gone.", Reason.NOT_FOUND))
