@@ -671,3 +671,21 @@ async def test_a_keeper_that_does_not_answer_is_not_taken_for_dead(
     finally:
         os.kill(before["keeper"], signal.SIGCONT)
     assert (await kernel(host, "idle"))["pid"] == before["pid"]
+
+
+async def test_a_keeper_that_hangs_is_ended_by_force(
+    host: LocalHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await start(host)
+    [folder] = host.home.glob("**/k-*")
+    keepers = daemon_keepers.Keepers(str(folder.parent), "")
+    [before] = await keepers.statuses()
+    os.kill(before["keeper"], signal.SIGSTOP)
+    monkeypatch.setattr(daemon_keepers, "ANSWER", 0.2)
+    for polite in ({"now": False}, {"now": True, "secret": "a secret"}):
+        with pytest.raises(daemon_keepers.KeeperSilent):
+            await keepers.end("k", **polite)
+    assert await keepers.end("k", now=True)
+    assert not start_time(before["keeper"])
+    await eventually(lambda: not start_time(before["pid"]))
+    assert not folder.exists()

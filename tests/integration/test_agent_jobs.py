@@ -18,6 +18,7 @@ import pytest_asyncio
 from local_host import LocalHost, fill_disk, umask_of
 from waiting import eventually
 
+from jupyter_tpu.agent.daemon import jobs as daemon_jobs
 from jupyter_tpu.agent.daemon.jobs import Jobs
 from jupyter_tpu.agent.protocol.processes import start_time
 from jupyter_tpu.cloud import NodeName
@@ -244,6 +245,16 @@ async def test_a_stop_ends_the_command_and_what_it_started_at_last_by_force(host
         await read(host, "stubborn")
 
 
+async def test_a_job_whose_keeper_hangs_is_stopped_by_force(host, monkeypatch):
+    before = await start(host, "hangs", "import time; time.sleep(600)")
+    os.kill(before["keeper"], signal.SIGSTOP)
+    monkeypatch.setenv("HOME", str(host.home))
+    monkeypatch.setattr(daemon_jobs, "ANSWER", 0.2)
+    stopped = await daemon_jobs.Jobs("").stop("hangs", 10.0)
+    assert (stopped["state"], "killed" in stopped["cause"]) == ("lost", True)
+    await eventually(lambda: not start_time(before["keeper"]) and not start_time(before["pid"]))
+
+
 async def test_its_variables_are_in_no_command_line_and_its_environment_is_clean(host):
     code = "import os; print(os.environ['TOKEN'], os.environ['PYTHONUNBUFFERED'])"
     code += "; print(*[line for line in open('/proc/self/status') if line.startswith('Umask')])"
@@ -252,6 +263,17 @@ async def test_its_variables_are_in_no_command_line_and_its_environment_is_clean
     assert not [line for line in host.processes() if "s3cr3t" in line]
     assert (await ended(host, "secret"))["code"] == 1  # there is nothing to read
     assert texts(await read(host, "secret"))[1].strip() == umask_of("self")
+
+
+async def test_a_command_of_many_arguments_runs_and_one_that_is_too_long_says_so(host):
+    agent = await host.agent()
+    code = "import sys; print(len(sys.argv), len(sys.argv[-1]))"
+    words = [sys.executable, "-c", code, *["x" * 150] * 10_000]
+    await agent.request("start_job", id="many", argv=words)
+    assert (await ended(host, "many"))["code"] == 0
+    assert texts(await read(host, "many")) == ["10001 150"]
+    await agent.request("start_job", id="too-long", argv=[*words, "x" * (1 << 20)])
+    assert "Argument list too long" in (await ended(host, "too-long"))["cause"]
 
 
 async def test_commands_and_folders_that_do_not_exist_are_named(host):
@@ -386,6 +408,10 @@ async def test_a_job_is_failed_only_if_the_host_has_not_got_it(
         assert failed.state == "failed"
         assert failed.problem is not None
         assert failed.problem.reason is Reason.NO_FOLDER
+        too_large = await started("too-large", "x" * (17 << 20))
+        assert too_large.state == "failed"
+        assert too_large.problem is not None
+        assert "17 MiB" in too_large.problem.message
         # Of a host that can't be asked nothing is known; one that has not got the job, has lost it.
         place, report = HostName(NodeName("p", "us-west4-a", "my-tpu"), 0), follower.report
         follower.unreachable(place, ["has-1"], TPUError("Gone.", Reason.NOT_FOUND))

@@ -52,16 +52,16 @@ class GuardOperations:
         rule = files.read(files.RULE)
         if rule is None:
             return None
-        if rule["sources"] == self._sources:
+        if rule.get("sources") == self._sources:
             with contextlib.suppress(OSError):  # the disk is full
                 self._ensure_process()  # someone may have killed it
         report = files.read(files.REPORT) or {}
-        if (report.get("number"), report.get("boot")) != (rule["number"], boot()):
+        if (report.get("number"), report.get("boot")) != (rule.get("number"), boot()):
             report = {}  # it has not looked yet
         return {
             "rule": {name: rule.get(name) for name in _RULE},
-            "host": rule["host"],
-            "refused": rule["refused"],
+            "host": bool(rule.get("host")),
+            "refused": rule.get("refused"),
             "phase": report.get("phase", "watching"),
             "reason": report.get("reason", ""),
             "ends": report.get("ends"),

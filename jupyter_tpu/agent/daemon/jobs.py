@@ -25,7 +25,7 @@ from ..protocol.messages import now
 from ..protocol.paths import boot, job_folder, job_socket, jobs_folder, private_folder
 from ..protocol.processes import start_time
 from ..protocol.timeouts import with_timeout
-from .keepers import ANSWER, START, StartError, last_line, require_room
+from .keepers import ANSWER, START, StartError, kill_process, last_line, require_room
 
 #: So many jobs that have ended are kept, and so many bytes of their output.
 ENDED_JOBS, ENDED_BYTES = 200, 4 << 30
@@ -120,13 +120,19 @@ class Jobs:
     async def stop(self, job: str, patience: float) -> Optional[Dict[str, Any]]:
         """Begins to stop it; returns its status, None if there is no such job."""
         async with self._starting.setdefault(job, asyncio.Lock()):  # not before a start is done
-            return await self._status(job_folder(job), {"ask": "stop", "patience": patience})
+            folder = job_folder(job)
+            try:
+                answer = await _ask(folder, {"ask": "stop", "patience": patience})
+            except asyncio.TimeoutError:  # its keeper hangs, and the job ends with it
+                answer, state = None, read_state(folder)
+                if state is not None and state["state"] not in FINAL and state["boot"] == boot():
+                    await kill_process(state["keeper"], state["keeper_started"])
+            return answer or await self._status(folder)
 
     async def stop_all(self) -> None:
         """Stops all jobs at once."""
-        for each in await self.all():
-            if each["state"] not in FINAL:
-                await self.stop(each["id"], 0.0)
+        running = [each["id"] for each in await self.all() if each["state"] not in FINAL]
+        await asyncio.gather(*(self.stop(job, 0.0) for job in running))
 
     async def remove(self, job: str) -> bool:
         """Deletes an ended job with its output; False while it has not ended."""
@@ -187,9 +193,10 @@ class Jobs:
         state = read_state(folder)
         if state is None or state["state"] in FINAL:
             return None if state is None else _at_rest(folder, state)
-        answer = await _ask(folder, query or {"ask": "status"})
-        if answer is not None:
-            return answer
+        with contextlib.suppress(asyncio.TimeoutError):
+            answer = await _ask(folder, query or {"ask": "status"})
+            if answer is not None:
+                return answer
         lives = state["boot"] == boot() and start_time(state["keeper"]) == state["keeper_started"]
         state = read_state(folder)  # it may have ended meanwhile
         if state is None or lives or state["state"] in FINAL:
@@ -243,7 +250,7 @@ def _at_rest(folder: str, state: Dict[str, Any]) -> Dict[str, Any]:
 
 
 async def _ask(folder: str, query: Dict[str, Any]) -> Optional[Dict[str, Any]]:
-    """The keeper's answer; None if there is none."""
+    """The keeper's answer; None if there is none. Raises asyncio.TimeoutError."""
     try:
         reader, writer = await asyncio.open_unix_connection(job_socket(folder), limit=LONGEST_QUERY)
     except OSError:
@@ -252,7 +259,9 @@ async def _ask(folder: str, query: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         writer.write(json.dumps(query).encode() + b"\n")
         line = await with_timeout(reader.readline(), ANSWER + query.get("seconds", 0.0))
         return json.loads(line) if line else None
-    except (OSError, ValueError, asyncio.TimeoutError):
+    except asyncio.TimeoutError:  # which is an OSError since Python 3.11
+        raise
+    except (OSError, ValueError):
         return None
     finally:
         writer.close()

@@ -23,14 +23,17 @@ from ..keeper.owned_process import descendants, kill_leftovers
 from ..protocol import frames, umask
 from ..protocol.chips import chip_devices, holders
 from ..protocol.paths import keeper_socket, kernel_folder, private_folder
+from ..protocol.peer import peer_process
 from ..protocol.process_env import process_environment
-from ..protocol.processes import signal_process, start_time
+from ..protocol.processes import is_alive, signal_process, start_time
 from ..protocol.timeouts import cancel_all, with_timeout
 from .warm_kernels import WarmKernels
 
 #: Seconds for a keeper to start listening, and to answer a query or to end.
 START = 30.0
 ANSWER = 10.0
+#: Seconds for a killed one to be gone.
+KILLED = 5.0
 #: Bytes without which nothing starts.
 ROOM_NEEDED = 64 << 10
 #: The last messages of ended kernels are kept up to so many bytes, and of so many kernels.
@@ -46,7 +49,11 @@ class ChipsTaken(Exception):
 
 
 class KeeperSilent(Exception):
-    """A keeper is there, but does not answer. Nothing is known of its kernel."""
+    """The keeper with this *pid* is there, but does not answer. Nothing is known of its kernel."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__()
+        self.pid = pid
 
 
 class Keepers:
@@ -205,9 +212,22 @@ class Keepers:
         """Ends a kernel and waits until nothing of it is left; False: there was none.
 
         With a *secret*, only the holder of the lease ends it; for others it returns False. Raises
-        KeeperSilent.
+        KeeperSilent; but *now* without a secret ends a silent keeper, too.
         """
         folder = kernel_folder(self.run, kernel_id)
+        try:
+            return await self._end(kernel_id, folder, now, secret, why)
+        except KeeperSilent as silent:
+            started = start_time(silent.pid) if silent.pid else ""
+            if not now or secret is not None or not started:
+                raise
+            await kill_process(silent.pid, started)
+            _clean_up(folder)
+            return True
+
+    async def _end(
+        self, kernel_id: str, folder: str, now: bool, secret: Optional[str], why: str
+    ) -> bool:
         before = await self.status(kernel_id) if chip_devices() else None
         mine = set(descendants(before["keeper"])) if before is not None else set()
         query: Dict[str, Any] = {"ask": "end", "now": now, "why": why}
@@ -220,7 +240,7 @@ class Keepers:
         started = status["keeper_started"]
         while started and start_time(status["keeper"]) == started:
             if time.monotonic() > deadline:
-                signal_process(status["keeper"], started, signal.SIGKILL)
+                await kill_process(status["keeper"], started)
                 _clean_up(folder)
                 break
             await asyncio.sleep(0.01)
@@ -255,7 +275,7 @@ class Keepers:
                     await with_timeout(_until_closed(reader), ANSWER)
             return answer
         except asyncio.TimeoutError:
-            raise KeeperSilent from None
+            raise KeeperSilent(peer_process(writer.get_extra_info("socket"))) from None
         except (OSError, frames.ProtocolError):
             return None
         finally:
@@ -312,6 +332,15 @@ def _is_starting(folder: str) -> bool:
         return time.time() - os.stat(folder).st_mtime < START
     except OSError:
         return False
+
+
+async def kill_process(pid: int, started: str) -> None:
+    """Kills the process that started at *started*; waits some seconds at most for its end."""
+    signal_process(pid, started, signal.SIGKILL)
+    for _ in range(int(KILLED / 0.01)):
+        if not is_alive(pid, started):
+            break
+        await asyncio.sleep(0.01)
 
 
 def _clean_up(folder: str) -> None:

@@ -3,7 +3,8 @@
 ::
 
     ~/.jupyter-tpu/agent/HASH/         the agent's own sources, one folder per version
-    ~/.jupyter-tpu/run/HASH.sock       the daemon of that version (.lock: held while it runs)
+    ~/.jupyter-tpu/run/HASH.sock       the daemon of that version (.lock: held while it runs, and
+                                       says which process that is; .log)
     ~/.jupyter-tpu/run/chips           which kernel has which chips: see keeper/booking.py
     ~/.jupyter-tpu/run/k-…/            one kernel: keeper.sock, its ipc sockets, its journal
     ~/.jupyter-tpu/run/j-….sock        the socket of a running job's keeper
