@@ -21,6 +21,7 @@ from typing import NamedTuple
 from .errors import InvalidInput, Reason, TPUError
 from .files import write_atomically
 from .paths import data_dir
+from .text_files import read_text
 
 #: Variables that a host must keep as it has them.
 _NOT_PASSED = re.compile(r"LD_.*|PYTHON.*|SSH_.*|XDG_.*|PATH|HOME|USER|LOGNAME|SHELL|PWD|TMPDIR")
@@ -94,7 +95,7 @@ def _hugging_face() -> TokenValue | None:
     home = os.environ.get("HF_HOME") or os.path.join(cache, "huggingface")
     path = Path(os.environ.get("HF_TOKEN_PATH") or os.path.join(home, "token")).expanduser()
     try:
-        value = path.read_text(encoding="utf-8").strip()
+        value = read_text(path).strip()
     except (OSError, ValueError):
         return None
     return TokenValue(value, str(path)) if value else None

@@ -5,11 +5,13 @@ of `create --connect` and `env create`.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from .. import text_files
 from ..errors import InvalidInput
 from .grammar import parameters
 
@@ -85,6 +87,7 @@ def connection(
     then_run: str | None,
 ) -> ConnectTPU:
     """The request. Raises INVALID for a file that can't be read."""
+    from ..environment.requirement_lines import read_requirements
     from ..fleet.models import ConnectTPU, HostSetup
 
     script = read_text(setup_script) if setup_script else ""
@@ -95,8 +98,8 @@ def connection(
         environment=environment,
         python=python,
         packages=[*(_dependencies(pyproject) if pyproject else []), *packages],
-        requirements=read_text(requirements) if requirements else None,
-        lock=read_text(lock) if lock else None,
+        requirements=read_file(requirements, read_requirements) if requirements else None,
+        lock=read_file(lock, read_requirements) if lock else None,
         setup=HostSetup(apt=list(apt), timezone=timezone or "", script=script, oh_my_zsh=oh_my_zsh),
         replace_setup=replace_setup,
         then_run=then_run or "",
@@ -113,13 +116,26 @@ def _dependencies(path: str) -> list[str]:
         raise InvalidInput(f"{path} is not a TOML file: {error}.") from None
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
         raise InvalidInput(f"The project.dependencies in {path} are not a list of packages.")
+    from ..environment.requirement_lines import is_local
+
+    for each in found:
+        if is_local(each):
+            raise InvalidInput(
+                f"In {path}, {each} is a file or folder of this computer.",
+                "Hosts install packages from the network: write NAME, or NAME @ https://ADDRESS.",
+            )
     return found
 
 
 def read_text(path: str) -> str:
     """The text of a file that the user names; raises INVALID where it can't be read."""
+    return read_file(path, lambda path: text_files.read_text(Path(path).expanduser()))
+
+
+def read_file(path: str, read: Callable[[str], str]) -> str:
+    """What *read* makes of a file that the user names; raises INVALID where it can't be read."""
     try:
-        return Path(path).expanduser().read_text(encoding="utf-8")
+        return read(path)
     except OSError as error:
         raise InvalidInput(f"Can't read {path}: {error.strerror}.") from None
     except UnicodeDecodeError:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import InvalidInput, Reason, TPUError
+from .connection import read_text
 from .grammar import program
 from .tables import state_text, table
 
@@ -30,11 +31,7 @@ def variables(env_file: str | None, names: Sequence[str]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     if env_file is not None:
-        try:
-            with open(env_file, encoding="utf-8") as file:
-                lines = file.read().splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidInput(f"Can't read {env_file}: {error}.") from None
+        lines = read_text(env_file).split("\n")
         for number, line in enumerate(map(str.strip, lines), 1):
             if not line or line.startswith("#"):
                 continue

@@ -173,7 +173,7 @@ def _requirements(arguments):
 def _lines(path):
     """The requirements in a file; its options are only for this call."""
     try:
-        with open(path) as file:
+        with open(path, encoding="utf-8-sig", errors="replace") as file:
             lines = [re.sub(r"(^|\s)#.*", "", line).strip() for line in file]
     except OSError:
         return []

@@ -50,7 +50,7 @@ class Rules:
         for rule in self.rules[len(self._compiled) :]:
             self._compiled.append((rule[0], rule[1], re.compile(rule[2]), rule[3]))
         for prefix, before, pattern, ignored in reversed(self._compiled):
-            if path.startswith(prefix) and pattern.match(before + path[len(prefix) :]):
+            if path.startswith(prefix) and pattern.search(before + path[len(prefix) :]):
                 return ignored
         return False
 

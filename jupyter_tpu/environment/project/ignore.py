@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from ...text_files import decode_text
 from ..on_host.tree import Rules
 
 #: Left out everywhere, before the rules of .gitignore; ``.git`` is, whatever these say.
@@ -38,14 +40,29 @@ class ProjectRules(Rules):
         return any(map(self.ignore, (*folders, path)))
 
     def _add_outer(self) -> None:
-        """The rules of the folders above, up to the one that is the repository."""
-        found = []
+        """The rules of the folders above, up to the one that is the repository. If one of them
+        leaves out the project, all of it is.
+        """
+        above: list[tuple[Path, list[list]]] = []
         for parent in self._root.parents:
-            before = f"{self._root.relative_to(parent).as_posix()}/"
-            found.append(_rules("", before, _lines(parent)))
+            above.append((parent, _rules("", "", _lines(parent))))
             if (parent / ".git").exists():
-                self.rules += [rule for rules in reversed(found) for rule in rules]
-                return
+                break
+        else:
+            return
+
+        def rules_for(folder: Path) -> list[list]:
+            return [
+                ["", f"{folder.relative_to(parent).as_posix()}/", regex, ignored]
+                for parent, rules in reversed(above)
+                if parent in folder.parents
+                for _, _, regex, ignored in rules
+            ]
+
+        self.rules += rules_for(self._root)
+        folders = (self._root, *(parent for parent, _ in above[:-1]))
+        if any(Rules(rules_for(folder)).ignore("") for folder in folders):
+            self.rules.append(["", "", "", True])
 
 
 def is_notebook(path: str) -> bool:
@@ -56,8 +73,10 @@ def is_notebook(path: str) -> bool:
 
 
 def _lines(folder: Path) -> list[str]:
+    """The lines of its .gitignore, as git has them: they end in a newline, and nothing else."""
     with contextlib.suppress(OSError):
-        return (folder / ".gitignore").read_text("utf-8", "replace").splitlines()
+        text = decode_text((folder / ".gitignore").read_bytes(), "replace")
+        return [line.removesuffix("\r") for line in text.split("\n")]
     return []
 
 
@@ -68,8 +87,20 @@ def _rules(prefix: str, before: str, lines: Iterable[str]) -> list[list]:
     make = lookup_pattern("gitignore")
     found = []
     for line in lines:
+        # pathspec would strip them; to git they are a part of the name.
+        line = re.sub(r"[^\S ]", r"[\g<0>]", line)
         with contextlib.suppress(ValueError), warnings.catch_warnings():
             pattern: Any = make(line)
             if pattern.include is not None and line.strip() != "/":  # which means nothing to git
-                found.append([prefix, before, pattern.regex.pattern, pattern.include])
+                regex = _of_itself(pattern.regex.pattern, line.rstrip())
+                found.append([prefix, before, regex, pattern.include])
     return found
+
+
+def _of_itself(regex: str, line: str) -> str:
+    """pathspec's regex of a *line* is also for what is in a folder. To git the line is for the
+    folder itself: if another one brings that back, what is in it is there, too.
+    """
+    if line.endswith("/**"):
+        return f"(?:{regex})."
+    return f"(?:{regex}).+/\\Z" if line.endswith("/**/") else f"(?:{regex})\\Z"

@@ -9,6 +9,7 @@ from zoneinfo import available_timezones
 
 from ...cloud import Node, Tier
 from ...environment import HostSetup, pythons
+from ...environment.requirement_lines import check_requirement_lines
 from ...errors import InvalidInput, Reason, TPUError
 from ..models import ConnectTPU, CreateTPU
 from ..models.catalog import known_type
@@ -80,8 +81,9 @@ def check_environment(request: ConnectTPU) -> None:
     """Raises INVALID for a Python that JAX does not run on, or for what can't be a package."""
     pythons.check(request.python)
     check_requirements(request.packages)
-    _check_text("requirements file", request.requirements)
-    _check_text("lock file", request.lock)
+    for what, text in (("requirements", request.requirements), ("lock", request.lock)):
+        _check_text(f"{what} file", text)
+        check_requirement_lines(text or "", f"The {what} file")
     check_setup(request.setup)
     path = request.python_path
     if path is None:

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from ...environment import HostSetup
 from ...errors import InvalidInput
+from ...text_files import read_text
 from ..models import ConnectTPU
 from ..models.requests import validated
 from .checks import check_environment
@@ -63,7 +64,7 @@ class EnvironmentDefaults(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def _script(self) -> str:
         path = Path(self.setup_script).expanduser()
         try:
-            return path.read_text(encoding="utf-8")
+            return read_text(path)
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not a text file"
             raise InvalidInput(

@@ -1,0 +1,161 @@
+"""Files that people write: byte order marks, line ends of Windows, form feeds, and requirements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_tpu.commands.connection import connection, read_text
+from jupyter_tpu.commands.jobs import variables
+from jupyter_tpu.environment.requirement_lines import check_requirement_lines, is_local
+from jupyter_tpu.errors import InvalidInput, Reason, TPUError
+from jupyter_tpu.fleet.models import ConnectTPU
+from jupyter_tpu.fleet.operations.checks import check_environment
+from jupyter_tpu.fleet.operations.defaults import EnvironmentDefaults
+
+MARKS = {"utf-8-sig": b"", "utf-16": b"", "utf-16-be": b"\xfe\xff"}
+
+NOTHING: dict[str, Any] = {
+    "python": None,
+    "packages": (),
+    "requirements": None,
+    "pyproject": None,
+    "lock": None,
+    "apt": (),
+    "timezone": None,
+    "setup_script": None,
+    "oh_my_zsh": False,
+    "replace_setup": False,
+    "then_run": None,
+}
+
+
+def request(**options: Any) -> ConnectTPU:
+    return connection("default", **{**NOTHING, **options})
+
+
+def written(path: Path, text: str, encoding: str = "utf-8-sig") -> str:
+    path.write_bytes(MARKS.get(encoding, b"") + text.encode(encoding))
+    return str(path)
+
+
+@pytest.mark.parametrize("encoding", MARKS)
+def test_a_byte_order_mark_and_line_ends_of_windows_are_no_part_of_a_text(
+    tmp_path: Path, encoding: str
+) -> None:
+    text = "#!/bin/sh\r\necho ä\r\n"
+    path = written(tmp_path / "file", text, encoding)
+    assert read_text(path) == "#!/bin/sh\necho ä\n"
+    assert request(setup_script=path).setup.script == "#!/bin/sh\necho ä\n"
+    defaults = EnvironmentDefaults(setup_script=path)
+    assert defaults.added_to(ConnectTPU()).setup.script == "#!/bin/sh\necho ä\n"
+    found = request(requirements=written(tmp_path / "r.txt", "flax\r\noptax\r\n", encoding))
+    assert found.requirements == "flax\noptax"
+    assert request(lock=written(tmp_path / "l.txt", "flax==1\r\n", encoding)).lock == "flax==1"
+    project = written(tmp_path / "pyproject.toml", '[project]\r\ndependencies=["einops"]', encoding)
+    assert request(pyproject=project).packages == ["einops"]
+    file = written(tmp_path / ".env", "A=1\r\nexport B='2 3'\r\n", encoding)
+    assert variables(file, []) == {"A": "1", "B": "2 3"}
+
+
+def test_only_a_newline_ends_a_line_of_an_env_file(tmp_path: Path) -> None:
+    path = written(tmp_path / ".env", "A=x\x0cy\nB=x\u2028y\x85z\nC=1")
+    assert variables(path, []) == {"A": "x\x0cy", "B": "x\u2028y\x85z", "C": "1"}
+
+
+@pytest.mark.parametrize(
+    "read", [lambda path: variables(path, []), lambda path: request(requirements=path)]
+)
+def test_what_is_no_text_is_refused(tmp_path: Path, read: Callable[[str], Any]) -> None:
+    (tmp_path / "file").write_bytes(b"\x80\x81")
+    with pytest.raises(TPUError, match="is not a text file"):
+        read(str(tmp_path / "file"))
+
+
+def test_requirements_of_other_files_are_read_from_where_they_are_named(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    written(tmp_path / "sub/more.txt", "optax  # for training\r\n-r even/deeper.txt\r\n")
+    (tmp_path / "sub/even").mkdir()
+    written(tmp_path / "sub/even/deeper.txt", "einops>=0.8 ; python_version > '3.8'")
+    written(tmp_path / "base.txt", "--index-url https://example.com/simple\nchex\n")
+    path = written(
+        tmp_path / "requirements.txt",
+        "flax \\\n  ==0.12 \\\n  --hash=sha256:0\n\x0c\n-r sub/more.txt\n--requirement=base.txt\n"
+        "-r https://example.com/r.txt\n",
+    )
+    lines = [line.strip() for line in (request(requirements=path).requirements or "").splitlines()]
+    assert [line for line in lines if line] == [
+        "flax   ==0.12   --hash=sha256:0",
+        "optax  # for training",
+        "einops>=0.8 ; python_version > '3.8'",
+        "--index-url https://example.com/simple",
+        "chex",
+        "-r https://example.com/r.txt",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("-c constraints.txt", "is not possible here"),
+        ("--constraint=constraints.txt", "is not possible here"),
+        ("-e .", "needs a folder of the host"),
+        ("-e.", "needs a folder of the host"),
+        ("--editable ../lib[dev]", "needs a folder of the host"),
+        (".", "is a file or folder of this computer"),
+        ("./lib", "is a file or folder of this computer"),
+        ("wheels/x-1.0-py3-none-any.whl", "is a file or folder of this computer"),
+        ("x-1.0.tar.gz", "is a file or folder of this computer"),
+        ("x @ file:///tmp/x.whl", "is a file or folder of this computer"),
+        ("x[a,b]@ ./x", "is a file or folder of this computer"),
+        ("C:\\x.whl", "is a file or folder of this computer"),
+        ("git+file:///tmp/x", "is a file or folder of this computer"),
+        ("-f wheels", "is a file or folder of this computer"),
+        ("--find-links=./wheels", "is a file or folder of this computer"),
+        ("-r missing.txt", "can't be read: No such file"),
+        ("-r requirements.txt", "includes itself"),
+    ],
+)
+def test_what_only_this_computer_has_is_refused_by_name_and_line(
+    tmp_path: Path, line: str, why: str
+) -> None:
+    """Before a host is touched, so that no environment is there that failed."""
+    path = written(tmp_path / "requirements.txt", f"flax\n\noptax \\\n>=0.2\n{line}  # mine\n")
+    with pytest.raises(InvalidInput) as refused:
+        request(requirements=path)
+    assert why in refused.value.message
+    assert path in refused.value.message
+    if "itself" not in why:
+        assert "line 5: " in refused.value.message
+    with pytest.raises(InvalidInput):
+        request(lock=path)
+
+
+@pytest.mark.parametrize("line", ["-r other.txt", "-c other.txt", "-e .", "./x"])
+def test_a_server_that_has_no_files_of_the_user_refuses_them_by_line(line: str) -> None:
+    with pytest.raises(InvalidInput, match="The requirements file, line 2: ") as refused:
+        check_environment(ConnectTPU(requirements=f"flax\n{line}\n"))
+    assert refused.value.reason is Reason.INVALID
+    with pytest.raises(InvalidInput, match="The lock file, line 1: "):
+        check_environment(ConnectTPU(lock=line))
+
+
+def test_a_dependency_of_a_pyproject_that_is_a_folder_is_refused(tmp_path: Path) -> None:
+    project = '[project]\ndependencies = ["flax", "x @ file:///home/me/x"]'
+    with pytest.raises(InvalidInput, match="x @ file:///home/me/x is a file or folder"):
+        request(pyproject=written(tmp_path / "pyproject.toml", project))
+
+
+def test_packages_and_addresses_pass() -> None:
+    lines = [
+        "flax", "optax>=0.2,<1", "jax[tpu]==0.9", "a.b_c-d", "x ; sys_platform != 'win32'",
+        "x @ https://example.com/x-1.0.tar.gz", "git+https://github.com/a/b@main#egg=b",
+        "https://user:word@example.com/a/b-1.0.whl", "--extra-index-url https://example.com/a/b",
+        "-i https://example.com", "--pre", "--hash=sha256:0", "-f https://example.com/wheels",
+        "x @ git+ssh://git@github.com/a/b.git", "# -e .", "   ", "x --config-settings a=./b",
+    ]  # fmt: skip
+    check_requirement_lines("\n".join(lines), "It")
+    assert not any(map(is_local, lines[:8]))
