@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from ..cloud import Cloud, GuestAttributes, Node, NodeName, NodeState, has_ssh_key
 from ..errors import Reason, TPUError, error_for
+from ..retired import tpu_node_error
 from ..ssh import HostAddress, KnownHosts, ensure_key, public_key, user_host
 from ..ssh.known_hosts import KINDS
 from . import logins
@@ -312,6 +313,8 @@ def _at_google() -> bool:
 def _check_state(node: Node, host: HostName) -> None:
     """Raises if the node has no hosts to connect to now."""
     name = node.name.node
+    if node.retired:
+        raise tpu_node_error(name)
     if node.state.gone:
         why = "was preempted" if node.state is NodeState.PREEMPTED else "was terminated by Google"
         raise HostGone(

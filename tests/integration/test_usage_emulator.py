@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, get_args
@@ -140,9 +141,17 @@ async def test_what_is_there_is_listed_with_its_owners_over_projects(
 async def test_a_tpu_node_is_shown_and_explained_where_it_is_used(
     world: World, faults: Any, create_tpu: Any
 ) -> None:
-    name = create_tpu(type="v5litepod-1", zone=ZONE)["name"].rpartition("/")[2]
+    node = create_tpu(type="v5litepod-1", zone=ZONE)
+    name = node["name"].rpartition("/")[2]
+    server = await world.server()
+    fleet = server.fleet
+    assert (await fleet.tpu(name)).problem is None
     faults(kind="tpu-node", node=name)
-    fleet = (await world.server()).fleet
+    with contextlib.suppress(TPUError):  # it may have been polled since then
+        ended = await server.end(await fleet.connect(name))
+        assert ended.problem is not None
+        assert ended.problem.message.startswith(f"{name} is a TPU Node")
+    await fleet._observer.refresh()
     tpu = await fleet.tpu(name)
     assert tpu.problem is not None
     assert tpu.problem.message.startswith(f"{name} is a TPU Node, which has no hosts to log in to")

@@ -168,3 +168,11 @@ async def test_a_process_has_one_link_per_host_whatever_project_it_was_asked_wit
     assert emulated.get(host) is not one.get(host)
     await one.close()
     await emulated.close()
+
+
+@pytest.mark.asyncio
+async def test_a_tpu_node_has_no_host_to_log_in_to_and_is_not_tried(tmp_path):
+    _, found = lookup(tmp_path, node(retired=True), PUBLISHED)
+    with pytest.raises(TPUError, match="my-tpu is a TPU Node") as caught:
+        await found.find(HostName(NAME, 0))
+    assert caught.value.reason is Reason.CONFLICT, "so the link does not try again"

@@ -185,7 +185,7 @@ class ConnectService:
         self._observer.upsert(node)
         if other := checks.another_node(node, record.node_id):
             raise other
-        self._observer.observed.require_ready(name)
+        self._observer.observed.require_hosts(name)
         emulated = without_chips(self._cloud, node)
         if before is not None and before.node_id != node.id:
             before = None  # on another TPU of the same name, which is gone

@@ -279,7 +279,7 @@ class EnvironmentService:
         self, name: NodeName, record: EnvironmentRecord, text: str
     ) -> EnvironmentLock:
         """Saves the exact versions of an environment, for the next TPU."""
-        node = self._observer.observed.require_ready(name)
+        node = self._observer.observed.require_hosts(name)
         lock = lock_of(node, record.environment, text, emulated=self._observer.without_chips(node))
         await self._locks.save(lock)
         return lock
@@ -293,7 +293,7 @@ class EnvironmentService:
 
     def _links(self, name: NodeName) -> tuple[Sequence[Link], Callable[[], None]]:
         """The links to all hosts, held until the second is called."""
-        node = self._observer.observed.require_ready(name)
+        node = self._observer.observed.require_hosts(name)
         held = name in self._connections
         links = self._connections.acquire(name, len(node.endpoints))
         return links, (lambda: None) if held else lambda: self._connections.release(name)
