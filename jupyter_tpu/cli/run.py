@@ -27,6 +27,7 @@ from ..commands.scripts import (
     tpu_of_script_option,
 )
 from ..commands.session import open_session
+from ..commands.terminal import write_plain
 from ..errors import InvalidInput
 from .chips import asking
 from .console import complain, json_option, note, yes_option
@@ -179,9 +180,7 @@ def _same_folder() -> str:
 
 
 def _write(stream: str, data: bytes) -> None:
-    out = (sys.stdout if stream == "stdout" else sys.stderr).buffer
-    out.write(data)
-    out.flush()
+    write_plain(sys.stdout if stream == "stdout" else sys.stderr, data)
 
 
 def _stopping(started: Run) -> str:

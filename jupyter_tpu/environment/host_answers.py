@@ -17,7 +17,7 @@ from .sharing import SharingHost
 from .verification import HoldingProcess, HostCheck, LockFile
 
 #: "3.12" or "3.12.4"; "" for none.
-_Version = Annotated[str, Meta(pattern=r"\A([0-9]{1,3}(\.[0-9]{1,3}){1,2})?\Z")]
+Version = Annotated[str, Meta(pattern=r"\A([0-9]{1,3}(\.[0-9]{1,3}){1,2})?\Z")]
 
 #: Why a function failed: a reason, a message and a hint.
 HostError = tuple[Word, Text, Text]
@@ -55,11 +55,11 @@ class Probe(Struct, frozen=True, kw_only=True):
     chips: Count
     uv: HostPath
     path: HostPath
-    environment: _Version  # the version of its Python; "" if there is none that works
+    environment: Version  # the version of its Python; "" if there is none that works
     marker: Marker
     requested: Requested  # see ``on_host.packages``
     setup: dict[Word, Literal["done", "needed", "skipped"]]
-    pythons: dict[_Version, HostPath]
+    pythons: dict[Version, HostPath]
     folders: Lines  # of environments that are not ours
 
 

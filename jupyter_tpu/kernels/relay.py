@@ -30,6 +30,7 @@ from ..environment.project import MirrorHost
 from ..errors import Reason, TPUError
 from ..links import core_thread
 from ..ssh.host_values import InvalidAnswer
+from ..wording import printable
 from . import exit_cleanup
 from .attachment import Attachment, KernelLink
 from .end_errors import LeaseLost, ProtocolMismatch, ended_elsewhere_error, exit_error
@@ -406,7 +407,7 @@ class Relay:
             return
         self.problem = exit_error(event, was_ready=self._responder.info is not None)
         last = str(event.get("output", "")).strip().splitlines()[-20:]
-        log.warning("Kernel %s ended:\n%s", self.kernel_id, "\n".join(last))
+        log.warning("Kernel %s ended:\n%s", self.kernel_id, printable("\n".join(last)))
 
     def _on_gone(self, problem: TPUError) -> None:
         """The kernel or its host no longer exists, or another client has the kernel."""

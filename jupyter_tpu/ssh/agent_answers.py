@@ -27,6 +27,7 @@ from .host_values import (
     Seconds,
     Text,
     Time,
+    Timestamp,
     Token,
     Word,
 )
@@ -200,8 +201,7 @@ class Guard(TypedDict):
     refused: Problem | None
     phase: Literal["watching", "due", "ending"]
     reason: Literal["", "idle", "time", "cost"]
-    #: Seconds since 1970, before the year 10000.
-    ends: Annotated[float, Meta(ge=0, le=253402300799)] | None
+    ends: Timestamp | None
     busy: Lines | None
     problem: Problem | None
     no_restart: NotRequired[Text]
@@ -293,7 +293,7 @@ class GuardShown(TypedDict):
     guard: Guard | None
 
 
-class Probe(TypedDict):
+class AgentProbe(TypedDict):
     hostname: Line
     python: Line
     cpus: Count
@@ -347,7 +347,7 @@ def owners_by_pid(pids: Sequence[int], answer: Mapping[str, Any]) -> dict[int, O
 
 #: By operation.
 ANSWERS: dict[str, Any] = {
-    "probe": Probe,
+    "probe": AgentProbe,
     "start_kernel": KernelStart,
     "kernels": KernelList,
     "kernel_fate": KernelFate,

@@ -36,6 +36,8 @@ Line = Annotated[str, Meta(max_length=16 << 10)]
 Text = Annotated[str, Meta(max_length=1 << 20)]
 Pid = Annotated[int, Meta(ge=0, le=1 << 31)]
 Count = Annotated[int, Meta(ge=0, le=1 << 62)]
+#: Seconds since 1970, before the year 10000.
+Timestamp = Annotated[float, Meta(ge=-(1 << 31), le=253402300799)]
 Seconds = Annotated[float, Meta(ge=0, le=1e12)]
 #: The number of a chip, and those of a kernel.
 Chip = Annotated[int, Meta(ge=0, le=1023)]

@@ -13,18 +13,50 @@ import mimetypes
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import msgspec
+from msgspec import Meta
 
 from ...environment.host_program import COMMAND, program
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link
+from ...ssh.host_values import Count, InvalidAnswer, Line, Text, Timestamp, Word, decoded
+from ...ssh.host_values import checked as checked_answer
 from ...ssh.stream import decode_answer
 from ..models import Contents, CreateContents, RenameContents, SaveContents
 from .files import file_error
 
 _MODULE = "contents_on_host"
+#: The most that comes after an answer, bytes: a file (``OPENED`` there), or a listed folder.
+_LARGEST = 100 << 20
+#: Without its first slash. The file browser makes the path of a tab from it.
+BrowserPath = Annotated[str, Meta(pattern=r"(?s)\A(?!/|(.*/)?\.\.?(/|\Z))[^\0]{0,4096}\Z")]
+
+
+class FoundFile(TypedDict):
+    """A file or folder of the host."""
+
+    path: BrowserPath
+    kind: Literal["file", "directory"]
+    size: Count
+    created: Timestamp
+    modified: Timestamp
+    writable: bool
+    hash: NotRequired[Word]
+    left_out: NotRequired[Count]
+
+
+class ContentsAnswer(TypedDict):
+    """What the program on the host says before the content; or an error."""
+
+    size: NotRequired[Annotated[int, Meta(ge=0, le=_LARGEST)]]
+    model: NotRequired[FoundFile | None]
+    home: NotRequired[Line]
+    error: NotRequired[Word]  # an errno's name
+    message: NotRequired[Text | None]
+
+
 Format = Literal["json", "text", "base64"]
 
 
@@ -89,18 +121,20 @@ class HostContents:
 
     async def _call(
         self, call: str, path: str, body: bytes = b"", **more: Any
-    ) -> tuple[dict[str, Any], bytes]:
+    ) -> tuple[ContentsAnswer, bytes]:
         path = checked(path)
         request = json.dumps({"call": call, "path": path, **more}).encode() + b"\n"
         async with self._link.stream_bulk(COMMAND) as stream:
             await stream.write(_program() + request + body)
-            answer = decode_answer(await stream.read_line(), stream.errors, self._named(path))
+            line = decode_answer(await stream.read_line(), stream.errors, self._named(path))
+            answer: ContentsAnswer = checked_answer(line, ContentsAnswer, call)
             if "error" in answer:
-                raise self._error(answer["error"], answer["message"] or "", path)
+                raise self._error(answer["error"], answer.get("message") or "", path)
+            size = answer.get("size", 0)
             data = bytearray()
-            while len(data) < answer["size"] and (chunk := await stream.read()):
+            while len(data) < size and (chunk := await stream.read()):
                 data += chunk
-        if len(data) < answer["size"]:
+        if len(data) < size:
             raise TPUError(f"{self._named(path)} ended early.", Reason.INTERRUPTED)
         return answer, bytes(data)
 
@@ -124,7 +158,9 @@ class HostContents:
 
     def _fill(self, found: Contents, data: bytes, format: Format | None) -> None:
         if found.type == "directory":
-            found.content = [_model(each) for each in msgspec.json.decode(data)]
+            listed = decoded(b'{"files":%b}' % data, "get")["files"]
+            models = checked_answer(listed, list[FoundFile], "get")
+            found.content = [_model(each) for each in models]
             found.format = "json"
         elif found.type == "notebook":
             try:
@@ -172,7 +208,7 @@ def _bytes_of(wanted: SaveContents) -> bytes:
     return wanted.content.encode()
 
 
-def _model(found: dict[str, Any]) -> Contents:
+def _model(found: FoundFile) -> Contents:
     path = found["path"]
     is_file = found["kind"] == "file"
     return Contents(
@@ -189,9 +225,12 @@ def _model(found: dict[str, Any]) -> Contents:
     )
 
 
-def _contents(answer: dict[str, Any]) -> Contents:
-    found = _model(answer["model"])
-    found.home = answer["home"]
+def _contents(answer: ContentsAnswer) -> Contents:
+    model = answer.get("model")
+    if model is None:
+        raise InvalidAnswer("file", "Object missing required field `model`")
+    found = _model(model)
+    found.home = answer.get("home", "")
     return found
 
 

@@ -10,14 +10,23 @@ import contextlib
 import json
 from collections.abc import AsyncIterator
 from importlib.resources import files
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link
+from ...ssh.host_values import Count, InvalidAnswer, Text, Word, checked
 from ...ssh.stream import CommandStream, decode_answer
 from ..models import HostFile
 
 _PROGRAM = "file_on_host.py"
+
+
+class FileAnswer(TypedDict):
+    """What the program on the host says of a file, and how writing it went; or an error."""
+
+    size: NotRequired[Count]
+    error: NotRequired[Word]  # an errno's name
+    message: NotRequired[Text | None]
 
 
 class HostFiles:
@@ -34,7 +43,7 @@ class HostFiles:
     async def describe(self, path: str) -> HostFile:
         path = _checked(path)
         async with self._run("describe", path) as stream:
-            return HostFile(path=path, size=(await self._answer(stream, path))["size"])
+            return HostFile(path=path, size=await self._size(stream, path))
 
     @contextlib.asynccontextmanager
     async def download(self, path: str) -> AsyncIterator[tuple[HostFile, AsyncIterator[bytes]]]:
@@ -43,7 +52,7 @@ class HostFiles:
         """
         path = _checked(path)
         async with self._run("send", path) as stream:
-            size = (await self._answer(stream, path))["size"]
+            size = await self._size(stream, path)
             yield HostFile(path=path, size=size), _content(stream, path, size)
 
     async def upload(
@@ -65,14 +74,14 @@ class HostFiles:
                 else:
                     if left > 0:
                         raise TPUError(f"The upload of {path} ended early.", Reason.INTERRUPTED)
-                answer = await self._answer(stream, path)
+                written = await self._size(stream, path)
         except TPUError as error:
             if error.reason is Reason.UNREACHABLE:
                 kept = f"Nothing of {path} was kept. Upload it again."
                 unknown = "The file may be there or not. Look, or upload it again."
                 error.hint = kept if left > 0 else unknown
             raise
-        return HostFile(path=path, size=answer["size"])
+        return HostFile(path=path, size=written)
 
     @contextlib.asynccontextmanager
     async def _run(self, *request: Any) -> AsyncIterator[CommandStream]:
@@ -81,11 +90,19 @@ class HostFiles:
         async with self._link.stream_bulk(argv) as stream:
             yield stream
 
-    async def _answer(self, stream: CommandStream, path: str) -> dict[str, Any]:
+    async def _size(self, stream: CommandStream, path: str) -> int:
+        answer = await self._answer(stream, path)
+        if "size" not in answer:
+            raise InvalidAnswer("file", "Object missing required field `size`")
+        return answer["size"]
+
+    async def _answer(self, stream: CommandStream, path: str) -> FileAnswer:
         what = f"On {self._link.host}, {path}"
-        answer = decode_answer(await stream.read_line(), stream.errors, what)
+        line = decode_answer(await stream.read_line(), stream.errors, what)
+        answer: FileAnswer = checked(line, FileAnswer, "file")
         if "error" in answer:
-            raise file_error(answer["error"], answer["message"], path, str(self._link.host))
+            why = answer.get("message") or ""
+            raise file_error(answer["error"], why, path, str(self._link.host))
         return answer
 
 
@@ -123,7 +140,7 @@ def file_error(code: str, message: str, path: str, host: str) -> TPUError:
 async def _content(stream: CommandStream, path: str, size: int) -> AsyncIterator[bytes]:
     left = size
     while left:
-        chunk = await stream.read()
+        chunk = (await stream.read())[:left]
         if not chunk:
             raise TPUError(f"The download of {path} ended early.", Reason.INTERRUPTED)
         left -= len(chunk)
