@@ -20,6 +20,7 @@ from ..commands.grammar import (
     tpu_argument,
 )
 from ..commands.scripts import (
+    as_text,
     only_tpu,
     script_command,
     script_of,
@@ -133,7 +134,7 @@ def run(
     if stdin is None:
         stdin = sys.stdin is not None and not sys.stdin.isatty()
     request = StartRun(
-        command=list(command) or [name],
+        command=as_text(list(command) or [name]),
         hosts=hosts,
         cwd=cwd,
         timeout=timeout,
@@ -141,7 +142,7 @@ def run(
         input=stdin,
     )
     if script is not None:
-        request.command = script_command(script, command)
+        request.command = as_text(script_command(script, command))
     collected = _JSONOutput() if as_json else None
 
     def begun(started: Run) -> Sink:

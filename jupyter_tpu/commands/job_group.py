@@ -24,7 +24,14 @@ from .grammar import (
 from .jobs import job_table, read_logs, remarks, variables
 from .operations import wait_with_notes
 from .printing import json_option, note, print_json
-from .scripts import only_tpu, script_command, script_of, send_project, tpu_of_script_option
+from .scripts import (
+    as_text,
+    only_tpu,
+    script_command,
+    script_of,
+    send_project,
+    tpu_of_script_option,
+)
 from .session import open_session
 from .tables import is_terminal
 from .terminal import plain
@@ -99,7 +106,7 @@ def start(
     if script is not None and cwd:
         raise click.UsageError("SCRIPT.py runs in its project's folder, without --cwd.")
     request = StartJob(
-        command=list(command) or [name],
+        command=as_text(list(command) or [name]),
         name=title,
         hosts=hosts,
         cwd=cwd,
@@ -111,7 +118,7 @@ def start(
         if script is not None:
             name = tpu or only_tpu(session)
             request.name = title or script.name
-            request.command = script_command(script, command)
+            request.command = as_text(script_command(script, command))
             request.cwd = send_project(
                 session, name, script, lambda sending: wait_with_notes(session, sending)
             )

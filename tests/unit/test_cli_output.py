@@ -16,6 +16,7 @@ import pytest
 
 from jupyter_tpu.commands.printing import note, print_json
 from jupyter_tpu.commands.questions import ask
+from jupyter_tpu.commands.scripts import as_text
 from jupyter_tpu.commands.tables import state_text, table
 from jupyter_tpu.commands.terminal import clean_console, clean_output, write_plain
 from jupyter_tpu.errors import TPUError
@@ -158,3 +159,16 @@ def test_bytes_that_are_no_text_are_one_line(command: str) -> None:
     assert done.returncode in (1, 2)
     assert done.stderr.startswith("jupyter tpu: ")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_a_command_with_bytes_that_are_no_text_runs_with_them(shell: str) -> None:
+    words = [b"a\xe4b", b"two words", b"$(x) 'q' \\ %s", b"end\n\n", b"", "\u00e9".encode()]
+    show = "import os, sys; sys.stdout.write(repr([os.fsencode(a) for a in sys.argv[1:]]))"
+    command = [sys.executable, "-c", show, *(os.fsdecode(word) for word in words)]
+    sent = as_text(command)
+    json.dumps(sent).encode("ascii")
+    assert not any("\ud800" <= character <= "\udfff" for character in "".join(sent))
+    done = subprocess.run([shell, *sent[1:]], capture_output=True, text=True, check=True)
+    assert done.stdout == repr(words)
+    assert as_text(["echo", "ä b"]) == ["echo", "ä b"]

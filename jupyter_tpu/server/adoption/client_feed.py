@@ -39,6 +39,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import time
 from collections import deque
 from collections.abc import Callable
@@ -108,7 +109,7 @@ class ClientFeed:
         iopub.setsockopt(zmq.UNSUBSCRIBE, b"")
         seen = handler.get_argument("jupyter_tpu_seen", None)
         self._page_acknowledges = seen is not None
-        self._page_seen = int(seen) if seen and seen.isdigit() else None
+        self._page_seen = int(seen) if seen and re.fullmatch("[0-9]{1,18}", seen) else None
         self._client = connection.session.session
         self._reader = self._kernel.connect(self._client, self._page_seen, self._wake)
         if self._page_acknowledges:
@@ -144,7 +145,7 @@ class ClientFeed:
 
         def on_pong(data: bytes) -> None:
             usual(data)
-            if data.isdigit():
+            if re.fullmatch(b"[0-9]{1,18}", data):
                 self._acknowledged(int(data))
 
         handler.on_pong = on_pong
