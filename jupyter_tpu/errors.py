@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from enum import StrEnum
 
+from .wording import printable
+
 
 class Reason(StrEnum):
     """Why something failed; the words of the REST contract."""
@@ -69,6 +71,7 @@ class TPUError(Exception):
         scope: str = "",
         field: str = "",
     ) -> None:
+        message, hint = printable(message), printable(hint)  # they may quote a host
         super().__init__(message)
         self.message = message
         self.reason = Reason(reason)

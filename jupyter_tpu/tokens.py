@@ -127,8 +127,10 @@ def _changing() -> Iterator[list[str]]:
     """The names, which are stored when they have changed; one process at a time."""
     path = _file()
     try:
-        with open(path.with_suffix(".lock"), "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        lock = path.with_suffix(".lock")
+        with open(os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600), "rb") as lock_file:
+            os.fchmod(lock_file.fileno(), 0o600)  # an earlier version's may be readable by others
+            fcntl.flock(lock_file, fcntl.LOCK_EX)
             before = passed_names()
             names = list(before)
             yield names

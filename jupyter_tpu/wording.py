@@ -2,7 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+
+#: Colours, which are left out; characters that a terminal obeys, or that turn the text around.
+_UNPRINTABLE = re.compile(
+    r"\x1b\[[\d;:]*m|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def printable(text: str) -> str:
+    """*text* of a host for a terminal or a log: what it would obey is written as ``\\u001b``.
+
+    In JSON that means the same character.
+    """
+    return _UNPRINTABLE.sub(_visible, text.replace("\r\n", "\n"))
+
+
+def _visible(found: re.Match[str]) -> str:
+    return "" if len(found[0]) > 1 else f"\\u{ord(found[0]):04x}"
 
 
 def count(number: int, what: str) -> str:

@@ -7,7 +7,9 @@ written by hand. With ``--check`` nothing is written; the exit code says whether
 from __future__ import annotations
 
 import argparse
+import functools
 import inspect
+import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,13 +22,17 @@ import click
 import msgspec
 
 from jupyter_tpu.cli.root import tpu
+from jupyter_tpu.environment import host_answers, sharing
 from jupyter_tpu.errors import Reason
+from jupyter_tpu.fleet.hosts import contents, files
+from jupyter_tpu.kernels import keeper_messages
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
 from jupyter_tpu.magics import grammar as magics
 from jupyter_tpu.magics import kernel_grammar
 from jupyter_tpu.server.app import JupyterTPU
 from jupyter_tpu.server.handlers import STATUS
 from jupyter_tpu.server.routes import ALL_ROUTES
+from jupyter_tpu.ssh import agent_answers, host_values
 
 DOCS = Path(__file__).parent.parent / "docs"
 BEGIN, END = "<!-- made by `make types`: {} -->", "<!-- end -->"
@@ -51,6 +57,7 @@ def tables() -> dict[str, dict[str, str]]:
                 [*_commands("", magics.line), *_commands("", kernel_grammar.cell)],
             )
         },
+        "security.md": {"hosts": _messages_of_hosts()},
         "rest.md": {
             "routes": _routes(),
             "errors": _table(
@@ -99,6 +106,99 @@ def _commands(parent: str, command: click.Command) -> Iterator[tuple[str, str]]:
     line = " ".join([path, *command.collect_usage_pieces(ctx)])
     about = inspect.cleandoc(command.help or "").split("\n\n")[0]
     yield f"`{line}`", " ".join(about.split())
+
+
+# ---- what hosts may say --------------------------------------------------------------------------
+
+
+def _messages_of_hosts() -> str:
+    """Each message of a host, and below them the fields of all."""
+    messages = {
+        "what `up` prints": agent_answers.Started,
+        "the agent's hello": agent_answers.Hello,
+        "an error of the agent": agent_answers.Problem,
+        **{f"`{op}`, by the agent": kind for op, kind in agent_answers.ANSWERS.items()},
+        "the keeper's hello": keeper_messages.KeeperHello,
+        "a rejection by the keeper": keeper_messages.Rejection,
+        "a notice of the keeper": keeper_messages.Notice,
+        "an event of the keeper": keeper_messages.KeeperEvent,
+        "a line of a program": host_answers.Said,
+        "an error of a program": host_answers.Failed,
+        **{f"`{name}`, by a program": kind for name, kind in host_answers.ANSWERS.items()},
+        "before a file's content": files.FileAnswer,
+        "before the file browser's": contents.ContentsAnswer,
+        "in a folder of the file browser": contents.FoundFile,
+    }
+    fields: dict[str, dict[str, Any]] = {}
+    info = msgspec.inspect.type_info
+    rows = [(name, _described(info(kind), fields)) for name, kind in messages.items()]
+    below = [
+        (name, f"`{field}`", _described(kind, {}))
+        for name, kinds in sorted(fields.items())
+        for field, kind in kinds.items()
+    ]
+    return "\n\n".join(
+        [_table(("Message", "What it is"), rows), _table(("", "Field", "What it may be"), below)]
+    )
+
+
+def _described(kind: Any, fields: dict[str, dict[str, Any]]) -> str:
+    """What a value of this type may be; collects the fields of objects."""
+    from msgspec import inspect as types
+
+    if isinstance(kind, (types.TypedDictType, types.StructType)):
+        name = kind.cls.__name__
+        if name not in fields:
+            fields[name] = {}
+            fields[name] = {each.name: each.type for each in kind.fields}
+            for each in kind.fields:
+                _described(each.type, fields)
+        return f"{name}"
+    inner = functools.partial(_described, fields=fields)
+    match kind:
+        case types.StrType(pattern=str() as pattern):
+            return _TEXTS[pattern]
+        case types.StrType(max_length=length):
+            return f"text, at most {length:,} characters" if length else "text"
+        case types.IntType(ge=least, le=most):
+            return "a number" if most is None else f"a number from {least:,} to {most:,}"
+        case types.FloatType(ge=least, le=most):
+            return "a number" if most is None else f"a number from {least:g} to {most:g}"
+        case types.LiteralType(values=values):
+            return " or ".join(f"`{json.dumps(value)}`" for value in values)
+        case types.EnumType():
+            return "a [reason](rest.md#errors)"
+        case types.ListType(item_type=item, max_length=length):
+            return f"a list{f' of at most {length:,}' if length else ''}: {inner(item)}"
+        case types.TupleType(item_types=items):
+            return f"a list of: {', '.join(map(inner, items))}"
+        case types.DictType(key_type=key, value_type=value):
+            return f"an object of {inner(key)}: {inner(value)}"
+        case types.UnionType(types=several):
+            return " or ".join(map(inner, several))
+    return _PLAIN[type(kind).__name__]
+
+
+_KINDS: tuple[tuple[Any, str], ...] = (
+    (host_values.Id, "an ID: letters, digits and `_.-`, at most 128"),
+    (host_values.AnyId, "an ID, or empty"),
+    (host_values.Word, "letters, digits and `_.-`, at most 64"),
+    (host_values.Token, "printable ASCII, at most 512"),
+    (host_values.Time, "a time"),
+    (host_values.HostPath, "an absolute path without control characters, or empty"),
+    (host_values.Address, "an IP address, or empty"),
+    (host_answers.Version, "a version of Python, or empty"),
+    (sharing.SharedPath, "an absolute path without control characters and backslashes"),
+    (contents.BrowserPath, "a relative path without `..`"),
+)
+#: What a text of each pattern is.
+_TEXTS = {kind.__metadata__[0].pattern: about for kind, about in _KINDS}
+_PLAIN = {
+    "BoolType": "true or false",
+    "NoneType": "null",
+    "BytesType": "base64",
+    "AnyType": "as its function says",
+}
 
 
 # ---- REST ----------------------------------------------------------------------------------------

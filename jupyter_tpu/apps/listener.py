@@ -66,7 +66,7 @@ class AppServer:
     async def _start(self) -> None:
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._handle)
-        app.on_response_prepare.append(_remove_default_headers)
+        app.on_response_prepare.append(_prepare_headers)
         runner = web.AppRunner(
             app,
             handle_signals=False,
@@ -119,8 +119,12 @@ class _Connection(web.RequestHandler):
         (log.debug if malformed else log.error)(*args, **kwargs)
 
 
-async def _remove_default_headers(request: web.BaseRequest, answer: web.StreamResponse) -> None:
-    """Removes what aiohttp adds to a host's response."""
+async def _prepare_headers(request: web.BaseRequest, answer: web.StreamResponse) -> None:
+    """Removes what aiohttp adds to a host's response. aiohttp's own answers, to CONNECT or an
+    unknown Expect for example, get our policy, too.
+    """
+    if "Content-Security-Policy" not in answer.headers:
+        answer.headers.update(ERROR_HEADERS)
     answer.headers.pop("Server", None)
     if isinstance(answer, Untyped):
         answer.headers.pop("Content-Type", None)

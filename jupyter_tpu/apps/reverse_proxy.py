@@ -28,6 +28,7 @@ _STATUS = {
     Reason.TIMEOUT: 504,
     Reason.PERMISSION: 502,
     Reason.CANCELLED: 503,
+    Reason.INVALID: 400,
 }
 
 

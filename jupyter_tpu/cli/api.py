@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..commands.grammar import argument, command, examples
+from ..commands.terminal import write_plain
 from ..errors import InvalidInput, Reason, TPUError
 from .console import print_json
 
@@ -147,4 +148,8 @@ def _show(answer: RESTResponse) -> None:
     if answer.content_type == "application/json" and answer.body:
         print_json(json.loads(answer.body))
     elif answer.body:
-        sys.stdout.write(answer.body.decode(errors="replace"))
+        text = answer.body.decode(errors="replace")
+        if sys.stdout.isatty():
+            print(text, end="")
+        else:
+            write_plain(sys.stdout, text)  # a file of a host, perhaps

@@ -15,6 +15,7 @@ from ..commands.printing import print_json as print_json
 from ..commands.questions import ask as ask
 from ..commands.questions import can_ask as can_ask
 from ..commands.tables import is_terminal
+from ..commands.terminal import own_escapes
 from ..errors import Reason, TPUError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -24,7 +25,7 @@ def complain(message: str) -> None:
     """One line on stderr."""
     start = "jupyter tpu:"
     if is_terminal(sys.stderr) and not os.environ.get("NO_COLOR"):  # https://no-color.org
-        start = click.style(start, "red")
+        start = own_escapes(click.style(start, "red"))
     print(start, " ".join(message.split()), file=sys.stderr, flush=True)
 
 

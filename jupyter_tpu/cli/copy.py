@@ -12,6 +12,7 @@ from ..commands.copy import Copy, copy_files, parse
 from ..commands.grammar import command, complete_zone, copied_paths, examples, project_option
 from ..commands.session import current_target
 from ..commands.tables import is_terminal, size
+from ..commands.terminal import clean_console
 from ..errors import Reason, TPUError
 from ..wording import count, hosts_text
 from .console import confirm, json_option, note, print_json, yes_option
@@ -176,7 +177,6 @@ class _CopyProgress:
 
 
 def _bar(stream: TextIO) -> Any:
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         DownloadColumn,
@@ -192,7 +192,7 @@ def _bar(stream: TextIO) -> Any:
         TransferSpeedColumn(),
         TimeRemainingColumn(),
         TextColumn("{task.description}", markup=False),
-        console=Console(file=stream, force_jupyter=False),
+        console=clean_console(stream, force_jupyter=False),
         transient=True,
         refresh_per_second=4,
     )

@@ -10,11 +10,13 @@ import contextlib
 import re
 import shlex
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..commands.terminal import write_plain
 from ..errors import InvalidInput
 from .console import note
 
@@ -77,7 +79,7 @@ def keep_shell(
         again = _script(session, jupyterlab=jupyterlab)
         pause, longest = PAUSES
         while code == FAILED:
-            print(_RESET, end="")
+            write_plain(sys.stdout, _RESET)
             note(f"The connection was lost. Connecting again in {pause:.0f} s. Ctrl-C ends this.")
             time.sleep(pause)
             with contextlib.suppress(FileNotFoundError):

@@ -5,7 +5,9 @@ Only click is imported here; a command's module is imported when the command is 
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -114,26 +116,58 @@ def run(argv: Sequence[str] | None = None) -> int:
 
     if VARIABLE in os.environ:
         return complete(tpu)
+    from ..commands.terminal import OutputError, clean_output, open_standard_streams
+
+    open_standard_streams()
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        with clean_output():
+            code = _run(words)
+            sys.stdout.flush()
+            return code
+    except (BrokenPipeError, OutputError) as error:
+        from .console import complain
+
+        with contextlib.suppress(BrokenPipeError, OutputError), clean_output():
+            if isinstance(error, OutputError):
+                complain(str(error))
+        # Nothing more can be written, not at the end of the process either. For a broken pipe that
+        # is no news: who read our output (`… | head`) has had enough.
+        with open(os.devnull, "wb") as null:
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(OSError, ValueError):
+                    os.dup2(null.fileno(), stream.fileno())
+        return 1
+
+
+def _run(words: list[str]) -> int:
+    """Runs one command; an error is a line on stderr. Returns the exit code."""
+    from ..commands.terminal import OutputError
     from .console import complain
 
-    words = list(sys.argv[1:] if argv is None else argv)
     try:
         with tpu.make_context("jupyter tpu", words) as ctx:
             tpu.invoke(ctx)
-        sys.stdout.flush()
         return 0
     except click.exceptions.Exit as end:  # after --help, for instance
         return end.exit_code
     except click.UsageError as error:
         complain(usage_line(error))
         return error.exit_code
+    except OutputError:
+        raise
     except TPUError as error:
         complain(str(error))
+        return 1
+    except UnicodeEncodeError:  # bytes of the command line become surrogates
+        if not any(map(_is_no_text, words)):
+            raise
+        complain("The command line has bytes that are not UTF-8 text.")
         return 1
     except KeyboardInterrupt:
         complain("Interrupted.")
         return 1
-    except BrokenPipeError:
-        # Whoever read our output (`… | head`) is gone; nothing more can be written to it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+
+
+def _is_no_text(word: str) -> bool:
+    return bool(re.search("[\ud800-\udfff]", word))

@@ -20,6 +20,7 @@ from ..commands.grammar import (
     tpu_argument,
 )
 from ..commands.scripts import (
+    as_text,
     only_tpu,
     script_command,
     script_of,
@@ -27,6 +28,7 @@ from ..commands.scripts import (
     tpu_of_script_option,
 )
 from ..commands.session import open_session
+from ..commands.terminal import write_plain
 from ..errors import InvalidInput
 from .chips import asking
 from .console import complain, json_option, note, yes_option
@@ -132,7 +134,7 @@ def run(
     if stdin is None:
         stdin = sys.stdin is not None and not sys.stdin.isatty()
     request = StartRun(
-        command=list(command) or [name],
+        command=as_text(list(command) or [name]),
         hosts=hosts,
         cwd=cwd,
         timeout=timeout,
@@ -140,7 +142,7 @@ def run(
         input=stdin,
     )
     if script is not None:
-        request.command = script_command(script, command)
+        request.command = as_text(script_command(script, command))
     collected = _JSONOutput() if as_json else None
 
     def begun(started: Run) -> Sink:
@@ -179,9 +181,7 @@ def _same_folder() -> str:
 
 
 def _write(stream: str, data: bytes) -> None:
-    out = (sys.stdout if stream == "stdout" else sys.stderr).buffer
-    out.write(data)
-    out.flush()
+    write_plain(sys.stdout if stream == "stdout" else sys.stderr, data)
 
 
 def _stopping(started: Run) -> str:

@@ -12,6 +12,7 @@ from ..commands.grammar import command, examples, hosts_option, tpu_argument
 from ..commands.load import Loads, load_text, load_view
 from ..commands.session import open_session
 from ..commands.tables import is_terminal
+from ..commands.terminal import clean_console
 from ..errors import Reason, TPUError
 from .console import json_option, print_json
 
@@ -57,11 +58,10 @@ def top(name: str | None, hosts: str, every: float, once: bool, as_json: bool) -
 
 def watch(loads: Loads, every: float) -> None:
     """Shows it until Ctrl-C. What may be better a moment later is shown, and tried again."""
-    from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
-    console = Console()
+    console = clean_console(sys.stdout)
     with Live(Text("Waiting for the first figures."), console=console, screen=True) as live:
         while True:
             try:

@@ -21,6 +21,7 @@ from ..commands.operations import (
     status_command,
 )
 from ..commands.tables import is_terminal
+from ..commands.terminal import clean_console
 from ..errors import Reason, TPUError
 from .console import ask, can_ask, is_verbose, note
 from .interrupts import Interrupts
@@ -103,7 +104,6 @@ class ProgressPrinter:
 
 
 def _bar(stream: TextIO) -> Any:
-    from rich.console import Console
     from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
     from rich.table import Column
@@ -115,7 +115,7 @@ def _bar(stream: TextIO) -> Any:
         TimeElapsedColumn(),
         TextColumn("{task.description}", markup=False, table_column=line),
         expand=True,
-        console=Console(file=stream, force_jupyter=False),
+        console=clean_console(stream, force_jupyter=False),
         transient=True,
         refresh_per_second=4,
     )

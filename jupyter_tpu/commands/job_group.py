@@ -24,9 +24,17 @@ from .grammar import (
 from .jobs import job_table, read_logs, remarks, variables
 from .operations import wait_with_notes
 from .printing import json_option, note, print_json
-from .scripts import only_tpu, script_command, script_of, send_project, tpu_of_script_option
+from .scripts import (
+    as_text,
+    only_tpu,
+    script_command,
+    script_of,
+    send_project,
+    tpu_of_script_option,
+)
 from .session import open_session
 from .tables import is_terminal
+from .terminal import plain
 
 if TYPE_CHECKING:
     from ..fleet.models import Job, JobLog
@@ -98,7 +106,7 @@ def start(
     if script is not None and cwd:
         raise click.UsageError("SCRIPT.py runs in its project's folder, without --cwd.")
     request = StartJob(
-        command=list(command) or [name],
+        command=as_text(list(command) or [name]),
         name=title,
         hosts=hosts,
         cwd=cwd,
@@ -110,7 +118,7 @@ def start(
         if script is not None:
             name = tpu or only_tpu(session)
             request.name = title or script.name
-            request.command = script_command(script, command)
+            request.command = as_text(script_command(script, command))
             request.cwd = send_project(
                 session, name, script, lambda sending: wait_with_notes(session, sending)
             )
@@ -214,17 +222,18 @@ class _Output:
                 f"… lines {self._begin} to {log.oldest - 1} of host {log.host} were dropped to "
                 "limit the size of the output"
             )
+        out, err = plain(sys.stdout), plain(sys.stderr)  # the job's own output
         if self._live:
-            sys.stdout.write("\r\x1b[K")
+            out.write("\r\x1b[K")
         for line in log.lines:
             start = f"[{log.host}] " if self._prefixed else ""
             start += f"{line.number:>6}  " if self._numbers else ""
-            stream = sys.stdout if line.stream == "out" else sys.stderr
+            stream = out if line.stream == "out" else err
             stream.write(f"{start}{line.text}" + ("" if line.more else "\n"))
         if self._live:
-            sys.stdout.write((log.partial_out or log.partial_err)[-200:])
+            out.write((log.partial_out or log.partial_err)[-200:])
         elif log.next > log.last and (log.complete or not self._follow):
-            for stream, rest in ((sys.stdout, log.partial_out), (sys.stderr, log.partial_err)):
+            for stream, rest in ((out, log.partial_out), (err, log.partial_err)):
                 stream.write(f"{rest}\n" if rest else "")
         sys.stdout.flush()
         sys.stderr.flush()

@@ -37,6 +37,19 @@ def script_of(name: str, command: Sequence[str], tpu: str | None) -> Path | None
     return None
 
 
+def as_text(command: Sequence[str]) -> list[str]:
+    """*command* for a request, which has text only: a shell there makes words that are none."""
+    words = [word.encode("utf-8", "surrogateescape") for word in command]
+    try:
+        return [word.decode() for word in words]
+    except UnicodeDecodeError:
+        pass
+    # The dot keeps newlines at a word's end.
+    made = ["".join(f"\\{byte:03o}" for byte in word) + "." for word in words]
+    script = ["set --", *(f'w=$(printf \'{word}\'); set -- "$@" "${{w%.}}"' for word in made)]
+    return ["sh", "-c", "; ".join([*script, 'exec "$@"'])]
+
+
 def only_tpu(session: Session) -> str:
     """The one TPU that is READY; raises INVALID if there are several, NOT_FOUND if none is."""
     found = [each for each in session.tpus().tpus if each.state == "READY"]

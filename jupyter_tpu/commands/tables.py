@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ..errors import duration
+from ..wording import printable
 from .costs import PRICES, running_for, so_far
+from .terminal import clean_console, own_escapes
 from .times import local_time
 
 if TYPE_CHECKING:
@@ -51,12 +53,11 @@ def is_terminal(stream: TextIO) -> bool:
 
 def render(what: Any) -> str:
     """Something of rich's as text for stdout."""
-    from rich.console import Console
-
-    console = Console(file=sys.stdout, width=_WIDTH, force_jupyter=False, highlight=False)
+    console = clean_console(sys.stdout, width=_WIDTH, force_jupyter=False, highlight=False)
     with console.capture() as captured:
         console.print(what)
-    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+    lines = captured.get().removesuffix("\n").split("\n")
+    return own_escapes("\n".join(line.rstrip() for line in lines))
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> str:
@@ -70,8 +71,12 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> str:
         grid.add_column(Text.assemble((heads[i], "bold")))
     for row in rows:
         cells = [row[i] for i in kept]
-        grid.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in cells))
+        grid.add_row(*(Text(_one_line(cell)) if isinstance(cell, str) else cell for cell in cells))
     return render(grid)
+
+
+def _one_line(text: str) -> str:
+    return printable(text).replace("\n", "\\u000a")
 
 
 def state_text(state: str, words: str | None = None) -> Text:

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
-from msgspec import Struct, convert
-
+from ..ssh.host_values import InvalidAnswer
+from .host_answers import HeldChips, LockOutcome, Outcome
 from .models import RemoteHost
 from .remote_call import call
-from .verification import HoldingProcess, LockFile
 
 #: Seconds for a host to look, and to end processes in addition to the patience with them.
 LOOK, END = 30.0, 60.0
-
-#: "gone": it held no chip any more. "held": it still does, though it was killed. "refused": it is
-#: another user's.
-Outcome = Literal["ended", "killed", "gone", "held", "refused"]
-#: "refused": it is another user's, and sudo asks for a password.
-LockOutcome = Literal["deleted", "gone", "held", "refused"]
 
 _PROGRAM: dict[str, Any] = {
     "modules": ("protocol", "paths", "processes", "calls", "lock_file", "chip_holders"),
@@ -26,19 +19,10 @@ _PROGRAM: dict[str, Any] = {
 }
 
 
-class HeldChips(Struct, frozen=True, kw_only=True):
-    """A host's chips: their device files, and who holds them."""
-
-    devices: list[str]
-    holders: list[HoldingProcess]
-    #: False: processes of other users and containers could not be seen.
-    complete: bool
-    lock: LockFile
-
-
 async def held_chips(host: RemoteHost) -> HeldChips:
     """Asks a host. Raises TPUError."""
-    return convert(await _call(host, "all_holders", LOOK), HeldChips)
+    held: HeldChips = await _call(host, "all_holders", LOOK)
+    return held
 
 
 async def end_holders(
@@ -48,15 +32,18 @@ async def end_holders(
 
     patience: seconds between SIGTERM and SIGKILL. Raises TPUError.
     """
-    answer = await _call(
+    outcomes: list[Outcome] = await _call(
         host, "end_holders", END + 2 * patience, processes=list(processes), patience=patience
     )
-    return convert(answer, list[Outcome])
+    if len(outcomes) != len(processes):
+        raise InvalidAnswer("end_holders", f"Expected {len(processes)} outcomes")
+    return outcomes
 
 
 async def delete_lock_file(host: RemoteHost) -> LockOutcome:
     """Deletes libtpu's lock file on a host while no process holds the lock. Raises TPUError."""
-    return convert(await _call(host, "delete_lock_file", LOOK), LockOutcome)
+    outcome: LockOutcome = await _call(host, "delete_lock_file", LOOK)
+    return outcome
 
 
 async def _call(host: RemoteHost, function: str, timeout: float, **arguments: Any) -> Any:

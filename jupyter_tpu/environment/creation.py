@@ -9,18 +9,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from msgspec import UNSET, convert
+from msgspec import UNSET
 
 from ..errors import Reason, TPUError
 from ..wording import hosts_text
 from . import pythons
-from .host_work import HostWork, Probe
+from .host_answers import Probe
+from .host_work import HostWork
 from .models import (
     CreatedEnvironment,
     EnvironmentSpec,
     ExpectedHardware,
     RemoteHost,
-    Requested,
 )
 from .progress import ProgressReporter, StepPlan
 from .steps import SetupStep, steps_of
@@ -103,9 +103,9 @@ async def _probe(work: HostWork) -> None:
     answers = await work.on_all(
         "look", "probe", timeout=120, name=spec.name, setup=spec.setup.wanted
     )
-    work.probes = [convert(answer, Probe) for answer in answers]
+    work.probes = answers
     work.uvs = [probe.uv for probe in work.probes]
-    work.requested = convert(work.probes[0].requested, Requested)
+    work.requested = work.probes[0].requested
     for index, probe in enumerate(work.probes):
         have = ", ".join(pythons.ordered(probe.pythons)) or "no Python 3.8 or newer"
         reporter.log(
@@ -145,10 +145,10 @@ def _unchanged(probe: Probe, reporter: ProgressReporter) -> CreatedEnvironment:
     return CreatedEnvironment(
         path=probe.path,
         python=probe.environment,
-        requested=convert(probe.requested, Requested),
-        jax=probe.marker["jax"],
-        platform=probe.marker["platform"],
-        devices=probe.marker["devices"],
+        requested=probe.requested,
+        jax=probe.marker.get("jax", ""),
+        platform=probe.marker.get("platform", ""),
+        devices=probe.marker.get("devices", 0),
     )
 
 

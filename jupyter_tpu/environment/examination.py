@@ -8,9 +8,8 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from msgspec import convert
-
 from ..errors import Reason, TPUError
+from ..ssh.agent_answers import Owner, owners_by_pid
 from .diagnosis import COORDINATOR_PORTS, ClockOffset, ExaminedHost, HostFacts
 from .models import RemoteHost
 from .remote_call import call
@@ -74,7 +73,7 @@ async def _examine(
         )
     except TPUError as error:
         return ExaminedHost(host=worker, facts=error)
-    examined = ExaminedHost(host=worker, facts=convert(facts, HostFacts))
+    examined = ExaminedHost(host=worker, facts=facts)
     try:
         async with asyncio.timeout(ANSWER):
             await _ask_agent(await host.agent(), examined)
@@ -96,12 +95,12 @@ async def _ask_agent(agent: AgentClient, examined: ExaminedHost) -> None:
     examined.clock = ClockOffset(least=there - time.time(), most=there - before)
     if isinstance(examined.facts, HostFacts) and examined.facts.hardware.holders:
         pids = [each.pid for each in examined.facts.hardware.holders]
-        owners = (await agent.request("process_owners", pids=pids))["owners"]
-        named = {pid: _named(owner) for pid, owner in zip(pids, owners, strict=True)}
+        owners = owners_by_pid(pids, await agent.request("process_owners", pids=pids))
+        named = {pid: _named(owner) for pid, owner in owners.items()}
         examined.owners = {pid: name for pid, name in named.items() if name}
 
 
-def _named(owner: dict[str, str]) -> str:
+def _named(owner: Owner) -> str:
     """What a process belongs to, to begin a sentence; "" for nothing of ours."""
     if owner["kernel"]:
         notebook = owner["notebook"].rpartition("/")[2]

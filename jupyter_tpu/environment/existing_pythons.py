@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec import UNSET, Struct, convert, structs
+from msgspec import UNSET, structs
 
 from ..concurrency import gather_or_cancel
 from ..errors import Reason, TPUError
 from ..wording import hosts_text
+from .host_answers import OnHost
 from .models import (
     CreatedEnvironment,
     ExpectedHardware,
@@ -34,17 +35,10 @@ STEPS = (
 OLDEST = (3, 8)
 
 
-class OnHost(Struct, frozen=True, kw_only=True):
-    """The Pythons on one host; see ``on_host.existing_pythons``."""
-
-    asked: str
-    pythons: list[FoundPython]
-
-
 async def on_host(host: RemoteHost, path: str = "") -> OnHost:
     """The Pythons on a host, and the one at *path* if it is not ""; without those we created."""
-    answer = await call(host, "found_pythons", log=lambda line: None, timeout=60, path=path)
-    return convert(answer, OnHost)
+    answer: OnHost = await call(host, "found_pythons", log=lambda line: None, timeout=60, path=path)
+    return answer
 
 
 def merge(hosts: Sequence[OnHost | TPUError]) -> FoundPythons:
@@ -125,7 +119,7 @@ async def use(
         return await gather_or_cancel([on_host(host) for host in hosts])
 
     answers = await on_all("look", "describe_python", 60, path=path)
-    described = {index: convert(each, FoundPython) for index, each in enumerate(answers)}
+    described: dict[int, FoundPython] = dict(enumerate(answers))
     python = _merged(described, list(described))
     if python.problem:
         raise TPUError(f"{path} can't be used. {python.problem}", Reason.ENVIRONMENT)
@@ -154,10 +148,9 @@ async def use(
     reporter.done("ipykernel", "done" if lacking else "skipped")
 
     variables = single_host_variables(len(hosts))
-    answers = await on_all(
+    checks: list[HostCheck] = await on_all(
         "verify", "verify", 400, name="", python=python.path, variables=variables
     )
-    checks = list(map(HostCheck.parse, answers))
     require_usable_found(checks, expected, reporter.log)
     first = checks[0]
     if first.platform is not UNSET:

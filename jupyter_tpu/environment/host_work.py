@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from ..concurrency import finish_on_hosts, gather_or_cancel
 from ..errors import TPUError
+from .host_answers import Probe
 from .jaxkit_sources import jaxkit_sources
 from .models import EnvironmentSpec, ExpectedHardware, RemoteHost, Requested
 from .progress import ProgressReporter
@@ -18,21 +19,6 @@ from .pythons import Choice
 from .remote_call import ATTEMPTS, call
 from .requirements import requirements
 from .verification import HostCheck
-
-
-class Probe(Struct, frozen=True, kw_only=True):
-    """What one host is and has; see ``on_host.probe``."""
-
-    free: int
-    chips: int
-    uv: str
-    path: str
-    environment: str  # the version of its Python; "" if there is none that works
-    marker: dict[str, Any]
-    requested: dict[str, Any]  # see ``on_host.packages``
-    setup: dict[str, Literal["done", "needed", "skipped"]]
-    pythons: dict[str, str]
-    folders: list[str]  # of environments that are not ours
 
 
 class HostWork:
@@ -73,7 +59,7 @@ class HostWork:
         return (
             bool(probe.environment)
             and probe.marker.get("made of") == self.fingerprint()
-            and set(self.spec.packages) <= set(probe.requested["packages"])
+            and set(self.spec.packages) <= set(probe.requested.packages)
         )
 
     def fingerprint(self) -> str:

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from msgspec import Struct, convert
-
+from .host_answers import Machine
 from .models import RemoteHost
 from .remote_call import call
 
 LIMIT = 60.0  # seconds
 
 
-class Machine(Struct, frozen=True, kw_only=True):
-    #: The generation of each TPU chip; "" of one that is not known. Empty: it has none.
-    chips: list[str]
-    #: Its address for other hosts; "" if it does not know one.
-    address: str
-
-
 async def describe_machine(host: RemoteHost) -> Machine:
     """Asks it. Raises NO_PYTHON, ENVIRONMENT, UNREACHABLE, TIMEOUT."""
-    answer = await call(
+    answer: Machine = await call(
         host,
         "describe_machine",
         log=lambda line: None,
@@ -27,4 +19,4 @@ async def describe_machine(host: RemoteHost) -> Machine:
         modules=("protocol", "paths", "processes", "calls", "machine"),
         shared=("chips", "processes"),
     )
-    return convert(answer, Machine)
+    return answer

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from msgspec import convert
-
 from ..concurrency import finish_on_hosts
 from .models import InstalledPackage, RemoteHost, Requested, SyncedPackages
 from .on_host.packages import REQUIRED, name_of
@@ -39,8 +37,10 @@ def merge(first: Iterable[str], second: Iterable[str]) -> list[str]:
 
 async def installed(host: RemoteHost, name: str) -> list[InstalledPackage]:
     """What is installed in an environment, by name."""
-    answer = await call(host, "list_packages", log=_ignore, timeout=60, name=name)
-    return convert(answer, list[InstalledPackage])
+    found: list[InstalledPackage] = await call(
+        host, "list_packages", log=_ignore, timeout=60, name=name
+    )
+    return found
 
 
 async def lock(host: RemoteHost, name: str) -> str:
@@ -82,8 +82,8 @@ async def sync(
         hosts[0], "lock_packages", log=reporter.log, timeout=_LONGEST, uv=uv, name=name
     )
     reporter.host_done("sync")  # host 0 itself
-    lock = answer.pop("lock")
-    requested = convert(answer, Requested)
+    lock = answer["lock"]
+    requested = Requested(revision=answer["revision"], packages=answer["packages"])
 
     async def on_host(host: RemoteHost) -> None:
         await call(

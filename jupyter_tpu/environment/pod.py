@@ -7,10 +7,9 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from msgspec import Struct, convert
-
 from ..errors import Reason, TPUError
 from ..wording import count, hosts_text
+from .host_answers import Joined
 from .models import ExpectedHardware, RemoteHost
 from .remote_call import ATTEMPTS, call
 
@@ -25,15 +24,6 @@ _HINT = (
     "Allow TCP ports 8470 to 8482 between the hosts in the firewall of their network, and connect "
     "again. `jupyter tpu doctor` checks the ports."
 )
-
-
-class _Joined(Struct, frozen=True, kw_only=True):
-    """See ``on_host.pod.join_pod``."""
-
-    reached: bool = True
-    error: str = ""
-    hosts: list[int] = []
-    devices: int = 0
 
 
 async def require_pod(
@@ -85,13 +75,14 @@ async def _join_all(
         )
 
     answers = await asyncio.gather(*map(join, range(len(hosts)), hosts), return_exceptions=True)
+    joined: list[Joined] = []
     for index, answer in enumerate(answers):
         if isinstance(answer, TPUError):
             answer.message = f"Host {index} did not join the others: {answer.message}"
             raise answer
         if isinstance(answer, BaseException):
             raise answer
-    joined = [convert(answer, _Joined) for answer in answers]
+        joined.append(answer)
     missing = [index for index, each in enumerate(joined) if not each.reached]
     if missing:
         who = hosts_text(missing).capitalize()

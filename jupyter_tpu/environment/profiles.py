@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct, convert
+from msgspec import Struct
 
 from ..errors import Reason, TPUError, error_for
+from ..ssh.host_values import checked
 from .models import RemoteHost
 from .remote_call import call
 
@@ -84,7 +84,7 @@ async def trace(
         lead=lead,
         **_PROGRAM,
     )
-    return [_error(each) or convert(each, WrittenTrace) for each in answers]
+    return [_error(each) or checked(each, WrittenTrace, "trace") for each in answers]
 
 
 async def profile_memory(
@@ -99,10 +99,7 @@ async def profile_memory(
         kernels=[_payload(each) for each in kernels],
         **_PROGRAM,
     )
-    return [
-        _error(each) or KernelMemory(data=base64.b64decode(each["data"]), cells=each["cells"])
-        for each in answers
-    ]
+    return [_error(each) or checked(each, KernelMemory, "profile_memory") for each in answers]
 
 
 def _payload(kernel: TracedKernel) -> dict[str, str]:
@@ -113,4 +110,4 @@ def _error(answer: Mapping[str, Any]) -> TPUError | None:
     if "error" not in answer:
         return None
     reason, message, hint = answer["error"]
-    return error_for(message, Reason(reason), hint)
+    return error_for(message, checked(reason, Reason, "profiles"), hint)

@@ -10,6 +10,8 @@ from typing import Any
 
 from .. import agent
 from ..errors import ConnectionLost, Reason, TPUError, error_for
+from ..ssh.host_values import InvalidAnswer, checked, decoded
+from .host_answers import ANSWERS, Failed, Said
 from .host_program import COMMAND, NO_PYTHON, program
 from .models import RemoteHost
 
@@ -74,22 +76,21 @@ async def call(
     attempts: how often the function is called, while the connection is lost in the middle of it.
         Its call ends with the connection, so more than one is for a function that continues.
 
-    Raises TPUError: NO_PYTHON, DISK_FULL, ENVIRONMENT, TIMEOUT, UNREACHABLE; `NoSuchPython`.
+    Raises TPUError: NO_PYTHON, DISK_FULL, ENVIRONMENT, TIMEOUT, UNREACHABLE, `InvalidAnswer` if it
+    is not as `host_answers` says; `NoSuchPython`.
     """
     where = f"host {host.host.worker}"
     answer: dict[str, Any] = {}
 
     def on_line(line: str) -> None:
         try:
-            payload = json.loads(line)
-        except ValueError:
-            payload = None
-        if not isinstance(payload, dict):
-            log(f"{where}: {line}")
-        elif "log" in payload:
+            payload = checked(decoded(line.encode("utf-8", "replace"), function), Said, function)
+        except InvalidAnswer:
+            payload = {"log": line}
+        if "log" in payload:
             log(f"{where}: {payload['log']}")
         elif "part" in payload:
-            part(float(payload["part"]))
+            part(payload["part"])
         else:
             answer.update(payload)
 
@@ -118,12 +119,12 @@ async def call(
             "has it.",
         )
     if "error" in answer:
-        reason, message, hint = answer["error"]
+        reason, message, hint = checked(answer, Failed, function)["error"]
         if reason == "NO_SUCH_PYTHON":
             raise NoSuchPython
         if reason == "PACKAGE":  # the same on every host
             raise TPUError(message, Reason.ENVIRONMENT, hint)
-        raise error_for(f"On {where}: {message}", Reason(reason), hint)
+        raise error_for(f"On {where}: {message}", checked(reason, Reason, function), hint)
     if "result" not in answer:
         last = completed.stderr.strip().rstrip(".").splitlines()[-1:] or ["no output"]
         raise TPUError(
@@ -131,4 +132,4 @@ async def call(
             Reason.ENVIRONMENT,
             _AGAIN,
         )
-    return answer["result"]
+    return checked(answer["result"], ANSWERS[function], function)

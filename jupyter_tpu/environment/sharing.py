@@ -12,12 +12,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import Any
+from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ..errors import InvalidInput
+from ..ssh.host_values import Address, Count, Line, Word
 from .on_host.shares import MARK
 
 EXPORTS = "/etc/exports.d/jupyter-tpu-{}.exports"
@@ -26,14 +27,29 @@ UNITS = "/etc/systemd/system/"
 OPTIONS = "nfsvers=4.2,proto=tcp,hard,_netdev"
 
 
+#: It gets into files that systemd and NFS read as root, on other hosts too.
+SharedPath = Annotated[str, Meta(pattern=r"\A/[^\0-\x1f\x7f\\]{0,4095}\Z")]
+
+
+class ShareHeader(TypedDict):
+    """The first line of a file of ours on a host, and whether the folder is mounted."""
+
+    role: Literal["server", "client"]
+    mounted: bool
+    tpu: Word
+    path: SharedPath
+    address: Address
+    clients: Annotated[list[tuple[Word, Count, Address]], Meta(max_length=4096)]
+
+
 class SharingHost(Struct, frozen=True, kw_only=True):
     """What `on_host.shares.examine_sharing` says of a host."""
 
-    user: str
-    uid: int
-    gid: int
-    home: str
-    path: str  # of the folder, absolute
+    user: Line
+    uid: Count
+    gid: Count
+    home: SharedPath
+    path: SharedPath  # of the folder
     root: bool  # whether the user may act as root
     systemd: bool
     server_kernel: bool
@@ -41,9 +57,9 @@ class SharingHost(Struct, frozen=True, kw_only=True):
     server_tools: bool
     client_tools: bool
     apt: bool
-    state: str  # of the folder: "missing", "folder", "empty", "other" or "denied"
-    mounted: str  # the kind of file system that is mounted there; "" if none
-    shares: list[dict[str, Any]]
+    state: Literal["missing", "folder", "empty", "other", "denied"]  # of the folder
+    mounted: Line  # the kind of file system that is mounted there; "" if none
+    shares: Annotated[list[ShareHeader], Meta(max_length=1024)]
 
 
 class Client(Struct, frozen=True):
@@ -279,7 +295,7 @@ def step_content(step: Step) -> str:
     return str(step.get("text", ""))
 
 
-def share_of(payload: dict[str, Any]) -> Share:
+def share_of(payload: ShareHeader) -> Share:
     """The share that the first line of one of our files says."""
     return Share(
         tpu=payload["tpu"],

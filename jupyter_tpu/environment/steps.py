@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from msgspec import Struct, convert
+from msgspec import Struct
 
 from . import pythons
-from .host_work import HostWork, Probe
+from .host_answers import Probe
+from .host_work import HostWork
 from .jaxkit_sources import jaxkit_sources
 from .models import EnvironmentSpec, Requested
 from .pod import require_pod
 from .progress import StepPlan
 from .remote_call import NoSuchPython
 from .requirements import index_options, without_libtpu
-from .verification import HostCheck, chips_in_use, require_usable, single_host_variables
+from .verification import chips_in_use, require_usable, single_host_variables
 
 #: Seconds that a step may take which installs what the user wants.
 _LONGEST = 7300
@@ -85,7 +86,7 @@ async def _install(work: HostWork, missing: Sequence[int]) -> None:
         packages=work.spec.packages,
         jaxkit=jaxkit_sources(),
     )
-    work.requested = convert(answers[0], Requested)
+    work.requested = answers[0]
 
 
 async def _verify(work: HostWork, missing: Sequence[int]) -> None:
@@ -102,7 +103,7 @@ async def _check_hosts(work: HostWork) -> None:
     answers = await work.on_all(
         "verify", "verify", timeout=400, name=work.spec.name, variables=variables
     )
-    work.checks = list(map(HostCheck.parse, answers))
+    work.checks = answers
 
 
 async def _align_versions(work: HostWork) -> None:
@@ -112,8 +113,8 @@ async def _align_versions(work: HostWork) -> None:
     if not others and work.lock:
         return
     answer = await work.call(0, "lock_packages", timeout=600, uv=work.uvs[0], name=work.spec.name)
-    work.lock = answer.pop("lock")
-    work.requested = convert(answer, Requested)
+    work.lock = answer["lock"]
+    work.requested = Requested(revision=answer["revision"], packages=answer["packages"])
     if not others:
         return
     work.reporter.log(f"Hosts {', '.join(map(str, others))} get the versions of host 0")

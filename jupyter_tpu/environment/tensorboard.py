@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 
-from msgspec import Struct
-
 from ..errors import Reason, TPUError
 from . import pythons
 from .creation import DISK_HINT
+from .host_answers import Probe, TensorBoardServer
 from .models import RemoteHost
 from .progress import ProgressReporter, StepPlan
 from .remote_call import NoSuchPython, call
@@ -28,14 +27,6 @@ INSTALL_STEPS = (
 )
 
 
-class TensorBoardServer(Struct, frozen=True, kw_only=True):
-    """A TensorBoard that answers requests."""
-
-    port: int  # on the host
-    logdir: str  # absolute
-    reused: bool  # it was running before
-
-
 async def install(host: RemoteHost, reporter: ProgressReporter) -> None:
     """Installs TensorBoard on a host, if it is not there yet; its steps are `INSTALL_STEPS`.
 
@@ -43,17 +34,17 @@ async def install(host: RemoteHost, reporter: ProgressReporter) -> None:
     runs on the host; the next call continues from there.
     """
     reporter.begin("look")
-    probe = await call(host, "probe", log=reporter.log, timeout=120, name=ENVIRONMENT)
+    probe: Probe = await call(host, "probe", log=reporter.log, timeout=120, name=ENVIRONMENT)
     reporter.done("look")
     text = "\n".join([*REQUIREMENTS, ""])
     fingerprint = hashlib.sha256(text.encode()).hexdigest()
-    if probe["environment"] and probe["marker"].get("made of") == fingerprint:
+    if probe.environment and probe.marker.get("made of") == fingerprint:
         for key in ("uv", "venv", "packages"):
             reporter.done(key, "skipped")
         return
-    if probe["free"] < SPACE:
+    if probe.free < SPACE:
         raise TPUError(
-            f"Only {probe['free'] / 2**20:.0f} MiB of the host's disk are free; TensorBoard and "
+            f"Only {probe.free / 2**20:.0f} MiB of the host's disk are free; TensorBoard and "
             f"xprof need {SPACE / 2**20:.0f}.",
             Reason.DISK_FULL,
             DISK_HINT,
@@ -62,7 +53,7 @@ async def install(host: RemoteHost, reporter: ProgressReporter) -> None:
     uv = (await call(host, "get_uv", log=reporter.log, timeout=900))["uv"]
     reporter.done("uv")
     reporter.begin("venv")
-    python = pythons.choose(None, [probe["pythons"]], [probe["environment"]], ENVIRONMENT)
+    python = pythons.choose(None, [probe.pythons], [probe.environment], ENVIRONMENT)
     try:
         await call(
             host,
@@ -71,10 +62,10 @@ async def install(host: RemoteHost, reporter: ProgressReporter) -> None:
             timeout=1200,
             uv=uv,
             name=ENVIRONMENT,
-            python=python.path_in(probe["pythons"]),
+            python=python.path_in(probe.pythons),
         )
     except NoSuchPython:
-        raise pythons.missing(python.version, [probe["pythons"]]) from None
+        raise pythons.missing(python.version, [probe.pythons]) from None
     reporter.done("venv")
     reporter.begin("packages")
     await call(
@@ -107,10 +98,10 @@ async def start(host: RemoteHost, logdir: str, reporter: ProgressReporter) -> Te
 
     logdir: below the home folder if it is relative; a bucket as ``gs://…``. `install` was called.
     """
-    answer = await call(
+    answer: TensorBoardServer = await call(
         host, "start_tensorboard", log=reporter.log, timeout=300, name=ENVIRONMENT, logdir=logdir
     )
-    return TensorBoardServer(**answer)
+    return answer
 
 
 async def stop(host: RemoteHost, logdir: str | None = None) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
-from msgspec import UNSET, Struct, UnsetType, convert
+from msgspec import UNSET, Struct, UnsetType
 
 from ..errors import Reason, TPUError
 from ..wording import age_text, container_text, count
@@ -94,10 +93,6 @@ class HostCheck(Struct, frozen=True, kw_only=True):
     libtpu_wanted: str = ""  # the version that JAX asks for, such as "==0.0.42.*"
     libtpu_fits: bool = True
     hardware: Hardware = Hardware()
-
-    @classmethod
-    def parse(cls, answer: Any) -> HostCheck:
-        return convert(answer, cls)
 
     @property
     def libtpu(self) -> str:

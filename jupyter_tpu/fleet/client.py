@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import logging
 import re
 import secrets
 from collections.abc import AsyncGenerator, Callable, Coroutine
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 PREFIX = f"{ROOT}/"
 EVENTS = "api/events/subscribe"
 CHANGE_SCHEMA = "https://events.jupyter-tpu.org/change/v1"
+
+log = logging.getLogger(__name__)
 
 #: Seconds: to connect, and for one answer. A delete or cancel waits for its cleaning up.
 CONNECT_LIMIT = 5.0
@@ -214,12 +217,19 @@ class FleetClient:
             await asyncio.sleep(EVENTS_AGAIN)
 
     def _dispatch(self, text: str) -> None:
-        event = msgspec.json.decode(text)
-        if event.get("schema_id") != CHANGE_SCHEMA:
+        try:
+            event = msgspec.json.decode(text, type=dict[str, Any])
+            if event.get("schema_id") != CHANGE_SCHEMA:
+                return
+            change = msgspec.convert(event, Change)
+        except (msgspec.DecodeError, RecursionError) as error:  # of another version, for example
+            log.warning("Ignored an event of the Jupyter server that can't be read: %s", error)
             return
-        change = msgspec.convert(event, Change)
         for subscriber in self._subscribers:
-            subscriber(change)
+            try:
+                subscriber(change)
+            except Exception:  # the other subscribers, and later events, are not its business
+                log.exception("A change of %s %s was not handled", change.what, change.id)
 
 
 class _Part:

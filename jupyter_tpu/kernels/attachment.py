@@ -31,7 +31,9 @@ from ..agent.protocol.journal import Journal
 from ..agent.protocol.pump import JournalDisconnected, Pump
 from ..errors import ConnectionLost, Reason, TPUError
 from ..links import HostGone
+from ..ssh.host_values import checked
 from .end_errors import LeaseLost, ProtocolMismatch, gone_error, host_rebooted_error
+from .keeper_messages import KeeperHello, Notice, Rejection
 
 log = logging.getLogger(__name__)
 
@@ -193,6 +195,7 @@ class Attachment:
             self._journal.disconnected()
 
     def _event(self, event: JournalEvent) -> None:
+        event = _checked(event)
         if failed := _protocol_error(event):
             self._failures += 1
             self.problem = ProtocolMismatch(
@@ -246,6 +249,14 @@ class Attachment:
                 self._on_gone(host_rebooted_error() if rebooted else gone_error(fate["ending"]))
                 return True
         return False
+
+
+def _checked(event: JournalEvent) -> JournalEvent:
+    """*event* with the fields that a keeper may send. Raises InvalidAnswer."""
+    for kind, fields in ((Opened, KeeperHello), (Rejected, Rejection), (NoticeReceived, Notice)):
+        if isinstance(event, kind):
+            return event._replace(fields=checked(event.fields, fields, fields.__name__))
+    return event
 
 
 def _protocol_error(event: JournalEvent) -> str:

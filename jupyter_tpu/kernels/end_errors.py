@@ -49,7 +49,7 @@ def gone_error(ending: dict[str, Any] | None) -> TPUError:
         message = f"{ending.get('cause')} That was on {ending.get('died')}."
         if ending.get("waiting"):
             message += " Its last output is no longer stored on the host"
-            message += ": other kernels needed the space." if ending["end"] == "room" else "."
+            message += ": other kernels needed the space." if ending.get("end") == "room" else "."
     else:
         message = (
             "The kernel is no longer on its host. The host was restarted, or the kernel was killed."
@@ -71,7 +71,7 @@ def exit_error(event: Mapping[str, Any], *, was_ready: bool) -> TPUError:
     fatal = (line for line in lines if line.startswith("Fatal Python error"))
     reason = f": {next(fatal, lines[-1])}" if lines else "."
     # An earlier version's keeper does not say the cause.
-    cause = event.get("cause") or f"The kernel exited with code {event['code']}."
+    cause = event.get("cause") or f"The kernel exited with code {event.get('code')}."
     return TPUError(
         f"{cause.rstrip('.')}{reason}", Reason.INTERNAL if was_ready else Reason.ENVIRONMENT
     )

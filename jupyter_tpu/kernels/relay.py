@@ -8,7 +8,6 @@ one :class:`~.attachment.Attachment` per launch of the kernel.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 from collections.abc import Mapping
@@ -30,10 +29,13 @@ from ..agent.protocol.events import (
 from ..environment.project import MirrorHost
 from ..errors import Reason, TPUError
 from ..links import core_thread
+from ..ssh.host_values import InvalidAnswer
+from ..wording import printable
 from . import exit_cleanup
 from .attachment import Attachment, KernelLink
 from .end_errors import LeaseLost, ProtocolMismatch, ended_elsewhere_error, exit_error
 from .host_kernel import HostKernel
+from .keeper_messages import keeper_event, kernel_info
 from .kernel_info import KernelInfoResponder
 from .persistence import KernelPersistence
 from .ports import KernelPorts, endpoints
@@ -302,7 +304,7 @@ class Relay:
         elif isinstance(event, Opened):
             info = event.fields.get("info")
             if info:
-                self._set_info(info.encode())
+                self._set_info(kernel_info(info.encode()))
             if self._persistence is not None:
                 self._persistence.set_status(event.fields.get("status") or {})
         elif isinstance(event, Acknowledged):
@@ -350,12 +352,16 @@ class Relay:
             self._ports.send(channel, parts)
 
     def _on_keeper_event(self, parts: list[bytes]) -> None:
-        event = json.loads(parts[0])
-        what = event.get("event")
-        if what == "ready":
-            self._set_info(parts[1])
-        elif what == "exited" and self.stopping:
-            self._set_exit_code(event["code"])
+        try:
+            event = keeper_event(parts)
+            if event["event"] == "ready":
+                self._set_info(kernel_info(parts[-1]))
+        except InvalidAnswer as error:  # its attachment finds out whether the kernel is there
+            log.warning("Kernel %s: %s", self.kernel_id, error)
+            return
+        what, code = event["event"], event.get("code")
+        if what == "exited" and self.stopping:
+            self._set_exit_code(code)
         elif what == "ended":
             assert self._attachment is not None
             self._attachment.final = True
@@ -363,14 +369,14 @@ class Relay:
                 self._explain_exit(event)
             if not self.stopping and not self.final and self._persistence is not None:
                 self._reporting = asyncio.get_running_loop().create_task(
-                    self._report_exit(event["code"], self._persistence)
+                    self._report_exit(code, self._persistence)
                 )
             else:
-                self._set_exit_code(event["code"])
+                self._set_exit_code(code)
         elif what == "paused":
-            self._responder.send_line(f"[the kernel is paused: {event['why']}]\n")
+            self._responder.send_line(f"[the kernel is paused: {event.get('why')}]\n")
 
-    async def _report_exit(self, code: int, persistence: KernelPersistence) -> None:
+    async def _report_exit(self, code: int | None, persistence: KernelPersistence) -> None:
         """Reports a crash when the clients have read the kernel's last messages.
 
         Jupyter then starts a new kernel, and JupyterLab drops what comes late of the old one.
@@ -401,7 +407,7 @@ class Relay:
             return
         self.problem = exit_error(event, was_ready=self._responder.info is not None)
         last = str(event.get("output", "")).strip().splitlines()[-20:]
-        log.warning("Kernel %s ended:\n%s", self.kernel_id, "\n".join(last))
+        log.warning("Kernel %s ended:\n%s", self.kernel_id, printable("\n".join(last)))
 
     def _on_gone(self, problem: TPUError) -> None:
         """The kernel or its host no longer exists, or another client has the kernel."""

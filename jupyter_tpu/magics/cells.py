@@ -9,6 +9,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..commands.terminal import write_plain
 from .failures import COLOURS, FromHost, MagicError, plain_errors, remote_error
 from .remote import ALIVE_EVERY
 from .results import EXPRESSIONS, show_result, value_of
@@ -65,8 +66,7 @@ class CellOutput:
             return
         if kind == "stream":
             stream = sys.stderr if content["name"] == "stderr" else sys.stdout
-            stream.write(content["text"])
-            stream.flush()
+            write_plain(stream, content["text"])
         elif kind in ("display_data", "update_display_data"):
             _publish(content, update=kind == "update_display_data")
         elif kind == "clear_output":
@@ -90,8 +90,7 @@ def print_concurrently(kernel: RemoteKernel, code: str) -> None:
         content = message["content"]
         if message["msg_type"] == "stream":
             stream = sys.stderr if content["name"] == "stderr" else sys.stdout
-            stream.write(content["text"])
-            stream.flush()
+            write_plain(stream, content["text"])
         elif message["msg_type"] == "error":
             raise remote_error(content, [content["ename"]])
 
@@ -213,7 +212,7 @@ class CellHandle:
         if output.result is not None:
             _publish(output.result)
         if output.error is not None:
-            print("\n".join(output.error["traceback"]), file=sys.stderr)
+            write_plain(sys.stderr, "\n".join([*output.error["traceback"], ""]))
 
     def interrupt(self) -> None:
         """Interrupts the cell; raises if another one still runs before it."""

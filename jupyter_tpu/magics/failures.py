@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..errors import TPUError
+from ..wording import printable
 
 #: IPython shows these in its own way: with advice on ending *this* kernel, with lines of *this*
 #: cell, or as a group of errors that are not here.
@@ -69,7 +70,7 @@ class MagicError(Exception):
     """A failure shown as one sentence, without a traceback."""
 
     def _render_traceback_(self) -> list[str]:
-        return [str(self)]
+        return [printable(str(self))]
 
 
 @contextlib.contextmanager

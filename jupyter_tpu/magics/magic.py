@@ -135,6 +135,7 @@ def _run(command: click.Command, line: str, kernels: NotebookKernels) -> Any:
     import click
 
     from ..commands.grammar import usage_line
+    from ..commands.terminal import clean_output
     from .failures import MagicError
 
     assert command.name is not None
@@ -143,7 +144,7 @@ def _run(command: click.Command, line: str, kernels: NotebookKernels) -> Any:
     except ValueError as error:
         raise MagicError(f"{command.name}: {error}".lower()) from None
     try:
-        with command.make_context(command.name, words, obj=kernels) as ctx:
+        with clean_output(), command.make_context(command.name, words, obj=kernels) as ctx:
             return command.invoke(ctx)
     except click.exceptions.Exit:
         return None

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..commands.session import open_session
+from ..commands.terminal import write_plain
 from .failures import MagicError
 
 if TYPE_CHECKING:
@@ -27,8 +28,7 @@ def run_command(tpu: str | None, request: StartRun) -> None:
 
     def write(stream: str, data: bytes) -> None:
         out = sys.stdout if stream == "stdout" else sys.stderr
-        out.write(decoders[stream].decode(data))
-        out.flush()
+        write_plain(out, decoders[stream].decode(data))
 
     with open_session() as session:
         ref = tpu or only_tpu(session)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -21,6 +22,7 @@ from tornado import httputil, web
 from tornado.iostream import IOStream, StreamClosedError
 
 from ..errors import InvalidInput, Reason, TPUError
+from ..fleet.hosts.numbers import small_number
 from ..links import core_thread
 from .fleet_handle import FleetHandle
 from .proxy_ports import ROOT, ProxyPorts
@@ -81,7 +83,7 @@ class ProxyHandler(StreamingHandler):
         connection: Any = request.connection
         connection.stream.set_nodelay(True)
         length = request.headers.get("Content-Length", "0")
-        if not length.isdecimal():
+        if re.fullmatch("[0-9]{1,18}", length) is None:
             raise web.HTTPError(400, "Content-Length must be a number.")
         if "Transfer-Encoding" in request.headers or int(length) > MAX_BUFFERED:
             connection.set_max_body_size(sys.maxsize)
@@ -187,10 +189,13 @@ class ProxyHandler(StreamingHandler):
         from ..apps import ReverseProxy
 
         tpu, host, port, _ = self.path_args
-        if not host.isdecimal():
-            raise InvalidInput(f"{host!r} is not a host number.", "Hosts are numbered from 0.")
+        worker, at = small_number(host), small_number(port)
+        if worker is None or at is None:
+            raise InvalidInput(
+                f"{host[:20]}/{port[:20]} is not a host and a port.", "Hosts are numbered from 0."
+            )
         begin = self.request.headers.get("Sec-Fetch-Mode", "navigate") == "navigate"
-        site = await self._fleet.call("apps.site", tpu, int(host), int(port), begin)
+        site = await self._fleet.call("apps.site", tpu, worker, at, begin)
         proxy = ReverseProxy(site.upstream, site.name, self._mount, "", site.allow_external)
         if self._upgrade:
             return await self._forward_websocket(proxy, request)

@@ -14,8 +14,8 @@ from jupyter_server.utils import ensure_async
 from tornado import web
 
 from ..errors import Reason, TPUError
+from ..fleet.hosts.numbers import host_number
 from ..fleet.models import TPU
-from ..links import no_such_host
 from .fleet_handle import FleetHandle
 from .handlers import Handler
 from .routes import ROOT, TERMINAL, Terminal
@@ -64,8 +64,7 @@ class TerminalHandler(Handler):
 
 def _command(tpu: TPU, host: str, emulator: str | None) -> list[str]:
     """What logs in to a host. Raises TPUError: no such host, or it is not running."""
-    if not host.isdecimal() or int(host) >= len(tpu.hosts):
-        raise no_such_host(tpu.name, host, len(tpu.hosts), Reason.NOT_FOUND)
+    worker = host_number(host, len(tpu.hosts), tpu.name)
     if tpu.state != "READY":
         raise TPUError(
             f"{tpu.name} is {tpu.state}, so there is nothing to log in to.",
@@ -77,5 +76,5 @@ def _command(tpu: TPU, host: str, emulator: str | None) -> list[str]:
     where += [f"JUPYTER_TPU_EMULATOR={emulator}"] if emulator else []
     cli = [sys.executable, "-m", "jupyter_tpu.cli"]
     kept = ["--keep", "--session", f"jupyter-{uuid.uuid4().hex[:8]}", "--in-jupyterlab"]
-    login = ["ssh", f"{tpu.zone}~{tpu.name}", "--worker", host, *kept]
+    login = ["ssh", f"{tpu.zone}~{tpu.name}", "--worker", str(worker), *kept]
     return ["/usr/bin/env", *where, *cli, *login]

@@ -17,6 +17,8 @@ from ..agent.bundle import UNPACK, Bundle, bundle
 from ..agent.protocol.frames import LONGEST_ANSWER, LONGEST_REQUEST
 from ..agent.protocol.paths import keeper_socket
 from ..errors import ConnectionLost, Reason, TPUError, error_for
+from .agent_answers import ANSWERS, Hello, Problem, Started
+from .host_values import InvalidAnswer, checked, decoded
 
 #: Seconds to install and start the agent, and for an answer that takes no work.
 UP_TIMEOUT = 60.0
@@ -93,11 +95,11 @@ async def _up(run: Callable[..., Awaitable[Any]], packed: Bundle) -> dict[str, A
             "Install it, for example with `sudo apt-get install python3`.",
         )
     try:
-        answer = json.loads(last[0])
-    except ValueError:
+        answer = decoded(last[0].encode("utf-8", "replace"), "up")
+    except InvalidAnswer:
         answer = {}
     if "socket" in answer:
-        return answer
+        return checked(answer, Started, "up")
     if "errno 28" in done.stderr or "errno 122" in done.stderr:
         raise TPUError(
             "The host's disk is full.", Reason.DISK_FULL, "Delete files on the host and try again."
@@ -165,10 +167,13 @@ class AgentClient:
         """Returns when the daemon's hello has come; raises UNREACHABLE if it does not."""
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT):
-                self.hello = await self._greeting
+                self.hello = checked(await self._greeting, Hello, "hello")
         except TimeoutError as error:
             await self.close()
             raise ConnectionLost("the host") from error
+        except InvalidAnswer:
+            await self.close()
+            raise
 
     @property
     def closed(self) -> bool:
@@ -181,7 +186,8 @@ class AgentClient:
         """Asks the daemon to do *op* and returns its result.
 
         Raises :class:`TPUError` with the daemon's reason, UNREACHABLE if the connection ends first,
-        TIMEOUT after *timeout* seconds, INVALID if it is too large to be sent.
+        TIMEOUT after *timeout* seconds, INVALID if it is too large to be sent, `InvalidAnswer` if
+        the answer is not as `agent_answers` says.
         """
         if self._closed:
             raise ConnectionLost("the host")
@@ -199,9 +205,9 @@ class AgentClient:
         finally:
             self._waiting.pop(number, None)
         if "error" in answer:
-            problem = answer["error"]
-            raise error_for(problem["message"], Reason(problem["reason"]), problem.get("hint", ""))
-        return answer["result"]
+            problem = checked(answer["error"], Problem, op)
+            raise error_for(problem["message"], problem["reason"], problem.get("hint", ""))
+        return checked(answer.get("result"), ANSWERS[op], op)
 
     def _ask(self, number: int, op: str, params: dict[str, Any]) -> None:
         request = {"id": number, "op": op, "params": params}
@@ -235,29 +241,33 @@ class AgentClient:
 
     async def _listen(self) -> None:
         buffer = bytearray()
+        problem: TPUError | None = None
         try:
             while data := await self._stream.read(65536):
                 buffer += data
                 *lines, rest = buffer.split(b"\n") if b"\n" in data else (buffer,)
                 for line in lines:
-                    self._answered(json.loads(line))
+                    self._answered(decoded(line, "a line"))
                 buffer = bytearray(rest)
                 if len(buffer) > LONGEST_ANSWER:
-                    raise ValueError("a line longer than the limit")
-        except (OSError, ValueError, AttributeError):
-            pass  # a broken connection, or a peer that is not an agent
+                    raise InvalidAnswer("a line", f"Expected at most {LONGEST_ANSWER} bytes")
+        except InvalidAnswer as error:  # perhaps a peer that is not an agent
+            problem = error
+        except OSError:
+            pass  # a broken connection
         finally:
-            self._end()
+            self._end(problem)
 
     def _answered(self, answer: dict[str, Any]) -> None:
-        future = self._waiting.get(answer.get("id", 0))
+        number = answer.get("id", 0)
+        future = self._waiting.get(number) if isinstance(number, int) else None
         if future is not None and not future.done():
             future.set_result(answer)
 
-    def _end(self) -> None:
+    def _end(self, problem: TPUError | None = None) -> None:
         self._closed = True
         for future in self._waiting.values():
             if not future.done():
-                future.set_exception(ConnectionLost("the host"))
+                future.set_exception(problem or ConnectionLost("the host"))
                 future.exception()  # retrieved: maybe no one waits for it
         self._stream.close()

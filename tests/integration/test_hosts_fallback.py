@@ -149,7 +149,10 @@ async def test_sftp_and_scp_stay_inside_the_host(client, tmp_path):
     assert await scp(f"{remote}:{home}/got", tmp_path / "back") == 0
     assert (tmp_path / "back").read_bytes() == (tmp_path / "sent").read_bytes()
     await client.says("ln -s /etc/passwd away; ln -s / root")
-    for path in ("/etc/passwd", "../../host_key", "away", "root/etc/passwd"):
+    beside = Path(home).parent.parent / "home-of-others"  # not in the folder "home"
+    beside.mkdir()
+    (beside / "theirs").write_text("secret")
+    for path in ("/etc/passwd", "../../host_key", "away", "root/etc/passwd", beside / "theirs"):
         assert await scp(f"{remote}:{path}", tmp_path / "stolen") != 0
         assert not (tmp_path / "stolen").exists()
     assert await scp(tmp_path / "sent", f"{remote}:{tmp_path}/planted") != 0

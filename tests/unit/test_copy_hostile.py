@@ -344,4 +344,4 @@ GOOD = {
 def test_a_result_that_is_none_is_an_error(tmp_path: Path, result: Any) -> None:
     plan = {"plan": {"needed": []}}
     assert upload(tmp_path, plan, {"result": GOOD}) == ""
-    assert "sent something unexpected" in upload(tmp_path, plan, {"result": result})
+    assert "sent an invalid answer" in upload(tmp_path, plan, {"result": result})

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from jupyter_tpu.agent.protocol.chips import chips
@@ -41,7 +42,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
             "devices": 1,
             "hardware": hardware(str(tmp_path)),
         }
-        return HostCheck.parse({**normal, **found})
+        return msgspec.convert({**normal, **found}, HostCheck)
 
     return check
 
@@ -162,9 +163,7 @@ def test_an_emulated_host_is_on_the_cpu_and_usable(host: Host) -> None:
     emulated = ExpectedHardware(emulated=True, devices_per_host=4)
     require_usable([host(devices=4)], emulated, print)
     with pytest.raises(TPUError, match="JAX does not work on host 0: no device"):
-        require_usable(
-            [HostCheck.parse({"jax": "1", "backend_error": "no device"})], emulated, print
-        )
+        require_usable([HostCheck(jax="1", backend_error="no device")], emulated, print)
 
 
 def test_generations_are_told_apart_and_the_two_functions_of_a_tpu7x_are_one_chip(

@@ -99,7 +99,7 @@ async def test_a_size_that_is_none_is_one_clear_error(
 ) -> None:
     with pytest.raises(TPUError) as failed:
         await HostFiles(SayingHost(tmp_path / "h", line(**answer))).describe("a")  # type: ignore[arg-type]
-    assert "sent something unexpected" in failed.value.message
+    assert "sent an invalid answer" in failed.value.message
 
 
 async def test_a_line_without_an_end_is_read_up_to_its_bound() -> None:

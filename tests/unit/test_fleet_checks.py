@@ -11,6 +11,7 @@ from jupyter_tpu import catalog
 from jupyter_tpu.cloud import Node, NodeName, NodeState
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.discovery import choices
+from jupyter_tpu.fleet.hosts.numbers import host_number
 from jupyter_tpu.fleet.models import ConnectTPU, CreateTPU, DeleteTPU, Operation
 from jupyter_tpu.fleet.models.requests import parse_request, validated
 from jupyter_tpu.fleet.operations import checks
@@ -53,6 +54,24 @@ def test_a_python_that_jax_can_not_run_on_is_refused_before_anything_is_made() -
     checks.check_environment(ConnectTPU(python="3.12"))
     with pytest.raises(TPUError, match=r"JAX needs Python 3\.11 or newer, not 2\.7"):
         checks.check_environment(ConnectTPU(python="2.7"))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"\xff", b'{"name": "\xff"}', b'{"name": "\\ud800"}', b"{", b"NaN"],
+    ids=["bytes", "a name of bytes", "half a character", "cut", "not a number"],
+)
+def test_a_body_that_is_no_json_is_refused(body: bytes) -> None:
+    assert refused(CreateTPU, body) == "The body is not valid JSON."
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "-1", "2", "0x0", "", "1_0", "\u0663", "1.0", " 1"])
+def test_a_host_s_number_that_can_not_be_is_not_found(text: str) -> None:
+    with pytest.raises(TPUError, match="my-tpu") as caught:
+        host_number(text, 2, "my-tpu")
+    assert caught.value.reason is Reason.NOT_FOUND
+    assert len(str(caught.value)) < 300
+    assert host_number("1", 2, "my-tpu") == 1
 
 
 def test_each_wrong_body_names_its_field() -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from operator import attrgetter
 from typing import Any
 
 import msgspec
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
-from jupyter_tpu.fleet.client import FleetClient, RESTResponse, error_of
-from jupyter_tpu.fleet.models import OpenTunnel, Operation, Problem, StopTPU
+from jupyter_tpu.fleet.client import CHANGE_SCHEMA, FleetClient, RESTResponse, error_of
+from jupyter_tpu.fleet.models import Change, OpenTunnel, Operation, Problem, StopTPU
 
 
 class Recorder(FleetClient):
@@ -101,3 +105,45 @@ def test_a_refused_request_is_a_value_error_here_too() -> None:
     assert (read.message, read.field) == (problem.message, "remove")
     proxy = RESTResponse(400, "text/html", b"<html>")
     assert isinstance(error_of(proxy, "http://here"), ValueError)
+
+
+@pytest.mark.asyncio
+async def test_an_event_that_can_not_be_read_or_handled_ends_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sent = asyncio.Event()
+    good = {"schema_id": CHANGE_SCHEMA, "what": "tpu", "id": "good", "gone": True}
+    texts = (
+        "[]",
+        "{",
+        '{"schema_id": 3}',
+        json.dumps({**good, "what": "planet"}),
+        json.dumps({**good, "id": "bad"}),
+        json.dumps(good),
+    )
+
+    async def events(request: web.Request) -> web.WebSocketResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        for text in texts:
+            await socket.send_str(text)
+        await sent.wait()
+        return socket
+
+    app = web.Application()
+    app.router.add_get("/api/events/subscribe", events)
+    async with TestServer(app) as server:
+        client = FleetClient(str(server.make_url("/")), "secret")
+        changes: asyncio.Queue[str] = asyncio.Queue()
+
+        def refuse(change: Change) -> None:
+            if change.id == "bad":
+                raise RuntimeError("a bug")
+
+        client.subscribe(refuse)
+        client.subscribe(lambda change: changes.put_nowait(change.id))
+        async with asyncio.timeout(30):
+            assert [await changes.get(), await changes.get()] == ["bad", "good"]
+        sent.set()
+        await client.close()
+    assert caplog.text.count("that can't be read") == 3  # '{"schema_id": 3}' is another's

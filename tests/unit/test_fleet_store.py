@@ -225,6 +225,29 @@ def limit(store: Store, pages: int) -> None:
 
 
 @pytest.mark.asyncio
+async def test_a_change_that_can_never_be_saved_keeps_no_other_from_it(
+    open_store: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = await open_store()
+    writes: list[tuple[str, tuple[object, ...]]] = [
+        ("INSERT INTO jobs VALUES (?, ?, ?)", ("j", "\ud800", b"")),
+        ("INSERT INTO no_such_table VALUES (?)", ("x",)),
+        ("INSERT INTO jobs VALUES (?)", ("too few",)),
+    ]
+    for number, write in enumerate(writes):
+        store._put(("bad", number), write)
+        store.save_environment(NAME, record(f"beside-{number}"))
+        with pytest.raises(TPUError):  # who waits for it hears of it
+            await store.flush()
+        store.save_environment(NAME, record(f"later-{number}"))
+        await store.flush()
+    assert caplog.text.count("is given up") == len(writes)
+    saved = (await open_store()).snapshot.environments[NAME]
+    numbers = range(len(writes))
+    assert set(saved) == {f"{when}-{n}" for when in ("beside", "later") for n in numbers}
+
+
+@pytest.mark.asyncio
 async def test_only_lately_ended_operations_are_kept(open_store: Open) -> None:
     store = await open_store()
     now = datetime.now(UTC)

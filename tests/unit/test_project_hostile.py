@@ -104,7 +104,7 @@ async def test_a_host_sends_contents_of_the_files_that_were_asked_for_and_nothin
     assert everything(syncs.here) == {".git/hooks/sample", ".gitignore"}
     assert (outcome.written, outcome.deleted) == ([], [])
     assert outcome.problem is not None
-    assert "unexpected" in outcome.problem.message
+    assert "invalid answer" in outcome.problem.message
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ async def test_a_malformed_answer_is_one_clear_error(
     outcome = await syncs.pull()
     assert outcome.problem is not None
     assert outcome.problem.reason is Reason.INTERNAL
-    assert "The sync on host 0 sent something unexpected" in outcome.problem.message
+    assert "invalid answer (The sync on host 0:" in outcome.problem.message
     assert everything(syncs.here) == {".git/hooks/sample", ".gitignore"}
 
 
@@ -266,7 +266,7 @@ async def test_little_that_is_unpacked_to_much_costs_no_memory(
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert outcome.problem is not None
-    assert "unexpected" in outcome.problem.message
+    assert "invalid answer" in outcome.problem.message
     if bomb in ("answer", "head"):
         assert "more than 33.6 MB" in outcome.problem.message
     assert peak < 100 * MIB

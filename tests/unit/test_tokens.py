@@ -115,3 +115,11 @@ def test_the_command_shows_where_a_token_is_found_and_never_the_token(
     ]
     assert "hf_secret" not in said + listed + run("list", "--json")
     assert "don't get HF_TOKEN" in run("remove", "HF_TOKEN")
+
+
+def test_the_lock_file_is_its_owner_s_only() -> None:
+    lock = tokens._file().with_suffix(".lock")
+    lock.touch(mode=0o644)
+    lock.chmod(0o644)
+    tokens.pass_on("HF_TOKEN")
+    assert stat.S_IMODE(lock.stat().st_mode) == 0o600

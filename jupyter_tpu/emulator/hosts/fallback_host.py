@@ -12,7 +12,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -206,7 +206,7 @@ class FallbackHost:
                 inner = os.path.join(home, os.fsdecode(path))
                 parent, name = os.path.split(os.path.normpath(inner))
                 real = os.path.join(os.path.realpath(parent), name)
-                if not os.path.realpath(inner).startswith(allowed) or not real.startswith(allowed):
+                if not all(_is_inside(each, allowed) for each in (os.path.realpath(inner), real)):
                     raise asyncssh.SFTPPermissionDenied("This path is not on the host.")
                 return os.fsencode(real)
 
@@ -259,6 +259,11 @@ class FallbackHost:
                     f"Processes of the emulated host {self._spec.hostname} do not end.",
                     Reason.TIMEOUT,
                 )
+
+
+def _is_inside(path: str, folders: Iterable[str]) -> bool:
+    """Whether *path* is one of *folders*, or in it."""
+    return any(path == each or path.startswith(each + os.sep) for each in folders)
 
 
 def _shell() -> str:

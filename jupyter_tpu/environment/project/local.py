@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from ...bounds import Unexpected
 from ...errors import InvalidInput, Reason, TPUError
+from ...ssh.host_values import InvalidAnswer
 from ...wording import size_text
 from ..on_host.project import ProjectReader
 from ..on_host.stream import receive, signature
@@ -93,7 +93,7 @@ class LocalProject:
         except EOFError:
             raise TPUError("The transfer ended early.", Reason.INTERRUPTED, "Sync again.") from None
         except ValueError as error:
-            raise Unexpected("The host", error) from None
+            raise InvalidAnswer("files", str(error)) from None
         except OSError as error:
             raise TPUError(f"{self.path}: {error.strerror}.", Reason.DISK_FULL) from None
         return results

@@ -10,8 +10,9 @@ from typing import IO, Annotated, Any, Protocol
 import msgspec
 from msgspec import Meta, Struct
 
-from ...bounds import Unexpected, check_size, convert, decode, inflate
+from ...bounds import check_size, inflate
 from ...errors import Reason, TPUError, error_for
+from ...ssh.host_values import InvalidAnswer, checked, decode
 from ...ssh.stream import CHUNK, CommandStream, decode_answer
 from ..host_program import COMMAND
 from ..models import RemoteHost
@@ -143,7 +144,7 @@ class RemoteProject:
             or sum(sizes) > limits[1]
             or max(sizes, default=0) > limits[0]
         ):
-            raise Unexpected(self._what, "more than the limits")
+            raise InvalidAnswer(self._what, "more than the limits")
         return walked
 
     async def signatures(self, paths: list[str]) -> dict[str, Any]:
@@ -153,7 +154,7 @@ class RemoteProject:
         found = await self._call(dict[str, Signature | None], "signatures", paths=paths)
         for each in found.values():
             if each and not len(each.head) == len(each.tail) == each.size // BLOCK:
-                raise Unexpected(self._what, "a signature with other blocks than its file")
+                raise InvalidAnswer(self._what, "a signature with other blocks than its file")
         return {path: each and msgspec.to_builtins(each) for path, each in found.items()}
 
     async def receive(
@@ -185,7 +186,7 @@ class RemoteProject:
 
     def _received(self, count: int, answer: _Received) -> Received:
         if len(answer.results) > count or not (answer.problem or len(answer.results) == count):
-            raise Unexpected(self._what, "results of other changes")
+            raise InvalidAnswer(self._what, "results of other changes")
         self.kept = answer.kept
         return answer.results, self._error(answer.problem) if answer.problem else None
 
@@ -218,7 +219,7 @@ class RemoteProject:
     async def _answer(self, kind: Any) -> Any:
         line = await self._stream.read_line()
         answer = decode_answer(line, self._stream.errors, self._what, "Sync again.")
-        head: _Head = convert(answer, _Head, self._what)
+        head: _Head = checked(answer, _Head, self._what)
         if head.error:
             raise self._error(head.error)
         data = bytearray()
@@ -232,7 +233,7 @@ class RemoteProject:
             self.received += len(line) + len(data)
             plain = inflate(data, _LARGEST)
         except ValueError as error:
-            raise Unexpected(self._what, error) from None
+            raise InvalidAnswer(self._what, str(error)) from None
         return decode(plain, kind, self._what)
 
     def _error(self, payload: _Error) -> TPUError:

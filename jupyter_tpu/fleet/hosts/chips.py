@@ -16,6 +16,7 @@ from ...cloud import Node, NodeName
 from ...concurrency import gather_or_cancel
 from ...errors import Reason, TPUError
 from ...links import HostName
+from ...ssh.agent_answers import Owner, owners_by_pid
 from ..knowledge.desired import DesiredState
 from ..knowledge.finder import TPUFinder
 from ..models import (
@@ -107,11 +108,10 @@ class Chips:
         try:
             async with self._connections.borrow(host, REACH) as link:
                 held = await environment.held_chips(link)
-            owners: Sequence[dict[str, str]] = []
-            if held.holders:
-                pids = [each.pid for each in held.holders]
+            owners: dict[int, Owner] = {}
+            if pids := [each.pid for each in held.holders]:
                 answer = await self._connections.request_host(host, "process_owners", pids=pids)
-                owners = answer["owners"]
+                owners = owners_by_pid(pids, answer)
             kernels: Sequence[dict[str, Any]] = []
             if self._desired.environments(host.node):  # else no kernel of ours can be there
                 answer = await self._connections.request_host(host, "kernels")
@@ -129,9 +129,12 @@ class Chips:
                 devices=each.devices,
                 container=each.container,
                 stop=each.stop,
-                **{**owner, "notebook": owner["notebook"] or each.notebook},
+                kernel=owners[each.pid]["kernel"],
+                notebook=owners[each.pid]["notebook"] or each.notebook,
+                job=owners[each.pid]["job"],
+                run=owners[each.pid]["run"],
             )
-            for each, owner in zip(held.holders, owners, strict=True)
+            for each in held.holders
         ]
         bookings = [
             ChipBooking(chips=each["booked"], kernel=each["id"], notebook=each["notebook"])

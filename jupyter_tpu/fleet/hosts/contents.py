@@ -13,47 +13,53 @@ import mimetypes
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-from ...bounds import Unexpected, convert, decode
 from ...environment.host_program import COMMAND, program
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link
+from ...ssh.host_values import Count, InvalidAnswer, Line, Text, Timestamp, Word, decoded
+from ...ssh.host_values import checked as checked_answer
 from ...ssh.stream import decode_answer
 from ..models import Contents, CreateContents, RenameContents, SaveContents
 from .contents_on_host import LISTED, OPENED
-from .files import Size, file_error
+from .files import file_error
 
 _MODULE = "contents_on_host"
-Format = Literal["json", "text", "base64"]
-#: Seconds since 1970 that a date can have.
-_Seconds = Annotated[float, Meta(ge=-62135596800, le=253402300799)]
+#: Without its first slash. The file browser makes the path of a tab from it.
+BrowserPath = Annotated[str, Meta(pattern=r"(?s)\A(?!/|(.*/)?\.\.?(/|\Z))[^\0]{0,4096}\Z")]
 
 
-class _Found(Struct):
-    """What `contents_on_host` says of a file or folder."""
+class FoundFile(TypedDict):
+    """A file or folder of the host."""
 
-    path: Annotated[str, Meta(max_length=4096)]
-    kind: Literal["directory", "file"]
-    size: Size
-    created: _Seconds
-    modified: _Seconds
+    path: BrowserPath
+    kind: Literal["file", "directory"]
+    size: Count
+    created: Timestamp
+    modified: Timestamp
     writable: bool
-    hash: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")] | None = None
-    left_out: Size = 0
+    hash: NotRequired[Word]
+    left_out: NotRequired[Count]
 
 
-class _Answer(Struct):
-    """The first line of its answer; *size* bytes follow."""
+FoundFiles = Annotated[list[FoundFile], Meta(max_length=LISTED)]
 
-    model: Any = None
-    size: Annotated[int, Meta(ge=0, le=OPENED)] = 0
-    home: str = ""
-    error: str | None = None  # errno's name
-    message: str | None = None
+
+class ContentsAnswer(TypedDict):
+    """What the program on the host says before the content; or an error."""
+
+    size: NotRequired[Annotated[int, Meta(ge=0, le=OPENED)]]
+    model: NotRequired[FoundFile | None]
+    home: NotRequired[Line]
+    error: NotRequired[Word]  # an errno's name
+    message: NotRequired[Text | None]
+
+
+Format = Literal["json", "text", "base64"]
 
 
 class HostContents:
@@ -79,7 +85,7 @@ class HostContents:
         it is UTF-8, else base64.
         """
         answer, data = await self._call("get", path, content=content, digest=digest)
-        found = self._contents(answer)
+        found = _contents(answer)
         if type is not None and (type == "directory") != (found.type == "directory"):
             what = "a folder" if found.type == "directory" else "not a folder"
             raise InvalidInput(f"{self._named(path)} is {what}.")
@@ -92,22 +98,22 @@ class HostContents:
     async def save(self, path: str, wanted: SaveContents) -> Contents:
         """Writes a file in one step, or creates a folder."""
         if wanted.type == "directory":
-            return self._contents((await self._call("make_folder", path))[0])
+            return _contents((await self._call("make_folder", path))[0])
         data = _bytes_of(wanted)
         more = {} if wanted.chunk is None else {"chunk": wanted.chunk}
-        return self._contents((await self._call("save", path, data, size=len(data), **more))[0])
+        return _contents((await self._call("save", path, data, size=len(data), **more))[0])
 
     async def create(self, folder: str, wanted: CreateContents) -> Contents:
         if wanted.copy_from:
             source = checked(wanted.copy_from)
-            return self._contents((await self._call("duplicate", folder, source=source))[0])
+            return _contents((await self._call("duplicate", folder, source=source))[0])
         if wanted.ext and (not wanted.ext.startswith(".") or "/" in wanted.ext):
             raise InvalidInput(f"{wanted.ext!r} is not the end of a name, such as .txt.")
         answer, _ = await self._call("create", folder, kind=wanted.type, extension=wanted.ext)
-        return self._contents(answer)
+        return _contents(answer)
 
     async def rename(self, path: str, wanted: RenameContents) -> Contents:
-        return self._contents((await self._call("move", path, to=checked(wanted.path)))[0])
+        return _contents((await self._call("move", path, to=checked(wanted.path)))[0])
 
     async def delete(self, path: str, *, trash: bool = False) -> None:
         """Deletes a file, or a folder that is empty; *trash*: moves anything to the trash of the
@@ -117,26 +123,22 @@ class HostContents:
 
     async def _call(
         self, call: str, path: str, body: bytes = b"", **more: Any
-    ) -> tuple[_Answer, bytes]:
+    ) -> tuple[ContentsAnswer, bytes]:
         path = checked(path)
         request = json.dumps({"call": call, "path": path, **more}).encode() + b"\n"
         async with self._link.stream_bulk(COMMAND) as stream:
             await stream.write(_program() + request + body)
             line = decode_answer(await stream.read_line(), stream.errors, self._named(path))
-            answer: _Answer = convert(line, _Answer, str(self._link.host))
-            if answer.error is not None:
-                raise self._error(answer.error, answer.message or "", path)
+            answer: ContentsAnswer = checked_answer(line, ContentsAnswer, call)
+            if "error" in answer:
+                raise self._error(answer["error"], answer.get("message") or "", path)
+            size = answer.get("size", 0)
             data = bytearray()
-            while len(data) < answer.size and (chunk := await stream.read()):
+            while len(data) < size and (chunk := await stream.read()):
                 data += chunk
-        if len(data) < answer.size:
+        if len(data) < size:
             raise TPUError(f"{self._named(path)} ended early.", Reason.INTERRUPTED)
         return answer, bytes(data)
-
-    def _contents(self, answer: _Answer) -> Contents:
-        found = _model(convert(answer.model, _Found, str(self._link.host)))
-        found.home = answer.home
-        return found
 
     def _error(self, code: str, message: str, path: str) -> TPUError:
         match code:
@@ -158,10 +160,9 @@ class HostContents:
 
     def _fill(self, found: Contents, data: bytes, format: Format | None) -> None:
         if found.type == "directory":
-            listed: list[_Found] = decode(data, list[_Found], str(self._link.host))
-            if len(listed) > LISTED:
-                raise Unexpected(str(self._link.host), f"more than {LISTED} files of a folder")
-            found.content = [_model(each) for each in listed]
+            listed = decoded(b'{"files":%b}' % data, "get")["files"]
+            models = checked_answer(listed, FoundFiles, "get")
+            found.content = [_model(each) for each in models]
             found.format = "json"
         elif found.type == "notebook":
             try:
@@ -209,24 +210,30 @@ def _bytes_of(wanted: SaveContents) -> bytes:
     return wanted.content.encode()
 
 
-def _model(found: _Found) -> Contents:
-    is_file = found.kind == "file"
+def _model(found: FoundFile) -> Contents:
+    path = found["path"]
+    is_file = found["kind"] == "file"
     return Contents(
-        name=found.path.rpartition("/")[2],
-        path=found.path,
-        type="directory" if not is_file else _file_type(found.path),
-        writable=found.writable,
-        created=_time(found.created),
-        last_modified=_time(found.modified),
-        size=found.size if is_file else None,
-        hash=found.hash,
-        hash_algorithm="sha256" if found.hash else None,
-        left_out=found.left_out,
+        name=path.rpartition("/")[2],
+        path=path,
+        type="directory" if not is_file else "notebook" if path.endswith(".ipynb") else "file",
+        writable=found["writable"],
+        created=_time(found["created"]),
+        last_modified=_time(found["modified"]),
+        size=found["size"] if is_file else None,
+        hash=found.get("hash"),
+        hash_algorithm="sha256" if "hash" in found else None,
+        left_out=found.get("left_out", 0),
     )
 
 
-def _file_type(path: str) -> Literal["notebook", "file"]:
-    return "notebook" if path.endswith(".ipynb") else "file"
+def _contents(answer: ContentsAnswer) -> Contents:
+    model = answer.get("model")
+    if model is None:
+        raise InvalidAnswer("file", "Object missing required field `model`")
+    found = _model(model)
+    found.home = answer.get("home", "")
+    return found
 
 
 def _time(seconds: float) -> str:

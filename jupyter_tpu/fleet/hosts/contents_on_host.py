@@ -192,7 +192,7 @@ def delete(path, trash=False):
         os.rmdir(path)
     else:
         os.unlink(path)
-    return {}, b""
+    return None, b""
 
 
 def move_to_trash(path):

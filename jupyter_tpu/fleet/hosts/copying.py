@@ -19,11 +19,11 @@ from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta, Struct
 
-from ...bounds import convert
 from ...environment.host_program import COMMAND, program
 from ...environment.on_host.tree import is_inside
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link
+from ...ssh.host_values import checked
 from ...ssh.stream import CommandStream
 from ..models import FileProblem, HostCopy
 from .copy_on_host import protocol
@@ -285,7 +285,7 @@ class _Result(Struct):
 
 
 def copy_of(host: int, told: Mapping[str, Any]) -> HostCopy:
-    result: _Result = convert(told, _Result, f"The copy on host {host}")
+    result: _Result = checked(told, _Result, f"The copy on host {host}")
     return HostCopy(
         host=host,
         files=result.files,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ...errors import Reason
-from ...links import HostName, Link, no_such_host
+from ...links import HostName, Link
 from ..knowledge.finder import TPUFinder
 from .connections import HostConnections
 from .contents import HostContents
 from .files import HostFiles
+from .numbers import host_number
 
 
 class FileAccess:
@@ -27,6 +27,5 @@ class FileAccess:
 
     async def _link(self, ref: str, host: str) -> Link:
         node = await self._finder.find_ready(ref)
-        if not (host.isdecimal() and int(host) < len(node.endpoints)):
-            raise no_such_host(node.name.node, host, len(node.endpoints), Reason.NOT_FOUND)
-        return self._connections.link(HostName(node.name, int(host)))
+        number = host_number(host, len(node.endpoints), node.name.node)
+        return self._connections.link(HostName(node.name, number))

@@ -10,27 +10,23 @@ import contextlib
 import json
 from collections.abc import AsyncIterator
 from importlib.resources import files
-from typing import Annotated, Any
+from typing import Any, NotRequired, TypedDict
 
-from msgspec import Meta, Struct
-
-from ...bounds import Unexpected, convert
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link
+from ...ssh.host_values import Count, InvalidAnswer, Text, Word, checked
 from ...ssh.stream import CommandStream, decode_answer
 from ..models import HostFile
 
 _PROGRAM = "file_on_host.py"
 
-#: Bytes of a file.
-Size = Annotated[int, Meta(ge=0, le=1 << 62)]
 
+class FileAnswer(TypedDict):
+    """What the program on the host says of a file, and how writing it went; or an error."""
 
-class _Answer(Struct):
-    size: Size = 0
-    ready: bool = False
-    error: str | None = None  # errno's name
-    message: str | None = None
+    size: NotRequired[Count]
+    error: NotRequired[Word]  # an errno's name
+    message: NotRequired[Text | None]
 
 
 class HostFiles:
@@ -47,7 +43,7 @@ class HostFiles:
     async def describe(self, path: str) -> HostFile:
         path = _checked(path)
         async with self._run("describe", path) as stream:
-            return HostFile(path=path, size=(await self._answer(stream, path)).size)
+            return HostFile(path=path, size=await self._size(stream, path))
 
     @contextlib.asynccontextmanager
     async def download(self, path: str) -> AsyncIterator[tuple[HostFile, AsyncIterator[bytes]]]:
@@ -56,7 +52,7 @@ class HostFiles:
         """
         path = _checked(path)
         async with self._run("send", path) as stream:
-            size = (await self._answer(stream, path)).size
+            size = await self._size(stream, path)
             yield HostFile(path=path, size=size), _content(stream, path, size)
 
     async def upload(
@@ -78,14 +74,14 @@ class HostFiles:
                 else:
                     if left > 0:
                         raise TPUError(f"The upload of {path} ended early.", Reason.INTERRUPTED)
-                answer = await self._answer(stream, path)
+                written = await self._size(stream, path)
         except TPUError as error:
             if error.reason is Reason.UNREACHABLE:
                 kept = f"Nothing of {path} was kept. Upload it again."
                 unknown = "The file may be there or not. Look, or upload it again."
                 error.hint = kept if left > 0 else unknown
             raise
-        return HostFile(path=path, size=answer.size)
+        return HostFile(path=path, size=written)
 
     @contextlib.asynccontextmanager
     async def _run(self, *request: Any) -> AsyncIterator[CommandStream]:
@@ -94,12 +90,19 @@ class HostFiles:
         async with self._link.stream_bulk(argv) as stream:
             yield stream
 
-    async def _answer(self, stream: CommandStream, path: str) -> _Answer:
+    async def _size(self, stream: CommandStream, path: str) -> int:
+        answer = await self._answer(stream, path)
+        if "size" not in answer:
+            raise InvalidAnswer("file", "Object missing required field `size`")
+        return answer["size"]
+
+    async def _answer(self, stream: CommandStream, path: str) -> FileAnswer:
         what = f"On {self._link.host}, {path}"
         line = decode_answer(await stream.read_line(), stream.errors, what)
-        answer: _Answer = convert(line, _Answer, str(self._link.host))
-        if answer.error is not None:
-            raise file_error(answer.error, answer.message or "", path, str(self._link.host))
+        answer: FileAnswer = checked(line, FileAnswer, "file")
+        if "error" in answer:
+            why = answer.get("message") or ""
+            raise file_error(answer["error"], why, path, str(self._link.host))
         return answer
 
 
@@ -142,7 +145,7 @@ async def _content(stream: CommandStream, path: str, size: int) -> AsyncIterator
             raise TPUError(f"The download of {path} ended early.", Reason.INTERRUPTED)
         left -= len(chunk)
         if left < 0:
-            raise Unexpected(f"The download of {path}", "more than the size of the file")
+            raise InvalidAnswer("file", "more than its size")
         yield chunk
 
 

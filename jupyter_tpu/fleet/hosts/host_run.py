@@ -133,7 +133,7 @@ class FollowedRun:
             lost = 0.0
             self._known = True
             for stream, data in answer["output"]:
-                await self._received(stream, base64.b64decode(data))
+                await self._received(stream, data)
             offset = answer["next"]
             if answer["ended"] is not None:
                 return dict(answer["ended"])
@@ -179,7 +179,7 @@ class FollowedRun:
             state.problem = Problem.of(error)
             return
         state.state = "unknown"
-        if error is not None and error.reason is Reason.INTERNAL:
+        if error is not None and error.reason in (Reason.INTERNAL, Reason.UNAVAILABLE):
             message = f"{error.message} The command may still run there."
         elif error is not None and error.reason is Reason.NOT_FOUND:
             message = "The agent on the host was restarted. The command was probably ended."

@@ -13,6 +13,7 @@ from ...cloud import NodeName, NodeState
 from ...concurrency import gather_or_cancel
 from ...errors import Reason, TPUError
 from ...links import HostGone, HostName
+from ...ssh.host_values import InvalidAnswer
 from ..knowledge.changes import ChangeFeed
 from ..knowledge.desired import DesiredState
 from ..knowledge.finder import TPUFinder
@@ -302,7 +303,17 @@ class KernelService:
         """Asks host 0 and those that have kernels now; raises TPUError if one does not answer."""
 
         hosts = {0, *(kernel.host for kernel in self._monitor.last_known(name))}
-        await gather_or_cancel([self.list_on(HostName(name, host), timeout) for host in hosts])
+        invalid: list[InvalidAnswer] = []
+
+        async def fetch(host: int) -> None:
+            try:
+                await self.list_on(HostName(name, host), timeout)
+            except InvalidAnswer as error:  # the kernels of the other hosts are known all the same
+                invalid.append(error)
+
+        await gather_or_cancel([fetch(host) for host in hosts])
+        if len(invalid) == len(hosts):
+            raise invalid[0]
         return self._monitor.last_known(name)
 
 

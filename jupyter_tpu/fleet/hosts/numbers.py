@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ...errors import InvalidInput
+from ...errors import InvalidInput, Reason
 from ...links import no_such_host
 
 
@@ -28,6 +28,19 @@ def host_numbers(text: str, count: int, tpu: str) -> list[int]:
             raise no_such_host(tpu, last, count)
         found.update(range(first, last + 1))
     return sorted(found)
+
+
+def host_number(text: str, count: int, tpu: str) -> int:
+    """One host's number in a path; raises NOT_FOUND if *tpu*, which has *count*, lacks it."""
+    number = small_number(text)
+    if number is None or number >= count:
+        raise no_such_host(tpu, text[:20], count, Reason.NOT_FOUND)
+    return number
+
+
+def small_number(text: str) -> int | None:
+    """The number that up to six digits are; None for other text."""
+    return int(text) if re.fullmatch("[0-9]{1,6}", text) else None
 
 
 def host_ranges(hosts: list[int]) -> str:

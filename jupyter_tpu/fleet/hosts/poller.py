@@ -12,6 +12,7 @@ from msgspec import to_builtins
 from ...cloud import NodeName
 from ...errors import TPUError
 from ...links import HostName, LinkState
+from ...ssh.host_values import InvalidAnswer
 from ..knowledge.failures import TPUFailures
 from .connections import ANSWER, HostConnections
 from .job_follower import JobFollower
@@ -135,12 +136,12 @@ class HostPoller:
                         self._metrics.update(host, samples)
                     known |= answer
                     await self._apply_report(host, specs, jobs, known)
-                except TPUError:
+                except Exception as error:
                     known = {}
-                    await asyncio.sleep(PAUSE)
-                except Exception as error:  # an answer that can't be read, for example
-                    known = {}
-                    await asyncio.sleep(self._failures.record(host.node, _what(host), error))
+                    if isinstance(error, TPUError) and not isinstance(error, InvalidAnswer):
+                        await asyncio.sleep(PAUSE)  # its link says it
+                    else:
+                        await asyncio.sleep(self._failures.record(host.node, _what(host), error))
                 else:
                     self._failures.clear(host.node, _what(host))
             self.wake()

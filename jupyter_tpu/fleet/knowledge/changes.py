@@ -87,12 +87,12 @@ class ChangeFeed:
             what, id = key
             try:
                 change = self._describe[what](id)
+                encoded = msgspec.json.encode(change)
             except Exception:  # the other changes are published all the same
                 log.exception("A change of %s %s could not be described", what, id)
                 continue
             if change.gone and key not in self._published:
                 continue
-            encoded = msgspec.json.encode(change)
             if self._published.get(key) == encoded:
                 continue
             if change.gone:

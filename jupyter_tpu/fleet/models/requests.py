@@ -23,7 +23,7 @@ def parse_request(model: type[T], body: bytes) -> T:
         return msgspec.json.decode(body.strip() or b"{}", type=model)
     except msgspec.ValidationError as error:
         raise _invalid(model, error) from None
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise InvalidInput("The body is not valid JSON.") from None
 
 

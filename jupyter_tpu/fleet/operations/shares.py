@@ -110,11 +110,7 @@ class ShareService:
         self, nodes: dict[str, Node], found: dict[Client, SharingHost], node: Node
     ) -> _Found:
         answers = await self._on_hosts(_hosts_of(node), nodes, "examine_sharing", _EXAMINING)
-        up = {
-            host: msgspec.convert(answer, SharingHost)
-            for host, answer in answers.items()
-            if not isinstance(answer, TPUError)
-        }
+        up = {host: answer for host, answer in answers.items() if not isinstance(answer, TPUError)}
         problems = [
             f"{_named(host)}: {answer.message}"
             for host, answer in answers.items()
@@ -175,6 +171,13 @@ class ShareService:
         known |= await self._examine(
             [each for each in share.clients if each not in known], nodes, folder, result, progress
         )
+        for host, facts in known.items():
+            if facts.path != share.path:
+                raise InvalidInput(
+                    f"The folder is {facts.path} on {_named(host)}, and {share.path} on "
+                    f"{_named(first)}.",
+                    "Name it by its full path.",
+                )
         plans = _plans(share, kept, first, known, result)
         progress.done("examine")
         if request.dry_run:
@@ -248,7 +251,7 @@ class ShareService:
         for host, error in failed.items():
             result.hosts.append(_host_share(host, [], "failed", error))
         _raise(failed, " Nothing was changed.")
-        return {host: msgspec.convert(each, SharingHost) for host, each in answers.items()}
+        return answers
 
     async def _apply(
         self,

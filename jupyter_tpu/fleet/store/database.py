@@ -364,6 +364,16 @@ def is_locked(error: Exception) -> bool:
     return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
+def is_of_file(error: Exception) -> bool:
+    """Whether the file can't be written now, rather than one change never."""
+    if isinstance(error, sqlite3.DatabaseError):
+        # A statement's own: what breaks a constraint, has a wrong type or number of values, or is
+        # not SQL.
+        own = sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError
+        return not isinstance(error, own) and _code(error) != sqlite3.SQLITE_ERROR
+    return isinstance(error, OSError | TPUError)
+
+
 def _code(error: Exception) -> int:
     """SQLite's primary result code; 0 of another error."""
     return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import logging
 import sqlite3
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple, Self, TypeVar
@@ -27,6 +27,7 @@ from .database import (
     OperationCheck,
     Statement,
     is_locked,
+    is_of_file,
     job_change,
     pruning,
     saving_operation,
@@ -323,14 +324,39 @@ class Store:
                     await self._call(lambda rows=statements: self._database.write(rows))  # type: ignore[misc]
                 except Exception as error:
                     self._failed(error)
-                    await asyncio.sleep(pause)
-                    pause = min(2 * pause, LONGEST_PAUSE)
-                    continue
+                    if not await self._write_one_by_one(batch):
+                        await asyncio.sleep(pause)
+                        pause = min(2 * pause, LONGEST_PAUSE)
+                        continue
                 pause = FIRST_PAUSE
-                for key, write in batch.items():
-                    if self._pending.get(key) is write:
-                        del self._pending[key]
+                self._forget(batch)
                 self._saved(count)
+
+    async def _write_one_by_one(self, batch: Mapping[Hashable, list[Statement]]) -> bool:
+        """Saves what can be saved of a *batch* that failed as a whole, so that a change which can
+        never be saved keeps no other from it: that one is given up, and logged.
+
+        Returns False if the file can't be written now; then all that is not saved waits.
+        """
+        failed: dict[Hashable, Exception] = {}
+        for key, write in batch.items():
+            try:
+                await self._call(lambda rows=write: self._database.write(rows))  # type: ignore[misc]
+            except Exception as error:
+                if is_of_file(error):
+                    return False
+                failed[key] = error
+            else:
+                self._forget({key: write})
+        for key, why in failed.items():
+            log.error("The change of %s can't be saved, and is given up.", key, exc_info=why)
+        return True
+
+    def _forget(self, batch: Mapping[Hashable, list[Statement]]) -> None:
+        """Those need not be written any more, unless another change of the same has been put."""
+        for key, write in batch.items():
+            if self._pending.get(key) is write:
+                del self._pending[key]
 
     def _saved(self, count: int) -> None:
         if self.problem is not None:

@@ -17,7 +17,7 @@ def decode(kind: type[T], body: bytes) -> T:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
         raise InvalidInput(f"The request is not valid: {error}.") from None
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(
             f"The request is not JSON: {error}.",
             "NaN and Infinity are not numbers in JSON." if b"N" in body or b"I" in body else "",

@@ -42,6 +42,7 @@ import asyncio
 import contextlib
 import json
 import math
+import re
 import time
 from collections import deque
 from collections.abc import Callable
@@ -111,7 +112,7 @@ class ClientFeed:
         iopub.setsockopt(zmq.UNSUBSCRIBE, b"")
         seen = handler.get_argument("jupyter_tpu_seen", None)
         self._page_acknowledges = seen is not None
-        self._page_seen = int(seen) if seen and seen.isdigit() else None
+        self._page_seen = int(seen) if seen and re.fullmatch("[0-9]{1,18}", seen) else None
         self._client = connection.session.session
         self._reader = self._kernel.connect(
             self._client, self._page_seen, self._wake, new=self._page_acknowledges
@@ -164,7 +165,7 @@ class ClientFeed:
 
         def on_pong(data: bytes) -> None:
             usual(data)
-            if data.isdigit():
+            if re.fullmatch(b"[0-9]{1,18}", data):
                 self._acknowledged(int(data))
 
         handler.on_pong = on_pong

@@ -73,7 +73,11 @@ class KernelFolder:
 
     @classmethod
     def create(cls, kernel_id: str) -> KernelFolder:
-        """A new, empty folder. Raises FileExistsError if another process has the kernel."""
+        """A new, empty folder. Raises FileExistsError if another process has the kernel, and
+        ValueError for an id that is not the name of a file.
+        """
+        if kernel_id in ("", ".", "..") or os.path.basename(kernel_id) != kernel_id:
+            raise ValueError(f"{kernel_id!r} is not a kernel's id")
         path = private_dir(kernels_dir() / kernel_id)
         folder = cls._lock_folder(path)
         if folder is None:

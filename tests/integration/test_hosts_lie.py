@@ -1,0 +1,111 @@
+"""A host whose agent was changed by someone: what it says does no harm, and costs only itself."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from adoption_server import Server
+from waiting import until
+
+pytestmark = pytest.mark.long  # tests/unit/test_host_answers.py has more cases, without a TPU
+
+TPU = "lying"
+
+#: Appended to the daemon's sources: it reports these kernels, which are JSON.
+LIE = """
+
+import json as _json
+
+async def _lie(self, params):
+    return {"kernels": _json.loads(%r)}
+
+Daemon._kernels = _lie
+"""
+
+
+@pytest.fixture(scope="module")
+def server(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with a connected TPU of two hosts."""
+    server = Server(tmp_path_factory.mktemp("lying"), emulator.environment)
+    server.start()
+    body = {"name": TPU, "type": "v4-16", "zone": "us-central2-b"}
+    server.finish(server.tpu("POST", "tpus", body))
+    server.finish(server.tpu("POST", f"tpus/{TPU}/connect", {}))
+    yield server
+    server.finish(server.tpu("DELETE", f"tpus/{TPU}?end_kernels=true"))
+    server.stop()
+
+
+def report(server: Server, host: int, kernels: Any) -> None:
+    """From now on the agent of a host reports *kernels*."""
+    lie = LIE % json.dumps(kernels)
+    script = (
+        'cd ~/.jupyter-tpu/agent/*/ && file=$(find . -path "*daemon/daemon.py") && '
+        'cp -n "$file" "$file.good" && cp "$file.good" "$file" && printf %s "$1" >> "$file" && '
+        "kill -9 $PPID"  # the daemon, and with it the end of this command
+    )
+    server.on_host(TPU, host, "sh", "-c", script, "sh", lie, check=False)
+
+
+def problem(server: Server) -> str:
+    found = server.tpu("GET", f"tpus/{TPU}")["problem"]
+    return found["message"] if found else ""
+
+
+@pytest.mark.parametrize(
+    "kernels",
+    [
+        [{"id": "../../../precious", "state": "idle"}],
+        [{"state": "idle"}],
+        [{"id": "k", "state": "idle", "booked": ["all"]}],
+    ],
+    ids=["path", "no id", "no numbers"],
+)
+def test_a_report_that_can_not_be_costs_that_host_only_and_is_shown(
+    server: Server, kernels: Any
+) -> None:
+    precious = server.folder / "precious"
+    precious.mkdir(exist_ok=True)
+    (precious / "thesis.tex").write_text("years")
+    report(server, 0, [{"id": "good-one", "state": "idle", "environment": "default"}])
+    until(lambda: [each["id"] for each in server.tpu("GET", f"tpus/{TPU}/kernels")] == ["good-one"])
+    report(server, 1, kernels)
+    until(
+        lambda: "sent an invalid answer (status: " in problem(server), why=lambda: problem(server)
+    )
+    assert [each["id"] for each in server.tpu("GET", f"tpus/{TPU}/kernels")] == ["good-one"]
+    for id in ("..%2F..%2F..%2Fprecious", "k"):
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            server.tpu("POST", f"tpus/{TPU}/kernels/{id}/take")
+    assert [path.name for path in precious.iterdir()] == ["thesis.tex"]
+    report(server, 1, [])
+    until(lambda: not problem(server), why=lambda: problem(server))
+
+
+def test_the_only_host_s_bad_report_is_an_answer_with_a_reason(server: Server) -> None:
+    report(server, 0, [{"id": str(server.folder / "precious")}])
+    until(
+        lambda: "sent an invalid answer (status: " in problem(server), why=lambda: problem(server)
+    )
+    with pytest.raises(urllib.error.HTTPError, match="503") as caught:
+        server.tpu("GET", f"tpus/{TPU}/kernels")
+    assert json.loads(caught.value.read())["reason"] == "UNAVAILABLE"
+    report(server, 0, [])
+    until(lambda: server.tpu("GET", f"tpus/{TPU}/kernels") == [])
+
+
+def test_a_name_that_is_no_text_is_shown_and_published(server: Server) -> None:
+    kernel = {
+        "id": "k",
+        "state": "idle",
+        "environment": "default",
+        "notebook": "d\udce4t\ud800.ipynb",
+    }
+    report(server, 0, [kernel])
+    until(lambda: [each["id"] for each in server.tpu("GET", f"tpus/{TPU}/kernels")] == ["k"])
+    assert server.tpu("GET", f"tpus/{TPU}/kernels")[0]["notebook"] == "d�t�.ipynb"
+    assert not problem(server)
