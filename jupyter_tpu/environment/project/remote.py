@@ -19,6 +19,7 @@ from ..on_host.tree import TreeEntry
 from ..remote_call import sources
 
 _MODULES = ("protocol", "paths", "tree", "stream", "project")
+_SHARED = ("login_shell",)
 
 
 class StreamingHost(RemoteHost, Protocol):
@@ -55,7 +56,7 @@ class RemoteProject:
         """The folder *root*, which need not exist; locked until the end."""
         async with host.stream_bulk(COMMAND) as stream:
             project = cls(stream, host.host.worker)
-            await project._write(sources(_MODULES))
+            await project._write(sources(_MODULES, _SHARED))
             await project._request(root=root)
             yield project
 

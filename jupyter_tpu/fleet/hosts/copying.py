@@ -14,8 +14,10 @@ import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, TypeVar
 
+from ...agent.protocol import login_shell
 from ...environment.host_program import COMMAND, program
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link
@@ -241,7 +243,12 @@ async def _pump_in(stream: CommandStream, writer: asyncio.StreamWriter) -> None:
 @cache
 def _program() -> bytes:
     folder = files(protocol.__package__)
-    return program([(name, folder.joinpath(f"{name}.py")) for name in _MODULES])
+    return program(
+        [
+            (login_shell.__name__, Path(login_shell.__file__)),
+            *((name, folder.joinpath(f"{name}.py")) for name in _MODULES),
+        ]
+    )
 
 
 def _start(request: Mapping[str, Any]) -> bytes:
