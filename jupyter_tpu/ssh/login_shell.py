@@ -18,6 +18,9 @@ from .address import HostAddress
 #: Seconds in which a command has to begin.
 START_LIMIT = 30.0
 
+#: What it did if its output has ended without the mark.
+ENDED = "ended or read the command"
+
 #: Bytes of a login shell's last words that are kept.
 _TAIL = 2000
 #: A character that no shell changes inside of '…', or an escape for printf. csh takes 8000 bytes
@@ -96,7 +99,7 @@ class CommandStart:
 
     def failure(self) -> TPUError:
         """Why it has not begun, though its output has ended."""
-        return self._error("ended or read the command")
+        return self._error(ENDED)
 
     @property
     def _too_long(self) -> bool:
@@ -104,14 +107,18 @@ class CommandStart:
 
     def _error(self, what: str) -> TPUError:
         said = self._errors.last_line or self._output.last_line
-        return TPUError(
-            f"The login shell or ~/.bashrc of {self._host.user} on {self._host.label} {what}"
-            + (f": {said}." if said else "."),
-            Reason.LOGIN_SHELL,
-            "A login shell must run commands that it is given. Let ~/.bashrc (or ~/.zshenv, "
-            "~/.cshrc) do nothing in shells that are not interactive: begin it with "
-            "`case $- in *i*) ;; *) return;; esac`.",
-        )
+        return login_shell_error(self._host.user, self._host.label, what, said)
+
+
+def login_shell_error(user: str, host: str, what: str, said: str = "") -> TPUError:
+    """The error for a login shell that did not come to its command; *said*: its last words."""
+    return TPUError(
+        f"The login shell or ~/.bashrc of {user} on {host} {what}{f': {said}' if said else ''}.",
+        Reason.LOGIN_SHELL,
+        "A login shell must run commands that it is given. Let ~/.bashrc (or ~/.zshenv, ~/.cshrc) "
+        "do nothing in shells that are not interactive: begin it with "
+        "`case $- in *i*) ;; *) return;; esac`.",
+    )
 
 
 class _Greeting:
