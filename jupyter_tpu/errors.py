@@ -35,6 +35,7 @@ class Reason(StrEnum):
     UNREACHABLE = "UNREACHABLE"
     HOST_KEY = "HOST_KEY"  # the host shows another key than the pinned one
     KEY_FILE = "KEY_FILE"  # our own private key: unreadable or open to others
+    LOGIN_SHELL = "LOGIN_SHELL"  # the host's login shell does not run commands
     NO_PYTHON = "NO_PYTHON"
     NO_IPYKERNEL = "NO_IPYKERNEL"  # a Python lacks it; to install it needs a confirmation
     NO_FOLDER = "NO_FOLDER"  # a folder on the host does not exist

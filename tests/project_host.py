@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shlex
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import ConnectionLost
 from jupyter_tpu.links import HostName
+from jupyter_tpu.ssh.login_shell import marked_line
 
 
 class _Stream:
@@ -65,8 +67,9 @@ class ProjectHost:
         pass
 
     def pod_command(self, argv: Sequence[str]) -> list[str]:
-        """The hosts share this machine's files."""
-        return [*argv]
+        """The hosts share this machine's files. The login shell writes something first."""
+        line = marked_line("exec " + shlex.join(argv))
+        return ["sh", "-c", f"echo Welcome; {line}"]
 
     @contextlib.asynccontextmanager
     async def stream_bulk(self, argv: Sequence[str]) -> AsyncIterator[Any]:

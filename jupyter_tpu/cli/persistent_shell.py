@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ..commands.terminal import write_plain
 from ..errors import InvalidInput
+from ..ssh.login_shell import shell_line
 from .console import note
 
 #: What ssh exits with if it, and not the shell, has failed.
@@ -97,4 +98,4 @@ def _script(session: str, *, adopt: bool = False, jupyterlab: bool = False) -> s
         "adopt": _ADOPT % {"session": session} if adopt else "",
         "options": _LIKE_JUPYTERLAB if adopt or jupyterlab else "",
     }
-    return f"exec sh -c {shlex.quote(script)}"  # whatever the user's own shell is
+    return shell_line(script)  # whatever the user's own shell is

@@ -15,9 +15,13 @@ from typing import NamedTuple, Protocol
 from ..concurrency import gather_failures
 from ..errors import TPUError
 from ..ssh import CompletedCommand, HostAddress
+from ..ssh.login_shell import marked_line
 from .lookup import HostName
 
-_SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
+_SSH = (
+    "ssh", "-T", "-o", "BatchMode=yes", "-o", "RemoteCommand=none",
+    "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3",
+)  # fmt: skip
 
 KEY = ".ssh/jupyter_tpu_pod"
 _KNOWN_HOSTS = ".ssh/jupyter_tpu_pod_known_hosts"
@@ -100,8 +104,10 @@ def host_alias(host: HostName) -> str:
 
 
 def command_on(host: HostName, argv: Sequence[str]) -> list[str]:
-    """The command with which another host of its pod runs *argv* on *host*."""
-    return [*_SSH, host_alias(host), shlex.join(argv)]
+    """The command with which another host of its pod runs *argv* on *host*. Before its output comes
+    what the login shell writes, and a mark: see `agent.protocol.login_shell`.
+    """
+    return [*_SSH, host_alias(host), marked_line("exec " + shlex.join(argv))]
 
 
 async def _configure(link: PodLink, pod: Sequence[_PodHost]) -> None:

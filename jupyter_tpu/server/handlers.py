@@ -44,6 +44,7 @@ STATUS = {
     Reason.QUOTA: 429,
     Reason.RATE_LIMITED: 429,
     Reason.HOST_KEY: 502,
+    Reason.LOGIN_SHELL: 502,
     Reason.UNREACHABLE: 502,
     Reason.NO_CAPACITY: 503,
     Reason.UNAVAILABLE: 503,

@@ -16,6 +16,7 @@ from importlib.resources import files
 
 from ..agent import protocol
 from ..agent.bundle import without_comments
+from .login_shell import shell_line
 
 #: Of the agent's protocol, in the order in which they import each other.
 _MODULES = "chips", "process_env"
@@ -46,7 +47,7 @@ exec "$shell" -lc 'exec python3 -I -c "$0"' "$1"
 def clean_shell(command: str | None = None) -> str:
     """The line for a login, or for one *command* of the shell."""
     words = ["sh", "-c", _SCRIPT, "sh", _program()]
-    return "exec " + shlex.join(words if command is None else [*words, command])
+    return shell_line("exec " + shlex.join(words if command is None else [*words, command]))
 
 
 @cache

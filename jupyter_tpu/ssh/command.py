@@ -48,7 +48,7 @@ class NotListening(TPUError, ConnectionRefusedError):
 def command_line(
     argv: Sequence[str], env: Mapping[str, str] | None = None, cwd: str | None = None
 ) -> str:
-    """The line for the host's shell; *cwd* may start with ``~/``.
+    """The script for the host's sh; *cwd* may start with ``~/``.
 
     >>> command_line(["echo", "a b"], {"X": "1 2"}, "~/my work")
     "cd './my work' && exec env 'X=1 2' echo 'a b'"

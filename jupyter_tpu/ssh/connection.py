@@ -16,6 +16,7 @@ from msgspec import Struct
 from ..errors import ConnectionLost, Reason, TPUError
 from .address import HostAddress
 from .command import CompletedCommand, NotListening, command_error, command_line, relative_to_home
+from .login_shell import CommandStart, marked_line
 from .stream import CommandStream
 from .transport import WINDOW
 
@@ -41,7 +42,9 @@ _SESSION_RETRY, _SESSION_LIMIT = 0.1, 5.0
 #: Opening a channel takes a round trip; more than this and something is wrong.
 CHANNEL_LIMIT = 20.0  # seconds
 
-#: Bytes of a command's output that are kept when a callback gets its lines.
+#: Bytes of a command's output and errors, each: of all of it, or of one line if a callback gets its
+#: lines. Of those so many are kept.
+MAX_OUTPUT = 16 << 20
 _TAIL = 64 << 10
 
 #: How long a command may take to end after SIGTERM.
@@ -150,6 +153,7 @@ class Connection:
         cwd: str | None = None,
         timeout: float | None = None,
         on_line: Callable[[str], None] | None = None,
+        max_output: int = MAX_OUTPUT,
         check: bool = True,
     ) -> CompletedCommand:
         """Runs a command on the host and waits for its end.
@@ -163,16 +167,24 @@ class Connection:
         timeout: seconds; then the command is stopped (TIMEOUT).
         on_line: called with each line of its output and errors as it comes, without line end. The
             result then has only the end of them.
+        max_output: bytes of its output, and of its errors, after which it is ended (INTERNAL); with
+            *on_line*, of one line.
         check: whether a status other than 0 raises
             :class:`~jupyter_tpu.ssh.command.CommandFailed` (DISK_FULL if that was the cause).
 
-        Raises UNREACHABLE if the connection is lost meanwhile; it is then unknown whether the
-        command went on.
+        Raises LOGIN_SHELL if the host's login shell does not run it, and UNREACHABLE if the
+        connection is lost meanwhile; it is then unknown whether the command went on.
         """
-        line = command_line(argv, env, cwd)
+        line = marked_line(command_line(argv, env, cwd))
         try:
             async with asyncio.timeout(timeout):
-                completed = await self._session(line, input, on_line)
+                completed = await self._session(line, input, on_line, max_output)
+        except _TooMuchOutput:
+            raise TPUError(
+                f"{argv[0].rpartition('/')[2]} wrote more than {max_output / (1 << 20):.3g} MB"
+                f"{' without a line end' if on_line else ''} on {self.host.label} and was stopped.",
+                Reason.INTERNAL,
+            ) from None
         except TimeoutError:
             raise TPUError(
                 f"{argv[0].rpartition('/')[2]} did not finish within {timeout:g} s on "
@@ -187,11 +199,13 @@ class Connection:
     async def stream(self, argv: Sequence[str]) -> AsyncIterator[CommandStream]:
         """Runs a command whose input and output are streams; leaving the block closes both.
 
-        Raises UNREACHABLE if the connection is lost.
+        Raises LOGIN_SHELL if the host's login shell does not run it, UNREACHABLE if the connection
+        is lost.
         """
         import asyncssh
 
-        stream = CommandStream(self._lost_error)
+        start = CommandStart(self.host)
+        stream = CommandStream(self._lost_error, start)
         async with self._sessions:
             self.has_run_command = True
             try:
@@ -199,13 +213,15 @@ class Connection:
                     await self._open_session(
                         self._ssh.create_session,
                         stream.session,
-                        command_line(argv),
+                        marked_line(command_line(argv)),
                         encoding=None,
                         window=WINDOW,
                     )
             except (TimeoutError, asyncssh.Error, OSError) as error:
                 raise self._lost_error() from error
             try:
+                if not await start.wait():
+                    raise self._lost_error() if stream.broken or self.closed else start.failure()
                 yield stream
             finally:
                 stream.close()
@@ -290,10 +306,11 @@ class Connection:
     # ---- a session -------------------------------------------------------------------------
 
     async def _session(
-        self, line: str, input: bytes, on_line: Callable[[str], None] | None
+        self, line: str, input: bytes, on_line: Callable[[str], None] | None, max_output: int
     ) -> CompletedCommand:
         import asyncssh
 
+        start = CommandStart(self.host)
         async with self._sessions:
             self.has_run_command = True
             try:
@@ -305,9 +322,9 @@ class Connection:
                 raise self._lost_error() from error
             try:
                 out, err, _ = await asyncio.gather(
-                    _read(process.stdout, on_line),
-                    _read(process.stderr, on_line),
-                    _feed(process.stdin, input),
+                    _read(process.stdout, start.output, on_line, max_output, start.ended),
+                    _read(process.stderr, start.errors, on_line, max_output),
+                    _feed(process.stdin, input, start),
                 )
                 await process.wait_closed()
             except (asyncssh.Error, OSError) as error:
@@ -317,6 +334,8 @@ class Connection:
                 raise
         if process.returncode is None:
             raise self._lost_error()
+        if not start.begun:
+            raise start.failure()
         return CompletedCommand(returncode=process.returncode, stdout=_text(out), stderr=_text(err))
 
     async def _open_session(
@@ -353,11 +372,20 @@ class Connection:
         return ConnectionLost(self.host.label, "" if self.closed else "no answer")
 
 
-async def _read(stream: SSHReader[bytes], on_line: Callable[[str], None] | None) -> bytes:
-    """All of *stream*. With *on_line*, which is called for each complete line, only its end."""
+async def _read(
+    stream: SSHReader[bytes],
+    skip: Callable[[bytes], bytes],
+    on_line: Callable[[str], None] | None,
+    limit: int,
+    ended: Callable[[], None] = lambda: None,
+) -> bytes:
+    """All that *skip* leaves of *stream*. With *on_line*, which is called for each complete line,
+    only its end.
+    """
     kept = bytearray()
     rest = bytearray()
     while data := await stream.read(65536):
+        data = skip(data)
         kept += data
         if on_line is not None:
             del kept[:-_TAIL]
@@ -366,18 +394,29 @@ async def _read(stream: SSHReader[bytes], on_line: Callable[[str], None] | None)
                 *lines, rest = rest.split(b"\n")
                 for line in lines:
                     on_line(_text(line).rstrip("\r"))
+        if max(len(kept), len(rest)) > limit:
+            raise _TooMuchOutput
+    ended()
     if on_line is not None and rest:
         on_line(_text(rest).rstrip("\r"))
     return bytes(kept)
 
 
-async def _feed(stream: SSHWriter[bytes], data: bytes) -> None:
+async def _feed(stream: SSHWriter[bytes], data: bytes, start: CommandStart) -> None:
     # A command that does not read its input is not an error; a lost connection shows elsewhere.
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        for start in range(0, len(data), 262144):
-            stream.write(data[start : start + 262144])
+        if not data:
+            stream.write_eof()  # a shell that reads it learns that there is none
+        if not await start.wait() or not data:
+            return
+        for begin in range(0, len(data), 262144):
+            stream.write(data[begin : begin + 262144])
             await stream.drain()
         stream.write_eof()
+
+
+class _TooMuchOutput(Exception):
+    """A command wrote more than it may."""
 
 
 def _text(data: Any) -> str:

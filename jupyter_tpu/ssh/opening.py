@@ -93,9 +93,7 @@ async def connect(
             raise _unreachable(host, error, limit) from error
         raise
     connection = Connection(ssh, host, stack, lost, keepalive.interval)
-    nodelay = asyncio.get_running_loop().create_task(
-        _enable_nodelay(ssh, connection, command_within)
-    )
+    nodelay = asyncio.get_running_loop().create_task(_enable_nodelay(connection, command_within))
     stack.callback(nodelay.cancel)
     return connection
 
@@ -152,7 +150,7 @@ async def _open(
     return ssh, lost
 
 
-async def _enable_nodelay(ssh: SSHClientConnection, connection: Connection, wait: float) -> None:
+async def _enable_nodelay(connection: Connection, wait: float) -> None:
     """Makes the host's sshd send small packets at once.
 
     OpenSSH's sshd sets TCP_NODELAY with the first command; forwarded channels don't count. Until
@@ -160,14 +158,12 @@ async def _enable_nodelay(ssh: SSHClientConnection, connection: Connection, wait
     another round trip, or 40 ms on a short line. So one is run, unless another was for *wait*
     seconds; it takes the client a millisecond of processor time.
     """
-    import asyncssh
-
     await asyncio.sleep(wait)
     if connection.has_run_command:
         return
     try:
-        await ssh.run("true", timeout=CHANNEL_LIMIT)
-    except (asyncssh.Error, OSError) as error:
+        await connection.run(["true"], timeout=CHANNEL_LIMIT)
+    except TPUError as error:
         log.debug("The host runs no commands, so small packets are slower: %s", error)
 
 

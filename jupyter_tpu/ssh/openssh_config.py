@@ -53,6 +53,9 @@ class HostEntry(Struct, frozen=True, kw_only=True):
             ("IdentitiesOnly", "yes"),
             ("ProxyCommand", _command(self.proxy)),
             ("ProxyUseFdpass", "no"),
+            # Settings that people have for all hosts would break rsync and git, and our commands.
+            ("RemoteCommand", "none"),
+            ("RequestTTY", "auto"),
             # A host that hangs takes the connection and says nothing. Looking it up takes a while.
             ("ConnectTimeout", "90"),
             # Two minutes without an answer mean that the host is gone, not only slow.

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from ..errors import Reason, TPUError
+from .login_shell import CommandStart
 from .transport import ChannelTransport, SSHSession
 
 #: Bytes of the command's error output that are kept.
@@ -36,8 +37,9 @@ class CommandStream:
     lost: makes the error for a lost connection, which all methods raise then (UNREACHABLE).
     """
 
-    def __init__(self, lost: Callable[[], TPUError]) -> None:
+    def __init__(self, lost: Callable[[], TPUError], start: CommandStart) -> None:
         self._lost = lost
+        self._start = start
         self._errors = bytearray()
         self._reader = asyncio.StreamReader(limit=CHUNK)
         protocol = asyncio.StreamReaderProtocol(self._reader)
@@ -52,15 +54,21 @@ class CommandStream:
 
     def session(self) -> Any:
         """The channel's session, for asyncssh's `create_session`."""
-        return _CommandSession(self._transport, self._errors)
+        return _CommandSession(self._transport, self._errors, self._start)
+
+    @property
+    def broken(self) -> bool:
+        """Whether its channel has ended with an error."""
+        return self._transport.broken is not None
 
     async def read(self) -> bytes:
         """What there is of its output, up to `CHUNK` bytes; b"" at its end."""
         return await self._read(self._reader.read(CHUNK))
 
     async def read_line(self) -> bytes:
-        """A line of its output with its end; less at the output's end. Raises INTERNAL for one of
-        more than `CHUNK` bytes.
+        """A line of its output with its end; less at the output's end.
+
+        Raises INTERNAL if it is longer than `CHUNK`.
         """
         return await self._read(self._reader.readline())
 
@@ -89,22 +97,35 @@ class CommandStream:
         except (asyncssh.Error, OSError) as error:
             raise self._lost() from error
         except ValueError:  # of StreamReader.readline
-            message = "The host answered with a line of more than 256 kB."
-            raise TPUError(message, Reason.INTERNAL) from None
+            raise TPUError(
+                f"A command on a host wrote a line of more than {CHUNK >> 10} kB.", Reason.INTERNAL
+            ) from None
 
 
 class _CommandSession(SSHSession):
-    """Keeps error output apart. What a command's end means, its output says."""
+    """Keeps error output apart, and what the login shell writes before the command away. What a
+    command's end means, its output says.
+    """
 
-    def __init__(self, transport: ChannelTransport, errors: bytearray) -> None:
+    def __init__(self, transport: ChannelTransport, errors: bytearray, start: CommandStart) -> None:
         super().__init__(transport)
         self._errors = errors
+        self._start = start
 
     def data_received(self, data: bytes, datatype: int | None) -> None:
         if datatype is None:
-            super().data_received(data, datatype)
+            if data := self._start.output(data):
+                super().data_received(data, datatype)
         else:
-            self._errors += data[: _ERRORS - len(self._errors)]
+            self._errors += self._start.errors(data)[: _ERRORS - len(self._errors)]
+
+    def eof_received(self) -> bool:
+        self._start.ended()
+        return super().eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._start.ended()
 
     def exit_status_received(self, status: int) -> None:
         pass

@@ -1,8 +1,8 @@
 """Machines that the user's own OpenSSH reaches: where they are, which key they show, and letting
 our key log in.
 
-What `ssh ALIAS` would do decides: `ssh -G` says the address, the user and the proxy. The user's
-known hosts say which key is the machine's; an unknown one is never trusted without being asked for.
+What `ssh ALIAS` would do decides: `ssh -G` says the address, the user and the proxy, and `ssh` says
+whether it knows the machine's key. An unknown one is never trusted without being asked for.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import signal
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -25,9 +24,7 @@ from ..errors import InvalidInput, Reason, TPUError
 from ..files import write_atomically
 from .address import HostAddress
 from .keys import fingerprint, public_line
-
-if TYPE_CHECKING:
-    from asyncssh import SSHKey
+from .login_shell import ENDED, OUTPUT_MARK, login_shell_error, marked_line
 
 #: Seconds: for `ssh -G`, which may run commands of `Match exec`; to see the host's key; to log in.
 CONFIG_LIMIT, KEY_LIMIT, LOGIN_LIMIT = 15.0, 30.0, 60.0
@@ -36,6 +33,17 @@ CONFIG_LIMIT, KEY_LIMIT, LOGIN_LIMIT = 15.0, 30.0, 60.0
 _ALIAS = re.compile(r"[\w.@:\[\]+][\w.@:\[\]+-]*")
 #: The machine's name in the known hosts that are made for one login.
 _KEY_ALIAS = "jupyter-tpu-attached"
+#: What `ssh` says of the key that it is shown, and of one that it knows, refuses or knows in its
+#: place.
+_SHOWN = re.compile(r"Server host (?:key|certificate): (\S+) (SHA256:[\w+/]+)")
+_KNOWN = re.compile(r"is known and matches the ")
+_REFUSED = re.compile(
+    r"^Host key for (?P<changed>.+) has changed and you|host key for (?P<revoked>.+) was revoked",
+    re.MULTILINE,
+)
+_OFFENDING = re.compile(r"^Offending (?:\S+ )?key.* in (.+):\d+\s*$", re.MULTILINE)
+#: What it exits with if it could not log in, and bytes that are kept of what it writes.
+_FAILED, _OUTPUT = 255, 1 << 20
 #: Adds the line on standard input to the keys that may log in.
 _AUTHORIZE = "umask 077; mkdir -p ~/.ssh && { echo; cat; } >> ~/.ssh/authorized_keys"
 
@@ -48,9 +56,6 @@ class UserHost(Struct, frozen=True, kw_only=True):
     port: int
     user: str
     proxy_command: tuple[str, ...]
-    #: Its name in the user's known hosts ("[HOST]:PORT" of another port), and their files.
-    known_as: str
-    known_hosts: tuple[Path, ...]
 
     def host_address(
         self, *, host_keys: tuple[str, ...], alias: str, name: str, identity_file: Path
@@ -104,23 +109,13 @@ async def resolve(alias: str) -> UserHost:
             f"The user {user!r} of {alias} can't be used: its name has special characters.",
             "Attach the machine as another user: USER@HOST.",
         )
-    known_as = options.get("hostkeyalias", "none")
-    if known_as == "none":
-        known_as = address if port == 22 else f"[{address}]:{port}"
-    files = f"{options.get('userknownhostsfile', '')} {options.get('globalknownhostsfile', '')}"
     return UserHost(
         alias=alias,
         address=address,
         port=port,
         user=user,
         proxy_command=_proxy(options, alias),
-        known_as=known_as,
-        known_hosts=_paths(files),
     )
-
-
-def _paths(files: str) -> tuple[Path, ...]:
-    return tuple(Path(each).expanduser() for each in files.split())
 
 
 def _proxy(options: dict[str, str], alias: str) -> tuple[str, ...]:
@@ -150,21 +145,21 @@ def _proxy(options: dict[str, str], alias: str) -> tuple[str, ...]:
 async def shown_key(host: UserHost) -> ShownKey:
     """Connects so far that the machine shows its key; nothing is sent to it.
 
-    Raises HOST_KEY if the user's known hosts have another key of it, or have revoked it, and
+    Raises HOST_KEY if the user's `ssh` knows another key of it, or one that is revoked, and
     UNREACHABLE.
     """
     import asyncssh
 
     from .opening import failure_text, host_key_algorithms
 
-    trusted, revoked = await asyncio.to_thread(_known, host)
+    kind, known = await _ask_openssh(host)
     try:
         async with asyncio.timeout(KEY_LIMIT):
             shown = await asyncssh.get_server_host_key(
                 host.address,
                 host.port,
                 proxy_command=list(host.proxy_command) or None,
-                server_host_key_algs=host_key_algorithms([public_line(key) for key in trusted]),
+                server_host_key_algs=host_key_algorithms([kind] if kind else []),
                 config=None,
             )
     except (asyncssh.Error, OSError, TimeoutError) as error:
@@ -177,36 +172,51 @@ async def shown_key(host: UserHost) -> ShownKey:
     if shown is None:
         raise TPUError(f"{host.alias} showed no host key.", Reason.UNREACHABLE)
     key = public_line(shown)
-    known = key in map(public_line, trusted)
-    if key in map(public_line, revoked) or (trusted and not known):
-        why = "has another key there" if not known else "is revoked there"
-        raise TPUError(
-            f"{host.alias} shows the host key {fingerprint(key)}, but {host.known_as} {why} (in "
-            "your known hosts).",
-            Reason.HOST_KEY,
-            "Someone may be intercepting the connection. If you know that the machine was "
-            f"reinstalled, correct your known hosts with `ssh-keygen -R '{host.known_as}'`.",
-        )
-    return ShownKey(key=key, known=known)
+    return ShownKey(key=key, known=fingerprint(key) in known)
 
 
-def _known(host: UserHost) -> tuple[list[SSHKey], list[SSHKey]]:
-    """The keys that the user's known hosts have of it, and those that they revoke."""
-    import asyncssh
+async def _ask_openssh(host: UserHost) -> tuple[str, set[str]]:
+    """The type of the key that it shows to the user's `ssh` ("" if it is not known), and the
+    fingerprints of the keys that this accepts: it reads files and runs commands as configured.
 
-    trusted: list[SSHKey] = []
-    revoked: list[SSHKey] = []
-    for path in host.known_hosts:
-        try:
-            text = path.read_bytes()
-        except OSError:
-            continue  # ssh does without it, too
-        for line in text.splitlines():  # one that can't be read spoils no other
-            with contextlib.suppress(ValueError):
-                found = asyncssh.match_known_hosts(line, host.known_as, "", None)
-                trusted += found[0]
-                revoked += found[2]
-    return trusted, revoked
+    Raises HOST_KEY if it refuses the key as another one.
+    """
+    options = {
+        "LogLevel": "DEBUG1",  # which key it is
+        "BatchMode": "yes",
+        "StrictHostKeyChecking": "yes",
+        "UpdateHostKeys": "no",
+        "ControlPath": "none",  # a connection that is open shows no key
+        "PreferredAuthentications": "none",
+        "ClearAllForwardings": "yes",
+        "RemoteCommand": "none",
+        "ConnectTimeout": "20",
+    }
+    _, _, log = await _ssh(["-T", *_words(options), "--", host.alias, "true"], limit=KEY_LIMIT)
+    kind = shown = ""
+    known: set[str] = set()
+    for line in log.splitlines():
+        if found := _SHOWN.search(line):
+            kind, shown = found.groups()
+        elif _KNOWN.search(line):
+            known.add(shown)
+    refusal = _REFUSED.search(log)
+    if refusal is None:
+        return kind.removesuffix("-cert-v01@openssh.com"), known
+    name = refusal["changed"] or refusal["revoked"]
+    why = "has another key there" if refusal["changed"] else "is revoked there"
+    place = _OFFENDING.search(log)
+    if place is not None and place[1].startswith("KnownHostsCommand"):
+        correct = "what your KnownHostsCommand prints"
+    else:
+        file = f" -f {shlex.quote(place[1])}" if place is not None else ""
+        correct = f"your known hosts with `ssh-keygen -R {shlex.quote(name)}{file}`"
+    raise TPUError(
+        f"{host.alias} shows the host key {shown}, but {name} {why} (in your known hosts).",
+        Reason.HOST_KEY,
+        "Someone may be intercepting the connection. If you know that the machine was "
+        f"reinstalled, correct {correct}.",
+    )
 
 
 async def authorize(host: UserHost, key: str, public_key: str) -> None:
@@ -233,18 +243,23 @@ async def authorize(host: UserHost, key: str, public_key: str) -> None:
             "RemoteCommand": "none",
             "ConnectTimeout": "20",
         }
-        words = [word for each in options.items() for word in ("-o", "=".join(each))]
-        code, _, err = await _ssh(
-            ["-T", *words, "--", host.alias, shlex.join(["sh", "-c", _AUTHORIZE])],
+        code, out, err = await _ssh(
+            ["-T", *_words(options), "--", host.alias, marked_line(_AUTHORIZE)],
             limit=LOGIN_LIMIT,
             input=f"{public_key} jupyter-tpu\n".encode(),
         )
+    if code != _FAILED and OUTPUT_MARK.decode() not in out:
+        raise login_shell_error(host.user, host.alias, ENDED, _last_line(err or out))
     if code:
         raise TPUError(
             f"`ssh {host.alias}` can't log in without a question: {_last_line(err)}.",
             Reason.PERMISSION,
             f"Make `ssh {host.alias}` work with a key and without a password, then try again.",
         )
+
+
+def _words(options: dict[str, str]) -> list[str]:
+    return [word for each in options.items() for word in ("-o", "=".join(each))]
 
 
 async def _ssh(
@@ -264,7 +279,14 @@ async def _ssh(
     try:
         async with asyncio.timeout(limit):
             process = await asyncio.shield(starting)
-            out, err = await process.communicate(input)
+            assert process.stdin is not None
+            assert process.stdout is not None
+            assert process.stderr is not None
+            with contextlib.suppress(ConnectionError):
+                process.stdin.write(input)
+                process.stdin.close()
+            out, err = await asyncio.gather(_read(process.stdout), _read(process.stderr))
+            await process.wait()
     except TimeoutError:
         raise TPUError(
             f"ssh did not end within {limit:g} s.",
@@ -278,6 +300,14 @@ async def _ssh(
                 _kill(process)
             await process.wait()
     return process.returncode or 0, out.decode(errors="replace"), err.decode(errors="replace")
+
+
+async def _read(stream: asyncio.StreamReader) -> bytes:
+    """The beginning of *stream*; waits for its end."""
+    kept = b""
+    while data := await stream.read(65536):
+        kept += data[: _OUTPUT - len(kept)]
+    return kept
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:

@@ -61,14 +61,14 @@ def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Box]:
     authorized.write_text(new_key(tmp_path / "user"))  # without an end of line
     environment = f"SetEnv HOME={home} JUPYTER_TPU_AGENT_IDLE=5"
     with running_sshd(tmp_path, authorized, environment) as (port, key):
-        known = tmp_path / "user_known_hosts"
+        known = tmp_path / "known hosts of a user"
         config = tmp_path / "ssh_config"
         config.write_text(
             f"Host Box.lab\n  HostName 127.0.0.1\n  Port {port}\n"
             "Host box-by-jump\n  HostName 10.0.0.9\n  ProxyJump me@gate:2222\n"
             "Host box-by-command\n  HostName 10.0.0.9\n  ProxyCommand relay '100%%' %h %p %r\n"
             f"Host *\n  User {getpass.getuser()}\n  IdentityFile {tmp_path}/user\n"
-            f"  IdentitiesOnly yes\n  UserKnownHostsFile {known}\n"
+            f'  IdentitiesOnly yes\n  UserKnownHostsFile /dev/null "{known}"\n'
         )
         monkeypatch.setenv("PATH", path_with_ssh(tmp_path / "bin", config))
         yield Box(home, config, known, port, key)
@@ -316,6 +316,39 @@ async def test_the_users_known_hosts_decide_which_key_is_right(
         await fleet.attached.attach(wanted)
     assert caught.value.reason is Reason.HOST_KEY
     assert AttachedMachines().all() == []
+    known = f"'[127.0.0.1]:{box.port}' -f '{box.known_hosts}'"
+    assert f"with `ssh-keygen -R {known}`." in caught.value.hint
+
+
+async def test_a_command_of_the_users_configuration_says_which_key_is_right(
+    box: Box, tmp_path: Path
+) -> None:
+    name, printed = f"[127.0.0.1]:{box.port}", tmp_path / "printed"
+    box.config.write_text(f"{box.config.read_text()}  KnownHostsCommand /bin/cat {printed}\n")
+    host = await user_host.resolve("Box.lab")
+    for line, known in ((f"{name} {box.key}", True), (f"other {box.key}", False)):
+        printed.write_text(f"{line}\n")
+        assert await user_host.shown_key(host) == user_host.ShownKey(key=box.key, known=known)
+    for line, why in (
+        (f"{name} {new_key(tmp_path / 'other')}", "has another key there"),
+        (f"@revoked {name} {box.key}", "is revoked there"),
+    ):
+        printed.write_text(f"{line}\n")
+        with pytest.raises(TPUError, match=why) as caught:
+            await user_host.shown_key(host)
+        assert caught.value.reason is Reason.HOST_KEY
+        assert caught.value.message.startswith(f"Box.lab shows the host key {fingerprint(box.key)}")
+        if "another" in why:
+            assert "correct what your KnownHostsCommand prints." in caught.value.hint
+            assert "ssh-keygen" not in caught.value.hint
+
+
+async def test_a_machine_whose_login_shell_ends_is_not_attached(box: Box, fleet: Fleet) -> None:
+    (box.home / ".bashrc").write_text("echo Welcome; exit 0")
+    box.trust(box.key)
+    with pytest.raises(TPUError, match=r"login shell or ~/.bashrc of .* ended") as caught:
+        await fleet.attached.attach(AttachMachine(ssh=["Box.lab"]))
+    assert caught.value.reason is Reason.LOGIN_SHELL
 
 
 async def test_proxies_are_those_of_the_users_ssh(box: Box) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 import psutil
 import pytest
 from cli_shell import Shell, Terminal
+from own_sshd import path_with_ssh
 from waiting import until
 
 from jupyter_tpu.cli import persistent_shell
@@ -125,10 +126,14 @@ def test_ssh_scp_rsync_and_git_find_a_tpu_before_and_after_its_address_changed(
 ) -> None:
     tpu = create_tpu()
     name = tpu["name"].rpartition("/")[2]
+    person.config.parent.mkdir(mode=0o700)
+    own = "Host *\n  RemoteCommand tmux new -A -s main\n  RequestTTY force\n"
+    person.config.write_text(own)
     said = person.tpu("ssh-config", "--write")
     assert f"{person.config}: added one line" in said
     assert "Try: ssh " in said
-    assert len(person.config.read_text().splitlines()) == 1
+    text = person.config.read_text()
+    assert text.partition("\n")[2] == own
     use_everything(person, name, "before")
     entries = (person.home / "jupyter_tpu_data_dir" / "ssh" / "config").read_bytes()
 
@@ -142,7 +147,18 @@ def test_ssh_scp_rsync_and_git_find_a_tpu_before_and_after_its_address_changed(
     use_everything(person, name, "after")
     assert (person.home / "jupyter_tpu_data_dir" / "ssh" / "config").read_bytes() == entries
     assert "includes" in person.tpu("ssh-config", "--write")
-    assert len(person.config.read_text().splitlines()) == 1
+    assert person.config.read_text() == text
+
+
+def test_settings_for_all_hosts_that_start_something_else_do_not_reach_a_tpu(
+    person: Person, pod: str, tmp_path: Path
+) -> None:
+    config = tmp_path / "config"
+    config.write_text("Host *\n  RemoteCommand tmux new -A -s main\n  RequestTTY force\n")
+    person.environment["PATH"] = path_with_ssh(tmp_path / "bin", config)
+    assert person.tpu("ssh", pod, "--command", "echo one; [ -t 1 ] || echo no terminal") == (
+        "one\nno terminal\n"
+    )
 
 
 def test_a_tpu_that_was_created_again_is_reached_and_one_with_an_unpinned_key_is_not(
@@ -367,7 +383,7 @@ def test_without_tmux_a_message_says_how_to_keep_a_shell(
     assert "without a command" in shell.complaint("ssh", pod, "--keep", "--", "ls")
     # A host that has none: its shells find no program.
     script = persistent_shell._script("main").replace(
-        "command -v tmux", "command -v no-such-program"
+        " tmux >/dev/null", " no_such_program >/dev/null"
     )
     done = subprocess.run(["sh", "-c", script], stdin=subprocess.DEVNULL, capture_output=True)
     assert b"tmux is not installed on this host" in done.stdout

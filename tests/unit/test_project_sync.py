@@ -420,8 +420,8 @@ def with_fault(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
 
     from jupyter_tpu.environment.project import remote
 
-    def faulty(modules: tuple[str, ...]) -> bytes:
-        modules_there = json.loads(real(modules))
+    def faulty(*modules: tuple[str, ...]) -> bytes:
+        modules_there = json.loads(real(*modules))
         return json.dumps([["fault", code], *modules_there]).encode() + b"\n"
 
     real = remote.sources

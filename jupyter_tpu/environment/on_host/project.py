@@ -15,6 +15,8 @@ import sys
 import time
 import zlib
 
+from jupyter_tpu.agent.protocol.login_shell import skip_greeting
+
 from .paths import HOME, private_dir, write_file
 from .protocol import HostError, disk_full
 from .stream import announced, contents, receive, signature
@@ -166,7 +168,9 @@ class Project:
         try:
             with contextlib.ExitStack() as files:
                 if fetched:
-                    reader = ProjectReader(files.enter_context(open(self._stream, "rb")).read)
+                    stream = files.enter_context(open(self._stream, "rb"))
+                    skip_greeting(stream)
+                    reader = ProjectReader(stream.read)
                 else:
                     copy = files.enter_context(open(self._stream, "wb")) if keep else None
                     reader = ProjectReader(framed(sys.stdin.buffer, copy))
@@ -186,7 +190,8 @@ class Project:
             with open(self._stream, "wb") as file:
                 quiet = subprocess.DEVNULL
                 subprocess.run(command, stdin=quiet, stdout=file, stderr=quiet)
-            return os.path.getsize(self._stream) == size
+            with open(self._stream, "rb") as file:
+                return skip_greeting(file) and os.path.getsize(self._stream) - file.tell() == size
         return False
 
     def send(self, changes):

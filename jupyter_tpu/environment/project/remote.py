@@ -22,6 +22,7 @@ from ..on_host.tree import TreeEntry
 from ..remote_call import sources
 
 _MODULES = ("protocol", "paths", "tree", "stream", "project")
+_SHARED = ("login_shell",)
 #: Bytes of an answer; 20,000 files with long names have less.
 _LARGEST = 32 << 20
 #: The last second that a date of Python can have.
@@ -117,7 +118,7 @@ class RemoteProject:
         """The folder *root*, which need not exist; locked until the end."""
         async with host.stream_bulk(COMMAND) as stream:
             project = cls(stream, host.host.worker)
-            await project._write(sources(_MODULES))
+            await project._write(sources(_MODULES, _SHARED))
             await project._request(root=root)
             yield project
 

@@ -15,10 +15,12 @@ import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta, Struct
 
+from ...agent.protocol import login_shell
 from ...environment.host_program import COMMAND, program
 from ...environment.on_host.tree import is_inside
 from ...errors import InvalidInput, Reason, TPUError
@@ -263,7 +265,12 @@ async def _pump_in(stream: CommandStream, writer: asyncio.StreamWriter) -> None:
 @cache
 def _program() -> bytes:
     folder = files(protocol.__package__)
-    return program([(name, folder.joinpath(f"{name}.py")) for name in _MODULES])
+    return program(
+        [
+            (login_shell.__name__, Path(login_shell.__file__)),
+            *((name, folder.joinpath(f"{name}.py")) for name in _MODULES),
+        ]
+    )
 
 
 def _start(request: Mapping[str, Any]) -> bytes:

@@ -39,7 +39,8 @@ PAUSE, UNREAD = 3.0, 30.0
 #: Jobs are looked through so often even if nothing seems to have happened; seconds.
 EVERY = 5.0
 #: Why a host does not start a job, now and later. After others it is asked again.
-_REFUSED = (Reason.NO_FOLDER, Reason.DISK_FULL, Reason.INVALID, Reason.INTERNAL, Reason.NO_PYTHON)
+_REFUSED = (Reason.NO_FOLDER, Reason.DISK_FULL, Reason.INVALID, Reason.INTERNAL, Reason.NO_PYTHON,
+            Reason.LOGIN_SHELL)  # fmt: skip
 
 
 class JobFollower:

@@ -1203,6 +1203,7 @@ export type Reason =
   | 'JOBS_RUNNING'
   | 'KERNELS_RUNNING'
   | 'KEY_FILE'
+  | 'LOGIN_SHELL'
   | 'NOT_FOUND'
   | 'NOT_YOURS'
   | 'NO_CAPACITY'

@@ -5,19 +5,22 @@ import json
 import os
 import sys
 
+from jupyter_tpu.agent.protocol.login_shell import skip_greeting
+
 from .lists import forget, load_list, save_list
 from .protocol import CopyFailure, Peer, Reports, decoded, failure, from_home
 from .receiver import Receiver
 from .sender import Listing, send
 
-#: Seconds in which ssh says why it failed.
-GRACE = 5
+#: Seconds in which the command has to begin, and in which ssh says why it failed.
+START_LIMIT, GRACE = 30, 5
 
 
 def forward(program, list_id, targets, command, overwrite, report):
     """Sends what a list has to another host, whose Python *command* starts; it reads *program*."""
     import subprocess  # not for a copy from here: they take a third of a Python's start
     import tempfile
+    import threading
 
     listing = load_list(list_id)
     request = {
@@ -32,6 +35,14 @@ def forward(program, list_id, targets, command, overwrite, report):
         )
         try:
             assert process.stdin is not None
+            reading = threading.Timer(
+                START_LIMIT, process.kill
+            )  # a login shell that reads its input
+            reading.start()
+            begun = skip_greeting(process.stdout)
+            reading.cancel()
+            if not begun:
+                raise CopyFailure("LOST")
             try:
                 process.stdin.write(program + json.dumps(request).encode() + b"\n")
             except OSError:
