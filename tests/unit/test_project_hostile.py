@@ -34,9 +34,9 @@ def syncs(tmp_path: Path) -> Syncs:
 def lie(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     """The host's program is another one: *code* changes the module ``project`` before it runs."""
 
-    def lying(modules: tuple[str, ...]) -> bytes:
+    def lying(*modules: tuple[str, ...]) -> bytes:
         text = f"from on_host import project\n{code}\nmain = project.main\n"
-        return json.dumps([*json.loads(real(modules)), ["lie", text]]).encode() + b"\n"
+        return json.dumps([*json.loads(real(*modules)), ["lie", text]]).encode() + b"\n"
 
     real = remote.sources
     monkeypatch.setattr(remote, "sources", lying)
@@ -181,7 +181,7 @@ async def test_parts_that_no_sender_makes_end_the_sync(
     lie_in_stream(monkeypatch, f"for _ in range(3000): yield {part!r}")
     outcome = await syncs.pull()
     assert outcome.problem is not None
-    assert outcome.problem.reason is Reason.INTERNAL
+    assert outcome.problem.reason is Reason.UNAVAILABLE
     assert everything(syncs.here) == {".git/hooks/sample", ".gitignore"}
 
 
@@ -221,7 +221,7 @@ async def test_a_malformed_answer_is_one_clear_error(
     lie(monkeypatch, f"project.Project.walk = lambda *_, **__: {answer}")
     outcome = await syncs.pull()
     assert outcome.problem is not None
-    assert outcome.problem.reason is Reason.INTERNAL
+    assert outcome.problem.reason is Reason.UNAVAILABLE
     assert "invalid answer (The sync on host 0:" in outcome.problem.message
     assert everything(syncs.here) == {".git/hooks/sample", ".gitignore"}
 
