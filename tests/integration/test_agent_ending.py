@@ -73,6 +73,17 @@ async def up(host: LocalHost) -> dict:
     return json.loads((await host.run([sys.executable, "-c", UP, sources(host)])).stdout)
 
 
+async def test_one_that_is_told_to_end_while_something_changes_ends(host):
+    for _ in range(4):
+        agent = await host.agent()
+        requests = [agent.request("keep_warm", environments=[]) for _ in range(4)]
+        await requests.pop()
+        os.kill(agent.hello["pid"], signal.SIGTERM)
+        await asyncio.gather(*requests, return_exceptions=True)
+        await agent.close()
+        await eventually(lambda: not host.processes(), 10)
+
+
 @pytest.mark.parametrize("socket", ["accepts", "is gone"])
 async def test_one_that_hangs_is_ended_by_the_next_start_which_goes_on(host, socket):
     pid = (await host.agent()).hello["pid"]

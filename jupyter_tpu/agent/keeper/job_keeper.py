@@ -132,9 +132,12 @@ class JobKeeper:
             self._ended.set()
             return
         self._state["pid"] = self._process.pid
-        loop = asyncio.get_running_loop()
+        self._read_on()
+
+    def _read_on(self) -> None:
+        assert self._process is not None
         for stream, pipe in self._process.pipes.items():
-            loop.add_reader(pipe, self._read, stream, pipe)
+            asyncio.get_running_loop().add_reader(pipe, self._read, stream, pipe)
 
     def _read(self, stream: str, pipe: int) -> bool:
         """Reads what is there; False if there is nothing for now, or any more."""
@@ -152,8 +155,10 @@ class JobKeeper:
 
     def _pause(self) -> None:
         assert self._process is not None
-        if not self._process.paused and self._process.code is None:
+        if not self._state["paused"] and self._process.code is None:
             self._process.pause()
+            for pipe in self._process.pipes.values():  # one of another user can't be paused
+                asyncio.get_running_loop().remove_reader(pipe)
             self._set(paused="The output can't be written: %s." % self._log.problem)
 
     async def _watch(self) -> None:
@@ -163,8 +168,9 @@ class JobKeeper:
             self._host.check()
             if self._log.problem:
                 self._log.write()
-            if self._process and self._process.paused and not self._log.problem:
+            if self._process and self._state["paused"] and not self._log.problem:
                 self._process.resume()
+                self._read_on()
                 self._set(paused="")
 
     def _child_ended(self) -> None:
