@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from jupyter_tpu.cloud import CloudTPU, NodeName, Target
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.models import (
+    TPU,
     Change,
     ConnectionState,
     ConnectTPU,
@@ -26,6 +28,7 @@ from jupyter_tpu.fleet.models import (
     SetGuard,
     StartJob,
 )
+from jupyter_tpu.fleet.models.times import timestamp
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import Links
 
@@ -295,6 +298,32 @@ async def test_a_stopped_tpu_is_connected_again_when_it_is_started(
         )
     )
     await eventually(lambda: setting.kernelspecs()[0].endswith(f"{name} (emulated)"))
+
+
+@pytest.mark.long  # without hosts: test_fleet_created_guards.py
+@pytest.mark.asyncio
+async def test_a_guard_whose_time_has_passed_before_its_tpu_was_ready_stops_it_at_once(
+    setting: Setting, emulator: Any, faults: Any
+) -> None:
+    fleet, name = setting.fleet, new_name()
+    faults(kind="slow", seconds=15, count=1)
+    guard = SetGuard(until=timestamp("seconds", at=time.time() + 10))
+    wanted = CreateTPU(name=name, type="v5litepod-1", zone=ZONE, guard=guard)
+    try:
+        created = await setting.done(await fleet.create(wanted))
+        assert guard.until < created.ended
+        await setting.done(next(o for o in await fleet.operations.list() if o.kind == "guard"))
+
+        async def stopped() -> TPU | None:
+            tpu = await fleet.tpu(name)
+            return tpu if tpu.state == "STOPPED" and tpu.guard_stop else None
+
+        tpu = await eventually(stopped)
+        assert tpu.guard_stop.reason == "time"
+        assert tpu.advice.startswith("Its guard stopped it at ")
+        assert "because its time limit was reached. Start it, or delete it." in tpu.advice
+    finally:
+        await setting.end(await fleet.delete(name))
 
 
 @pytest.mark.asyncio

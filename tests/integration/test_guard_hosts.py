@@ -28,7 +28,7 @@ from jupyter_tpu.agent.guard import restart
 from jupyter_tpu.emulator.api.host_identity import HostIdentities
 from jupyter_tpu.emulator.state_folder import EmulatorToken
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.models import Guard, SetGuard, StartJob
+from jupyter_tpu.fleet.models import Guard, GuardStop, SetGuard, StartJob
 
 
 @pytest.fixture(scope="module")
@@ -375,6 +375,11 @@ async def test_a_server_stops_a_tpu_that_may_not_stop_itself_and_only_once(
         assert "insufficient authentication scopes" in guard.problem.message
         assert "cloud-platform" in guard.problem.hint
         await eventually(lambda: state_of(emulator, tpu) == "STOPPED", 60)
+
+        async def stop() -> GuardStop | None:
+            return (await pod.fleet.tpu(tpu)).guard_stop
+
+        assert (await eventually(stop)).reason == "time"
         for operation in await pod.fleet.operations.list():
             assert (await pod.fleet.operations.wait(operation.id)).state == "done"
         await pod.fleet.operations.wait((await pod.fleet.start(tpu)).id)

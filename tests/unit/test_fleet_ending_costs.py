@@ -280,6 +280,22 @@ async def _create_until(server: Server, end: str) -> None:
 
 
 @pytest.mark.parametrize("seconds", [-3600.0, 3600.0])
+def test_a_clock_that_is_set_changes_no_pause_of_a_hunt(
+    world: World, server: Server, seconds: float
+) -> None:
+    world.google.fates["create"] = ["no capacity"]
+    run(world, server.hunts.start(StartHunt(tpu=TPU)))
+    world.loop.pass_time(35.0)
+    (hunt,) = [each.hunt for each in world.records() if each.hunt is not None]
+    assert hunt.candidates[0].retry_at > world.time(), "it waits"
+    world.clock_set = seconds
+    world.loop.pass_time(5.0)
+    assert len(world.google.created_as) == 1, "not earlier"
+    world.loop.pass_time(60.0)
+    assert world.google.nodes[NAME].state == "READY", "and not later"
+
+
+@pytest.mark.parametrize("seconds", [-3600.0, 3600.0])
 @pytest.mark.parametrize("when", [0.05, 70.0, 110.0])
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_clock_that_is_set_makes_no_tpu_that_nobody_knows_of(

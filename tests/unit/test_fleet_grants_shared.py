@@ -10,7 +10,7 @@ from google_model import Google
 from test_fleet_interleavings import NAMES, Server, World, use_clock
 
 from jupyter_tpu.cloud import Node, NodeState
-from jupyter_tpu.fleet.models import CreateTPU, Grant, StartHunt, StartTPU
+from jupyter_tpu.fleet.models import CreateTPU, Grant, QueueTPU, StartHunt, StartTPU
 from jupyter_tpu.fleet.models.times import timestamp
 
 GRANT = Grant(
@@ -57,13 +57,14 @@ def ask(server: Server, way: str, name: str, accepted: list[str]) -> None:
     ways: dict[str, Any] = {
         "create": lambda: server.create.start(request(name)),
         "hunt": lambda: server.hunts.start(StartHunt(tpu=request(name))),
+        "queue": lambda: server.queued.create(QueueTPU(tpu=request(name))),
         "start": lambda: server.power.start(NAMES[0], StartTPU()),
     }
     server.do(ways[way], lambda _: accepted.append(name))
 
 
 @pytest.mark.parametrize("processes", [1, 2, 4])
-@pytest.mark.parametrize("others", ["create", "hunt", "start"])
+@pytest.mark.parametrize("others", ["create", "hunt", "queue", "start"])
 def test_the_last_chips_of_a_grant_are_given_once(
     world: World, processes: int, others: str
 ) -> None:

@@ -95,6 +95,14 @@ def due(hunt: HuntRecord, candidate: Candidate, now: float) -> float:
     return min(max(candidate.retry_at, hunt.retry_at), now + _LONGEST)
 
 
+def clock_set(hunt: HuntRecord, seconds: float) -> None:
+    """The clock was set by so many seconds: pauses end at the same moments as before."""
+    paused: list[HuntRecord | Candidate] = [hunt, *hunt.candidates]
+    for each in paused:
+        if each.retry_at > 0:
+            each.retry_at += seconds
+
+
 def turn(hunt: HuntRecord, candidate: Candidate) -> float | None:
     """How long *candidate* may wait for room at Google, in seconds; None if there is no other
     candidate to try: then there is no limit.

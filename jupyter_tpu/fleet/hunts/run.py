@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Callable
 from datetime import datetime
 
 from msgspec import structs
 
+from ...clock import Clock
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
 from ...wording import first_sentence
@@ -31,7 +31,7 @@ from ..store.records import (
     OperationRequest,
 )
 from .candidates import request_of
-from .planner import Attempt, Exhausted, Wait, learn, next_step, turn
+from .planner import Attempt, Exhausted, Wait, clock_set, learn, next_step, turn
 from .preempted import PreemptedTPUs
 
 #: How many attempts are kept.
@@ -64,6 +64,7 @@ class HuntRun:
         self._changed = changed
         self._provisioner: NodeProvisioner | None = None  # of the current attempt
         self._stopped = asyncio.Event()
+        self._clock = Clock()
         if record.claim is not None:
             self._provisioner = self._new_provisioner()
         elif self._hunt.attempts and self._hunt.attempts[-1].state == "trying":
@@ -98,7 +99,7 @@ class HuntRun:
                 continue
             if self._stopped.is_set():
                 raise OperationCancelled
-            match next_step(self._hunt, time.time()):
+            match next_step(self._hunt, self._now()):
                 case Attempt(candidate):
                     await self._attempt(candidate, progress)
                 case Wait() as step:
@@ -124,6 +125,13 @@ class HuntRun:
                 await self._runner.save(record)
             except TPUError as error:  # it is saved when that is possible again
                 progress.block(error)
+
+    def _now(self) -> float:
+        """The time; pauses follow a clock that is set."""
+        now, moved = self._clock.now()
+        if moved:
+            clock_set(self._hunt, moved)
+        return now
 
     def _end_claim(self) -> None:
         """The current attempt is over."""
@@ -160,14 +168,14 @@ class HuntRun:
             self._failed(error, progress)
             return
         # This computer may have slept since the attempt began.
-        if self._stopped.is_set() or isinstance(next_step(hunt, time.time()), Exhausted):
+        if self._stopped.is_set() or isinstance(next_step(hunt, self._now()), Exhausted):
             self._end_attempt("cancelled")
             return
         record.operation.zone = candidate.zone
         record.create = request
         record.claim = NodeClaim(
             want="present",
-            since=time.time(),
+            since=self._now(),
             label=f"{record.operation.id}-{attempt.number}",
             tidy=True,
             until=hunt.deadline or 0.0,
@@ -176,7 +184,7 @@ class HuntRun:
             end, limit = hunt.deadline, turn(hunt, candidate)
             until = timestamp("seconds", at=end) if end is not None else ""
             record.queue = QueueTPU(tpu=request, valid_until=until)
-            record.claim.withdraw_at = time.time() + limit if limit is not None else 0.0
+            record.claim.withdraw_at = self._now() + limit if limit is not None else 0.0
         self._provisioner = self._new_provisioner()
         try:
             await self._create.save_priced(record)
@@ -214,8 +222,8 @@ class HuntRun:
             and self._hunt.waits(each) == attempt.unattended
         )
         self._end_attempt("failed", error)
-        learn(self._hunt, candidate, error, time.time(), random.random())
-        line = self._outlook(next_step(self._hunt, time.time()))
+        learn(self._hunt, candidate, error, self._now(), random.random())
+        line = self._outlook(next_step(self._hunt, self._now()))
         progress.log(line)
         progress.set_message(line)
         progress.block(error if self._hunt.failures else None)  # it is not about a zone
@@ -232,7 +240,7 @@ class HuntRun:
         if message != self._record.operation.message:  # a process that ended has said another
             progress.set_message(message)
         try:
-            async with asyncio.timeout(min(max(step.until - time.time(), 0.0), SLICE)):
+            async with asyncio.timeout(min(max(step.until - self._now(), 0.0), SLICE)):
                 await self._stopped.wait()
         except TimeoutError:
             pass

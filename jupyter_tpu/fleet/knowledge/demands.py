@@ -5,23 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...cloud import NodeName
+from ..models import CreateTPU
 from ..models.times import timestamp
 from ..store.records import OperationRecord
 from .pricing import Demand
 
 
 def demands_of(records: Iterable[OperationRecord]) -> dict[NodeName, Demand]:
-    """The TPUs that these create, the oldest first."""
+    """The TPUs that these create, or ask Google's queue for, the oldest first."""
     return {
-        record.name: Demand(
-            project=record.project,
-            type=record.create.type,
-            zone=record.name.zone,
-            tier=record.create.tier,
-        )
+        record.name: demand_of(record.name, wanted)
         for record in sorted(records, key=lambda record: record.operation.created)
-        if record.create is not None and record.claim is not None and record.claim.want == "present"
+        if (wanted := wanted_by(record)) is not None
+        and record.claim is not None
+        and record.claim.want == "present"
     }
+
+
+def wanted_by(record: OperationRecord) -> CreateTPU | None:
+    """What an operation creates, or asks Google's queue for."""
+    queued = record.queue.tpu if record.queue is not None else None
+    return record.create or (queued if record.operation.kind == "queue" else None)
+
+
+def demand_of(name: NodeName, wanted: CreateTPU) -> Demand:
+    return Demand(project=name.project, type=wanted.type, zone=name.zone, tier=wanted.tier)
 
 
 def starting_of(records: Iterable[OperationRecord]) -> set[NodeName]:

@@ -16,9 +16,10 @@ from ..discovery import choices
 from ..discovery.availability import Availability
 from ..discovery.observer import Observer
 from ..hosts.guard import check_guard, cost_deadline
+from ..knowledge.demands import demand_of, wanted_by
 from ..knowledge.grants import Grants
 from ..knowledge.owners import OWNER, own_name
-from ..knowledge.pricing import Demand, PriceDecision
+from ..knowledge.pricing import PriceDecision
 from ..models import ConnectTPU, CreateTPU, Operation, QueueTPU, Quote, SetGuard
 from ..models.catalog import image_warning, known_type
 from ..models.requests import validated
@@ -104,14 +105,14 @@ class CreateService:
         _check_guard(request, price)
 
     async def save_priced(self, record: OperationRecord) -> None:
-        """Saves an operation that is about to create what it asks for. Raises PRICE if its grant
-        has not enough chips left any more: another process may just have asked for them.
+        """Saves an operation that is about to ask for a TPU. Raises PRICE if its grant has not
+        enough chips left any more: another process may just have asked for them.
         """
-        request, name = record.create, record.name
+        request = wanted_by(record)
         assert request is not None
         await self._grants.save(
             record,
-            Demand(project=name.project, type=request.type, zone=name.zone, tier=request.tier),
+            demand_of(record.name, request),
             confirm_price=request.confirm_price,
             max_price=request.max_price,
         )

@@ -147,7 +147,9 @@ class QueuedService:
         record.claim = NodeClaim(
             want="present", since=time.time(), label=record.operation.id, tidy=True
         )
-        return await self._runner.start_exclusive(record, *self._work(record))
+        return await self._runner.start_exclusive(
+            record, *self._work(record), self._create.save_priced
+        )
 
     async def delete(self, ref: str, options: DeleteQueued | None = None) -> Operation:
         name = await self._find(ref)
