@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,22 @@ LOGIN = "Log in with `gcloud auth application-default login`."
 
 #: Looking for credentials may ask a metadata server that does not answer.
 _CREDENTIALS_LIMIT = 30.0  # seconds
+
+
+def load_grpc() -> None:
+    """Call it before Google's libraries are imported, which import gRPC.
+
+    Else its handlers print a warning at each fork, such as that of `!cmd` in a notebook. It reads
+    the variable when it is imported; the programs that are started from here should not get it.
+    """
+    name = "GRPC_ENABLE_FORK_SUPPORT"
+    if "grpc" in sys.modules or name in os.environ:
+        return
+    os.environ[name] = "0"
+    try:
+        import grpc  # noqa: F401
+    finally:
+        os.environ.pop(name, None)
 
 
 async def google_client() -> TpuAsyncClient:

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from ..errors import Reason, TPUError
-from .auth import google_token
+from .auth import google_token, load_grpc
 from .errors import call_error
 from .target import Target, read_emulator
 
@@ -109,6 +109,7 @@ class GoogleAPIs:
             ) from error
 
     def _refused(self, api: str, error: urllib.error.HTTPError) -> TPUError:
+        load_grpc()
         from google.api_core import exceptions
 
         try:

@@ -44,6 +44,7 @@ async def serve(
 
     from .api import (
         admin,
+        batch,
         billing,
         compute,
         compute_operations,
@@ -89,6 +90,7 @@ async def serve(
         rest.add_routes(app, cloud_tpu)
         compute_operations.add_routes(app)
         compute.add_routes(app, engine)
+        batch.add_routes(app)
         billing.add_routes(app)
         project_checks.add_routes(app, engine)
         networks.add_routes(app, engine)

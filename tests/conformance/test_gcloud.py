@@ -212,6 +212,7 @@ def test_gcloud_makes_networks_and_firewall_rules_and_a_tpu_on_them(gcloud: Gclo
     gcloud.compute(*subnet, "create", "sub", "--network=mine", "--range=10.0.0.0/24", where)
     rule = ("--network=mine", "--allow=tcp:22", "--source-ranges=192.0.2.1/32")
     gcloud.compute("firewall-rules", "create", "mine-ssh", *rule)
+    gcloud.compute("firewall-rules", "create", "mine-too", *rule)
     described = gcloud.compute("firewall-rules", "describe", "mine-ssh")
     assert described["allowed"] == [{"IPProtocol": "tcp", "ports": ["22"]}]
     assert described["sourceRanges"] == ["192.0.2.1/32"]
@@ -233,7 +234,8 @@ def test_gcloud_makes_networks_and_firewall_rules_and_a_tpu_on_them(gcloud: Gclo
     used = gcloud.run("compute", *subnet, "delete", "sub", where, fails=True)
     assert "is already being used by" in used.stderr
     gcloud.tpus("tpu-vm", "delete", "n")
-    gcloud.compute("firewall-rules", "delete", "mine-ssh")
+    deleted = gcloud.run("compute", "firewall-rules", "delete", "mine-ssh", "mine-too")
+    assert deleted.stderr.count("Deleted [") == 2
     gcloud.compute(*subnet, "delete", "sub", where)
     gcloud.compute("networks", "delete", "mine")
 
@@ -282,6 +284,28 @@ def test_gcloud_adds_to_the_projects_metadata(gcloud: Gcloud) -> None:
     assert {"first": "1", "second": "2"}.items() <= items().items()
     gcloud.compute("project-info", "remove-metadata", "--keys=first,second")
     assert not {"first", "second"} & items().keys()
+
+
+@pytest.mark.long
+def test_gcloud_sends_no_key_that_the_project_or_the_tpu_has(gcloud: Gcloud) -> None:
+    gcloud.tpus("tpu-vm", "create", "keys", *V5E)
+    sent = "Propagating SSH public key"
+    ssh = ("tpu-vm", "ssh", "ann@keys", "--command=true")
+    assert sent in gcloud.tpus(*ssh).stderr
+    assert sent not in gcloud.tpus(*ssh).stderr
+    gcloud.tpus("tpu-vm", "delete", "keys")
+
+    key = (gcloud.home / ".ssh" / "google_compute_engine.pub").read_text().split()
+    # gcloud compares this text with that of the project, the comment too.
+    (gcloud.home / "keys").write_text(f"ann:{key[0]} {key[1]} ann")
+    keys = f"--metadata-from-file=ssh-keys={gcloud.home / 'keys'}"
+    gcloud.compute("project-info", "add-metadata", keys)
+    gcloud.tpus("tpu-vm", "create", "keys", *V5E)
+    said = gcloud.tpus(*ssh).stderr
+    assert "SSH key found in project metadata; not updating instance." in said
+    assert sent not in said
+    gcloud.tpus("tpu-vm", "delete", "keys")
+    gcloud.compute("project-info", "remove-metadata", "--keys=ssh-keys")
 
 
 @pytest.mark.long

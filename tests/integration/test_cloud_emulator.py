@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 import uuid
 from collections.abc import AsyncIterator
 
@@ -255,3 +257,29 @@ async def test_a_proxy_set_for_the_internet_is_not_asked_for_the_emulator(emulat
     cloud = CloudTPU(Target(emulator=str(emulator.state_file)))
     assert isinstance((await cloud.list_nodes()).nodes, tuple)
     await cloud.close()
+
+
+#: What `%tpu list` and `!true` do in the kernel of a notebook.
+FORKING = """
+import os
+from jupyter_tpu.commands.session import open_session
+with open_session() as session:
+    session.tpus()
+    for _ in range(5):
+        child = os.fork()
+        if not child:
+            os._exit(0)
+        os.waitpid(child, 0)
+print([name for name in os.environ if name == "GRPC_ENABLE_FORK_SUPPORT"])
+"""
+
+
+async def test_a_process_that_has_called_google_forks_without_a_word(emulator, tmp_path) -> None:
+    folders = ("JUPYTER_TPU_DATA_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
+    environment = {**os.environ, **emulator.environment}
+    environment |= {name: str(tmp_path / name.lower()) for name in folders}
+    command = [sys.executable, "-c", FORKING]
+    done = await asyncio.to_thread(
+        subprocess.run, command, env=environment, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")

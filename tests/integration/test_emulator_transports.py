@@ -7,6 +7,7 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from email import message_from_bytes, message_from_string
 from pathlib import Path
 from typing import Any
 
@@ -452,3 +453,74 @@ def test_a_body_that_is_no_json_is_a_bad_request(emulator: Any) -> None:
         urllib.request.urlopen(request, timeout=60)
     assert it.value.code == 400
     assert json.load(it.value)["error"]["status"] == "INVALID_ARGUMENT"
+
+
+#: Several calls in one, as gcloud sends them to delete several firewall rules.
+BATCH = """\
+--==1==
+Content-Type: application/http
+MIME-Version: 1.0
+Content-Transfer-Encoding: binary
+Content-ID: <05a0c62d-0180-4181-add4-2a7c5bbb878d+{number}>
+
+{line} HTTP/1.1
+Content-Type: application/json
+MIME-Version: 1.0
+content-length: {length}
+user-agent: google-cloud-sdk
+accept: application/json
+accept-encoding: gzip, deflate
+Host: 127.0.0.1
+
+{body}
+"""
+
+
+def test_a_batch_of_calls_to_compute_engine_is_answered_call_by_call(emulator: Any) -> None:
+    rules = "/compute/v1/projects/emulated/global/firewalls"
+    body = json.dumps({"name": "r1", "network": "global/networks/default", "allowed": []})
+
+    def send(*calls: tuple[str, str], token: str | None = None) -> list[tuple[str, str, dict]]:
+        """The id, status and body of the answer to each call, a line and a body."""
+        parts = [
+            BATCH.format(number=number, line=line, body=body, length=len(body))
+            for number, (line, body) in enumerate(calls)
+        ]
+        token = token or Path(emulator.state.token_file).read_text()
+        request = urllib.request.Request(
+            f"{emulator.state.rest}/batch/compute/v1",
+            "".join([*parts, "--==1==--"]).encode(),
+            {
+                "Authorization": f"Bearer {token.strip()}",
+                "Content-Type": 'multipart/mixed; boundary="==1=="',
+            },
+        )
+        with urllib.request.urlopen(request) as answer:
+            head = f"Content-Type: {answer.headers['Content-Type']}\r\n\r\n".encode()
+            found = message_from_bytes(head + answer.read()).get_payload()
+        read = []
+        for part in found:
+            status, _, rest = part.get_payload().partition("\r\n")
+            content = json.loads(message_from_string(rest).get_payload())
+            read.append((part["Content-ID"], status, content))
+        return read
+
+    made, missing, found, deleted = send(
+        (f"POST {rules}?alt=json", body),
+        (f"DELETE {rules}/r2?alt=json", ""),
+        (f"GET {rules}/r1?alt=json", ""),
+        (f"DELETE {rules}/r1?alt=json", ""),
+    )
+    assert made[0] == "<response-05a0c62d-0180-4181-add4-2a7c5bbb878d+0>"
+    assert [each[1] for each in (made, found, deleted)] == ["HTTP/1.1 200 OK"] * 3
+    assert (made[2]["status"], found[2]["name"]) == ("DONE", "r1")
+    assert missing[1].startswith("HTTP/1.1 404 ")
+    assert "firewalls/r2" in missing[2]["error"]["message"]
+    for calls, code, token in (
+        ([(f"GET {rules}", "")], 401, "another"),
+        ([("GET /v2/projects/emulated/locations", "")], 400, None),
+        ([], 400, None),
+    ):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            send(*calls, token=token)
+        assert refused.value.code == code

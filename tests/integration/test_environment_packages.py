@@ -141,6 +141,20 @@ def test_what_is_installed_from_a_kernel_that_has_used_jax_is_on_all_hosts(
     assert environment(server)["packages"] == expected
 
 
+def test_a_kernel_that_has_used_jax_holds_the_chips_of_its_emulated_host(
+    server: Server, run: Callable[[str], str]
+) -> None:
+    run("import jax; jax.numpy.ones(3)")
+    pid = int(run("import os; print(os.getpid())"))
+    use = json.loads(cli(server, "chips", "list", NAME, "--json").stdout)
+    [holder] = use["hosts"][0]["holders"]
+    assert (holder["pid"], holder["devices"]) == (pid, use["hosts"][0]["devices"])
+    assert holder["kernel"]
+    assert use["hosts"][1]["holders"] == []
+    found = cli(server, "doctor", NAME).stdout
+    assert f"process {pid}" in found or f"(PID {pid})" in found, found
+
+
 @pytest.mark.long
 def test_each_other_way_to_install_works_too(server: Server, run: Callable[[str], str]) -> None:
     run("import jax; jax.numpy.ones(3)")

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 from msgspec import structs
 
 from ...errors import Reason, TPUError
-from ..auth import emulator_client, google_client
+from ..auth import emulator_client, google_client, load_grpc
 from ..errors import call_error
 from ..google_apis import GoogleAPIs
 from ..models import (
@@ -364,6 +364,7 @@ class CloudTPU(Cloud):
             return self._connected
 
     async def _call(self, method: str, request: Any, timeout: float) -> Any:
+        load_grpc()
         from google.api_core.exceptions import GoogleAPICallError
 
         with self._readable(method):
@@ -414,6 +415,7 @@ class CloudTPU(Cloud):
 
     async def _read(self, method: str, request: Any) -> Any:
         """A call that changes nothing: repeated for a few seconds where that may help."""
+        load_grpc()
         from google.api_core.exceptions import RetryError
         from google.api_core.retry_async import AsyncRetry
 

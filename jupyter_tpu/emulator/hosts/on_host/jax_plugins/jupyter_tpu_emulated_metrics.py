@@ -3,14 +3,17 @@
 JAX loads this as a plugin when it starts, since the folder above is in the Python path of emulated
 hosts. A thread then serves the same calls as libtpu, with figures of the simulated devices: the
 bytes of live arrays, and as duty cycle the processor time of this process, which is not known by
-device. It ends with the process. Standard library only, Python 3.8 or newer.
+device. It ends with the process, which until then holds the files of its chips open, as with
+libtpu. Standard library only, Python 3.8 or newer.
 
 Sources: RFC 9113, RFC 7541; tpu_info/proto of AI-Hypercomputer/cloud-accelerator-diagnostics.
 """
 
 import functools
+import glob
 import os
 import socketserver
+import stat
 import struct
 import sys
 import threading
@@ -36,6 +39,7 @@ UNIMPLEMENTED = 12
 
 def initialize():
     """Called by JAX. Without a free port there are no figures, as with libtpu."""
+    hold_chips()
     address = os.environ.get("JUPYTER_TPU_METRICS_ADDRESS")
     if not address:
         return
@@ -48,6 +52,20 @@ def initialize():
             continue
         threading.Thread(target=server.serve_forever, name="emulated metrics", daemon=True).start()
         return
+
+
+def hold_chips():
+    """Opens the files that stand for this process's chips, until it ends."""
+    found = sorted(
+        glob.glob("/dev/accel[0-9]*") + glob.glob("/dev/vfio/[0-9]*"),
+        key=lambda path: int("".join(filter(str.isdigit, path))),
+    )
+    chosen = os.environ.get("TPU_VISIBLE_CHIPS")
+    if chosen:
+        found = [found[number] for number in map(int, chosen.split(",")) if number < len(found)]
+    for path in found:
+        if stat.S_ISREG(os.stat(path).st_mode):  # not a chip of the machine that emulates
+            os.open(path, os.O_RDWR)
 
 
 class EmulatedFigures:

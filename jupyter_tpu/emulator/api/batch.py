@@ -1,0 +1,64 @@
+"""Several calls of Compute Engine in one request, as gcloud sends them when it names several
+resources: each part of a multipart message is an HTTP request, and so is each part of the answer.
+"""
+
+from __future__ import annotations
+
+import secrets
+from email.message import Message
+from email.parser import BytesParser, HeaderParser
+
+from aiohttp import ClientSession, web
+
+from ..model import api_errors
+
+#: Calls of one batch, as Google allows.
+_MOST = 1000
+
+
+def add_routes(app: web.Application) -> None:
+    """``/batch/compute/v1``."""
+
+    async def batch(request: web.Request) -> web.Response:
+        head = f"Content-Type: {request.headers.get('Content-Type', '')}\r\n\r\n".encode()
+        sent = BytesParser().parsebytes(head + await request.read())
+        parts = [part for part in sent.walk() if part.get_content_type() == "application/http"]
+        if not 0 < len(parts) <= _MOST:
+            raise api_errors.invalid_field(f"A batch has 1 to {_MOST} calls, not {len(parts)}.")
+        boundary = f"batch_{secrets.token_hex(12)}"
+        answers = []
+        assert request.transport is not None
+        address, port = request.transport.get_extra_info("sockname")[:2]
+        headers = {name: request.headers[name] for name in ("Authorization", "Host")}
+        async with ClientSession(f"http://{address}:{port}", headers=headers) as session:
+            for part in parts:
+                answer = await _call(session, part)
+                id = str(part.get("Content-ID", "")).strip().removeprefix("<")
+                answers.append(
+                    f"--{boundary}\r\nContent-Type: application/http\r\n"
+                    f"Content-ID: <response-{id}\r\n\r\n{answer}\r\n"
+                )
+        return web.Response(
+            text="".join([*answers, f"--{boundary}--"]),
+            headers={"Content-Type": f"multipart/mixed; boundary={boundary}"},
+        )
+
+    app.router.add_post("/batch/compute/{version:v1|beta|alpha}", batch)
+
+
+async def _call(session: ClientSession, part: Message) -> str:
+    """The HTTP response to the request in *part*."""
+    content = part.get_payload(decode=True)
+    assert isinstance(content, bytes)
+    line, _, rest = content.decode(errors="replace").lstrip().partition("\n")
+    method, path, *_ = [*line.split(), "", ""]
+    if not path.startswith("/compute/"):
+        raise api_errors.invalid_field(f"The batch has a call of {path or 'nothing'}.")
+    body = str(HeaderParser().parsestr(rest).get_payload()).strip()
+    async with session.request(method, path, data=body) as answer:
+        text = await answer.text()
+        return (
+            f"HTTP/1.1 {answer.status} {answer.reason}\r\n"
+            f"Content-Type: application/json; charset=UTF-8\r\n"
+            f"Content-Length: {len(text.encode())}\r\n\r\n{text}"
+        )
