@@ -13,6 +13,7 @@ from ..commands.session import chosen_project, open_session
 from ..commands.tables import table
 from ..errors import Reason, TPUError
 from .console import json_option, print_json
+from .losses import kernels_now
 from .waiting import finish
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def _list_kernelspecs(as_json: bool) -> None:
 
 def _list_running(name: str, as_json: bool) -> None:
     with open_session() as session:
-        kernels = session.call(session.fleet.kernels.list(name))
+        kernels = kernels_now(session, name)
     if as_json:
         print_json(kernels)
         return
@@ -104,7 +105,7 @@ def _user_of(kernel: Kernel) -> str:
 def end_kernel(name: str, kernel: str) -> None:
     """Shut down a kernel that runs on a TPU, even if others use it."""
     with open_session() as session:
-        found = find_kernel(session.call(session.fleet.kernels.list(name)), kernel, name)
+        found = find_kernel(kernels_now(session, name), kernel, name)
         session.call(session.fleet.kernels.shut_down(name, found.id))
     print(f"Shut down {_title(found)}.")
 
@@ -118,7 +119,7 @@ def take_kernel(name: str, kernel: str) -> None:
     Its current user, if any, loses the kernel and is notified. Running cells continue.
     """
     with open_session() as session:
-        found = find_kernel(session.call(session.fleet.kernels.list(name)), kernel, name)
+        found = find_kernel(kernels_now(session, name), kernel, name)
         session.call(session.fleet.kernels.take_over(name, found.id))
     print(f"Your Jupyter server now has {_title(found)}.")
 

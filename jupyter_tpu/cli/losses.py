@@ -35,12 +35,19 @@ def running_on(session: Session, tpus: Sequence[TPU]) -> dict[str, Running]:
     }
 
 
+def kernels_now(session: Session, ref: str) -> Sequence[Kernel]:
+    """The kernels of a TPU, as its hosts answer now; raises TPUError if they don't."""
+    from ..fleet.models import ListQuery
+
+    return session.call(session.fleet.kernels.list(ref, ListQuery(fresh=True)))
+
+
 def running_kernels(session: Session, tpu: TPU) -> Sequence[Kernel]:
     """The kernels running there; none if they can't be listed now."""
     if not tpu.kernels and tpu.connection.value == "disconnected":
         return []
     try:
-        return session.call(session.fleet.kernels.list(tpu_ref(tpu)))
+        return kernels_now(session, tpu_ref(tpu))
     except TPUError as error:
         note(f"Can't list the kernels on {tpu.name}: {error.message}")
         return []

@@ -127,6 +127,7 @@ class Fleet:
         )
         kernels = self.kernels = KernelService(
             finder, connections, monitor, warm, desired, observed, changes,
+            lambda host: self._poller.reports(host),
             lambda name, record, chips: connected.register_chips(name, record, chips)[0],
         )  # fmt: skip
         prices = self.prices = Prices(

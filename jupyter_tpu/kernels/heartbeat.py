@@ -1,41 +1,86 @@
-"""The kernel's heartbeat port on this machine, answered by its own thread.
+"""The heartbeat ports of all kernels of this process, answered by one thread.
 
-For clients, a kernel that does not answer for a second is dead. The core loop is quick, but it
-shares the interpreter with imports and with other code in this process.
+For clients, a kernel that does not answer for a second is dead. So the core loop does not answer,
+which has other work, such as writing to disks.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from functools import cache
+from queue import SimpleQueue
+from typing import Any
 
 import zmq
 
 
 class Heartbeat:
-    """Echoes messages at *endpoint* until :meth:`stop`.
+    """Echoes messages at *endpoint*, while it is *beating*, until :meth:`close`.
+
+    Parameters
+    ----------
+    context: of the other ports, which is the same for all kernels.
 
     Raises zmq.ZMQError if the port is in use.
     """
 
-    def __init__(self, endpoint: str) -> None:
-        self._context = zmq.Context()
-        self._socket = self._context.socket(zmq.ROUTER)
-        self._socket.linger = 0
+    def __init__(self, context: zmq.Context[Any], endpoint: str) -> None:
+        #: False: the kernel is dead, and messages are dropped.
+        self.beating = True
+        self.socket = zmq.Context(shadow=context).socket(zmq.ROUTER)
+        self.socket.linger = 0
         try:
-            self._socket.bind(endpoint)
+            self.socket.bind(endpoint)
         except zmq.ZMQError:
-            self._context.destroy(linger=0)
+            self.socket.close()
             raise
-        self._thread = threading.Thread(target=self._echo, name="heartbeat", daemon=True)
-        self._thread.start()
+        self._thread = _echo_thread(context)
+        self._thread.call(self._thread.add, self)  # the thread alone uses the socket from now on
 
-    def _echo(self) -> None:
-        try:
-            zmq.proxy(self._socket, self._socket)  # in C, without the interpreter's lock
-        except zmq.ContextTerminated:
-            self._socket.close()
+    def close(self) -> None:
+        """Frees the port."""
+        self._thread.call(self._thread.remove, self)
 
-    def stop(self) -> None:
-        """Ends the thread and frees the port at once."""
-        self._context.term()
-        self._thread.join(1.0)
+
+class _EchoThread:
+    def __init__(self, context: zmq.Context[Any]) -> None:
+        plain = zmq.Context(shadow=context)
+        self._heartbeats: dict[Any, Heartbeat] = {}  # by their sockets
+        self._poller = zmq.Poller()
+        self._calls: SimpleQueue[tuple[Callable[[Heartbeat], None], Heartbeat]] = SimpleQueue()
+        self._waker, self._woken = plain.socket(zmq.PAIR), plain.socket(zmq.PAIR)
+        self._woken.bind("inproc://heartbeats")
+        self._waker.connect("inproc://heartbeats")
+        self._poller.register(self._woken, zmq.POLLIN)
+        threading.Thread(target=self._run, name="heartbeats", daemon=True).start()
+
+    def call(self, method: Callable[[Heartbeat], None], heartbeat: Heartbeat) -> None:
+        """Calls a method on the thread. Only for the core loop, which owns the waker."""
+        self._calls.put((method, heartbeat))
+        self._waker.send(b"")
+
+    def add(self, heartbeat: Heartbeat) -> None:
+        self._heartbeats[heartbeat.socket] = heartbeat
+        self._poller.register(heartbeat.socket, zmq.POLLIN)
+
+    def remove(self, heartbeat: Heartbeat) -> None:
+        del self._heartbeats[heartbeat.socket]
+        self._poller.unregister(heartbeat.socket)
+        heartbeat.socket.close()
+
+    def _run(self) -> None:
+        while True:
+            for socket, _ in self._poller.poll():
+                heartbeat = self._heartbeats.get(socket)
+                parts = [] if socket.closed else socket.recv_multipart()
+                if heartbeat is not None and heartbeat.beating:
+                    socket.send_multipart(parts)
+                elif socket is self._woken:
+                    method, heartbeat = self._calls.get()
+                    method(heartbeat)
+
+
+@cache
+def _echo_thread(context: zmq.Context[Any]) -> _EchoThread:
+    return _EchoThread(context)

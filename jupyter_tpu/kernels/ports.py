@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 #: oldest is dropped.
 MAX_BUFFERED = 64 << 20
 
+#: Bytes of a part above which ZeroMQ sends it without making a copy.
+LARGE = 1 << 20
 #: Messages that ZeroMQ holds for a client of iopub that must not lose any, …
 MAX_UNREAD = 256
 #: … seconds until sending is tried again, and after which a client counts as not reading.
@@ -36,7 +38,7 @@ _NAMES = {SHELL: "shell", CONTROL: "control", STDIN: "stdin", IOPUB: "iopub"}
 
 @cache
 def _context() -> zmq.asyncio.Context:
-    """One context for all kernels of this process, because each has its own thread."""
+    """One context for all kernels of this process, because each context has threads of its own."""
     return zmq.asyncio.Context()
 
 
@@ -76,11 +78,10 @@ class KernelPorts:
         self._may_read = asyncio.Event()
         self._may_read.set()
         self._sockets: dict[str, zmq.asyncio.Socket] = {}
-        self._heartbeat: Heartbeat | None = None
         try:
             for name in _NAMES.values():
                 self._sockets[name] = self._bind(name, self.endpoints[name])
-            self.start_heartbeat()
+            self._heartbeat = Heartbeat(_context(), self.endpoints["hb"])
         except zmq.ZMQError:
             self._close_sockets()
             raise
@@ -126,7 +127,8 @@ class KernelPorts:
     def _send_now(self, channel: int, parts: list[bytes]) -> bool:
         """False: a client reads too slowly."""
         # With NOBLOCK the message is sent or refused when this returns.
-        sent = self._sockets[_NAMES[channel]].send_multipart(parts, zmq.NOBLOCK)
+        copy = all(len(part) < LARGE for part in parts)
+        sent = self._sockets[_NAMES[channel]].send_multipart(parts, zmq.NOBLOCK, copy)
         assert isinstance(sent, asyncio.Future)
         return not isinstance(sent.exception(), zmq.Again)
 
@@ -192,26 +194,19 @@ class KernelPorts:
                 for parts in buffered:
                     self.send(IOPUB, parts)
 
-    def start_heartbeat(self) -> None:
-        """Answers heartbeats until :meth:`stop_heartbeat`, even while the host is unreachable."""
-        if self._heartbeat is None:
-            self._heartbeat = Heartbeat(self.endpoints["hb"])
-
-    def stop_heartbeat(self) -> None:
-        """Stops answering heartbeats: the kernel is dead."""
-        if self._heartbeat is not None:
-            self._heartbeat.stop()
-            self._heartbeat = None
+    def set_heartbeat(self, beating: bool) -> None:
+        """Whether heartbeats are answered, even while the host is unreachable; else it is dead."""
+        self._heartbeat.beating = beating
 
     async def close(self) -> None:
         """Frees the ports. Messages already sent still reach their clients."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._heartbeat.close()
         self._close_sockets()
 
     def _close_sockets(self) -> None:
-        self.stop_heartbeat()
         for socket in self._sockets.values():
             socket.close()
         self._sockets.clear()

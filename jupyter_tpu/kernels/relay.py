@@ -218,7 +218,7 @@ class Relay:
                     Reason.CONFLICT,
                     "Start the kernel again. It gets other ports.",
                 ) from error
-        self._ports.start_heartbeat()
+        self._ports.set_heartbeat(beating=True)
         self._pause_or_resume_reading()
 
     def signal(self, number: int) -> None:
@@ -398,7 +398,7 @@ class Relay:
             self._project.abort_held()
         self._pause_or_resume_reading()
         if self._ports is not None:
-            self._ports.stop_heartbeat()
+            self._ports.set_heartbeat(beating=False)
 
     def _explain_exit(self, event: Mapping[str, Any]) -> None:
         if event.get("asked"):

@@ -191,5 +191,5 @@ def test_shut_down_all_ends_kernels_that_were_taken_up_on_their_host_too(
     page.locator(".jp-Dialog .jp-mod-accept").click()
     until(lambda: server.request("GET", "/api/kernels") == [])
     assert server.request("GET", "/api/sessions") == []
-    assert server.tpu("GET", "tpus/kept-lab/kernels") == []
+    assert server.tpu("GET", "tpus/kept-lab/kernels?fresh=true") == []
     page.close()

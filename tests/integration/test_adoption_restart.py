@@ -25,7 +25,7 @@ from typing import Any
 
 import pytest
 from adoption_server import Client, CountingClient, Server
-from pod_fleet import silent_ssh
+from pod_fleet import host_processes, silent_ssh
 from waiting import until
 from websocket import create_connection
 
@@ -186,9 +186,9 @@ def test_a_kernel_that_is_shut_down_after_it_was_taken_up_is_gone_for_good(
     server.stop()
     server.start()
     until(lambda: server.kernel(kernel_id)["execution_state"] == "idle")
-    assert [k["id"] for k in server.tpu("GET", "tpus/kept/kernels")] == [kernel_id]
+    assert [k["id"] for k in server.tpu("GET", "tpus/kept/kernels?fresh=true")] == [kernel_id]
     server.request("DELETE", f"/api/kernels/{kernel_id}")
-    assert server.tpu("GET", "tpus/kept/kernels") == []
+    assert server.tpu("GET", "tpus/kept/kernels?fresh=true") == []
     assert server.request("GET", "/api/sessions") == []
     server.kill()
     server.start()
@@ -729,6 +729,32 @@ def hole(emulator: Any) -> Iterator[None]:
         yield
 
 
+def test_kernels_are_listed_as_last_reported_and_their_host_is_asked_only_if_that_is_wished(
+    server: Server, session: dict[str, Any], emulator: Any
+) -> None:
+    def listed(query: str = "") -> list[str]:
+        return [kernel["id"] for kernel in server.tpu("GET", f"tpus/kept/kernels{query}")]
+
+    kernel_id = session["kernel"]["id"]
+    until(lambda: listed() == [kernel_id])
+    [host] = emulator.hosts("kept")
+    daemons = [
+        int(process.name)
+        for process in host_processes(host["init_pid"])
+        if b"\0daemon\0" in (process / "cmdline").read_bytes()
+    ]
+    for pid in daemons:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        assert listed() == [kernel_id]
+        with pytest.raises(urllib.error.HTTPError):
+            listed("?fresh=true")
+    finally:
+        for pid in daemons:
+            os.kill(pid, signal.SIGCONT)
+    assert until(lambda: listed("?fresh=true")) == [kernel_id]
+
+
 def test_the_state_of_a_link_is_reported_by_rest_and_by_events(
     server: Server, emulator: Any
 ) -> None:
@@ -995,7 +1021,10 @@ def test_the_idle_one_of_two_kernels_is_culled_after_a_restart_and_ends_on_its_h
         assert [kernel["id"] for kernel in left] == [busy["kernel"]["id"]]
 
         def on_host() -> list[tuple[str, str]]:
-            return [(each["id"], each["state"]) for each in server.tpu("GET", "tpus/kept/kernels")]
+            return [
+                (each["id"], each["state"])
+                for each in server.tpu("GET", "tpus/kept/kernels?fresh=true")
+            ]
 
         until(lambda: on_host() == [(busy["kernel"]["id"], "busy")])
         clients[1].connect()  # before it is idle: from then on it lives for a moment only
@@ -1125,6 +1154,65 @@ def test_a_server_stays_small_while_a_page_that_was_away_gets_much(
     print(f"{count}: server +{(peak - before) >> 20} MB")
     assert found == count
     assert peak - before < 300 << 20
+    client.close()
+
+
+@pytest.mark.parametrize("client_class", [CountingClient, Client])
+def test_a_large_display_comes_whole_and_takes_twice_its_size_of_the_server(
+    server: Server, session: dict[str, Any], client_class: type[Client]
+) -> None:
+    client = client_class(server, session["kernel"]["id"])
+    client.connect()
+    client.until_done(client.execute("from IPython.display import display"))
+    assert server.process is not None
+    process = Path(f"/proc/{server.process.pid}")
+
+    def peak() -> int:
+        return int((process / "status").read_text().partition("VmHWM:")[2].split()[0]) << 10
+
+    size = 60_000_000
+    process.joinpath("clear_refs").write_text("5")
+    before = peak()
+    code = f"display({{'text/plain': '0123456789' * {size // 10}}}, raw=True); print('end')"
+    request = client.execute(code)
+    client.until_done(request, 120)
+    [shown] = [m for m in client.messages if m["msg_type"] == "display_data"]
+    assert shown["content"]["data"]["text/plain"] == "0123456789" * (size // 10)
+    if client_class is CountingClient:  # as JupyterLab; the old protocol needs it as JSON
+        assert peak() - before < 2.2 * size
+        # What comes again comes whole, too.
+        client.close()
+        client.messages.clear()
+        client.connect()
+        client.execute("this is not run at all", msg_id=request)
+        client.until_done(request, 120)
+        [shown] = [m for m in client.messages if m["msg_type"] == "display_data"]
+        assert len(shown["content"]["data"]["text/plain"]) == size
+        assert client.printed(request) == "end\n"
+    client.close()
+
+
+def test_what_is_printed_and_shown_counts_as_activity(
+    server: Server, session: dict[str, Any]
+) -> None:
+    kernel_id = session["kernel"]["id"]
+    client = Client(server, kernel_id)
+    client.connect()
+    client.execute(
+        "import time\nwhile True: display({'text/plain': '.'}, raw=True); time.sleep(0.5)"
+    )
+    client.until(lambda message: message["msg_type"] == "display_data")
+
+    def active() -> datetime:
+        kernel = server.kernel(kernel_id)
+        assert kernel["execution_state"] == "busy"
+        return datetime.fromisoformat(kernel["last_activity"].replace("Z", "+00:00"))
+
+    first = active()
+    # The server's own watcher gets no displays.
+    until(lambda: active() > first + timedelta(seconds=8))
+    server.request("POST", f"/api/kernels/{kernel_id}/interrupt")
+    until(lambda: server.kernel(kernel_id)["execution_state"] == "idle")
     client.close()
 
 

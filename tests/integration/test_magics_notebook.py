@@ -109,7 +109,7 @@ def notebook(shell: Shell, connected_tpu: list[str]) -> Iterator[Notebook]:
 
 def running(shell: Shell) -> list[dict[str, Any]]:
     """The kernels that run on the TPU."""
-    return shell.json("api", "GET", f"tpus/{NAME}/kernels")
+    return shell.json("api", "GET", f"tpus/{NAME}/kernels?fresh=true")
 
 
 def test_one_command_makes_a_tpu_with_a_kernel(shell: Shell, connected_tpu: list[str]) -> None:

@@ -138,7 +138,7 @@ def test_a_kernel_of_the_server_is_named_before_its_tpu_is_deleted(
 ) -> None:
     """The last one with this TPU."""
     kernel = server.request("POST", "/api/kernels", {"name": environment["kernelspec"]})
-    running = server.tpu("GET", "tpus/story/kernels")
+    running = server.tpu("GET", "tpus/story/kernels?fresh=true")
     assert [k["id"] for k in running] == [kernel["id"]]
 
     with pytest.raises(urllib.error.HTTPError) as refused:
@@ -148,7 +148,7 @@ def test_a_kernel_of_the_server_is_named_before_its_tpu_is_deleted(
     assert server.tpu("GET", "tpus/story")["state"] == "READY"
 
     server.request("DELETE", f"/api/kernels/{kernel['id']}")
-    assert server.tpu("GET", "tpus/story/kernels") == []
+    assert server.tpu("GET", "tpus/story/kernels?fresh=true") == []
     # A disconnected TPU keeps nothing.
     wait_until_processes_are(emulator, "story", environment["before"], besides=" daemon")
     a_warm_kernel_is_the_next_one(server, emulator)
@@ -188,10 +188,10 @@ def a_warm_kernel_is_the_next_one(server: Server, emulator: Any) -> None:
     server.tpu("POST", where, {"wanted": True, "imports": ["wave"]})
     environment = warm("ready")
     assert environment["warm"]["memory"] > 10e6
-    assert server.tpu("GET", "tpus/story/kernels") == []
+    assert server.tpu("GET", "tpus/story/kernels?fresh=true") == []
     [waiting] = [p for p in processes(emulator, "story") if p.endswith("--warm wave")]
     kernel = server.request("POST", "/api/kernels", {"name": environment["kernelspec"]})
-    [running] = server.tpu("GET", "tpus/story/kernels")
+    [running] = server.tpu("GET", "tpus/story/kernels?fresh=true")
     [host] = emulator.hosts("story")
     [it] = [p for p in host["processes"] if p["pid"] == running["pid"]]
     assert " ".join(it["cmdline"]) == waiting

@@ -16,13 +16,14 @@ from jupyter_tpu.agent.protocol.events import IOPUB, NORMAL, SHELL, STDIN, Messa
 from jupyter_tpu.server.adoption import journal_file, kernel_folder, remembered_requests
 from jupyter_tpu.server.adoption import persisted_kernel as persisted_kernel_module
 from jupyter_tpu.server.adoption.checksum import seal, unseal
-from jupyter_tpu.server.adoption.journal_file import MESSAGE, JournalFile
+from jupyter_tpu.server.adoption.journal_file import MESSAGE, REQUEST, JournalFile
 from jupyter_tpu.server.adoption.kernel_folder import (
     KernelFolder,
     KernelRecord,
     SessionRow,
     kernels_dir,
 )
+from jupyter_tpu.server.adoption.large_message import split
 from jupyter_tpu.server.adoption.persisted_kernel import PersistedKernel
 
 KERNEL = messages.MessageSigner("key", "kernel")
@@ -147,10 +148,38 @@ def test_a_full_disk_is_survived_in_memory(tmp_path: Path, monkeypatch: pytest.M
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(journal_file.os, "pwrite", full)
+        patch.setattr(journal_file.os, "pwritev", full)
         journal.append(MESSAGE, IOPUB, 2, [b"in memory"])
         journal.append(MESSAGE, IOPUB, 3, [b"too"])
     assert everything(journal) == [(1, b"on disk"), (2, b"in memory"), (3, b"too")]
+
+
+def test_the_content_of_a_large_message_is_read_when_it_is_needed_and_while_it_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_file, "PIECE", 700_000)
+    journal = JournalFile(tmp_path)
+    parts = KERNEL.message("display_data", {"data": "x" * 2_000_000}, parent=b"{}", idents=[b"t"])
+    parts.append(bytes(range(256)) * 5000)  # a buffer
+    journal.append(MESSAGE, IOPUB, 1, [b"before"])
+    journal.append(MESSAGE, IOPUB, 2, parts)
+    journal.append(REQUEST, SHELL, 0, [b"not a Jupyter message", bytes(3_000_000)])
+    journal.append(MESSAGE, IOPUB, 3, [b"after"])
+    journal = JournalFile(tmp_path)  # it has no damage
+    reader = journal.reader(1)
+    records = [record for _ in range(4) for record in journal.read(reader, 1000)]
+    assert [record.number for record in records] == [1, 2, 3, 4]
+    _, large, other, _ = records
+    at = messages.find_delimiter(parts) + messages.CONTENT
+    assert large.parts == [*parts[:at], b""]
+    assert large.stored is not None
+    pieces = journal.read_content(large.stored)
+    assert len(pieces) > 2
+    assert split(pieces, large.stored.sizes) == parts[at:]
+    assert [len(part) for part in other.parts] == [21, 3_000_000]
+    journal.close()
+    with pytest.raises(journal_file.ClosedError):
+        journal.read_content(large.stored)
 
 
 # ---- what is remembered
@@ -171,6 +200,7 @@ def kept(kernel_id: str = "k", *, states: list[str] | None = None) -> PersistedK
         folder,
         record,
         adopting=kernel_id in found,
+        on_output=lambda: None,
         on_lost=lambda *_: None,
         on_state=lambda state, _: states.append(state) if states is not None else None,
         on_gone=lambda _: None,

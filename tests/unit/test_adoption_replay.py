@@ -96,6 +96,8 @@ class Connection:
         self.to_page: deque[dict[str, str]] = deque()
         self.get_argument = lambda *_: seen
 
+    def set_nodelay(self, value: bool) -> None: ...
+
     def write_message(self, text: str) -> None:
         self.to_page.append({"text": text})
 
@@ -130,7 +132,7 @@ class Tabs(RuleBasedStateMachine):
         self.say("status", {"execution_state": "busy"})
 
     def keep(self, record: KernelRecord, *, adopting: bool) -> PersistedKernel:
-        ignore = {name: lambda *_: None for name in ("on_state", "on_lost", "on_gone")}
+        ignore = {name: lambda *_: None for name in ("on_state", "on_output", "on_lost", "on_gone")}
         return PersistedKernel(self.folder, record, adopting=adopting, **ignore)
 
     # ---- the parts

@@ -212,10 +212,14 @@ class Decoder:
 
 def join_parts(parts: Sequence[bytes]) -> bytes:
     """The encoded message of *parts*: their number, their sizes, their bytes."""
+    return b"".join((sizes_of(parts), *parts))
+
+
+def sizes_of(parts: Sequence[bytes]) -> bytes:
+    """What is before the parts in their encoded message: their number, and their sizes."""
     if len(parts) > MAX_PARTS:
         raise ValueError("a message of %d parts; the limit is %d" % (len(parts), MAX_PARTS))
-    head = struct.pack("!%dI" % (1 + len(parts)), len(parts), *map(len, parts))
-    return b"".join((head, *parts))
+    return struct.pack("!%dI" % (1 + len(parts)), len(parts), *map(len, parts))
 
 
 def split_parts(message: Union[bytes, bytearray]) -> List[bytes]:

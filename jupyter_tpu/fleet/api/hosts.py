@@ -11,8 +11,14 @@ from .. import models
 class KernelsAPI(Protocol):
     """The kernels of TPUs."""
 
-    async def list(self, ref: str) -> Sequence[models.Kernel]:
-        """The kernels that run on a TPU now. UNREACHABLE if its agent does not answer."""
+    async def list(
+        self, ref: str, query: models.ListQuery | None = None
+    ) -> Sequence[models.Kernel]:
+        """The kernels of a TPU, as its hosts last reported, which they do when one changes.
+
+        They are asked if that is wished, or if one does not report: UNREACHABLE if it does not
+        answer.
+        """
 
     async def shut_down(self, ref: str, id: str) -> None:
         """Shuts one kernel down and deletes its journal."""

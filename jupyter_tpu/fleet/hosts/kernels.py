@@ -18,7 +18,7 @@ from ..knowledge.changes import ChangeFeed
 from ..knowledge.desired import DesiredState
 from ..knowledge.finder import TPUFinder
 from ..knowledge.observed import ObservedState
-from ..models import Change, Kernel, Problem
+from ..models import Change, Kernel, ListQuery, Problem
 from ..store.records import EnvironmentRecord
 from .connections import ANSWER, HostConnections
 from .warm_kernels import WarmKernelMonitor
@@ -104,6 +104,7 @@ class KernelMonitor:
 class KernelService:
     """The kernels of TPUs, as a :class:`~jupyter_tpu.fleet.api.KernelsAPI`.
 
+    reports: whether a host reports changes of its kernels, so that it need not be asked.
     kernelspec_with: writes the kernelspec of an environment with some chips; returns its name.
     """
 
@@ -119,6 +120,7 @@ class KernelService:
         desired: DesiredState,
         observed: ObservedState,
         changes: ChangeFeed,
+        reports: Callable[[HostName], bool],
         kernelspec_with: Callable[[NodeName, EnvironmentRecord, Sequence[int]], str],
     ) -> None:
         self._finder = finder
@@ -128,18 +130,21 @@ class KernelService:
         self._desired = desired
         self._observed = observed
         self._changes = changes
+        self._reports = reports
         self._kernelspec_with = kernelspec_with
         # Of each TPU, the kernels that were last shut down with something else, and why.
         self._shut_down: dict[NodeName, tuple[set[str], TPUError]] = {}
 
-    async def list(self, ref: str) -> Sequence[Kernel]:
-        return await self._list(await self._finder.find(ref))
+    async def list(self, ref: str, query: ListQuery | None = None) -> Sequence[Kernel]:
+        return await self._list(await self._finder.find(ref), fresh=bool(query and query.fresh))
 
-    async def _list(self, name: NodeName) -> Sequence[Kernel]:
-        """Asks the agent; returns what is known if its TPU is not READY."""
+    async def _list(self, name: NodeName, *, fresh: bool) -> Sequence[Kernel]:
+        """What its hosts last reported, or answer now; what is known if the TPU is not READY."""
         if not self._desired.environments(name):
             return []  # never connected: no kernel of ours can be there
         if not self._observed.is_ready(name):
+            return self._monitor.last_known(name)
+        if not fresh and all(self._reports(host) for host in self._hosts(name)):
             return self._monitor.last_known(name)
         try:
             return await self._fetch(name)
@@ -154,17 +159,20 @@ class KernelService:
 
     async def require(self, name: NodeName, id: str) -> Kernel:
         """The living kernel of that id; raises NOT_FOUND."""
-        kernel = {kernel.id: kernel for kernel in await self._list(name)}.get(id)
+        kernel = await self._find(name, id)
         if kernel is None or kernel.state == "dead":
             raise _not_found(name, id)
         return kernel
+
+    async def _find(self, name: NodeName, id: str) -> Kernel | None:
+        return next((each for each in await self._list(name, fresh=True) if each.id == id), None)
 
     async def shut_down(self, ref: str, id: str) -> None:
         """Shuts one kernel down, or stops showing a lost one; raises NOT_FOUND."""
         name = await self._finder.find(ref)
         if self._monitor.dismiss_lost(name, id):
             return
-        kernel = {kernel.id: kernel for kernel in await self._list(name)}.get(id)
+        kernel = await self._find(name, id)
         if kernel is None:
             raise _not_found(name, id)
         host = HostName(name, kernel.host)
@@ -301,13 +309,12 @@ class KernelService:
 
     async def _fetch(self, name: NodeName, timeout: float = ANSWER) -> Sequence[Kernel]:
         """Asks host 0 and those that have kernels now; raises TPUError if one does not answer."""
-
-        hosts = {0, *(kernel.host for kernel in self._monitor.last_known(name))}
+        hosts = self._hosts(name)
         invalid: list[InvalidAnswer] = []
 
-        async def fetch(host: int) -> None:
+        async def fetch(host: HostName) -> None:
             try:
-                await self.list_on(HostName(name, host), timeout)
+                await self.list_on(host, timeout)
             except InvalidAnswer as error:  # the kernels of the other hosts are known all the same
                 invalid.append(error)
 
@@ -315,6 +322,11 @@ class KernelService:
         if len(invalid) == len(hosts):
             raise invalid[0]
         return self._monitor.last_known(name)
+
+    def _hosts(self, name: NodeName) -> set[HostName]:
+        """Host 0 and those that have kernels, as last known."""
+        numbers = {0, *(kernel.host for kernel in self._monitor.last_known(name))}
+        return {HostName(name, number) for number in numbers}
 
 
 def _of(kernels: Sequence[Kernel], environment: str | None) -> list[Kernel]:

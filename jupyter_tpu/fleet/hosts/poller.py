@@ -61,6 +61,7 @@ class HostPoller:
         self._guard = guard
         self._interruption = interruption
         self._polls: dict[HostName, tuple[_Asked, asyncio.Task[None]]] = {}
+        self._reporting: set[HostName] = set()
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
@@ -70,6 +71,10 @@ class HostPoller:
     def polls(self, host: HostName) -> bool:
         """Whether it asks this host."""
         return host in self._polls
+
+    def reports(self, host: HostName) -> bool:
+        """Whether this host answers, so that what is known of it is what it last reported."""
+        return host in self._reporting and self._connections.link(host).state is LinkState.UP
 
     def refresh(self, name: NodeName) -> None:
         """What the hosts of a TPU report counts again, whether it has changed or not."""
@@ -138,14 +143,17 @@ class HostPoller:
                     await self._apply_report(host, specs, jobs, known)
                 except Exception as error:
                     known = {}
+                    self._reporting.discard(host)
                     if isinstance(error, TPUError) and not isinstance(error, InvalidAnswer):
                         await asyncio.sleep(PAUSE)  # its link says it
                     else:
                         await asyncio.sleep(self._failures.record(host.node, _what(host), error))
                 else:
+                    self._reporting.add(host)
                     self._failures.clear(host.node, _what(host))
             self.wake()
         finally:
+            self._reporting.discard(host)
             link.release(in_use=False)
 
     async def _ask(

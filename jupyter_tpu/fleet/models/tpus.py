@@ -205,7 +205,7 @@ class TPU(Struct, kw_only=True):
 class ListQuery(Struct, kw_only=True):
     """How new a list has to be."""
 
-    #: Whether to ask Google now. Otherwise the answer is that of the last shared poll.
+    #: Whether to ask now. Otherwise the answer is that of the last shared poll.
     fresh: bool = False
 
 

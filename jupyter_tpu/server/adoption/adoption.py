@@ -14,6 +14,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+import zmq
+
 from ...errors import Reason, TPUError
 from ...kernels import persistence
 from ...paths import data_dir
@@ -34,6 +36,8 @@ REPORT_TIMEOUT = 20.0
 #: Seconds between checks of an adopted kernel whose state is unknown.
 STATE_POLL = 0.5
 UNKNOWN_STATES = "unknown", "starting"
+#: How the topics of messages about a kernel's state begin.
+STATES = b"kernel.", b"status"
 
 
 class Adoption:
@@ -291,6 +295,7 @@ class Adoption:
             record,
             adopting=adopting,
             on_state=lambda state, activity: self._on_state(record.id, state, activity),
+            on_output=lambda: self._on_output(record.id),
             on_lost=lost,
             on_gone=self._on_discarded,
         )
@@ -315,6 +320,25 @@ class Adoption:
     def _on_state(self, kernel_id: str, state: str, activity: str) -> None:
         """Called on the core thread."""
         self._loop.call_soon_threadsafe(self._update_state, kernel_id, state, activity)
+
+    def _on_output(self, kernel_id: str) -> None:
+        """Called on the core thread, now and then while the kernel publishes something."""
+        self._loop.call_soon_threadsafe(self._note_output, kernel_id)
+
+    def _note_output(self, kernel_id: str) -> None:
+        """The server's watcher of a kernel's activity gets no output: it would read and check all
+        of it, as the websockets do. It is told that there is some.
+        """
+        if kernel_id not in self._kernels:
+            return
+        kernel = self._kernels.get_kernel(kernel_id)
+        if getattr(kernel, "execution_state", "") == "busy":  # as the watcher does
+            kernel.last_activity = datetime.now(kernel.last_activity.tzinfo)
+        stream = getattr(kernel, "_activity_stream", None)
+        if stream is not None and not stream.closed():
+            for topic in STATES:
+                stream.setsockopt(zmq.SUBSCRIBE, topic)
+            stream.setsockopt(zmq.UNSUBSCRIBE, b"")
 
     def _update_state(self, kernel_id: str, state: str, activity: str) -> None:
         if kernel_id in self._kernels and kernel_id in self._watches:

@@ -45,21 +45,19 @@ import math
 import re
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import zmq
-from jupyter_server.services.kernels.connection.base import (
-    deserialize_binary_message,
-    deserialize_msg_from_ws_v1,
-)
 
 from ...agent.protocol import messages
 from ...agent.protocol.coalescing import Coalescer
 from ...agent.protocol.events import CONTROL, IOPUB, SHELL, STDIN
 from ...agent.protocol.segments import NumberedMessage
+from .client_message import V1, parse, signed
 from .execute_request import ExecuteRequest
-from .journal_file import MESSAGE, ClosedError, JournalReader, JournalRecord
+from .journal_file import MESSAGE, ClosedError, JournalReader, JournalRecord, StoredContent
+from .large_message import can_be_written_in_pieces, split, write_in_pieces
 from .persisted_kernel import ANSWERED, PersistedKernel
 
 #: Unacknowledged bytes in flight to a client. Further messages wait in the journal.
@@ -71,7 +69,6 @@ PLAIN_WINDOW, PLAIN_BATCH = 64 << 10, 16 << 10
 
 #: Codes with which a client closes its connection.
 CLOSED = 1000, 1001, 1005
-V1 = "v1.kernel.websocket.jupyter.org"
 _NAMES = {SHELL: "shell", CONTROL: "control", STDIN: "stdin", IOPUB: "iopub"}
 
 
@@ -110,6 +107,9 @@ class ClientFeed:
         # Subscribe only to the relay's own messages.
         iopub.setsockopt(zmq.SUBSCRIBE, relay_topic(connection.kernel_id))
         iopub.setsockopt(zmq.UNSUBSCRIBE, b"")
+        # A short cell is several small messages: none may wait until the client's system has
+        # acknowledged the one before, which takes 40 ms.
+        handler.set_nodelay(True)
         seen = handler.get_argument("jupyter_tpu_seen", None)
         self._page_acknowledges = seen is not None
         self._page_seen = int(seen) if seen and re.fullmatch("[0-9]{1,18}", seen) else None
@@ -195,8 +195,8 @@ class ClientFeed:
                 await self._woken.wait()
                 self._woken.clear()
                 continue
-            for message in self._coalesced(entries, self._is_for_client):
-                self._deliver(message)
+            for message, stored in self._messages(entries, self._is_for_client):
+                self._deliver(message, stored)
             for entry in entries:
                 if entry.kind == ANSWERED:
                     self._notify_page({"answered": entry.parts[0].decode()})
@@ -223,10 +223,10 @@ class ClientFeed:
 
         reader = self._kernel.journal.reader(max(request.first, after + 1))
         while reader.number < end and (entries := await self._read(reader)):
-            for message in self._coalesced(entries, belongs):
+            for message, stored in self._messages(entries, belongs):
                 if message.last < self._kernel.record.launched:
                     self._set_session(message.parts)
-                self._deliver(message, replayed=True)
+                self._deliver(message, stored, replayed=True)
             await asyncio.sleep(0)
         if request.filler == self._client:
             request.repeated_at = time.monotonic()
@@ -243,17 +243,20 @@ class ClientFeed:
             {**json.loads(parts[at]), "session": self._kernel.signer.session}
         ).encode()
 
-    def _coalesced(
+    def _messages(
         self, entries: list[JournalRecord], wanted: Callable[[JournalRecord], bool]
-    ) -> list[NumberedMessage]:
+    ) -> Iterator[tuple[NumberedMessage, StoredContent | None]]:
+        """What is sent of *entries*: small ones coalesced, and perhaps a large one, the last."""
         numbered = [
-            NumberedMessage(entry.number, entry.number, entry.channel, 0, entry.parts)
+            (NumberedMessage(entry.number, entry.number, entry.channel, 0, entry.parts), entry)
             for entry in entries
             if entry.kind == MESSAGE and wanted(entry)
         ]
-        if not self._page_acknowledges:
-            return numbered
-        return Coalescer(self._kernel.signer).coalesce(numbered)
+        small = [message for message, entry in numbered if entry.stored is None]
+        if self._page_acknowledges and small:
+            small = Coalescer(self._kernel.signer).coalesce(small)
+        yield from ((message, None) for message in small)
+        yield from ((message, entry.stored) for message, entry in numbered if entry.stored)
 
     def _is_for_client(self, entry: JournalRecord) -> bool:
         if entry.channel == IOPUB:
@@ -268,17 +271,37 @@ class ClientFeed:
             return False
         return parent.get("msg_id") in self._follows
 
-    def _deliver(self, message: NumberedMessage, *, replayed: bool = False) -> None:
+    def _deliver(
+        self, message: NumberedMessage, stored: StoredContent | None, *, replayed: bool = False
+    ) -> None:
         at = messages.find_delimiter(message.parts)
         parts = message.parts[at:]
         if self._page_acknowledges:
             mark = {"number": message.last, "replayed": replayed}
             parts[messages.METADATA] = _with_mark(parts[messages.METADATA], mark)
         if not replayed:
-            size = sum(map(len, parts))
+            size = sum(map(len, parts)) + (sum(stored.sizes) if stored else 0)
             self._in_flight.append((message.last, size))
             self._in_flight_bytes += size
-        self._send(message.channel, parts)
+        if stored is None:
+            self._send(message.channel, parts)
+        else:
+            with contextlib.suppress(ClosedError):  # it was removed in the meantime
+                rest = self._kernel.journal.read_content(stored)
+                self._send_large(message.channel, parts[: messages.CONTENT], stored.sizes, rest)
+
+    def _send_large(
+        self, channel: int, head: list[bytes], sizes: list[int], rest: deque[bytes]
+    ) -> None:
+        """Sends a message of *head* and of the parts of these *sizes* that are in *rest*."""
+        handler = self._connection.websocket_handler
+        # The base class may hide an error's traceback.
+        as_it_is = channel == IOPUB and b'"error"' not in head[messages.HEADER]
+        if as_it_is and self._connection.subprotocol == V1 and can_be_written_in_pieces(handler):
+            name = _NAMES[channel].encode()
+            write_in_pieces(handler, name, head[messages.HEADER :], sizes, rest)
+        else:
+            self._send(channel, [*head, *split(rest, sizes)])
 
     def _send(self, channel: int, parts: list[bytes]) -> None:
         stream = self._connection.channels.get(_NAMES[channel])
@@ -312,17 +335,17 @@ class ClientFeed:
         ):
             self._handle_page(json.loads(frame)["jupyter_tpu"])
             return True
-        channel, body = self._parse(frame)
+        channel, body = parse(self._connection, frame)
         if channel == "stdin":
-            self._kernel.record_client_message(STDIN, self._signed(body))
+            self._kernel.record_client_message(STDIN, signed(self._connection, body))
         if channel != "shell":
             return False
         header = body[0]
         if b'"comm_' in header:
-            self._kernel.record_client_message(SHELL, self._signed(body))
+            self._kernel.record_client_message(SHELL, signed(self._connection, body))
             return False
         if b'"execute_request"' in header:
-            known = self._kernel.record_request(self._signed(body))
+            known = self._kernel.record_request(signed(self._connection, body))
             if known is None:
                 return False
             # It has been run: it is not run again, but its output is sent again.
@@ -358,30 +381,6 @@ class ClientFeed:
         self._follows.add(request.id)
         self._replays.append((request, after))
         self._woken.set()
-
-    def _parse(self, frame: Any) -> tuple[str | None, list[bytes]]:
-        """The channel and parts (header, parent, metadata, content, buffers) of a client's message.
-
-        They must have the same bytes that the base class passes on, because a repeated message is
-        recognised by its header.
-        """
-        if self._connection.subprotocol == V1:
-            channel, parts = deserialize_msg_from_ws_v1(frame)
-            return channel, [bytes(part) for part in parts]
-        fields = (
-            deserialize_binary_message(frame) if isinstance(frame, bytes) else json.loads(frame)
-        )
-        parts = [
-            self._connection.session.pack(fields.get(name) or {})
-            for name in ("header", "parent_header", "metadata", "content")
-        ]
-        return fields.get("channel"), [*parts, *map(bytes, fields.get("buffers") or ())]
-
-    def _signed(self, body: list[bytes]) -> list[bytes]:
-        """A message as the base class sends it to the kernel's port, with the client's identity."""
-        session = self._connection.session
-        signature = session.sign(body[:4])
-        return [session.bsession, messages.DELIMITER, signature, *body]
 
     def _reply_kernel_info(self, header: bytes) -> bool:
         """Answers kernel_info from memory, even while the kernel is busy. False: it is unknown."""

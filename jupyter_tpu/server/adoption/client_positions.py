@@ -27,7 +27,7 @@ class ClientPositions:
 
     Parameters
     ----------
-    path: the file. It is created if it is missing.
+    path: the file. It is not kept open: a server may have many kernels.
     new: no client can have read anything.
     """
 
@@ -35,14 +35,14 @@ class ClientPositions:
         #: Up to where each client is known to have read.
         self.acknowledged: dict[str, int] = {}
         self._version = 0  # of the newest state in the file
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        for place in range(2):
-            try:
-                version, found = json.loads(unseal(os.pread(self._file, PLACE, place * PLACE)))
-            except ValueError:
-                continue
-            if version > self._version:
-                self._version, self.acknowledged = version, found
+        self._path: Path | None = path
+        with suppress(OSError):
+            data = path.read_bytes()
+            for place in 0, PLACE:
+                with suppress(ValueError):
+                    version, found = json.loads(unseal(data[place : place + PLACE]))
+                    if version > self._version:
+                        self._version, self.acknowledged = version, found
         #: The file was damaged, so it is not known who has read what.
         self.lost = not new and not self._version
         if new:
@@ -62,12 +62,17 @@ class ClientPositions:
         self._write()
 
     def close(self) -> None:
-        os.close(self._file)
-        self._file = -1
+        """The file belongs to another process from now on, or is deleted."""
+        self._path = None
 
     def _write(self) -> None:
-        if self._file >= 0:
-            self._version += 1
-            data = seal(json.dumps([self._version, self.acknowledged]).encode())
-            with suppress(OSError):  # a full disk; the older state stays in the other place
-                os.pwrite(self._file, data[:PLACE], self._version % 2 * PLACE)
+        if self._path is None:
+            return
+        self._version += 1
+        data = seal(json.dumps([self._version, self.acknowledged]).encode())
+        with suppress(OSError):  # a full disk; the older state stays in the other place
+            file = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600)
+            try:
+                os.pwrite(file, data[:PLACE], self._version % 2 * PLACE)
+            finally:
+                os.close(file)

@@ -20,27 +20,43 @@ import logging
 import os
 import struct
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import RLock
 from typing import NamedTuple
 
-from ...agent.protocol import frames
+from ...agent.protocol import frames, messages
 
 log = logging.getLogger(__name__)
 
 #: Bytes in one file.
 SEGMENT = 4 << 20
+#: Bytes above which a message's content is read only when it is needed, in pieces of so many.
+LARGE, PIECE = 1 << 20, 4 << 20
 #: Kinds of records: a message of the kernel, and an execute request of a client.
 MESSAGE, REQUEST = 1, 2
 
 #: Checksum of the rest, bytes after the head, kind, channel, the host's number.
 _HEAD = struct.Struct("!IIBBQ")
 _CHECKSUM = 4  # bytes
+#: What the system writes at once.
+_MAX_WRITES = 1000
+
+
+class StoredContent(NamedTuple):
+    """The content and the buffers of a large message, which are still in their file."""
+
+    segment: _RecordFile
+    offset: int
+    sizes: list[int]
 
 
 class JournalRecord(NamedTuple):
-    """One record. *number* counts this kernel's records and is never used twice."""
+    """One record. *number* counts this kernel's records and is never used twice.
+
+    Of a large message *parts* has b"" as content, and `JournalFile.read_content` reads *stored*.
+    """
 
     number: int
     kind: int
@@ -48,6 +64,7 @@ class JournalRecord(NamedTuple):
     last: int  # the number in the journal between host and client; 0 for a client's request
     parts: list[bytes]
     size: int  # bytes
+    stored: StoredContent | None = None
 
 
 class StoredRecord(NamedTuple):
@@ -94,17 +111,19 @@ class _RecordFile:
     def next(self) -> int:
         return self.first + self.count
 
-    def append(self, data: bytes) -> bool:
+    def append(self, data: list[bytes]) -> bool:
         """False: the disk did not take all of it, and nothing was appended."""
+        size = sum(map(len, data))
         if self.memory is not None:
-            self.memory += data
+            for each in data:
+                self.memory += each
         else:
             try:
-                if os.pwrite(self._fd, data, self.end) != len(data):
+                if os.pwritev(self._fd, data, self.end) != size:
                     return False
             except OSError:
                 return False
-        self.end += len(data)
+        self.end += size
         self.count += 1
         return True
 
@@ -202,10 +221,15 @@ class JournalFile:
 
     def append(self, kind: int, channel: int, last: int, parts: list[bytes]) -> int:
         """Writes a record and returns its number."""
-        payload = frames.join_parts(parts)
-        head = _HEAD.pack(0, len(payload), kind, channel, last)[_CHECKSUM:]
-        checksum = zlib.crc32(payload, zlib.crc32(head))
-        data = b"".join((checksum.to_bytes(_CHECKSUM, "big"), head, payload))
+        payload = [frames.sizes_of(parts), *parts]
+        size = sum(map(len, payload))
+        if size < LARGE or len(payload) > _MAX_WRITES:
+            payload = [b"".join(payload)]
+        head = _HEAD.pack(0, size, kind, channel, last)[_CHECKSUM:]
+        checksum = zlib.crc32(head)
+        for each in payload:
+            checksum = zlib.crc32(each, checksum)
+        data = [checksum.to_bytes(_CHECKSUM, "big") + head, *payload]
         with self._lock:
             segment = self._segments[-1]
             if segment.end >= SEGMENT:
@@ -229,9 +253,11 @@ class JournalFile:
             index = bisect.bisect_right([s.first for s in self._segments], number) - 1
             segment = self._segments[index]
             reader = JournalReader(segment)
-            data = segment.read(0, segment.end)
+            data, start = b"", 0
             while reader.number < min(number, segment.next):
-                reader.offset += _HEAD.size + _HEAD.unpack_from(data, reader.offset)[1]
+                if reader.offset + _HEAD.size > start + len(data):
+                    start, data = reader.offset, segment.read(reader.offset, PIECE)
+                reader.offset += _HEAD.size + _HEAD.unpack_from(data, reader.offset - start)[1]
                 reader.number += 1
             return reader
 
@@ -256,6 +282,21 @@ class JournalFile:
                     found.append(record)
                     size += record.size
         return found
+
+    def read_content(self, stored: StoredContent) -> deque[bytes]:
+        """The content and the buffers of a large message as pieces of one sequence of bytes.
+
+        Raises ClosedError if they were removed in the meantime.
+        """
+        offset, end = stored.offset, stored.offset + sum(stored.sizes)
+        pieces: deque[bytes] = deque()
+        while offset < end:
+            with self._lock:  # not for all pieces: messages of the kernel wait for it
+                if self._closed or stored.segment not in self._segments:
+                    raise ClosedError("the journal has no such message any more")
+                pieces.append(stored.segment.read(offset, min(PIECE, end - offset)))
+            offset += len(pieces[-1])
+        return pieces
 
     def bytes_from(self, number: int) -> int:
         """About how many bytes of records there are from *number* on, in whole files."""
@@ -292,17 +333,35 @@ def _read_records(
     at = 0
     while reader.number < segment.next and at + _HEAD.size <= len(data):
         _, size, kind, channel, last = _HEAD.unpack_from(data, at)
-        end = at + _HEAD.size + size
-        if end > len(data):
-            if at:
-                return
-            data = segment.read(reader.offset, end)  # one record that is larger than the limit
+        offset, end = reader.offset + _HEAD.size, at + _HEAD.size + size
+        if end > len(data) and at:
+            return  # one record that is larger than the limit
+        if end > len(data) and size >= LARGE:
+            parts, stored = _read_large(segment, offset)
+        else:
+            if end > len(data):
+                data = segment.read(reader.offset, end)
+            parts, stored = frames.split_parts(data[at + _HEAD.size : end]), None
         number = reader.number
         reader.number += 1
         reader.offset += end - at
-        parts = frames.split_parts(data[at + _HEAD.size : end])
-        yield JournalRecord(number, kind, channel, last, parts, size)
+        yield JournalRecord(number, kind, channel, last, parts, size, stored)
         at = end
+
+
+def _read_large(segment: _RecordFile, offset: int) -> tuple[list[bytes], StoredContent | None]:
+    """The parts of a large message, but for its content and buffers; of anything else all parts."""
+    (count,) = struct.unpack("!I", segment.read(offset, 4))
+    sizes = struct.unpack(f"!{count}I", segment.read(offset + 4, 4 * count))
+    offset += 4 + 4 * count
+    parts: list[bytes] = []
+    for index, size in enumerate(sizes):
+        at = index - messages.CONTENT
+        if at >= 0 and parts[at] == messages.DELIMITER:
+            return [*parts, b""], StoredContent(segment, offset, list(sizes[index:]))
+        parts.append(segment.read(offset, size))
+        offset += size
+    return parts, None
 
 
 def _intact_records(data: bytes, number: int) -> Iterator[StoredRecord]:

@@ -6,6 +6,8 @@ keeps all of it consistent.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from threading import RLock
@@ -25,6 +27,8 @@ from .remembered_requests import RememberedRequests
 
 #: Unread bytes above which further output stays on the host.
 MAX_UNREAD = 32 << 20
+#: Seconds between reports that there is output.
+REPORT_OUTPUT = 5.0
 #: Bytes that clients have read and that are kept for new pages.
 MAX_RETAINED = 32 << 20
 #: Kinds of the journal's records: a new kernel, whose host numbers messages from 1 again; an
@@ -41,6 +45,7 @@ class PersistedKernel:
     record: its content.
     adopting: whether an earlier process left it.
     on_state: called on the core thread with the keeper's report when the link is up.
+    on_output: called on the core thread when the kernel is heard of, at most every few seconds.
     on_lost: called on the core thread when the kernel ended though no one here asked for it.
     on_gone: called when it is released or discarded.
     """
@@ -52,6 +57,7 @@ class PersistedKernel:
         *,
         adopting: bool,
         on_state: Callable[[str, str], None],
+        on_output: Callable[[], None],
         on_lost: Callable[[KernelRecord, TPUError], None],
         on_gone: Callable[[str], None],
     ) -> None:
@@ -63,6 +69,8 @@ class PersistedKernel:
         self.state = ""  # the kernel's, as its keeper first reported it
         self._folder = folder
         self._on_state = on_state
+        self._on_output = on_output
+        self._reported_output = -math.inf  # when, on the monotonic clock
         self._on_lost = on_lost
         self._on_gone = on_gone
         self._lock = RLock()
@@ -133,6 +141,9 @@ class PersistedKernel:
             listeners = self._append(message.channel, message.parts)
         for listener in listeners:
             listener()
+        if time.monotonic() > self._reported_output + REPORT_OUTPUT:
+            self._reported_output = time.monotonic()
+            self._on_output()
         return True
 
     def record_answer(self, channel: int, parts: list[bytes]) -> None:
