@@ -4,6 +4,8 @@ with a document of its own and in a document that jupyter-collaboration shares.
 
 from __future__ import annotations
 
+import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 from adoption_server import Server
 from notebook_tabs import (
+    CODE,
     EXPECTED,
     LINES,
     OUT,
@@ -22,6 +25,7 @@ from notebook_tabs import (
     open_notebook,
     run_cell,
     saved_lines,
+    session_of,
     wait_for_lines,
     write_notebook,
 )
@@ -117,3 +121,87 @@ def test_an_input_that_one_tab_answers_leaves_no_box_in_another(
     expect(cell_of(first).locator(".jp-InputPrompt")).to_have_text("[2]:")
     for page in (first, second):
         page.close()
+
+
+class Gate:
+    """A port of this machine that a cell connects to, to say something to the test."""
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.settimeout(60)
+        self.code = (
+            "import socket\n"
+            f"socket.create_connection(('127.0.0.1', {self._listener.getsockname()[1]})).close()\n"
+        )
+
+    def wait(self) -> None:
+        self._listener.accept()[0].close()
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    gate = Gate()
+    yield gate
+    gate.close()
+
+
+@pytest.mark.long  # the pages' and the server's part: test_adoption_replay.py
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])
+@pytest.mark.parametrize("ended", [False, True], ids=["runs on", "ends meanwhile"])
+def test_each_line_is_once_in_all_tabs_of_a_document_whose_server_ended(
+    lab: tuple[Server, str, bool],
+    context: BrowserContext,
+    gate: Gate,
+    number: signal.Signals,
+    ended: bool,
+) -> None:
+    server, spec, shared = lab
+    if not shared:
+        pytest.skip("test_browser_restart.py")
+    name = f"restart-{number.name}-{ended}.ipynb"
+    write_notebook(server, name, spec, CODE + gate.code)
+    first = open_notebook(context, server, name)
+    second = open_notebook(context, server, name)
+    run_cell(first)
+    wait_for_lines(first, LINES * 2 // 3 if ended else LINES // 4)
+    server.stop(number)
+    if ended:
+        gate.wait()
+    server.start()
+    third = open_notebook(context, server, name)
+    tabs = [first, second, third]
+    assert_complete(tabs, f"restart-{number.name}-{ended}")
+    assert saved_lines(first, server.root / name) == EXPECTED
+    for page in tabs:
+        page.close()
+    server.request("DELETE", f"/api/sessions/{session_of(server, name)['id']}")
+
+
+@pytest.mark.long
+def test_a_shared_cell_that_waits_for_input_still_does_after_its_server_was_killed(
+    lab: tuple[Server, str, bool], context: BrowserContext
+) -> None:
+    server, spec, shared = lab
+    if not shared:
+        pytest.skip("test_browser_restart.py")
+    name = "input-restart.ipynb"
+    write_notebook(server, name, spec, "print('first')\nprint('hello', input('Name:'))")
+    tabs = [open_notebook(context, server, name) for _ in range(2)]
+    run_cell(tabs[0])
+    box = ".jp-Stdin-input"
+    expect(tabs[0].locator(box)).to_be_visible()
+    server.kill()
+    server.start()
+    expect(tabs[0].locator(box)).to_have_count(1)
+    tabs[0].locator(box).fill("Ada")
+    tabs[0].locator(box).press("Enter")
+    for page in tabs:
+        expect(cell_of(page)).to_contain_text("hello Ada")
+        expect(page.locator(box)).to_have_count(0)
+        expect(cell_of(page).locator(".jp-InputPrompt")).to_have_text("[1]:")
+        assert cell_of(page).inner_text().count("first\n") == 1
+        page.close()
+    server.request("DELETE", f"/api/sessions/{session_of(server, name)['id']}")

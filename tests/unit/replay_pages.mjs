@@ -19,6 +19,14 @@ globalThis.CloseEvent ??= class extends Event {
 const pages = new Map();
 /** The output that all pages of a shared document show. */
 let shared = { lines: [], count: null };
+/** What a server that has ended had saved of it; null: all pages show what the server has. */
+let saved = null;
+
+/** The next server has loaded the document. */
+function load() {
+  shared = saved ?? shared;
+  saved = null;
+}
 
 class TestSocket {
   constructor(url) {
@@ -47,6 +55,10 @@ class Page {
     this.toSend = [];
     this.offers = [];
     this.widget = [];
+    this.unwritten = [];
+    if (isShared) {
+      load();
+    }
     this.replay = new KernelReplay();
     this.replay.offered.connect((_, { requests }) => {
       this.offers.push(...requests);
@@ -54,6 +66,14 @@ class Page {
     this.replay.granted.connect((_, { requests: [{ id }] }) => {
       this.handle();
       this.fill(id);
+    });
+    this.replay.unwritten.connect((_, { requests }) => {
+      for (const request of isShared ? requests : []) {
+        this.cells.delete(request.id);
+        this.shown.delete(request.id);
+        this.replay.suspend(this.clientId, request);
+        this.unwritten.push(request);
+      }
     });
     this.replay.lost.connect((_, { id, missing }) => {
       this.cells.delete(id);
@@ -80,7 +100,7 @@ class Page {
     this.facade.onmessage = ({ data }) => this.queue.push(data);
     this.facade.onclose = () => undefined;
     this.socket.onopen(new Event('open'));
-    return new URL(this.socket.url).searchParams.get('jupyter_tpu_seen');
+    return Object.fromEntries(new URL(this.socket.url).searchParams);
   }
 
   receive({ text, frame }) {
@@ -107,12 +127,23 @@ class Page {
   }
 
   decide() {
+    if (this.isShared) {
+      load();
+    }
     for (const { id } of this.offers.splice(0)) {
       if (this.isShared) {
         this.replay.wait(this.clientId, { id, cell: 'c', count: null });
       } else {
         this.fill(id);
       }
+    }
+  }
+
+  /** The shared document is the server's. */
+  sync() {
+    load();
+    for (const request of this.unwritten.splice(0)) {
+      this.replay.resume(this.clientId, request);
     }
   }
 
@@ -140,6 +171,11 @@ class Page {
   answer(id) {
     const header = { msg_id: `answer-${id}`, msg_type: 'input_reply' };
     this.facade.send(encode('stdin', header, {}, { msg_id: id }));
+  }
+
+  /** Says what it has seen: that is usually done after a time. */
+  acknowledge() {
+    this.facade._acknowledgeNow();
   }
 
   /** How many messages JupyterLab has not handled. */
@@ -204,6 +240,11 @@ async function main() {
     if (act === 'reset') {
       pages.clear();
       shared = { lines: [], count: null };
+      saved = null;
+    } else if (act === 'save') {
+      const { lines, count } = saved ?? shared;
+      const all = argument >= lines.length;
+      saved = { lines: lines.slice(0, argument), count: all ? count : null };
     } else if (act === 'open') {
       pages.set(name, new Page(name, argument));
     } else {

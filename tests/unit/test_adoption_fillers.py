@@ -29,6 +29,7 @@ async def test_a_writer_that_comes_back_in_time_stays_it_and_is_replaced_when_it
     monkeypatch.setattr(fillers, "BROKEN", 3600.0)
     chosen: list[str] = []
     writers = Fillers(lambda request, client: request.set_filler(client))
+    request_of_a.claimed = True
     for client in "abc":
         writers.connected(client)
     for client in "bc":
@@ -85,3 +86,22 @@ async def test_who_took_over_and_left_before_it_had_all_again_is_replaced(
     writers.disconnected("c", closed=True)
     writers.ask(request_of_a, "a", lambda: chosen.append("a"))
     assert chosen == ["b", "c"]
+
+
+async def test_after_a_restart_a_writer_is_replaced_that_is_there_but_does_not_ask(
+    request_of_a: ExecuteRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fillers, "BROKEN", 0.2)
+    chosen: list[str] = []
+    writers = Fillers(lambda request, client: request.set_filler(client))
+    for client in "abc":
+        writers.connected(client)
+    # Its page has the server's new document: it writes again, and no one else does.
+    writers.ask(request_of_a, "a", lambda: chosen.append("a"))
+    writers.ask(request_of_a, "b", lambda: chosen.append("b"))
+    assert chosen == ["a"]
+    # The page never gets that document.
+    request_of_a.claimed = False
+    writers.ask(request_of_a, "c", lambda: chosen.append("c"))
+    await eventually(lambda: len(chosen) > 1)
+    assert (chosen, request_of_a.filler) == (["a", "b"], "b")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,12 @@ import pytest
 
 from jupyter_tpu.agent.protocol import messages
 from jupyter_tpu.agent.protocol.events import IOPUB, NORMAL, SHELL, STDIN, Message
-from jupyter_tpu.server.adoption import journal_file, kernel_folder, remembered_requests
+from jupyter_tpu.server.adoption import (
+    fillers,
+    journal_file,
+    kernel_folder,
+    remembered_requests,
+)
 from jupyter_tpu.server.adoption import persisted_kernel as persisted_kernel_module
 from jupyter_tpu.server.adoption.checksum import seal, unseal
 from jupyter_tpu.server.adoption.journal_file import MESSAGE, REQUEST, JournalFile
@@ -328,6 +334,44 @@ def test_a_request_is_known_until_a_while_after_its_end_was_read(
     monkeypatch.setattr(remembered_requests, "REMEMBERED", -1.0)
     assert kernel.requests_to_show("another") == []
     assert kernel.record_request(asked(request)) is None
+
+
+def test_output_is_written_again_by_the_next_server_if_its_document_was_not_saved_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = tmp_path / "document.ipynb"
+    document.touch()
+    kernel = kept()
+    path = str(document.relative_to("/"))
+    kernel.set_session(SessionRow("s", f"RTC:{path}", "", "notebook"))
+    kernel.connect("tab", None, lambda: None)
+    host, request = Host(kernel), header("execute_request", "r")
+    kernel.record_request(asked(request, b'{"cellId": "c"}'))
+    host.runs(request)
+    host.ends(request)
+    kernel.acknowledge("tab", kernel.journal.next - 1)
+    monkeypatch.setattr(remembered_requests, "REMEMBERED", -1.0)
+    assert kernel.requests_to_show("another") != [], "it was not saved"
+    kernel.release()
+
+    kernel = kept()
+    [unwritten] = kernel.unwritten_requests("tab")
+    assert (unwritten.id, unwritten.filler) == ("r", "tab")
+    # It was saved as that server had loaded it.
+    later = time.time() + 2 * fillers.WRITTEN
+    os.utime(document, (later, later))
+    kernel.release()
+
+    kernel = kept()
+    [unwritten] = kernel.unwritten_requests("tab")
+    kernel.connect("tab", kernel.journal.next - 1, lambda: None)
+    kernel.set_repeated(unwritten)
+    kernel.release()
+
+    kernel = kept()
+    assert kernel.unwritten_requests("tab") == [], "it has been written, and saved later"
+    kernel.acknowledge("tab", kernel.journal.next - 1)
+    assert kernel.requests_to_show("another") == []
 
 
 @pytest.mark.parametrize("died", [True, False])

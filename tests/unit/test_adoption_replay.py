@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import os
 import shutil
 import subprocess
 import tempfile
@@ -31,9 +32,9 @@ from jupyter_server.services.kernels.connection.base import serialize_msg_to_ws_
 
 from jupyter_tpu.agent.protocol import messages
 from jupyter_tpu.agent.protocol.events import IOPUB, NORMAL, SHELL, Message
-from jupyter_tpu.server.adoption import fillers
+from jupyter_tpu.server.adoption import fillers, persisted_kernel
 from jupyter_tpu.server.adoption.client_feed import V1, ClientFeed
-from jupyter_tpu.server.adoption.kernel_folder import KernelFolder, KernelRecord
+from jupyter_tpu.server.adoption.kernel_folder import KernelFolder, KernelRecord, SessionRow
 from jupyter_tpu.server.adoption.persisted_kernel import PersistedKernel
 
 ROOT = Path(__file__).parents[2]
@@ -88,13 +89,13 @@ class Connection:
     kernel_id = "k"
     subprotocol = V1
 
-    def __init__(self, client: str, seen: str) -> None:
+    def __init__(self, client: str, arguments: dict[str, str]) -> None:
         self.session = Session(session=client, key=b"key")
         self.channels = {name: Stream(name) for name in ("shell", "control", "stdin", "iopub")}
         self.websocket_handler = self.ws_connection = self
         self.close_code: int | None = None
         self.to_page: deque[dict[str, str]] = deque()
-        self.get_argument = lambda *_: seen
+        self.get_argument = arguments.get
 
     def set_nodelay(self, value: bool) -> None: ...
 
@@ -116,7 +117,10 @@ class Tabs(RuleBasedStateMachine):
     def begin(self, shared: bool) -> None:
         self.loop = asyncio.new_event_loop()
         self.folder = KernelFolder.create("k")
+        self.document = Path(tempfile.mkdtemp()) / "document.ipynb"
+        self.document.touch()
         record = KernelRecord(id="k", kernel_name="s", root_dir="/", key="key", secret="s")
+        record.sessions = [SessionRow("s", str(self.document.relative_to("/")), "", "notebook")]
         self.kernel = self.keep(record, adopting=False)
         self.shared = shared
         self.signer = messages.MessageSigner("key", "kernel")
@@ -171,8 +175,8 @@ class Tabs(RuleBasedStateMachine):
             feed.start()
 
         # The page's side is open before the server's is.
-        seen = self.pages.do("connect", page)["result"]
-        connection = Connection(page, seen)
+        arguments = self.pages.do("connect", page)["result"]
+        connection = Connection(page, arguments)
         self.loop.run_until_complete(start())
         self.turn()
 
@@ -224,7 +228,7 @@ class Tabs(RuleBasedStateMachine):
     def receive(self, data: st.DataObject, count: int) -> None:
         self.deliver(data.draw(st.sampled_from(sorted(self.tabs))), count)
 
-    @rule(data=st.data(), act=st.sampled_from(["decide", "flush", "handle"]))
+    @rule(data=st.data(), act=st.sampled_from(["decide", "sync", "flush", "handle"]))
     def jupyterlab(self, data: st.DataObject, act: str) -> None:
         page = data.draw(st.sampled_from(sorted(self.tabs)))
         if act != "flush" or page in self.feeds:  # JupyterLab sends what waits when it is connected
@@ -238,11 +242,12 @@ class Tabs(RuleBasedStateMachine):
             self.settle(page)
 
     def settle(self, page: str) -> None:
-        for act in ("decide", "flush", "flush"):
+        for act in ("decide", "sync", "flush", "flush"):
             self.deliver(page, 10_000)
             self.act(act, page)
         self.deliver(page, 10_000)
         self.act("handle", page)
+        self.act("acknowledge", page)
 
     @precondition(lambda self: not self.ended)
     @rule(count=st.integers(1, 5))
@@ -268,13 +273,18 @@ class Tabs(RuleBasedStateMachine):
         self.printed += 1
         self.say("status", {"execution_state": "idle"})
 
-    # The server that follows takes for written what a page that has closed had got. It can't know
-    # how soon after it the page was closed.
-    @precondition(lambda self: not self.closed_in_haste)
-    @rule()
-    def kill_the_server(self) -> None:
+    # If the document was saved later, the server that follows takes for written what a page that
+    # has closed had got. It can't know how soon after it the page was closed.
+    @rule(saved=st.booleans(), lines=st.integers(0, 8))
+    def kill_the_server(self, saved: bool, lines: int) -> None:
         for page in self.tabs:
             self.pages.do("handle", page)
+        if self.shared and not (saved and not self.closed_in_haste):
+            # Of a shared document the next server has what was saved of it.
+            self.pages.do("save", argument=lines)
+            os.utime(self.document, (0, 0))
+        else:
+            self.document.touch()
         for page in list(self.feeds):
             feed = self.feeds.pop(page)
             if feed._task is not None:
@@ -306,7 +316,9 @@ class Tabs(RuleBasedStateMachine):
                 assert result["waiting"] == 0, f"{page} still waits for the cell's end"
                 assert result["count"] == 1
                 updates = result["widget"]
-                assert sorted(set(updates)) == updates, f"{page} got an update of a widget twice"
+                assert sorted(set(updates)) == updates, (
+                    f"{page} got an update of a widget twice: {updates}"
+                )
         finally:
             for page in list(self.feeds):
                 self.disconnect(page, 1001)
@@ -321,11 +333,12 @@ def test_every_tab_ends_with_every_line_once_and_in_order(
     # Whoever has gone is replaced at once.
     monkeypatch.setattr(fillers, "CLOSED", 0.0)
     monkeypatch.setattr(fillers, "BROKEN", 0.0)
+    monkeypatch.setattr(persisted_kernel, "WRITTEN", 0.0)
     Tabs.pages = pages
     run_state_machine_as_test(
         Tabs,
         settings=settings(
-            max_examples=60,
+            max_examples=80,
             stateful_step_count=40,
             suppress_health_check=list(HealthCheck),
             phases=[Phase.generate],

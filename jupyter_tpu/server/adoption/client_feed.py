@@ -4,16 +4,20 @@ All channels are in one journal, in which each client has its own position. So a
 it has missed, whether it or the server was away.
 
 A page with our extension acknowledges what it gets. It sends its position in the URL
-(``jupyter_tpu_seen``; empty for a new page), reads each message's number in its metadata, and
-drops messages that it has. Waiting messages are coalesced (``agent/protocol/coalescing.py``): a
+(``jupyter_tpu_seen``; empty for a new page) and the server that it was connected to
+(``jupyter_tpu_server``), reads each message's number in its metadata, and drops messages that it
+has. Waiting messages are coalesced (``agent/protocol/coalescing.py``): a
 message has the number of the last one merged into it. Page and server also exchange text frames
 ``{"jupyter_tpu": …}``:
 
 ========================  =====================================================================
 to the page: ``at``       its position: the messages after it follow
+``server``                with ``at``: an id of this server
 ``requests``              with ``at``, to a new page: requests that run or have ended recently: id,
                           cell id, and execution count (null while it runs)
 ``lost``                  with ``at``: requests whose output another page now fills in
+``unwritten``             with ``at``, to a page of an earlier server: requests (as above) whose
+                          output a document may have lost that was shared on that server
 ``fill``                  this page is to fill in this request's output
 ``replayed``              all output of this request up to the page's position was sent; with
                           ``missing`` if the request is unknown
@@ -43,7 +47,6 @@ import contextlib
 import json
 import math
 import re
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -118,7 +121,7 @@ class ClientFeed:
             self._client, self._page_seen, self._wake, new=self._page_acknowledges
         )
         if self._page_acknowledges:
-            self._send_position()
+            self._send_position(handler.get_argument("jupyter_tpu_server", ""))
         else:
             self._window, self._batch = PLAIN_WINDOW, PLAIN_BATCH
             self._skip_to(handler.get_argument("jupyter_tpu_last", ""))
@@ -148,16 +151,17 @@ class ClientFeed:
             self._reader = journal.reader(has + 1)
             self._kernel.acknowledge(self._client, has)
 
-    def _send_position(self) -> None:
+    def _send_position(self, server: str) -> None:
+        """*server*: the one that the page was connected to before."""
         assert self._reader is not None
-        fields: dict[str, Any] = {"at": self._reader.number - 1}
+        fields: dict[str, Any] = {"at": self._reader.number - 1, "server": self._kernel.server}
         if lost := self._kernel.lost_requests(self._client):
             fields["lost"] = lost
         if self._page_seen is None:
-            fields["requests"] = [
-                {"id": request.id, "cell": request.cell, "count": request.count}
-                for request in self._kernel.requests_to_show(self._client)
-            ]
+            fields["requests"] = _described(self._kernel.requests_to_show(self._client))
+        if server != self._kernel.server:
+            new = self._page_seen is None
+            fields["unwritten"] = _described(self._kernel.unwritten_requests(self._client, new=new))
         self._notify_page(fields)
 
     def _listen_to_pongs(self, handler: Any) -> None:
@@ -229,7 +233,7 @@ class ClientFeed:
                 self._deliver(message, stored, replayed=True)
             await asyncio.sleep(0)
         if request.filler == self._client:
-            request.repeated_at = time.monotonic()
+            self._kernel.set_repeated(request)
         self._notify_page({"replayed": request.id})
         self._send_running()
 
@@ -402,6 +406,10 @@ class ClientFeed:
             busy = {"execution_state": "busy"}
             parent = activity.latest
             self._send(IOPUB, self._kernel.signer.message("status", busy, parent=parent))
+
+
+def _described(requests: list[ExecuteRequest]) -> list[dict[str, Any]]:
+    return [{"id": each.id, "cell": each.cell, "count": each.count} for each in requests]
 
 
 def relay_topic(kernel_id: str) -> bytes:

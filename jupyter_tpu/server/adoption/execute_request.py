@@ -24,12 +24,18 @@ class ExecuteRequest:
         self.idle = self.replied = False
         self.end = 0  # the number of the last record of its output, once it has ended
         self.count: int | None = None  # its execution count, once it has ended
-        self.read_at: float | None = None  # when a client had read its end, on the monotonic clock
+        # When a client had read its end: on the monotonic clock, and in seconds since 1970.
+        self.read_at: float | None = None
+        self.read_date = 0.0
         self.readers: set[str] = set()  # clients that show its output
         self.filler = ""  # the client that writes its output into a shared document
         self.former_fillers: set[str] = set()
-        # When a filler that took over had been sent all of it again, on the monotonic clock.
+        self.claimed = False  # its filler writes, or has written, for this process
+        # Whether its filler has to write all of it again, and when it had been sent all of it, on
+        # the monotonic clock.
+        self.rewritten = False
         self.repeated_at: float | None = None
+        self.written_date: float | None = None  # filled_at, in seconds since 1970
         try:
             fields = json.loads(message[at + messages.HEADER])
             self.id = str(fields["msg_id"])
@@ -39,15 +45,17 @@ class ExecuteRequest:
             pass  # the kernel reports the mistake; no page can ask for its output again
 
     def set_filler(self, client: str) -> None:
+        """*client*, which may be the one that it was, writes all of the output again."""
         self.former_fillers = {*self.former_fillers, self.filler} - {client}
         self.filler = client
-        self.repeated_at = None
+        self.rewritten = True
+        self.repeated_at = self.written_date = None
         self.readers.add(client)
 
     @property
     def filled_at(self) -> float | None:
         """When its filler had got all of its output, on the monotonic clock."""
-        if not self.former_fillers:
+        if not self.rewritten:
             return self.read_at
         if self.read_at is None or self.repeated_at is None:
             return None

@@ -4,6 +4,9 @@ In a shared document (jupyter-collaboration) one client writes the output of a c
 it; a second writer would double it. The writer is the client that ran the cell, or after it the
 first one that asked. When it has closed, or was away for a while, the next one takes over: it
 clears the output and writes all of it again. A former writer that comes back is told so.
+
+When the server ends, its document loses what was not saved. So the next server's clients have all
+to ask again, the writer too, once they have the document of the new server.
 """
 
 from __future__ import annotations
@@ -71,7 +74,8 @@ class Fillers:
             return
         filler = request.filler
         if filler not in waiting:
-            if filler in self._connections or self._has_written(request):
+            writes = filler in self._connections and request.claimed
+            if writes or self._has_written(request):
                 return
             _, kept_until = self._gone.get(filler, (0.0, self._began + BROKEN))
             kept = kept_until - time.monotonic()
@@ -82,6 +86,7 @@ class Fillers:
         on_chosen = waiting.pop(filler)
         if filler != request.filler:
             self._on_change(request, filler)
+        request.claimed = True
         on_chosen()
 
     def _has_written(self, request: ExecuteRequest) -> bool:

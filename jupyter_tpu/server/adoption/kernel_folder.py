@@ -8,8 +8,10 @@ kernel.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import re
 import shutil
 import time
 from pathlib import Path
@@ -57,6 +59,16 @@ class KernelRecord(Struct):
     last_activity: str = ""  # RFC 3339
     info: str | None = None  # the content of its kernel_info_reply
     sessions: list[SessionRow] = []
+
+    def saved_date(self) -> float | None:
+        """When its documents were saved, all of them, in seconds since 1970; None: it has none."""
+        # A drive of the browser's, such as RTC:, is not part of a path.
+        paths = [re.sub(r"^\w+:", "", row.path) for row in self.sessions if row.path]
+        dates = []
+        for path in paths:
+            with contextlib.suppress(OSError):
+                dates.append(os.stat(os.path.join(self.root_dir, path)).st_mtime)
+        return min(dates, default=None)
 
 
 def kernels_dir() -> Path:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from threading import RLock
@@ -19,7 +20,7 @@ from ...agent.protocol.events import SHELL, STDIN, Message
 from ...errors import TPUError
 from .client_positions import ClientPositions
 from .execute_request import ExecuteRequest
-from .fillers import Fillers
+from .fillers import WRITTEN, Fillers
 from .journal_file import MESSAGE, REQUEST, JournalFile, JournalReader, StoredRecord
 from .kernel_folder import KernelFolder, KernelRecord, SessionRow
 from .outbox import Outbox
@@ -32,8 +33,9 @@ REPORT_OUTPUT = 5.0
 #: Bytes that clients have read and that are kept for new pages.
 MAX_RETAINED = 32 << 20
 #: Kinds of the journal's records: a new kernel, whose host numbers messages from 1 again; an
-#: answered input_request; a request that another client fills in from now on.
-LAUNCH, ANSWERED, FILLER = 3, 4, 5
+#: answered input_request; a request that another client fills in from now on; one whose output its
+#: client has got to its end, and when.
+LAUNCH, ANSWERED, FILLER, FILLED = 3, 4, 5, 6
 
 
 class PersistedKernel:
@@ -67,6 +69,7 @@ class PersistedKernel:
         self.signer = messages.MessageSigner(record.key, "kernel")
         self.last_activity = record.last_activity
         self.state = ""  # the kernel's, as its keeper first reported it
+        self.server = uuid.uuid4().hex  # this process, for pages
         self._folder = folder
         self._on_state = on_state
         self._on_output = on_output
@@ -85,7 +88,8 @@ class PersistedKernel:
         )
         self.journal = JournalFile(folder.path, self._restore if adopting else None)
         if adopting:
-            self.requests.forget_read(self._positions.acknowledged)
+            self._forget_read()
+            self._require_writing()
         self._outbox = Outbox(folder.path)
         if not adopting:
             folder.write(record)
@@ -295,7 +299,8 @@ class PersistedKernel:
             if self._gone or number <= self._positions.acknowledged.get(client, 0):
                 return
             self._positions.acknowledge(client, min(number, self.journal.next - 1))
-            self.requests.forget_read(self._positions.acknowledged)
+            for request in self._forget_read():
+                self._record_filled(request)
             on_room = self._on_room
             if on_room is not None and not self.backlog_full(on_room):
                 self._on_room = None
@@ -314,8 +319,22 @@ class PersistedKernel:
     def requests_to_show(self, client: str) -> list[ExecuteRequest]:
         """The latest request of each cell whose output *client* does not show."""
         with self._lock:
-            self.requests.forget_read(self._positions.acknowledged)
-            return self.requests.to_show(client)
+            self._forget_read()
+            return [r for r in self.requests.latest() if client not in r.readers]
+
+    def unwritten_requests(self, client: str, *, new: bool = False) -> list[ExecuteRequest]:
+        """The latest request of each cell whose output a shared document may have lost that
+        *client* showed when an earlier server ended. A *new* page may have run a cell at most.
+        """
+        with self._lock:
+            latest = [r for r in self.requests.latest() if r.filled_at is None]
+            return [r for r in latest if not new or client in r.readers]
+
+    def set_repeated(self, request: ExecuteRequest) -> None:
+        """Its filler has been sent all of its output again."""
+        with self._lock:
+            request.repeated_at = time.monotonic()
+            self._record_filled(request)
 
     def record_request(self, message: list[bytes]) -> ExecuteRequest | None:
         """Stores a new execute request. Returns the request if it is known already.
@@ -327,6 +346,7 @@ class PersistedKernel:
             known = self.requests.get(request.id)
             if known is not None or self._gone:
                 return known
+            request.claimed = True
             self.requests.add(request, self.journal.append(REQUEST, SHELL, 0, message))
             return None
 
@@ -372,6 +392,27 @@ class PersistedKernel:
             request = self.requests.get(request_id)
             if request is not None:
                 request.set_filler(client)
+        elif entry.kind == FILLED:
+            request_id, date = (part.decode() for part in entry.parts)
+            request = self.requests.get(request_id)
+            if request is not None:
+                request.written_date, request.rewritten = float(date), False
+
+    def _require_writing(self) -> None:
+        """What may not have been saved in a shared document has to be written again."""
+        saved = self.record.saved_date() or 0.0
+        for request in filter(lambda request: request.cell, self.requests):
+            if request.written_date is None or request.written_date + WRITTEN > saved:
+                self._record_filler(request, request.filler)
+
+    def _forget_read(self) -> list[ExecuteRequest]:
+        return self.requests.forget_read(self._positions.acknowledged, self.record.saved_date)
+
+    def _record_filled(self, request: ExecuteRequest) -> None:
+        if request.filled_at is not None and not self._gone:
+            request.written_date = time.time()
+            parts = [request.id.encode(), repr(request.written_date).encode()]
+            self.journal.append(FILLED, 0, 0, parts)
 
     def _record_filler(self, request: ExecuteRequest, client: str) -> None:
         with self._lock:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from ...agent.protocol import messages
 from ...agent.protocol.activity import KernelActivity, Status
 from ...agent.protocol.events import IOPUB, SHELL
 from .execute_request import ExecuteRequest
 
-#: Seconds for which a request is remembered after its end was read. JupyterLab saves the notebook
-#: that shows it every two minutes.
+#: Seconds for which a request is remembered after its end was read, at least: until the notebook
+#: that shows it was saved. JupyterLab does so every two minutes.
 REMEMBERED = 300.0
 #: The error with which the keeper ends the cell of a kernel that died.
 DIED = "KernelDied"
@@ -112,18 +112,27 @@ class RememberedRequests:
         request = self._requests.get(str(parent.get("msg_id")))
         return request is None or not request.ended
 
-    def to_show(self, client: str) -> list[ExecuteRequest]:
-        """The latest request of each cell whose output *client* does not show."""
-        latest = {request.cell: request for request in self if request.cell}
-        return [request for request in latest.values() if client not in request.readers]
+    def latest(self) -> list[ExecuteRequest]:
+        """The latest request of each cell."""
+        return list({request.cell: request for request in self if request.cell}.values())
 
-    def forget_read(self, positions: Mapping[str, int]) -> None:
-        """Forgets what was read long ago; *positions*: up to which record each client has read."""
-        now = time.monotonic()
+    def forget_read(
+        self, positions: Mapping[str, int], saved_date: Callable[[], float | None]
+    ) -> list[ExecuteRequest]:
+        """Forgets what was read long ago. Returns the requests whose end has now been read.
+
+        *positions*: up to which record each client has read; *saved_date*: when the documents that
+        show the output were saved, in seconds since 1970, if there are any.
+        """
+        now, read_now = time.monotonic(), []
         for request in list(self):
             if request.read_at is None:
                 read = max((positions.get(reader, 0) for reader in request.readers), default=0)
                 if request.ended and read >= request.end:
-                    request.read_at = now
+                    request.read_at, request.read_date = now, request.written_date or time.time()
+                    read_now.append(request)
             elif now - request.read_at > REMEMBERED:
-                del self._requests[request.id]
+                saved = saved_date()
+                if saved is None or saved > request.read_date:
+                    del self._requests[request.id]
+        return read_now

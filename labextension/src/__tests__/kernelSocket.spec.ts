@@ -34,9 +34,14 @@ class TestSocket {
 
   close(): void {}
 
-  open(at: number, requests: object[] = [], lost: string[] = []): void {
+  open(
+    at: number,
+    requests: object[] = [],
+    lost: string[] = [],
+    unwritten?: object[]
+  ): void {
     this.onopen?.(new Event('open'));
-    this.say({ at, requests, lost });
+    this.say({ at, requests, lost, unwritten });
   }
 
   refuse(code = 1006): void {
@@ -146,12 +151,12 @@ it('leaves the sockets of other kernels and services alone', () => {
 it('hands on each message once, whatever the server sends again', () => {
   const { connect, shown } = page();
   connect();
-  expect(last().url).toBe(`${URL}&jupyter_tpu_seen=`);
+  expect(last().url).toBe(`${URL}&jupyter_tpu_seen=&jupyter_tpu_server=`);
   last().open(3);
   [4, 5, 6].forEach(number => last().bring(number));
   last().refuse();
   connect();
-  expect(last().url).toBe(`${URL}&jupyter_tpu_seen=6`);
+  expect(last().url).toBe(`${URL}&jupyter_tpu_seen=6&jupyter_tpu_server=`);
   last().open(6);
   [5, 6, 7].forEach(number => last().bring(number));
   expect(shown).toEqual(['4', '5', '6', '7']);
@@ -373,6 +378,34 @@ it('fills a cell of a shared document when the server says so, and no longer whe
   connect();
   last().open(13, [], ['r']);
   expect(lost).toEqual(['r']);
+});
+
+it('asks again who writes a shared cell, when the next server’s document is there', () => {
+  const { connect, shown, replay } = page();
+  replay.unwritten.connect((_, { requests }) => {
+    requests.forEach(request => replay.suspend('me', request));
+  });
+  connect();
+  last().open(10);
+  last().bring(11); // this page runs the cell, and has written this
+  last().refuse();
+  const second = connect();
+  last().open(11, [], [], [offered]);
+  last().bring(12); // the document is not there
+  expect(last().sent).toEqual([]);
+  replay.resume('me', offered);
+  last().bring(12, 'r', true);
+  last().say({ replayed: 'r' });
+  expect(last().sent).toEqual([
+    '{"jupyter_tpu":{"repeat":{"r":11},"shown":false}}',
+    '{"jupyter_tpu":{"fill":"r"}}'
+  ]);
+  last().say({ fill: 'r' });
+  second.send(request);
+  [11, 12].forEach(number => last().bring(number, 'r', true));
+  last().say({ replayed: 'r' });
+  last().bring(13);
+  expect(shown).toEqual(['11', '12', '11', '12', '13']);
 });
 
 it('closes the input box of a request that another page has answered, or that has ended', () => {

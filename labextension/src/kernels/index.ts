@@ -115,7 +115,7 @@ const runningCells: JupyterFrontEndPlugin<void> = {
   autoStart: true,
   requires: [IKernelReplay],
   activate: (app: JupyterFrontEnd, replay: KernelReplay) =>
-    restoreRunningCells(app.shell, replay)
+    restoreRunningCells(app.shell, app.serviceManager.contents, replay)
 };
 
 const kernelspecs: JupyterFrontEndPlugin<void> = {

@@ -27,11 +27,12 @@ export interface IRequestOfClient {
 /**
  * What a connection does with the messages of another client's request.
  * - offered: it drops them until it is known whether a cell shows them
+ * - suspended: it drops them until the shared document is the new server's
  * - asked: it takes them from the server's repetition
  * - live: all was repeated; it takes them as they come
  * - waiting: the same, but another page writes the output into the shared document
  */
-type FollowedState = 'offered' | 'asked' | 'live' | 'waiting';
+type FollowedState = 'offered' | 'suspended' | 'asked' | 'live' | 'waiting';
 
 /** A request of another client. */
 export interface IFollowedRequest extends IReplayableRequest {
@@ -50,6 +51,8 @@ export interface IFollowedRequest extends IReplayableRequest {
 export class Position {
   /** Everything up to this number has come; null: the server has not said where it begins. */
   seen: number | null = null;
+  /** The server's id. */
+  server = '';
   /** What came before this number came before this connection. */
   began = 0;
   /** Requests of other clients, by id. */
@@ -99,6 +102,14 @@ export class KernelReplay {
     return this._lost;
   }
 
+  /**
+   * Requests whose output was in a document that was shared on a server that has ended, and that may
+   * not have saved it.
+   */
+  get unwritten(): ISignal<this, IReplayOffer> {
+    return this._unwritten;
+  }
+
   /** A request has its input, which another page may have given. */
   get inputEnded(): ISignal<this, IRequestOfClient> {
     return this._inputEnded;
@@ -121,6 +132,10 @@ export class KernelReplay {
     return position;
   }
 
+  reportUnwritten(clientId: string, requests: IReplayableRequest[]): void {
+    this._unwritten.emit({ clientId, requests });
+  }
+
   offer(clientId: string, requests: IReplayableRequest[]): void {
     requests.forEach(request => this._follow(clientId, request, 'offered'));
     this._offered.emit({ clientId, requests });
@@ -136,14 +151,38 @@ export class KernelReplay {
     }
   }
 
+  /** The request's document has lost its server. Who writes its output is asked again: `resume`. */
+  suspend(clientId: string, request: IReplayableRequest): void {
+    const { followed, seen } = this._positions.get(clientId)!;
+    const known = followed.get(request.id);
+    this._follow(clientId, request, 'suspended');
+    let handedOn = known?.handedOn ?? 0;
+    if (known?.state === 'asked') {
+      handedOn = Math.max(handedOn, known.last);
+    } else if (known?.state !== 'offered' && known?.state !== 'suspended') {
+      handedOn = seen!;
+    }
+    followed.get(request.id)!.handedOn = handedOn;
+  }
+
+  /** The request's document is the new server's. */
+  resume(clientId: string, request: IReplayableRequest): void {
+    const followed = this._positions.get(clientId)!.followed.get(request.id);
+    if (followed?.state === 'suspended') {
+      followed.state = 'offered';
+      this.wait(clientId, request);
+    }
+  }
+
   /** The request's document is shared; this page fills its cell when no other page does. */
   wait(clientId: string, request: IReplayableRequest): void {
     const position = this._positions.get(clientId)!;
     const followed = position.followed.get(request.id);
-    if (followed) {
+    if (followed?.state === 'offered') {
       followed.purpose = 'wait';
-      position.repeat(followed, 0); // what was dropped, and what made the widgets
-    } else {
+      // What was dropped; for a new page, what made the widgets.
+      position.repeat(followed, followed.handedOn);
+    } else if (!followed) {
       this._follow(clientId, request, 'waiting');
       position.notify?.({ fill: request.id });
     }
@@ -151,8 +190,10 @@ export class KernelReplay {
 
   /** The server says that this page is to fill a request's cell. */
   grant(clientId: string, id: string): void {
-    const followed = this._positions.get(clientId)?.followed.get(id);
+    const position = this._positions.get(clientId);
+    const followed = position?.followed.get(id);
     if (followed?.state === 'waiting') {
+      followed.handedOn = position!.seen!;
       followed.state = 'offered';
       followed.purpose = 'fill';
       this._granted.emit({ clientId, requests: [followed] });
@@ -162,7 +203,8 @@ export class KernelReplay {
   /** missing: the server no longer knows the request. */
   lose(clientId: string, id: string, missing: boolean): void {
     const { followed } = this._positions.get(clientId)!;
-    if (followed.get(id)?.state !== 'waiting' || missing) {
+    const state = followed.get(id)?.state ?? '';
+    if (!['waiting', 'suspended'].includes(state) || missing) {
       followed.delete(id);
       this._lost.emit({ clientId, id, missing });
     }
@@ -203,6 +245,7 @@ export class KernelReplay {
   private _lost = new Signal<this, IRequestOfClient & { missing: boolean }>(
     this
   );
+  private _unwritten = new Signal<this, IReplayOffer>(this);
   private _inputEnded = new Signal<this, IRequestOfClient>(this);
   private _positions = new Map<string, Position & { kernelId: string }>();
   private _problems = new Map<string, ConnectionProblem>();

@@ -2,14 +2,16 @@
 // its id. It is not run again; the server repeats its output (socket.ts).
 //
 // In a document that other pages show, too (jupyter-collaboration), one page fills a cell; the
-// server says which.
+// server says which. When that server has ended, the next one has the document as it was saved. What
+// may be missing is written again.
 
 import { JupyterFrontEnd } from '@jupyterlab/application';
-import { Kernel, KernelMessage } from '@jupyterlab/services';
+import { Contents, Kernel, KernelMessage } from '@jupyterlab/services';
 import { Widget } from '@lumino/widgets';
 
 import { findKernelWidget, IKernelWidget } from './kernelWidget';
 import { IReplayableRequest, IReplayOffer, KernelReplay } from './replay';
+import { whenSynced } from './sharedDocuments';
 
 /** Milliseconds to wait for a notebook, and between two checks. */
 const TIMEOUT = 30000;
@@ -17,7 +19,10 @@ const CHECK = 100;
 
 /** As much of a notebook's panel as is needed, without loading the package it comes from. */
 interface INotebookPanel extends IKernelWidget {
-  context: { isReady: boolean; model: { collaborative?: boolean } };
+  context: {
+    isReady: boolean;
+    model: { collaborative?: boolean; sharedModel: { ydoc?: unknown } };
+  };
   content: { widgets: readonly ICell[] };
 }
 
@@ -31,7 +36,7 @@ interface ICell {
   };
   outputArea: {
     future: Kernel.IShellFuture;
-    detachFuture(): unknown;
+    detachFuture(): Kernel.IShellFuture | null;
     widgets: readonly Widget[];
   };
   setPrompt(value: string): void;
@@ -40,15 +45,18 @@ interface ICell {
 /** Fills cells of the notebooks in *shell* when the server offers their requests. */
 export function restoreRunningCells(
   shell: JupyterFrontEnd.IShell,
+  contents: Contents.IManager,
   replay: KernelReplay
 ): void {
-  replay.offered.connect((_, offer) => void decide(shell, replay, offer));
+  replay.offered.connect(
+    (_, offer) => void decide(shell, contents, replay, offer)
+  );
   replay.granted.connect((_, offer) => void fill(shell, replay, offer));
+  replay.unwritten.connect(
+    (_, offer) => void rewrite(shell, contents, replay, offer)
+  );
   replay.lost.connect((_, { clientId, id, missing }) => {
-    const cell = notebookOf(shell, clientId)?.content.widgets.find(
-      ({ model, outputArea }) =>
-        model.type === 'code' && outputArea.future?.msg.header.msg_id === id
-    );
+    const cell = showing(notebookOf(shell, clientId), id);
     if (cell) {
       const { future } = cell.outputArea;
       if (!missing) {
@@ -68,12 +76,16 @@ export function restoreRunningCells(
 /** Fills, declines or waits to fill each cell whose request is offered. */
 async function decide(
   shell: JupyterFrontEnd.IShell,
+  contents: Contents.IManager,
   replay: KernelReplay,
   offer: IReplayOffer
 ) {
   const { clientId } = offer;
   const panel = await panelOf(shell, clientId);
   const kernel = panel?.sessionContext.session?.kernel;
+  if (panel?.context.model.collaborative) {
+    await whenSynced(panel.context.model.sharedModel.ydoc, contents);
+  }
   for (const request of offer.requests) {
     const cell = panel && cellOf(panel, request);
     if (!kernel || !cell) {
@@ -110,6 +122,28 @@ async function fill(
   }
 }
 
+/**
+ * Asks again which page writes the output of requests, when the server of a shared document has
+ * ended. Until this page has the new server's document, that changes the cells.
+ */
+async function rewrite(
+  shell: JupyterFrontEnd.IShell,
+  contents: Contents.IManager,
+  replay: KernelReplay,
+  { clientId, requests }: IReplayOffer
+) {
+  const panel = notebookOf(shell, clientId);
+  if (!panel?.context.model.collaborative) {
+    return;
+  }
+  for (const request of requests) {
+    showing(panel, request.id)?.outputArea.detachFuture()?.dispose();
+    replay.suspend(clientId, request);
+  }
+  await whenSynced(panel.context.model.sharedModel.ydoc, contents);
+  requests.forEach(request => replay.resume(clientId, request));
+}
+
 /** Waits until JupyterLab has handled all that came of a kernel: it answers in order. */
 async function drain(kernel: Kernel.IKernelConnection | null): Promise<void> {
   await kernel?.requestKernelInfo().catch(() => undefined); // it has ended
@@ -138,6 +172,14 @@ async function closeInput(
       }
     }
   }
+}
+
+/** The cell that shows a request's output. */
+function showing(panel: INotebookPanel | null, id: string): ICell | undefined {
+  return panel?.content.widgets.find(
+    ({ model, outputArea }) =>
+      model.type === 'code' && outputArea.future?.msg.header.msg_id === id
+  );
 }
 
 function cellOf(

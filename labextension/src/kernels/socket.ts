@@ -95,7 +95,6 @@ class ReplayingSocket {
       const followed = requests.get(id);
       if (followed?.state === 'offered') {
         // The request itself is not sent: it must never run again.
-        followed.handedOn = this._position.seen!;
         this._position.repeat(followed, 0);
         return;
       }
@@ -116,8 +115,8 @@ class ReplayingSocket {
   }
 
   private _connect(): WebSocket {
-    const seen = this._position.seen ?? '';
-    const url = `${this.url}&jupyter_tpu_seen=${seen}`;
+    const { seen, server } = this._position;
+    const url = `${this.url}&jupyter_tpu_seen=${seen ?? ''}&jupyter_tpu_server=${server}`;
     // Always this one: after a failure JupyterLab tries none, for servers that don't know it.
     const socket = new this._base(url, PROTOCOL);
     socket.binaryType = 'arraybuffer';
@@ -211,15 +210,19 @@ class ReplayingSocket {
         position.began = control.at;
       }
       position.seen = this._acknowledged = control.at;
+      position.server = control.server ?? '';
       position.notify = fields =>
         this._socket.send(JSON.stringify({ jupyter_tpu: fields }));
+      if (control.unwritten) {
+        replay.reportUnwritten(this._clientId, control.unwritten);
+      }
       // The server may have ended before it read them. It takes each once.
       position.answers.forEach(answer => this._socket.send(answer));
       control.lost?.forEach(id => replay.lose(this._clientId, id, false));
       for (const followed of position.followed.values()) {
         if (followed.state === 'waiting') {
           position.notify({ fill: followed.id });
-        } else if (followed.state !== 'offered') {
+        } else if (!['offered', 'suspended'].includes(followed.state)) {
           // The server does not know yet that this connection follows the request.
           const all = followed.state === 'live';
           position.repeat(followed, all ? control.at : followed.last);
@@ -284,6 +287,7 @@ class ReplayingSocket {
     this._acknowledge();
     switch (followed?.state) {
       case 'offered':
+      case 'suspended':
       case 'asked':
         return false; // it is in the repetition, too
       case 'live':
@@ -355,8 +359,10 @@ class ReplayingSocket {
 /** What the server says besides the kernel's messages. */
 interface IControlMessage {
   at?: number;
+  server?: string;
   requests?: IReplayableRequest[];
   lost?: string[];
+  unwritten?: IReplayableRequest[];
   fill?: string;
   replayed?: string;
   missing?: boolean;
