@@ -6,9 +6,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from test_fleet_interleavings import World, use_clock
 
 from jupyter_tpu import catalog
 from jupyter_tpu.cli import vscode
+from jupyter_tpu.cli.approval import approve_cost
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.fleet.discovery.availability import Availability
 from jupyter_tpu.fleet.discovery.choices import another_zone
@@ -115,3 +117,23 @@ async def test_the_panel_and_vs_code_propose_the_same_zone(
     (zone,) = [each["default"] for each in vscode.inputs() if each["id"] == "tpuZone"]
     assert "us-central1-a is the nearest one" in vscode._zone_reason()
     assert zone == found.suggested_zones["v5litepod-8"] == "us-central1-a"
+
+
+def test_the_command_says_why_it_is_another_zone_before_it_asks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = World()
+    use_clock(world, monkeypatch)
+    world.start()
+    try:
+        request = CreateTPU(name="my-tpu", type="v6e-8")
+        quote = world.loop.run_until_complete(world.servers[0].create.quote(request))
+        assert quote.zone == "us-central1-b"
+        approve_cost(quote, yes=True, as_json=False)
+        said = capsys.readouterr().out
+        assert "us-west4-a, your default zone, does not offer v6e-8. us-central1-b is the" in said
+        request.zone = "us-east1-d"
+        quote = world.loop.run_until_complete(world.servers[0].create.quote(request))
+        assert (quote.zone, quote.zone_reason) == ("us-east1-d", "")
+    finally:
+        world.close()
