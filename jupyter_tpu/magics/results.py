@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -45,11 +46,10 @@ def value_of(kernel: RemoteKernel, content: dict[str, Any], reply: dict[str, Any
     """The value of an execute_result: itself if it came with the reply, else a `RemoteValue`."""
     sent = reply.get("user_expressions", {}).get("value", {}).get("data", {}).get(VALUE)
     if sent is not None:
-        buffers = [bytearray(base64.b64decode(part)) for part in sent["buffers"]]
-        try:
+        # NumPy may not be installed here, or the host have sent something else.
+        with contextlib.suppress(CodecError, KeyError, TypeError, ValueError):
+            buffers = [bytearray(base64.b64decode(part)) for part in sent["buffers"]]
             return decode(sent["header"], buffers, unpickle=False, import_jax=False)["_"]
-        except CodecError:  # NumPy is not installed here
-            pass
     return RemoteValue(kernel, content)
 
 

@@ -15,7 +15,7 @@ import math
 import pickle
 import pickletools
 import sys
-from typing import Any
+from typing import Any, cast
 
 from .frames import decode_frame, encode_frame
 
@@ -62,9 +62,28 @@ def decode(
     unpickle: whether pickled objects are read, which can run code of the sender.
     import_jax: whether JAX is imported for its arrays. Else they are NumPy arrays where it is not
         imported yet.
+
+    Raises `CodecError`, also for what no `encode` has made.
     """
-    decoder = _Decoder(header, buffers, unpickle, import_jax)
-    return {name: decoder.decode(coded, name) for name, coded in header["values"].items()}
+    try:
+        decoder = _Decoder(header, buffers, unpickle, import_jax)
+        return {name: decoder.decode(coded, name) for name, coded in header["values"].items()}
+    except CodecError:
+        raise
+    except Exception as error:
+        raise CodecError(f"The values can't be read: {type(error).__name__}: {error}.") from None
+
+
+def read_header(data: bytes) -> dict[str, Any]:
+    """The header of values that come from somewhere else; raises `CodecError`."""
+    try:
+        header = json.loads(data)
+        sizes = header["sizes"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        sizes = None
+    if not isinstance(sizes, list) or not all(type(each) is int and each >= 0 for each in sizes):
+        raise CodecError("The values can't be read: their header is not valid.")
+    return cast("dict[str, Any]", header)
 
 
 class _Encoder:

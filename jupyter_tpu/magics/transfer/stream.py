@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import queue
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,6 +31,8 @@ Work = Callable[[Any, Any, Progress], Awaitable[T]]
 CHUNK = 1 << 20
 #: Seconds for the kernel to end a transfer that failed, and to say why.
 END_LIMIT = 5.0
+#: Bytes of the header of values, which has all of them but for arrays.
+LARGEST_HEADER = 1 << 30
 
 
 def push(kernel: RemoteKernel, values: dict[str, Any], progress: Progress) -> int:
@@ -72,7 +73,9 @@ def pull(
 
     async def work(reader: Any, writer: Any, progress: Progress) -> tuple[Any, list[bytearray]]:
         (length,) = SIZE.unpack(await reader.readexactly(SIZE.size))
-        header = json.loads(await reader.readexactly(length))
+        if length > LARGEST_HEADER:
+            raise codec.CodecError("The values can't be read: their header is too large.")
+        header = codec.read_header(await reader.readexactly(length))
         total, done = sum(header["sizes"]), 0
 
         def count(size: int) -> None:
@@ -83,8 +86,8 @@ def pull(
         buffers = [await _read(reader, size, count) for size in header["sizes"]]
         return header, buffers
 
-    header, buffers = _transfer(kernel, host_call("send", names, unpickle), work, progress)
     try:
+        header, buffers = _transfer(kernel, host_call("send", names, unpickle), work, progress)
         values = codec.decode(header, buffers, unpickle=unpickle, import_jax=False)
     except codec.CodecError as error:
         raise InvalidInput(str(error)) from None
@@ -92,14 +95,12 @@ def pull(
 
 
 async def _read(reader: Any, size: int, count: Callable[[int], None]) -> bytearray:
-    data = bytearray(size)
-    done = 0
-    while done < size:
-        part = await reader.read(min(CHUNK, size - done))
+    data = bytearray()  # grows with what comes: the size is only what the host says
+    while len(data) < size:
+        part = await reader.read(min(CHUNK, size - len(data)))
         if not part:
             raise TPUError("The transfer was cut off.", Reason.UNREACHABLE, "Try again.")
-        data[done : done + len(part)] = part
-        done += len(part)
+        data += part
         count(len(part))
     return data
 
