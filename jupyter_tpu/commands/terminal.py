@@ -11,7 +11,6 @@ from __future__ import annotations
 import codecs
 import contextlib
 import os
-import secrets
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TextIO, cast
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 #: Stands for our own escape characters until they are written. No host can know it.
-_ESCAPE = f"\ue000{secrets.token_hex(8)}\ue001"
+_ESCAPE = f"\ue000{os.urandom(8).hex()}\ue001"
 #: For characters that the terminal's encoding does not have. In JSON they stay what they are.
 _ERRORS = "jupyter_tpu.escape"
 
