@@ -38,7 +38,7 @@ class CleanStream:
         self.plain = plain
 
     def write(self, text: str) -> int:
-        with _explained(self.plain):
+        with explained(self.plain):
             self.plain.write(printable(text).replace(_ESCAPE, "\x1b"))
         return len(text)
 
@@ -47,7 +47,7 @@ class CleanStream:
             self.write(line)
 
     def flush(self) -> None:
-        with _explained(self.plain):
+        with explained(self.plain):
             self.plain.flush()
 
     def __getattr__(self, name: str) -> Any:
@@ -80,7 +80,7 @@ def plain(stream: TextIO) -> TextIO:
 def write_plain(stream: TextIO, data: str | bytes) -> None:
     """Writes what the user's own programs have written, as it is, and flushes."""
     below: Any = plain(stream)
-    with _explained(below):
+    with explained(below):
         if isinstance(data, bytes):
             below.flush()
             below = below.buffer
@@ -107,7 +107,7 @@ def clean_console(stream: TextIO, **options: Any) -> Console:
 
 
 @contextlib.contextmanager
-def _explained(stream: Any) -> Iterator[None]:
+def explained(stream: Any) -> Iterator[None]:
     """A failure to write becomes one line; that no one reads any more is told by its own error."""
     try:
         yield
