@@ -184,7 +184,7 @@ class GuardLimits(TypedDict):
     """The client's own words, which the host repeats."""
 
     max_cost: NotRequired[Seconds | None]
-    until: NotRequired[Time]
+    until: NotRequired[Line]
 
 
 class GuardRule(TypedDict):
