@@ -188,11 +188,13 @@ class GuardLimits(TypedDict):
 
 
 class GuardRule(TypedDict):
+    """As a client gave it, which need not have said all."""
+
     action: Literal["stop", "delete"]
-    node_id: Line
+    node_id: Line | None
     idle: Seconds | None
-    notice: Seconds
-    limits: GuardLimits
+    notice: Seconds | None
+    limits: GuardLimits | None
 
 
 class Guard(TypedDict):
