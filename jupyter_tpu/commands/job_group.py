@@ -34,7 +34,7 @@ from .scripts import (
 )
 from .session import open_session
 from .tables import is_terminal
-from .terminal import plain
+from .terminal import explained, plain
 
 if TYPE_CHECKING:
     from ..fleet.models import Job, JobLog
@@ -222,6 +222,12 @@ class _Output:
                 f"… lines {self._begin} to {log.oldest - 1} of host {log.host} were dropped to "
                 "limit the size of the output"
             )
+        with explained(plain(sys.stdout)):
+            self._write(log)
+        sys.stdout.flush()
+        sys.stderr.flush()
+
+    def _write(self, log: JobLog) -> None:
         out, err = plain(sys.stdout), plain(sys.stderr)  # the job's own output
         if self._live:
             out.write("\r\x1b[K")
@@ -235,8 +241,6 @@ class _Output:
         elif log.next > log.last and (log.complete or not self._follow):
             for stream, rest in ((out, log.partial_out), (err, log.partial_err)):
                 stream.write(f"{rest}\n" if rest else "")
-        sys.stdout.flush()
-        sys.stderr.flush()
 
 
 @job.command("stop")

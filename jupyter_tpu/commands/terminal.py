@@ -11,7 +11,6 @@ from __future__ import annotations
 import codecs
 import contextlib
 import os
-import secrets
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TextIO, cast
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 #: Stands for our own escape characters until they are written. No host can know it.
-_ESCAPE = f"\ue000{secrets.token_hex(8)}\ue001"
+_ESCAPE = f"\ue000{os.urandom(8).hex()}\ue001"
 #: For characters that the terminal's encoding does not have. In JSON they stay what they are.
 _ERRORS = "jupyter_tpu.escape"
 
@@ -39,7 +38,7 @@ class CleanStream:
         self.plain = plain
 
     def write(self, text: str) -> int:
-        with _explained(self.plain):
+        with explained(self.plain):
             self.plain.write(printable(text).replace(_ESCAPE, "\x1b"))
         return len(text)
 
@@ -48,7 +47,7 @@ class CleanStream:
             self.write(line)
 
     def flush(self) -> None:
-        with _explained(self.plain):
+        with explained(self.plain):
             self.plain.flush()
 
     def __getattr__(self, name: str) -> Any:
@@ -81,7 +80,7 @@ def plain(stream: TextIO) -> TextIO:
 def write_plain(stream: TextIO, data: str | bytes) -> None:
     """Writes what the user's own programs have written, as it is, and flushes."""
     below: Any = plain(stream)
-    with _explained(below):
+    with explained(below):
         if isinstance(data, bytes):
             below.flush()
             below = below.buffer
@@ -108,7 +107,7 @@ def clean_console(stream: TextIO, **options: Any) -> Console:
 
 
 @contextlib.contextmanager
-def _explained(stream: Any) -> Iterator[None]:
+def explained(stream: Any) -> Iterator[None]:
     """A failure to write becomes one line; that no one reads any more is told by its own error."""
     try:
         yield

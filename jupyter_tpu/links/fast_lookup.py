@@ -11,7 +11,7 @@ from ..cloud.tpu.rest import RestReader
 from ..ssh import HostAddress, KnownHosts
 from ..ssh.keys import key_path, stored_public_key
 from . import logins
-from .lookup import HostName, host_alias
+from .lookup import HostName, host_alias, ssh_port
 
 
 def fast_lookup(target: Target, host: HostName) -> HostAddress | None:
@@ -35,7 +35,7 @@ def fast_lookup(target: Target, host: HostName) -> HostAddress | None:
         published = reader.guest_attributes(host.node)
         if published is None or host.worker >= len(published):
             return None
-        port = int(published[host.worker].get(("ssh", "port"), "22"))
+        port = ssh_port(published[host.worker])
     return HostAddress(
         address=endpoint.external,
         port=port,

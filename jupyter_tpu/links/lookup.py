@@ -6,6 +6,7 @@ node are made once for all of them.
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -39,6 +40,10 @@ _STOPPED = {NodeState.STOPPED, NodeState.HIDDEN}
 #: Until the user has to act; checked again automatically.
 _GOING = {NodeState.STOPPING, NodeState.DELETING}
 _COMING = {NodeState.CREATING, NodeState.STARTING, NodeState.RESTARTING}
+
+#: What a host may publish about itself: a key's base64, and its instance's name (RFC 1123).
+_KEY = re.compile(r"[A-Za-z0-9+/]{1,4096}={0,3}")
+_INSTANCE = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 
 
 class HostName(Struct, frozen=True, order=True):
@@ -113,7 +118,7 @@ class Lookup:
             node_id=node.id,
             address=HostAddress(
                 address=endpoint.external or endpoint.internal,
-                port=int(mine.get(("ssh", "port"), "22")),
+                port=ssh_port(mine),
                 user=login.user,
                 host_keys=pinned,
                 alias=alias,
@@ -265,9 +270,16 @@ def host_keys(attributes: GuestAttributes) -> tuple[str, ...]:
     found = []
     for kind in KINDS:
         words = attributes.get(("hostkeys", kind), "").split()
-        if words:
-            found.append(f"{kind} {words[1] if words[0] == kind and words[1:] else words[0]}")
+        key = words[1] if words[:1] == [kind] and words[1:] else "".join(words[:1])
+        if _KEY.fullmatch(key):
+            found.append(f"{kind} {key}")
     return tuple(found)
+
+
+def ssh_port(attributes: GuestAttributes) -> int:
+    """The port of a host's sshd: the published one, as emulated hosts do it, or 22."""
+    published = attributes.get(("ssh", "port"), "")
+    return int(published) if re.fullmatch("[1-9][0-9]{0,4}", published) else 22
 
 
 def iap_command(node: NodeName, attributes: GuestAttributes) -> tuple[str, ...]:
@@ -279,7 +291,8 @@ def iap_command(node: NodeName, attributes: GuestAttributes) -> tuple[str, ...]:
     """
     gcloud = shutil.which("gcloud")
     instance = next((value for (_, key), value in attributes.items() if key == "hostname"), "")
-    if not gcloud or not instance or _at_google():
+    # Whoever is root there can publish anything, and an option of gcloud is no name.
+    if not gcloud or not _INSTANCE.fullmatch(instance) or _at_google():
         return ()
     return (
         gcloud,

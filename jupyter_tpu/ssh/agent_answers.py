@@ -184,15 +184,17 @@ class GuardLimits(TypedDict):
     """The client's own words, which the host repeats."""
 
     max_cost: NotRequired[Seconds | None]
-    until: NotRequired[Time]
+    until: NotRequired[Line]
 
 
 class GuardRule(TypedDict):
+    """As a client gave it, which need not have said all."""
+
     action: Literal["stop", "delete"]
-    node_id: Line
+    node_id: Line | None
     idle: Seconds | None
-    notice: Seconds
-    limits: GuardLimits
+    notice: Seconds | None
+    limits: GuardLimits | None
 
 
 class Guard(TypedDict):

@@ -7,7 +7,7 @@ import pytest
 from jupyter_tpu.cloud import Endpoint, Node, NodeName, NodeState, Target
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.links import HostName, default_links
-from jupyter_tpu.links.lookup import Lookup, host_keys, iap_command
+from jupyter_tpu.links.lookup import Lookup, host_keys, iap_command, ssh_port
 from jupyter_tpu.ssh import KnownHosts
 
 NAME = NodeName("p", "us-central2-b", "my-tpu")
@@ -70,7 +70,8 @@ def test_host_keys_are_read_with_and_without_their_kind_the_preferred_one_first(
     assert host_keys(PUBLISHED) == (f"ssh-ed25519 {KEY}", "ssh-rsa AAAArsa")
     spelled = {("hostkeys", "ssh-ed25519"): f"ssh-ed25519 {KEY} root@host\n"}
     assert host_keys(spelled) == (f"ssh-ed25519 {KEY}",)
-    assert host_keys({("hostkeys", "ssh-ed25519"): ""}) == ()
+    for published in ("", "ssh-ed25519", "@cert-authority", "AAAA\x1b[2J", "A" * 5000):
+        assert host_keys({("hostkeys", "ssh-ed25519"): published}) == ()
 
 
 def test_a_host_without_an_external_address_is_reached_through_gclouds_tunnel(tmp_path):
@@ -83,6 +84,15 @@ def test_a_host_without_an_external_address_is_reached_through_gclouds_tunnel(tm
     assert command[:5] == (str(gcloud), "compute", "start-iap-tunnel", "t1v-n-1234abcd-w-0", "22")
     assert {"--listen-on-stdin", "--project=p", "--zone=us-central2-b"} <= set(command)
     assert iap_command(NAME, {}) == ()  # the instance's name is not known
+    for published in ("--flags-file=/home/me/evil", "a b", "a\nb", "-", "A", ""):
+        assert iap_command(NAME, {("guestInventory", "hostname"): published}) == ()
+
+
+@pytest.mark.parametrize(
+    ("published", "port"), [("2222", 2222), ("", 22), ("ssh", 22), ("0", 22), ("9" * 5000, 22)]
+)
+def test_a_port_that_can_not_be_is_not_taken(published: str, port: int):
+    assert ssh_port({("ssh", "port"): published}) == port
 
 
 @pytest.mark.asyncio

@@ -365,8 +365,9 @@ def _guard(report: Mapping[str, Any]) -> Guard:
     ends = report["ends"]
     return convert(
         {
-            **{key: rule[key] for key in ("action", "idle", "notice")},
-            **rule["limits"],
+            **{key: rule[key] for key in ("action", "idle")},
+            "notice": rule["notice"] or 0.0,
+            **(rule["limits"] or {}),
             **{key: report[key] for key in ("phase", "reason", "busy")},
             "no_restart": report.get("no_restart", ""),
             "ends": "" if ends is None else timestamp("seconds", ends),

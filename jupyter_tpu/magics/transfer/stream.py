@@ -112,14 +112,12 @@ def _memory() -> int:
 
 
 async def _read(reader: Any, size: int, count: Callable[[int], None]) -> bytearray:
-    data = bytearray(size)
-    done = 0
-    while done < size:
-        part = await reader.read(min(CHUNK, size - done))
+    data = bytearray()  # grows with what comes: the size is only what the host says
+    while len(data) < size:
+        part = await reader.read(min(CHUNK, size - len(data)))
         if not part:
             raise TPUError("The transfer was cut off.", Reason.UNREACHABLE, "Try again.")
-        data[done : done + len(part)] = part
-        done += len(part)
+        data += part
         count(len(part))
     return data
 
