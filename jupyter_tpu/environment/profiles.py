@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import base64
+import posixpath
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-from msgspec import Struct, convert
+from msgspec import Struct
 
+from ..bounds import Unexpected, convert
 from ..errors import Reason, TPUError, error_for
 from .models import RemoteHost
 from .remote_call import call
 
+T = TypeVar("T")
+
 #: Seconds for a host to answer, in addition to those of the trace.
 ANSWER = 240.0
+
+#: How a trace's file is called, as in `on_host.profiles`.
+SUFFIX = ".xplane.pb"
 
 _PROGRAM: dict[str, Any] = {
     "modules": ("protocol", "paths", "processes", "calls", "profiles"),
@@ -84,7 +90,14 @@ async def trace(
         lead=lead,
         **_PROGRAM,
     )
-    return [_error(each) or convert(each, WrittenTrace) for each in answers]
+    names = [*(each.name for each in kernels), *([port[1]] if port else [])]
+    paths = [posixpath.normpath(f"/{folder.removeprefix('~/')}/{name}{SUFFIX}") for name in names]
+    found = [_outcome(each, WrittenTrace, host) for each in _listed(answers, len(names), host)]
+    for each, path in zip(found, paths, strict=True):
+        # It is brought to another host under its name there.
+        if isinstance(each, WrittenTrace) and not posixpath.normpath(each.path).endswith(path):
+            raise Unexpected(f"Host {host.host.worker}", f"a trace at {each.path}")
+    return found
 
 
 async def profile_memory(
@@ -99,18 +112,28 @@ async def profile_memory(
         kernels=[_payload(each) for each in kernels],
         **_PROGRAM,
     )
-    return [
-        _error(each) or KernelMemory(data=base64.b64decode(each["data"]), cells=each["cells"])
-        for each in answers
-    ]
+    listed = _listed(answers, len(kernels), host)
+    return [_outcome(each, KernelMemory, host) for each in listed]
 
 
 def _payload(kernel: TracedKernel) -> dict[str, str]:
     return {field: getattr(kernel, field) for field in kernel.__struct_fields__}
 
 
-def _error(answer: Mapping[str, Any]) -> TPUError | None:
+def _listed(answers: Any, count: int, host: RemoteHost) -> list[dict[str, Any]]:
+    """One answer for each of *count* programs."""
+    where = f"Host {host.host.worker}"
+    listed: list[dict[str, Any]] = convert(answers, list[dict[str, Any]], where)
+    if len(listed) != count:
+        raise Unexpected(where, f"{len(listed)} answers for {count} programs")
+    return listed
+
+
+def _outcome(answer: dict[str, Any], kind: type[T], host: RemoteHost) -> T | TPUError:
+    where = f"Host {host.host.worker}"
     if "error" not in answer:
-        return None
-    reason, message, hint = answer["error"]
-    return error_for(message, Reason(reason), hint)
+        found: T = convert(answer, kind, where)
+        return found
+    reason, message, hint = convert(answer["error"], tuple[str, str, str], where)
+    known = Reason(reason) if reason in Reason.__members__ else Reason.INTERNAL
+    return error_for(message, known, hint)

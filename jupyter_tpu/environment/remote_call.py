@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from .. import agent
+from ..bounds import convert
 from ..errors import ConnectionLost, Reason, TPUError, error_for
 from .host_program import COMMAND, NO_PYTHON, program
 from .models import RemoteHost
@@ -82,14 +83,15 @@ async def call(
     def on_line(line: str) -> None:
         try:
             payload = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             payload = None
         if not isinstance(payload, dict):
             log(f"{where}: {line}")
         elif "log" in payload:
             log(f"{where}: {payload['log']}")
         elif "part" in payload:
-            part(float(payload["part"]))
+            if isinstance(done := payload["part"], int | float) and 0 <= done <= 1:
+                part(float(done))
         else:
             answer.update(payload)
 
@@ -118,12 +120,13 @@ async def call(
             "has it.",
         )
     if "error" in answer:
-        reason, message, hint = answer["error"]
+        reason, message, hint = convert(answer["error"], tuple[str, str, str], where)
         if reason == "NO_SUCH_PYTHON":
             raise NoSuchPython
         if reason == "PACKAGE":  # the same on every host
             raise TPUError(message, Reason.ENVIRONMENT, hint)
-        raise error_for(f"On {where}: {message}", Reason(reason), hint)
+        known = Reason(reason) if reason in Reason.__members__ else Reason.INTERNAL
+        raise error_for(f"On {where}: {message}", known, hint)
     if "result" not in answer:
         last = completed.stderr.strip().rstrip(".").splitlines()[-1:] or ["no output"]
         raise TPUError(

@@ -12,7 +12,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -24,6 +25,25 @@ EXPORTS = "/etc/exports.d/jupyter-tpu-{}.exports"
 UNITS = "/etc/systemd/system/"
 #: ``hard``: while host 0 is away, programs wait and lose nothing.
 OPTIONS = "nfsvers=4.2,proto=tcp,hard,_netdev"
+
+
+class Client(Struct, frozen=True):
+    """A host that gets the folder."""
+
+    tpu: str
+    host: int
+    address: str  # internal
+
+
+class Header(Struct, frozen=True, kw_only=True):
+    """The first line of a file of ours on a host, and whether the folder is there."""
+
+    role: Literal["server", "client"]
+    mounted: bool
+    tpu: str
+    path: str
+    address: str
+    clients: list[tuple[str, int, str]]
 
 
 class SharingHost(Struct, frozen=True, kw_only=True):
@@ -43,15 +63,7 @@ class SharingHost(Struct, frozen=True, kw_only=True):
     apt: bool
     state: str  # of the folder: "missing", "folder", "empty", "other" or "denied"
     mounted: str  # the kind of file system that is mounted there; "" if none
-    shares: list[dict[str, Any]]
-
-
-class Client(Struct, frozen=True):
-    """A host that gets the folder."""
-
-    tpu: str
-    host: int
-    address: str  # internal
+    shares: list[Header]
 
 
 class Share(Struct, frozen=True, kw_only=True):
@@ -279,11 +291,27 @@ def step_content(step: Step) -> str:
     return str(step.get("text", ""))
 
 
-def share_of(payload: dict[str, Any]) -> Share:
+def share_of(header: Header) -> Share:
     """The share that the first line of one of our files says."""
     return Share(
-        tpu=payload["tpu"],
-        path=payload["path"],
-        address=payload["address"],
-        clients=tuple(Client(*each) for each in payload["clients"]),
+        tpu=header.tpu,
+        path=header.path,
+        address=header.address,
+        clients=tuple(Client(*each) for each in header.clients),
     )
+
+
+def without_strangers(
+    share: Share, asked: Collection[str], known: Mapping[Client, SharingHost]
+) -> Share:
+    """The share for the TPUs that were *asked* for. Host 0 names others that have it already; of
+    these, those count that say so themselves: it must not choose who mounts its files.
+    """
+
+    def has(client: Client) -> bool:
+        return client.tpu in asked or any(
+            (each.role, each.tpu, each.path) == ("client", share.tpu, share.path)
+            for each in known[client].shares
+        )
+
+    return msgspec.structs.replace(share, clients=tuple(filter(has, share.clients)))

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from ...bounds import convert
 from ...cloud import Node, NodeName
 from ...environment import StepPlan, sharing
 from ...environment.remote_call import call
@@ -110,11 +111,7 @@ class ShareService:
         self, nodes: dict[str, Node], found: dict[Client, SharingHost], node: Node
     ) -> _Found:
         answers = await self._on_hosts(_hosts_of(node), nodes, "examine_sharing", _EXAMINING)
-        up = {
-            host: msgspec.convert(answer, SharingHost)
-            for host, answer in answers.items()
-            if not isinstance(answer, TPUError)
-        }
+        up = {host: answer for host, answer in answers.items() if not isinstance(answer, TPUError)}
         problems = [
             f"{_named(host)}: {answer.message}"
             for host, answer in answers.items()
@@ -175,6 +172,10 @@ class ShareService:
         known |= await self._examine(
             [each for each in share.clients if each not in known], nodes, folder, result, progress
         )
+        share = sharing.without_strangers(
+            share, {each.name.node for each in (node, *others)}, known
+        )
+        known = {host: known[host] for host in (first, *share.clients)}
         plans = _plans(share, kept, first, known, result)
         progress.done("examine")
         if request.dry_run:
@@ -200,7 +201,7 @@ class ShareService:
             (
                 sharing.share_of(each)
                 for each in host.shares
-                if each["role"] == "server" and each["path"] == host.path
+                if each.role == "server" and each.path == host.path
             ),
             None,
         )
@@ -248,7 +249,7 @@ class ShareService:
         for host, error in failed.items():
             result.hosts.append(_host_share(host, [], "failed", error))
         _raise(failed, " Nothing was changed.")
-        return {host: msgspec.convert(each, SharingHost) for host, each in answers.items()}
+        return answers
 
     async def _apply(
         self,
@@ -290,6 +291,8 @@ class ShareService:
             log = _logger(progress, host)
             try:
                 answer = await call(link, function, log=log, timeout=timeout, **own)
+                if function == "examine_sharing":
+                    answer = convert(answer, SharingHost, "It")
             except TPUError as error:
                 # Who shows it names the TPU, too.
                 message = error.message.removeprefix(f"On host {host.host}: ")
@@ -322,12 +325,17 @@ def _plans(
             make = sharing.server_steps if server else sharing.client_steps
             plans[host] = make(share, facts)
             why, hint = sharing.why_not(facts, server=server)
+            if not server and facts.path != share.path:
+                # Each host says where it would have the folder: host 0 does not choose it.
+                why = f"here the folder would be {facts.path}, and on host 0 it is {share.path}"
+                hint = "Name a full path, such as /home/me/shared."
             message = f"{why[:1].upper()}{why[1:]}."
             error = TPUError(message, Reason.CONFLICT, hint) if why else None
         elif server:
             plans[host] = sharing.server_removal(share, kept, facts)
         else:
-            has = any(each["path"] == share.path for each in facts.shares)
+            mine = (share.tpu, share.path)
+            has = any((each.tpu, each.path) == mine for each in facts.shares)
             plans[host] = sharing.client_removal(share) if has else []
         if error:
             failed[host] = error
@@ -386,7 +394,7 @@ def _logger(progress: OperationProgress | None, host: Client) -> Callable[[str],
 def _shares(found: dict[Client, SharingHost]) -> list[Share]:
     """What hosts have files of; what host 0 of its TPU says counts more."""
     headers = [each for facts in found.values() for each in facts.shares]
-    headers.sort(key=lambda each: each["role"] == "server")
+    headers.sort(key=lambda each: each.role == "server")
     return [sharing.share_of(each) for each in headers]
 
 
@@ -406,12 +414,12 @@ def _folder(share: Share, nodes: dict[str, Node], found: dict[Client, SharingHos
 def _state(host: Client, facts: SharingHost | None, share: Share, *, server: bool) -> SharingState:
     role: Any = "server" if server else "client"
     headers = facts.shares if facts else []
-    mine = next((e for e in headers if e["path"] == share.path and e["role"] == role), None)
+    mine = next((e for e in headers if e.path == share.path and e.role == role), None)
     if facts is None:
         problem = "The host did not answer."
     elif not mine:
         problem = "It does not have the folder. Share it again."
-    elif not mine["mounted"]:
+    elif not mine.mounted:
         problem = "The folder is not mounted. Share it again, or start host 0."
     else:
         problem = ""
