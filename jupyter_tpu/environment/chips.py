@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from msgspec import Struct, convert
+from msgspec import Struct
 
 from .models import RemoteHost
 from .remote_call import call
@@ -38,7 +38,8 @@ class HeldChips(Struct, frozen=True, kw_only=True):
 
 async def held_chips(host: RemoteHost) -> HeldChips:
     """Asks a host. Raises TPUError."""
-    return convert(await _call(host, "all_holders", LOOK), HeldChips)
+    found: HeldChips = await _call(host, "all_holders", LOOK, HeldChips)
+    return found
 
 
 async def end_holders(
@@ -48,18 +49,28 @@ async def end_holders(
 
     patience: seconds between SIGTERM and SIGKILL. Raises TPUError.
     """
-    answer = await _call(
-        host, "end_holders", END + 2 * patience, processes=list(processes), patience=patience
+    found: list[Outcome] = await _call(
+        host,
+        "end_holders",
+        END + 2 * patience,
+        list[Outcome],
+        processes=list(processes),
+        patience=patience,
     )
-    return convert(answer, list[Outcome])
+    return found
 
 
 async def delete_lock_file(host: RemoteHost) -> LockOutcome:
     """Deletes libtpu's lock file on a host while no process holds the lock. Raises TPUError."""
-    return convert(await _call(host, "delete_lock_file", LOOK), LockOutcome)
+    found: LockOutcome = await _call(host, "delete_lock_file", LOOK, LockOutcome)
+    return found
 
 
-async def _call(host: RemoteHost, function: str, timeout: float, **arguments: Any) -> Any:
+async def _call(
+    host: RemoteHost, function: str, timeout: float, kind: Any, **arguments: Any
+) -> Any:
     def ignore(line: str) -> None: ...
 
-    return await call(host, function, log=ignore, timeout=timeout, **_PROGRAM, **arguments)
+    return await call(
+        host, function, log=ignore, timeout=timeout, kind=kind, **_PROGRAM, **arguments
+    )

@@ -43,8 +43,10 @@ class OnHost(Struct, frozen=True, kw_only=True):
 
 async def on_host(host: RemoteHost, path: str = "") -> OnHost:
     """The Pythons on a host, and the one at *path* if it is not ""; without those we created."""
-    answer = await call(host, "found_pythons", log=lambda line: None, timeout=60, path=path)
-    return convert(answer, OnHost)
+    found: OnHost = await call(
+        host, "found_pythons", log=lambda line: None, timeout=60, kind=OnHost, path=path
+    )
+    return found
 
 
 def merge(hosts: Sequence[OnHost | TPUError]) -> FoundPythons:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct, convert
+from msgspec import Struct
 
 from .models import RemoteHost
 from .remote_call import call
@@ -19,12 +19,13 @@ class Machine(Struct, frozen=True, kw_only=True):
 
 async def describe_machine(host: RemoteHost) -> Machine:
     """Asks it. Raises NO_PYTHON, ENVIRONMENT, UNREACHABLE, TIMEOUT."""
-    answer = await call(
+    found: Machine = await call(
         host,
         "describe_machine",
         log=lambda line: None,
         timeout=LIMIT,
         modules=("protocol", "paths", "processes", "calls", "machine"),
         shared=("chips", "processes"),
+        kind=Machine,
     )
-    return convert(answer, Machine)
+    return found

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
-
-from msgspec import convert
 
 from ..concurrency import finish_on_hosts
-from .models import InstalledPackage, RemoteHost, Requested, SyncedPackages
+from .models import InstalledPackage, Locked, RemoteHost, SyncedPackages
 from .on_host.packages import REQUIRED, name_of
 from .progress import ProgressReporter, StepPlan
 from .remote_call import call
@@ -39,15 +36,19 @@ def merge(first: Iterable[str], second: Iterable[str]) -> list[str]:
 
 async def installed(host: RemoteHost, name: str) -> list[InstalledPackage]:
     """What is installed in an environment, by name."""
-    answer = await call(host, "list_packages", log=_ignore, timeout=60, name=name)
-    return convert(answer, list[InstalledPackage])
+    found: list[InstalledPackage] = await call(
+        host, "list_packages", log=_ignore, timeout=60, kind=list[InstalledPackage], name=name
+    )
+    return found
 
 
 async def lock(host: RemoteHost, name: str) -> str:
     """The exact versions of what is installed, as a requirements file."""
     uv = await uv_path(host, _ignore)
-    answer = await call(host, "lock_packages", log=_ignore, timeout=60, uv=uv, name=name)
-    return str(answer["lock"])
+    answer: Locked = await call(
+        host, "lock_packages", log=_ignore, timeout=60, kind=Locked, uv=uv, name=name
+    )
+    return answer.lock
 
 
 async def change(
@@ -78,12 +79,11 @@ async def sync(
     """Gives the other hosts what is installed on host 0, which is returned."""
     reporter.begin("sync")
     uv = await uv_path(hosts[0], reporter.log)
-    answer: dict[str, Any] = await call(
-        hosts[0], "lock_packages", log=reporter.log, timeout=_LONGEST, uv=uv, name=name
+    answer: Locked = await call(
+        hosts[0], "lock_packages", log=reporter.log, timeout=_LONGEST, kind=Locked, uv=uv, name=name
     )
     reporter.host_done("sync")  # host 0 itself
-    lock = answer.pop("lock")
-    requested = convert(answer, Requested)
+    lock, requested = answer.lock, answer.requested
 
     async def on_host(host: RemoteHost) -> None:
         await call(
@@ -112,8 +112,8 @@ async def remove(hosts: Sequence[RemoteHost], name: str, reporter: ProgressRepor
 
 async def uv_path(host: RemoteHost, log: Callable[[str], None]) -> str:
     """uv's path on a host, where it is downloaded if need be."""
-    answer = await call(host, "get_uv", log=log, timeout=900)
-    return str(answer["uv"])
+    answer: dict[str, str] = await call(host, "get_uv", log=log, timeout=900, kind=dict[str, str])
+    return answer.get("uv", "")
 
 
 def _ignore(line: str) -> None:

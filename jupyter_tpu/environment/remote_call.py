@@ -62,9 +62,10 @@ async def call(
     attempts: int = 1,
     modules: tuple[str, ...] = (*MODULES, "main"),
     shared: tuple[str, ...] = SHARED,
+    kind: Any = Any,
     **arguments: Any,
 ) -> Any:
-    """The function's result.
+    """The function's result, of the type *kind*.
 
     Parameters
     ----------
@@ -134,4 +135,4 @@ async def call(
             Reason.ENVIRONMENT,
             _AGAIN,
         )
-    return answer["result"]
+    return convert(answer["result"], kind, f"On {where}, {function}")

@@ -14,7 +14,7 @@ from msgspec import Struct, convert
 from . import pythons
 from .host_work import HostWork, Probe
 from .jaxkit_sources import jaxkit_sources
-from .models import EnvironmentSpec, Requested
+from .models import EnvironmentSpec, Locked, Requested
 from .pod import require_pod
 from .progress import StepPlan
 from .remote_call import NoSuchPython
@@ -64,12 +64,12 @@ async def _create_venv(work: HostWork, missing: Sequence[int]) -> None:
 async def _resolve(work: HostWork, missing: Sequence[int]) -> None:
     """Host 0 chooses the versions for all hosts."""
     lock = work.spec.lock
-    answer = await work.call(
-        0, "resolve", timeout=1200, uv=work.uvs[0], name=work.spec.name,
+    answer: Locked = await work.call(
+        0, "resolve", timeout=1200, kind=Locked, uv=work.uvs[0], name=work.spec.name,
         requirements=work.requirements,
         lock=without_libtpu(lock) if work.expected.emulated else lock,
     )  # fmt: skip
-    work.lock = answer["lock"]
+    work.lock = answer.lock
 
 
 async def _install(work: HostWork, missing: Sequence[int]) -> None:
@@ -109,9 +109,10 @@ async def _align_versions(work: HostWork) -> None:
     others = [index for index, check in enumerate(work.checks) if check.packages != first]
     if not others and work.lock:
         return
-    answer = await work.call(0, "lock_packages", timeout=600, uv=work.uvs[0], name=work.spec.name)
-    work.lock = answer.pop("lock")
-    work.requested = convert(answer, Requested)
+    answer: Locked = await work.call(
+        0, "lock_packages", timeout=600, kind=Locked, uv=work.uvs[0], name=work.spec.name
+    )
+    work.lock, work.requested = answer.lock, answer.requested
     if not others:
         return
     work.reporter.log(f"Hosts {', '.join(map(str, others))} get the versions of host 0")

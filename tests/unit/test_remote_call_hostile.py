@@ -10,6 +10,7 @@ import pytest
 from project_host import ProjectHost
 
 from jupyter_tpu.environment import profiles
+from jupyter_tpu.environment.models import Locked
 from jupyter_tpu.environment.profiles import TracedKernel
 from jupyter_tpu.environment.remote_call import call
 from jupyter_tpu.errors import Reason, TPUError
@@ -94,3 +95,43 @@ async def test_a_memory_profile_that_is_none_is_one_clear_error(tmp_path: Path) 
         host: Any = SayingHost(tmp_path / "h", json.dumps({"result": [answer]}))
         with pytest.raises(TPUError, match="sent something unexpected"):
             await profiles.profile_memory(host, [KERNEL])
+
+
+async def locked(folder: Path, answer: Any) -> Any:
+    host: Any = SayingHost(folder / "h", json.dumps({"result": answer}))
+    return await call(host, "lock_packages", log=lambda line: None, timeout=5, kind=Locked)
+
+
+async def test_versions_of_a_host_are_names_with_versions_or_addresses(tmp_path: Path) -> None:
+    """They are installed on other hosts and TPUs, and written to a file of the user."""
+    good = [
+        "jax==0.9.0", "jax[tpu]==0.9.0", "x===1!2.0+local.1", "a.b_c-d == 1", "y==1.* ; a == 'b'",
+        "x @ git+https://github.com/a/b@0123#egg=x", "x @ https://me:word@example.com/x.whl", "",
+    ]  # fmt: skip
+    assert (await locked(tmp_path, {"lock": "\n".join(good)})).lock == "\n".join(good)
+    for line in (
+        "--index-url https://evil.example",
+        "-r /etc/passwd",
+        "-e .",
+        "jax",
+        "jax>=0.9",
+        "jax==0.9 --hash=sha256:0",
+        "jax==0.9\x1b[2J",
+        "jax==0.9 ; a == '\x1b[2J'",
+        "jax==0.9\u2028--index-url https://evil.example",
+        "jax==0.9\r--index-url https://evil.example",
+        5,
+    ):
+        text = f"optax==1\n{line}\n" if isinstance(line, str) else line
+        with pytest.raises(TPUError, match="sent something unexpected"):
+            await locked(tmp_path, {"lock": text})
+
+
+@pytest.mark.parametrize("package", ["--index-url https://x", "a\nb", "", " a", "a\x1b[2J", 5])
+async def test_packages_that_a_host_says_were_asked_for_are_no_options(
+    tmp_path: Path, package: Any
+) -> None:
+    with pytest.raises(TPUError, match="sent something unexpected"):
+        await locked(tmp_path, {"lock": "", "packages": [package]})
+    found = await locked(tmp_path, {"lock": "", "packages": ["optax>=0.2 ; a", "x @ https://y"]})
+    assert found.requested.packages == ["optax>=0.2 ; a", "x @ https://y"]
