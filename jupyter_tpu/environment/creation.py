@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from msgspec import UNSET, convert
+from msgspec import UNSET
 
+from ..bounds import convert
 from ..errors import Reason, TPUError
 from ..wording import hosts_text
 from . import pythons
@@ -88,9 +89,9 @@ async def _probe(work: HostWork) -> None:
     answers = await work.on_all(
         "look", "probe", timeout=120, name=spec.name, setup=spec.setup.wanted
     )
-    work.probes = [convert(answer, Probe) for answer in answers]
+    work.probes = [convert(each, Probe, f"Host {index}") for index, each in enumerate(answers)]
     work.uvs = [probe.uv for probe in work.probes]
-    work.requested = convert(work.probes[0].requested, Requested)
+    work.requested = convert(work.probes[0].requested, Requested, "Host 0")
     for index, probe in enumerate(work.probes):
         have = ", ".join(pythons.ordered(probe.pythons)) or "no Python 3.8 or newer"
         reporter.log(
@@ -130,7 +131,7 @@ def _unchanged(probe: Probe, reporter: ProgressReporter) -> CreatedEnvironment:
     return CreatedEnvironment(
         path=probe.path,
         python=probe.environment,
-        requested=convert(probe.requested, Requested),
+        requested=convert(probe.requested, Requested, "Host 0"),
         jax=probe.marker["jax"],
         platform=probe.marker["platform"],
         devices=probe.marker["devices"],

@@ -8,8 +8,6 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from msgspec import convert
-
 from ..errors import Reason, TPUError
 from .diagnosis import COORDINATOR_PORTS, ClockOffset, ExaminedHost, HostFacts
 from .models import RemoteHost
@@ -68,13 +66,14 @@ async def _examine(
         facts = await _call(
             host,
             "examine",
+            kind=HostFacts,
             timeout=FACTS + len(environments) * PER_ENVIRONMENT,
             environments=dict(environments),
             variables=variables,
         )
     except TPUError as error:
         return ExaminedHost(host=worker, facts=error)
-    examined = ExaminedHost(host=worker, facts=convert(facts, HostFacts))
+    examined = ExaminedHost(host=worker, facts=facts)
     try:
         async with asyncio.timeout(ANSWER):
             await _ask_agent(await host.agent(), examined)
@@ -123,7 +122,11 @@ async def _check_ports(
         async with limit:
             try:
                 each.ports = await _call(
-                    hosts[each.host], "reach", timeout=LISTEN, **_ports(internal)
+                    hosts[each.host],
+                    "reach",
+                    kind=list[int],
+                    timeout=LISTEN,
+                    **_ports(internal),
                 )
             except TPUError as error:
                 each.ports = error

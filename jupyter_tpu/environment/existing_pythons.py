@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec import UNSET, Struct, convert, structs
+from msgspec import UNSET, Struct, structs
 
 from ..concurrency import gather_or_cancel
 from ..errors import Reason, TPUError
@@ -126,8 +126,8 @@ async def use(
         reporter.begin(step)
         return await gather_or_cancel([on_host(host) for host in hosts])
 
-    answers = await on_all("look", "describe_python", 60, path=path)
-    described = {index: convert(each, FoundPython) for index, each in enumerate(answers)}
+    found = await on_all("look", "describe_python", 60, kind=FoundPython, path=path)
+    described: dict[int, FoundPython] = dict(enumerate(found))
     python = _merged(described, list(described))
     if python.problem:
         raise TPUError(f"{path} can't be used. {python.problem}", Reason.ENVIRONMENT)
@@ -156,10 +156,9 @@ async def use(
     reporter.done("ipykernel", "done" if lacking else "skipped")
 
     variables = single_host_variables(len(hosts))
-    answers = await on_all(
-        "verify", "verify", 400, name="", python=python.path, variables=variables
+    checks: list[HostCheck] = await on_all(
+        "verify", "verify", 400, kind=HostCheck, name="", python=python.path, variables=variables
     )
-    checks = list(map(HostCheck.parse, answers))
     require_usable_found(checks, expected, reporter.log)
     first = checks[0]
     if first.platform is not UNSET:

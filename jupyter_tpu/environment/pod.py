@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from msgspec import Struct, convert
+from msgspec import Struct
 
 from ..errors import Reason, TPUError
 from ..wording import hosts_text
@@ -73,6 +73,7 @@ async def _join_all(
         return await call(
             host,
             "join_pod",
+            kind=_Joined,
             log=lambda line: log(f"host {index}: {line}"),
             timeout=_REACH + 2 * _JOIN + 60,
             attempts=ATTEMPTS,
@@ -91,7 +92,7 @@ async def _join_all(
             raise answer
         if isinstance(answer, BaseException):
             raise answer
-    joined = [convert(answer, _Joined) for answer in answers]
+    joined = [answer for answer in answers if isinstance(answer, _Joined)]
     missing = [index for index, each in enumerate(joined) if not each.reached]
     if missing:
         who = hosts_text(missing).capitalize()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from msgspec import Struct, convert
+from msgspec import Struct
 
 from . import pythons
 from .host_work import HostWork, Probe
@@ -76,6 +76,7 @@ async def _install(work: HostWork, missing: Sequence[int]) -> None:
     answers = await work.on_all(
         "packages",
         "install_packages",
+        kind=Requested,
         timeout=_LONGEST,
         each=[{"uv": uv} for uv in work.uvs],
         name=work.spec.name,
@@ -83,7 +84,7 @@ async def _install(work: HostWork, missing: Sequence[int]) -> None:
         packages=work.spec.packages,
         jaxkit=jaxkit_sources(),
     )
-    work.requested = convert(answers[0], Requested)
+    work.requested = answers[0]
 
 
 async def _verify(work: HostWork, missing: Sequence[int]) -> None:
@@ -97,10 +98,14 @@ async def _verify(work: HostWork, missing: Sequence[int]) -> None:
 
 async def _check_hosts(work: HostWork) -> None:
     variables = single_host_variables(len(work.hosts))
-    answers = await work.on_all(
-        "verify", "verify", timeout=400, name=work.spec.name, variables=variables
+    work.checks = await work.on_all(
+        "verify",
+        "verify",
+        timeout=400,
+        kind=HostCheck,
+        name=work.spec.name,
+        variables=variables,
     )
-    work.checks = list(map(HostCheck.parse, answers))
 
 
 async def _align_versions(work: HostWork) -> None:

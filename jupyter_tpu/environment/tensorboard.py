@@ -107,10 +107,16 @@ async def start(host: RemoteHost, logdir: str, reporter: ProgressReporter) -> Te
 
     logdir: below the home folder if it is relative; a bucket as ``gs://…``. `install` was called.
     """
-    answer = await call(
-        host, "start_tensorboard", log=reporter.log, timeout=300, name=ENVIRONMENT, logdir=logdir
+    server: TensorBoardServer = await call(
+        host,
+        "start_tensorboard",
+        log=reporter.log,
+        timeout=300,
+        kind=TensorBoardServer,
+        name=ENVIRONMENT,
+        logdir=logdir,
     )
-    return TensorBoardServer(**answer)
+    return server
 
 
 async def stop(host: RemoteHost, logdir: str | None = None) -> None:
