@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import structs
 
+from ...bounds import Unexpected
 from ...cloud import Node
 from ...environment.host_program import COMMAND
 from ...errors import ConnectionLost, Reason, TPUError
@@ -152,8 +153,10 @@ async def collect_on_host(
             try:
                 request = {"call": "list", "sources": list(paths), "list_id": list_id}
                 there = await call_host(link, request)
+                if there.get("targets") != [*paths]:  # a host does not choose where they go
+                    raise Unexpected(str(link.host), "other files than those that were asked for")
                 to = links.get(HostName(node.name, target))
-                copy = await _forward(link, to, there["targets"], list_id, overwrite=False)
+                copy = await _forward(link, to, paths, list_id, overwrite=False)
             except TPUError as error:
                 return failed_copy(host, error)
             # Lists that stay are deleted by a later copy.
