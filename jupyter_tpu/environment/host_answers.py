@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 
 from ..ssh.host_values import Address, Count, HostPath, Lines, Seconds, Text, Word
 from .diagnosis.facts import HostFacts
-from .models import FoundPython, InstalledPackage, Requested
+from .models import FoundPython, InstalledPackage, Locked, Requested
 from .sharing import SharingHost
 from .verification import HoldingProcess, HostCheck, LockFile
 
@@ -68,14 +68,6 @@ class UV(TypedDict):
 
 
 class Lock(TypedDict):
-    lock: Text
-
-
-class LockedPackages(TypedDict):
-    """The packages that were asked for, and the exact versions of all."""
-
-    revision: Count
-    packages: Lines
     lock: Text
 
 
@@ -157,7 +149,7 @@ ANSWERS: dict[str, Any] = {
     "install_packages": Requested,
     "list_packages": list[InstalledPackage],
     "change_packages": Nothing,
-    "lock_packages": LockedPackages,
+    "lock_packages": Locked,
     "resolve": Lock,
     "sync_packages": Nothing,
     "apply_setup": Nothing,

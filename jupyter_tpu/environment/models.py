@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
-from msgspec import Struct, structs
+from msgspec import Meta, Struct, structs
 
 from ..errors import TPUError
 
 if TYPE_CHECKING:
     from ..links import HostName
     from ..ssh import CompletedCommand
+
+
+#: NAME==VERSION or NAME @ ADDRESS, with extras and markers.
+_LOCKED = re.compile(
+    r"[A-Za-z0-9][\w.-]*\s*(\[[\w\s,.-]*\])?\s*(===?\s*[\w.!+*-]+|@\s*[a-z+]+://\S+)"
+    r"(\s*;[^\x00-\x1f\x7f]*)?\s*"
+)
 
 
 class HostSetup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,7 +63,23 @@ class Requested(Struct, frozen=True, kw_only=True):
     """The packages that were asked for, as host 0 has recorded them."""
 
     revision: int = 0  # grows with each change
-    packages: list[str] = []
+    #: A requirement each, never an option: they are installed on other hosts and TPUs, too.
+    packages: list[Annotated[str, Meta(pattern=r"^[^-\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*\Z")]] = []
+
+
+class Locked(Requested, frozen=True, kw_only=True):
+    """With the exact versions on a host: names with a version or an address, and nothing else."""
+
+    lock: Annotated[str, Meta(max_length=4 << 20)]
+
+    def __post_init__(self) -> None:
+        for line in self.lock.splitlines():
+            if line.strip() and not _LOCKED.fullmatch(line):
+                raise ValueError(f"{line[:100]!r} in a list of versions")
+
+    @property
+    def requested(self) -> Requested:
+        return Requested(revision=self.revision, packages=self.packages)
 
 
 class SyncedPackages(Struct, frozen=True, kw_only=True):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from ..concurrency import finish_on_hosts
-from .models import InstalledPackage, RemoteHost, Requested, SyncedPackages
+from .models import InstalledPackage, Locked, RemoteHost, SyncedPackages
 from .on_host.packages import REQUIRED, name_of
 from .progress import ProgressReporter, StepPlan
 from .remote_call import call
@@ -46,8 +45,8 @@ async def installed(host: RemoteHost, name: str) -> list[InstalledPackage]:
 async def lock(host: RemoteHost, name: str) -> str:
     """The exact versions of what is installed, as a requirements file."""
     uv = await uv_path(host, _ignore)
-    answer = await call(host, "lock_packages", log=_ignore, timeout=60, uv=uv, name=name)
-    return str(answer["lock"])
+    answer: Locked = await call(host, "lock_packages", log=_ignore, timeout=60, uv=uv, name=name)
+    return answer.lock
 
 
 async def change(
@@ -78,12 +77,11 @@ async def sync(
     """Gives the other hosts what is installed on host 0, which is returned."""
     reporter.begin("sync")
     uv = await uv_path(hosts[0], reporter.log)
-    answer: dict[str, Any] = await call(
+    answer: Locked = await call(
         hosts[0], "lock_packages", log=reporter.log, timeout=_LONGEST, uv=uv, name=name
     )
     reporter.host_done("sync")  # host 0 itself
-    lock = answer["lock"]
-    requested = Requested(revision=answer["revision"], packages=answer["packages"])
+    lock, requested = answer.lock, answer.requested
 
     async def on_host(host: RemoteHost) -> None:
         await call(

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from ..errors import Reason, TPUError, error_for
-from ..ssh.host_values import checked
+from ..ssh.host_values import InvalidAnswer, checked
+from .host_answers import HostError
 from .models import RemoteHost
 from .remote_call import call
 
+T = TypeVar("T")
+
 #: Seconds for a host to answer, in addition to those of the trace.
 ANSWER = 240.0
+
+#: How a trace's file is called, as in `on_host.profiles`.
+SUFFIX = ".xplane.pb"
 
 _PROGRAM: dict[str, Any] = {
     "modules": ("protocol", "paths", "processes", "calls", "profiles"),
@@ -84,7 +91,14 @@ async def trace(
         lead=lead,
         **_PROGRAM,
     )
-    return [_error(each) or checked(each, WrittenTrace, "trace") for each in answers]
+    names = [*(each.name for each in kernels), *([port[1]] if port else [])]
+    paths = [posixpath.normpath(f"/{folder.removeprefix('~/')}/{name}{SUFFIX}") for name in names]
+    found = [_outcome(each, WrittenTrace) for each in _listed(answers, len(names))]
+    for each, path in zip(found, paths, strict=True):
+        # It is brought to another host under its name there.
+        if isinstance(each, WrittenTrace) and not posixpath.normpath(each.path).endswith(path):
+            raise InvalidAnswer("trace", "another path")
+    return found
 
 
 async def profile_memory(
@@ -99,15 +113,25 @@ async def profile_memory(
         kernels=[_payload(each) for each in kernels],
         **_PROGRAM,
     )
-    return [_error(each) or checked(each, KernelMemory, "profile_memory") for each in answers]
+    listed = _listed(answers, len(kernels))
+    return [_outcome(each, KernelMemory) for each in listed]
 
 
 def _payload(kernel: TracedKernel) -> dict[str, str]:
     return {field: getattr(kernel, field) for field in kernel.__struct_fields__}
 
 
-def _error(answer: Mapping[str, Any]) -> TPUError | None:
+def _listed(answers: Any, count: int) -> list[dict[str, Any]]:
+    """One answer for each of *count* programs."""
+    listed: list[dict[str, Any]] = checked(answers, list[dict[str, Any]], "profiles")
+    if len(listed) != count:
+        raise InvalidAnswer("profiles", f"{len(listed)} answers for {count} programs")
+    return listed
+
+
+def _outcome(answer: dict[str, Any], kind: type[T]) -> T | TPUError:
     if "error" not in answer:
-        return None
-    reason, message, hint = answer["error"]
+        found: T = checked(answer, kind, "profiles")
+        return found
+    reason, message, hint = checked(answer["error"], HostError, "profiles")
     return error_for(message, checked(reason, Reason, "profiles"), hint)

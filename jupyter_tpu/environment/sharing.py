@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
@@ -303,3 +304,19 @@ def share_of(payload: ShareHeader) -> Share:
         address=payload["address"],
         clients=tuple(Client(*each) for each in payload["clients"]),
     )
+
+
+def without_strangers(
+    share: Share, asked: Collection[str], known: Mapping[Client, SharingHost]
+) -> Share:
+    """The share for the TPUs that were *asked* for. Host 0 names others that have it already; of
+    these, those count that say so themselves: it must not choose who mounts its files.
+    """
+
+    def has(client: Client) -> bool:
+        return client.tpu in asked or any(
+            (each["role"], each["tpu"], each["path"]) == ("client", share.tpu, share.path)
+            for each in known[client].shares
+        )
+
+    return msgspec.structs.replace(share, clients=tuple(filter(has, share.clients)))

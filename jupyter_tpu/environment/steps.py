@@ -15,7 +15,7 @@ from . import pythons
 from .host_answers import Probe
 from .host_work import HostWork
 from .jaxkit_sources import jaxkit_sources
-from .models import EnvironmentSpec, Requested
+from .models import EnvironmentSpec
 from .pod import require_pod
 from .progress import StepPlan
 from .remote_call import NoSuchPython
@@ -113,8 +113,7 @@ async def _align_versions(work: HostWork) -> None:
     if not others and work.lock:
         return
     answer = await work.call(0, "lock_packages", timeout=600, uv=work.uvs[0], name=work.spec.name)
-    work.lock = answer["lock"]
-    work.requested = Requested(revision=answer["revision"], packages=answer["packages"])
+    work.lock, work.requested = answer.lock, answer.requested
     if not others:
         return
     work.reporter.log(f"Hosts {', '.join(map(str, others))} get the versions of host 0")

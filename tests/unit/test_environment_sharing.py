@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import convert
 from msgspec.structs import replace
 
 from jupyter_tpu.environment import sharing
-from jupyter_tpu.environment.sharing import Client, Share, SharingHost
-from jupyter_tpu.errors import InvalidInput
+from jupyter_tpu.environment.sharing import Client, Share, ShareHeader, SharingHost
+from jupyter_tpu.errors import InvalidInput, TPUError
+from jupyter_tpu.fleet.models import ShareFolder, ShareResult
+from jupyter_tpu.fleet.operations.shares import _plans
 
 ODD = "/home/me/my data-1/50% (new) 'x' \"日本\" #"
 
@@ -100,7 +103,9 @@ def test_our_files_say_what_they_share() -> None:
         sharing.automount_unit(share),
     ):
         first = text.splitlines()[0]
-        assert sharing.share_of(json.loads(first.removeprefix("# jupyter-tpu: "))) == share
+        said = json.loads(first.removeprefix("# jupyter-tpu: "))
+        header = convert({**said, "role": "client", "mounted": True}, ShareHeader)
+        assert sharing.share_of(header) == share
 
 
 @pytest.mark.parametrize(
@@ -165,3 +170,34 @@ def test_each_step_is_shown() -> None:
     assert "systemctl enable --now home-me-shared.automount" in shown
     assert "apt-get install nfs-kernel-server" in shown
     assert all(shown)
+
+
+def test_host_0_does_not_choose_where_others_have_its_folder() -> None:
+    """It says that the shared folder is /etc/ssh; the others were asked for ~/shared."""
+    first, second = Client("pod", 0, "10.0.0.1"), Client("pod", 1, "10.0.0.2")
+    share = Share(tpu="pod", path="/etc/ssh", address="10.0.0.1", clients=(second,))
+    known = {first: a_host(path="/etc/ssh"), second: a_host()}
+    result = ShareResult(request=ShareFolder(folder="shared"), path="/etc/ssh")
+    with pytest.raises(TPUError, match="the folder would be /home/me/shared, and on host 0"):
+        _plans(share, (), first, known, result)
+    known[second] = a_host(path="/etc/ssh")
+    assert set(_plans(share, (), first, known, result)) == {first, second}
+
+
+def test_host_0_does_not_choose_which_other_tpus_mount_its_folder() -> None:
+    share = a_share()
+    one, other = share.clients
+    header: ShareHeader = {
+        "role": "client", "mounted": True, "tpu": "pod", "path": share.path,
+        "address": "10.0.0.1", "clients": [],
+    }  # fmt: skip
+    for shares, clients in (
+        ([], (one,)),
+        ([{**header, "tpu": "another"}], (one,)),
+        ([{**header, "path": "/etc"}], (one,)),
+        ([{**header, "role": "server"}], (one,)),
+        ([header], (one, other)),
+    ):
+        known = {one: a_host(), other: a_host(shares=shares)}
+        assert sharing.without_strangers(share, {"pod"}, known).clients == clients
+        assert sharing.without_strangers(share, {"pod", "other"}, known) == share

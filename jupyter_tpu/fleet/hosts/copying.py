@@ -144,7 +144,7 @@ async def call_host(link: Link, request: Mapping[str, Any], receiver: str = "") 
                 pass
     except CopyFailure as failure:
         raise _error(failure, str(link.host), receiver or str(link.host)) from None
-    result: dict[str, Any] = message["result"]
+    result: dict[str, Any] = checked(message["result"], dict[str, Any], "copy")
     return result
 
 

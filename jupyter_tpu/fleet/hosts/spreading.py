@@ -17,6 +17,7 @@ from ...environment.host_program import COMMAND
 from ...errors import ConnectionLost, Reason, TPUError
 from ...links import HostName, Link, Links, LinkState
 from ...links.pod_ssh import authorize_hosts
+from ...ssh.host_values import InvalidAnswer
 from ..models import CopyFiles, HostCopy, Problem
 from .copying import Report, call_host, copy_of, download, upload
 
@@ -152,8 +153,10 @@ async def collect_on_host(
             try:
                 request = {"call": "list", "sources": list(paths), "list_id": list_id}
                 there = await call_host(link, request)
+                if there.get("targets") != [*paths]:  # a host does not choose where they go
+                    raise InvalidAnswer("copy", "other files than those that were asked for")
                 to = links.get(HostName(node.name, target))
-                copy = await _forward(link, to, there["targets"], list_id, overwrite=False)
+                copy = await _forward(link, to, paths, list_id, overwrite=False)
             except TPUError as error:
                 return failed_copy(host, error)
             # Lists that stay are deleted by a later copy.

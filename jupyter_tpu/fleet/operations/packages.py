@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -44,6 +45,8 @@ from .connected import ConnectedTPUs
 from .environment import LINKS, connect_hosts, lock_of, wait_until_up
 from .progress import OperationProgress
 from .runner import OperationRunner
+
+log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
@@ -207,7 +210,11 @@ class EnvironmentService:
                 continue
             if record.environment.asked is not None:
                 continue  # a change failed halfway: it is repeated, or another one follows
-            requested = msgspec.convert(reports[environment], Requested)
+            try:
+                requested = msgspec.convert(reports[environment], Requested)
+            except msgspec.ValidationError as error:
+                log.warning("Host 0 of %s reports packages that are none: %s", name.node, error)
+                continue
             if requested.revision == record.revision:
                 continue
             if record.hosts == 1:

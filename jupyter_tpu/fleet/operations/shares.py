@@ -171,13 +171,9 @@ class ShareService:
         known |= await self._examine(
             [each for each in share.clients if each not in known], nodes, folder, result, progress
         )
-        for host, facts in known.items():
-            if facts.path != share.path:
-                raise InvalidInput(
-                    f"The folder is {facts.path} on {_named(host)}, and {share.path} on "
-                    f"{_named(first)}.",
-                    "Name it by its full path.",
-                )
+        asked = {each.name.node for each in (node, *others)}
+        share = sharing.without_strangers(share, asked, known)
+        known = {host: known[host] for host in (first, *share.clients)}
         plans = _plans(share, kept, first, known, result)
         progress.done("examine")
         if request.dry_run:
@@ -325,12 +321,17 @@ def _plans(
             make = sharing.server_steps if server else sharing.client_steps
             plans[host] = make(share, facts)
             why, hint = sharing.why_not(facts, server=server)
+            if not server and facts.path != share.path:
+                # Each host says where it would have the folder: host 0 does not choose it.
+                why = f"here the folder would be {facts.path}, and on host 0 it is {share.path}"
+                hint = "Name a full path, such as /home/me/shared."
             message = f"{why[:1].upper()}{why[1:]}."
             error = TPUError(message, Reason.CONFLICT, hint) if why else None
         elif server:
             plans[host] = sharing.server_removal(share, kept, facts)
         else:
-            has = any(each["path"] == share.path for each in facts.shares)
+            mine = (share.tpu, share.path)
+            has = any((each["tpu"], each["path"]) == mine for each in facts.shares)
             plans[host] = sharing.client_removal(share) if has else []
         if error:
             failed[host] = error
