@@ -130,12 +130,17 @@ def test_what_cannot_be_started_is_left_to_the_agent(home: Path) -> None:
 
 @pytest.mark.parametrize("how", ["stopped", "timeout"])
 def test_it_is_stopped_when_it_is_asked_for_or_the_time_is_over(home: Path, how: str) -> None:
-    with Program("sleep", "1000", limit=0.2 if how == "timeout" else None) as program:
+    limit = 2.0 if how == "timeout" else None
+    script = "setsid sh -c 'echo $$; exec sleep 1000'; true"
+    with Program("sh", "-c", script, limit=limit) as program:
         program.line()
+        child = int(program.output())  # in a group of its own
+        assert os.getpgid(child) == child
         if how == "stopped":
             program.say(b"s")
         assert program.line()[:4] == [b"ended", b"-1", b"2", how.encode()]
         program.say(b".")
+    until(lambda: not start_time(child))
 
 
 @pytest.mark.asyncio
