@@ -196,7 +196,7 @@ async def test_the_agent_stops_what_it_has_taken_over(home: Path, agent: Agent, 
             _, ended = await agent.rest(0)
             assert (ended["signal"], ended["cause"]) == (2, "stopped")
         else:
-            await agent.ask("run", begun="started", command=["false"], **{"from": 3})
+            await agent.runs.take_over_all()
             assert agent.runs.processes() == {"r1": pid}  # its owner, where it holds chips
             await agent.runs.close()
         await eventually(lambda: not start_time(pid))

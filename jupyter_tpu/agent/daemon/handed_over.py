@@ -26,6 +26,12 @@ def handover_socket(id: str) -> str:
     return os.path.join(run_folder(), "r-%s.sock" % id) if id.isalnum() else ""
 
 
+def waiting() -> List[str]:
+    """The runs that are on this host and not here."""
+    names = os.listdir(run_folder())
+    return [name[2:-5] for name in names if name.startswith("r-") and name.endswith(".sock")]
+
+
 def claim(id: str) -> None:
     """From now on the program starts no run *id*; raises FileExistsError if it has."""
     path = handover_socket(id)

@@ -321,6 +321,13 @@ class Runs:
         pids = {id: run.pid for id, run in self._runs.items()}
         return {id: pid for id, pid in pids.items() if pid is not None}
 
+    async def take_over_all(self) -> None:
+        """Takes over what has begun on this host before this daemon did."""
+        from .handed_over import waiting
+
+        for id in waiting():
+            await self._find(id)
+
     def client_left(self, client: Any) -> None:
         """A connection was closed."""
         for run in self._runs.values():
