@@ -4,7 +4,7 @@ The hosts are real sshds with as many addresses of this machine, each with a hom
 agent of its own (see _hosts.py). Only the Cloud TPU API is replaced, by a list of them. All share
 this machine's processors with the clients, so seconds of the clock say little. CPU-seconds are
 those of the client alone. *first* is when nothing of ours is on the hosts yet; *cold* without any
-connection; *connected* with one to each host.
+connection; *connected* with one to each host and its agent, as a server has them.
 
     python benchmarks/run.py [--hosts 4 32 64 256] [--rounds N]
 
@@ -70,6 +70,7 @@ async def ours(machines: Hosts) -> dict[str, Figures]:
     async with connections(machines) as opened:
         for state in ("cold", "connected"):
             if state == "connected":
+                await asyncio.gather(*(each.agent() for each in opened.links(NAME)))
                 begun, used = time.perf_counter(), time.process_time()
             answered = await run(
                 RunService(finder, desired, opened, lambda id: None), len(node.endpoints)

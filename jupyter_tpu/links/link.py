@@ -300,6 +300,12 @@ class Link:
                         raise
 
     @contextlib.asynccontextmanager
+    async def stream(self, argv: Sequence[str]) -> AsyncIterator[CommandStream]:
+        """`Connection.stream`, for little data that comes soon."""
+        async with self._session_up() as session, session.connection.stream(argv) as stream:
+            yield stream
+
+    @contextlib.asynccontextmanager
     async def stream_bulk(self, argv: Sequence[str]) -> AsyncIterator[CommandStream]:
         """`Connection.stream`, over a connection that kernels don't use where possible."""
         async with self._session_up() as session:
@@ -316,6 +322,11 @@ class Link:
             or await self._bulk.get(host)
             or session.connection
         )
+
+    @property
+    def has_agent(self) -> bool:
+        """Whether there is a channel to the agent, so that :meth:`agent` takes no time."""
+        return self._session is not None and self._session.has_agent
 
     async def agent(self) -> AgentClient:
         """Our agent on the host; deployed if it is not there yet, kept for the connection.

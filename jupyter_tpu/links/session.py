@@ -25,6 +25,11 @@ class HostSession:
         self._agent: AgentClient | None = None
         self._agent_lock = asyncio.Lock()  # one deployment at a time
 
+    @property
+    def has_agent(self) -> bool:
+        """Whether the agent's channel is open."""
+        return self._agent is not None and not self._agent.closed
+
     async def agent(self) -> AgentClient:
         """Our agent on the host; deployed if it is not there yet."""
         from ..ssh.agent_client import ensure_agent

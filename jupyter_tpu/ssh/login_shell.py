@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from functools import lru_cache
 
 from ..agent.protocol.login_shell import ERRORS_MARK, GREETING_LIMIT, OUTPUT_MARK
 from ..errors import Reason, TPUError
@@ -23,9 +24,13 @@ ENDED = "ended or read the command"
 
 #: Bytes of a login shell's last words that are kept.
 _TAIL = 2000
-#: A character that no shell changes inside of '…', or an escape for printf. csh takes 8000 bytes
-#: as a word.
-_PLAIN = re.compile(rb"""[A-Za-z0-9 "#$&()*+,./:;<=>?@\[\]^_`{|}~]""")
+#: Characters that no shell changes inside of '…'; the others become escapes for printf. csh takes
+#: 8000 bytes as a word.
+_PLAIN = (
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+    b""" "#$&()*+,./:;<=>?@[]^_`{|}~"""
+)
+_ESCAPES = {byte: f"\\{byte:03o}" for byte in range(256) if byte not in _PLAIN}
 _WORD = re.compile(r"(?:\\[0-7]{3}|[^\\]){1,1500}")
 _DECODE = """IFS=; s=$(printf "$*"); unset IFS; eval "$s\""""
 
@@ -36,14 +41,12 @@ def shell_line(script: str) -> str:
     >>> shell_line("echo 'a'")
     "exec sh -c '...' sh 'echo \\\\047a\\\\047'"
     """
-    encoded = "".join(
-        chr(byte) if _PLAIN.match(bytes([byte])) else f"\\{byte:03o}"
-        for byte in script.encode("utf-8", "surrogateescape")
-    )
+    encoded = script.encode("utf-8", "surrogateescape").decode("latin-1").translate(_ESCAPES)
     words = (f"'{word}'" for word in _WORD.findall(encoded))
     return f"exec sh -c '{_DECODE}' sh {' '.join(words)}"
 
 
+@lru_cache(maxsize=4)  # all hosts of a TPU get the same
 def marked_line(script: str) -> str:
     """:func:`shell_line` of a *script* that writes the marks first."""
     return shell_line(f"{_print(ERRORS_MARK)} >&2; {_print(OUTPUT_MARK)}; {script}")

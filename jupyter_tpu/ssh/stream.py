@@ -72,6 +72,13 @@ class CommandStream:
         """
         return await self._read(self._reader.readline())
 
+    async def read_exactly(self, size: int) -> bytes:
+        """*size* bytes of its output; less at the output's end."""
+        try:
+            return await self._read(self._reader.readexactly(size))
+        except asyncio.IncompleteReadError as error:
+            return error.partial
+
     async def write(self, data: bytes) -> bool:
         """Writes to its input; False if the command reads no more."""
         import asyncssh

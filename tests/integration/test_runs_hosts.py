@@ -177,6 +177,43 @@ async def test_it_goes_on_while_the_link_is_cut_and_no_line_is_lost_or_doubled(p
     assert run.code == 0
 
 
+def cut_links(pod: Pod) -> None:
+    """Cuts the links to the hosts, which have no channel to the agent then."""
+    name = NodeName(pod.links.cloud.target.project or "", "us-central1-a", pod.tpu)
+    for number in range(HOSTS):
+        session = pod.links.get(HostName(name, number))._session
+        if session is not None:
+            session.connection.abort()
+
+
+def asked_agent(pod: Pod, run: Any) -> list[bool]:
+    """Whether the agent of each host had to do with a run."""
+    return [each._daemon is not None for each in pod.fleet.runs._runs[run.id]._hosts]
+
+
+@in_pod
+async def test_without_a_channel_to_the_agent_a_short_command_asks_for_none(pod):
+    cut_links(pod)
+    run = await pod.shell("echo up; exit 3")
+    assert await pod.stdout(run) == [b"up\n"] * HOSTS
+    assert {(each.state, each.code) for each in run.hosts} == {("exited", 3)}
+    assert asked_agent(pod, run) == [False] * HOSTS
+
+
+@in_pod
+@pytest.mark.parametrize("cut", [False, True])
+async def test_a_long_command_is_left_to_the_agent_and_no_line_is_lost_or_doubled(pod, cut):
+    cut_links(pod)
+    run = await pod.shell("for i in $(seq 300); do echo $i; sleep 0.01; done")
+    await eventually(lambda: all(each.state == "running" for each in run.hosts))
+    if cut:
+        cut_links(pod)
+    lines = b"".join(b"%d\n" % i for i in range(1, 301))
+    assert await pod.stdout(run) == [lines] * HOSTS
+    assert run.code == 0
+    assert asked_agent(pod, run) == [True] * HOSTS
+
+
 @in_pod
 async def test_stopping_ends_it_on_all_hosts(pod, emulator):
     run = await pod.shell("echo up; exec sleep 4242")

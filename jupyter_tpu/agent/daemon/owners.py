@@ -35,6 +35,7 @@ class ProcessOwners:
                 found[pid] = {**_NOBODY, **fields}
 
         if pids:
+            await self._runs.take_over_all()
             for run, pid in self._runs.processes().items():
                 add(pid, run=run)
             for job in await self._jobs.all():

@@ -300,6 +300,7 @@ class Runs:
 
     def __init__(self) -> None:
         self._runs: Dict[str, RunProcess] = {}
+        self._taking_over = asyncio.Lock()
 
     def operations(self) -> "Dict[str, Callable[[Dict[str, Any]], Awaitable[Dict[str, Any]]]]":
         """For clients. All take the ``id`` of the run."""
@@ -319,6 +320,13 @@ class Runs:
         """The process ids of the commands that run, by the ids of the runs."""
         pids = {id: run.pid for id, run in self._runs.items()}
         return {id: pid for id, pid in pids.items() if pid is not None}
+
+    async def take_over_all(self) -> None:
+        """Takes over what has begun on this host before this daemon did."""
+        from .handed_over import waiting
+
+        for id in waiting():
+            await self._find(id)
 
     def client_left(self, client: Any) -> None:
         """A connection was closed."""
@@ -344,43 +352,74 @@ class Runs:
         """Starts a ``command`` (a list), and answers as ``read_run`` from 0.
 
         Optional: ``cwd`` (relative to the home folder), ``python`` (of an environment), ``env``
-        (variables), ``limit`` (seconds), ``input`` (whether there will be any). A known id starts
+        (variables), ``limit`` (seconds), ``input`` (whether there will be any); ``from``; ``begun``
+        if the client has tried to start it without the agent: "" or "started". A known id starts
         nothing.
         """
         id = str(params["id"])
-        if id not in self._runs:
+        if not await self._find(id):
+            if "begun" in params:
+                await self._claim(params)
             ended = [each for each, run in self._runs.items() if run.ended is not None]
             for each in ended[: max(0, len(ended) + 1 - KEPT)]:
                 del self._runs[each]
             self._runs[id] = _start(params)
-        return await self._read({**params, "from": 0})
+        return await self._read({"from": 0, **params})
 
     async def _read(self, params: Dict[str, Any]) -> Dict[str, Any]:
         """Output ``from`` an offset on: see `RunProcess.read`."""
-        return await self._get(params).read(int(params["from"]))
+        return await (await self._get(params)).read(int(params["from"]))
 
     async def _write(self, params: Dict[str, Any]) -> Dict[str, Any]:
         """Writes ``data`` (base64), which begin at the offset ``from``, to its input, and closes
         that if ``end``. Answers whether it still ``reads``.
         """
         data = base64.b64decode(params["data"])
-        run = self._get(params)
+        run = await self._get(params)
         return {"reads": await run.write(int(params["from"]), data, bool(params.get("end")))}
 
     async def _stop(self, params: Dict[str, Any]) -> Dict[str, Any]:
         """Ends it, and answers whether it has ``ended``."""
-        run = self._get(params)
+        run = await self._get(params)
         await run.stop("stopped")
         return {"ended": run.ended is not None}
 
-    def _get(self, params: Dict[str, Any]) -> RunProcess:
-        run = self._runs.get(str(params["id"]))
+    async def _get(self, params: Dict[str, Any]) -> RunProcess:
+        run = await self._find(str(params["id"]))
         if run is None:
-            raise OperationError(
-                "NOT_FOUND", "The run %s does not exist on the host." % params["id"]
-            )
+            raise _unknown(params)
         run.client = params["who"]
         return run
+
+    async def _find(self, id: str) -> Optional[RunProcess]:
+        """One that is known here, or began before this daemon and is taken over."""
+        from .handed_over import HandedOverRun, Handover, handover_socket
+
+        async with self._taking_over:
+            path = handover_socket(id)
+            if id not in self._runs and path and os.path.exists(path):
+                loop = asyncio.get_running_loop()
+                with contextlib.suppress(OSError, ValueError):
+                    handover = await loop.run_in_executor(None, Handover, path)
+                    run = HandedOverRun(handover)
+                    await run.wait_started()
+                    self._runs[id] = run
+        return self._runs.get(id)
+
+    async def _claim(self, params: Dict[str, Any]) -> None:
+        """Raises NOT_FOUND if the run had begun and is not there any more."""
+        from .handed_over import claim
+
+        if params["begun"]:
+            raise _unknown(params)
+        try:
+            claim(str(params["id"]))
+        except FileExistsError:
+            raise _unknown(params) from None
+
+
+def _unknown(params: Dict[str, Any]) -> OperationError:
+    return OperationError("NOT_FOUND", "The run %s does not exist on the host." % params["id"])
 
 
 def _start(params: Dict[str, Any]) -> RunProcess:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import logging
 import signal
 from collections.abc import Awaitable, Callable
@@ -13,6 +14,7 @@ from ...errors import Reason, TPUError
 from ...links import HostName, Link
 from ..models import HostRun, Problem
 from .connections import HostConnections
+from .plain_run import PlainRun
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +65,7 @@ class FollowedRun:
         self._asked = asyncio.Event()  # the agent was asked to start it, or never will be
         self._daemon: Any = None  # the process that was asked first
         self._known = False  # to that daemon, as its answers show
+        self._plain = PlainRun(id, request, received)
         self._task = asyncio.ensure_future(self._live())
 
     async def wait(self) -> None:
@@ -71,9 +74,14 @@ class FollowedRun:
 
     async def stop(self) -> None:
         """Ends it; if the host can't be asked to, it may continue there, and `state` says so."""
-        if self._daemon is not None:
+        with contextlib.suppress(TPUError, TimeoutError):
+            async with asyncio.timeout(STOP):
+                if await self._plain.stop():
+                    await self.wait()
+        if not self._task.done() and (self._daemon is not None or self._plain.asked):
             try:
                 async with asyncio.timeout(STOP):
+                    self._plain.leave()
                     agent = await self._connections.link(self._host).agent()
                     await agent.request("stop_run", id=self._id)
                     await self.wait()
@@ -118,14 +126,24 @@ class FollowedRun:
     async def _follow(self, link: Link) -> dict[str, Any]:
         """Its end, as the agent has it."""
         loop = asyncio.get_running_loop()
-        offset = 0
         begun, lost = loop.time(), 0.0  # when the connection was lost
+        if not link.has_agent:
+            try:
+                ended = await self._plain.follow(link, self._started)
+            except TPUError as error:
+                if not _is_interruption(error):
+                    raise
+                ended, lost = None, loop.time()
+            if ended is not None:
+                return ended
+        offset = self._plain.offset
         while True:
             try:
                 answer = await self._ask(link, offset)
             except TPUError as error:
                 lost = lost or loop.time()
-                since, limit = (begun, REACH) if self._daemon is None else (lost, ABANDONED)
+                asked = self._daemon is not None or self._plain.started
+                since, limit = (lost, ABANDONED) if asked else (begun, REACH)
                 if not _is_interruption(error) or loop.time() - since > limit:
                     raise
                 await asyncio.sleep(PAUSE)
@@ -143,15 +161,26 @@ class FollowedRun:
         daemon = (agent.hello["boot"], agent.hello["pid"])
         if self._daemon is None:
             self._daemon = daemon
-            self.state.state = "running"
-            self._changed()
-            asking = asyncio.ensure_future(agent.request("run", id=self._id, **self._request))
+            self._started()
+            asking = asyncio.ensure_future(agent.request("run", **self._order(offset)))
             asyncio.get_running_loop().call_soon(self._asked.set)
             return await asking
         if self._daemon == daemon and not self._known:
             # It may have it or not; with the same id it is not started twice.
-            return await agent.request("run", id=self._id, **self._request)
+            return await agent.request("run", **self._order(offset))
         return await agent.request("read_run", id=self._id, **{"from": offset})
+
+    def _order(self, offset: int) -> dict[str, Any]:
+        """What the agent is asked for, which starts the command or takes it over."""
+        order = {"id": self._id, "from": offset, **self._request}
+        if self._plain.asked:
+            order["begun"] = "started" if self._plain.started else ""
+        return order
+
+    def _started(self) -> None:
+        if self.state.state != "running":
+            self.state.state = "running"
+            self._changed()
 
     def _end(self, ended: dict[str, Any]) -> None:
         state = self.state
@@ -173,7 +202,8 @@ class FollowedRun:
         state.code = UNKNOWN
         state.cause = "stopped" if error is None else ""
         lost = error is None or _is_interruption(error) or error.reason is Reason.NOT_FOUND
-        if self._daemon is None or not (lost or self._known):
+        asked = self._daemon is not None or self._plain.asked
+        if not asked or not (lost or self._known or self._plain.started):
             state.state = "not-started"
             error = error or TPUError("It was stopped before it started.", Reason.CANCELLED)
             state.problem = Problem.of(error)

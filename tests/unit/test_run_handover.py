@@ -1,0 +1,227 @@
+"""A command that begins on a host before the agent runs, by itself and handed over to the agent."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import subprocess
+import tempfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from waiting import eventually, until
+
+from jupyter_tpu.agent.daemon.operation_error import OperationError
+from jupyter_tpu.agent.daemon.runs import Runs
+from jupyter_tpu.agent.protocol.process_env import process_environment
+from jupyter_tpu.agent.protocol.processes import start_time
+from jupyter_tpu.fleet.hosts.plain_run import PlainRun, _program
+
+PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else "python3"
+
+
+class Program(subprocess.Popen[bytes]):
+    """The program on a host, asked to start a command."""
+
+    def __init__(self, *command: str, id: str = "r1", program: str = "", **request: Any) -> None:
+        words = [PYTHON, "-I", "-S", "-c", program or _program()]
+        super().__init__(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.say(PlainRun(id, {"command": command, **request}, None)._encoded())  # type: ignore[arg-type]
+
+    def say(self, data: bytes) -> None:
+        assert self.stdin is not None
+        self.stdin.write(data)
+        self.stdin.flush()
+
+    def line(self) -> list[bytes]:
+        assert self.stdout is not None
+        return self.stdout.readline().split()
+
+    def output(self) -> bytes:
+        """The next data of stdout or stderr."""
+        assert self.stdout is not None
+        word, _, size = self.line()
+        assert word == b"output"
+        return self.stdout.read(int(size))
+
+
+class Agent:
+    """The agent's runs, and a client of them."""
+
+    def __init__(self) -> None:
+        self.runs = Runs()
+
+    async def ask(self, op: str, id: str = "r1", **params: Any) -> dict[str, Any]:
+        return await self.runs.operations()[op]({"id": id, "who": self, **params})
+
+    async def rest(self, start: int) -> tuple[list[tuple[int, bytes]], dict[str, Any]]:
+        """All output from *start* on, and the end."""
+        output: list[tuple[int, bytes]] = []
+        while True:
+            answer = await self.ask("read_run", **{"from": start})
+            output += [(stream, base64.b64decode(data)) for stream, data in answer["output"]]
+            start = answer["next"]
+            if answer["ended"]:
+                return output, answer["ended"]
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Short enough for unix sockets, which a folder of pytest's may not be."""
+    with tempfile.TemporaryDirectory() as folder:
+        monkeypatch.setenv("HOME", folder)
+        yield Path(folder)
+        until(lambda: not list(sockets(Path(folder))))
+
+
+def sockets(home: Path) -> Iterator[Path]:
+    return (home / ".jupyter-tpu" / "run").glob("*")
+
+
+@pytest.fixture
+def agent(home: Path) -> Agent:
+    return Agent()
+
+
+def test_a_short_command_needs_no_agent(home: Path) -> None:
+    with Program("sh", "-c", "pwd; exit 3") as program:
+        assert program.line() == [b"started"]
+        assert program.output() == os.fsencode(home) + b"\n"
+        assert program.line()[:4] == [b"ended", b"3", b"-1", b"-"]
+        program.say(b".")
+        assert program.wait(60) == 0
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        {},
+        {"LD_PRELOAD": "/x/libtcmalloc.so.4 /y.so", "PYTHONPATH": "/z", "SSH_TTY": "1"},
+        {"TPU_VISIBLE_DEVICES": "0,1"},
+    ],
+)
+def test_its_variables_are_those_of_the_agent(
+    home: Path, base: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LINES", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in base.items():
+        monkeypatch.setenv(name, value)
+    variables = {"MINE": "it's\n1", "TPU_HOST_BOUNDS": "1,1,1"}
+    with Program("env", "-0", env=variables, python="/e/bin/python") as program:
+        program.line()
+        found = dict(pair.split("=", 1) for pair in program.output().decode().split("\0") if pair)
+        program.line()
+        program.say(b".")
+    for name in ("LINES", "COLUMNS"):  # set by libraries of this process, without Python
+        found.pop(name, None)
+    assert found == process_environment("/e/bin/python", variables)
+
+
+def test_what_cannot_be_started_is_left_to_the_agent(home: Path) -> None:
+    for command, cwd in (("no-such-program", ""), ("true", "no-such-folder"), ("/etc/passwd", "")):
+        with Program(command, cwd=cwd) as program:
+            assert program.line() == [b"agent"]
+
+
+@pytest.mark.parametrize("how", ["stopped", "timeout"])
+def test_it_is_stopped_when_it_is_asked_for_or_the_time_is_over(home: Path, how: str) -> None:
+    limit = 2.0 if how == "timeout" else None
+    script = "setsid sh -c 'echo $$; exec sleep 1000'; true"
+    with Program("sh", "-c", script, limit=limit) as program:
+        program.line()
+        child = int(program.output())  # in a group of its own
+        assert os.getpgid(child) == child
+        if how == "stopped":
+            program.say(b"s")
+        assert program.line()[:4] == [b"ended", b"-1", b"2", how.encode()]
+        program.say(b".")
+    until(lambda: not start_time(child))
+
+
+@pytest.mark.asyncio
+async def test_a_longer_one_is_taken_over_with_its_output_input_and_end(
+    home: Path, agent: Agent
+) -> None:
+    script = "echo one; read line; echo two $line >&2; cat; exit 3"
+    with Program("sh", "-c", script, input=True) as program:
+        program.line()
+        assert program.output() == b"one\n"
+        answer = await agent.ask("run", begun="started", command=["false"], **{"from": 0})
+        assert base64.b64decode(answer["output"][0][1]) == b"one\n"
+        for start, data, end in ((0, b"x\n", False), (2, b"rest", True)):
+            await agent.ask(
+                "write_run", **{"from": start, "data": base64.b64encode(data), "end": end}
+            )
+        output, ended = await agent.rest(4)
+        assert sorted(output) == [(1, b"rest"), (2, b"two x\n")]
+        assert (ended["code"], ended["signal"], ended["cause"]) == (3, None, "")
+
+
+@pytest.mark.asyncio
+async def test_an_end_that_the_client_did_not_hear_of_is_not_lost(home: Path, agent: Agent) -> None:
+    with Program("sh", "-c", "echo one; exit 5") as program:
+        while program.line()[0] != b"ended":
+            pass
+        program.stdin.close()  # type: ignore[union-attr]
+        output, ended = await agent.rest(0)
+    assert (output, ended["code"]) == ([(1, b"one\n")], 5)
+
+
+@pytest.mark.asyncio
+async def test_output_that_nobody_reads_makes_it_wait_and_nothing_is_lost(
+    home: Path, agent: Agent
+) -> None:
+    size = 5_000_000
+    with Program("sh", "-c", f"head -c {size} /dev/zero | tr '\\0' x; echo end >&2") as program:
+        program.line()
+        output, ended = await agent.rest(0)
+    assert sum(len(data) for stream, data in output if stream == 1) == size
+    assert [data for stream, data in output if stream == 2] == [b"end\n"]
+    assert ended["code"] == 0
+
+
+@pytest.mark.parametrize("how", ["stopped", "the agent ends"])
+@pytest.mark.asyncio
+async def test_the_agent_stops_what_it_has_taken_over(home: Path, agent: Agent, how: str) -> None:
+    with Program("sh", "-c", "echo $$; exec sleep 1000") as program:
+        program.line()
+        pid = int(program.output())
+        if how == "stopped":
+            assert (await agent.ask("stop_run"))["ended"]
+            _, ended = await agent.rest(0)
+            assert (ended["signal"], ended["cause"]) == (2, "stopped")
+        else:
+            await agent.runs.take_over_all()
+            assert agent.runs.processes() == {"r1": pid}  # its owner, where it holds chips
+            await agent.runs.close()
+        await eventually(lambda: not start_time(pid))
+
+
+@pytest.mark.asyncio
+async def test_it_is_started_once_whoever_comes_first(home: Path, agent: Agent) -> None:
+    await agent.ask("run", begun="", command=["true"])
+    with Program("touch", str(home / "late")) as program:
+        assert program.line() == [b"agent"]
+    assert not (home / "late").exists()
+    with pytest.raises(OperationError, match="does not exist"):
+        await agent.ask("run", id="r2", begun="started", command=["true"])
+    for path in sockets(home):  # what the agent would do later
+        path.unlink()
+
+
+@pytest.mark.asyncio
+async def test_without_a_client_and_an_agent_it_is_ended(home: Path, agent: Agent) -> None:
+    head, data, tail = _program().split("'")
+    text = zlib.decompress(base64.b64decode(data)).replace(b"ABANDONED = 300.0", b"ABANDONED = 0.1")
+    changed = f"{head}'{base64.b64encode(zlib.compress(text)).decode()}'{tail}"
+    with Program("sh", "-c", "echo $$; exec sleep 1000", program=changed) as started:
+        started.line()
+        pid = int(started.output())
+        started.stdin.close()  # type: ignore[union-attr]
+        with contextlib.suppress(BrokenPipeError):
+            await eventually(lambda: not start_time(pid))
