@@ -4,6 +4,7 @@ with a document of its own and in a document that jupyter-collaboration shares.
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import socket
 import subprocess
@@ -141,6 +142,15 @@ class Gate:
         self._listener.close()
 
 
+def end(server: Server, number: signal.Signals) -> None:
+    """Beside jupyter-collaboration, threads of anyio may keep a process that has stopped."""
+    assert server.process is not None
+    server.process.send_signal(number)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        server.process.wait(5)
+    server.kill()
+
+
 @pytest.fixture
 def gate() -> Iterator[Gate]:
     gate = Gate()
@@ -167,7 +177,7 @@ def test_each_line_is_once_in_all_tabs_of_a_document_whose_server_ended(
     second = open_notebook(context, server, name)
     run_cell(first)
     wait_for_lines(first, LINES * 2 // 3 if ended else LINES // 4)
-    server.stop(number)
+    end(server, number)
     if ended:
         gate.wait()
     server.start()

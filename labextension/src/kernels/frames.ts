@@ -2,6 +2,7 @@
 // reads it: offsets (64 bits, little-endian) of channel, header, parent header, metadata, content.
 
 const decoder = new TextDecoder();
+const encoder = new TextEncoder();
 
 /** The number that the server gave a message, in its metadata. */
 export interface ISequence {
@@ -15,7 +16,8 @@ enum Part {
   channel = 0,
   header = 1,
   parent = 2,
-  metadata = 3
+  metadata = 3,
+  content = 4
 }
 
 /** A message's number; null if the server gave it none. */
@@ -50,6 +52,44 @@ export function typeOf(frame: ArrayBuffer): string {
 
 export function channelOf(frame: ArrayBuffer): string {
   return textOf(frame, Part.channel);
+}
+
+export function contentOf(frame: ArrayBuffer): unknown {
+  return JSON.parse(textOf(frame, Part.content));
+}
+
+/**
+ * An update of a widget's state, as if it came from the kernel after *frame*, or, with a *session*, as
+ * that client sends it to the kernel.
+ */
+export function widgetUpdate(
+  frame: ArrayBuffer,
+  comm_id: string,
+  state: object,
+  session?: string
+): ArrayBuffer {
+  const header = {
+    ...(JSON.parse(textOf(frame, Part.header)) as object),
+    ...(session && { session }),
+    msg_id: crypto.randomUUID(),
+    msg_type: 'comm_msg'
+  };
+  const data = { method: 'update', state, buffer_paths: [] };
+  const parts = [header, {}, {}, { comm_id, data }].map(part =>
+    encoder.encode(JSON.stringify(part))
+  );
+  parts.unshift(encoder.encode(session ? 'shell' : 'iopub'));
+  const offsets = [8 * (parts.length + 2)];
+  parts.forEach((part, index) =>
+    offsets.push(offsets[index] + part.byteLength)
+  );
+  const made = new Uint8Array(offsets[parts.length]);
+  const view = new DataView(made.buffer);
+  [offsets.length, ...offsets].forEach((value, index) =>
+    view.setBigUint64(8 * index, BigInt(value), true)
+  );
+  parts.forEach((part, index) => made.set(part, offsets[index]));
+  return made.buffer;
 }
 
 function idIn(header: string): string {

@@ -3,6 +3,8 @@
 import { Token } from '@lumino/coreutils';
 import { ISignal, Signal } from '@lumino/signaling';
 
+import { RedirectedOutput, WidgetOutputs } from './outputWidgets';
+
 /** A request that is running, or ended so recently that its output may not be in the file. */
 export interface IReplayableRequest {
   id: string;
@@ -61,6 +63,10 @@ export class Position {
   readonly inputs = new Map<string, string>();
   /** Answers that the server may not have, by the ids of their input_requests. */
   readonly answers = new Map<string, ArrayBuffer>();
+  /** Outputs of output widgets. */
+  readonly widgets: WidgetOutputs = new Map();
+  /** What requests of other clients print into them, by request; until another one runs. */
+  readonly redirected = new Map<string, RedirectedOutput>();
   /** Sends the server a text frame; null while there is no connection. */
   notify: ((fields: object) => void) | null = null;
 
@@ -69,6 +75,13 @@ export class Position {
     followed.state = 'asked';
     followed.last = after;
     const shown = followed.purpose === 'fill';
+    if (after === 0) {
+      this.redirected.delete(followed.id);
+      if (shown) {
+        const redirected = new RedirectedOutput(followed.id, this.widgets);
+        this.redirected.set(followed.id, redirected);
+      }
+    }
     this.notify?.({ repeat: { [followed.id]: after }, shown });
   }
 }
