@@ -188,6 +188,22 @@ def test_the_content_of_a_large_message_is_read_when_it_is_needed_and_while_it_i
         journal.read_content(large.stored)
 
 
+def test_a_reader_that_waits_when_the_disk_becomes_full_continues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    journal = JournalFile(tmp_path)
+    reader = journal.reader(1)
+    assert journal.read(reader, 500) == []
+    monkeypatch.setattr(journal_file.os, "pwritev", full)
+    monkeypatch.setattr(journal_file.os, "open", full)
+    journal.append(MESSAGE, IOPUB, 1, [b"in memory"])
+    assert [record.parts for record in journal.read(reader, 500)] == [[b"in memory"]]
+    assert journal.read(reader, 500) == []
+
+
 # ---- what is remembered
 
 

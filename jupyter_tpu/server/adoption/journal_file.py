@@ -273,10 +273,11 @@ class JournalFile:
             while size < limit:
                 segment = reader.segment
                 if reader.number >= segment.next:
-                    index = self._segments.index(segment)
-                    if index + 1 == len(self._segments):
+                    # Not always the one after it: an empty file on a full disk is replaced.
+                    following = [s for s in self._segments if s.next > reader.number]
+                    if not following:
                         break
-                    reader.move(self._segments[index + 1])
+                    reader.move(following[0])
                     continue
                 for record in _read_records(segment, reader, limit - size):
                     found.append(record)
