@@ -126,7 +126,8 @@ class Keepers:
         the guard, whose *kind* is what a running cell shows; "": nothing any more.
         """
         self._announced[source] = kind
-        await asyncio.gather(*map(self._tell_announced, self.folders))
+        told = map(self._tell_announced, self.folders)
+        await asyncio.gather(*told, return_exceptions=True)  # some may be silent
 
     async def _tell_announced(self, folder: str) -> None:
         kinds = [kind for kind in self._announced.values() if kind]
