@@ -187,6 +187,7 @@ _KINDS: tuple[tuple[Any, str], ...] = (
     (host_values.Time, "a time"),
     (host_values.HostPath, "an absolute path without control characters, or empty"),
     (host_values.Address, "an IP address, or empty"),
+    (host_values.Requirement, "a requirement, never an option"),
     (host_answers.Version, "a version of Python, or empty"),
     (sharing.SharedPath, "an absolute path without control characters and backslashes"),
     (contents.BrowserPath, "a relative path without `..`"),

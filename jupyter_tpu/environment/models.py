@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 from msgspec import Meta, Struct, structs
 
 from ..errors import TPUError
+from ..ssh.host_values import Requirement
 
 if TYPE_CHECKING:
     from ..links import HostName
@@ -64,7 +65,7 @@ class Requested(Struct, frozen=True, kw_only=True):
 
     revision: int = 0  # grows with each change
     #: A requirement each, never an option: they are installed on other hosts and TPUs, too.
-    packages: list[Annotated[str, Meta(pattern=r"^[^-\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*\Z")]] = []
+    packages: list[Requirement] = []
 
 
 class Locked(Requested, frozen=True, kw_only=True):

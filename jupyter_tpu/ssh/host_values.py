@@ -30,6 +30,8 @@ Time = Annotated[str, Meta(pattern=r"\A[0-9TZ:.+ -]{0,40}\Z")]
 HostPath = Annotated[str, Meta(pattern=r"\A(/[^\0-\x1f\x7f]{0,4095})?\Z")]
 #: An IPv4 or IPv6 address; "" for none.
 Address = Annotated[str, Meta(pattern=r"\A[0-9A-Fa-f.:]{0,64}\Z")]
+#: A package to install, never an option: it is installed on other hosts, too.
+Requirement = Annotated[str, Meta(pattern=r"\A[^-\s\x00-\x1f\x7f][^\x00-\x1f\x7f]{0,4095}\Z")]
 #: A name, a notebook's path or a line of a message.
 Line = Annotated[str, Meta(max_length=16 << 10)]
 #: A message or output of more than one line.

@@ -308,8 +308,8 @@ export abstract class FleetRequests {
 
   readonly kernels = {
     /** The kernels that run there. */
-    list: (tpu: IReference, signal?: AbortSignal) =>
-      this.send<IKernel[]>('GET', ['tpus', tpu, 'kernels'], { signal }),
+    list: (tpu: IReference, query: { fresh?: Value } = {}, signal?: AbortSignal) =>
+      this.send<IKernel[]>('GET', ['tpus', tpu, 'kernels'], { query, signal }),
     /** Shut down a kernel. */
     shutDown: (tpu: IReference, kernel: string, signal?: AbortSignal) =>
       this.send<void>('DELETE', ['tpus', tpu, 'kernels', kernel], { signal }),
