@@ -23,7 +23,7 @@ from tunnel import free_port, wait_for
 
 from jupyter_tpu.cloud import Maintenance, Node, NodeList, NodeName, NodeState
 from jupyter_tpu.cloud.models import Endpoint
-from jupyter_tpu.fleet.hosts.connections import HostConnections
+from jupyter_tpu.fleet.core.connections import HostConnections
 from jupyter_tpu.links import Links
 from jupyter_tpu.ssh import KnownHosts, ensure_key, public_key
 

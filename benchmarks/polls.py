@@ -26,7 +26,7 @@ from _results import write
 
 from jupyter_tpu.cloud import NodeList, QueuedList
 from jupyter_tpu.fleet import Fleet
-from jupyter_tpu.fleet.store.store import Store
+from jupyter_tpu.fleet.core.store import Store
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import Links
 from jupyter_tpu.ssh import KnownHosts

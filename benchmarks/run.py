@@ -37,7 +37,7 @@ from _results import summary, write
 
 from jupyter_tpu.commands.runs import FoldedOutput
 from jupyter_tpu.commands.runs import summary as summary_lines
-from jupyter_tpu.fleet.hosts.runs import RunService
+from jupyter_tpu.fleet.jobs.runs import RunService
 from jupyter_tpu.fleet.models import StartRun
 
 COMMAND = ["echo", "meow"]

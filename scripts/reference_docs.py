@@ -24,7 +24,7 @@ import msgspec
 from jupyter_tpu.cli.root import tpu
 from jupyter_tpu.environment import host_answers, sharing
 from jupyter_tpu.errors import Reason
-from jupyter_tpu.fleet.hosts import contents, files
+from jupyter_tpu.fleet.files import contents, files
 from jupyter_tpu.kernels import keeper_messages
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
 from jupyter_tpu.magics import grammar as magics

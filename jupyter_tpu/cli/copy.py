@@ -63,7 +63,7 @@ def copy(
     Files that are there already, with the same size and time, are not sent again. A copy that was
     interrupted continues where it stopped when you repeat it.
     """
-    from ..fleet.operations.copy_result import failure_of, summary
+    from ..fleet.files.copy_result import failure_of, summary
 
     wanted = parse(paths, zone)
     progress = _CopyProgress(progress_stream(as_json))
@@ -86,7 +86,7 @@ def _copy(
     wanted: Copy, worker: int | str, overwrite: bool, progress: _CopyProgress
 ) -> list[HostCopy]:
     """Asks before files are overwritten. Raises CANCELLED after Ctrl-C."""
-    from ..fleet.hosts.copying import FilesExist
+    from ..fleet.files.copying import FilesExist
     from ..links import core_thread
 
     def attempt() -> list[HostCopy]:

@@ -125,7 +125,7 @@ def _trace(
 
 
 def _show_file(file: Path, as_json: bool) -> None:
-    from ..fleet.hosts.pprof import read_memory_profile
+    from ..fleet.jobs.pprof import read_memory_profile
 
     try:
         data = file.read_bytes()

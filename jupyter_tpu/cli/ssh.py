@@ -210,7 +210,7 @@ def ssh_config(write: bool, remove: bool, between_hosts: str | None) -> None:
     elif write:
         _write_entries()
     else:
-        from ..fleet.hosts import openssh
+        from ..fleet.files import openssh
         from ..ssh.openssh_config import render
 
         cloud, nodes = _wait(list_nodes(current_target()))
@@ -231,7 +231,7 @@ def _remove_entries() -> None:
 
 
 def _write_entries() -> None:
-    from ..fleet.hosts import openssh
+    from ..fleet.files import openssh
     from ..ssh.openssh_config import (
         change_user_config,
         config_path,
@@ -263,7 +263,7 @@ def _write_entries() -> None:
 
 def open_remotely(name: str, worker: int, folder: str) -> None:
     """Opens VS Code on a host, or says how; the entries must be in the user's configuration."""
-    from ..fleet.hosts import openssh
+    from ..fleet.files import openssh
     from ..ssh.openssh_config import config_path, includes, read_user_config
     from ..ssh.proxies import user_config
 
@@ -328,7 +328,7 @@ def _host(node: Node, worker: int) -> HostName:
 
 
 def _entry(cloud: Cloud, node: Node, worker: int) -> HostEntry:
-    from ..fleet.hosts.openssh import entry
+    from ..fleet.files.openssh import entry
 
     name = node.name.node + (f"-{worker}" if worker else "")
     return entry(cloud, node, worker, (name,))

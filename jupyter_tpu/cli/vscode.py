@@ -186,7 +186,7 @@ def _defaults() -> tuple[str, str, str]:
 
 def _zone_reason() -> str:
     """Why the proposed zone is not gcloud's; "" if it is."""
-    from ..fleet.discovery.choices import another_zone
+    from ..fleet.lifecycle.choices import another_zone
 
     type, zone, home = _defaults()
     return another_zone(type, home, zone)

@@ -91,8 +91,8 @@ async def copy_files(
 
     worker: a host's number, or "all". Raises `FilesExist`, and what `copying` raises.
     """
+    from ..fleet.files import spreading
     from ..fleet.forwarding.ports import check_host
-    from ..fleet.hosts import spreading
     from ..links import default_links
 
     node, cloud = await find_node(wanted.tpu, target)

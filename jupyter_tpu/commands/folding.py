@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from itertools import islice
 
-from ..fleet.hosts.numbers import host_ranges
+from ..fleet.core.host_numbers import host_ranges
 
 #: Seconds that a line waits for the same line of other hosts.
 HOLD = 0.5

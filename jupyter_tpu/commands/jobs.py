@@ -82,7 +82,7 @@ def remarks(job: Job) -> list[str]:
 
 
 def _host_list(job: Job) -> str:
-    from ..fleet.hosts.numbers import host_ranges
+    from ..fleet.core.host_numbers import host_ranges
 
     return host_ranges([each.host for each in job.attempts[-1].hosts])
 

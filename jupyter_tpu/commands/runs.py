@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import TPUError
-from ..fleet.hosts.numbers import host_ranges
+from ..fleet.core.host_numbers import host_ranges
 from .folding import HOLD, FoldedLines
 
 if TYPE_CHECKING:

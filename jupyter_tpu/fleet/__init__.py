@@ -10,7 +10,7 @@ from .kernelspecs import KernelSpecRegistry
 
 if TYPE_CHECKING:
     from .fleet import Fleet
-    from .operations.defaults import EnvironmentDefaults
+    from .lifecycle.defaults import EnvironmentDefaults
 
 __all__ = ["EnvironmentDefaults", "Fleet", "FleetAPI", "KernelSpecRegistry"]
 
@@ -22,7 +22,7 @@ def __getattr__(name: str) -> Any:
 
         return Fleet
     if name == "EnvironmentDefaults":
-        from .operations.defaults import EnvironmentDefaults
+        from .lifecycle.defaults import EnvironmentDefaults
 
         return EnvironmentDefaults
     raise AttributeError(name)

@@ -16,7 +16,7 @@ from ..wording import count
 from .handlers import Handler
 
 if TYPE_CHECKING:
-    from ..fleet.operations.progress import OperationProgress
+    from ..fleet.core.operation_progress import OperationProgress
     from ..jaxkit.compile.models import CompileRequest, CompileTrial
     from .fleet_handle import FleetHandle
 

@@ -18,7 +18,7 @@ from .files import FileHandler
 from .routes import CONTENTS_PATH, ROOT
 
 if TYPE_CHECKING:
-    from ..fleet.hosts.contents import HostContents
+    from ..fleet.files.contents import HostContents
 
 #: Where they are, without the base URL.
 PATTERN = f"/{ROOT}/" + CONTENTS_PATH.format(tpu="([^/]+)", host="([^/]+)", path="(.*)").replace(

@@ -28,7 +28,7 @@ from .routes import FILE, ROOT
 from .streaming import StreamingHandler
 
 if TYPE_CHECKING:
-    from ..fleet.hosts.files import HostFiles
+    from ..fleet.files.files import HostFiles
     from ..fleet.models import HostFile
 
 #: Where they are, without the base URL.

@@ -22,7 +22,7 @@ from tornado import httputil, web
 from tornado.iostream import IOStream, StreamClosedError
 
 from ..errors import InvalidInput, Reason, TPUError
-from ..fleet.hosts.numbers import small_number
+from ..fleet.core.host_numbers import small_number
 from ..links import core_thread
 from .fleet_handle import FleetHandle
 from .proxy_ports import ROOT, ProxyPorts

@@ -14,7 +14,7 @@ from jupyter_server.utils import ensure_async
 from tornado import web
 
 from ..errors import Reason, TPUError
-from ..fleet.hosts.numbers import host_number
+from ..fleet.core.host_numbers import host_number
 from ..fleet.models import TPU
 from .fleet_handle import FleetHandle
 from .handlers import Handler

@@ -23,13 +23,13 @@ from jupyter_tpu.agent.daemon.jobs import Jobs
 from jupyter_tpu.agent.protocol.processes import start_time
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.hosts.job_follower import JobFollower
-from jupyter_tpu.fleet.hosts.job_records import JobRecords, begin_attempt
-from jupyter_tpu.fleet.knowledge.desired import DesiredState
-from jupyter_tpu.fleet.knowledge.observed import ObservedState
+from jupyter_tpu.fleet.core.desired import DesiredState
+from jupyter_tpu.fleet.core.observed import ObservedState
+from jupyter_tpu.fleet.core.records import JobRecord
+from jupyter_tpu.fleet.core.store import Store
+from jupyter_tpu.fleet.jobs.job_follower import JobFollower
+from jupyter_tpu.fleet.jobs.job_records import JobRecords, begin_attempt
 from jupyter_tpu.fleet.models import HostJob, StartJob
-from jupyter_tpu.fleet.store.records import JobRecord
-from jupyter_tpu.fleet.store.store import Store
 from jupyter_tpu.links import HostName
 
 pytestmark = pytest.mark.asyncio

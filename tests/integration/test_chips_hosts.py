@@ -17,7 +17,7 @@ from pod_fleet import Pod, host_processes, open_pod, silent_ssh
 from waiting import eventually
 
 from jupyter_tpu.commands.chips import use_table
-from jupyter_tpu.fleet.hosts import chips
+from jupyter_tpu.fleet.chips import chips
 from jupyter_tpu.fleet.models import (
     ChipHolder,
     FreeChips,

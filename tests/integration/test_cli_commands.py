@@ -23,8 +23,8 @@ from waiting import until
 
 from jupyter_tpu.cli import main
 from jupyter_tpu.commands.times import local_time
-from jupyter_tpu.fleet.knowledge import pricing
-from jupyter_tpu.fleet.knowledge.owners import OWNER, own_name
+from jupyter_tpu.fleet.money import pricing
+from jupyter_tpu.fleet.money.owners import OWNER, own_name
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from waiting import eventually
 from jupyter_tpu.cloud import CloudTPU, NodeName, Target
 from jupyter_tpu.cloud.tpu.nodes import parse_node_path
 from jupyter_tpu.fleet import Fleet
+from jupyter_tpu.fleet.core.records import EnvironmentRecord
 from jupyter_tpu.fleet.models import ConnectTPU, Environment
-from jupyter_tpu.fleet.store.records import EnvironmentRecord
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import Links
 

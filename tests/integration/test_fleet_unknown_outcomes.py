@@ -16,9 +16,9 @@ from waiting import eventually
 
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet.core.records import NodeClaim
+from jupyter_tpu.fleet.lifecycle import provisioning
 from jupyter_tpu.fleet.models import TPU, ConnectTPU, CreateTPU, Operation, Problem, StopTrying
-from jupyter_tpu.fleet.operations import provisioning
-from jupyter_tpu.fleet.store.records import NodeClaim
 
 
 def others(*ways: str) -> list[Any]:

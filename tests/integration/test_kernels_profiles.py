@@ -16,7 +16,7 @@ from ports import free_port
 from jupyter_tpu.environment import profiles
 from jupyter_tpu.environment.profiles import TracedKernel
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.hosts.pprof import read_memory_profile
+from jupyter_tpu.fleet.jobs.pprof import read_memory_profile
 from jupyter_tpu.links import core_thread
 
 WORK = """\

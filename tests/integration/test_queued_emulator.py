@@ -15,6 +15,7 @@ from fleet_world import LIMIT, ZONE, Server, World
 from waiting import eventually
 
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet.lifecycle import queued
 from jupyter_tpu.fleet.models import (
     Change,
     CreateTPU,
@@ -23,7 +24,6 @@ from jupyter_tpu.fleet.models import (
     QueuedResource,
     QueueTPU,
 )
-from jupyter_tpu.fleet.operations import queued
 
 QUEUED = f"/v2/projects/emulated/locations/{ZONE}/queuedResources"
 

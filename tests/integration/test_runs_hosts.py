@@ -22,9 +22,9 @@ from jupyter_tpu.cli.root import run as main
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.environment.project import ProjectLocation, default_mirrors
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.hosts import host_run, runs
-from jupyter_tpu.fleet.hosts.numbers import host_numbers
-from jupyter_tpu.fleet.hosts.runs import KEPT_OUTPUT, RunService
+from jupyter_tpu.fleet.core.host_numbers import host_numbers
+from jupyter_tpu.fleet.jobs import host_run, runs
+from jupyter_tpu.fleet.jobs.runs import KEPT_OUTPUT, RunService
 from jupyter_tpu.fleet.models import RunInput
 from jupyter_tpu.links import HostName
 from jupyter_tpu.tokens import keep_back, pass_on

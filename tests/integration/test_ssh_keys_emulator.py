@@ -16,8 +16,8 @@ from jupyter_tpu.cloud import CloudTPU, Target
 from jupyter_tpu.cloud.google_apis import GoogleAPIs
 from jupyter_tpu.cloud.tpu.nodes import parse_node_path
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.discovery.ssh_keys import SSHKeyService
 from jupyter_tpu.fleet.models import AddSSHKey
+from jupyter_tpu.fleet.setup.ssh_keys import SSHKeyService
 from jupyter_tpu.links import HostName, Links, logins, lookup
 from jupyter_tpu.links.fast_lookup import fast_lookup
 

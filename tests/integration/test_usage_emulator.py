@@ -15,8 +15,6 @@ from waiting import eventually
 from jupyter_tpu.cloud.tpu.nodes import parse_node_path
 from jupyter_tpu.emulator.model.faults import NodeState
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.inventory import forgotten
-from jupyter_tpu.fleet.knowledge.owners import OWNER
 from jupyter_tpu.fleet.models import (
     AdoptTPU,
     DeleteQueued,
@@ -26,6 +24,8 @@ from jupyter_tpu.fleet.models import (
     Usage,
     UsedTPU,
 )
+from jupyter_tpu.fleet.money.owners import OWNER
+from jupyter_tpu.fleet.reconcile import forgotten
 
 QUEUED = f"/v2/projects/emulated/locations/{ZONE}/queuedResources"
 VERSION = "v2-alpha-tpuv5-lite"

@@ -27,7 +27,7 @@ from jupyter_tpu.cloud import (
 )
 from jupyter_tpu.cloud.tpu.operations import OperationStatus
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.operations.provisioning import LABEL
+from jupyter_tpu.fleet.lifecycle.provisioning import LABEL
 
 #: Half a round trip; seconds.
 LATENCY = 0.05

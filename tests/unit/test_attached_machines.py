@@ -23,8 +23,8 @@ from jupyter_tpu.cloud import (
 )
 from jupyter_tpu.environment.on_host.machine import own_address
 from jupyter_tpu.errors import InvalidInput, TPUError
+from jupyter_tpu.fleet.lifecycle.machines import require_one_slice
 from jupyter_tpu.fleet.models import MachineHost
-from jupyter_tpu.fleet.operations.machines import require_one_slice
 
 TIME = "2026-01-02T03:04:05Z"
 

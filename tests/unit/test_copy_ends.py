@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.fleet.hosts.copy_on_host import receiver, sender
-from jupyter_tpu.fleet.hosts.copy_on_host.protocol import CopyFailure, failure
-from jupyter_tpu.fleet.hosts.copy_on_host.receiver import Receiver
-from jupyter_tpu.fleet.hosts.copy_on_host.sender import Listing, send_file
-from jupyter_tpu.fleet.hosts.copying import peer_over
+from jupyter_tpu.fleet.files.copy_on_host import receiver, sender
+from jupyter_tpu.fleet.files.copy_on_host.protocol import CopyFailure, failure
+from jupyter_tpu.fleet.files.copy_on_host.receiver import Receiver
+from jupyter_tpu.fleet.files.copy_on_host.sender import Listing, send_file
+from jupyter_tpu.fleet.files.copying import peer_over
 
 MIB = 1 << 20
 Copy = Callable[..., dict[str, Any]]

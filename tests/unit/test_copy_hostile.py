@@ -16,11 +16,11 @@ import pytest
 
 from jupyter_tpu.environment.on_host.tree import is_inside
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.hosts.copy_on_host import protocol, receiver, sender
-from jupyter_tpu.fleet.hosts.copy_on_host.protocol import CopyFailure, Peer, Reports
-from jupyter_tpu.fleet.hosts.copy_on_host.receiver import Receiver
-from jupyter_tpu.fleet.hosts.copy_on_host.sender import Listing
-from jupyter_tpu.fleet.hosts.copying import _error, _work, copy_of, name_of
+from jupyter_tpu.fleet.files.copy_on_host import protocol, receiver, sender
+from jupyter_tpu.fleet.files.copy_on_host.protocol import CopyFailure, Peer, Reports
+from jupyter_tpu.fleet.files.copy_on_host.receiver import Receiver
+from jupyter_tpu.fleet.files.copy_on_host.sender import Listing
+from jupyter_tpu.fleet.files.copying import _error, _work, copy_of, name_of
 
 FOLDER = [0, "", "dir", 0o755, 0, 0, ""]
 FILE = [0, "", "file", 0o644, 10**18, 2, ""]

@@ -6,9 +6,9 @@ import pytest
 
 from jupyter_tpu.environment.project import HostOutcome, SyncOutcome
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.hosts.copying import FilesExist
+from jupyter_tpu.fleet.files import copy_result, sync_result
+from jupyter_tpu.fleet.files.copying import FilesExist
 from jupyter_tpu.fleet.models import CopyFiles, HostCopy, Problem
-from jupyter_tpu.fleet.operations import copy_result, sync_result
 from jupyter_tpu.wording import other_hosts
 
 LOST = TPUError("The connection was lost.", Reason.UNREACHABLE)

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from jupyter_tpu.environment import sharing
 from jupyter_tpu.environment.sharing import Client, Share, ShareHeader, SharingHost
 from jupyter_tpu.errors import InvalidInput, TPUError
+from jupyter_tpu.fleet.files.shares import _plans
 from jupyter_tpu.fleet.models import ShareFolder, ShareResult
-from jupyter_tpu.fleet.operations.shares import _plans
 
 ODD = "/home/me/my data-1/50% (new) 'x' \"日本\" #"
 

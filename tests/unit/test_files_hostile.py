@@ -12,8 +12,8 @@ from project_host import ProjectHost
 
 from jupyter_tpu.bounds import inflate
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.hosts.contents import HostContents
-from jupyter_tpu.fleet.hosts.files import HostFiles
+from jupyter_tpu.fleet.files.contents import HostContents
+from jupyter_tpu.fleet.files.files import HostFiles
 from jupyter_tpu.ssh.address import HostAddress
 from jupyter_tpu.ssh.login_shell import CommandStart
 from jupyter_tpu.ssh.stream import CommandStream

@@ -10,13 +10,13 @@ import pytest
 from jupyter_tpu import catalog
 from jupyter_tpu.cloud import Node, NodeName, NodeState
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.discovery import choices
-from jupyter_tpu.fleet.hosts.numbers import host_number
+from jupyter_tpu.fleet.core import checks
+from jupyter_tpu.fleet.core.host_numbers import host_number
+from jupyter_tpu.fleet.core.operation_progress import OperationProgress
+from jupyter_tpu.fleet.environments.environment import create_environment, steps
+from jupyter_tpu.fleet.lifecycle import choices
 from jupyter_tpu.fleet.models import ConnectTPU, CreateTPU, DeleteTPU, Operation
 from jupyter_tpu.fleet.models.requests import parse_request, validated
-from jupyter_tpu.fleet.operations import checks
-from jupyter_tpu.fleet.operations.environment import create_environment, steps
-from jupyter_tpu.fleet.operations.progress import OperationProgress
 
 ZONES = catalog.zones()
 

@@ -14,16 +14,16 @@ from waiting import eventually
 
 from jupyter_tpu.cloud import Node, NodeName, NodeState
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
-from jupyter_tpu.fleet.hosts.guard import guard_rule, limit_passed
-from jupyter_tpu.fleet.inventory.view import view_tpu
-from jupyter_tpu.fleet.knowledge.observed import ObservedState
+from jupyter_tpu.fleet.core.observed import ObservedState
+from jupyter_tpu.fleet.core.operation_runner import OperationRunner
+from jupyter_tpu.fleet.core.process_lease import ProcessLease
+from jupyter_tpu.fleet.core.store import Store
+from jupyter_tpu.fleet.jobs import guard_setting as guard_module
+from jupyter_tpu.fleet.jobs.guard import guard_rule, limit_passed
+from jupyter_tpu.fleet.jobs.guard_setting import GuardService
 from jupyter_tpu.fleet.models import Cost, CreateTPU, Guard, Operation, Problem, SetGuard
 from jupyter_tpu.fleet.models.times import timestamp
-from jupyter_tpu.fleet.operations import guard as guard_module
-from jupyter_tpu.fleet.operations.guard import GuardService
-from jupyter_tpu.fleet.operations.runner import OperationRunner
-from jupyter_tpu.fleet.store.process_lease import ProcessLease
-from jupyter_tpu.fleet.store.store import Store
+from jupyter_tpu.fleet.reconcile.view import view_tpu
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
 NOW = 1_700_000_000.0

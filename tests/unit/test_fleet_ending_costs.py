@@ -275,7 +275,7 @@ def test_after_the_deadline_google_is_not_asked_once_more(
 
 async def _create_until(server: Server, end: str) -> None:
     with pytest.MonkeyPatch.context() as patch:  # a time of the world is long ago
-        patch.setattr("jupyter_tpu.fleet.hosts.guard.future_seconds", lambda *_: 0.0)
+        patch.setattr("jupyter_tpu.fleet.jobs.guard.future_seconds", lambda *_: 0.0)
         await server.create.start(structs.replace(TPU, guard=SetGuard(until=end)))
 
 

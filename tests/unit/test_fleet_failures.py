@@ -13,12 +13,12 @@ from waiting import eventually
 
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.hosts import poller
-from jupyter_tpu.fleet.hosts.poller import HostPoller
-from jupyter_tpu.fleet.hosts.warm_kernels import WarmKernelSpec
-from jupyter_tpu.fleet.knowledge.changes import ChangeFeed
-from jupyter_tpu.fleet.knowledge.failures import LONGEST_PAUSE, TPUFailures
+from jupyter_tpu.fleet.core.changes import ChangeFeed
+from jupyter_tpu.fleet.core.failures import LONGEST_PAUSE, TPUFailures
+from jupyter_tpu.fleet.kernels.warm_kernels import WarmKernelSpec
 from jupyter_tpu.fleet.models import Change
+from jupyter_tpu.fleet.reconcile import poller
+from jupyter_tpu.fleet.reconcile.poller import HostPoller
 from jupyter_tpu.links import HostName, LinkState
 
 BAD, GOOD = NodeName("p", "us-west4-a", "bad"), NodeName("p", "us-west4-a", "good")

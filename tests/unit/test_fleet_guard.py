@@ -14,10 +14,10 @@ import pytest
 from jupyter_tpu.cloud import Node, NodeName, NodeState, attached_name
 from jupyter_tpu.cloud.models import Endpoint
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
-from jupyter_tpu.fleet.hosts.guard import Guards
-from jupyter_tpu.fleet.knowledge.observed import ObservedState
-from jupyter_tpu.fleet.knowledge.owners import TPUOwners
+from jupyter_tpu.fleet.core.observed import ObservedState
+from jupyter_tpu.fleet.jobs.guard import Guards
 from jupyter_tpu.fleet.models import Cost, Guard, KeepTPU, Problem, RemoveGuard, SetGuard
+from jupyter_tpu.fleet.money.owners import TPUOwners
 from jupyter_tpu.links import HostName
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
@@ -86,7 +86,7 @@ def guards(
 async def test_a_cost_is_a_time_by_the_price_and_what_it_has_cost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("jupyter_tpu.fleet.hosts.guard.time.time", lambda: 1000.0)
+    monkeypatch.setattr("jupyter_tpu.fleet.jobs.guard.time.time", lambda: 1000.0)
     host = Host()
     part = guards(host, cost=Cost(usd_per_hour=10.0, usd=5.0))
     guard = await part.set("my-tpu", SetGuard(max_cost=20.0, idle=120.0))

@@ -12,12 +12,12 @@ from msgspec import structs
 
 from jupyter_tpu.cloud import Node, NodeName, NodeState
 from jupyter_tpu.commands.tables import tpu_table
-from jupyter_tpu.fleet.inventory.states import advice
-from jupyter_tpu.fleet.knowledge.guard_stops import GuardStops
-from jupyter_tpu.fleet.knowledge.observed import ObservedState
+from jupyter_tpu.fleet.core.observed import ObservedState
+from jupyter_tpu.fleet.core.states import advice
+from jupyter_tpu.fleet.core.store import Store
+from jupyter_tpu.fleet.jobs.guard_stops import GuardStops
 from jupyter_tpu.fleet.models import TPU, Guard, GuardStop, TPUList
 from jupyter_tpu.fleet.models.times import timestamp
-from jupyter_tpu.fleet.store.store import Store
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
 NODE = Node(name=NAME, id="7", type="v5litepod-8", state=NodeState.READY)

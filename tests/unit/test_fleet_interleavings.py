@@ -25,18 +25,30 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from jupyter_tpu import clock as tpu_clock
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.discovery.availability import Availability
-from jupyter_tpu.fleet.discovery.observer import Observer
+from jupyter_tpu.fleet.core.database import Database
+from jupyter_tpu.fleet.core.locks import Locks
+from jupyter_tpu.fleet.core.observed import ObservedState
+from jupyter_tpu.fleet.core.observer import Observer
+from jupyter_tpu.fleet.core.operation_progress import OperationProgress
+from jupyter_tpu.fleet.core.operation_runner import OperationRunner
+from jupyter_tpu.fleet.core.process_lease import ProcessLease
+from jupyter_tpu.fleet.core.records import OperationRecord
+from jupyter_tpu.fleet.core.store import Store
 from jupyter_tpu.fleet.hunts import planner
 from jupyter_tpu.fleet.hunts import run as hunt_run
 from jupyter_tpu.fleet.hunts import service as hunt_service
 from jupyter_tpu.fleet.hunts.preempted import PreemptedTPUs
 from jupyter_tpu.fleet.hunts.service import HuntService
-from jupyter_tpu.fleet.knowledge.grants import Grants
-from jupyter_tpu.fleet.knowledge.guard_stops import GuardStops
-from jupyter_tpu.fleet.knowledge.observed import ObservedState
-from jupyter_tpu.fleet.knowledge.owners import TPUOwners
-from jupyter_tpu.fleet.knowledge.prices import Prices
+from jupyter_tpu.fleet.jobs.guard_setting import GuardService
+from jupyter_tpu.fleet.jobs.guard_stops import GuardStops
+from jupyter_tpu.fleet.lifecycle import create, power, queued
+from jupyter_tpu.fleet.lifecycle.availability import Availability
+from jupyter_tpu.fleet.lifecycle.create import CreateService
+from jupyter_tpu.fleet.lifecycle.defaults import EnvironmentDefaults
+from jupyter_tpu.fleet.lifecycle.power import PowerService
+from jupyter_tpu.fleet.lifecycle.provisioning import LABEL
+from jupyter_tpu.fleet.lifecycle.queued import QueuedService
+from jupyter_tpu.fleet.lifecycle.unattended import UnattendedStarts
 from jupyter_tpu.fleet.models import (
     ConnectTPU,
     CreateTPU,
@@ -47,24 +59,12 @@ from jupyter_tpu.fleet.models import (
     StartHunt,
     StopTrying,
 )
-from jupyter_tpu.fleet.operations import create, power, queued
-from jupyter_tpu.fleet.operations.create import CreateService
-from jupyter_tpu.fleet.operations.defaults import EnvironmentDefaults
-from jupyter_tpu.fleet.operations.guard import GuardService
-from jupyter_tpu.fleet.operations.power import PowerService
-from jupyter_tpu.fleet.operations.progress import OperationProgress
-from jupyter_tpu.fleet.operations.provisioning import LABEL
-from jupyter_tpu.fleet.operations.queued import QueuedService
-from jupyter_tpu.fleet.operations.runner import OperationRunner
-from jupyter_tpu.fleet.operations.service import OperationService
-from jupyter_tpu.fleet.operations.unattended import UnattendedStarts
+from jupyter_tpu.fleet.money.grants import Grants
+from jupyter_tpu.fleet.money.owners import TPUOwners
+from jupyter_tpu.fleet.money.prices import Prices
 from jupyter_tpu.fleet.reconcile import takeover
+from jupyter_tpu.fleet.reconcile.operation_service import OperationService
 from jupyter_tpu.fleet.reconcile.takeover import Takeover
-from jupyter_tpu.fleet.store.database import Database
-from jupyter_tpu.fleet.store.locks import Locks
-from jupyter_tpu.fleet.store.process_lease import ProcessLease
-from jupyter_tpu.fleet.store.records import OperationRecord
-from jupyter_tpu.fleet.store.store import Store
 
 NAMES = [NodeName(Google.project, Google.zone, name) for name in ("tpu-a", "tpu-b")]
 #: After this long without faults all has ended; seconds.

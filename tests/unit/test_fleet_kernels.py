@@ -6,8 +6,8 @@ import pytest
 from msgspec import structs
 
 from jupyter_tpu.cloud.models import NodeName
-from jupyter_tpu.fleet.hosts.kernels import LOST, KernelMonitor
-from jupyter_tpu.fleet.knowledge.changes import ChangeFeed
+from jupyter_tpu.fleet.core.changes import ChangeFeed
+from jupyter_tpu.fleet.kernels.kernels import LOST, KernelMonitor
 from jupyter_tpu.fleet.models import Change, Kernel
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")

@@ -11,7 +11,7 @@ from project_host import ProjectHost
 
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.environment.project import Mirrors, ProjectLocation
-from jupyter_tpu.fleet.operations import mirrored
+from jupyter_tpu.fleet.environments import mirrored
 
 NAME = NodeName("p", "z", "my-tpu")
 

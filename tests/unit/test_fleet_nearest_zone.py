@@ -12,8 +12,8 @@ from jupyter_tpu import catalog
 from jupyter_tpu.cli import vscode
 from jupyter_tpu.cli.approval import approve_cost
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
-from jupyter_tpu.fleet.discovery.availability import Availability
-from jupyter_tpu.fleet.discovery.choices import another_zone
+from jupyter_tpu.fleet.lifecycle.availability import Availability
+from jupyter_tpu.fleet.lifecycle.choices import another_zone
 from jupyter_tpu.fleet.models import CreateTPU
 
 #: Where v6e is.

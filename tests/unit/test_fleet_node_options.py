@@ -10,8 +10,8 @@ from google.protobuf.json_format import MessageToDict
 from jupyter_tpu.cloud import DataDisk, NodeOptions, NodeSpec
 from jupyter_tpu.cloud.tpu.nodes import node_message, parse_node
 from jupyter_tpu.errors import InvalidInput
+from jupyter_tpu.fleet.lifecycle import node_options
 from jupyter_tpu.fleet.models import CreateTPU
-from jupyter_tpu.fleet.operations import node_options
 
 
 def asked_for(spec: NodeSpec) -> dict[str, Any]:

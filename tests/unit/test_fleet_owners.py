@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from jupyter_tpu.errors import InvalidInput
-from jupyter_tpu.fleet.discovery.preflight import tpu_node_settings
-from jupyter_tpu.fleet.knowledge.owners import OWNER, TPUOwner, User, as_label, own_name, owner_of
+from jupyter_tpu.fleet.money.owners import OWNER, TPUOwner, User, as_label, own_name, owner_of
+from jupyter_tpu.fleet.setup.preflight import tpu_node_settings
 from jupyter_tpu.retired import is_tpu_node_address, refuse_tpu_node_address
 
 ME = User("ana", "AAAAmine", "tpu")

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from jupyter_tpu.environment import StepPlan
-from jupyter_tpu.fleet.knowledge.changes import ChangeFeed
+from jupyter_tpu.fleet.core.changes import ChangeFeed
+from jupyter_tpu.fleet.core.operation_progress import LOG_LINES, OperationProgress
 from jupyter_tpu.fleet.models import Change, Operation
-from jupyter_tpu.fleet.operations.progress import LOG_LINES, OperationProgress
 
 STEPS = [StepPlan("a", "First", 1), StepPlan("b", "Second", 3)]
 

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from jupyter_tpu.cloud import NodeState
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.operations.provisioning import (
+from jupyter_tpu.fleet.core.records import NodeClaim
+from jupyter_tpu.fleet.lifecycle.provisioning import (
     SETTLE,
     NextCall,
     ObservedNode,
     Provisioning,
     ProvisioningResult,
 )
-from jupyter_tpu.fleet.store.records import NodeClaim
 
 #: What a call may meet before the model behaves; "late" takes effect within SETTLE, unanswered.
 FATES = [

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from jupyter_tpu.cloud.models import NodeName
-from jupyter_tpu.fleet.operations.progress import OperationProgress
-from jupyter_tpu.fleet.operations.runner import OperationRunner
-from jupyter_tpu.fleet.store.process_lease import ProcessLease
-from jupyter_tpu.fleet.store.store import Store
+from jupyter_tpu.fleet.core.operation_progress import OperationProgress
+from jupyter_tpu.fleet.core.operation_runner import OperationRunner
+from jupyter_tpu.fleet.core.process_lease import ProcessLease
+from jupyter_tpu.fleet.core.store import Store
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
 

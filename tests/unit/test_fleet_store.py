@@ -19,20 +19,20 @@ from waiting import eventually
 
 from jupyter_tpu.cloud.models import NodeName
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.models import ConnectTPU, Environment, Operation
-from jupyter_tpu.fleet.operations.runner import OperationRunner
-from jupyter_tpu.fleet.reconcile.takeover import Takeover
-from jupyter_tpu.fleet.store import database
-from jupyter_tpu.fleet.store.database import KEEP_AT_MOST
-from jupyter_tpu.fleet.store.file_system import network_file_system
-from jupyter_tpu.fleet.store.process_lease import ProcessLease
-from jupyter_tpu.fleet.store.records import (
+from jupyter_tpu.fleet.core import database
+from jupyter_tpu.fleet.core.database import KEEP_AT_MOST
+from jupyter_tpu.fleet.core.file_system import network_file_system
+from jupyter_tpu.fleet.core.operation_runner import OperationRunner
+from jupyter_tpu.fleet.core.process_lease import ProcessLease
+from jupyter_tpu.fleet.core.records import (
     EnvironmentRecord,
     NodeClaim,
     OperationRecord,
     TunnelRecord,
 )
-from jupyter_tpu.fleet.store.store import Store
+from jupyter_tpu.fleet.core.store import Store
+from jupyter_tpu.fleet.models import ConnectTPU, Environment, Operation
+from jupyter_tpu.fleet.reconcile.takeover import Takeover
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
 

@@ -8,12 +8,12 @@ from jupyter_tpu.cloud.attached import attached_name
 from jupyter_tpu.cloud.models import Endpoint, Node, NodeName, NodeState, QueuedTPUs
 from jupyter_tpu.commands.tables import type_text
 from jupyter_tpu.errors import Reason
-from jupyter_tpu.fleet.inventory.view import connection, view_tpu
-from jupyter_tpu.fleet.knowledge.owners import UNKNOWN
+from jupyter_tpu.fleet.core.records import OperationRecord
+from jupyter_tpu.fleet.lifecycle.queued import meaning, view_queued
 from jupyter_tpu.fleet.models import TPU, ConnectionState, Operation, Problem
 from jupyter_tpu.fleet.models.costs import cost_of
-from jupyter_tpu.fleet.operations.queued import meaning, view_queued
-from jupyter_tpu.fleet.store.records import OperationRecord
+from jupyter_tpu.fleet.money.owners import UNKNOWN
+from jupyter_tpu.fleet.reconcile.view import connection, view_tpu
 from jupyter_tpu.links import LinkState
 
 

@@ -14,9 +14,9 @@ from jupyter_tpu.commands.flex_start import run_text
 from jupyter_tpu.commands.tables import tpu_table
 from jupyter_tpu.commands.times import local_time
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
+from jupyter_tpu.fleet.core.checks import check_run
 from jupyter_tpu.fleet.models import TPU, CreateTPU, TPUList
 from jupyter_tpu.fleet.models.costs import cost_of
-from jupyter_tpu.fleet.operations.checks import check_run
 
 
 def wanted(**options: Any) -> CreateTPU:

@@ -18,7 +18,7 @@ from jupyter_tpu.environment.on_host import chip_holders, profiles
 from jupyter_tpu.environment.on_host.main import CALLS
 from jupyter_tpu.environment.remote_call import call
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.knowledge.changes import ChangeFeed
+from jupyter_tpu.fleet.core.changes import ChangeFeed
 from jupyter_tpu.fleet.models import Change, Kernel
 from jupyter_tpu.kernels.keeper_messages import KeeperHello, keeper_event, kernel_info
 from jupyter_tpu.links import HostName

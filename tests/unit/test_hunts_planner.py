@@ -14,11 +14,11 @@ from msgspec import structs
 from jupyter_tpu import catalog
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
+from jupyter_tpu.fleet.core.checks import check_run
+from jupyter_tpu.fleet.core.records import Candidate, HuntRecord
 from jupyter_tpu.fleet.hunts import candidates
 from jupyter_tpu.fleet.hunts.planner import Attempt, Exhausted, Wait, learn, next_step, turn
 from jupyter_tpu.fleet.models import CreateTPU, StartHunt
-from jupyter_tpu.fleet.operations.checks import check_run
-from jupyter_tpu.fleet.store.records import Candidate, HuntRecord
 
 NO_CAPACITY = TPUError("There is no more capacity in the zone.", Reason.NO_CAPACITY)
 DAY = 86_400.0

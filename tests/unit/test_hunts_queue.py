@@ -13,12 +13,12 @@ from test_fleet_interleavings import NAMES, World, use_clock
 
 from jupyter_tpu.cloud import NodeName, NodeOptions, NodeState, QueuedTPUs
 from jupyter_tpu.errors import InvalidInput
+from jupyter_tpu.fleet.core.operation_progress import OperationProgress
 from jupyter_tpu.fleet.hunts import run as hunt_run
-from jupyter_tpu.fleet.inventory import forgotten
-from jupyter_tpu.fleet.knowledge.owners import OWNER, own_name
 from jupyter_tpu.fleet.models import ConnectTPU, CreateTPU, DeleteTPU, Operation, StartHunt
 from jupyter_tpu.fleet.models.times import timestamp
-from jupyter_tpu.fleet.operations.progress import OperationProgress
+from jupyter_tpu.fleet.money.owners import OWNER, own_name
+from jupyter_tpu.fleet.reconcile import forgotten
 
 NAME = NAMES[0]
 #: The first has its turn first.

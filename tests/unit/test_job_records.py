@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from jupyter_tpu.fleet.hosts.job_records import JobRecords, begin_attempt
-from jupyter_tpu.fleet.hosts.job_views import view
+from jupyter_tpu.fleet.core.records import JobRecord
+from jupyter_tpu.fleet.core.store import Store
+from jupyter_tpu.fleet.jobs.job_records import JobRecords, begin_attempt
+from jupyter_tpu.fleet.jobs.job_views import view
 from jupyter_tpu.fleet.models import StartJob
-from jupyter_tpu.fleet.store.records import JobRecord
-from jupyter_tpu.fleet.store.store import Store
 
 pytestmark = pytest.mark.asyncio
 

@@ -18,7 +18,7 @@ from jupyter_tpu.cli.profile import profile
 from jupyter_tpu.commands.profiles import profile_text, untraced_lines
 from jupyter_tpu.environment.on_host import profiles as on_host
 from jupyter_tpu.errors import InvalidInput, Reason
-from jupyter_tpu.fleet.hosts.pprof import read_memory_profile
+from jupyter_tpu.fleet.jobs.pprof import read_memory_profile
 from jupyter_tpu.fleet.models import MemoryLine, Problem, Profile, Trace
 
 CELL = "/tmp/ipykernel_1/7.py"

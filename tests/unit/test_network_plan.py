@@ -18,10 +18,10 @@ from jupyter_tpu.cloud.compute import (
 )
 from jupyter_tpu.cloud.compute.firewall import read_rules
 from jupyter_tpu.errors import TPUError
-from jupyter_tpu.fleet.discovery.network_plan import NetworkPlan, plan, read_sources
-from jupyter_tpu.fleet.discovery.networks import NetworkService
-from jupyter_tpu.fleet.hosts.connections import HostConnections
+from jupyter_tpu.fleet.core.connections import HostConnections
 from jupyter_tpu.fleet.models import SetUpNetwork
+from jupyter_tpu.fleet.setup.network_plan import NetworkPlan, plan, read_sources
+from jupyter_tpu.fleet.setup.networks import NetworkService
 from jupyter_tpu.links import Links
 
 HOME = "203.0.113.4/32"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from jupyter_tpu.commands.folding import HOLD, LONGEST, FoldedLines
 from jupyter_tpu.commands.runs import summary
 from jupyter_tpu.errors import InvalidInput, Reason
-from jupyter_tpu.fleet.hosts.numbers import host_numbers, host_ranges
+from jupyter_tpu.fleet.core.host_numbers import host_numbers, host_ranges
 from jupyter_tpu.fleet.models import HostRun, Problem, Run
 
 

@@ -19,7 +19,7 @@ from jupyter_tpu.agent.daemon.operation_error import OperationError
 from jupyter_tpu.agent.daemon.runs import Runs
 from jupyter_tpu.agent.protocol.process_env import process_environment
 from jupyter_tpu.agent.protocol.processes import start_time
-from jupyter_tpu.fleet.hosts.plain_run import PlainRun, _program
+from jupyter_tpu.fleet.jobs.plain_run import PlainRun, _program
 
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else "python3"
 

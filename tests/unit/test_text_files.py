@@ -12,9 +12,9 @@ from jupyter_tpu.commands.connection import connection, read_text
 from jupyter_tpu.commands.jobs import variables
 from jupyter_tpu.environment.requirement_lines import check_requirement_lines, is_local
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
+from jupyter_tpu.fleet.core.checks import check_environment
+from jupyter_tpu.fleet.lifecycle.defaults import EnvironmentDefaults
 from jupyter_tpu.fleet.models import ConnectTPU
-from jupyter_tpu.fleet.operations.checks import check_environment
-from jupyter_tpu.fleet.operations.defaults import EnvironmentDefaults
 
 MARKS = {"utf-8-sig": b"", "utf-16": b"", "utf-16-be": b"\xfe\xff"}
 

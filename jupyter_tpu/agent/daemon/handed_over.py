@@ -1,4 +1,4 @@
-"""Runs that began on this host before the daemon did; see `fleet.hosts.run_on_host`.
+"""Runs that began on this host before the daemon did; see `fleet.jobs.run_on_host`.
 
 The program that started one listens on a socket, and gives its pipes to the daemon that connects.
 It stays the command's parent and reports its end.

@@ -1,1 +1,1 @@
-"""Ports of hosts that are open here: tunnels and web applications."""
+"""Ports of hosts that are open here: tunnels, web applications and TensorBoard."""

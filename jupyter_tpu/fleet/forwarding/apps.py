@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ...cloud import Node, NodeName
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName, Links
-from ..knowledge.finder import TPUFinder
+from ..core.finder import TPUFinder
 from ..models import App, AppVisit, OpenApp, Problem, VisitApp
 from ..models.requests import validated
 from ..models.times import timestamp

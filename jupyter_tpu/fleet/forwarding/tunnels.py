@@ -22,14 +22,14 @@ from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName, Link, Links
 from ...ssh import Forwarder, PortInUse
 from ...ssh.listening import LOOPBACK
-from ..knowledge.failures import TPUFailures
-from ..knowledge.finder import TPUFinder
+from ..core.failures import TPUFailures
+from ..core.finder import TPUFinder
+from ..core.process_lease import ProcessLease
+from ..core.records import TunnelRecord
+from ..core.store import Store
 from ..models import OpenTunnel, Problem, Tunnel
 from ..models.requests import validated
 from ..models.times import timestamp
-from ..store.process_lease import ProcessLease
-from ..store.records import TunnelRecord
-from ..store.store import Store
 from .forwarded_port import COUNT_EVERY, ForwardedPort
 from .ports import check_host_port, check_port
 

@@ -11,11 +11,11 @@ from msgspec import structs
 
 from ...cloud import NodeName
 from ...errors import InvalidInput, Reason, TPUError
+from ..core.checks import check_run_for
+from ..core.records import Candidate, HuntRecord
 from ..models import CreateTPU, Problem, StartHunt
 from ..models.catalog import known_type
 from ..models.times import future_seconds
-from ..operations.checks import check_run_for
-from ..store.records import Candidate, HuntRecord
 from .planner import Exhausted, next_step
 
 T = TypeVar("T")

@@ -31,10 +31,10 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from ...errors import Reason, TPUError
+from ..core.records import Candidate, HuntRecord
 from ..models import Problem
 from ..models.catalog import known_type
 from ..models.times import timestamp
-from ..store.records import Candidate, HuntRecord
 
 #: What time may mend: the pauses after the first failure, and the longest, in seconds.
 #: PRICE: the grant that covers it has too few chips left now.

@@ -9,13 +9,13 @@ from msgspec import structs
 
 from ...cloud import Cloud, Node, NodeName
 from ...errors import Reason, TPUError, error_for
-from ..discovery.observer import Observer
-from ..knowledge.desired import DesiredState
+from ..core.desired import DesiredState
+from ..core.observer import Observer
+from ..core.operation_progress import OperationProgress
+from ..core.operation_runner import OperationRunner
+from ..core.records import AwaitedTPU, OperationRecord
+from ..lifecycle.power import PowerService
 from ..models import ConnectTPU, DeleteTPU, StartHunt
-from ..operations.power import PowerService
-from ..operations.progress import OperationProgress
-from ..operations.runner import OperationRunner
-from ..store.records import AwaitedTPU, OperationRecord
 
 #: Seconds between two looks at what the observer knows.
 LOOK = 5.0

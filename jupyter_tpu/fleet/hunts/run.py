@@ -13,16 +13,9 @@ from ...clock import Clock
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
 from ...wording import first_sentence
-from ..models import HuntAttempt, Problem, QueueTPU
-from ..models.hunts import AttemptState
-from ..models.times import timestamp
-from ..operations.create import CreateService
-from ..operations.progress import OperationProgress
-from ..operations.provisioner import NodeProvisioner
-from ..operations.provisioning import ProvisioningResult
-from ..operations.runner import OperationRunner
-from ..operations.running import OperationCancelled
-from ..store.records import (
+from ..core.operation_progress import OperationProgress
+from ..core.operation_runner import OperationRunner
+from ..core.records import (
     AwaitedTPU,
     Candidate,
     HuntRecord,
@@ -30,6 +23,13 @@ from ..store.records import (
     OperationRecord,
     OperationRequest,
 )
+from ..core.running_operation import OperationCancelled
+from ..lifecycle.create import CreateService
+from ..lifecycle.provisioner import NodeProvisioner
+from ..lifecycle.provisioning import ProvisioningResult
+from ..models import HuntAttempt, Problem, QueueTPU
+from ..models.hunts import AttemptState
+from ..models.times import timestamp
 from .candidates import request_of
 from .planner import Attempt, Exhausted, Wait, clock_set, learn, next_step, turn
 from .preempted import PreemptedTPUs

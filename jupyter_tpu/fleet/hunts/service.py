@@ -15,25 +15,21 @@ from collections.abc import Awaitable, Callable, Iterator
 from ...cloud import Cloud, NodeName
 from ...errors import InvalidInput, Reason, TPUError
 from ...wording import count
-from ..discovery.observer import Observer
-from ..knowledge.grants import Grants
+from ..core.checks import check_run
+from ..core.observer import Observer
+from ..core.operation_progress import OperationProgress
+from ..core.operation_runner import OperationRunner
+from ..core.records import Candidate, HuntRecord, OperationRecord
+from ..core.running_operation import CarryOut, Work
+from ..core.store import Store
+from ..lifecycle.create import CreateService, require_guard
+from ..lifecycle.unattended import require_no_startup_script
 from ..models import Hunt, HuntCandidate, StartHunt
 from ..models.costs import cost_of
 from ..models.hunts import HuntState
 from ..models.requests import validated
 from ..models.times import future_seconds, timestamp
-from ..operations.checks import check_run
-from ..operations.create import CreateService, require_guard
-from ..operations.progress import OperationProgress
-from ..operations.runner import OperationRunner
-from ..operations.running import CarryOut, Work
-from ..operations.unattended import require_no_startup_script
-from ..store.records import (
-    Candidate,
-    HuntRecord,
-    OperationRecord,
-)
-from ..store.store import Store
+from ..money.grants import Grants
 from . import candidates, webhook
 from .planner import Wait, due, next_step
 from .preempted import PreemptedTPUs

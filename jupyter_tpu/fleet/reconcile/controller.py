@@ -9,19 +9,19 @@ from ...cloud import NodeName, NodeState
 from ...concurrency import cancel_all
 from ...errors import Reason, TPUError
 from ...links import Links
+from ..core.changes import ChangeFeed
+from ..core.connected import ConnectedTPUs
+from ..core.connections import HostConnections
+from ..core.desired import DesiredState
+from ..core.failures import TPUFailures
+from ..core.observed import ObservedState
+from ..core.operation_runner import OperationRunner
+from ..files import openssh
 from ..forwarding.tunnels import Tunnels
-from ..hosts import openssh
-from ..hosts.connections import HostConnections
-from ..inventory.inventory import Inventory
-from ..knowledge.changes import ChangeFeed
-from ..knowledge.desired import DesiredState
-from ..knowledge.failures import TPUFailures
-from ..knowledge.observed import ObservedState
-from ..knowledge.run_times import RunTimes
-from ..operations.connect import ConnectService
-from ..operations.connected import ConnectedTPUs
-from ..operations.runner import OperationRunner
+from ..lifecycle.connect import ConnectService
+from ..money.run_times import RunTimes
 from .decide import Action, Desired, decide
+from .inventory import Inventory
 
 _WHAT = "Kernelspecs and links"
 

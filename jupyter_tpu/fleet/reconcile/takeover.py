@@ -8,15 +8,15 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 from ...errors import TPUError
+from ..core.operation_runner import OperationRunner
+from ..core.records import OperationRecord
 from ..hunts.service import HuntService
+from ..jobs.guard_setting import GuardService
+from ..lifecycle.create import CreateService
+from ..lifecycle.power import PowerService
+from ..lifecycle.provisioning import EXPECTED
+from ..lifecycle.queued import QueuedService
 from ..models import Operation
-from ..operations.create import CreateService
-from ..operations.guard import GuardService
-from ..operations.power import PowerService
-from ..operations.provisioning import EXPECTED
-from ..operations.queued import QueuedService
-from ..operations.runner import OperationRunner
-from ..store.records import OperationRecord
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,280 @@
+"""The chips of a TPU's hosts: what holds them, and how they are freed.
+
+A kernel is shut down, a job and a run are stopped as they always are. Only a process that belongs
+to none of these gets signals. libtpu's lock ends with its holder. Its file is only deleted where it
+keeps others out, and by a process that holds the lock itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ... import environment
+from ...cloud import Node, NodeName
+from ...concurrency import gather_or_cancel
+from ...errors import Reason, TPUError
+from ...links import HostName
+from ...ssh.agent_answers import Owner, owners_by_pid
+from ..core.connections import HostConnections
+from ..core.desired import DesiredState
+from ..core.finder import TPUFinder
+from ..core.host_numbers import host_numbers
+from ..jobs.jobs import JobService
+from ..jobs.runs import RunService
+from ..kernels.kernels import KernelService
+from ..models import (
+    ChipBooking,
+    ChipHolder,
+    ChipUse,
+    DeletedLock,
+    FreeChips,
+    FreedChips,
+    FreedHolder,
+    HostChips,
+    Problem,
+    StopJob,
+)
+from ..models.requests import validated
+from ..models.times import timestamp
+
+#: Seconds in which the link to a host must be up, and a kernel must end.
+REACH, END_KERNEL = 30.0, 20.0
+#: Seconds for which a job or run that was killed may still hold chips, and between two looks.
+RELEASE, LOOK = 10.0, 0.5
+
+#: One process for ever: its host, pid and start.
+Process = tuple[int, int, str]
+
+
+class Chips:
+    """A :class:`~jupyter_tpu.fleet.api.ChipsAPI`."""
+
+    def __init__(
+        self,
+        finder: TPUFinder,
+        desired: DesiredState,
+        connections: HostConnections,
+        kernels: KernelService,
+        jobs: JobService,
+        runs: RunService,
+    ) -> None:
+        self._finder = finder
+        self._desired = desired
+        self._connections = connections
+        self._kernels = kernels
+        self._jobs = jobs
+        self._runs = runs
+
+    async def list(self, ref: str, hosts: str | None = None) -> ChipUse:
+        node = await self._find(ref)
+        return await self._use(node, host_numbers(hosts or "all", _count(node), node.name.node))
+
+    async def free(self, ref: str, request: FreeChips) -> FreedChips:
+        request = validated(request)
+        node = await self._find(ref)
+        wanted = {(each.host, each.pid, each.start): None for each in request.holders}
+        locks = set(request.locks)
+        numbers = ",".join(map(str, [*(host for host, *_ in wanted), *locks]))
+        hosts = host_numbers(numbers or "all", _count(node), node.name.node)
+        before = await self._use(node, hosts)
+        ends = [
+            self._free_host(node.name, each, [p for p in wanted if p[0] == each.host], request)
+            for each in before.hosts
+        ]
+        ended = [each for found in await gather_or_cancel(ends) for each in found]
+        # Then: what has ended may have left one, and what has not keeps its own.
+        deletes = [self._delete_lock(HostName(node.name, host)) for host in sorted(locks)]
+        deleted = await gather_or_cancel(deletes)
+        use = await self._use(node, hosts)
+        free = all(
+            not each.holders and not each.lock_owner and each.problem is None for each in use.hosts
+        )
+        return FreedChips(ended=ended, locks=deleted, use=use, free=free)
+
+    async def _find(self, ref: str) -> Node:
+        return await self._finder.find_ready(ref)
+
+    # ---- asking ----
+
+    async def _use(self, node: Node, hosts: Iterable[int]) -> ChipUse:
+        asked = [self._ask(HostName(node.name, host)) for host in hosts]
+        found = await gather_or_cancel(asked)
+        return ChipUse(tpu=node.name.node, zone=node.name.zone, hosts=found)
+
+    async def _ask(self, host: HostName) -> HostChips:
+        """A host that can't be asked has the reason as its problem."""
+        try:
+            async with self._connections.borrow(host, REACH) as link:
+                held = await environment.held_chips(link)
+            owners: dict[int, Owner] = {}
+            if pids := [each.pid for each in held.holders]:
+                answer = await self._connections.request_host(host, "process_owners", pids=pids)
+                owners = owners_by_pid(pids, answer)
+            kernels: Sequence[dict[str, Any]] = []
+            if self._desired.environments(host.node):  # else no kernel of ours can be there
+                answer = await self._connections.request_host(host, "kernels")
+                kernels = answer["kernels"]
+        except TPUError as error:
+            return HostChips(host=host.worker, problem=Problem.of(error))
+        holders = [
+            ChipHolder(
+                host=host.worker,
+                pid=each.pid,
+                start=each.start,
+                since="" if each.since is None else timestamp("seconds", each.since),
+                user=each.user,
+                command=each.command,
+                devices=each.devices,
+                container=each.container,
+                stop=each.stop,
+                kernel=owners[each.pid]["kernel"],
+                notebook=owners[each.pid]["notebook"] or each.notebook,
+                job=owners[each.pid]["job"],
+                run=owners[each.pid]["run"],
+            )
+            for each in held.holders
+        ]
+        bookings = [
+            ChipBooking(chips=each["booked"], kernel=each["id"], notebook=each["notebook"])
+            for each in kernels
+            if each.get("booked") and each["state"] != "dead"
+        ]
+        return HostChips(
+            host=host.worker,
+            devices=held.devices,
+            holders=holders,
+            bookings=sorted(bookings, key=lambda each: each.chips),
+            complete=held.complete,
+            lock_owner=held.lock.owner if held.lock.in_the_way else "",
+        )
+
+    # ---- freeing ----
+
+    async def _free_host(
+        self, name: NodeName, chips: HostChips, wanted: Sequence[Process], request: FreeChips
+    ) -> Sequence[FreedHolder]:
+        """Ends those of *wanted* that hold chips still; what belongs together is ended once."""
+        if chips.problem is not None:
+            return [_freed(process, "unknown", chips.problem) for process in wanted]
+        held = {_process(each): each for each in chips.holders}
+        freed = {each: _freed(each, "gone") for each in wanted if each not in held}
+        groups: dict[tuple[str, str, str], list[Process]] = {}
+        for each in wanted:
+            if each in held:
+                holder = held[each]
+                groups.setdefault((holder.kernel, holder.job, holder.run), []).append(each)
+        host = HostName(name, chips.host)
+        ends = [self._end(host, *owner, group, request) for owner, group in groups.items()]
+        for group in await gather_or_cancel(ends):
+            freed.update(group)
+        return [freed[each] for each in wanted]
+
+    async def _end(
+        self,
+        host: HostName,
+        kernel: str,
+        job: str,
+        run: str,
+        processes: Sequence[Process],
+        request: FreeChips,
+    ) -> dict[Process, FreedHolder]:
+        """Ends one kernel, job or run, or processes that belong to none."""
+        try:
+            if kernel:
+                await self._end_kernel(host, kernel)
+            elif job:
+                await self._stop_job(host, job, request.patience)
+            elif run:
+                await self._stop_run(host, run)
+            else:
+                return await self._signal(host, processes, request.patience)
+        except TPUError as error:
+            problem = Problem.of(error)
+            return {each: _freed(each, "unknown", problem) for each in processes}
+        return await self._wait_until_released(host, processes, request.patience + RELEASE)
+
+    async def _end_kernel(self, host: HostName, kernel: str) -> None:
+        try:
+            await self._kernels.shut_down(_ref(host.node), kernel)
+        except TPUError as error:
+            if error.reason is not Reason.NOT_FOUND:
+                raise
+            # The TPU was never connected from here.
+            await self._connections.request_host(host, "end_kernel", END_KERNEL, id=kernel)
+
+    async def _stop_job(self, host: HostName, job: str, patience: float) -> None:
+        """On all its hosts: the others would wait for this one."""
+        try:
+            await self._jobs.stop(_ref(host.node), job, StopJob(patience=patience))
+        except TPUError as error:
+            if error.reason is not Reason.NOT_FOUND:
+                raise
+            # Someone started it from another computer.
+            there = await self._connections.request_host(host, "jobs")
+            for each in there["jobs"]:
+                if each["id"].rpartition("-")[0] == job:
+                    await self._connections.request_host(
+                        host, "stop_job", id=each["id"], patience=patience
+                    )
+
+    async def _stop_run(self, host: HostName, run: str) -> None:
+        if self._runs.find(run) is not None:
+            await self._runs.stop(_ref(host.node), run)
+        else:
+            await self._connections.request_host(host, "stop_run", id=run)
+
+    async def _signal(
+        self, host: HostName, processes: Sequence[Process], patience: float
+    ) -> dict[Process, FreedHolder]:
+        async with self._connections.borrow(host, REACH) as link:
+            pairs = [(pid, start) for _, pid, start in processes]
+            outcomes = await environment.end_holders(link, pairs, patience)
+        return {
+            each: _freed(each, outcome) for each, outcome in zip(processes, outcomes, strict=True)
+        }
+
+    async def _delete_lock(self, host: HostName) -> DeletedLock:
+        """Deletes a lock file that is left over, if no process holds its lock."""
+        try:
+            async with self._connections.borrow(host, REACH) as link:
+                outcome = await environment.delete_lock_file(link)
+        except TPUError as error:
+            problem = Problem.of(error)
+            return DeletedLock(host=host.worker, outcome="unknown", problem=problem)
+        return DeletedLock(host=host.worker, outcome=outcome)
+
+    async def _wait_until_released(
+        self, host: HostName, processes: Sequence[Process], seconds: float
+    ) -> dict[Process, FreedHolder]:
+        """A job ends some time after it was told to."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while True:
+            chips = await self._ask(host)
+            if chips.problem is not None:
+                return {each: _freed(each, "unknown", chips.problem) for each in processes}
+            left = {_process(each) for each in chips.holders} & set(processes)
+            if not left or loop.time() > deadline:
+                return {
+                    each: _freed(each, "held" if each in left else "ended") for each in processes
+                }
+            await asyncio.sleep(LOOK)
+
+
+def _count(node: Node) -> int:
+    return max(1, len(node.endpoints))
+
+
+def _ref(name: NodeName) -> str:
+    return f"{name.zone}~{name.node}"
+
+
+def _process(holder: ChipHolder) -> Process:
+    return holder.host, holder.pid, holder.start
+
+
+def _freed(process: Process, outcome: Any, problem: Problem | None = None) -> FreedHolder:
+    host, pid, _ = process
+    return FreedHolder(host=host, pid=pid, outcome=outcome, problem=problem)

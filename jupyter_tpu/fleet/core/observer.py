@@ -1,0 +1,236 @@
+"""The one poll of Google that serves all clients.
+
+It is quick (2 s) while something changes and slow (30 s) when nothing does. It pauses until the
+first question, and after ten minutes without one unless something is connected. However many
+clients ask, the number of calls is the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Collection, Iterable
+
+from ...cloud import Cloud, Node, NodeName, is_attached, without_chips
+from ...errors import Reason, TPUError
+from ..models import Problem
+from .observed import ObservedState
+
+QUICK = 2.0  # seconds
+SLOW = 30.0
+FAILED = 10.0  # after a poll that failed
+LIMIT = 90.0  # for one poll; Cloud gives up earlier
+FRESH = 5.0  # how old a list may be that a user asked for; seconds
+AT_ONCE = 2.0  # how long such a user waits for a newer one; seconds
+#: After this long without a change, even a TPU under repair is polled slowly; seconds.
+SLOW_AFTER = 900.0
+#: After this long without a question polling pauses, unless something is connected; seconds.
+INTEREST = 600.0
+
+
+class Observer:
+    """Keeps *observed* up to date. All methods are for the core thread's loop.
+
+    needed: whether to poll without a question (connected TPUs, operations);
+    busy: whether an operation is about to change something; polled: called after each poll;
+    described: called with each node that Google described in another answer;
+    hunted: TPUs whose changes are no reason to poll quickly: a hunt looks at its own for hours;
+    first_look: seconds after which to poll once without a question; None: never.
+    """
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        observed: ObservedState,
+        *,
+        needed: Callable[[], bool],
+        busy: Callable[[], bool],
+        polled: Callable[[], None],
+        described: Callable[[Node], None] = lambda _: None,
+        hunted: Callable[[], Collection[NodeName]] = tuple,
+        first_look: float | None = None,
+    ) -> None:
+        self.observed = observed
+        self._cloud = cloud
+        self._needed = needed
+        self._busy = busy
+        self._polled = polled
+        self._described = described
+        self._hunted = hunted
+        self._first_look = first_look
+        self._wake = asyncio.Event()
+        self._new = asyncio.Event()  # replaced after each poll
+        self._asked = float("-inf")
+        self._polled_at = float("-inf")
+        self._changed_at = float("-inf")
+        self._missed_at = float("-inf")  # when a TPU was last asked for that is not in the list
+        self._polling = False
+
+    @property
+    def emulated(self) -> bool:
+        return self._cloud.emulated
+
+    def without_chips(self, node: Node) -> bool:
+        """Whether JAX has only the CPU on its hosts."""
+        return without_chips(self._cloud, node)
+
+    @property
+    def age(self) -> float:
+        """Of the last poll; seconds."""
+        return self._time() - self._polled_at
+
+    def request_refresh(self) -> None:
+        """Something was just changed: poll soon, and quickly for a while."""
+        self._changed_at = self._time()
+        self._wake.set()
+
+    async def ensure_recent(self) -> bool:
+        """Returns when there is a poll not much older than the slow interval; never fails.
+
+        What went wrong is in ``observed.problem``. Waits for as long as one call to Google may
+        take. Returns whether it waited: then the poll began after the question.
+        """
+        self._asked = self._time()
+        if self.age <= SLOW + 5:
+            return False
+        await self.refresh()
+        return True
+
+    async def refresh_for_missing(self) -> None:
+        """A TPU is asked for that is not listed: waits for a poll that begins after the question.
+
+        Such polls are QUICK apart, and questions in between wait for the next one: asking again and
+        again for a TPU that does not exist causes no more calls than a TPU that changes.
+        """
+        pause = self._missed_at + QUICK - self._time()
+        if pause > 0:
+            await asyncio.sleep(pause)
+        self._missed_at = self._time()
+        await self.refresh()
+
+    async def ensure_fresh(self) -> None:
+        """Like `ensure_recent`, with a poll at most FRESH old if that can be had at once.
+
+        For users who ask for the list: what gcloud did a moment ago is in it.
+        """
+        await self.ensure_recent()
+        if self.age > FRESH:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(AT_ONCE):
+                    await self.refresh()
+
+    async def refresh(self) -> None:
+        """Waits until a poll that begins after this call has ended."""
+        self._asked = self._time()
+        with contextlib.suppress(TimeoutError):  # then the answer is what is known
+            for _ in range(2 if self._polling else 1):
+                self._wake.set()
+                async with asyncio.timeout(LIMIT + FAILED):
+                    await self._new.wait()
+
+    def upsert(self, node: Node) -> None:
+        """Adds a node that Google just described in another answer."""
+        self.observed.nodes[node.name] = node
+        self._described(node)
+        self.request_refresh()
+
+    def remove(self, name: NodeName) -> None:
+        """Removes a node that is not there, if it was listed."""
+        if self.observed.nodes.pop(name, None) is not None:
+            self.request_refresh()
+
+    async def run(self) -> None:
+        """Polls until it is cancelled."""
+        first_look = False
+        while True:
+            self._wake.clear()
+            if first_look or self._wanted():
+                self._polling = True
+                try:
+                    await self._poll()
+                finally:
+                    self._polling = False
+                    self._polled_at = self._time()
+                    new, self._new = self._new, asyncio.Event()
+                    new.set()
+                self._polled()
+            try:
+                async with asyncio.timeout(self._pause()):
+                    await self._wake.wait()
+                # Requests that come together are answered by one poll.
+                await asyncio.sleep(0.1)
+            except TimeoutError:
+                first_look = self._never_polled
+            else:
+                first_look = False
+
+    @property
+    def _never_polled(self) -> bool:
+        return self._polled_at == float("-inf")
+
+    def _wanted(self) -> bool:
+        return self._needed() or self._busy() or self._time() - self._asked < INTEREST
+
+    def _pause(self) -> float | None:
+        if not self._wanted():
+            return self._first_look if self._never_polled else None
+        if self.observed.unreachable is None:
+            # No credentials, for example: quicker tries would not help.
+            problem = self.observed.problem
+            return max(FAILED, (problem and problem.retry_after) or 0.0)
+        recently = self._time() - self._changed_at
+        changing = self.observed.changing(self._hunted()) and recently < SLOW_AFTER
+        return QUICK if self._busy() or recently < 3 * QUICK or changing else SLOW
+
+    async def _poll(self) -> None:
+        observed = self.observed
+        asked = time.time()
+        try:
+            async with asyncio.timeout(LIMIT):
+                listed = await self._cloud.list_nodes()
+            if listed.problem is not None:
+                observed.nodes = _with_attached(observed.nodes, listed.nodes)
+                raise listed.problem
+            project = self._cloud.project
+            missing = frozenset(listed.unreachable)
+            nodes = {node.name: node for node in listed.nodes}
+        except (TPUError, TimeoutError) as error:
+            # The earlier list stays: that Google can't be asked does not mean that a TPU is gone.
+            if isinstance(error, TimeoutError):
+                error = TPUError(
+                    f"The list of TPUs did not come within {LIMIT:.0f} s.",
+                    Reason.TIMEOUT,
+                    "Will be retried.",
+                )
+            observed.problem = Problem.of(error)
+            observed.unreachable = None
+            return
+        for name, node in observed.nodes.items():
+            if name.zone in missing:
+                nodes.setdefault(name, node)
+        if _states(nodes) != _states(observed.nodes):
+            self._changed_at = self._time()
+        observed.nodes, observed.unreachable, observed.problem = nodes, missing, None
+        observed.project, observed.asked = project, asked
+        if missing:
+            observed.problem = Problem(
+                message=f"{', '.join(sorted(missing))} did not answer. TPUs there are shown as "
+                "last seen, or are missing.",
+                reason=Reason.UNAVAILABLE,
+                hint="Will be retried.",
+            )
+
+    @staticmethod
+    def _time() -> float:
+        return asyncio.get_running_loop().time()
+
+
+def _with_attached(nodes: dict[NodeName, Node], attached: Iterable[Node]) -> dict[NodeName, Node]:
+    """*nodes*, with *attached* in place of the attached machines in it."""
+    kept = {name: node for name, node in nodes.items() if not is_attached(name)}
+    return kept | {node.name: node for node in attached}
+
+
+def _states(nodes: dict[NodeName, Node]) -> dict[NodeName, tuple[str, str, str]]:
+    return {name: (node.id, node.state, node.health) for name, node in nodes.items()}

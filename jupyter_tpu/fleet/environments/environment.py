@@ -1,0 +1,257 @@
+"""Creating an environment on all hosts of a TPU, and what is remembered of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+
+from ... import environment, ssh
+from ...cloud import Node
+from ...concurrency import gather_or_cancel
+from ...errors import Reason, TPUError
+from ...links import Link
+from ..core.connections import HostConnections
+from ..core.locks import Locks
+from ..core.operation_progress import OperationProgress
+from ..core.records import EnvironmentRecord
+from ..models import ConnectTPU, Environment, EnvironmentLock, HostVersions, Problem
+from ..models.catalog import known_type
+from ..models.times import timestamp
+
+#: How long the links may take to come up; a TPU that just became ready needs a while. Seconds.
+LINKS_UP = 180.0
+
+LINKS = environment.StepPlan("links", "Connect to the hosts", 8)
+
+
+def steps(request: ConnectTPU) -> list[environment.StepPlan]:
+    """The steps of `create_environment`."""
+    found = request.python_path is not None
+    own = (
+        environment.existing_pythons.STEPS if found else environment.plan(environment_spec(request))
+    )
+    return [environment.StepPlan("key", "SSH key", 1), LINKS, *own]
+
+
+async def create_environment(
+    node: Node,
+    request: ConnectTPU,
+    connections: HostConnections,
+    progress: OperationProgress,
+    *,
+    emulated: bool,
+) -> tuple[Environment, environment.CreatedEnvironment]:
+    """Connects to the hosts and creates *request* there, step by step."""
+    name = node.name
+    progress.begin("key")
+    key = await asyncio.to_thread(ssh.ensure_key)
+    progress.log(f"SSH key: {key}")
+    progress.done("key")
+
+    links = connections.acquire(name, len(node.endpoints))
+    await connect_hosts(links, progress)
+
+    accelerator = known_type(node.type)
+    expected = environment.ExpectedHardware(
+        emulated=emulated,
+        devices_per_host=accelerator.devices_per_host if accelerator else None,
+        coordinator=node.endpoints[0].internal if node.endpoints else "",
+    )
+    try:
+        if request.python_path is not None:
+            created = await environment.existing_pythons.use(
+                links,
+                request.python_path,
+                expected,
+                progress,
+                install_ipykernel=request.install_ipykernel,
+            )
+        else:
+            spec = environment_spec(request)
+            created = await environment.create(links, spec, expected, progress)
+    except TPUError as error:
+        if error.reason is Reason.CPU_FALLBACK:
+            error.hint += f" To check all hosts: jupyter tpu doctor {name.node}"
+        raise
+    ready = Environment(
+        name=request.environment,
+        tpu=name.node,
+        zone=name.zone,
+        state="ready",
+        python=created.python,
+        jax=created.jax,
+        path=created.path,
+        python_path=created.python_path,
+        packages=created.requested.packages,
+        requirements=request.requirements or "",
+        setup=request.setup,
+        versions=HostVersions(time=timestamp()) if created.lock and len(links) > 1 else None,
+        devices=created.devices,
+        platform=created.platform,
+        problem=None if created.warning is None else Problem.of(created.warning),
+    )
+    return ready, created
+
+
+def environment_spec(request: ConnectTPU) -> environment.EnvironmentSpec:
+    """What is created on the hosts, if they have no Python that is to be used."""
+    return environment.EnvironmentSpec(
+        name=request.environment,
+        python=request.python,
+        packages=tuple(request.packages),
+        requirements=request.requirements or "",
+        lock=request.lock or "",
+        setup=request.setup,
+    )
+
+
+async def wait_until_up(link: Link) -> None:
+    await link.wait_up(timeout=LINKS_UP)
+
+
+async def connect_hosts(links: Sequence[Link], progress: OperationProgress) -> None:
+    """The step LINKS."""
+    progress.begin(LINKS.key)
+    await gather_or_cancel([_connect(link, progress) for link in links])
+    progress.done(LINKS.key)
+
+
+async def _connect(link: Link, progress: OperationProgress) -> None:
+    await wait_until_up(link)
+    progress.log(f"Connected to host {link.host.worker}")
+    progress.host_done(LINKS.key)
+
+
+def merge_request(before: EnvironmentRecord | None, request: ConnectTPU) -> ConnectTPU:
+    """Connecting again keeps what was asked for earlier.
+
+    Where that failed, a request with options replaces the earlier one: what was wrong must not
+    stay forever.
+    """
+    plain = request == ConnectTPU(environment=request.environment)
+    if before is None or (before.environment.state == "failed" and not plain):
+        return request
+    return add_request(before.wanted, request)
+
+
+def add_request(earlier: ConnectTPU, request: ConnectTPU) -> ConnectTPU:
+    """What both ask for; where they differ, as *request* says."""
+    setup = request.setup
+    if not request.replace_setup:
+        setup = _merge_setup(earlier.setup, setup)
+    return ConnectTPU(
+        environment=request.environment,
+        python=request.python or earlier.python,
+        packages=environment.packages.merge(earlier.packages, request.packages),
+        requirements=request.requirements or earlier.requirements,
+        lock=request.lock or earlier.lock,
+        python_path=request.python_path or earlier.python_path,
+        install_ipykernel=request.install_ipykernel or earlier.install_ipykernel,
+        setup=setup,
+    )
+
+
+def _merge_setup(
+    before: environment.HostSetup, wanted: environment.HostSetup
+) -> environment.HostSetup:
+    names = {each.partition("=")[0]: each for each in (*before.apt, *wanted.apt)}
+    return environment.HostSetup(
+        apt=list(names.values()),
+        timezone=wanted.timezone or before.timezone,
+        oh_my_zsh=wanted.oh_my_zsh or before.oh_my_zsh,
+        script=wanted.script or before.script,
+    )
+
+
+async def earlier_lock(
+    locks: Locks, request: ConnectTPU, *, emulated: bool
+) -> EnvironmentLock | None:
+    """What a new environment is to have: what one of that name has on another TPU.
+
+    None for the default name, which has the newest versions, and if anything was asked for.
+    """
+    plain = request == ConnectTPU(environment=request.environment)
+    if not plain or request.environment == ConnectTPU().environment:
+        return None
+    return await locks.find(request.environment, emulated=emulated)
+
+
+def locked_request(request: ConnectTPU, lock: EnvironmentLock) -> ConnectTPU:
+    """A new environment with what another TPU's has."""
+    return msgspec.structs.replace(
+        request,
+        python=".".join(lock.python.split(".")[:2]),
+        packages=lock.packages,
+        requirements=lock.requirements or None,
+        setup=lock.setup,
+        lock=lock.text,
+    )
+
+
+def lock_of(node: Node, of: Environment, text: str, *, emulated: bool) -> EnvironmentLock:
+    """The exact versions of an environment; *text* is its packages."""
+    return EnvironmentLock(
+        environment=of.name,
+        text=text,
+        packages=of.packages,
+        requirements=of.requirements,
+        setup=of.setup,
+        python=of.python,
+        tpu=node.name.node,
+        type=node.type,
+        time=timestamp(),
+        emulated=emulated,
+    )
+
+
+def record_of(
+    node: Node,
+    request: ConnectTPU,
+    created: Environment,
+    before: EnvironmentRecord | None,
+    requested: environment.Requested | None = None,
+) -> EnvironmentRecord:
+    """What is remembered of an environment; what was decided on its warm kernel stays."""
+    if requested is not None:
+        request = msgspec.structs.replace(request, packages=requested.packages)
+    elif before is not None:
+        requested = environment.Requested(revision=before.revision)
+    return EnvironmentRecord(
+        node_id=node.id,
+        wanted=request,
+        environment=created,
+        hosts=len(node.endpoints),
+        warm=before.warm if before is not None else None,
+        revision=requested.revision if requested is not None else 0,
+    )
+
+
+def unfinished_record(
+    node: Node, request: ConnectTPU, before: EnvironmentRecord | None, error: TPUError | None = None
+) -> EnvironmentRecord:
+    """What is remembered while an environment is being created, or after that failed.
+
+    What was ready before stays so.
+    """
+    problem = Problem.of(error) if error else None
+    if before is not None and before.environment.state == "ready":
+        before.environment.problem = problem
+        before.environment.asked = request if problem else None
+        shown = before.environment
+    else:
+        shown = Environment(
+            name=request.environment,
+            tpu=node.name.node,
+            zone=node.name.zone,
+            state="failed" if problem else "making",
+            problem=problem,
+            python_path=request.python_path or "",
+            packages=list(request.packages),
+            requirements=request.requirements or "",
+            setup=request.setup,
+            asked=request if problem else None,
+        )
+    kept = before.wanted if error and before is not None else request
+    return record_of(node, kept, shown, before)

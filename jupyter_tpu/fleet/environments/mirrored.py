@@ -1,0 +1,65 @@
+"""The notebooks' projects that this process keeps on hosts, as TPUs show them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import structs
+
+from ...cloud import NodeName
+from ...environment.project import Mirror, SyncOutcome, default_mirrors
+from ..core.connections import HostConnections
+from ..files.sync_result import result_of
+from ..models import MirroredProject, Problem, SyncProject, SyncResult
+
+
+class MirroredProjects:
+    """Of the kernels of this process. changed: called with a TPU whose projects have changed."""
+
+    def __init__(self, connections: HostConnections, changed: Callable[[NodeName], None]) -> None:
+        self._connections = connections
+        self._results: dict[Mirror, tuple[SyncOutcome, SyncResult]] = {}
+        self._mirrors = default_mirrors()
+
+        def follow(mirror: Mirror) -> None:
+            if mirror not in self._mirrors.running():
+                self._results.pop(mirror, None)
+            if self._is_ours(mirror):
+                changed(mirror.host.host.node)
+
+        self.close = self._mirrors.subscribe(follow)
+
+    def on(self, name: NodeName) -> list[MirroredProject]:
+        found = [
+            mirror
+            for mirror in self._mirrors.running()
+            if mirror.host.host.node == name and self._is_ours(mirror)
+        ]
+        return sorted(map(self._view, found), key=lambda each: (each.folder, each.host))
+
+    def _is_ours(self, mirror: Mirror) -> bool:
+        """Not of a TPU of the same name of another cloud."""
+        return self._connections.link(mirror.host.host).host_id == mirror.host.host_id
+
+    def _view(self, mirror: Mirror) -> MirroredProject:
+        return MirroredProject(
+            folder=str(mirror.folder),
+            remote=mirror.remote,
+            host=mirror.host.host.worker,
+            state=mirror.state,
+            problem=Problem.of(mirror.problem) if mirror.problem else None,
+            result=self._result(mirror),
+        )
+
+    def _result(self, mirror: Mirror) -> SyncResult | None:
+        """The same until the next comparison: its time does not change."""
+        outcome = mirror.overall
+        if outcome is None:
+            return None
+        known = self._results.get(mirror)
+        if known is None or known[0] is not outcome:
+            request = SyncProject(folder=str(mirror.folder), remote=mirror.remote)
+            result = result_of(request, outcome)
+            known = outcome, structs.replace(result, written=[], deleted=[], newer=[])
+            self._results[mirror] = known
+        return known[1]

@@ -1,0 +1,336 @@
+"""Environments that are there: what is in them, and operations that change or remove them.
+
+Kernels change packages, too (``%pip install``). Host 0 records that, each poll reports it, and the
+other hosts follow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from ...cloud import NodeName
+from ...environment import Requested, SyncedPackages, packages
+from ...errors import InvalidInput, Reason, TPUError
+from ...links import Link
+from ..core import checks
+from ..core.connected import ConnectedTPUs
+from ..core.connections import HostConnections
+from ..core.desired import DesiredState
+from ..core.finder import TPUFinder
+from ..core.locks import Locks
+from ..core.observer import Observer
+from ..core.operation_progress import OperationProgress
+from ..core.operation_runner import OperationRunner
+from ..core.records import EnvironmentRecord
+from ..kernels.kernels import shut_down_error
+from ..kernels.warm_kernels import WarmKernelMonitor
+from ..models import (
+    ChangePackages,
+    Environment,
+    EnvironmentLock,
+    HostVersions,
+    InstalledPackage,
+    KeepWarm,
+    Operation,
+    Problem,
+    RemoveEnvironment,
+)
+from ..models.operation_kinds import KINDS
+from ..models.requests import validated
+from ..models.times import timestamp
+from .environment import LINKS, connect_hosts, lock_of, wait_until_up
+
+log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+
+class EnvironmentService:
+    """The environments of TPUs, as an :class:`~jupyter_tpu.fleet.api.EnvironmentsAPI`.
+
+    wake(): there may be something else to ask hosts for.
+    """
+
+    def __init__(
+        self,
+        finder: TPUFinder,
+        desired: DesiredState,
+        observer: Observer,
+        connections: HostConnections,
+        connected: ConnectedTPUs,
+        warm: WarmKernelMonitor,
+        runner: OperationRunner,
+        locks: Locks,
+        wake: Callable[[], None],
+    ) -> None:
+        self._finder = finder
+        self._desired = desired
+        self._observer = observer
+        self._connections = connections
+        self._connected = connected
+        self._warm = warm
+        self._runner = runner
+        self._locks = locks
+        self._wake = wake
+        #: Revisions that the other hosts could not follow, or should not; not tried again.
+        self._failed: dict[tuple[NodeName, str], int] = {}
+
+    async def list(self, ref: str) -> Sequence[Environment]:
+        return self.last_known(await self._finder.find(ref))
+
+    def last_known(self, name: NodeName) -> Sequence[Environment]:
+        """The environments of a TPU."""
+        return [
+            msgspec.structs.replace(record.environment, warm=self._warm.status(name, environment))
+            for environment, record in self._desired.environments(name).items()
+        ]
+
+    async def keep_warm(self, ref: str, environment: str, options: KeepWarm) -> Environment:
+        name = await self._finder.find(ref)
+        self._warm.configure(name, environment, options)
+        self._wake()
+        return next(each for each in self.last_known(name) if each.name == environment)
+
+    async def list_packages(self, ref: str, environment: str) -> Sequence[InstalledPackage]:
+        """Raises NOT_FOUND, CONFLICT for a TPU that is not READY."""
+        name = await self._finder.find(ref)
+        self._require(name, environment, changeable=True)
+        return await self._on_host_0(name, lambda link: packages.installed(link, environment))
+
+    async def get_lock(self, ref: str, environment: str) -> EnvironmentLock:
+        """Raises as :meth:`list_packages`."""
+        return await self._lock(await self._finder.find(ref), environment)
+
+    async def _lock(self, name: NodeName, environment: str) -> EnvironmentLock:
+        record = self._require(name, environment, changeable=True)
+        text = await self._on_host_0(name, lambda link: packages.lock(link, environment))
+        return await self._keep_lock(name, record, text)
+
+    async def change_packages(
+        self, ref: str, environment: str, request: ChangePackages
+    ) -> Operation:
+        """Raises INVALID, NOT_FOUND, and CONFLICT unless the TPU is READY and idle."""
+        name = await self._finder.find(ref)
+        request = validated(request)
+        checks.check_requirements(request.add)
+        checks.check_names(request.remove)
+        if not request.add and not request.remove:
+            raise InvalidInput("No package was given.", "Name one, such as einops.")
+        for each in request.remove:
+            if packages.name_of(each) in packages.REQUIRED:
+                raise InvalidInput(f"{each} can't be removed: kernels on TPUs need it.")
+        record = self._require(name, environment, changeable=True)
+
+        async def work(progress: OperationProgress) -> None:
+            progress.plan([LINKS, packages.CHANGE, packages.SYNC], hosts=record.hosts)
+            await self._on_hosts(
+                name,
+                environment,
+                progress,
+                lambda links: packages.change(
+                    links, environment, request.add, request.remove, progress
+                ),
+            )
+
+        return await self._runner.start_exclusive(
+            self._runner.new_record("environment", name), work
+        )
+
+    async def sync_packages(self, ref: str, environment: str) -> Operation:
+        """Raises NOT_FOUND, and CONFLICT unless the TPU is READY and idle."""
+        name = await self._finder.find(ref)
+        record = self._require(name, environment, changeable=True)
+
+        async def work(progress: OperationProgress) -> None:
+            progress.plan([LINKS, packages.SYNC], hosts=record.hosts)
+            await self._on_hosts(
+                name,
+                environment,
+                progress,
+                lambda links: packages.sync(links, environment, progress),
+            )
+
+        return await self._runner.start_exclusive(
+            self._runner.new_record("environment", name), work
+        )
+
+    async def remove(
+        self, ref: str, environment: str, options: RemoveEnvironment | None = None
+    ) -> Operation:
+        """Raises NOT_FOUND, KERNELS_RUNNING unless *options* allow it, CONFLICT unless idle."""
+        name, options = await self._finder.find(ref), options or RemoveEnvironment()
+        record = self._require(name, environment)
+        await self._connected.kernels.require_confirmation(
+            name, options.end_kernels, "Removing the environment", environment
+        )
+
+        async def work(progress: OperationProgress) -> None:
+            progress.plan([LINKS, packages.REMOVE], hosts=record.hosts)
+            ready = self._observer.observed.is_ready(name)
+            if ready:
+                why = shut_down_error(
+                    f"remove its environment {environment}", "Choose another kernel."
+                )
+                await self._connected.kernels.shut_down_all(name, why, progress.log, environment)
+            if ready and not record.found:
+                links, release = self._links(name)
+                try:
+                    await connect_hosts(links, progress)
+                    await packages.remove(links, environment, progress)
+                finally:
+                    release()
+            self._connected.remove_environment(name, environment)
+            progress.log(
+                f"Removed the kernel of {record.environment.path} from Jupyter; its files stay"
+                if record.found
+                else f"Removed the environment {environment}"
+            )
+            self._wake()
+
+        return await self._runner.start_exclusive(
+            self._runner.new_record("environment", name), work
+        )
+
+    # ---- what kernels change ----
+
+    async def follow(self, name: NodeName, reports: Mapping[str, Any]) -> None:
+        """Takes the agent's report of what is asked for in each environment: {name: Requested}."""
+        if any(
+            KINDS[each.operation.kind].exclusive for each in self._runner.known.running_on(name)
+        ):
+            return  # it changes them itself; the next report is compared again
+        for environment, record in list(self._desired.environments(name).items()):
+            if environment not in reports or record.environment.state != "ready" or record.found:
+                continue
+            if record.environment.asked is not None:
+                continue  # a change failed halfway: it is repeated, or another one follows
+            try:
+                requested = msgspec.convert(reports[environment], Requested)
+            except msgspec.ValidationError as error:
+                log.warning("Host 0 of %s reports packages that are none: %s", name.node, error)
+                continue
+            if requested.revision == record.revision:
+                continue
+            if record.hosts == 1:
+                self._save(name, record, requested)
+                with contextlib.suppress(TPUError):  # the next change saves it
+                    await self._lock(name, environment)
+            elif self._failed.get((name, environment)) != requested.revision:
+                await self._sync(name, record, requested)
+                return  # one operation at a time
+
+    async def _sync(self, name: NodeName, record: EnvironmentRecord, news: Requested) -> None:
+        environment = record.environment.name
+
+        async def work(progress: OperationProgress) -> None:
+            progress.plan([LINKS, packages.SYNC], hosts=record.hosts)
+            try:
+                await self._on_hosts(
+                    name,
+                    environment,
+                    progress,
+                    lambda links: packages.sync(links, environment, progress),
+                )
+            except asyncio.CancelledError:
+                self._failed[name, environment] = news.revision  # it does not retry
+                raise
+            except TPUError as error:
+                self._failed[name, environment] = news.revision
+                record.environment.problem = Problem(
+                    message=f"The packages of host 0 are not on all hosts. {error.message}",
+                    reason=error.reason,
+                    hint="Connect again to install them there.",
+                )
+                self._desired.save(name, record)
+                raise
+
+        await self._runner.start(self._runner.new_record("environment", name), work)
+
+    # ---- inside ----
+
+    async def _on_host_0(self, name: NodeName, work: Callable[[Link], Awaitable[_T]]) -> _T:
+        links, release = self._links(name)
+        try:
+            await wait_until_up(links[0])
+            return await work(links[0])
+        finally:
+            release()
+
+    async def _on_hosts(
+        self,
+        name: NodeName,
+        environment: str,
+        progress: OperationProgress,
+        work: Callable[[Sequence[Link]], Awaitable[SyncedPackages]],
+    ) -> None:
+        """Runs *work* on all hosts, and saves what is asked for then."""
+        links, release = self._links(name)
+        try:
+            await connect_hosts(links, progress)
+            synced = await work(links)
+        finally:
+            release()
+        record = self._require(name, environment)
+        if record.hosts > 1:
+            record.environment.versions = HostVersions(time=timestamp())
+        self._save(name, record, synced.requested)
+        await self._keep_lock(name, record, synced.lock)
+
+    async def _keep_lock(
+        self, name: NodeName, record: EnvironmentRecord, text: str
+    ) -> EnvironmentLock:
+        """Saves the exact versions of an environment, for the next TPU."""
+        node = self._observer.observed.require_hosts(name)
+        lock = lock_of(node, record.environment, text, emulated=self._observer.without_chips(node))
+        await self._locks.save(lock)
+        return lock
+
+    def _save(self, name: NodeName, record: EnvironmentRecord, requested: Requested) -> None:
+        record.wanted = msgspec.structs.replace(record.wanted, packages=requested.packages)
+        record.environment.packages = requested.packages
+        record.environment.problem = record.environment.asked = None
+        record.revision = requested.revision
+        self._desired.save(name, record)
+
+    def _links(self, name: NodeName) -> tuple[Sequence[Link], Callable[[], None]]:
+        """The links to all hosts, held until the second is called."""
+        node = self._observer.observed.require_hosts(name)
+        held = name in self._connections
+        links = self._connections.acquire(name, len(node.endpoints))
+        return links, (lambda: None) if held else lambda: self._connections.release(name)
+
+    def _require(
+        self, name: NodeName, environment: str, *, changeable: bool = False
+    ) -> EnvironmentRecord:
+        """changeable: it must be ready, with packages that may be changed."""
+        environments = self._desired.environments(name)
+        record = environments.get(environment)
+        if record is None:
+            known = ", ".join(environments) or "none"
+            raise TPUError(
+                f"{name.node} has no environment {environment}. Its environments: {known}.",
+                Reason.NOT_FOUND,
+                f"Create it: jupyter tpu connect {name.node} --env {environment}"
+                if changeable
+                else "",
+            )
+        if changeable and record.found:
+            raise TPUError(
+                f"The environment {environment} was found on {name.node}. jupyter-tpu does not "
+                "change its packages.",
+                Reason.CONFLICT,
+                "Change them on its hosts: jupyter tpu ssh " + name.node,
+            )
+        if changeable and record.environment.state != "ready":
+            raise TPUError(
+                f"The environment {environment} on {name.node} is not ready.",
+                Reason.CONFLICT,
+                "Connect again to complete it, or remove it.",
+            )
+        return record

@@ -1,0 +1,1 @@
+"""Files between this computer and hosts: copy, sync, browse, and shared folders of pods."""

@@ -1,0 +1,190 @@
+"""Syncs of a folder with the hosts of a TPU: operations, once or at each change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from pathlib import Path
+
+import msgspec
+
+from ...cloud import Node
+from ...environment import project
+from ...environment.project import (
+    Bases,
+    LocalProject,
+    SyncOptions,
+    Watcher,
+    default_mirrors,
+    retry_after,
+)
+from ...errors import InvalidInput, Reason, TPUError
+from ...links import HostName, no_such_host
+from ..core.connections import HostConnections
+from ..core.finder import TPUFinder
+from ..core.operation_progress import OperationProgress
+from ..core.operation_runner import OperationRunner
+from ..models import Operation, SyncProject, SyncResult
+from ..models.requests import validated
+from .sync_result import failure_of, result_of, summary
+
+#: Files of one folder at most.
+MAX_FILES = 20_000
+_MB = 1_000_000
+
+
+class SyncService:
+    """Syncs, as a :class:`~jupyter_tpu.fleet.api.SyncAPI`; several may run at the same time.
+
+    folder: where it keeps what was synced last.
+    """
+
+    def __init__(
+        self,
+        finder: TPUFinder,
+        connections: HostConnections,
+        runner: OperationRunner,
+        folder: Path,
+    ) -> None:
+        self._finder = finder
+        self._connections = connections
+        self._runner = runner
+        self._bases = Bases(folder)
+        self._locks: defaultdict[tuple[str, ...], asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def start(self, ref: str, request: SyncProject) -> Operation:
+        request = validated(request)
+        folder = _local_folder(request)
+        if not (request.remote or folder.name):
+            raise InvalidInput("A folder on the TPU is needed, too.", "Add :DIR to its name.")
+        for path in request.only:
+            _check_parts(path, path)
+        if request.watch and (request.pull or request.dry_run):
+            raise InvalidInput("Watching only works from here to the TPU.")
+        node = await self._finder.find_ready(ref)
+        if request.pull and not 0 <= request.host < len(node.endpoints):
+            count = len(node.endpoints)
+            raise no_such_host(node.name.node, request.host, count, Reason.NOT_FOUND)
+        if request.remote:
+            remote = _remote_folder(request.remote)
+        else:
+            host_id = self._connections.link(HostName(node.name, 0)).host_id
+            claim = not (request.pull or request.dry_run)
+            remote = project.remote_folder(self._bases, host_id, folder, claim=claim)
+        elsewhere = not request.remote and remote != f"~/{folder.name}"
+        request = msgspec.structs.replace(request, folder=str(folder), remote=remote)
+
+        async def work(progress: OperationProgress) -> None:
+            if elsewhere:
+                progress.log(f"~/{folder.name} has another project, so this one is in {remote}")
+            if request.watch:
+                await self._watch(node, request, progress)
+                return
+            result, failure = await self._round(node, request, progress)
+            progress.operation.result = msgspec.to_builtins(result)
+            progress.log(summary(result))
+            if failure is not None:
+                raise failure
+
+        return await self._runner.start(self._runner.new_record("sync", node.name), work)
+
+    async def _round(
+        self, node: Node, request: SyncProject, progress: OperationProgress
+    ) -> tuple[SyncResult, TPUError | None]:
+        """One comparison and copy: its result, and why it is not complete."""
+        options = SyncOptions(
+            delete=request.delete,
+            overwrite=request.overwrite,
+            only=tuple(request.only),
+            dry_run=request.dry_run,
+        )
+        steps = project.PULL_STEPS if request.pull else project.PUSH_STEPS
+        progress.plan(steps, len(node.endpoints), measured=True)
+        common = (node.name.path, node.id, request.remote, request.folder)
+        async with self._locks[common]:
+            local = await asyncio.to_thread(
+                LocalProject,
+                Path(request.folder),
+                self._bases,
+                (int(request.max_file * _MB), int(request.max_total * _MB), MAX_FILES),
+            )
+            links = [
+                self._connections.link(HostName(node.name, worker))
+                for worker in range(len(node.endpoints))
+            ]
+            if request.pull:
+                outcome = await project.pull(
+                    links[request.host],
+                    local,
+                    request.remote,
+                    self._bases,
+                    (*common, str(request.host)),
+                    options,
+                    progress,
+                )
+            else:
+                outcome = await project.push(
+                    links,
+                    local,
+                    request.remote,
+                    self._bases,
+                    lambda worker: (*common, str(worker)),
+                    options,
+                    progress,
+                )
+        if not request.dry_run:
+            default_mirrors().recheck(request.folder)
+        result = result_of(request, outcome)
+        return result, failure_of(outcome)
+
+    async def _watch(self, node: Node, request: SyncProject, progress: OperationProgress) -> None:
+        """A round now and after each change here. Where hosts can't be reached it is tried again
+        until they can; what else goes wrong is tried again after the next change.
+        """
+        last: SyncResult | None = None
+        async with Watcher(Path(request.folder)) as watcher:
+            while True:
+                try:
+                    result, failure = await self._round(node, request, progress)
+                except TPUError as error:
+                    failure = error
+                else:
+                    copied = result.counts.written or result.counts.deleted
+                    result.rounds = (last.rounds if last else 0) + bool(copied)
+                    if copied or last is None or result.conflicts != last.conflicts:
+                        progress.log(summary(result))
+                    progress.operation.result = msgspec.to_builtins(result)
+                    last = result
+                progress.block(failure)
+                progress.set_message(f"Watching {request.folder}")
+                await watcher.wait(retry_after(failure))
+
+
+# ---- what is asked for ---------------------------------------------------------------------------
+
+
+def _local_folder(request: SyncProject) -> Path:
+    if "\0" in request.folder or not request.folder.strip():
+        raise InvalidInput("No folder was given.", "Name the folder here, such as ~/project.")
+    folder = Path(request.folder).expanduser()
+    if not folder.is_absolute():
+        raise InvalidInput(f"{request.folder} is not a full path.", "A path begins with / or ~.")
+    return folder.resolve()
+
+
+def _remote_folder(asked: str) -> str:
+    """As the host's program takes it: it begins with / or ~."""
+    remote = asked.rstrip("/") or "/"
+    if remote in ("~", "."):
+        return "~"
+    below = remote.removeprefix("~/").removeprefix("/")
+    _check_parts(below, asked)
+    return remote if remote[0] == "/" or remote[:2] == "~/" else f"~/{remote}"
+
+
+def _check_parts(path: str, shown: str) -> None:
+    parts = path.split("/")
+    if "\0" in path or not all(parts) or {".", ".."} & set(parts):
+        raise InvalidInput(
+            f"{shown!r} is not a path of a folder or file.", "A path has no . or .. in it."
+        )

@@ -1,0 +1,125 @@
+"""How a sync went, as faces show it."""
+
+from __future__ import annotations
+
+from ...environment.project import HostOutcome, SyncOutcome
+from ...errors import Reason, TPUError, error_for
+from ...wording import count, hosts_text, other_hosts, size_text
+from ..models import HostSync, NotCopied, Problem, SyncConflict, SyncCounts, SyncProject, SyncResult
+from ..models.sync import LISTED
+from ..models.times import timestamp
+
+
+def result_of(request: SyncProject, outcome: SyncOutcome) -> SyncResult:
+    written = sorted({path for each in outcome.hosts for path in each.written})
+    deleted = sorted({path for each in outcome.hosts for path in each.deleted})
+    newer = sorted({path for each in outcome.hosts for path in each.newer})
+    conflicts = _conflicts(request, outcome.hosts)
+    not_copied = _not_copied(outcome)
+    return SyncResult(
+        folder=request.folder,
+        remote=request.remote,
+        pull=request.pull,
+        dry_run=request.dry_run,
+        hosts=[_host(each) for each in outcome.hosts],
+        counts=SyncCounts(
+            files=outcome.files,
+            written=len(written),
+            deleted=len(deleted),
+            conflicts=len(conflicts),
+            newer=len(newer),
+            not_copied=len(not_copied),
+        ),
+        written=written[:LISTED],
+        deleted=deleted[:LISTED],
+        conflicts=conflicts[:LISTED],
+        newer=newer[:LISTED],
+        not_copied=not_copied[:LISTED],
+        ended=timestamp(),
+    )
+
+
+def _host(outcome: HostOutcome) -> HostSync:
+    return HostSync(
+        host=outcome.host,
+        written=len(outcome.written),
+        deleted=len(outcome.deleted),
+        size=outcome.size,
+        transferred=outcome.transferred,
+        problem=Problem.of(outcome.problem) if outcome.problem else None,
+    )
+
+
+def _conflicts(request: SyncProject, hosts: list[HostOutcome]) -> list[SyncConflict]:
+    """Each path once; the times are of its first host."""
+    found: dict[str, SyncConflict] = {}
+    for outcome in hosts:
+        for conflict, source, target in outcome.conflicts:
+            here, there = (target, source) if request.pull else (source, target)
+            entry = found.setdefault(
+                conflict.path,
+                SyncConflict(
+                    path=conflict.path,
+                    kind=conflict.kind,
+                    here=timestamp("seconds", here.time) if here else "",
+                    there=timestamp("seconds", there.time) if there else "",
+                    hosts=[],
+                ),
+            )
+            entry.hosts.append(outcome.host)
+    return sorted(found.values(), key=lambda each: each.path)
+
+
+def _not_copied(outcome: SyncOutcome) -> list[NotCopied]:
+    found = [NotCopied(path=path, size=size, why=why) for path, size, why in outcome.skipped]
+    refused: dict[tuple[str, str], NotCopied] = {}
+    for host in outcome.hosts:
+        for path, why in host.refused:
+            entry = NotCopied(path=path, size=0, why=why, hosts=[])
+            refused.setdefault((path, why), entry).hosts.append(host.host)
+    return [*refused.values(), *sorted(found, key=lambda each: (-each.size, each.path))]
+
+
+def summary(result: SyncResult) -> str:
+    """One line: "Sent 3 files (12 kB) to 2 hosts"."""
+    counts = result.counts
+    good = [each for each in result.hosts if each.problem is None]
+    where = "here" if result.pull else count(len(good), "host")
+    size = size_text(max((each.size for each in result.hosts), default=0))
+    verb = "Would copy" if result.dry_run else "Copied"
+    parts = []
+    if counts.written:
+        parts.append(f"{verb} {count(counts.written, 'file')} ({size}) to {where}")
+    if counts.deleted:
+        parts.append(f"{'would delete' if result.dry_run else 'deleted'} {counts.deleted}")
+    if not parts:
+        parts.append(f"Nothing to copy to {where}")
+    if counts.conflicts:
+        parts.append(f"{counts.conflicts} in conflict")
+    if counts.newer:
+        side = "here" if result.pull else "on the TPU"
+        parts.append(f"{counts.newer} only {side} or changed there")
+    if counts.not_copied:
+        parts.append(f"{counts.not_copied} left out")
+    if failed := len(result.hosts) - len(good):
+        parts.append(f"{failed} of {len(result.hosts)} hosts failed")
+    line = ", ".join(parts)
+    return line[:1].upper() + line[1:]
+
+
+def failure_of(outcome: SyncOutcome) -> TPUError | None:
+    """Why not all hosts have the folder: names them, and says how the others are."""
+    failed = [each for each in outcome.hosts if each.problem is not None]
+    if not failed:
+        return None
+    first = failed[0].problem
+    assert first is not None
+    hint = first.hint
+    if first.reason in (Reason.UNREACHABLE, Reason.INTERRUPTED):
+        hint = "Sync again. What was copied is not copied again."
+    message = first.message
+    if len(outcome.hosts) > 1:
+        where = hosts_text([each.host for each in failed])
+        rest = other_hosts(len(outcome.hosts) - len(failed), "has it", "have it")
+        message = f"The folder is not on {where}: {message}{rest}"
+    return error_for(message, first.reason, hint)

@@ -1,1 +1,0 @@
-"""The hosts of connected TPUs: their links, and what their agents report of kernels and chips."""

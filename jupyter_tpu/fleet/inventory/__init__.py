@@ -1,1 +1,0 @@
-"""Which TPUs there are, and how each is shown, from desired and observed state."""

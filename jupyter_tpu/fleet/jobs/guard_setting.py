@@ -1,0 +1,182 @@
+"""Setting the guard of a TPU that was created to have one, however long that takes.
+
+It is tried for as long as the TPU exists, and shown on the TPU until it is set. Where one of its
+limits has passed and the host can't be reached, this process acts in the host's place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from msgspec import structs
+
+from ...cloud import Cloud, Node, NodeName, NodeState
+from ...cloud.polling import poll_intervals
+from ...environment import StepPlan
+from ...errors import InvalidInput, Reason, TPUError
+from ..core import checks
+from ..core.observed import ObservedState
+from ..core.operation_progress import OperationProgress
+from ..core.operation_runner import OperationRunner
+from ..core.records import OperationRecord
+from ..models import Guard, GuardAction, GuardReason, Operation, Problem, SetGuard
+from .guard import Guards
+
+#: The longest pause between two attempts; seconds.
+LONGEST = 30.0
+
+
+class GuardService:
+    """guards(): sets them. act(name, action, reason): stops or deletes a TPU for its host."""
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        observed: ObservedState,
+        runner: OperationRunner,
+        guards: Callable[[], Guards],
+        act: Callable[[NodeName, GuardAction, GuardReason], Awaitable[Operation]],
+    ) -> None:
+        self._cloud = cloud
+        self._observed = observed
+        self._runner = runner
+        self._guards = guards
+        self._act = act
+
+    def follow(self, name: NodeName, request: SetGuard, node_id: str) -> None:
+        """Sets the guard of a TPU that was created to have one, as soon as its host answers."""
+        record = self._runner.new_record("guard", name, guard=request, node_id=node_id)
+        self._runner.save_soon(record)
+        self.resume(record)
+
+    def resume(self, record: OperationRecord) -> None:
+        """Continues one that another process has left."""
+        self._runner.resume(record, lambda progress: self._work(record, progress))
+
+    async def supersede(self, name: NodeName) -> None:
+        """Another guard was chosen for the TPU, or none."""
+        for record in self._runner.known.on(name):
+            sets = record.operation.kind == "guard"
+            abandoned = (sets or _asks(record)) and self._runner.is_abandoned(record)
+            mine = await self._runner.take_over(record) if abandoned else None
+            if sets:
+                if mine is not None:
+                    self.resume(mine)
+                await self._runner.cancel(record.operation.id)
+            elif mine is not None and mine.create is not None:
+                mine.create = structs.replace(mine.create, guard=None)
+                await self._runner.save(mine)
+
+    def problem(self, name: NodeName) -> Problem | None:
+        """Why the guard that a TPU was created with is not set yet; None if none is to be set."""
+        for record in self._runner.known.on(name):
+            sets = record.operation.kind == "guard"
+            if not (sets or _asks(record)):
+                continue
+            if self._runner.is_abandoned(record):
+                return Problem(
+                    message=f"{name.node} has no guard yet. The command that should set it has "
+                    "ended.",
+                    reason=Reason.INTERRUPTED,
+                    hint="The next Jupyter server sets it. To set it now: "
+                    f"jupyter tpu guard set {name.node}",
+                )
+            if sets:
+                elsewhere = record.operation.id in self._runner.known.elsewhere
+                unknown = Problem.of(_not_set(name)) if elsewhere else None
+                return record.operation.problem or unknown
+        return None
+
+    async def _work(self, record: OperationRecord, progress: OperationProgress) -> None:
+        progress.plan([StepPlan("guard", "Set the guard", 1)])
+        progress.begin("guard")
+        for pause in poll_intervals(longest=LONGEST):
+            try:
+                if await self._try(record, progress):
+                    break
+                progress.block(None)
+            except TPUError as error:
+                progress.block(_not_set(record.name, error))
+                pause = max(pause, error.retry_after or 0.0)
+            await asyncio.sleep(pause)
+        progress.block(None)
+        progress.done("guard")
+
+    async def _try(self, record: OperationRecord, progress: OperationProgress) -> bool:
+        """Whether there is nothing left to do. Raises why it can't be set now."""
+        name, request = record.name, record.guard
+        assert request is not None
+        node = await self._node(record)
+        if node is None or node.state.gone:
+            progress.log(f"{name.node} is gone: it needs no guard")
+            return True
+        if node.state in (NodeState.STOPPED, NodeState.STOPPING):
+            return False  # it costs nothing until it is started again
+        try:
+            guard = await self._set(name, request)
+        except TPUError:
+            if not (reason := self._guards().overdue(name, request)):
+                raise
+            return await self._enforce(record, request, reason, progress)
+        if guard.problem is not None:
+            progress.log(f"The TPU can't stop or delete itself: {guard.problem.message}")
+        return True
+
+    async def _set(self, name: NodeName, request: SetGuard) -> Guard:
+        guards = self._guards()
+        try:
+            return await guards.set_at_creation(name, request)
+        except InvalidInput as error:
+            if error.field == "max_cost" and (request.idle is not None or request.until):
+                # Its price is not known, or it costs nothing now: the other limits count already.
+                await guards.set_at_creation(name, structs.replace(request, max_cost=None))
+            raise
+
+    async def _enforce(
+        self,
+        record: OperationRecord,
+        request: SetGuard,
+        reason: GuardReason,
+        progress: OperationProgress,
+    ) -> bool:
+        """A limit has passed, and the host can't act. Whether there is nothing left to do."""
+        name = record.name
+        progress.log(f"A limit of the guard of {name.node} has passed")
+        ended = await self._runner.wait((await self._act(name, request.action, reason)).id)
+        if ended.problem is not None:
+            raise ended.problem.to_error()
+        if request.idle is None:
+            return True
+        # Who starts it again has not chosen to have it stopped at once.
+        record.guard = structs.replace(request, until="", max_cost=None)
+        self._runner.save_soon(record)
+        return False
+
+    async def _node(self, record: OperationRecord) -> Node | None:
+        """The TPU that is meant; None if it does not exist any more."""
+        node = self._observed.node(record.name)
+        if node is None or checks.another_node(node, record.node_id):
+            try:
+                node = await self._cloud.get_node(record.name)
+            except TPUError as error:
+                if error.reason is Reason.NOT_FOUND:
+                    return None
+                raise
+        return None if checks.another_node(node, record.node_id) else node
+
+
+def _asks(record: OperationRecord) -> bool:
+    """Whether it creates a TPU that is to have a guard."""
+    return record.create is not None and record.create.guard is not None
+
+
+def _not_set(name: NodeName, why: TPUError | None = None) -> TPUError:
+    """That its guard is not set yet, and *why*."""
+    return TPUError(
+        f"The guard of {name.node} is not set yet{f': {why.message}' if why else '.'}",
+        why.reason if why else Reason.CONFLICT,
+        f"{why.hint if why else ''} Will be retried.".strip(),
+        retry_after=why.retry_after if why else None,
+        scope=why.scope if why else "",
+    )

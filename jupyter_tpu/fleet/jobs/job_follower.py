@@ -1,0 +1,328 @@
+"""How jobs on hosts follow their records: started, stopped, started again, and what hosts report.
+
+The poller reports those that run.
+
+A job is started on each of its hosts under the id ``JOB-ATTEMPT``. A host that was asked before
+starts nothing, so it can be asked again after any interruption, by any process. What a host does
+not say is not known: its job is "unknown" until the host can be asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec import structs
+
+from ...cloud import NodeName, NodeState
+from ...concurrency import cancel_all, gather_or_cancel
+from ...environment import single_host_variables
+from ...errors import Reason, TPUError
+from ...links import HostName
+from ...tokens import passed_variables
+from ..core.connections import ANSWER, HostConnections
+from ..core.desired import DesiredState
+from ..core.observed import ObservedState
+from ..core.records import JobRecord
+from ..models import HostJob, Problem
+from .job_records import JobRecords
+from .job_views import FINAL, host_job, is_final, to_restart
+
+log = logging.getLogger(__name__)
+
+#: Between two attempts to reach a host, and after an answer that can't be read; seconds.
+PAUSE, UNREAD = 3.0, 30.0
+#: Jobs are looked through so often even if nothing seems to have happened; seconds.
+EVERY = 5.0
+#: Why a host does not start a job, now and later. After others it is asked again.
+_REFUSED = (Reason.NO_FOLDER, Reason.DISK_FULL, Reason.INVALID, Reason.INTERNAL, Reason.NO_PYTHON,
+            Reason.LOGIN_SHELL)  # fmt: skip
+
+
+class JobFollower:
+    """Starts and stops jobs on their hosts, and takes the hosts' reports. On the core loop.
+
+    supervised: whether :meth:`run` does so; if not, :meth:`ask_hosts` asks when needed.
+    """
+
+    def __init__(
+        self,
+        records: JobRecords,
+        connections: HostConnections,
+        desired: DesiredState,
+        observed: ObservedState,
+    ) -> None:
+        self.supervised = False
+        self._records = records
+        self._connections = connections
+        self._desired = desired
+        self._observed = observed
+        self._versions: dict[tuple[str, int], int] = {}  # of the hosts' reports
+        self._tasks: dict[tuple[str, int], asyncio.Task[None]] = {}
+        self._wake = asyncio.Event()
+
+    async def run(self) -> None:
+        """Follows the jobs on their hosts until it is cancelled."""
+        self.supervised = True
+        try:
+            while True:
+                self._wake.clear()
+                for record in self._records.all():
+                    self._reconcile(record)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(EVERY):
+                        await self._wake.wait()
+        finally:
+            self.supervised = False
+            await self.shut_down()
+
+    def wake(self) -> None:
+        """The records have changed."""
+        self._wake.set()
+
+    async def shut_down(self) -> None:
+        """Ends the asking; the jobs continue."""
+        await cancel_all(self._tasks.values())
+
+    async def ask_hosts(self, records: Iterable[JobRecord]) -> None:
+        """Starts, stops and asks once for the jobs that have not ended, on all their hosts.
+
+        A host that can't be asked is in the job's state.
+        """
+        await gather_or_cancel(
+            [
+                self._ask_once(record.id, each.host)
+                for record in records
+                for each in record.attempts[-1].hosts
+                if each.state not in FINAL
+            ]
+        )
+
+    async def request(
+        self, name: NodeName, host: int, op: str, timeout: float = ANSWER, **params: Any
+    ) -> dict[str, Any]:
+        """The answer of a host's agent; see `HostConnections.request_host`."""
+        return await self._connections.request_host(HostName(name, host), op, timeout, **params)
+
+    def _reconcile(self, record: JobRecord) -> None:
+        node = self._observed.node(record.name)
+        if node is None:
+            return
+        taken = node.state.gone  # then it waits for a successor of the same name
+        if taken != record.taken and not is_final(record):
+            self._records.change(record.id, lambda record: setattr(record, "taken", taken))
+        attempt = record.attempts[-1]
+        if node.state is not NodeState.READY:
+            why = f"{record.tpu} is {node.state.lower()}."
+            for each in attempt.hosts:
+                if each.state not in FINAL:
+                    self._update(record.id, attempt.number, each.host, state="unknown", cause=why)
+            return
+        if to_restart(record) and all(each.state in FINAL for each in attempt.hosts):
+            self._records.begin_attempt(record.id, after=attempt.number)
+        for each in record.attempts[-1].hosts:
+            key = (record.id, each.host)
+            if _is_due(record, each) and key not in self._tasks:
+                task = asyncio.create_task(self._act(*key), name=f"tpu-job-{record.id}")
+                self._tasks[key] = task
+                task.add_done_callback(functools.partial(self._acted, key))
+
+    def _acted(self, key: tuple[str, int], _: asyncio.Task[None]) -> None:
+        self._tasks.pop(key, None)
+        self._wake.set()
+
+    async def _act(self, id: str, host: int) -> None:
+        """Starts or stops a job on one host until that has answered, or its TPU is not READY."""
+        while (each := self._records.host_job(id, host)) is not None:
+            record = self._records.get(id)
+            if record is None or not self._observed.is_ready(record.name):
+                return
+            if not _is_due(record, each):
+                return
+            try:
+                await self._ask(id, host)
+            except TPUError:
+                await asyncio.sleep(PAUSE)
+            except Exception as error:  # an answer that can't be read, for example
+                self._unread(id, record.attempts[-1].number, host, error)
+                await asyncio.sleep(UNREAD)
+
+    # ---- what hosts report ----
+
+    def followed(self) -> dict[HostName, list[str]]:
+        """The jobs that hosts are to report, as they call them."""
+        found: dict[HostName, list[str]] = {}
+        for record in self._records.all():
+            if self._observed.is_ready(record.name):
+                for each in record.attempts[-1].hosts:
+                    if _is_started(each) and each.state not in FINAL:
+                        host = HostName(record.name, each.host)
+                        found.setdefault(host, []).append(_on_host(record))
+        return found
+
+    def report(
+        self, host: HostName, jobs: Sequence[str], reports: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        """A host was asked for *jobs*, and reports those that it has."""
+        for job in jobs:
+            id, number = _parts(job)
+            try:
+                if job in reports:
+                    self._apply_report(job, host.worker, reports[job])
+                else:
+                    gone = TPUError("The host does not have the job.", Reason.NOT_FOUND)
+                    self._failed(id, number, host.worker, gone)
+            except Exception as error:  # a report that can't be read
+                self._unread(id, number, host.worker, error)
+
+    def unreachable(self, host: HostName, jobs: Sequence[str], error: TPUError) -> None:
+        """A host can't be asked for *jobs*: what became of them is not known."""
+        for job in jobs:
+            self._update(*_parts(job), host.worker, state="unknown", cause=str(error))
+
+    def _unread(self, id: str, number: int, host: int, error: Exception) -> None:
+        log.error("The job %s on host %d can't be followed", id, host, exc_info=error)
+        why = f"Internal error in jupyter-tpu: {type(error).__name__}: {error}."
+        unread = TPUError(why, Reason.UNAVAILABLE, "The server's log has the details.")
+        self._failed(id, number, host, unread)
+
+    def _apply_report(self, job: str, host: int, report: Mapping[str, Any]) -> None:
+        """Takes the report of a job, unless a later one was taken before. Nothing comes after its
+        end, whose version is an old one if the last states could not be written.
+        """
+        if report["state"] in FINAL or report["version"] >= self._versions.get((job, host), 0):
+            self._versions[job, host] = report["version"]
+            self._update(*_parts(job), **structs.asdict(host_job(host, report)))
+
+    # ---- one host ----
+
+    async def _ask_once(self, id: str, host: int) -> None:
+        with contextlib.suppress(TPUError):
+            await self._ask(id, host)
+
+    async def _ask(self, id: str, host: int) -> None:
+        """Starts or stops the job there if that is due, and takes the host's report. Raises why the
+        host can't be asked.
+        """
+        record, each = self._records.get(id), self._records.host_job(id, host)
+        if record is None or each is None:
+            return  # removed
+        number = record.attempts[-1].number
+        try:
+            report = await self._request_due(record, each)
+        except TPUError as error:
+            self._failed(id, number, host, error)
+            raise
+        self._apply_report(f"{id}-{number}", host, report)
+
+    async def _request_due(self, record: JobRecord, each: HostJob) -> dict[str, Any]:
+        """The host's report, after what is to be done there now."""
+        name, host, job = record.name, each.host, _on_host(record)
+        if _is_to_stop(record, each):
+            return await self.request(name, host, "stop_job", id=job, patience=record.patience)
+        if not _is_due(record, each):
+            return await self._status(name, host, job)
+        try:
+            return await self._start(record, host, job)
+        except TPUError as error:
+            if error.reason not in _REFUSED:
+                raise
+            return await self._report_in_spite_of(error, name, host, job)
+
+    async def _report_in_spite_of(
+        self, error: TPUError, name: NodeName, host: int, job: str
+    ) -> dict[str, Any]:
+        """The report of a host that has the job although its agent said that it can't start it.
+
+        Raises *error* if the host does not have it. If the host does not say that, it is not known.
+        """
+        try:
+            return await self._status(name, host, job)
+        except TPUError as second:
+            if second.reason is Reason.NOT_FOUND:
+                raise error from None
+            why = f"{error.message} It is not known whether the host has the job."
+            raise _StartUnknown(why, second.reason, "Will be retried.") from error
+
+    async def _status(self, name: NodeName, host: int, job: str) -> dict[str, Any]:
+        return await self.request(name, host, "job_status", id=job)
+
+    async def _start(self, record: JobRecord, host: int, job: str) -> dict[str, Any]:
+        request = record.request
+        node = self._observed.node(record.name)
+        alone = len(record.hosts) == 1
+        own = single_host_variables(len(node.endpoints)) if alone and node is not None else {}
+        environments = self._desired.environments(record.name)
+        python = ""
+        if request.environment in environments:
+            python = environments[request.environment].host_python
+        tokens = await asyncio.to_thread(passed_variables)
+        return await self.request(
+            record.name,
+            host,
+            "start_job",
+            id=job,
+            argv=request.command,
+            cwd=request.cwd,
+            env={**tokens, **own, "JUPYTER_TPU_HOST": str(host), **request.variables},
+            python=python,
+        )
+
+    def _update(self, id: str, attempt: int, host: int, **fields: Any) -> None:
+        if self._records.update(id, attempt, host, **fields):
+            self._wake.set()
+
+    def _failed(self, id: str, attempt: int, host: int, error: TPUError) -> None:
+        """The host did not do what it was asked for, or can't be asked."""
+        record, each = self._records.get(id), self._records.host_job(id, host)
+        if record is None or each is None:
+            return
+        update = functools.partial(self._update, id, attempt, host)
+        if not each.started and error.reason in _REFUSED and not isinstance(error, _StartUnknown):
+            update(state="failed", problem=Problem.of(error))
+        elif not each.started and record.stopped and error.reason is Reason.NOT_FOUND:
+            update(state="ended", cause="It was stopped before it was started.")
+        elif each.started and error.reason is Reason.NOT_FOUND:
+            cause = "The host was created again, without the job."
+            update(state="lost", restarted=True, cause=cause)
+        elif each.started or isinstance(error, _StartUnknown):
+            update(state="unknown", cause=str(error))
+        else:
+            update(cause=str(error))
+
+
+def _on_host(record: JobRecord) -> str:
+    """What hosts call the current attempt."""
+    return f"{record.id}-{record.attempts[-1].number}"
+
+
+def _parts(job: str) -> tuple[str, int]:
+    """The job's id and the number of the attempt, of what hosts call it."""
+    id, _, number = job.rpartition("-")
+    return id, int(number)
+
+
+def _is_to_stop(record: JobRecord, each: HostJob) -> bool:
+    """Whether it is to be stopped on a host. On a pod, those parts are that have lost a partner. A
+    stopped job that may have been started, unheard, must not be started now.
+    """
+    return each.state != "stopping" and (
+        record.stopped or (_is_started(each) and to_restart(record))
+    )
+
+
+def _is_due(record: JobRecord, each: HostJob) -> bool:
+    """Whether it is to be started or stopped on a host."""
+    return each.state not in FINAL and (not _is_started(each) or _is_to_stop(record, each))
+
+
+def _is_started(each: HostJob) -> bool:
+    return bool(each.started) and each.state != "starting"
+
+
+class _StartUnknown(TPUError):
+    """It is not known whether a host has started a job."""

@@ -1,0 +1,139 @@
+"""The jobs that are known: what was asked for, and what their hosts last reported.
+
+Several processes may follow the same jobs. So a change is a function of the record: it is applied
+to what this process knows and, when it is saved, to what the file has then. No process overwrites
+what another one has noted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from msgspec import structs
+
+from ..core.records import JobRecord
+from ..core.store import Store
+from ..models import HostJob, JobAttempt
+from ..models.times import timestamp
+from .job_views import FINAL
+
+#: So many attempts of a job are kept.
+ATTEMPTS = 20
+#: States that a host has reported for good: an older report changes nothing any more.
+_REPORTED_ENDS = ("ended", "lost")
+
+
+class JobRecords:
+    """The records of one fleet, kept in the store.
+
+    changed(id) is called when something about a job may have changed.
+    """
+
+    def __init__(self, store: Store, changed: Callable[[str], None]) -> None:
+        self._store = store
+        self._changed = changed
+        self._records = {record.id: record for record in store.snapshot.jobs}
+
+    def all(self) -> list[JobRecord]:
+        """The oldest first."""
+        return sorted(self._records.values(), key=lambda record: (record.created, record.id))
+
+    def get(self, id: str) -> JobRecord | None:
+        return self._records.get(id)
+
+    def host_job(self, id: str, host: int) -> HostJob | None:
+        """What is known of the current attempt on one host."""
+        record = self._records.get(id)
+        return _host_job(record, record.attempts[-1].number, host) if record is not None else None
+
+    def add(self, record: JobRecord) -> None:
+        self._records[record.id] = record
+        self._store.save_job(record)
+        self._changed(record.id)
+
+    def change(self, id: str, change: Callable[[JobRecord], None]) -> None:
+        """Changes a job here, and as it is stored. *change* is called once for each, on two
+        threads; it must find what it needs in the record.
+        """
+        if (record := self._records.get(id)) is not None:
+            change(record)
+            self._store.change_job(id, change)
+            self._changed(id)
+
+    def drop(self, id: str) -> None:
+        self._records.pop(id, None)
+        self._store.drop_job(id)
+        self._changed(id)
+
+    async def flush(self) -> None:
+        """Returns when all changes are on disk; see `Store.flush`."""
+        await self._store.flush()
+
+    def update(self, id: str, attempt: int, host: int, **fields: Any) -> bool:
+        """Changes what is known of a job on a host; False if nothing was new."""
+        record = self._records.get(id)
+        each = _host_job(record, attempt, host) if record is not None else None
+        if each is None or not _is_news(each, fields):
+            return False
+
+        def change(record: JobRecord) -> None:
+            each = _host_job(record, attempt, host)
+            if each is None or not _is_news(each, fields):
+                return
+            for name, value in fields.items():
+                setattr(each, name, value)
+            if not _needs_variables(record):
+                hidden = dict.fromkeys(record.request.variables, "")
+                record.request = structs.replace(record.request, variables=hidden)
+
+        self.change(id, change)
+        return True
+
+    def begin_attempt(self, id: str, after: int) -> None:
+        """The job is to be started again on all its hosts, unless another process has noted that
+        *after* the same attempt.
+        """
+
+        def change(record: JobRecord) -> None:
+            if record.attempts[-1].number == after:
+                begin_attempt(record)
+
+        self.change(id, change)
+
+    def reload(self, records: Iterable[JobRecord]) -> None:
+        """Takes over what other processes have written."""
+        stored = {record.id: record for record in records}
+        for id in self._records.keys() | stored.keys():
+            if self._records.get(id) != stored.get(id):
+                self._changed(id)
+        self._records = stored
+
+
+def begin_attempt(record: JobRecord) -> None:
+    """The job is to be started (again) on all its hosts."""
+    number = record.attempts[-1].number + 1 if record.attempts else 1
+    hosts = [HostJob(host=host) for host in record.hosts]
+    attempt = JobAttempt(number=number, created=timestamp("seconds"), hosts=hosts)
+    record.attempts = [*record.attempts, attempt][-ATTEMPTS:]
+    record.taken = False
+
+
+def _host_job(record: JobRecord, attempt: int, host: int) -> HostJob | None:
+    """What is known of an attempt on a host, if that is the current one."""
+    current = record.attempts[-1]
+    found = (each for each in current.hosts if each.host == host)
+    return next(found, None) if current.number == attempt else None
+
+
+def _is_news(each: HostJob, fields: dict[str, Any]) -> bool:
+    if each.state in _REPORTED_ENDS and fields.get("state", each.state) not in _REPORTED_ENDS:
+        return False  # another process has heard of its end
+    return any(getattr(each, name) != value for name, value in fields.items())
+
+
+def _needs_variables(record: JobRecord) -> bool:
+    """Whether it may have to be started with their values, which may be secret."""
+    hosts = record.attempts[-1].hosts
+    unstarted = any(not each.started and each.state not in FINAL for each in hosts)
+    return unstarted or record.request.restart_with_tpu

@@ -1,0 +1,263 @@
+"""Jobs: which should be there (SQLite), what their hosts report, and what users ask of them."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec import structs
+
+from ...cloud import NodeName
+from ...concurrency import gather_or_cancel
+from ...environment.project import default_mirrors
+from ...errors import InvalidInput, Reason, TPUError
+from ...links import HostName
+from ..core.connections import ANSWER, HostConnections
+from ..core.desired import DesiredState
+from ..core.finder import TPUFinder
+from ..core.host_numbers import host_numbers
+from ..core.observed import ObservedState
+from ..core.records import JobRecord
+from ..core.store import Store
+from ..models import Job, JobLog, JobLogQuery, StartJob, StopJob
+from ..models.requests import validated
+from ..models.times import timestamp
+from .job_follower import JobFollower
+from .job_records import JobRecords, begin_attempt
+from .job_views import is_final, job_log, view
+
+
+class JobService:
+    """The jobs of one fleet, as a :class:`~jupyter_tpu.fleet.api.JobsAPI`. On the core loop.
+
+    changed(id) is called when something about a job may have changed.
+    """
+
+    def __init__(
+        self,
+        finder: TPUFinder,
+        connections: HostConnections,
+        desired: DesiredState,
+        observed: ObservedState,
+        store: Store,
+        changed: Callable[[str], None],
+    ) -> None:
+        self._finder = finder
+        self._connections = connections
+        self._desired = desired
+        self._observed = observed
+        self._records = JobRecords(store, changed)
+        self.follower = JobFollower(self._records, connections, desired, observed)
+
+    # ---- asking ----
+
+    async def list(self, ref: str) -> Sequence[Job]:
+        name = await self._name(ref)
+        return await self._views(each for each in self._records.all() if each.name == name)
+
+    async def all(self) -> Sequence[Job]:
+        await self._finder.reload()
+        return await self._views(self._records.all())
+
+    async def get(self, ref: str, id: str) -> Job:
+        return (await self._views([await self._record(ref, id)]))[0]
+
+    def find(self, id: str) -> Job | None:
+        record = self._records.get(id)
+        return view(record) if record is not None else None
+
+    def unfinished(self) -> bool:
+        """Whether there is a job that may run, or is to be started again."""
+        return bool(self.unfinished_on())
+
+    def unfinished_on(self) -> set[NodeName]:
+        """The TPUs on which there are such jobs."""
+        return {record.name for record in self._records.all() if not is_final(record)}
+
+    async def log(self, ref: str, id: str, query: JobLogQuery | None = None) -> JobLog:
+        wanted = validated(query or JobLogQuery())
+        record = await self._record(ref, id)
+        attempts = {each.number: each for each in record.attempts}
+        number = record.attempts[-1].number if wanted.attempt is None else wanted.attempt
+        if number not in attempts:
+            raise TPUError(f"The job {id} has no attempt {number}.", Reason.NOT_FOUND)
+        hosts = [each.host for each in attempts[number].hosts]
+        worker = hosts[0] if wanted.host is None else wanted.host
+        if worker not in hosts:
+            raise TPUError(f"The job {id} has no host {worker}.", Reason.NOT_FOUND)
+        answer = await self.follower.request(
+            record.name,
+            worker,
+            "job_log",
+            ANSWER + wanted.wait,
+            id=f"{id}-{number}",
+            limit=wanted.limit,
+            search=wanted.search,
+            seconds=wanted.wait,
+            partial={"out": wanted.partial_out, "err": wanted.partial_err},
+            **{"from": wanted.start},
+        )
+        return job_log(worker, number, answer)
+
+    # ---- changing ----
+
+    async def start(self, ref: str, request: StartJob) -> Job:
+        return await self._start(ref, request, uuid.uuid4().hex[:8])
+
+    async def start_once(self, name: NodeName, request: StartJob, id: str) -> None:
+        """As :meth:`start`, unless a job with this *id* was started, or is to be, already."""
+        if self._records.get(id) is None:
+            await self._start(f"{name.zone}~{name.node}", request, id)
+
+    async def _start(self, ref: str, request: StartJob, id: str) -> Job:
+        request = validated(request)
+        if not request.command[0]:
+            raise InvalidInput("The command must begin with a program.")
+        if any("\0" in text for text in (*request.command, *request.variables.values())):
+            raise InvalidInput("A command or variable can't have NUL characters.")
+        node = await self._finder.find_ready(ref)
+        hosts = host_numbers(request.hosts, max(1, len(node.endpoints)), node.name.node)
+        await default_mirrors().catch_up(self._connections.link(HostName(node.name, 0)).host_id)
+        record = JobRecord(
+            id=id,
+            project=node.name.project,
+            zone=node.name.zone,
+            tpu=node.name.node,
+            created=timestamp("seconds"),
+            hosts=hosts,
+            request=structs.replace(request, environment=self._environment(node.name, request)),
+        )
+        begin_attempt(record)
+        # Saved before a host is asked: it is started by the next server if this process is killed.
+        self._records.add(record)
+        await self._records.flush()
+        await self.follower.ask_hosts([record])
+        record = self._records.get(record.id) or record
+        problems = [each.problem for each in record.attempts[-1].hosts]
+        if (first := problems[0]) is not None and None not in problems:
+            self._records.drop(record.id)
+            raise first.to_error()
+        self.follower.wake()
+        return view(self._records.get(record.id) or record)
+
+    async def stop(self, ref: str, id: str, options: StopJob | None = None) -> Job:
+        options = validated(options or StopJob())
+        record = await self._record(ref, id)
+        if not is_final(record):
+
+            def change(record: JobRecord) -> None:
+                record.stopped, record.patience = True, options.patience
+
+            self._records.change(id, change)
+            await self._records.flush()
+            await self.follower.ask_hosts([self._records.get(id) or record])
+            self.follower.wake()
+        return view(self._records.get(id) or record)
+
+    async def remove(self, ref: str, id: str) -> None:
+        record = await self._record(ref, id)
+        if self._observed.node(record.name) is not None:
+            await self._views([record])
+            if not is_final(record):
+                raise TPUError(
+                    f"The job {id} has not ended, as far as known.",
+                    Reason.CONFLICT,
+                    "Stop it first.",
+                )
+            names = [(each.number, host.host) for each in record.attempts for host in each.hosts]
+            if self._observed.is_ready(record.name):
+                await gather_or_cancel(
+                    [self._remove_on_host(record, number, host) for number, host in names]
+                )
+        self._records.drop(record.id)
+
+    async def _remove_on_host(self, record: JobRecord, attempt: int, host: int) -> None:
+        with contextlib.suppress(TPUError):  # the host removes old jobs automatically, too
+            job = f"{record.id}-{attempt}"
+            await self.follower.request(record.name, host, "remove_job", id=job)
+
+    async def require_confirmation(self, name: NodeName, confirmed: bool, act: str) -> None:
+        """Raises JOBS_RUNNING if jobs have not ended there, as far as known, and ending them is not
+        *confirmed*. act: what would end them.
+        """
+        if confirmed:
+            return
+        records = [each for each in self._records.all() if each.name == name]
+        jobs = [job for job in await self._views(records) if not job.over]
+        if jobs:
+            one = len(jobs) == 1
+            count = "1 job runs" if one else f"{len(jobs)} jobs run"
+            raise TPUError(
+                f"{count} on {name.node} ({', '.join(job.name for job in jobs)}).",
+                Reason.JOBS_RUNNING,
+                f"{act} ends {'it' if one else 'them'}: confirm that with end_jobs.",
+            )
+
+    def forget(self, name: NodeName) -> None:
+        """The TPU is gone: its jobs, too. Those that restart with a TPU that was preempted wait
+        for its successor.
+        """
+        for record in self._records.all():
+            if record.name == name and not (record.taken and record.request.restart_with_tpu):
+                self._records.drop(record.id)
+
+    # ---- the loop ----
+
+    async def run(self) -> None:
+        """Follows the jobs on their hosts until it is cancelled."""
+        await self.follower.run()
+
+    def reload(self, records: Iterable[JobRecord]) -> None:
+        """Takes over what other processes have written."""
+        self._records.reload(records)
+        self.follower.wake()
+
+    async def shut_down(self) -> None:
+        """Ends the watching; the jobs continue."""
+        await self.follower.shut_down()
+
+    # ---- the records ----
+
+    async def _views(self, records: Iterable[JobRecord]) -> Sequence[Job]:
+        """The jobs as they are now; asks their hosts if no loop follows them."""
+        found = list(records)
+        if not self.follower.supervised:
+            ready = [record for record in found if self._observed.is_ready(record.name)]
+            await self.follower.ask_hosts(ready)
+        return [view(self._records.get(record.id) or record) for record in found]
+
+    async def _name(self, ref: str) -> NodeName:
+        """The TPU that is meant; one that is gone, too, while it has jobs."""
+        try:
+            return await self._finder.find(ref)
+        except TPUError as error:
+            zone, _, node = ref.replace("~", "/", 1).rpartition("/")
+            for record in self._records.all():
+                if record.tpu == node and zone in ("", record.zone):
+                    return record.name
+            raise error from None
+
+    async def _record(self, ref: str, id: str) -> JobRecord:
+        name = await self._name(ref)
+        record = self._records.get(id)
+        if record is None or record.name != name:
+            raise TPUError(
+                f"{name.node} has no job {id}.",
+                Reason.NOT_FOUND,
+                f"`jupyter tpu job list {name.node}` shows its jobs.",
+            )
+        return record
+
+    def _environment(self, name: NodeName, request: StartJob) -> str:
+        """The environment that is meant; raises NOT_FOUND."""
+        known = self._desired.environments(name)
+        if request.environment is None:
+            return "default" if "default" in known else ""
+        if request.environment and request.environment not in known:
+            raise TPUError(
+                f"{name.node} has no environment {request.environment}.",
+                Reason.NOT_FOUND,
+                f"Its environments: {', '.join(known)}." if known else "Connect it first.",
+            )
+        return request.environment

@@ -1,0 +1,366 @@
+"""The kernels on connected TPUs: what their agents last reported, and requests about them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ...cloud import NodeName, NodeState
+from ...concurrency import gather_or_cancel
+from ...errors import Reason, TPUError
+from ...links import HostGone, HostName
+from ...ssh.host_values import InvalidAnswer
+from ..core.changes import ChangeFeed
+from ..core.connections import ANSWER, HostConnections
+from ..core.desired import DesiredState
+from ..core.finder import TPUFinder
+from ..core.observed import ObservedState
+from ..core.records import EnvironmentRecord
+from ..models import Change, Kernel, ListQuery, Problem
+from .warm_kernels import WarmKernelMonitor
+
+#: How long a TPU is asked for its kernels before they are shut down, and for that; seconds.
+ASK_FIRST = 10.0
+SHUT_DOWN = 20.0
+#: At most so many dead kernels of a TPU are shown until the user dismisses them.
+LOST = 50
+
+#: Makes this process the master of a kernel: its id, kernelspec, key and notebook.
+TakeOver = Callable[[str, str, str, str], Awaitable[None]]
+
+
+class KernelMonitor:
+    """The kernels of connected TPUs, as last reported."""
+
+    def __init__(self, changes: ChangeFeed) -> None:
+        self._changes = changes
+        self._reported: dict[NodeName, dict[str, Kernel]] = {}
+        self._lost: dict[NodeName, dict[str, Kernel]] = {}  # dead, and not dismissed yet
+
+    def last_known(self, name: NodeName) -> list[Kernel]:
+        """As last reported, with those that were lost recently; [] if nothing is known."""
+        return list({**self._lost.get(name, {}), **self._reported.get(name, {})}.values())
+
+    def find(self, id: str) -> Kernel | None:
+        for kernels in (*self._reported.values(), *self._lost.values()):
+            if id in kernels:
+                return kernels[id]
+        return None
+
+    def update(self, name: NodeName, reports: list[dict[str, Any]], host: int = 0) -> None:
+        """Takes the agent's report of all kernels of a host."""
+        known = self._reported.get(name, {})
+        before = {id: kernel for id, kernel in known.items() if kernel.host == host}
+        after = {report["id"]: _kernel(name, host, report) for report in reports}
+        others = {id: kernel for id, kernel in known.items() if kernel.host != host}
+        self._reported[name] = {**others, **after}
+        changed = {id for id in before.keys() | after.keys() if before.get(id) != after.get(id)}
+        # A notebook that has a new kernel does not need the message about the old one.
+        notebooks = {kernel.notebook for kernel in after.values() if kernel.notebook}
+        for lost in list(self._lost.get(name, {}).values()):
+            if lost.id in after or lost.notebook in notebooks:
+                del self._lost[name][lost.id]
+                changed.add(lost.id)
+        if changed:
+            self._mark_changed(name, changed)
+
+    def record_lost(self, name: NodeName, kernel: Kernel) -> None:
+        """A client reports that a kernel is dead; its ``problem`` says why."""
+        self._reported.get(name, {}).pop(kernel.id, None)
+        lost = self._lost.setdefault(name, {})
+        lost[kernel.id] = kernel
+        old = set(list(lost)[:-LOST])
+        for id in old:
+            del lost[id]
+        self._mark_changed(name, {kernel.id, *old})
+        # Published at once, because it is forgotten with its TPU if that is gone, too.
+        self._changes.flush()
+
+    def dismiss_lost(self, name: NodeName, id: str) -> bool:
+        """Stops showing a lost kernel; False if there is none of that id."""
+        gone = self._lost.get(name, {}).pop(id, None)
+        if gone is not None:
+            self._mark_changed(name, {id})
+        return gone is not None
+
+    def clear(self, name: NodeName, *, lost: bool = False) -> None:
+        """The TPU's host is down, and its kernels with it; *lost*: those are forgotten, too."""
+        gone = set(self._reported.pop(name, {}))
+        if lost:
+            gone |= set(self._lost.pop(name, {}))
+        if gone:
+            self._mark_changed(name, gone)
+
+    def _mark_changed(self, name: NodeName, ids: set[str]) -> None:
+        for id in sorted(ids):
+            self._changes.mark_changed("kernel", id)
+        self._changes.mark_tpu_changed(name)
+
+
+class KernelService:
+    """The kernels of TPUs, as a :class:`~jupyter_tpu.fleet.api.KernelsAPI`.
+
+    reports: whether a host reports changes of its kernels, so that it need not be asked.
+    kernelspec_with: writes the kernelspec of an environment with some chips; returns its name.
+    """
+
+    #: How this process becomes the master of a kernel; None where there is no Jupyter server.
+    take_over_here: TakeOver | None = None
+
+    def __init__(
+        self,
+        finder: TPUFinder,
+        connections: HostConnections,
+        monitor: KernelMonitor,
+        warm: WarmKernelMonitor,
+        desired: DesiredState,
+        observed: ObservedState,
+        changes: ChangeFeed,
+        reports: Callable[[HostName], bool],
+        kernelspec_with: Callable[[NodeName, EnvironmentRecord, Sequence[int]], str],
+    ) -> None:
+        self._finder = finder
+        self._connections = connections
+        self._monitor = monitor
+        self._warm = warm
+        self._desired = desired
+        self._observed = observed
+        self._changes = changes
+        self._reports = reports
+        self._kernelspec_with = kernelspec_with
+        # Of each TPU, the kernels that were last shut down with something else, and why.
+        self._shut_down: dict[NodeName, tuple[set[str], TPUError]] = {}
+
+    async def list(self, ref: str, query: ListQuery | None = None) -> Sequence[Kernel]:
+        return await self._list(await self._finder.find(ref), fresh=bool(query and query.fresh))
+
+    async def _list(self, name: NodeName, *, fresh: bool) -> Sequence[Kernel]:
+        """What its hosts last reported, or answer now; what is known if the TPU is not READY."""
+        if not self._desired.environments(name):
+            return []  # never connected: no kernel of ours can be there
+        if not self._observed.is_ready(name):
+            return self._monitor.last_known(name)
+        if not fresh and all(self._reports(host) for host in self._hosts(name)):
+            return self._monitor.last_known(name)
+        try:
+            return await self._fetch(name)
+        except HostGone:  # it is no longer READY, which the link noticed first
+            return self._monitor.last_known(name)
+
+    async def list_on(self, host: HostName, timeout: float = ANSWER) -> Sequence[Kernel]:
+        """Asks one host of a READY TPU; raises TPUError if it does not answer."""
+        answer = await self._connections.request_host(host, "kernels", timeout)
+        self._monitor.update(host.node, answer["kernels"], host.worker)
+        return [each for each in self._monitor.last_known(host.node) if each.host == host.worker]
+
+    async def require(self, name: NodeName, id: str) -> Kernel:
+        """The living kernel of that id; raises NOT_FOUND."""
+        kernel = await self._find(name, id)
+        if kernel is None or kernel.state == "dead":
+            raise _not_found(name, id)
+        return kernel
+
+    async def _find(self, name: NodeName, id: str) -> Kernel | None:
+        return next((each for each in await self._list(name, fresh=True) if each.id == id), None)
+
+    async def shut_down(self, ref: str, id: str) -> None:
+        """Shuts one kernel down, or stops showing a lost one; raises NOT_FOUND."""
+        name = await self._finder.find(ref)
+        if self._monitor.dismiss_lost(name, id):
+            return
+        kernel = await self._find(name, id)
+        if kernel is None:
+            raise _not_found(name, id)
+        host = HostName(name, kernel.host)
+        await self._connections.request_host(host, "end_kernel", id=id)
+        await self._fetch(name)
+
+    async def shut_down_all(
+        self,
+        name: NodeName,
+        why: TPUError,
+        log: Callable[[str], None],
+        environment: str | None = None,
+    ) -> int:
+        """Shuts all kernels down (of one environment), warm ones too; returns how many that were
+        not warm.
+
+        why: what their users are told, see :func:`shut_down_error`.
+
+        If the TPU does not answer, they end with it or continue.
+        """
+        await self._warm.stop(name)
+        ended: list[bool] = []
+        node = self._observed.node(name)
+        if self._desired.environments(name) and (node is None or node.state is NodeState.READY):
+            try:
+                kernels = _of(await self._fetch(name, SHUT_DOWN), environment)
+            except TPUError as error:
+                log(f"The kernels could not be shut down: {error}")
+            else:
+                self._shut_down[name] = {kernel.id for kernel in kernels}, why
+                if kernels:
+                    log(f"Shutting down {len(kernels)} kernel{'s' * (len(kernels) > 1)}")
+                ends = (self._shut_down_and_log(name, kernel, log) for kernel in kernels)
+                ended = await asyncio.gather(*ends)
+        if environment is None:
+            self._monitor.clear(name)
+        return sum(ended)
+
+    async def _shut_down_and_log(
+        self, name: NodeName, kernel: Kernel, log: Callable[[str], None]
+    ) -> bool:
+        host = HostName(name, kernel.host)
+        try:
+            await self._connections.request_host(host, "end_kernel", SHUT_DOWN, id=kernel.id)
+        except TPUError as error:
+            log(f"Kernel {kernel.id} could not be shut down: {error}")
+            return False
+        log(f"Shut down kernel {kernel.id}")
+        return True
+
+    async def require_confirmation(
+        self, name: NodeName, confirmed: bool, act: str, environment: str | None = None
+    ) -> None:
+        """Raises KERNELS_RUNNING if kernels run (of one environment) and shutting them down is not
+        *confirmed*.
+
+        act: what would shut them down. For a TPU that does not answer, its last known kernels
+        count.
+        """
+        if confirmed or not self._desired.environments(name):
+            return
+        running: Sequence[Kernel] = self._monitor.last_known(name)
+        if self._observed.is_ready(name):
+            with contextlib.suppress(TPUError):
+                running = await self._fetch(name, ASK_FIRST)
+        running = [kernel for kernel in _of(running, environment) if kernel.state != "dead"]
+        if running:
+            one = len(running) == 1
+            count = "1 kernel runs" if one else f"{len(running)} kernels run"
+            notebooks = ", ".join(sorted({k.notebook for k in running if k.notebook}))
+            raise TPUError(
+                f"{count} on {name.node}{f' ({notebooks})' if notebooks else ''}.",
+                Reason.KERNELS_RUNNING,
+                f"{act} shuts {'it' if one else 'them'} down: confirm that with end_kernels.",
+            )
+
+    async def take_over(self, ref: str, id: str) -> None:
+        name = await self._finder.find(ref)
+        if self.take_over_here is None:
+            raise TPUError(
+                "There is no Jupyter server here that could take over a kernel.",
+                Reason.CONFLICT,
+                "Start one, and try again.",
+            )
+        kernel = await self.require(name, id)
+        record = self._desired.environments(name).get(kernel.environment)
+        if record is None or not record.environment.kernelspec:
+            raise TPUError(
+                f"The kernel's environment {kernel.environment} is not connected here.",
+                Reason.CONFLICT,
+                f"Connect it first: `jupyter tpu connect {name.node} --env {kernel.environment}`.",
+            )
+        key = (await self._connections.request(name, "kernel_key", id=id))["key"]
+        spec = record.environment.kernelspec
+        if kernel.booked:  # a restart gives it the same chips
+            spec = self._kernelspec_with(name, record, kernel.booked)
+        await self.take_over_here(id, spec, key, kernel.notebook)
+
+    async def notify_chip_holders(self, where: Mapping[str, str], problem: TPUError) -> None:
+        """A kernel was not started because others hold the chips of its TPU: publishes those that
+        hold them, with *problem*, so that they can be shut down. where: as in `report_lost`.
+        """
+        for kernel in await self._fetch(_name_in(where)):
+            # One that has booked them may not use them yet: the problem names it.
+            if kernel.chips or kernel.id in problem.hint:
+                kernel = msgspec.structs.replace(kernel, problem=Problem.of(problem))
+                self._changes.publish(Change(what="kernel", id=kernel.id, kernel=kernel))
+
+    async def report_lost(
+        self, id: str, where: Mapping[str, str], notebook: str, problem: TPUError
+    ) -> None:
+        """A kernel of this process is dead, and why: it is shown until someone has seen it.
+
+        where: its ``project``, ``zone``, ``tpu`` and ``environment``.
+        """
+        name = _name_in(where)
+        ids, why = self._shut_down.get(name, (set(), problem))
+        if problem.reason is Reason.CANCELLED and id in ids:
+            problem = why  # its client knows only that someone shut it down
+        lost = Kernel(
+            id=id,
+            tpu=name.node,
+            zone=name.zone,
+            environment=where["environment"],
+            state="dead",
+            notebook=notebook,
+            problem=Problem.of(problem),
+        )
+        self._monitor.record_lost(name, lost)
+
+    def clear(self, name: NodeName, *, lost: bool = False) -> None:
+        """The TPU's hosts are down, and its kernels with them; *lost*: those are forgotten, too."""
+        self._monitor.clear(name, lost=lost)
+
+    async def _fetch(self, name: NodeName, timeout: float = ANSWER) -> Sequence[Kernel]:
+        """Asks host 0 and those that have kernels now; raises TPUError if one does not answer."""
+        hosts = self._hosts(name)
+        invalid: list[InvalidAnswer] = []
+
+        async def fetch(host: HostName) -> None:
+            try:
+                await self.list_on(host, timeout)
+            except InvalidAnswer as error:  # the kernels of the other hosts are known all the same
+                invalid.append(error)
+
+        await gather_or_cancel([fetch(host) for host in hosts])
+        if len(invalid) == len(hosts):
+            raise invalid[0]
+        return self._monitor.last_known(name)
+
+    def _hosts(self, name: NodeName) -> set[HostName]:
+        """Host 0 and those that have kernels, as last known."""
+        numbers = {0, *(kernel.host for kernel in self._monitor.last_known(name))}
+        return {HostName(name, number) for number in numbers}
+
+
+def _of(kernels: Sequence[Kernel], environment: str | None) -> list[Kernel]:
+    """Those of one environment; None: all."""
+    return [each for each in kernels if environment in (None, each.environment)]
+
+
+def shut_down_error(purpose: str, hint: str) -> TPUError:
+    """Why a kernel was shut down. JupyterLab shows the first 140 characters of this."""
+    return TPUError(f"The kernel was shut down to {purpose}.", Reason.CANCELLED, hint)
+
+
+def _name_in(where: Mapping[str, str]) -> NodeName:
+    return NodeName(where["project"], where["zone"], where["tpu"])
+
+
+def _not_found(name: NodeName, id: str) -> TPUError:
+    return TPUError(f"The kernel {id} does not exist on {name.node}.", Reason.NOT_FOUND)
+
+
+def _kernel(name: NodeName, host: int, report: dict[str, Any]) -> Kernel:
+    return Kernel(
+        id=report["id"],
+        tpu=name.node,
+        zone=name.zone,
+        host=host,
+        environment=report.get("environment") or "",
+        state=report.get("state") or "",
+        pid=report.get("pid") or 0,
+        started=report.get("started") or "",
+        last_activity=report.get("last_activity") or "",
+        attached=bool(report.get("attached")),
+        holder=report.get("holder") or "",
+        chips=bool(report.get("chips")),
+        booked=report.get("booked") or [],
+        notebook=report.get("notebook") or "",
+    )

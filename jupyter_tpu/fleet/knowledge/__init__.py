@@ -1,1 +1,0 @@
-"""What is known: desired state (kept in the store), observed state, and the feed of changes."""

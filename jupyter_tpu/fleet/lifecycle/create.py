@@ -1,0 +1,317 @@
+"""Creating a TPU, and connecting it then if that was asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from msgspec import structs
+
+from ...cloud import Cloud, NodeName, NodeSpec
+from ...environment import StepPlan
+from ...errors import Reason, TPUError
+from ...links import Links
+from ..core import checks
+from ..core.demands import demand_of, wanted_by
+from ..core.observer import Observer
+from ..core.operation_progress import OperationProgress
+from ..core.operation_runner import OperationRunner
+from ..core.records import NodeClaim, OperationRecord
+from ..core.running_operation import CarryOut, OperationCancelled, Work
+from ..jobs.guard import check_guard, cost_deadline
+from ..models import ConnectTPU, CreateTPU, Operation, QueueTPU, Quote, SetGuard
+from ..models.catalog import image_warning, known_type
+from ..models.requests import validated
+from ..models.times import seconds_of
+from ..money.grants import Grants
+from ..money.owners import OWNER, own_name
+from ..money.pricing import PriceDecision
+from . import choices, node_options
+from .availability import Availability
+from .provisioner import NodeProvisioner
+from .provisioning import LABEL
+from .queued_provisioner import QueuedNodeProvisioner
+from .unattended import UnattendedStarts, has_job, require_no_startup_script
+
+_STEPS = (StepPlan("create", "Create the TPU", 1),)
+
+
+class CreateService:
+    """connect, guard: start connecting a TPU that was created, and setting its guard; they get the
+    id of its node, and *connect* that of the job which follows.
+    """
+
+    def __init__(
+        self,
+        links: Links,
+        availability: Availability,
+        observer: Observer,
+        grants: Grants,
+        runner: OperationRunner,
+        connect: Callable[[NodeName, ConnectTPU, str, str], Operation],
+        guard: Callable[[NodeName, SetGuard, str], None],
+        unattended: UnattendedStarts,
+    ) -> None:
+        self._links = links
+        self._cloud: Cloud = links.cloud
+        self._availability = availability
+        self._observer = observer
+        self._grants = grants
+        self._runner = runner
+        self._connect = connect
+        self._guard = guard
+        self._unattended = unattended
+        self._being_checked: set[NodeName] = set()  # names of requests that are not accepted yet
+
+    async def quote(self, request: CreateTPU) -> Quote:
+        """What :meth:`start` would create; raises what that raises at once."""
+        asked, (request, name) = request, await self.resolve(request)
+        await self.require_new(name)
+        accelerator = known_type(request.type)
+        price = await self.price(request, name)
+        _check_guard(request, price)
+        return Quote(
+            name=name.node,
+            zone=name.zone,
+            type=request.type,
+            meaning=accelerator.meaning if accelerator else "",
+            version=request.version or "",
+            tier=request.tier,
+            chips=accelerator.chips if accelerator else 0,
+            hosts=accelerator.hosts if accelerator else 0,
+            emulated=self._cloud.emulated,
+            cost=price.cost,
+            question=price.question,
+            uncovered=price.uncovered,
+            warning=image_warning(request.version or "", request.type),
+            zone_reason=""
+            if asked.zone
+            else choices.another_zone(request.type, self._cloud.zone or "", name.zone),
+        )
+
+    async def price(self, request: CreateTPU, name: NodeName) -> PriceDecision:
+        """What it would cost there, and what has to be confirmed first."""
+        await self._grants.refresh()
+        return self._grants.decide(request.type, name.zone, request.tier)
+
+    async def require_price(self, request: CreateTPU, name: NodeName) -> None:
+        """Raises PRICE for what costs something without a confirmation, and INVALID for a guard
+        that can't be set.
+        """
+        require_guard(request)
+        price = await self.price(request, name)
+        price.require(confirm_price=request.confirm_price, max_price=request.max_price)
+        _check_guard(request, price)
+
+    async def save_priced(self, record: OperationRecord) -> None:
+        """Saves an operation that is about to ask for a TPU. Raises PRICE if its grant has not
+        enough chips left any more: another process may just have asked for them.
+        """
+        request = wanted_by(record)
+        assert request is not None
+        await self._grants.save(
+            record,
+            demand_of(record.name, request),
+            confirm_price=request.confirm_price,
+            max_price=request.max_price,
+        )
+
+    async def resolve(self, request: CreateTPU) -> tuple[CreateTPU, NodeName]:
+        """The request with its defaults filled in. Raises INVALID for one that can't be met."""
+        request = validated(request)
+        checks.check_labels(request.labels)
+        node_options.check(request.options)
+        request = node_options.named_type(request)
+        if request.connect is not None:
+            checks.check_environment(request.connect)
+        require_guard(request)
+        checks.check_run(request)
+        request = await self._availability.resolve_defaults(request)
+        assert request.zone is not None
+        return request, NodeName(self._cloud.project, request.zone, request.name)
+
+    async def start(self, request: CreateTPU) -> Operation:
+        """Raises INVALID for a request that can't be met, EXISTS for a name that is in use, and
+        PRICE for what costs something without a confirmation.
+        """
+        request, name = await self.resolve(request)
+        if name in self._being_checked:
+            raise _exists(name)
+        self._being_checked.add(name)
+        try:
+            await self.require_new(name)
+            queued = request.tier == "flex-start"  # Google has no other way to get it
+            if queued:
+                require_no_startup_script(request)
+                await self.require_not_queued(name)
+            await self.require_price(request, name)
+            record = self._runner.new_record("create", name, create=request)
+            record.queue = QueueTPU(tpu=request) if queued else None
+            guard = request.guard
+            record.claim = NodeClaim(
+                want="present",
+                since=time.time(),
+                label=record.operation.id,
+                tidy=queued,
+                until=seconds_of(guard.until, "until") if guard and guard.until else 0.0,
+            )
+            return await self._runner.start(
+                record, *self._work(record, resumed=False), self.save_priced
+            )
+        finally:
+            self._being_checked.discard(name)
+
+    def resume(self, record: OperationRecord) -> None:
+        """Continues one that another process has left."""
+        self._runner.resume(record, *self._work(record, resumed=True))
+
+    def _work(self, record: OperationRecord, *, resumed: bool) -> tuple[Work, CarryOut]:
+        request = record.create
+        assert request is not None
+        message = "Create the TPU" if record.queue is None else "Waiting in Google's queue"
+        provisioner = self.provisioner(record, message)
+
+        async def work(progress: OperationProgress) -> None:
+            await self._create(record, request, provisioner, progress, resumed=resumed)
+
+        return work, provisioner.carry_out
+
+    def provisioner(self, record: OperationRecord, message: str) -> NodeProvisioner:
+        """Creates what *record* asks for, by its claim. *message*: see `NodeProvisioner`."""
+        request, claim = record.create, record.claim
+        assert request is not None
+        assert claim is not None
+        queued = record.queue is not None
+        kind = QueuedNodeProvisioner if queued else NodeProvisioner
+        job = record.own_job if queued and has_job(request) else ""
+        return kind(
+            self._cloud,
+            self._observer,
+            self._grants,
+            self._runner,
+            record,
+            spec=lambda: self.spec(request, claim.label, job),
+            message=message,
+        )
+
+    async def require_new(self, name: NodeName) -> None:
+        """Raises EXISTS for a name that is in use, and what Google answers instead."""
+        if self._runner.known.running_on(name):
+            raise _exists(name)
+        try:
+            await self._cloud.get_node(name)
+        except TPUError as error:
+            if error.reason is Reason.NOT_FOUND:
+                return
+            raise
+        raise _exists(name)
+
+    async def require_not_queued(self, name: NodeName) -> None:
+        """As `require_new`, of the names of queued resources."""
+        try:
+            await self._cloud.get_queued(name)
+        except TPUError as error:
+            if error.reason is Reason.NOT_FOUND:
+                return
+            raise
+        raise TPUError(
+            f"A queued resource called {name.node} already exists in {name.zone}.",
+            Reason.EXISTS,
+            f"Choose another name, or delete it: jupyter tpu queued delete {name.node}",
+            field="name",
+        )
+
+    async def spec(self, request: CreateTPU, label: str, job: str = "") -> NodeSpec:
+        """What Google is asked for, with our label and key. *job*: the id of the one that the TPU
+        starts automatically; "" for none.
+        """
+        assert request.version is not None
+        assert request.zone is not None
+        options = request.options
+        if job:
+            name = NodeName(self._cloud.project, request.zone, request.name)
+            cost = (await self.price(request, name)).cost
+            script = await self._unattended.script(request, name, job, cost)
+            options = structs.replace(options, startup_script=script)
+        return NodeSpec(
+            type=request.type,
+            version=request.version,
+            tier=request.tier,
+            network=request.network,
+            subnetwork=request.subnetwork,
+            labels={OWNER: own_name(), **request.labels, LABEL: label},
+            metadata=node_options.metadata(
+                options, await asyncio.to_thread(self._links.key_metadata)
+            ),
+            options=node_options.resolved(options, project=self._cloud.project, zone=request.zone),
+        )
+
+    async def _create(
+        self,
+        record: OperationRecord,
+        request: CreateTPU,
+        provisioner: NodeProvisioner,
+        progress: OperationProgress,
+        *,
+        resumed: bool,
+    ) -> None:
+        name = record.name
+        progress.plan(_STEPS)
+        progress.begin("create")
+        if not resumed:
+            _log_request(name, request, progress)
+            if record.queue is not None:
+                progress.log("It waits in Google's queue, even while this computer is off")
+        self._observer.request_refresh()
+        end = await provisioner.run(progress)
+        if end.error is not None:
+            raise end.error
+        if end.how == "gone":
+            raise OperationCancelled
+        progress.done("create")
+        progress.log(f"{name.node} is READY")
+        self.follow_up(name, request, provisioner.node_id, record.own_job)
+
+    def follow_up(self, name: NodeName, request: CreateTPU, node_id: str, job: str) -> None:
+        """Starts what *request* wants to be done with a TPU that was just created; *node_id*:
+        Google's id of it; *job*: the id of the job that follows.
+        """
+        if request.guard is not None:
+            self._guard(name, request.guard, node_id)
+        if request.connect is not None and name not in self._runner.known.resumable:
+            self._connect(name, request.connect, node_id, job)
+
+
+def _log_request(name: NodeName, request: CreateTPU, progress: OperationProgress) -> None:
+    accelerator = known_type(request.type)
+    meaning = f" ({accelerator.meaning})" if accelerator else ""
+    progress.log(f"Creating {name.node}: {request.type}{meaning} in {name.zone}")
+    if accelerator is not None and request.version != accelerator.version:
+        progress.log(
+            f"{request.version} is not the usual version for {request.type}, which is "
+            f"{accelerator.version}. If JAX sees no chips there, that is the reason."
+        )
+
+
+def require_guard(request: CreateTPU) -> None:
+    """Raises INVALID for a guard that the type or tier does not allow."""
+    if request.guard is not None:
+        accelerator = known_type(request.type)
+        hosts = accelerator.hosts if accelerator else 1
+        check_guard(request.guard, several=hosts > 1, spot=request.tier == "spot")
+
+
+def _check_guard(request: CreateTPU, price: PriceDecision) -> None:
+    """Raises INVALID for a limit of cost that can't be reached."""
+    if request.guard is not None and request.guard.max_cost is not None:
+        cost_deadline(request.guard.max_cost, structs.replace(price.cost, usd=0.0), time.time())
+
+
+def _exists(name: NodeName) -> TPUError:
+    return TPUError(
+        f"A TPU called {name.node} already exists in {name.zone}.",
+        Reason.EXISTS,
+        "Choose another name.",
+        field="name",
+    )

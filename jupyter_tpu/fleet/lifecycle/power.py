@@ -1,0 +1,384 @@
+"""Starting, stopping and deleting a TPU."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from ...clock import uptime
+from ...cloud import Cloud, Node, NodeName, NodeState, check_ours
+from ...cloud.polling import poll_intervals
+from ...environment import StepPlan
+from ...errors import Reason, TPUError
+from ..core import checks
+from ..core.connected import ConnectedTPUs
+from ..core.connections import HostConnections
+from ..core.observer import Observer
+from ..core.operation_progress import OperationProgress
+from ..core.operation_runner import OperationRunner
+from ..core.records import NodeClaim, OperationRecord
+from ..core.running_operation import CarryOut, Work
+from ..jobs.guard_stops import GuardStops
+from ..kernels.kernels import shut_down_error
+from ..models import DeleteTPU, GuardAction, GuardReason, Operation, StartTPU, StopTPU
+from ..money.grants import Grants
+from ..money.owners import TPUOwners
+from ..money.pricing import Demand
+from .provisioner import NodeProvisioner
+from .provisioning import EXPECTED, SETTLE
+from .queued_origin import QueuedOrigins, leftover_hint
+
+#: Answers after which it is not known whether a change was made.
+_UNHEARD = (
+    Reason.UNAVAILABLE,
+    Reason.TIMEOUT,
+    Reason.RATE_LIMITED,
+    Reason.INTERNAL,
+    Reason.CANCELLED,
+)
+#: States that pass without leading anywhere that is known.
+_PASSING = (NodeState.HIDDEN, NodeState.UNKNOWN)
+#: How long a connect may take to clean up before its TPU is deleted; seconds.
+CANCEL_CONNECT = 15.0
+_QUEUED = StepPlan("queued", "Delete its queued resource", 2)
+
+
+class PowerService:
+    def __init__(
+        self,
+        cloud: Cloud,
+        observer: Observer,
+        connections: HostConnections,
+        connected: ConnectedTPUs,
+        grants: Grants,
+        owners: TPUOwners,
+        runner: OperationRunner,
+        guard_stops: GuardStops,
+    ) -> None:
+        self._cloud = cloud
+        self._observer = observer
+        self._connections = connections
+        self._connected = connected
+        self._grants = grants
+        self._owners = owners
+        self._origins = QueuedOrigins(cloud, owners)
+        self._runner = runner
+        self._guard_stops = guard_stops
+
+    async def start(self, name: NodeName, options: StartTPU) -> Operation:
+        """Raises CONFLICT unless the TPU is stopped; NOT_YOURS and PRICE (unless it costs nothing)
+        unless *options* allow that.
+        """
+        check_ours(name, "started")
+        node = self._observer.observed.require(
+            name, (NodeState.STOPPED, NodeState.STOPPING), "Only a stopped TPU can be started."
+        )
+        self._owners.require_consent(node, options.confirm_name, "start it")
+        await self._grants.refresh()
+        self._grants.decide(node.type, name.zone, node.tier, again=name).require(
+            confirm_price=options.confirm_price, max_price=options.max_price
+        )
+        record = self._runner.new_record("start", name, node_id=node.id)
+
+        async def save(record: OperationRecord) -> None:
+            await self._grants.save(
+                record,
+                Demand(project=name.project, type=node.type, zone=name.zone, tier=node.tier),
+                confirm_price=options.confirm_price,
+                max_price=options.max_price,
+                again=name,
+            )
+
+        return await self._runner.start_exclusive(
+            record, lambda progress: self._start(record, progress), save=save
+        )
+
+    async def stop(self, name: NodeName, options: StopTPU) -> Operation:
+        """Raises CONFLICT unless the TPU is READY; NOT_YOURS, KERNELS_RUNNING and JOBS_RUNNING
+        unless *options* allow that.
+        """
+        node = self._require_stoppable(name)
+        self._owners.require_consent(node, options.confirm_name, "stop it")
+        return await self._begin_stop(node, options)
+
+    def _require_stoppable(self, name: NodeName) -> Node:
+        check_ours(name, "stopped")
+        return self._observer.observed.require(
+            name, (NodeState.READY,), "Only a READY TPU can be stopped."
+        )
+
+    async def _begin_stop(
+        self, node: Node, options: StopTPU, *, guard_reason: GuardReason | None = None
+    ) -> Operation:
+        await self._connected.require_confirmation(
+            node.name, "Stopping", end_kernels=options.end_kernels, end_jobs=options.end_jobs
+        )
+        record = self._runner.new_record(
+            "stop", node.name, node_id=node.id, guard_reason=guard_reason
+        )
+        return await self._runner.start_exclusive(
+            record, lambda progress: self._stop(record, progress)
+        )
+
+    async def act_for_guard(
+        self, name: NodeName, action: GuardAction, reason: GuardReason
+    ) -> Operation:
+        """Stops or deletes a TPU with all that runs there, as was chosen when its guard was set.
+
+        Asked again while that runs, it answers with the same operation.
+        """
+        for record in self._runner.known.on(name):
+            if record.operation.kind == action:
+                return record.operation
+        if action == "stop":
+            ready = self._require_stoppable(name)
+            await self._runner.cancel_connects(name, CANCEL_CONNECT)
+            options = StopTPU(end_kernels=True, end_jobs=True)
+            return await self._begin_stop(ready, options, guard_reason=reason)
+        node = await self._require_deletable(name)
+        return await self._begin_deletion(node, DeleteTPU(end_kernels=True, end_jobs=True))
+
+    def resume(self, record: OperationRecord) -> None:
+        """Continues one that another process has left."""
+        if record.operation.kind == "start":
+            self._runner.resume(record, lambda progress: self._start(record, progress))
+        elif record.operation.kind == "stop":
+            self._runner.resume(record, lambda progress: self._stop(record, progress))
+        elif record.claim is not None:
+            self._runner.resume(record, *self._deletion(record))
+
+    async def _start(self, record: OperationRecord, progress: OperationProgress) -> None:
+        progress.plan([StepPlan("start", "Start the TPU", 1)])
+        progress.begin("start")
+        await self._change(
+            record, self._cloud.begin_start, NodeState.STOPPED, NodeState.READY, progress
+        )
+        progress.done("start")
+
+    async def _stop(self, record: OperationRecord, progress: OperationProgress) -> None:
+        name = record.name
+        progress.plan(
+            [StepPlan("kernels", "Shut down kernels", 1), StepPlan("stop", "Stop the TPU", 9)]
+        )
+        if (node := self._observer.observed.node(name)) is not None:
+            self._guard_stops.stopping(node, record.guard_reason, time.time())
+        why = shut_down_error(f"stop {name.node}", f"Start {name.node}. Then restart the kernel.")
+        await self._connected.shut_down_kernels(name, why, progress)
+        self._connections.release(name)
+        progress.begin("stop")
+        await self._change(
+            record, self._cloud.begin_stop, NodeState.READY, NodeState.STOPPED, progress
+        )
+        progress.done("stop")
+
+    async def delete(
+        self, name: NodeName, options: DeleteTPU, *, for_hunt: bool = False
+    ) -> Operation:
+        """Raises CONFLICT while it is being created; NOT_YOURS, KERNELS_RUNNING and JOBS_RUNNING
+        unless *options* allow that.
+
+        for_hunt: a hunt has waited for its preemption. Other deletions end such a hunt.
+        """
+        node = await self._require_deletable(name)
+        self._owners.require_consent(node, options.confirm_name, "delete it")
+        return await self._begin_deletion(node, options, for_hunt=for_hunt)
+
+    def require_consent(self, node: Node) -> None:
+        """Raises NOT_YOURS for a TPU that is another person's, and so is not deleted unasked."""
+        check_ours(node.name, "deleted")
+        self._owners.require_consent(node, "", "delete it")
+
+    async def _require_deletable(self, name: NodeName) -> Node:
+        check_ours(name, "deleted")
+        for record in self._runner.known.running_on(name):
+            if record.operation.kind == "create":
+                raise TPUError(
+                    f"{name.node} is still being created.",
+                    Reason.CONFLICT,
+                    "Cancel its creation: that deletes what was created.",
+                )
+        return self._observer.observed.node(name) or await self._cloud.get_node(name)
+
+    async def _begin_deletion(
+        self, node: Node, options: DeleteTPU, *, for_hunt: bool = False
+    ) -> Operation:
+        name = node.name
+        await self._connected.require_confirmation(
+            name, "Deleting", end_kernels=options.end_kernels, end_jobs=options.end_jobs
+        )
+        record = self._runner.new_record("delete", name, for_hunt=for_hunt)
+        record.claim = NodeClaim(want="absent", since=time.time(), node_id=node.id)
+        record.origin = await self._origins.of(node)
+        await self._runner.cancel_connects(name, CANCEL_CONNECT)
+        return await self._runner.start_exclusive(record, *self._deletion(record))
+
+    def _deletion(self, record: OperationRecord) -> tuple[Work, CarryOut]:
+        provisioner = NodeProvisioner(
+            self._cloud, self._observer, self._grants, self._runner, record
+        )
+        return (
+            lambda progress: self._delete(record, provisioner, progress),
+            provisioner.carry_out,
+        )
+
+    async def _delete(
+        self, record: OperationRecord, provisioner: NodeProvisioner, progress: OperationProgress
+    ) -> None:
+        """Kernelspecs go after the TPU: if Google refuses to delete it, they are kept."""
+        name, origin = record.name, record.origin
+        queued = [_QUEUED] if origin is not None and origin.created else []
+        progress.plan(
+            [
+                StepPlan("kernels", "Shut down kernels", 1),
+                StepPlan("delete", "Delete the TPU", 9),
+                StepPlan("forget", "Remove its kernels from Jupyter", 1),
+                *queued,
+            ]
+        )
+        why = shut_down_error(f"delete {name.node}", "Choose the kernel of another TPU.")
+        await self._connected.shut_down_kernels(name, why, progress)
+        progress.begin("delete")
+        self._observer.request_refresh()
+        end = await provisioner.run(progress)
+        if end.error is not None:
+            raise end.error
+        if not record.for_hunt:
+            await self._end_hunts(record, progress)
+        progress.done("delete")
+        progress.begin("forget")
+        self._connected.forget(name)
+        progress.done("forget")
+        if queued:
+            progress.begin(_QUEUED.key)
+            await self._origins.delete(record, progress)
+            progress.done(_QUEUED.key)
+        elif origin is not None:
+            progress.log(f"Its queued resource {origin.name} stays. {leftover_hint(origin)}")
+
+    async def _end_hunts(self, record: OperationRecord, progress: OperationProgress) -> None:
+        """What a user deletes is not hunted for again."""
+        assert record.claim is not None
+        for hunt in self._runner.known.awaiting(record.claim.node_id):
+            try:
+                await self._runner.cancel(hunt.operation.id, 0.0)
+            except TPUError as error:
+                progress.log(f"The hunt for {record.name.node} can't be ended: {error}")
+
+    async def _change(
+        self,
+        record: OperationRecord,
+        begin: Callable[[NodeName], Awaitable[str]],
+        before: NodeState,
+        after: NodeState,
+        progress: OperationProgress,
+    ) -> None:
+        """Asks Google for a change of state, and waits until the node is in the state *after*.
+
+        The node's state decides. A call without an answer, an operation that Google has forgotten
+        or a process that ended are followed by another look. What Google refuses fails; but where
+        another change stands in the way, or the node is in a state that passes, it is asked again.
+        A start that no one expects any longer fails, and so does what Google has done already
+        without effect: someone else has undone it.
+        """
+        name, asked = record.name, uptime()
+        self._observer.request_refresh()
+        operation, resumed = record.accepted, bool(record.accepted)
+        carried_out = refused = 0.0  # since when
+        for pause in poll_intervals():
+            try:
+                if operation:
+                    status = await self._cloud.operation(operation)
+                    if status.done:
+                        operation = record.accepted = ""
+                        carried_out = 0.0 if status.error else uptime()
+                    if status.error is not None:
+                        raise _refusal(status.error, after)
+                if not operation:
+                    node = await self._cloud.get_node(name)
+                    self._observer.upsert(node)
+                    if other := checks.another_node(node, record.node_id):
+                        raise _Refused(other)
+                    if node.state is after:
+                        break
+                    if node.state is before and carried_out:
+                        if uptime() - carried_out > SETTLE:
+                            raise _Refused(_undone(node))
+                    elif node.state is before:
+                        if after is NodeState.READY and uptime() - asked > EXPECTED:
+                            raise _Refused(_not_started(node))
+                        operation = record.accepted = await self._begin(begin, name, after)
+                        self._runner.save_soon(record)
+                    elif not (node.state.changing or node.state in _PASSING):
+                        raise _Refused(TPUError(f"{name.node} is {node.state}.", Reason.CONFLICT))
+                refused = 0.0
+                progress.block(None)
+            except TPUError as error:
+                if operation and error.reason is Reason.NOT_FOUND:  # forgotten
+                    operation = record.accepted = ""
+                    carried_out = uptime() if resumed else 0.0
+                elif error.reason is Reason.NOT_FOUND:
+                    raise
+                else:
+                    progress.block(error)
+                    pause = max(pause, error.retry_after or 0.0)
+            except _Busy as busy:
+                refused = refused or uptime()
+                if uptime() - refused > EXPECTED:
+                    raise busy.error from None
+                progress.block(busy.error)
+            except _Refused as refusal:
+                raise refusal.error from None
+            await asyncio.sleep(pause)
+        progress.log(f"{name.node} is {after}")
+
+    @staticmethod
+    async def _begin(
+        begin: Callable[[NodeName], Awaitable[str]], name: NodeName, after: NodeState
+    ) -> str:
+        try:
+            return await begin(name)
+        except TPUError as error:
+            if error.reason in _UNHEARD:
+                raise  # it may have been heard; the node's state will tell
+            raise _refusal(error, after) from error
+
+
+def _refusal(error: TPUError, after: NodeState) -> _Busy | _Refused:
+    """What an *error* of a change means: what stands in its way may pass."""
+    # A TPU that is not stopped costs money: that is tried for longer.
+    passing = (Reason.CONFLICT, *(_UNHEARD if after is NodeState.STOPPED else ()))
+    return _Busy(error) if error.reason in passing else _Refused(error)
+
+
+def _not_started(node: Node) -> TPUError:
+    return TPUError(
+        f"{node.name.node} was not started within {EXPECTED / 60:.0f} minutes. It is {node.state}.",
+        Reason.INTERRUPTED,
+        "Start it again.",
+    )
+
+
+def _undone(node: Node) -> TPUError:
+    changed = "stopped" if node.state is NodeState.READY else "started"
+    return TPUError(
+        f"Google has {changed} {node.name.node}, and it is {node.state} again.",
+        Reason.CONFLICT,
+        "Another person or program may have changed it.",
+    )
+
+
+class _Final(Exception):
+    """Google's word on a change, not only on a question about it."""
+
+    def __init__(self, error: TPUError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class _Busy(_Final):
+    """Not now."""
+
+
+class _Refused(_Final):
+    """Not at all."""

@@ -1,0 +1,278 @@
+"""Asks Google what :class:`Provisioning` wants to know, until a node is there or gone."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+from ...clock import Clock
+from ...cloud import Cloud, NodeSpec
+from ...cloud.errors import never_sent
+from ...errors import Reason, TPUError
+from ..core.observer import Observer
+from ..core.operation_progress import OperationProgress
+from ..core.operation_runner import OperationRunner
+from ..core.records import OperationRecord, OperationRequest
+from ..models.costs import billing_words
+from ..money.grants import Grants
+from .provisioning import LABEL, NextCall, ObservedNode, Provisioning, ProvisioningResult
+
+log = logging.getLogger(__name__)
+
+Spec = TypeVar("Spec")
+
+#: From how long a pause on it is said when the next try is; seconds.
+SHOWN_PAUSE = 5.0
+
+
+class Provisioner(ABC, Generic[Spec]):
+    """Carries out the claim of *record*, as often as processes end in between.
+
+    Parameters
+    ----------
+    record: of an operation that has a claim; it runs in this process.
+    spec: makes what is created; None for a deletion.
+    message: what is said while nothing else is to be said.
+    thing: what it makes or deletes, in sentences.
+    """
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        runner: OperationRunner,
+        record: OperationRecord,
+        spec: Callable[[], Awaitable[Spec]] | None,
+        message: str,
+        thing: str = "TPU",
+    ) -> None:
+        assert record.claim is not None
+        self._cloud = cloud
+        self._runner = runner
+        self._record = record
+        self._spec = spec
+        self._message = message
+        self._thing = thing
+        self._name = record.name
+        self._provisioning = Provisioning(record.claim, record.name.node, thing)
+        self._clock = Clock()
+        self._provisioning.taken_over(self._now())
+        self._asked = asyncio.Event()
+
+    @abstractmethod
+    async def _begin_create(self, spec: Spec) -> str: ...
+
+    @abstractmethod
+    async def _begin_delete(self) -> str: ...
+
+    @abstractmethod
+    async def _see(self) -> ObservedNode:
+        """It, as Google describes it now; raises NOT_FOUND."""
+
+    def _unseen(self) -> None:  # most need not know
+        """It is not there."""
+
+    def _billed(self) -> str:
+        """What it costs while it is there, in words; "" for nothing."""
+        return ""
+
+    @property
+    def node_id(self) -> str:
+        """Google's id of the TPU that was made; "" while it is not known."""
+        return self._provisioning.claim.node_id
+
+    def carry_out(self, request: OperationRequest) -> None:
+        """Cancel: the node is to be absent. :meth:`run` continues until it is, and so does the next
+        process if this one ends. Stop trying: a node that Google refuses to delete stays.
+        """
+        if request == "cancel":
+            self._provisioning.cancel()
+        else:
+            self._provisioning.give_up()
+        self._asked.set()
+        self._runner.save_soon(self._record)
+
+    async def run(self, progress: OperationProgress) -> ProvisioningResult:
+        """Ends when it is known how it ended, however long Google does not say."""
+        provisioning = self._provisioning
+        while True:
+            step = provisioning.next(self._now())
+            if isinstance(step, ProvisioningResult):
+                progress.operation.undeleted = "kept" if step.how == "kept" else ""
+                return step
+            if step is not NextCall.DELETE and await self._pause(provisioning.pause):
+                continue  # something else is wanted now: there may be something else to ask
+            await self._ask(step)
+            self._report(progress)
+            self._runner.save_soon(self._record)
+
+    def _report(self, progress: OperationProgress) -> None:
+        claim, problem = self._provisioning.claim, self._provisioning.problem
+        trying = self._provisioning.refused and not claim.given_up
+        progress.operation.undeleted = "retrying" if trying else ""
+        # What Google refused to create has left nothing, unless it is seen.
+        unwanted = claim.want == "absent" or bool(claim.failure is not None and claim.node_id)
+        if problem is not None:
+            undeleted = claim.node_id and unwanted and not claim.given_up
+            pause = self._provisioning.pause
+            problem = TPUError(
+                f"{self._undeleted()} {problem.message}" if undeleted else problem.message,
+                problem.reason,
+                problem.hint,
+                retry_after=round(pause) if pause >= SHOWN_PAUSE else None,
+                scope=problem.scope,
+            )
+        progress.block(problem)
+        if claim.given_up:
+            message = f"Checking that the {self._thing} is not deleted"
+        elif unwanted:
+            message = f"Deleting the {self._thing}"
+        elif claim.in_doubt:
+            message = (
+                f"Google has not confirmed the creation. Checking whether there is a {self._thing}"
+            )
+        else:
+            message = self._message
+        if message != progress.operation.message:
+            progress.set_message(message)
+
+    def _undeleted(self) -> str:
+        billed = self._billed()
+        return (
+            f"{self._name.node} is not deleted yet. {billed and f'{billed} until then. '}"
+            "The deletion will be retried."
+        )
+
+    def _now(self) -> float:
+        """The time; the claim's own times follow a clock that is set."""
+        now, moved = self._clock.now()
+        if moved:
+            self._provisioning.clock_set(moved)
+        return now
+
+    async def _pause(self, seconds: float) -> bool:
+        """Waits; True when it was cut short by a request."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._asked.wait()
+        except TimeoutError:
+            return False
+        self._asked.clear()
+        return True
+
+    async def _ask(self, step: NextCall) -> None:
+        match step:
+            case NextCall.CREATE:
+                await self._create()
+            case NextCall.DELETE:
+                await self._delete()
+            case NextCall.NODE:
+                await self._look()
+            case NextCall.CREATING:
+                await self._follow(self._provisioning.claim.creating)
+            case NextCall.DELETING:
+                await self._follow(self._provisioning.claim.deleting)
+
+    async def _create(self) -> None:
+        provisioning = self._provisioning
+        assert self._spec is not None
+        try:
+            spec = await self._spec()
+        except TPUError as error:
+            provisioning.create_failed(error, self._now(), sent=False)
+            return
+        if provisioning.next(self._now()) is not NextCall.CREATE:
+            return  # it was cancelled meanwhile, or this computer slept for hours
+        provisioning.sending(self._now())
+        try:
+            await self._runner.save(self._record)
+        except TPUError as error:  # the disk is full: Google is asked when it is not
+            provisioning.not_sent(error)
+            return
+        if provisioning.is_too_late(self._now()):
+            provisioning.not_sent()
+            return
+        try:
+            provisioning.create_accepted(await self._begin_create(spec))
+        except TPUError as error:
+            provisioning.create_failed(error, self._now(), sent=not never_sent(error))
+
+    async def _delete(self) -> None:
+        provisioning = self._provisioning
+        provisioning.sending_delete(self._now())
+        try:
+            await self._runner.save(self._record)
+        except TPUError as error:  # what costs money is deleted all the same
+            log.warning("The deletion of %s can't be saved now: %s", self._name.node, error)
+        try:
+            provisioning.delete_accepted(await self._begin_delete())
+        except TPUError as error:
+            provisioning.delete_failed(error, self._now(), sent=not never_sent(error))
+
+    async def _look(self) -> None:
+        try:
+            seen = await self._see()
+        except TPUError as error:
+            if error.reason is not Reason.NOT_FOUND:
+                self._provisioning.unanswered(error)
+                return
+            self._provisioning.node_missing()
+            self._unseen()
+        else:
+            self._provisioning.node_seen(seen)
+
+    async def _follow(self, operation: str) -> None:
+        provisioning = self._provisioning
+        try:
+            status = await self._cloud.operation(operation)
+        except TPUError as error:
+            if error.reason is Reason.NOT_FOUND:
+                provisioning.operation_forgotten()
+            else:
+                provisioning.unanswered(error)
+            return
+        if not status.done:
+            provisioning.operation_runs()
+        elif operation == provisioning.claim.creating:
+            provisioning.create_ended(status.error)
+        else:
+            provisioning.delete_ended(status.error)
+
+
+class NodeProvisioner(Provisioner[NodeSpec]):
+    """Creates or deletes a TPU."""
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        observer: Observer,
+        grants: Grants,
+        runner: OperationRunner,
+        record: OperationRecord,
+        spec: Callable[[], Awaitable[NodeSpec]] | None = None,
+        message: str = "Create the TPU",
+        thing: str = "TPU",
+    ) -> None:
+        super().__init__(cloud, runner, record, spec, message, thing)
+        self._observer = observer
+        self._grants = grants
+
+    async def _begin_create(self, spec: NodeSpec) -> str:
+        return await self._cloud.begin_create(self._name, spec)
+
+    async def _begin_delete(self) -> str:
+        return await self._cloud.begin_delete(self._name)
+
+    async def _see(self) -> ObservedNode:
+        node = await self._cloud.get_node(self._name)
+        self._observer.upsert(node)
+        return ObservedNode(id=node.id, state=node.state, label=node.labels.get(LABEL, ""))
+
+    def _unseen(self) -> None:
+        self._observer.remove(self._name)
+
+    def _billed(self) -> str:
+        node = self._observer.observed.node(self._name)
+        return billing_words(node, self._grants.cost(node)) if node else ""

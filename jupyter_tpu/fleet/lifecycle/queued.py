@@ -1,0 +1,298 @@
+"""Queued resources: asks Google for TPUs that are created when there is room, and ends that again.
+
+They are made and deleted as TPUs are, by a claim (see `provisioning`): the intent is saved before
+Google is asked, an unknown outcome is looked up, and only what carries our label, or is the one
+that the user saw, is deleted. Their id is the time of their creation; our label is on their TPUs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+
+from msgspec import structs
+
+from ... import cloud
+from ...cloud import Cloud, NodeName, QueuedSpec, QueuedState
+from ...environment import StepPlan
+from ...errors import InvalidInput, Reason, TPUError
+from ..core.observer import Observer
+from ..core.operation_progress import OperationProgress
+from ..core.operation_runner import OperationRunner
+from ..core.records import NodeClaim, OperationRecord
+from ..core.running_operation import CarryOut, OperationCancelled, Work
+from ..models import (
+    DeleteQueued,
+    ListQuery,
+    Operation,
+    Problem,
+    QueuedResource,
+    QueuedResources,
+    QueueTPU,
+    ResetQueued,
+)
+from ..models.requests import validated
+from ..models.times import future_seconds
+from ..money.owners import TPUOwner, TPUOwners
+from ..money.pricing import PriceDecision
+from .create import CreateService
+from .queued_provisioner import WITH_TPUS, QueuedProvisioner, failure
+
+#: How long an answer about all queued resources serves further questions, and those of someone who
+#: asks for the list; seconds.
+RECENT = 19.0  # panels ask every 20 s
+FRESH = 2.0
+_USES_QUOTA = "It still uses quota: delete it, or reset it to wait again."
+#: What each state means, where it is known.
+_MEANINGS = {
+    QueuedState.CREATING: "Google is checking the request.",
+    QueuedState.ACCEPTED: "It is accepted, and waits to begin.",
+    QueuedState.WAITING_FOR_RESOURCES: "It waits for capacity.",
+    QueuedState.PROVISIONING: "Google has capacity. Its TPUs are being created.",
+    QueuedState.ACTIVE: "Its TPUs exist. Connect them.",
+    QueuedState.FAILED: f"It failed. {_USES_QUOTA}",
+    QueuedState.SUSPENDING: "Its TPUs are being deleted.",
+    QueuedState.SUSPENDED: f"Its TPUs are gone. {_USES_QUOTA}",
+    QueuedState.DELETING: "It is being deleted.",
+}
+#: What is to be said of money in a state, where it is not emulated.
+_BILLING = {
+    QueuedState.WAITING_FOR_RESOURCES: "Nothing is billed yet.",
+    QueuedState.ACTIVE: "They are billed, used or not.",
+}
+_RESETTABLE = (QueuedState.FAILED, QueuedState.SUSPENDED)
+
+
+class QueuedService:
+    """changed(id) is called for each that a list shows to be new, another or gone."""
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        create: CreateService,
+        observer: Observer,
+        runner: OperationRunner,
+        owners: TPUOwners,
+        changed: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._cloud = cloud
+        self._create = create
+        self._observer = observer
+        self._runner = runner
+        self._owners = owners
+        self._one_changed = changed
+        self._listing = asyncio.Lock()
+        self._listed: tuple[float, QueuedResources] = (float("-inf"), QueuedResources(queued=[]))
+        self._known: dict[str, QueuedResource] = {}  # those of the last list
+
+    async def list(self, query: ListQuery | None = None) -> QueuedResources:
+        age = FRESH if query is not None and query.fresh else RECENT
+        async with self._listing:  # many that ask at the same time cause one call
+            asked, answer = self._listed
+            if time.monotonic() - asked > age:
+                found = await self._cloud.list_queued()
+                answer = QueuedResources(
+                    queued=sorted(map(self._shown, found.queued), key=lambda each: each.created)
+                )
+                if found.unreachable:
+                    answer.problem = Problem(
+                        message=f"{', '.join(found.unreachable)} did not answer.",
+                        reason=Reason.UNAVAILABLE,
+                        hint="Try again.",
+                    )
+                self._listed = (time.monotonic(), answer)
+                self._publish(answer.queued, {*found.unreachable})
+            return answer
+
+    def find(self, id: str) -> QueuedResource | None:
+        """For events: as the last list had it."""
+        return self._known.get(id)
+
+    def _publish(self, listed: Iterable[QueuedResource], unreachable: set[str]) -> None:
+        """What is in a zone that did not answer stays as it was."""
+        before = self._known
+        now = {id: each for id, each in before.items() if each.zone in unreachable}
+        now |= {_id(each): each for each in listed}
+        self._known = now
+        for id in before.keys() | now.keys():
+            if before.get(id) != now.get(id):
+                self._one_changed(id)
+
+    async def get(self, ref: str) -> QueuedResource:
+        return self._shown(await self._cloud.get_queued(await self._find(ref)))
+
+    async def create(self, request: QueueTPU) -> Operation:
+        request = validated(request)
+        if request.tpu.connect is not None:
+            raise InvalidInput(
+                "A queued TPU can't be connected yet.",
+                "Connect it when it is READY, or start a hunt with `queued`, which connects it.",
+            )
+        if request.tpu.guard is not None:
+            raise InvalidInput(
+                "A queued TPU can't have a guard yet.",
+                "Set its guard when it is READY, or start a hunt with `queued`, which sets it.",
+            )
+        if request.valid_until:
+            future_seconds(request.valid_until, "valid_until", time.time())
+        wanted, name = await self._create.resolve(request.tpu)
+        await self._create.require_new(name)
+        await self._create.require_not_queued(name)
+        price = _of_all(await self._create.price(wanted, name), request.node_count)
+        if not self._cloud.emulated:
+            price.require(confirm_price=wanted.confirm_price, max_price=wanted.max_price)
+        request = structs.replace(request, tpu=wanted)
+        record = self._runner.new_record("queue", name, queue=request)
+        record.claim = NodeClaim(
+            want="present", since=time.time(), label=record.operation.id, tidy=True
+        )
+        return await self._runner.start_exclusive(
+            record, *self._work(record), self._create.save_priced
+        )
+
+    async def delete(self, ref: str, options: DeleteQueued | None = None) -> Operation:
+        name = await self._find(ref)
+        options = options or DeleteQueued()
+        found = await self._cloud.get_queued(name)
+        self._owners.require_consent(found, options.confirm_name, "delete it")
+        if found.state in WITH_TPUS and not options.force:
+            raise TPUError(
+                f"{name.node} is {found.state}. Its TPUs ({', '.join(found.nodes)}) would be "
+                "deleted, too.",
+                Reason.CONFLICT,
+                "Use --force to delete it with its TPUs and everything on their disks.",
+            )
+        record = self._runner.new_record("unqueue", name)
+        record.claim = NodeClaim(want="absent", since=time.time(), node_id=found.created)
+        return await self._runner.start_exclusive(record, *self._work(record))
+
+    async def reset(self, ref: str, options: ResetQueued | None = None) -> QueuedResource:
+        name = await self._find(ref)
+        confirmed = options.confirm_name if options is not None else ""
+        self._owners.require_consent(await self._cloud.get_queued(name), confirmed, "reset it")
+        await self._cloud.begin_reset_queued(name)
+        self._changed()
+        return self._shown(await self._cloud.get_queued(name))
+
+    def resume(self, record: OperationRecord) -> None:
+        """Continues one that another process has left."""
+        self._runner.resume(record, *self._work(record))
+
+    def _changed(self) -> None:
+        self._listed = (float("-inf"), self._listed[1])
+        self._observer.request_refresh()
+
+    def _work(self, record: OperationRecord) -> tuple[Work, CarryOut]:
+        request, claim = record.queue, record.claim
+        assert claim is not None
+        spec = None if request is None else lambda: self._spec(request, claim.label)
+        provisioner = QueuedProvisioner(self._cloud, self._runner, record, spec)
+
+        async def work(progress: OperationProgress) -> None:
+            title = "Delete the queued resource" if request is None else "Ask Google for the TPUs"
+            progress.plan([StepPlan("queue", title, 1)])
+            progress.begin("queue")
+            try:
+                end = await provisioner.run(progress)
+            finally:
+                self._changed()
+            if end.error is not None:
+                raise end.error
+            if end.how == "gone" and request is not None:
+                raise OperationCancelled
+            progress.done("queue")
+            if request is not None:
+                progress.log(f"{record.name.node} is queued in {record.name.zone}")
+
+        return work, provisioner.carry_out
+
+    async def _spec(self, request: QueueTPU, label: str) -> QueuedSpec:
+        return QueuedSpec(
+            node=await self._create.spec(request.tpu, label),
+            node_id=request.tpu.name,
+            node_count=request.node_count,
+            reservation=request.reservation,
+            valid_until=request.valid_until,
+            run_for=request.tpu.run_for or 0.0,
+        )
+
+    async def _find(self, ref: str) -> NodeName:
+        """The queued resource that "name", "zone~name" or "zone/name" means."""
+        zone, _, name = ref.replace("~", "/", 1).rpartition("/")
+        if zone:
+            return NodeName(self._cloud.project, zone, name)
+        found = [each for each in (await self.list()).queued if each.name == name]
+        if not found:
+            self._changed()  # it may be new
+            found = [each for each in (await self.list()).queued if each.name == name]
+        if len(found) == 1:
+            return NodeName(found[0].project, found[0].zone, name)
+        if found:
+            zones = ", ".join(each.zone for each in found)
+            raise TPUError(
+                f"Several queued resources have the name {name}: in {zones}.",
+                Reason.CONFLICT,
+                f"Add the zone: {found[0].zone}~{name}.",
+            )
+        problem = (await self.list()).problem
+        if problem is not None:
+            raise problem.to_error()
+        raise TPUError(f"The queued resource {name} does not exist.", Reason.NOT_FOUND)
+
+    def _shown(self, found: cloud.QueuedTPUs) -> QueuedResource:
+        owner = self._owners.of(found)
+        shown = view_queued(found, owner, emulated=self._cloud.emulated)
+        idle = not self._runner.known.on(found.name)
+        shown.forgotten = owner.is_me and found.state in _RESETTABLE and idle
+        return shown
+
+
+def _id(queued: QueuedResource) -> str:
+    return f"{queued.zone}/{queued.name}"
+
+
+def _of_all(price: PriceDecision, count: int) -> PriceDecision:
+    """What *count* TPUs cost, of which each costs *price*. Several always need a confirmation: a
+    grant that covers one may not cover them all.
+    """
+    if count == 1:
+        return price
+    each = price.cost.usd_per_hour
+    return PriceDecision(
+        cost=structs.replace(price.cost, usd_per_hour=None if each is None else each * count),
+        question=f"{count} TPUs. Each: {price.question or 'inside a grant, if it covers all.'}",
+        uncovered=price.uncovered,
+    )
+
+
+def meaning(state: QueuedState, *, emulated: bool) -> str:
+    """What a state means, and what can be done now."""
+    text = _MEANINGS.get(state, "jupyter-tpu does not know this state.")
+    billing = "" if emulated else _BILLING.get(state, "")
+    return f"{text} {billing}".rstrip()
+
+
+def view_queued(found: cloud.QueuedTPUs, owner: TPUOwner, *, emulated: bool) -> QueuedResource:
+    """How it is shown."""
+    return QueuedResource(
+        name=found.name.node,
+        zone=found.name.zone,
+        project=found.name.project,
+        state=found.state,
+        emulated=emulated,
+        meaning=meaning(found.state, emulated=emulated),
+        tpus=[*found.nodes],
+        type=found.type,
+        version=found.version,
+        tier=found.tier,
+        run_for=found.run_for,
+        reservation=found.reservation,
+        created=found.created,
+        valid_until=found.valid_until,
+        can_reset=found.state in _RESETTABLE,
+        has_tpus=found.state in WITH_TPUS,
+        owner=owner.name,
+        not_yours=owner.is_other,
+        problem=failure(found, "Delete it: it uses quota until then."),
+    )

@@ -1,0 +1,298 @@
+"""The fleet's part ``grants``: kept in the store, and what they make of the price of each TPU."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime
+
+from msgspec import structs
+
+from ... import catalog
+from ...catalog import UnknownType
+from ...cloud import Cloud, Node, NodeName, NodeState, Tier, is_attached
+from ...cloud.models import check_zone
+from ...errors import InvalidInput, Reason, TPUError
+from ..core.demands import demands_of, not_listed, starting_of
+from ..core.observed import ObservedState
+from ..core.records import OperationRecord
+from ..core.store import Store
+from ..models import Cost, Grant, GrantUse
+from ..models.costs import cost_of
+from ..models.requests import validated
+from . import pricing
+from .prices import Prices
+from .pricing import Demand, PriceDecision
+
+#: States in which a node has no chips, or not for long.
+_WITHOUT_CHIPS = frozenset({NodeState.STOPPED, NodeState.DELETING})
+
+
+class Grants:
+    """As a :class:`~jupyter_tpu.fleet.api.GrantsAPI`, and the prices of TPUs inside and outside.
+
+    asked(): what is being created now, by name; starting(): the stopped TPUs that are being
+    started; reload(): takes over what other processes wrote; look(): waits for a recent list of
+    TPUs; changed(names) is called for TPUs whose price may have changed, grant_changed(name) for a
+    grant that is new, another or gone.
+    """
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        store: Store,
+        observed: ObservedState,
+        prices: Prices,
+        *,
+        asked: Callable[[], Mapping[NodeName, Demand]],
+        reload: Callable[[], Awaitable[None]],
+        look: Callable[[], Awaitable[object]],
+        starting: Callable[[], Collection[NodeName]] = frozenset,
+        changed: Callable[[Iterable[NodeName]], None] = lambda _: None,
+        grant_changed: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._cloud = cloud
+        self._store = store
+        self._observed = observed
+        self._prices = prices
+        self._asked = asked
+        self._reload = reload
+        self._look = look
+        self._starting = starting
+        self._changed = changed
+        self._grant_changed = grant_changed
+        self._grants: dict[str, Grant] = {}
+        self.take_over(store.snapshot.grants)
+
+    # ---- the part ----
+
+    async def list(self) -> Sequence[GrantUse]:
+        await self._reload()
+        await self._look()
+        today, grants = _today(), self._sorted()
+        used = self._used()
+        taken = None if used is None else pricing.used_chips(grants, used, today=today)
+        return [
+            GrantUse(
+                grant=grant,
+                used=None if taken is None else taken[grant.name],
+                expired=pricing.has_ended(grant, today),
+            )
+            for grant in grants
+        ]
+
+    async def add(self, request: Grant) -> Sequence[GrantUse]:
+        grant = _checked(request, self._cloud.project)
+        await self._reload()
+        if grant.name in self._grants:
+            raise TPUError(
+                f"A grant called {grant.name} already exists.",
+                Reason.EXISTS,
+                "Remove it first, or choose another name.",
+            )
+        self._grants[grant.name] = grant
+        self._store.save_grant(grant)
+        await self._saved(grant.name)
+        return await self.list()
+
+    async def remove(self, name: str) -> None:
+        await self._reload()
+        if self._grants.pop(name, None) is None:
+            raise TPUError(f"The grant {name} does not exist.", Reason.NOT_FOUND)
+        self._store.drop_grant(name)
+        await self._saved(name)
+
+    def find(self, name: str) -> Grant | None:
+        """For events."""
+        return self._grants.get(name)
+
+    async def refresh(self) -> None:
+        """Waits until `decide` knows the grants, and what of them is in use."""
+        await self._reload()
+        if self._matter:
+            await self._look()
+
+    async def _saved(self, name: str) -> None:
+        self._grant_changed(name)
+        self._changed(self._observed.nodes)
+        await self._store.flush()
+
+    def take_over(self, grants: Iterable[Grant]) -> None:
+        """Takes over what other processes wrote."""
+        read = {grant.name: grant for grant in grants}
+        if read != self._grants:
+            before, self._grants = self._grants, read
+            for name in before.keys() | read.keys():
+                if before.get(name) != read.get(name):
+                    self._grant_changed(name)
+            self._changed(self._observed.nodes)
+
+    # ---- prices ----
+
+    def decide(
+        self, type: str, zone: str, tier: Tier, *, again: NodeName | None = None
+    ) -> PriceDecision:
+        """Whether something new is inside a grant, what it costs, and what is to confirm.
+
+        again: the TPU that is there already, and may not have lost its chips yet. Call `refresh`
+        first. Raises NO_PROJECT.
+        """
+        return pricing.decide(
+            Demand(project=self._cloud.project, type=type, zone=zone, tier=tier),
+            self._sorted(),
+            self._used(without=again),
+            today=_today(),
+            emulated=self._cloud.emulated,
+            prices=self._prices.table,
+        )
+
+    async def save(
+        self,
+        record: OperationRecord,
+        wanted: Demand,
+        *,
+        confirm_price: bool,
+        max_price: float | None,
+        again: NodeName | None = None,
+    ) -> None:
+        """Saves an operation that asks for *wanted*, if its price is still agreed to beside what
+        all processes have asked for until that moment. Raises PRICE, and what keeps it from being
+        saved. Otherwise as `decide`.
+        """
+        nodes, asked = tuple(self._observed.nodes.values()), self._observed.asked
+        known = self._used() is not None
+
+        def check(records: Sequence[OperationRecord], grants: Sequence[Grant]) -> None:
+            others = not_listed(records, asked)
+            demands, starting = demands_of(others), starting_of(others)
+            decision = pricing.decide(
+                wanted,
+                _sorted(grants),
+                _used_chips(nodes, demands, starting, without=again) if known else None,
+                today=_today(),
+                emulated=self._cloud.emulated,
+                prices=self._prices.table,
+            )
+            decision.require(confirm_price=confirm_price, max_price=max_price)
+
+        await self._store.save_operation_if(record, check)
+
+    def covering(self, type: str, zone: str, tier: Tier) -> str:
+        """The grant that covers something new as soon as it has enough chips left; "" if none does.
+
+        Raises NO_PROJECT.
+        """
+        if not self._matter:
+            return ""
+        wanted = Demand(project=self._cloud.project, type=type, zone=zone, tier=tier)
+        return pricing.covering(wanted, self._sorted(), today=_today())
+
+    def cost(self, node: Node, nodes: Iterable[Node] | None = None) -> Cost:
+        """What a node costs while it is READY. nodes: all that use the grants; None: the observed
+        ones.
+        """
+        if is_attached(node.name):
+            return Cost(usd_per_hour=0.0)  # nothing that is paid for here
+        return cost_of(
+            node.type,
+            node.name.zone,
+            node.tier,
+            emulated=self._cloud.emulated,
+            grant=self._grant_of(node, nodes) if self._matter else "",
+            prices=self._prices.table,
+        )
+
+    @property
+    def _matter(self) -> bool:
+        """Whether there are grants, so that what others use makes a difference."""
+        return bool(self._grants) and not self._cloud.emulated
+
+    def _grant_of(self, node: Node, nodes: Iterable[Node] | None) -> str:
+        holding = self._holding(nodes)
+        if node.name not in holding:  # what it would be in if it were started now
+            holding[node.name] = _demand(node)
+        names = pricing.assign(holding.values(), self._sorted(), today=_today())
+        return dict(zip(holding, names, strict=True))[node.name]
+
+    def _used(self, without: NodeName | None = None) -> Sequence[Demand] | None:
+        """What has or asks for chips, the oldest first; None while that is not known."""
+        observed = self._observed
+        zones = {zone for grant in self._grants.values() for zone in grant.zones}
+        if observed.unreachable is None or observed.unreachable & zones:
+            return None
+        nodes = observed.nodes.values()
+        return _used_chips(nodes, self._asked(), self._starting(), without=without)
+
+    def _holding(self, nodes: Iterable[Node] | None = None) -> dict[NodeName, Demand]:
+        nodes = self._observed.nodes.values() if nodes is None else nodes
+        return _holding(nodes, self._starting())
+
+    def _sorted(self) -> Sequence[Grant]:
+        return _sorted(self._grants.values())
+
+
+def _used_chips(
+    nodes: Iterable[Node],
+    asked: Mapping[NodeName, Demand],
+    starting: Collection[NodeName],
+    *,
+    without: NodeName | None,
+) -> list[Demand]:
+    """What has or asks for chips, the oldest first."""
+    holding = _holding(nodes, starting)
+    if without is not None:
+        holding.pop(without, None)
+    return [*holding.values(), *(each for name, each in asked.items() if name not in holding)]
+
+
+def _holding(nodes: Iterable[Node], starting: Collection[NodeName]) -> dict[NodeName, Demand]:
+    return {
+        node.name: _demand(node)
+        for node in sorted(nodes, key=lambda node: (node.created, node.name))
+        if holds_chips(node) or node.name in starting
+    }
+
+
+def _sorted(grants: Iterable[Grant]) -> Sequence[Grant]:
+    """Those that end first are used first; those without an end last."""
+    return sorted(grants, key=lambda grant: (grant.until or "~", grant.name))
+
+
+def holds_chips(node: Node) -> bool:
+    """Whether it has chips, which others can't have then."""
+    return not (node.state in _WITHOUT_CHIPS or node.state.gone or is_attached(node.name))
+
+
+def _demand(node: Node) -> Demand:
+    return Demand(project=node.name.project, type=node.type, zone=node.name.zone, tier=node.tier)
+
+
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()
+
+
+def _checked(request: Grant, project: str) -> Grant:
+    """With the API's names; raises INVALID for what can't be granted."""
+    grant = validated(request)
+    for field in ("types", "zones", "tiers"):
+        if not getattr(grant, field):
+            raise InvalidInput(f"The grant needs at least one of its {field}.")
+    for zone in grant.zones:
+        check_zone(zone)
+    generations = {each.generation for each in catalog.types()}
+    types = []
+    for name in grant.types:
+        if name not in generations:
+            name = catalog.official_name(name)
+            try:
+                catalog.accelerator_type(name)
+            except UnknownType as error:
+                raise InvalidInput(
+                    str(error), f"Types or generations: {', '.join(sorted(generations))}."
+                ) from None
+        types.append(name)
+    if grant.until:
+        try:
+            date.fromisoformat(grant.until)
+        except ValueError:
+            raise InvalidInput(f"{grant.until} is not a day.", "Write it as 2026-12-31.") from None
+    return structs.replace(grant, types=types, project=grant.project or project)

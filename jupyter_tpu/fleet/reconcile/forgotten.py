@@ -1,0 +1,92 @@
+"""What its user seems to have forgotten: TPUs that are billed, and nothing here uses them; queued
+resources that use quota for nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable
+
+from ...cloud import Node
+from ...errors import TPUError
+from ..core.desired import DesiredState
+from ..jobs.jobs import JobService
+from ..lifecycle.queued import QueuedService
+from ..money.owners import TPUOwners
+from ..money.run_times import RunTimes
+
+log = logging.getLogger(__name__)
+
+#: A TPU counts as forgotten if it is READY for longer, and nothing here uses it; seconds.
+FORGOTTEN = 4 * 3600.0
+#: Seconds between two looks for queued resources: usually, and after one that failed.
+PAUSES = (86_400.0, 3600.0)
+
+
+class ForgottenTPUs:
+    def __init__(
+        self, desired: DesiredState, jobs: JobService, run_times: RunTimes, owners: TPUOwners
+    ) -> None:
+        self._desired = desired
+        self._jobs = jobs
+        self._run_times = run_times
+        self._owners = owners
+        self._reported: set[str] = set()  # ids
+
+    def is_forgotten(self, node: Node) -> bool:
+        """Whether it is the user's, READY for hours, not connected here, and without a job."""
+        now = time.time()
+        since, _ = self._run_times.estimate(node, now)
+        return (
+            since is not None
+            and now - since > FORGOTTEN
+            and self._desired.connected.get(node.name) != node.id
+            and node.name not in self._jobs.unfinished_on()
+            and self._owners.of(node).is_me
+        )
+
+    def report(self, nodes: Iterable[Node]) -> None:
+        """Names in the log those of *nodes* that are forgotten, each once."""
+        for node in nodes:
+            if node.id not in self._reported and self.is_forgotten(node):
+                self._reported.add(node.id)
+                log.warning(
+                    "The TPU %s has been READY for hours, and is not connected here. "
+                    "`jupyter tpu usage` shows what it costs.",
+                    node.name.node,
+                )
+
+
+class ForgottenQueued:
+    """Looks for queued resources of the user that use quota for nothing. first_look: in seconds."""
+
+    def __init__(self, queued: QueuedService, first_look: float) -> None:
+        self._queued = queued
+        self._pause = first_look
+        self._reported: set[tuple[str, str, str]] = set()  # zone, name, creation
+
+    async def run(self) -> None:
+        """Names each in the log, once, until it is cancelled. A new list publishes them, too."""
+        usual, after_failure = PAUSES
+        while True:
+            await asyncio.sleep(self._pause)
+            try:
+                found = (await self._queued.list()).queued
+            except TPUError as error:
+                log.debug("Queued resources can't be listed: %s", error)
+                self._pause = after_failure
+                continue
+            self._pause = usual
+            for each in found:
+                key = each.zone, each.name, each.created
+                if each.forgotten and key not in self._reported:
+                    self._reported.add(key)
+                    log.warning(
+                        "The queued resource %s is %s, and uses quota until it is deleted: "
+                        "`jupyter tpu queued delete %s`.",
+                        each.name,
+                        each.state,
+                        each.name,
+                    )

@@ -1,0 +1,61 @@
+"""From a reference, ``name`` or ``zone~name``, to the one TPU that is meant."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from collections.abc import Callable, Iterable
+
+from ...cloud import NodeName
+from ...errors import Reason, TPUError
+from ...retired import refuse_tpu_node_address
+from ..core.observer import Observer
+
+
+async def resolve(ref: str, names: Callable[[], set[NodeName]], observer: Observer) -> NodeName:
+    """names(): all TPUs as known now.
+
+    Raises INVALID for the address of a TPU Node, NOT_FOUND, CONFLICT where two zones have one of
+    that name, or why the list of TPUs is not known.
+    """
+    refuse_tpu_node_address(ref)
+    refreshed = await observer.ensure_recent()
+    zone, _, node = ref.replace("~", "/", 1).rpartition("/")
+    found = _matching(zone, node, names())
+    if not found and not refreshed:
+        # Perhaps it was created elsewhere a moment ago.
+        await asyncio.shield(observer.refresh_for_missing())
+        found = _matching(zone, node, names())
+    if len(found) == 1:
+        return found[0]
+    if found:
+        zones = ", ".join(name.zone for name in found)
+        raise TPUError(
+            f"Several TPUs have the name {node}: in {zones}.",
+            Reason.CONFLICT,
+            f"Add the zone: {found[0].zone}~{node}.",
+        )
+    if observer.observed.problem is not None:
+        raise observer.observed.problem.to_error()
+    raise TPUError(
+        f"The TPU {node} does not exist{f' in {zone}' if zone else ''}."
+        + _did_you_mean(zone, node, names()),
+        Reason.NOT_FOUND,
+    )
+
+
+def _did_you_mean(zone: str, node: str, names: Iterable[NodeName]) -> str:
+    """With their zones where a zone was given, or where the name alone is not enough."""
+    names = sorted(names)
+    called = [name.node for name in names]
+    near = [
+        f"{name.zone}~{name.node}" if zone or called.count(name.node) > 1 else name.node
+        for close in difflib.get_close_matches(node, sorted(set(called)), n=2)
+        for name in names
+        if name.node == close
+    ]
+    return f" Did you mean {' or '.join(near)}?" if near else ""
+
+
+def _matching(zone: str, node: str, names: Iterable[NodeName]) -> list[NodeName]:
+    return sorted(name for name in names if name.node == node and zone in ("", name.zone))

@@ -1,0 +1,235 @@
+"""The fleet's part ``usage``: every TPU and queued resource of some projects, and whose it is."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any
+
+from msgspec import Struct, field
+
+from ...cloud import Cloud, Node, NodeName, NodeState, QueuedState, is_attached
+from ...cloud.models import QueuedTPUs
+from ...errors import InvalidInput, Reason, TPUError
+from ...links.single_flight import SingleFlight
+from ..core.desired import DesiredState
+from ..core.finder import TPUFinder
+from ..core.observer import Observer
+from ..core.states import advice
+from ..lifecycle.queued import meaning
+from ..models import AdoptTPU, Cost, OwnerUsage, Problem, Usage, UsedTPU
+from ..models.catalog import known_type
+from ..models.costs import running_cost
+from ..money.grants import Grants, holds_chips
+from ..money.owners import OWNER, TPUOwners
+from ..money.run_times import RunTimes
+from .forgotten import ForgottenTPUs
+
+#: How long an answer serves further questions; seconds.
+FRESH = 3.0
+#: States of a queued resource in which no one can use the chips of its quota.
+_BLOCKING = (QueuedState.FAILED, QueuedState.SUSPENDING, QueuedState.SUSPENDED)
+_PROJECT = re.compile(r"[a-z0-9][-a-z0-9.:]{0,99}")
+
+
+class _Listing(Struct):
+    """What Google lists of one project, and why that may be incomplete."""
+
+    nodes: list[Node] = field(default_factory=list)
+    queued: list[QueuedTPUs] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    @contextlib.contextmanager
+    def noting(self, project: str) -> Iterator[None]:
+        """Continues after an error, which is a problem of the list."""
+        try:
+            yield
+        except TPUError as error:
+            self.note(f"{project}: {error.message}", error.reason, error.hint)
+
+    def missing(self, zones: Collection[str]) -> None:
+        """These zones did not answer."""
+        if zones:
+            self.note(f"{', '.join(zones)} did not answer.", Reason.UNAVAILABLE, "Try again.")
+
+    def note(self, message: str, reason: Reason, hint: str) -> None:
+        problem = Problem(message=message, reason=reason, hint=hint)
+        if problem not in self.problems:  # the same for TPUs and for queued resources
+            self.problems.append(problem)
+
+
+class UsageService:
+    """As a :class:`~jupyter_tpu.fleet.api.UsageAPI`."""
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        finder: TPUFinder,
+        observer: Observer,
+        desired: DesiredState,
+        run_times: RunTimes,
+        grants: Grants,
+        owners: TPUOwners,
+        forgotten: ForgottenTPUs,
+        changed: Callable[[NodeName], None],
+    ) -> None:
+        self._cloud = cloud
+        self._finder = finder
+        self._observer = observer
+        self._desired = desired
+        self._run_times = run_times
+        self._grants = grants
+        self._owners = owners
+        self._forgotten = forgotten
+        self._changed = changed
+        # Many that ask at the same time cause one call.
+        self._listings: SingleFlight[str, _Listing] = SingleFlight(self._list, FRESH)
+
+    async def show(self, projects: str | None = None) -> Usage:
+        names = _project_names(projects) or [self._cloud.project]
+        await self._finder.reload()
+        listings = await asyncio.gather(*map(self._listings.get, names))
+        nodes = [node for each in listings for node in each.nodes]
+        found = [self._tpu(node, nodes) for node in nodes]
+        found += [self._queued(queued) for each in listings for queued in each.queued]
+        return Usage(
+            me=self._owners.me.name,
+            projects=names,
+            emulated=self._cloud.emulated,
+            chips=sum(each.chips for each in found if each.holds == "chips"),
+            tpus=sorted(found, key=_most_expensive),
+            owners=_by_owner(found),
+            problems=[problem for each in listings for problem in each.problems],
+        )
+
+    async def adopt(self, ref: str, request: AdoptTPU | None = None) -> UsedTPU:
+        name = await self._finder.find(ref)
+        node = await self._cloud.get_node(name)
+        self._owners.require_consent(node, request.confirm_name if request else "", "adopt it")
+        await self._cloud.set_label(node, OWNER, self._owners.me.name)
+        node = await self._cloud.get_node(name)
+        self._observer.upsert(node)
+        self._listings.forget(name.project)
+        self._changed(name)
+        return self._tpu(node, self._observer.observed.nodes.values())
+
+    async def close(self) -> None:
+        await self._listings.close()
+
+    async def _list(self, project: str) -> _Listing:
+        """Never fails."""
+        listing = _Listing()
+        if project == self._own_project():
+            await self._observer.ensure_fresh()
+            observed = self._observer.observed
+            listing.nodes += (n for n in observed.nodes.values() if not is_attached(n.name))
+            listing.problems += filter(None, [observed.problem])
+            await _list_queued(self._cloud, project, listing)
+            return listing
+        other = self._cloud.in_project(project)
+        try:
+            with listing.noting(project):
+                found = await other.list_nodes()
+                listing.nodes += found.nodes
+                listing.missing(found.unreachable)
+            await _list_queued(other, project, listing)
+        finally:
+            await other.close()
+        return listing
+
+    def _own_project(self) -> str:
+        try:
+            return self._cloud.project
+        except TPUError:
+            return ""  # none is set; others can be asked for all the same
+
+    def _tpu(self, node: Node, nodes: Iterable[Node]) -> UsedTPU:
+        connected = self._desired.connected.get(node.name) == node.id
+        cost = self._grants.cost(node, nodes)
+        since, seconds = self._run_times.estimate(node, time.time())
+        return self._used(
+            node,
+            kind="tpu",
+            advice=advice(node, free=cost.usd_per_hour == 0, connected=connected),
+            holds="chips" if holds_chips(node) else "quota" if node.state.gone else "",
+            cost=running_cost(cost, since=since, seconds=seconds),
+            connected=connected,
+            forgotten=self._forgotten.is_forgotten(node),
+        )
+
+    def _queued(self, queued: QueuedTPUs) -> UsedTPU:
+        """Its TPUs, which have their own entries, hold the chips and cost what there is to pay."""
+        return self._used(
+            queued,
+            count=len(queued.nodes),
+            kind="queued",
+            advice=meaning(queued.state, emulated=self._cloud.emulated),
+            holds="quota" if queued.state in _BLOCKING else "",
+            cost=Cost(usd_per_hour=0.0, usd=0.0),
+        )
+
+    def _used(self, thing: Node | QueuedTPUs, *, count: int = 1, **fields: Any) -> UsedTPU:
+        """An entry: these *fields*, and those that both kinds have. *count*: of its TPUs."""
+        accelerator = known_type(thing.type)
+        owner = self._owners.of(thing)
+        return UsedTPU(
+            name=thing.name.node,
+            zone=thing.name.zone,
+            project=thing.name.project,
+            type=thing.type,
+            meaning=accelerator.meaning if accelerator else "",
+            tier=thing.tier,
+            state=thing.state,
+            chips=count * accelerator.chips if accelerator else 0,
+            owner=owner.name,
+            owner_source=owner.source,
+            mine=owner.is_me,
+            created=thing.created,
+            **fields,
+        )
+
+
+async def _list_queued(cloud: Cloud, project: str, listing: _Listing) -> None:
+    with listing.noting(project):
+        found = await cloud.list_queued()
+        listing.queued += found.queued
+        listing.missing(found.unreachable)
+
+
+def _most_expensive(used: UsedTPU) -> tuple[float, float, str, str]:
+    """The order of a list."""
+    return -(used.cost.usd or 0.0), -(used.cost.list_usd_per_hour or 0.0), used.name, used.zone
+
+
+def _by_owner(found: Iterable[UsedTPU]) -> list[OwnerUsage]:
+    owners: dict[tuple[str, bool], OwnerUsage] = {}
+    for used in found:
+        # A label may name me, and an SSH key another user of my name: these are two.
+        key = used.owner, used.mine
+        owner = owners.setdefault(key, OwnerUsage(owner=used.owner, mine=used.mine))
+        owner.tpus += used.kind == "tpu"
+        if used.holds == "quota":
+            owner.blocked_chips += used.chips
+        elif used.holds == "chips":
+            owner.chips += used.chips
+            if used.cost.usd_per_hour is None:
+                owner.unpriced += 1
+            elif used.state == NodeState.READY:
+                owner.usd_per_hour = round(owner.usd_per_hour + used.cost.usd_per_hour, 2)
+        owner.usd = round(owner.usd + (used.cost.usd or 0.0), 2)
+    return sorted(owners.values(), key=lambda each: (-each.chips, -each.usd, each.owner))
+
+
+def _project_names(text: str | None) -> list[str]:
+    """ "a,b" as its names, each once; raises INVALID for what is not a project's name."""
+    names = list(dict.fromkeys(filter(None, map(str.strip, (text or "").split(",")))))
+    for name in names:
+        if not _PROJECT.fullmatch(name):
+            raise InvalidInput(
+                f"{name[:50]!r} is not the ID of a project.",
+                "Separate several with commas: my-project,team-project.",
+            )
+    return names

@@ -1,0 +1,261 @@
+"""How a TPU is shown: Google's description, what is desired and the links in one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from ...catalog import AcceleratorType
+from ...cloud import Maintenance, Node, NodeName, NodeState, is_attached
+from ...errors import Reason
+from ...links import Link, LinkState
+from ...retired import tpu_node_error
+from ...wording import count
+from ..core.records import OperationRecord
+from ..core.states import advice
+from ..models import TPU, ConnectionState, Cost, Environment, Host, LinkStatus, Operation, Problem
+from ..models.catalog import known_type
+from ..models.costs import billing_words, running_cost
+from ..models.guard import Guard, GuardStop
+from ..models.interruptions import Interruption
+from ..models.operation_kinds import KINDS
+from ..models.shares import SharedFolders
+from ..models.sync import MirroredProject
+from ..models.times import timestamp
+from ..money.owners import UNKNOWN, TPUOwner
+
+
+def view_tpu(
+    name: NodeName,
+    node: Node | None,
+    *,
+    since: float | None,
+    seconds: float | None,
+    cost_of: Callable[[Node], Cost],
+    emulated: bool,
+    connected: bool,
+    environments: list[Environment],
+    links: Sequence[Link],
+    operations: Sequence[OperationRecord],
+    kernels: int,
+    projects: list[MirroredProject],
+    shares: SharedFolders | None,
+    guard: Guard | None,
+    supervised: bool,
+    guard_stop: GuardStop | None = None,
+    maintenance: Maintenance | None = None,
+    interruption: Interruption | None = None,
+    failure: Problem | None = None,
+    unguarded: Problem | None = None,
+    undeleted: Operation | None = None,
+    owner: TPUOwner = UNKNOWN,
+    forgotten: bool = False,
+) -> TPU:
+    """node: None where Google has not described it (yet); since and seconds: how long it is READY
+    (see `RunTimes`); cost_of: what a node costs by the hour; failure: why its desired state could
+    not be carried out; unguarded: why the guard that it was created with is not set; undeleted: a
+    deletion or the undo of a creation that failed, after which nothing else was done with a TPU of
+    the name; owner: whose it is; forgotten: whether it is the user's, and nothing has used it for
+    hours.
+    """
+    wanted = next((r.create for r in operations if r.create is not None), None)
+    node = node or Node(
+        name=name,
+        id="",
+        type=wanted.type if wanted else "",
+        state=NodeState.CREATING if wanted else NodeState.UNKNOWN,
+        tier=wanted.tier if wanted else "on-demand",
+        run_for=wanted.run_for if wanted else None,
+        version=wanted.version or "" if wanted else "",
+    )
+    accelerator = known_type(node.type)
+    cost = cost_of(node)
+    running = [record.operation for record in operations]
+    working = any(not KINDS[operation.kind].patient for operation in running)
+    states = {environment.state for environment in environments}
+    return TPU(
+        name=name.node,
+        zone=name.zone,
+        project=name.project,
+        id=node.id,
+        type=node.type,
+        meaning=_meaning(node, accelerator),
+        state=node.state,
+        cloud_state=node.cloud_state,
+        health=node.health,
+        version=node.version,
+        tier=node.tier,
+        run_for=node.run_for,
+        run_ends=_run_ends(node),
+        emulated=emulated,
+        created=node.created,
+        cost=running_cost(cost, since=since, seconds=seconds),
+        chips=accelerator.chips if accelerator else node.chips or 0,
+        attached=is_attached(name),
+        hosts=_hosts(node, links),
+        connection=connection(
+            state=node.state,
+            connected=connected,
+            connecting=any(o.kind == "connect" for o in running),
+            failed="failed" in states,
+            ready="ready" in states,
+            links=[link.state for link in links],
+            supervised=supervised,
+        ),
+        environments=environments,
+        kernels=kernels,
+        projects=projects,
+        shares=shares,
+        guard=guard,
+        guard_stop=guard_stop,
+        maintenance=maintenance,
+        interruption=interruption,
+        problem=_undeleted(node, undeleted, cost)
+        if undeleted is not None and undeleted.ended > node.created and not working
+        else _problem(node, environments, links, running, unguarded, failure),
+        advice=advice(
+            node, free=cost.usd_per_hour == 0, connected=connected, guard_stop=guard_stop
+        ),
+        owner=owner.name,
+        not_yours=owner.is_other,
+        forgotten=forgotten and not working,
+        operations=[o.id for o in running],
+        labels=node.labels,
+        queued=node.queued,
+        details=node.details,
+    )
+
+
+def _run_ends(node: Node) -> str:
+    if node.run_for is None or not node.created:
+        return ""
+    created = datetime.fromisoformat(node.created).timestamp()
+    return timestamp("seconds", at=created + node.run_for)
+
+
+def _meaning(node: Node, accelerator: AcceleratorType | None) -> str:
+    if accelerator is not None:
+        return accelerator.meaning
+    chips, hosts = node.chips or 0, len(node.endpoints)
+    if is_attached(node.name) and node.chips == 0:
+        return f"{count(hosts, 'SSH host')} without a TPU"
+    parts = count(chips, "chip") if chips else "", count(hosts, "host") if hosts > 1 else ""
+    return " · ".join(filter(None, parts))
+
+
+def _hosts(node: Node, links: Sequence[Link]) -> list[Host]:
+    hosts = []
+    for index, endpoint in enumerate(node.endpoints):
+        host = Host(
+            index=index,
+            internal_address=endpoint.internal,
+            external_address=endpoint.external,
+        )
+        if index < len(links):
+            link = links[index]
+            host.link = LinkStatus(
+                state=link.state,
+                since=link.since,
+                problem=Problem.of(link.problem) if link.problem else None,
+            )
+        hosts.append(host)
+    return hosts
+
+
+def _undeleted(node: Node, deletion: Operation, cost: Cost) -> Problem:
+    why = deletion.problem or Problem(message="", reason=Reason.INTERNAL)
+    billed = billing_words(node, cost)
+    sentences = (f"{node.name.node} was not deleted.", billed and f"{billed}.", why.message)
+    return Problem(
+        message=" ".join(filter(None, sentences)),
+        reason=why.reason,
+        hint=why.hint,
+        scope=why.scope,
+    )
+
+
+def _problem(
+    node: Node,
+    environments: Sequence[Environment],
+    links: Sequence[Link],
+    running: Sequence[Operation],
+    unguarded: Problem | None,
+    failure: Problem | None,
+) -> Problem | None:
+    """What needs attention; while an operation runs, only what hinders it."""
+    if node.retired:
+        return Problem.of(tpu_node_error(node.name.node))
+    if node.state.gone:
+        word = "was preempted" if node.state is NodeState.PREEMPTED else "has been terminated"
+        return Problem(
+            message=f"{node.name.node} {word}; it can't be started again.",
+            reason=Reason.CONFLICT,
+            hint="Delete it and create another one.",
+        )
+    working = [each for each in running if not KINDS[each.kind].patient]
+    found = next((each.problem for each in working if each.problem is not None), unguarded)
+    if working or found is not None:
+        return found
+    if not any(environment.state == "ready" for environment in environments):
+        for environment in environments:
+            if environment.problem is not None:
+                return environment.problem
+    for link in links:
+        if link.state is LinkState.NEEDS_ATTENTION and link.problem is not None:
+            return Problem.of(link.problem)
+    if failure is not None:
+        return failure
+    return _health_problem(node)
+
+
+def _health_problem(node: Node) -> Problem | None:
+    """What Google says of its health, where that may be mended."""
+    said = node.health_description
+    if node.state not in (NodeState.READY, NodeState.RESTARTING, NodeState.REPAIRING):
+        return None
+    if node.health == "UNHEALTHY_MAINTENANCE":
+        text = f"Maintenance of {node.name.node} is in progress. It may not be available."
+        return Problem(
+            message=f"{text} {said}".strip(),
+            reason=Reason.UNAVAILABLE,
+            hint="Wait until that is over. What ran there may have ended.",
+        )
+    if node.state is NodeState.READY and node.health not in ("", "HEALTHY"):
+        return Problem(
+            message=said or f"Google reports its health as {node.health}.",
+            reason=Reason.UNAVAILABLE,
+            hint="Google often repairs this. Stopping and starting the TPU may help.",
+        )
+    if node.state is NodeState.REPAIRING and said:
+        return Problem(message=said, reason=Reason.UNAVAILABLE, hint="Wait until it is repaired.")
+    return None
+
+
+def connection(
+    *,
+    state: NodeState,
+    connected: bool,
+    connecting: bool,
+    failed: bool,
+    ready: bool,
+    links: Sequence[LinkState],
+    supervised: bool,
+) -> ConnectionState:
+    """How far connecting a TPU is.
+
+    state: Google's; connected: whether it should be; connecting: a connect operation runs;
+    failed: the last one failed; ready: an environment is ready; links: of all its hosts;
+    supervised: this process keeps them up. (A command without a server does not, and can only show
+    what is desired.)
+    """
+    if connecting:
+        return ConnectionState.CONNECTING
+    if failed and not ready:
+        return ConnectionState.NEEDS_ATTENTION
+    if not connected or state is not NodeState.READY:
+        return ConnectionState.DISCONNECTED
+    if LinkState.NEEDS_ATTENTION in links:
+        return ConnectionState.NEEDS_ATTENTION
+    if (links or not supervised) and all(link is LinkState.UP for link in links):
+        return ConnectionState.CONNECTED if ready else ConnectionState.NEEDS_ATTENTION
+    return ConnectionState.RECONNECTING

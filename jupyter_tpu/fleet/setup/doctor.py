@@ -1,0 +1,129 @@
+"""Checks everything on the hosts of a TPU that can keep JAX from its chips."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from msgspec import structs
+
+from ... import environment
+from ...catalog import AcceleratorType
+from ...cloud import Node
+from ...links import HostName
+from ..core.connections import HostConnections
+from ..core.desired import DesiredState
+from ..core.finder import TPUFinder
+from ..models import CheckSetup, Diagnosis, HostDifference, HostVersions
+from ..models.catalog import known_type
+from ..models.doctor import image_finding
+from ..models.times import timestamp
+
+
+class Doctor:
+    """The fleet's part ``doctor``."""
+
+    def __init__(
+        self,
+        finder: TPUFinder,
+        desired: DesiredState,
+        connections: HostConnections,
+        preflight: Callable[[CheckSetup], Awaitable[Diagnosis]],
+        emulated: bool,
+    ) -> None:
+        self._preflight = preflight
+        self._finder = finder
+        self._desired = desired
+        self._connections = connections
+        self._emulated = emulated
+
+    async def preflight(self, request: CheckSetup | None = None) -> Diagnosis:
+        return await self._preflight(request or CheckSetup())
+
+    async def check(self, ref: str) -> Diagnosis:
+        node = await self._finder.find_ready(ref)
+        kind = known_type(node.type)
+        ready = {
+            name: record.environment.python_path
+            for name, record in self._desired.environments(node.name).items()
+            if record.environment.state == "ready"
+        }
+        began = timestamp()
+        workers = range(len(node.endpoints))
+        links = [self._connections.link(HostName(node.name, worker)) for worker in workers]
+        for link in links:
+            link.acquire()
+        try:
+            hosts = await environment.examine(links, ready, node.endpoints[0].internal)
+        finally:
+            for link in links:
+                link.release()
+        if len(hosts) > 1:
+            for name in ready:
+                self._remember_versions(node, name, hosts, began)
+        counted = (node.chips or 0) // len(node.endpoints)
+        expected = environment.ExpectedTPU(
+            name=node.name.node,
+            zone=node.name.zone if node.version else "",
+            network=_network(node),
+            emulated=self._emulated and node.chips is None,
+            cpu_only=node.chips == 0,
+            chips_per_host=kind.chips_per_host if kind else counted,
+            devices_per_host=kind.devices_per_host if kind else 0,
+        )
+        findings = environment.diagnose(hosts, expected)
+        if kind is not None and (image := _image(node, kind, hosts)) is not None:
+            findings.insert(0, image)
+        return Diagnosis(
+            tpu=node.name.node,
+            zone=node.name.zone,
+            emulated=expected.emulated,
+            healthy=environment.healthy(findings),
+            findings=findings,
+        )
+
+    def _remember_versions(
+        self, node: Node, name: str, hosts: Sequence[environment.ExaminedHost], began: str
+    ) -> None:
+        """Keeps whether an environment is the same on all hosts, unless it changed meanwhile."""
+        record = self._desired.environments(node.name).get(name)
+        if record is None or record.node_id != node.id or record.environment.state != "ready":
+            return
+        last = record.environment.versions
+        if last is not None and last.time >= began:
+            return
+        found = environment.differences(hosts, name)
+        record.environment.versions = HostVersions(
+            time=began,
+            different=[HostDifference(host=host, versions=v) for host, v in found.items() if v],
+            unchecked=[host for host, versions in found.items() if versions is None],
+        )
+        self._desired.save(node.name, record)
+
+
+def _network(node: Node) -> str:
+    """The name of the VPC network that its hosts are in."""
+    network = node.details.get("networkConfig", {}).get("network", "")
+    return str(network).rpartition("/")[2] or "default"
+
+
+def _image(
+    node: Node, kind: AcceleratorType, hosts: Sequence[environment.ExaminedHost]
+) -> environment.Finding | None:
+    """Whether the TPU's runtime version fits. It does no harm where the chips have a driver."""
+    if not node.version:
+        return None
+    name, zone = node.name.node, node.name.zone
+    found = image_finding(
+        kind,
+        node.version,
+        "If JAX does not find the chips, delete the TPU and create it again with its type's "
+        f"runtime version: jupyter tpu delete {name} --zone {zone}, and then "
+        f"jupyter tpu create {name} --type {kind.name} --zone {zone} --version {kind.version}",
+    )
+    driven = any(
+        isinstance(each.facts, environment.HostFacts) and each.facts.hardware.device_files
+        for each in hosts
+    )
+    if driven and found.state == "unknown":
+        return None
+    return structs.replace(found, state="warning") if driven and found.hint else found

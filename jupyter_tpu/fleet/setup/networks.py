@@ -1,0 +1,99 @@
+"""The fleet's part ``networks``: VPC networks in which TPUs can be reached."""
+
+from __future__ import annotations
+
+from ...cloud import Cloud
+from ...cloud.compute import Networks
+from ...cloud.google_apis import GoogleAPIs
+from ...errors import InvalidInput, Reason, TPUError
+from ..core.connections import HostConnections
+from ..models import NetworkSetup, SetUpNetwork
+from ..models.requests import validated
+from .client_address import client_address
+from .network_plan import NetworkChange, plan, read_sources
+
+#: Of an answer that shows that nothing was changed. After others, that is not known.
+_REFUSALS = frozenset(
+    {
+        Reason.CONFLICT,
+        Reason.EXISTS,
+        Reason.INVALID,
+        Reason.NO_CREDENTIALS,
+        Reason.NOT_FOUND,
+        Reason.PERMISSION,
+        Reason.QUOTA,
+        Reason.RATE_LIMITED,
+    }
+)
+_NAME_SOURCES = "Name the addresses to let in, as `--source ADDRESS` or in the field sources."
+
+
+class NetworkService:
+    """As a :class:`~jupyter_tpu.fleet.api.NetworksAPI`."""
+
+    def __init__(self, cloud: Cloud, connections: HostConnections) -> None:
+        self._cloud = cloud
+        self._connections = connections
+
+    async def set_up(self, request: SetUpNetwork) -> NetworkSetup:
+        request = validated(request)
+        sources = read_sources(request)
+        if request.mosh and request.iap and not sources:
+            raise InvalidInput("mosh does not go through Identity-Aware Proxy.", _NAME_SOURCES)
+        project = self._cloud.project
+        region = await self._region(request)
+        if not sources and not request.iap:
+            sources = [await self._own_address(project)]
+        networks = Networks(GoogleAPIs(self._cloud.target, project), project)
+        network = await networks.find(request.network)
+        wanted = plan(project, request, network, region, sources)
+        if not request.dry_run:
+            await _make(networks, wanted.changes)
+        return NetworkSetup(
+            project=project,
+            network=request.network,
+            subnetwork=wanted.subnetwork,
+            region=region,
+            emulated=self._cloud.emulated,
+            sources=sources,
+            found=wanted.found,
+            changes=[change.text for change in wanted.changes],
+            blocked=wanted.blocked,
+            warnings=wanted.warnings,
+            dry_run=request.dry_run,
+        )
+
+    async def _region(self, request: SetUpNetwork) -> str:
+        zone = request.zone or self._cloud.zone or ""
+        if request.zone and request.zone not in await self._cloud.locations():
+            raise InvalidInput(
+                f"The zone {zone} does not exist, or your project may not use it.",
+                "Check its spelling.",
+            )
+        return zone.rpartition("-")[0]
+
+    async def _own_address(self, project: str) -> str:
+        if address := await client_address(self._connections, project):
+            return address
+        if self._cloud.emulated:  # it is reached from this computer only
+            return "127.0.0.1/32"
+        raise InvalidInput(
+            "The internet address of this computer is not known, because it is not connected to a "
+            "TPU.",
+            f'{_NAME_SOURCES} A web search for "what is my IP address" shows it.',
+        )
+
+
+async def _make(networks: Networks, changes: list[NetworkChange]) -> None:
+    for number, change in enumerate(changes):
+        try:
+            await networks.put(change.resource)
+        except TPUError as error:
+            refused = error.reason in _REFUSALS
+            start = "This was not done:" if refused else "It is not known whether this was done:"
+            done = f" Done before: {' '.join(each.text for each in changes[:number])}"
+            raise TPUError(
+                f"{start} {change.text} {error.message}{done if number else ''}",
+                error.reason,
+                f"{error.hint} Doing it again continues with what is missing.".strip(),
+            ) from error

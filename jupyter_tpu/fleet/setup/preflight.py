@@ -1,0 +1,243 @@
+"""Checks what can keep a TPU from being created or reached, before there is one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from typing import Any
+
+from ...catalog import AcceleratorType
+from ...cloud import Cloud, preflight, uses_os_login
+from ...cloud.compute import ANYWHERE, IAP_RANGE, SSH, Networks, ProjectMetadata
+from ...cloud.google_apis import GoogleAPIs
+from ...environment import Finding, Report, healthy
+from ...errors import Reason, TPUError
+from ...links import logins
+from ...retired import TPU_NODE_VARIABLES, is_tpu_node_address
+from ...ssh.keys import USER_VARIABLE
+from ..lifecycle.availability import Availability
+from ..models import CheckSetup, CreateTPU, Diagnosis
+from ..models.catalog import known_type
+from ..models.doctor import image_finding
+from ..models.requests import validated
+from ..models.times import timestamp
+
+#: Seconds before its end in which a key in the Google account is worth a warning.
+_EXPIRES_SOON = 3 * 24 * 3600.0
+_REPORT = Report()
+_QUOTAS = "https://console.cloud.google.com/iam-admin/quotas"
+
+
+class Preflight:
+    """key: makes sure that there is an SSH key, and returns what a TPU gets of it."""
+
+    def __init__(
+        self, cloud: Cloud, availability: Availability, key: Callable[[], dict[str, str]]
+    ) -> None:
+        self._cloud = cloud
+        self._availability = availability
+        self._key = key
+
+    async def check(self, request: CheckSetup) -> Diagnosis:
+        """Never fails for what it checks: that is a finding. Changes nothing in the cloud."""
+        request = validated(request)
+        findings = [await self._key_finding(), *tpu_node_settings(os.environ)]
+        project = self._project()
+        if isinstance(project, Finding):
+            findings.insert(0, project)
+        else:
+            findings = [await self._api(project), *findings]
+            if findings[0].state != "problem":
+                apis = GoogleAPIs(self._cloud.target, project)
+                findings += await asyncio.gather(
+                    self._permissions(apis, project),
+                    self._firewall(apis, project, request.network or "default"),
+                )
+                findings += await self._os_login(apis, project)
+                if request.type is not None:
+                    findings += await self._of_type(apis, project, request, request.type)
+        return Diagnosis(
+            tpu="",
+            zone=request.zone or "",
+            emulated=self._cloud.emulated,
+            healthy=healthy(findings),
+            findings=findings,
+        )
+
+    def _project(self) -> str | Finding:
+        try:
+            return self._cloud.project
+        except TPUError as error:
+            return _REPORT.problem("project", error.message, error.hint)
+
+    async def _key_finding(self) -> Finding:
+        try:
+            await asyncio.to_thread(self._key)
+        except TPUError as error:
+            return _REPORT.problem("key", error.message, error.hint)
+        return _REPORT.ok("key", "Your SSH key for TPUs is ready.")
+
+    async def _api(self, project: str) -> Finding:
+        try:
+            zones = await self._cloud.locations()
+        except TPUError as error:
+            check = "login" if error.reason is Reason.NO_CREDENTIALS else "api"
+            return _REPORT.problem(check, error.message, error.hint)
+        return _REPORT.ok(
+            "api", f"The Cloud TPU API answers for the project {project}: {len(zones)} zones."
+        )
+
+    async def _permissions(self, apis: GoogleAPIs, project: str) -> Finding:
+        missing = await _answer_or_finding(
+            "permission",
+            "Whether your account may create TPUs is not known",
+            preflight.missing_permissions(apis, project),
+        )
+        if isinstance(missing, Finding):
+            return missing
+        if missing:
+            return _REPORT.problem(
+                "permission",
+                f"Your account lacks permissions in {project}: {', '.join(missing)}.",
+                "Ask the project's owner: gcloud projects add-iam-policy-binding "
+                f"{project} --member user:YOUR_ACCOUNT --role roles/tpu.admin",
+            )
+        return _REPORT.ok("permission", "Your account may create, connect and delete TPUs.")
+
+    async def _os_login(self, apis: GoogleAPIs, project: str) -> list[Finding]:
+        """Whether the project uses OS Login, and no username for that is set."""
+        if os.environ.get(USER_VARIABLE):
+            return []
+        try:
+            metadata = await ProjectMetadata(apis, project).read()
+        except TPUError:
+            return []  # Compute Engine can't be asked: the check of the firewall says so
+        if not uses_os_login(metadata):
+            return []
+        login, add = logins.stored(project), "jupyter tpu ssh-key add"
+        uses = f"The project {project} uses OS Login"
+        if login is None:
+            return [
+                _REPORT.warning(
+                    "os-login",
+                    f"{uses}, so hosts don't accept the key that jupyter-tpu gives to a TPU.",
+                    f"Add the key to your Google account: {add}. Or create TPUs with --metadata "
+                    "enable-oslogin=FALSE.",
+                )
+            ]
+        end = timestamp("seconds", login.expires)
+        if login.expires - time.time() < _EXPIRES_SOON:
+            return [
+                _REPORT.warning(
+                    "os-login",
+                    f"{uses}. The SSH key in your Google account is valid until {end}.",
+                    f"Add it again: {add}",
+                )
+            ]
+        return [_REPORT.ok("os-login", f"{uses}. You log in as {login.user}, until {end}.")]
+
+    async def _firewall(self, apis: GoogleAPIs, project: str, network: str) -> Finding:
+        rules = await _answer_or_finding(
+            "firewall",
+            f"The firewall rules of the network {network} are not known",
+            Networks(apis, project).rules(network),
+        )
+        if isinstance(rules, Finding):
+            return rules
+        rules = [rule for rule in rules if rule.allows(SSH) and not rule.of_accounts]
+        setup = f"jupyter tpu network setup {network} --source ADDRESS"
+        if not rules:
+            return _REPORT.problem(
+                "firewall",
+                f"No firewall rule of the network {network} allows SSH (TCP port 22).",
+                f"Allow it from your address: {setup}",
+            )
+        for_all = [rule for rule in rules if not rule.tags and ANYWHERE in rule.sources]
+        if for_all:
+            return _REPORT.ok("firewall", f"The firewall rule {for_all[0].name} allows SSH.")
+        outside = [rule for rule in rules if not rule.internal]
+        if not outside:
+            return _REPORT.warning(
+                "firewall",
+                f"The firewall rules of the network {network} allow SSH only from internal "
+                f"addresses ({rules[0].name}).",
+                f"Outside of that network, let your address in: {setup}",
+            )
+        some = outside[0]
+        only = [f"from {', '.join(some.sources)}"] if some.sources else []
+        only += [f"to instances with the tag {', '.join(some.tags)}"] if some.tags else []
+        return _REPORT.warning(
+            "firewall",
+            f"The firewall rule {some.name} allows SSH only {' and '.join(only)}.",
+            f"If your address is not among these, let it in: {setup}"
+            if IAP_RANGE not in some.sources
+            else "That is Identity-Aware Proxy, through which `jupyter tpu connect` can go.",
+        )
+
+    async def _of_type(
+        self, apis: GoogleAPIs, project: str, request: CheckSetup, type: str
+    ) -> list[Finding]:
+        wanted = CreateTPU(
+            name="t", type=type, zone=request.zone, version=request.version, tier=request.tier
+        )
+        try:
+            wanted = await self._availability.resolve_defaults(wanted)
+        except TPUError as error:
+            return [_REPORT.problem("type", error.message, error.hint)]
+        assert wanted.zone is not None
+        findings = [_REPORT.ok("type", f"{wanted.zone} offers {type}.")]
+        accelerator = known_type(type)
+        if accelerator is not None and wanted.version is not None:
+            use = f"Use {accelerator.version}, or leave out the version."
+            findings.append(image_finding(accelerator, wanted.version, use))
+            findings.append(await self._quota(apis, project, accelerator, wanted))
+        return findings
+
+    async def _quota(
+        self, apis: GoogleAPIs, project: str, accelerator: AcceleratorType, wanted: CreateTPU
+    ) -> Finding:
+        zone, hint = str(wanted.zone), f"Look at the quotas: {_QUOTAS}"
+        found = await _answer_or_finding(
+            "quota",
+            "The quota is not known",
+            preflight.quotas(
+                apis, project, generation=accelerator.generation, tier=wanted.tier, zone=zone
+            ),
+        )
+        if isinstance(found, Finding):
+            return found
+        what = f"{accelerator.generation} ({wanted.tier}) in {zone}"
+        if not found:
+            return _REPORT.unknown("quota", f"No quota for {what} was found.", hint)
+        limited = [quota for quota in found if quota.limit >= 0]
+        if not limited:
+            return _REPORT.ok("quota", f"There is no limit for {what}.")
+        lowest = min(limited, key=lambda quota: quota.limit)
+        if lowest.limit == 0:
+            return _REPORT.problem(
+                "quota",
+                f"The quota {lowest.name} for {what} is 0.",
+                f"Choose another zone or tier, or ask for quota: {_QUOTAS}",
+            )
+        return _REPORT.ok("quota", f"The quota {lowest.name} for {what} is {lowest.limit}.")
+
+
+async def _answer_or_finding(check: str, unknown: str, question: Coroutine[Any, Any, Any]) -> Any:
+    """The answer, or the finding that there is none."""
+    try:
+        return await question
+    except TPUError as error:
+        return _REPORT.unknown(check, f"{unknown}: {error.message}", error.hint)
+
+
+def tpu_node_settings(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """What is left of settings for TPU Nodes, in which old notebooks look for a TPU."""
+    for name in TPU_NODE_VARIABLES:
+        if is_tpu_node_address(environ.get(name, "").rpartition(";")[2]):
+            yield _REPORT.warning(
+                "variables",
+                f"{name} has the address of a TPU Node, an architecture that Google has retired.",
+                f"Unset {name}. On a TPU VM, JAX finds the chips automatically.",
+            )

@@ -1,1 +1,0 @@
-"""What is stored on disk: desired state and operations in SQLite, and which process runs them."""
