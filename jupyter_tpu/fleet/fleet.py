@@ -7,6 +7,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from ..cloud import NodeName
@@ -57,6 +58,7 @@ from .lifecycle.create import CreateService
 from .lifecycle.defaults import EnvironmentDefaults
 from .lifecycle.power import PowerService
 from .lifecycle.queued import QueuedService
+from .lifecycle.running_work import RunningWork
 from .lifecycle.unattended import UnattendedStarts
 from .money.grants import Grants
 from .money.owners import TPUOwners
@@ -120,6 +122,7 @@ class Fleet:
             lambda: self._inventory.reload(), lambda ref: self._inventory.find(ref), observed
         )
         connections = self._connections = HostConnections(links, self._links_changed)
+        connected = ConnectedTPUs(cloud, desired, kernelspecs, connections)
         self.files = FileAccess(finder, connections)
         monitor = KernelMonitor(changes)
         warm = self._warm = WarmKernelMonitor(
@@ -130,6 +133,7 @@ class Fleet:
             lambda host: self._poller.reports(host),
             lambda name, record, chips: connected.register_chips(name, record, chips)[0],
         )  # fmt: skip
+        connected.ends_with_tpu(partial(kernels.clear, lost=True), when_disconnected=True)
         prices = self.prices = Prices(
             cloud, store, reload=finder.reload, changed=self._prices_changed
         )
@@ -137,6 +141,7 @@ class Fleet:
         tunnels = self.tunnels = Tunnels(
             links, finder, store, lease, failures, changes.marker("tunnel")
         )
+        connected.ends_with_tpu(tunnels.forget)
         self.tokens = Tokens()
         self.networks = NetworkService(cloud, connections)
         self.ssh_key = SSHKeyService(cloud, links.login_changed)
@@ -144,12 +149,15 @@ class Fleet:
         preflight = Preflight(cloud, availability, links.key_metadata)
         self.doctor = Doctor(finder, desired, connections, preflight.check, cloud.emulated)
         apps = self.apps = Apps(links, finder, changes.marker("app"))
+        connected.ends_with_tpu(apps.forget, when_disconnected=True)
 
         self.pythons = HostPythons(finder, connections, desired)
         self.runs = RunService(finder, desired, connections, changes.marker("run"))
         jobs = self.jobs = JobService(
             finder, connections, desired, observed, store, self._job_changed
         )
+        connected.ends_with_tpu(jobs.forget)
+        work = RunningWork(kernels, jobs)
         metrics = self.metrics = Metrics(
             finder,
             desired,
@@ -170,6 +178,7 @@ class Fleet:
         runner = self._runner = OperationRunner(
             store, lease, changed=self._operation_changed, ended=self._operation_ended
         )
+        connected.ends_with_tpu(runner.drop_resumable)
         observer = self._observer = Observer(
             cloud,
             observed,
@@ -200,9 +209,6 @@ class Fleet:
             grant_changed=changes.marker("grant"),
         )
         self.operations = OperationService(cloud, runner, observed, grants, finder.reload)
-        connected = ConnectedTPUs(
-            cloud, desired, kernelspecs, connections, kernels, tunnels, apps, jobs, runner
-        )
         self.chip_kernels = ChipKernelService(finder, desired, observed, connected)
         self.tensorboard = TensorBoardService(finder, connections, apps, runner)
         self.profiles = ProfileService(
@@ -213,23 +219,33 @@ class Fleet:
         self.shares = ShareService(finder, connections, runner, changes.mark_tpu_changed)
         mirrored = self._mirrored = MirroredProjects(connections, changes.mark_tpu_changed)
         connect = self._connect = ConnectService(
-            cloud, desired, observer, connections, connected, self.tensorboard, runner, locks,
+            cloud, desired, observer, connections, connected, work, self.tensorboard, runner, locks,
             poller.wake, defaults, jobs.start_once,
         )  # fmt: skip
         self.attached = AttachedService(
             finder,
             observer,
             connected,
+            work,
             self.tensorboard,
             runner,
             lambda name: self._inventory.tpu(name),
         )
         environments = self.environments = EnvironmentService(
-            finder, desired, observer, connections, connected, warm, runner, locks, poller.wake
+            finder,
+            desired,
+            observer,
+            connections,
+            connected,
+            kernels,
+            warm,
+            runner,
+            locks,
+            poller.wake,
         )
         guard_stops = self._guard_stops = GuardStops(store, observed, changes.mark_tpu_changed)
         power = self._power = PowerService(
-            cloud, observer, connections, connected, grants, owners, runner, guard_stops
+            cloud, observer, connections, connected, work, grants, owners, runner, guard_stops
         )
         guard = GuardService(cloud, observed, runner, lambda: self.guards, power.act_for_guard)
         self.guards = Guards(
@@ -279,8 +295,8 @@ class Fleet:
             changes.mark_tpu_changed,
         )  # fmt: skip
         self._controller = Controller(
-            links, desired, observed, connections, tunnels, runner, connected, connect, inventory,
-            run_times, changes, failures,
+            links, desired, observed, connections, tunnels, runner, connected, kernels, connect,
+            inventory, run_times, changes, failures,
         )  # fmt: skip
         changes.register_tpus(inventory.describe)
         changes.register("operation", runner.known.find)

@@ -116,6 +116,7 @@ class Ending(TypedDict):
 
 class WarmKernel(TypedDict):
     python: Line
+    pid: Pid
     state: Literal["starting", "ready", "failed"]
     problem: Text
     memory: Count

@@ -14,13 +14,14 @@ from jupyter_tpu.cloud.models import Node, NodeName, NodeState
 from jupyter_tpu.commands.costs import hourly
 from jupyter_tpu.commands.prices import grant_table
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet.core.demands import Demand
 from jupyter_tpu.fleet.core.observed import ObservedState
 from jupyter_tpu.fleet.core.store import Store
 from jupyter_tpu.fleet.models import Grant
 from jupyter_tpu.fleet.money import pricing
 from jupyter_tpu.fleet.money.grants import Grants
 from jupyter_tpu.fleet.money.prices import Prices
-from jupyter_tpu.fleet.money.pricing import Demand, PriceDecision
+from jupyter_tpu.fleet.money.pricing import PriceDecision
 
 ZONE = "us-west4-a"
 TODAY = "2026-11-22"

@@ -164,16 +164,16 @@ class Server:
             UnattendedStarts(links.cloud, Locks(path.with_name("locks")), EnvironmentDefaults()),
         )
         connected: Any = SimpleNamespace(
-            require_confirmation=_nothing,
-            shut_down_kernels=_nothing,
             forget=self.runner.drop_resumable,
         )
+        work: Any = SimpleNamespace(require_confirmation=_nothing, shut_down_kernels=_nothing)
         owners = TPUOwners()
         self.power = PowerService(
             links.cloud,
             observer,
             SimpleNamespace(release=lambda _: None),  # type: ignore[arg-type]
             connected,
+            work,
             grants,
             owners,
             self.runner,

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...cloud import Cloud, NodeName, is_emulated
 from ...environment import single_host_variables
-from ...errors import TPUError
-from ..forwarding.apps import Apps
-from ..forwarding.tunnels import Tunnels
-from ..jobs.jobs import JobService
-from ..kernels.kernels import KernelService
 from ..kernelspecs import KernelSpecRegistry
 from .connections import HostConnections
 from .desired import DesiredState
-from .operation_progress import OperationProgress
-from .operation_runner import OperationRunner
 from .records import EnvironmentRecord
 
 
 class ConnectedTPUs:
-    """Kernelspecs, links, kernels, tunnels and apps of TPUs follow their desired state."""
+    """Kernelspecs and links of TPUs follow their desired state. What else there is of a TPU here
+    ends with it if it was registered by :meth:`ends_with_tpu`.
+    """
 
     def __init__(
         self,
@@ -29,23 +24,23 @@ class ConnectedTPUs:
         desired: DesiredState,
         kernelspecs: KernelSpecRegistry,
         connections: HostConnections,
-        kernels: KernelService,
-        tunnels: Tunnels,
-        apps: Apps,
-        jobs: JobService,
-        runner: OperationRunner,
     ) -> None:
-        self.kernels = kernels
-        self.jobs = jobs
         self._cloud = cloud
         self._desired = desired
         self._kernelspecs = kernelspecs
         self._connections = connections
-        self._tunnels = tunnels
-        self._apps = apps
-        self._runner = runner
+        self._on_gone: list[Callable[[NodeName], None]] = []
+        self._on_disconnected: list[Callable[[NodeName], None]] = []
         #: Kernelspecs that this process has written or checked; whether they say "stopped".
         self._registered: dict[tuple[NodeName, str], bool] = {}
+
+    def ends_with_tpu(
+        self, end: Callable[[NodeName], None], *, when_disconnected: bool = False
+    ) -> None:
+        """Calls *end* with a TPU that is gone, and also *when_disconnected*."""
+        self._on_gone.append(end)
+        if when_disconnected:
+            self._on_disconnected.append(end)
 
     def unregistered(self, name: NodeName, *, stopped: bool) -> list[EnvironmentRecord]:
         """The ready environments whose kernelspecs this process has not checked yet, or which do
@@ -105,8 +100,8 @@ class ConnectedTPUs:
             self._desired.save(name, record)
         self._desired.disconnect(name)
         self._connections.release(name)
-        self.kernels.clear(name, lost=True)
-        self._apps.forget(name)
+        for end in self._on_disconnected:
+            end(name)
 
     def remove_environment(self, name: NodeName, environment: str) -> None:
         """It is gone from the hosts. Without any, the TPU is not connected."""
@@ -121,29 +116,8 @@ class ConnectedTPUs:
         self._unregister(name)
         self._desired.forget(name)
         self._connections.release(name)
-        self.kernels.clear(name, lost=True)
-        self._tunnels.forget(name)
-        self._apps.forget(name)
-        self.jobs.forget(name)
-        self._runner.drop_resumable(name)
-
-    async def require_confirmation(
-        self, name: NodeName, act: str, *, end_kernels: bool, end_jobs: bool
-    ) -> None:
-        """Raises KERNELS_RUNNING or JOBS_RUNNING if such run there, and may not be ended.
-
-        act: what would end them: "Stopping".
-        """
-        await self.kernels.require_confirmation(name, end_kernels, act)
-        await self.jobs.require_confirmation(name, end_jobs, act)
-
-    async def shut_down_kernels(
-        self, name: NodeName, why: TPUError, progress: OperationProgress
-    ) -> None:
-        """The first step of what ends the kernels of a TPU. *why*: see ``shut_down_all``."""
-        progress.begin("kernels")
-        count = await self.kernels.shut_down_all(name, why, progress.log)
-        progress.done("kernels", "done" if count else "skipped")
+        for end in self._on_gone:
+            end(name)
 
     def _unregister(self, name: NodeName) -> None:
         self._kernelspecs.unregister(**_where(name))

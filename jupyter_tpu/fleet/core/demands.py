@@ -1,14 +1,32 @@
-"""The chips that operations ask for, as their records say it."""
+"""The chips that TPUs have, and that operations ask for, as their records say it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 from ...cloud import NodeName
+from ...cloud.models import Tier
 from ..models import CreateTPU
+from ..models.catalog import known_type
 from ..models.times import timestamp
-from ..money.pricing import Demand
 from .records import OperationRecord
+
+
+class Demand(Struct, frozen=True, kw_only=True):
+    """Chips that a TPU has, or that are asked for."""
+
+    project: str
+    type: str
+    zone: str
+    tier: Tier
+
+    @property
+    def chips(self) -> int:
+        """0 of a type that the catalog does not know: no grant covers that."""
+        accelerator = known_type(self.type)
+        return accelerator.chips if accelerator else 0
 
 
 def demands_of(records: Iterable[OperationRecord]) -> dict[NodeName, Demand]:

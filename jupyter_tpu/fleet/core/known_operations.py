@@ -9,8 +9,7 @@ from ...cloud import NodeName
 from ...errors import Reason, TPUError
 from ..models import Operation
 from ..models.operation_kinds import KINDS
-from ..money.pricing import Demand
-from .demands import demands_of, starting_of
+from .demands import Demand, demands_of, starting_of
 from .records import OperationRecord
 from .running_operation import RunningOperation
 

@@ -28,7 +28,7 @@ from ..core.observer import Observer
 from ..core.operation_progress import OperationProgress
 from ..core.operation_runner import OperationRunner
 from ..core.records import EnvironmentRecord
-from ..kernels.kernels import shut_down_error
+from ..kernels.kernels import KernelService, shut_down_error
 from ..kernels.warm_kernels import WarmKernelMonitor
 from ..models import (
     ChangePackages,
@@ -64,6 +64,7 @@ class EnvironmentService:
         observer: Observer,
         connections: HostConnections,
         connected: ConnectedTPUs,
+        kernels: KernelService,
         warm: WarmKernelMonitor,
         runner: OperationRunner,
         locks: Locks,
@@ -74,6 +75,7 @@ class EnvironmentService:
         self._observer = observer
         self._connections = connections
         self._connected = connected
+        self._kernels = kernels
         self._warm = warm
         self._runner = runner
         self._locks = locks
@@ -166,7 +168,7 @@ class EnvironmentService:
         """Raises NOT_FOUND, KERNELS_RUNNING unless *options* allow it, CONFLICT unless idle."""
         name, options = await self._finder.find(ref), options or RemoveEnvironment()
         record = self._require(name, environment)
-        await self._connected.kernels.require_confirmation(
+        await self._kernels.require_confirmation(
             name, options.end_kernels, "Removing the environment", environment
         )
 
@@ -177,7 +179,7 @@ class EnvironmentService:
                 why = shut_down_error(
                     f"remove its environment {environment}", "Choose another kernel."
                 )
-                await self._connected.kernels.shut_down_all(name, why, progress.log, environment)
+                await self._kernels.shut_down_all(name, why, progress.log, environment)
             if ready and not record.found:
                 links, release = self._links(name)
                 try:

@@ -26,6 +26,7 @@ from ..models import TPU, AttachMachine, DetachMachine, Job, MachineCheck, Machi
 from ..models.requests import validated
 from . import machines
 from .power import CANCEL_CONNECT
+from .running_work import RunningWork
 
 #: Seconds to wait for the first list of TPUs.
 _LIST_LIMIT = 10.0
@@ -39,6 +40,7 @@ class AttachedService:
         finder: TPUFinder,
         observer: Observer,
         connected: ConnectedTPUs,
+        work: RunningWork,
         tensorboard: TensorBoardService,
         runner: OperationRunner,
         shown: Callable[[NodeName], TPU],
@@ -47,6 +49,7 @@ class AttachedService:
         self._finder = finder
         self._observer = observer
         self._connected = connected
+        self._work = work
         self._tensorboard = tensorboard
         self._runner = runner
         self._shown = shown
@@ -97,7 +100,7 @@ class AttachedService:
                 "`jupyter tpu disconnect` removes its kernels from Jupyter, and `jupyter tpu "
                 "delete` deletes it.",
             )
-        await self._connected.require_confirmation(
+        await self._work.require_confirmation(
             name, "Detaching", end_kernels=options.end_kernels, end_jobs=options.end_jobs
         )
         await self._runner.cancel_connects(name, CANCEL_CONNECT)
@@ -131,7 +134,7 @@ class AttachedService:
             ]
         )
         why = shut_down_error(f"detach {name.node}", "Choose the kernel of another TPU.")
-        await self._connected.shut_down_kernels(name, why, progress)
+        await self._work.shut_down_kernels(name, why, progress)
         await self._tensorboard.stop(name)
         progress.begin("jobs")
         await self._stop_jobs(name, progress)
@@ -145,7 +148,7 @@ class AttachedService:
     async def _stop_jobs(self, name: NodeName, progress: OperationProgress) -> None:
         """Says of each job that is not known to have ended that it may continue."""
         ref = f"{name.zone}~{name.node}"
-        jobs = self._connected.jobs
+        jobs = self._work.jobs
         running = [job for job in await jobs.list(ref) if not job.over]
 
         async def stop(job: Job) -> None:

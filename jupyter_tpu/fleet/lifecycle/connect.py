@@ -36,6 +36,7 @@ from ..models.requests import validated
 from .defaults import EnvironmentDefaults
 from .node_options import STARTUP_SCRIPT
 from .power import CANCEL_CONNECT
+from .running_work import RunningWork
 
 _JOB = StepPlan("job", "Start the job", 1)
 
@@ -52,6 +53,7 @@ class ConnectService:
         observer: Observer,
         connections: HostConnections,
         connected: ConnectedTPUs,
+        work: RunningWork,
         tensorboard: TensorBoardService,
         runner: OperationRunner,
         locks: Locks,
@@ -64,6 +66,7 @@ class ConnectService:
         self._observer = observer
         self._connections = connections
         self._connected = connected
+        self._work = work
         self._tensorboard = tensorboard
         self._runner = runner
         self._locks = locks
@@ -113,9 +116,7 @@ class ConnectService:
 
     async def disconnect(self, name: NodeName, options: DisconnectTPU) -> Operation:
         """Raises KERNELS_RUNNING unless *options* allow it, CONFLICT unless the TPU is idle."""
-        await self._connected.kernels.require_confirmation(
-            name, options.end_kernels, "Disconnecting"
-        )
+        await self._work.kernels.require_confirmation(name, options.end_kernels, "Disconnecting")
         await self._runner.cancel_connects(name, CANCEL_CONNECT)
         return await self._runner.start_exclusive(
             self._runner.new_record("disconnect", name),
@@ -132,7 +133,7 @@ class ConnectService:
         why = shut_down_error(
             f"disconnect {name.node}", f"Connect {name.node}. Then restart the kernel."
         )
-        await self._connected.shut_down_kernels(name, why, progress)
+        await self._work.shut_down_kernels(name, why, progress)
         await self._tensorboard.stop(name)
         progress.begin("forget")
         self._connected.disconnect(name)

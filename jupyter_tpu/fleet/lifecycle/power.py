@@ -14,6 +14,7 @@ from ...errors import Reason, TPUError
 from ..core import checks
 from ..core.connected import ConnectedTPUs
 from ..core.connections import HostConnections
+from ..core.demands import Demand
 from ..core.observer import Observer
 from ..core.operation_progress import OperationProgress
 from ..core.operation_runner import OperationRunner
@@ -24,10 +25,10 @@ from ..kernels.kernels import shut_down_error
 from ..models import DeleteTPU, GuardAction, GuardReason, Operation, StartTPU, StopTPU
 from ..money.grants import Grants
 from ..money.owners import TPUOwners
-from ..money.pricing import Demand
 from .provisioner import NodeProvisioner
 from .provisioning import EXPECTED, SETTLE
 from .queued_origin import QueuedOrigins, leftover_hint
+from .running_work import RunningWork
 
 #: Answers after which it is not known whether a change was made.
 _UNHEARD = (
@@ -51,6 +52,7 @@ class PowerService:
         observer: Observer,
         connections: HostConnections,
         connected: ConnectedTPUs,
+        work: RunningWork,
         grants: Grants,
         owners: TPUOwners,
         runner: OperationRunner,
@@ -60,6 +62,7 @@ class PowerService:
         self._observer = observer
         self._connections = connections
         self._connected = connected
+        self._work = work
         self._grants = grants
         self._owners = owners
         self._origins = QueuedOrigins(cloud, owners)
@@ -111,7 +114,7 @@ class PowerService:
     async def _begin_stop(
         self, node: Node, options: StopTPU, *, guard_reason: GuardReason | None = None
     ) -> Operation:
-        await self._connected.require_confirmation(
+        await self._work.require_confirmation(
             node.name, "Stopping", end_kernels=options.end_kernels, end_jobs=options.end_jobs
         )
         record = self._runner.new_record(
@@ -164,7 +167,7 @@ class PowerService:
         if (node := self._observer.observed.node(name)) is not None:
             self._guard_stops.stopping(node, record.guard_reason, time.time())
         why = shut_down_error(f"stop {name.node}", f"Start {name.node}. Then restart the kernel.")
-        await self._connected.shut_down_kernels(name, why, progress)
+        await self._work.shut_down_kernels(name, why, progress)
         self._connections.release(name)
         progress.begin("stop")
         await self._change(
@@ -204,7 +207,7 @@ class PowerService:
         self, node: Node, options: DeleteTPU, *, for_hunt: bool = False
     ) -> Operation:
         name = node.name
-        await self._connected.require_confirmation(
+        await self._work.require_confirmation(
             name, "Deleting", end_kernels=options.end_kernels, end_jobs=options.end_jobs
         )
         record = self._runner.new_record("delete", name, for_hunt=for_hunt)
@@ -237,7 +240,7 @@ class PowerService:
             ]
         )
         why = shut_down_error(f"delete {name.node}", "Choose the kernel of another TPU.")
-        await self._connected.shut_down_kernels(name, why, progress)
+        await self._work.shut_down_kernels(name, why, progress)
         progress.begin("delete")
         self._observer.request_refresh()
         end = await provisioner.run(progress)

@@ -12,7 +12,7 @@ from ...catalog import UnknownType
 from ...cloud import Cloud, Node, NodeName, NodeState, Tier, is_attached
 from ...cloud.models import check_zone
 from ...errors import InvalidInput, Reason, TPUError
-from ..core.demands import demands_of, not_listed, starting_of
+from ..core.demands import Demand, demands_of, not_listed, starting_of
 from ..core.observed import ObservedState
 from ..core.records import OperationRecord
 from ..core.store import Store
@@ -21,7 +21,7 @@ from ..models.costs import cost_of
 from ..models.requests import validated
 from . import pricing
 from .prices import Prices
-from .pricing import Demand, PriceDecision
+from .pricing import PriceDecision
 
 #: States in which a node has no chips, or not for long.
 _WITHOUT_CHIPS = frozenset({NodeState.STOPPED, NodeState.DELETING})

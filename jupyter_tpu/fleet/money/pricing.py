@@ -17,6 +17,7 @@ from ...catalog import PriceTable
 from ...cloud.models import Tier
 from ...errors import Reason, TPUError
 from ...wording import count
+from ..core.demands import Demand
 from ..models import Cost, Grant
 from ..models.catalog import known_type
 from ..models.costs import cost_of
@@ -25,21 +26,6 @@ _HINT = (
     "Confirm the price: --yes or --max-price USD on the command line, "
     '"confirm_price" or "max_price" over REST.'
 )
-
-
-class Demand(Struct, frozen=True, kw_only=True):
-    """Chips that a TPU has, or that are asked for."""
-
-    project: str
-    type: str
-    zone: str
-    tier: Tier
-
-    @property
-    def chips(self) -> int:
-        """0 of a type that the catalog does not know: no grant covers that."""
-        accelerator = known_type(self.type)
-        return accelerator.chips if accelerator else 0
 
 
 class PriceDecision(Struct, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ from ..core.observed import ObservedState
 from ..core.operation_runner import OperationRunner
 from ..files import openssh
 from ..forwarding.tunnels import Tunnels
+from ..kernels.kernels import KernelService
 from ..lifecycle.connect import ConnectService
 from ..money.run_times import RunTimes
 from .decide import Action, Desired, decide
@@ -38,6 +39,7 @@ class Controller:
         tunnels: Tunnels,
         runner: OperationRunner,
         connected: ConnectedTPUs,
+        kernels: KernelService,
         connect: ConnectService,
         inventory: Inventory,
         run_times: RunTimes,
@@ -51,6 +53,7 @@ class Controller:
         self._tunnels = tunnels
         self._runner = runner
         self._connected = connected
+        self._kernels = kernels
         self._connect = connect
         self._inventory = inventory
         self._run_times = run_times
@@ -137,7 +140,7 @@ class Controller:
                     self._connected.forget(name)
             elif action is Action.RELEASE:
                 self._connections.release(name)
-                self._connected.kernels.clear(name)  # the hosts are down
+                self._kernels.clear(name)  # the hosts are down
             elif action is Action.ACQUIRE:
                 assert node is not None
                 self._connections.acquire(name, len(node.endpoints))
