@@ -95,7 +95,7 @@ class ContentHandler(FileHandler):
     async def _begin_upload(self) -> None:
         await self.check_contents("write")
         length = self.request.headers.get("Content-Length", "")
-        if re.fullmatch("[0-9]{1,18}", length) is None:
+        if re.fullmatch("[0-9]{1,19}", length) is None:
             raise web.HTTPError(400, "An upload needs a Content-Length.")
         connection: Any = self.request.connection
         connection.set_max_body_size(sys.maxsize)
