@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 #: questions while the command can't print.
 UNWATCHED = 60.0
 ASK = 15.0
+#: Seconds for which a stop waits until it is said.
+SAY = 1.0
 
 Write = Callable[[str, bytes], None]
 
@@ -160,8 +162,10 @@ class _Interrupts:
     async def _stop(self) -> None:
         await self._due.wait()
         assert self._run is not None
-        await asyncio.to_thread(self._interrupted, self._run)
+        said = asyncio.ensure_future(asyncio.to_thread(self._interrupted, self._run))
+        await asyncio.wait({said}, timeout=SAY)  # longer if no one reads what we print
         await self._session.fleet.runs.stop(_ref(self._run), self._run.id)
+        await said
 
 
 def _ref(run: Run) -> str:
