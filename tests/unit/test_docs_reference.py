@@ -34,8 +34,8 @@ INTERNAL = {
 }
 
 
-def reference() -> Any:
-    spec = importlib.util.spec_from_file_location(SCRIPT.stem, SCRIPT)
+def reference(script: Path = SCRIPT) -> Any:
+    spec = importlib.util.spec_from_file_location(script.stem, script)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -48,6 +48,13 @@ def test_options_commands_magics_and_rest_are_what_the_code_says() -> None:
     made = reference()
     for page in made.tables():
         assert (DOCS / page).read_text() == made.render(page), f"docs/{page}: run `make types`"
+
+
+def test_the_picture_of_the_rooms_is_what_the_contracts_say() -> None:
+    """Else: `make types`."""
+    made = reference(SCRIPT.with_name("rooms.py"))
+    assert made.main(["--check"]) == 0
+    assert ["files", "forwarding", "kernels"] in made.floors("fleet")
 
 
 def test_each_error_reason_has_an_entry() -> None:
