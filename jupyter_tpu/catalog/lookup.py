@@ -113,7 +113,7 @@ def types_in(zone: str) -> tuple[AcceleratorType, ...]:
 
 
 def nearest_zones(zones: Iterable[str], home: str) -> list[str]:
-    """*zones*, the nearest to *home* first: that one itself, then those of its region
+    """*zones*, the nearest to *home* first: *home* itself, then those of its region
     ("us-central1"), of its part of the continent ("us-central"), of its continent, and of the US.
 
     >>> nearest_zones(["asia-northeast1-b", "us-central1-a", "us-central2-b", "us-east1-d"],

@@ -170,8 +170,8 @@ def inputs() -> list[dict[str, Any]]:
 
 
 def _defaults() -> tuple[str, str, str]:
-    """A type, a zone that has it, and gcloud's default zone: that one if it has any type, else the
-    nearest.
+    """A type, a zone that has it, and gcloud's default zone. The zone is the default one if it has
+    any type, else the nearest.
     """
     from .. import catalog
     from ..cloud import Target

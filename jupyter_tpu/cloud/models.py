@@ -180,7 +180,7 @@ class QueuedSpec(Struct, frozen=True, kw_only=True):
     node_id: str
     node_count: int = 1
     reservation: str = ""
-    valid_until: str = ""  # RFC 3339; "": for ever
+    valid_until: str = ""  # RFC 3339; "": no limit
     run_for: float = 0.0  # seconds, of flex-start only
 
 

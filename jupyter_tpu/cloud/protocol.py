@@ -38,7 +38,7 @@ class Cloud(Protocol):
 
     @property
     def identity(self) -> str:
-        """Of which cloud stored state is; the same for every project in it."""
+        """The cloud that stored state belongs to; the same for each of its projects."""
 
     @property
     def project(self) -> str:

@@ -63,7 +63,7 @@ def copy(
             outcomes.append(Receiver(peer, str(to), overwrite, received).receive())
         except CopyFailure as failure:
             with contextlib.suppress(CopyFailure):
-                peer.tell(error=vars(failure))
+                peer.send(error=vars(failure))
                 peer.flush()
             raise
         finally:
@@ -275,7 +275,7 @@ def test_a_file_that_grows_is_copied_as_it_was(tmp_path: Path) -> None:
     listing = Listing([os.fsencode(log)]).walk()
     log.write_text("old and new")
     told: list[dict[str, Any]] = []
-    peer: Any = type("Peer", (), {"tell": lambda self, content=b"", **more: told.append(more)})()
+    peer: Any = type("Peer", (), {"send": lambda self, content=b"", **more: told.append(more)})()
     send_file(peer, listing, 0, 0, lambda *_: None)
     assert told[1] == {"data": 3}
     assert "sha256" in told[2]
@@ -298,9 +298,9 @@ def hostile(entries: list[tuple[Any, ...]], to: Path, names: list[str] | None = 
     """What a receiver says to a sender that lies."""
     one, other = socket.socketpair()
     with peer_over(one) as liar, peer_over(other) as peer:
-        liar.tell(entries=entries)
-        liar.tell(listed=len(entries), names=names or ["x"], problems=[], problem_count=0)
-        liar.tell(sent=True)
+        liar.send(entries=entries)
+        liar.send(listed=len(entries), names=names or ["x"], problems=[], problem_count=0)
+        liar.send(sent=True)
         liar.flush()
         one.shutdown(socket.SHUT_WR)
         try:

@@ -38,7 +38,7 @@ def download(
             try:
                 liar(peer)
                 peer.flush()
-                peer.hear()  # until the other end is closed
+                peer.receive()  # until the other end is closed
             except (CopyFailure, BrokenPipeError):
                 pass
 
@@ -71,15 +71,15 @@ def says(
     def liar(peer: Peer) -> None:
         import hashlib
 
-        peer.tell(entries=entries)
-        peer.tell(listed=1, names=names, problems=problems, problem_count=problem_count)
-        needed = peer.hear()["plan"]["needed"]
+        peer.send(entries=entries)
+        peer.send(listed=1, names=names, problems=problems, problem_count=problem_count)
+        needed = peer.receive()["plan"]["needed"]
         for number, offset in needed:
-            peer.tell(file=number, offset=offset)
-            peer.tell(b"hi", data=2)
-            peer.tell(sha256=hashlib.sha256(b"hi").hexdigest())
+            peer.send(file=number, offset=offset)
+            peer.send(b"hi", data=2)
+            peer.send(sha256=hashlib.sha256(b"hi").hexdigest())
         if needed:
-            peer.tell(sent=True)
+            peer.send(sent=True)
 
     return liar
 
@@ -215,7 +215,7 @@ def test_a_message_that_is_none_ends_the_copy(tmp_path: Path, messages: bytes) -
 
 
 def test_a_failure_without_the_names_that_it_is_about_is_still_an_error(tmp_path: Path) -> None:
-    assert refused(lambda peer: peer.tell(error={"code": "EXISTS"}), tmp_path) == "EXISTS"
+    assert refused(lambda peer: peer.send(error={"code": "EXISTS"}), tmp_path) == "EXISTS"
 
 
 def test_a_message_without_an_end_is_read_up_to_its_bound(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_more_files_than_a_copy_can_have_are_refused_before_they_are_all_read(
 
     def liar(peer: Peer) -> None:
         for batch in range(1000):
-            peer.tell(entries=[[0, f"{batch}-{i}", *FILE[2:]] for i in range(1000)])
+            peer.send(entries=[[0, f"{batch}-{i}", *FILE[2:]] for i in range(1000)])
 
     with pytest.raises(CopyFailure) as failed:
         download(liar, tmp_path)
@@ -253,11 +253,11 @@ def test_more_files_than_a_copy_can_have_are_refused_before_they_are_all_read(
 @pytest.mark.parametrize("data", [-1, 0, 1 << 40, "2", 2.5, None])
 def test_a_part_of_a_file_has_a_size_that_a_sender_sends(tmp_path: Path, data: Any) -> None:
     def liar(peer: Peer) -> None:
-        peer.tell(entries=[FILE])
-        peer.tell(listed=1, names=["x"], problems=[], problem_count=0)
-        peer.hear()
-        peer.tell(file=0, offset=0)
-        peer.tell(b"hi", data=data)
+        peer.send(entries=[FILE])
+        peer.send(listed=1, names=["x"], problems=[], problem_count=0)
+        peer.receive()
+        peer.send(file=0, offset=0)
+        peer.send(b"hi", data=data)
 
     assert refused(liar, tmp_path) == "PROTOCOL"
 
@@ -265,11 +265,11 @@ def test_a_part_of_a_file_has_a_size_that_a_sender_sends(tmp_path: Path, data: A
 @pytest.mark.parametrize(("number", "offset"), [(1, 0), (0, 1), (0, -5), (0, 1 << 40), ([], 0)])
 def test_a_file_begins_where_it_was_asked_for(tmp_path: Path, number: Any, offset: Any) -> None:
     def liar(peer: Peer) -> None:
-        peer.tell(entries=[FILE])
-        peer.tell(listed=1, names=["x"], problems=[], problem_count=0)
-        peer.hear()
-        peer.tell(file=number, offset=offset)
-        peer.tell(b"hi", data=2)
+        peer.send(entries=[FILE])
+        peer.send(listed=1, names=["x"], problems=[], problem_count=0)
+        peer.receive()
+        peer.send(file=number, offset=offset)
+        peer.send(b"hi", data=2)
 
     assert refused(liar, tmp_path) == "PROTOCOL"
 

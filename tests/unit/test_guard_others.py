@@ -14,33 +14,33 @@ def test_a_first_text_may_be_old_and_a_later_one_counts_for_a_while() -> None:
     listener, second, third = Listener(3), Speaker(), Speaker()
     silent = [NO_REPORT, "host 2 (no report)"]
     assert listener.busy(0.0) == silent
-    listener.hear(["", second.text([]), third.text(["a job"])], 0.0)
+    listener.receive(["", second.text([]), third.text(["a job"])], 0.0)
     assert listener.busy(0.0) == silent
-    listener.hear(["", second.text([]), third.text(["a job"])], 30.0)
+    listener.receive(["", second.text([]), third.text(["a job"])], 30.0)
     assert listener.busy(30.0) == ["a job on host 2"]
-    listener.hear(["", second.text([]), third.text([])], 60.0)
+    listener.receive(["", second.text([]), third.text([])], 60.0)
     assert listener.busy(60.0) == []
-    listener.hear(["", second.text(None)], 90.0)
+    listener.receive(["", second.text(None)], 90.0)
     assert listener.busy(90.0) == silent, "one can't say it, the other says nothing any more"
 
 
 def test_what_was_reported_while_nobody_listened_is_not_treated_as_new() -> None:
     """Host 0 was busy for an hour; the guard of host 1 has ended in that time."""
     listener, speaker = Listener(2), Speaker()
-    listener.hear(["", speaker.text([])], 0.0)
+    listener.receive(["", speaker.text([])], 0.0)
     last = speaker.text([])
     for uptime in (3600.0, 3630.0):
-        listener.hear(["", last], uptime)
+        listener.receive(["", last], uptime)
         assert listener.busy(uptime) == [NO_REPORT]
-    listener.hear(["", speaker.text([])], 3660.0)
+    listener.receive(["", speaker.text([])], 3660.0)
     assert listener.busy(3660.0) == []
 
 
 def test_what_is_no_report_counts_as_none() -> None:
     listener = Listener(2)
     for text in ("{", "[]", '{"busy": 7}', "", '{"look": 1}'):
-        listener.hear(["", "before"], 0.0)
-        listener.hear(["", text], 1.0)
+        listener.receive(["", "before"], 0.0)
+        listener.receive(["", text], 1.0)
         assert listener.busy(1.0) == [NO_REPORT]
 
 
@@ -61,7 +61,7 @@ def test_a_host_is_never_treated_as_idle_by_an_old_report(
         if not hears:
             said, busy, text = now, state, speaker.text(state)
             continue
-        listener.hear(["", text], now)
+        listener.receive(["", text], now)
         if listener.busy(now) == []:
             assert busy == ()
             assert now - said <= FRESH

@@ -81,18 +81,21 @@ class GuardOperations:
         host has to hear others and may not.
         """
         rule = {name: params.get(name) for name in _RULE}
-        hears = (params.get("hosts") or 1) > 1
+        reads_peers = (params.get("hosts") or 1) > 1
         refused, loop = None, asyncio.get_running_loop()
         try:
             if not params.get("worker"):
                 asked = functools.partial(
-                    require_permission, str(params["node"]), str(params["action"]), hears=hears
+                    require_permission,
+                    str(params["node"]),
+                    str(params["action"]),
+                    reads_peers=reads_peers,
                 )
                 await loop.run_in_executor(None, asked)
             if not rule["node_id"]:
                 rule["node_id"] = await loop.run_in_executor(None, id_of, str(params["node"]))
         except GoogleError as error:
-            if hears or not rule["node_id"]:
+            if reads_peers or not rule["node_id"]:
                 problem = error.problem
                 raise OperationError(
                     problem["reason"], problem["message"], problem["hint"]

@@ -41,7 +41,7 @@ SILENT = 600.0
 ENDING = 10.0
 #: What of a rule is read at once when it changes.
 _RULE_KEYS = "number", "keep", "sources"
-#: The limits of which a running cell hears.
+#: The limits that a running cell is told about.
 _WHY = {"time": "its time limit is reached", "cost": "its cost limit is reached"}
 #: States of a kernel in which no one waits for it.
 _QUIET = ("idle", "dead")
@@ -88,7 +88,7 @@ class GuardProcess:
         self._problem: Optional[Dict[str, Any]] = None  # why Google has refused
         self._speaker = Speaker()
         self._listener: Optional[Listener] = None
-        self._unheard: Optional[Dict[str, Any]] = None  # why hosts can't tell each other
+        self._peer_error: Optional[Dict[str, Any]] = None  # why hosts can't tell each other
         self._keep: Optional[str] = None  # the last one that was heard
         self._number: Optional[str] = None  # of the rule
         self._decision: Optional[GuardDecision] = None
@@ -212,8 +212,8 @@ class GuardProcess:
     async def _busy_together(
         self, rule: Dict[str, Any], busy: Optional[List[str]]
     ) -> Optional[List[str]]:
-        """What keeps the TPU busy, where it has several hosts: host 0 hears the others, and only if
-        it has nothing to do itself; the others say what they do.
+        """What keeps the TPU busy, where it has several hosts: host 0 reads what
+        the others publish, but only if it has nothing to do itself.
         """
         hosts, worker, loop = rule.get("hosts") or 1, rule.get("worker") or 0, _loop()
         if hosts == 1 or (worker == 0 and busy != []):
@@ -226,12 +226,12 @@ class GuardProcess:
                 heard = loop.run_in_executor(None, published, rule["node"])
                 texts = await with_timeout(heard, GOOGLE)
                 self._listener = self._listener or Listener(hosts)
-                self._listener.hear(texts, _uptime())
+                self._listener.receive(texts, _uptime())
                 busy = self._listener.busy(_uptime())
         except Exception as error:
-            self._unheard = _problem_of(error)
+            self._peer_error = _problem_of(error)
             return busy if worker else None
-        self._unheard = None
+        self._peer_error = None
         return busy
 
     async def _busy(self) -> Optional[List[str]]:
@@ -289,7 +289,7 @@ class GuardProcess:
             "reason": verdict.reason,
             "ends": self._ends,
             "busy": busy,
-            "problem": self._problem or self._unheard,
+            "problem": self._problem or self._peer_error,
             "no_restart": self._no_restart,
         }
         with contextlib.suppress(OSError):  # the disk is full: it continues with what it knows

@@ -192,7 +192,7 @@ class Jobs:
         """A job's status, from its keeper while that lives; None if there is no such job."""
         state = read_state(folder)
         if state is None or state["state"] in FINAL:
-            return None if state is None else _at_rest(folder, state)
+            return None if state is None else _status_from_disk(folder, state)
         with contextlib.suppress(asyncio.TimeoutError):
             answer = await _ask(folder, query or {"ask": "status"})
             if answer is not None:
@@ -200,8 +200,8 @@ class Jobs:
         lives = state["boot"] == boot() and start_time(state["keeper"]) == state["keeper_started"]
         state = read_state(folder)  # it may have ended meanwhile
         if state is None or lives or state["state"] in FINAL:
-            return None if state is None else _at_rest(folder, state)
-        return _at_rest(folder, _lost(folder, state))
+            return None if state is None else _status_from_disk(folder, state)
+        return _status_from_disk(folder, _lost(folder, state))
 
 
 @contextlib.asynccontextmanager
@@ -245,7 +245,7 @@ def _size(folder: str) -> int:
     return size
 
 
-def _at_rest(folder: str, state: Dict[str, Any]) -> Dict[str, Any]:
+def _status_from_disk(folder: str, state: Dict[str, Any]) -> Dict[str, Any]:
     return {**state, "last": last_number(folder), "partial": {"out": "", "err": ""}}
 
 

@@ -40,15 +40,16 @@ class GoogleError(Exception):
         self.unknown = unknown
 
 
-def require_permission(node: str, action: str, *, hears: bool = False) -> None:
+def require_permission(node: str, action: str, *, reads_peers: bool = False) -> None:
     """Returns if the VM's account may do *action* with *node*; raises GoogleError if not.
 
-    node: ``projects/P/locations/Z/nodes/N``. hears: and to read what its hosts publish. Where
+    node: ``projects/P/locations/Z/nodes/N``. reads_peers: it must also
+    read what its hosts publish. Where
     Google does not say what the account may do (the Resource Manager API is disabled, for example),
     it returns if the TPU can be read at least.
     """
     project, needed = node.split("/")[1], ["tpu.nodes.get", PERMISSIONS[action]]
-    needed += [_ATTRIBUTES] if hears else []
+    needed += [_ATTRIBUTES] if reads_peers else []
     path = "v1/projects/%s:testIamPermissions" % project
     try:
         answer = _call("cloudresourcemanager", "POST", path, {"permissions": needed})
@@ -56,7 +57,7 @@ def require_permission(node: str, action: str, *, hears: bool = False) -> None:
         if error.problem["reason"] != "PERMISSION":
             raise
         _call("tpu", "GET", "v2/" + node)
-        if hears:
+        if reads_peers:
             published(node)
         return
     missing = [each for each in needed if each not in answer.get("permissions", ())]

@@ -1,4 +1,4 @@
-"""What the hosts of a TPU tell each other: each publishes what it is busy with; host 0 hears it.
+"""What the hosts of a TPU publish for each other: what each is busy with. Host 0 reads it.
 
 A text that was published does not say when. So each look of a host makes another text. Of one that
 has changed, host 0 knows that it was made since it last heard it, by its own uptime: no clocks are
@@ -36,7 +36,7 @@ class Listener:
         #: What each host said last, and since when at most; None: it may have said it long ago.
         self._texts: Dict[int, Tuple[str, Optional[float]]] = {}
 
-    def hear(self, texts: Sequence[str], uptime: float) -> None:
+    def receive(self, texts: Sequence[str], uptime: float) -> None:
         """texts: those of all hosts, host 0's first."""
         for host in range(1, self._hosts):
             text = texts[host] if host < len(texts) else ""

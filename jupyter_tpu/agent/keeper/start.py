@@ -1,4 +1,4 @@
-"""The keeper's main: starts the kernel first, and loads the rest while that one loads."""
+"""The keeper's main: starts the kernel first, and loads the rest while the kernel loads."""
 
 from __future__ import annotations
 

@@ -109,8 +109,8 @@ def _read(record: bytes, kind: type[_R]) -> _R | None:
 class Database:
     """The file at *path*, created with mode 0600 if it is missing. For one thread.
 
-    Methods raise sqlite3.Error and OSError, which :meth:`explain` explains. The file is opened anew
-    after an error that another try on the same connection would not mend.
+    Methods raise sqlite3.Error and OSError, which :meth:`explain` explains. The file is opened
+    again after an error that another try on the same connection would not mend.
     """
 
     def __init__(self, path: Path, identity: str) -> None:

@@ -48,7 +48,7 @@ class Guards:
 
     cost_of(name): what a TPU costs an hour, and has cost. changed(name) is called for a TPU whose
     guard says something else. act(name, action, reason) stops or deletes it in place of a host that
-    is not allowed to. stops: hears what guards say. awaited(name): why the guard that it was
+    is not allowed to. stops: gets what guards say. awaited(name): why the guard that it was
     created with is not set yet; None if none is to be set. supersede(name): that one is no longer
     wanted.
     """

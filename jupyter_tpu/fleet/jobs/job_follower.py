@@ -129,9 +129,9 @@ class JobFollower:
             if _is_due(record, each) and key not in self._tasks:
                 task = asyncio.create_task(self._act(*key), name=f"tpu-job-{record.id}")
                 self._tasks[key] = task
-                task.add_done_callback(functools.partial(self._acted, key))
+                task.add_done_callback(functools.partial(self._on_action_done, key))
 
-    def _acted(self, key: tuple[str, int], _: asyncio.Task[None]) -> None:
+    def _on_action_done(self, key: tuple[str, int], _: asyncio.Task[None]) -> None:
         self._tasks.pop(key, None)
         self._wake.set()
 
@@ -148,7 +148,7 @@ class JobFollower:
             except TPUError:
                 await asyncio.sleep(PAUSE)
             except Exception as error:  # an answer that can't be read, for example
-                self._unread(id, record.attempts[-1].number, host, error)
+                self._handle_bad_report(id, record.attempts[-1].number, host, error)
                 await asyncio.sleep(UNREAD)
 
     # ---- what hosts report ----
@@ -177,14 +177,14 @@ class JobFollower:
                     gone = TPUError("The host does not have the job.", Reason.NOT_FOUND)
                     self._failed(id, number, host.worker, gone)
             except Exception as error:  # a report that can't be read
-                self._unread(id, number, host.worker, error)
+                self._handle_bad_report(id, number, host.worker, error)
 
     def unreachable(self, host: HostName, jobs: Sequence[str], error: TPUError) -> None:
         """A host can't be asked for *jobs*: what became of them is not known."""
         for job in jobs:
             self._update(*_parts(job), host.worker, state="unknown", cause=str(error))
 
-    def _unread(self, id: str, number: int, host: int, error: Exception) -> None:
+    def _handle_bad_report(self, id: str, number: int, host: int, error: Exception) -> None:
         log.error("The job %s on host %d can't be followed", id, host, exc_info=error)
         why = f"Internal error in jupyter-tpu: {type(error).__name__}: {error}."
         unread = TPUError(why, Reason.UNAVAILABLE, "The server's log has the details.")
@@ -231,9 +231,9 @@ class JobFollower:
         except TPUError as error:
             if error.reason not in _REFUSED:
                 raise
-            return await self._report_in_spite_of(error, name, host, job)
+            return await self._status_after_refusal(error, name, host, job)
 
-    async def _report_in_spite_of(
+    async def _status_after_refusal(
         self, error: TPUError, name: NodeName, host: int, job: str
     ) -> dict[str, Any]:
         """The report of a host that has the job although its agent said that it can't start it.

@@ -68,10 +68,10 @@ class Provisioner(ABC, Generic[Spec]):
     async def _begin_delete(self) -> str: ...
 
     @abstractmethod
-    async def _see(self) -> ObservedNode:
+    async def _describe(self) -> ObservedNode:
         """It, as Google describes it now; raises NOT_FOUND."""
 
-    def _unseen(self) -> None:  # most need not know
+    def _on_missing(self) -> None:  # most need not know
         """It is not there."""
 
     def _billed(self) -> str:
@@ -213,13 +213,13 @@ class Provisioner(ABC, Generic[Spec]):
 
     async def _look(self) -> None:
         try:
-            seen = await self._see()
+            seen = await self._describe()
         except TPUError as error:
             if error.reason is not Reason.NOT_FOUND:
                 self._provisioning.unanswered(error)
                 return
             self._provisioning.node_missing()
-            self._unseen()
+            self._on_missing()
         else:
             self._provisioning.node_seen(seen)
 
@@ -265,12 +265,12 @@ class NodeProvisioner(Provisioner[NodeSpec]):
     async def _begin_delete(self) -> str:
         return await self._cloud.begin_delete(self._name)
 
-    async def _see(self) -> ObservedNode:
+    async def _describe(self) -> ObservedNode:
         node = await self._cloud.get_node(self._name)
         self._observer.upsert(node)
         return ObservedNode(id=node.id, state=node.state, label=node.labels.get(LABEL, ""))
 
-    def _unseen(self) -> None:
+    def _on_missing(self) -> None:
         self._observer.remove(self._name)
 
     def _billed(self) -> str:

@@ -54,7 +54,7 @@ class QueuedProvisioner(Provisioner[QueuedSpec]):
         # It may have got TPUs since it was to be deleted. No one wants them, and they cost money.
         return await self._cloud.begin_delete_queued(self._name, force=True)
 
-    async def _see(self) -> ObservedNode:
+    async def _describe(self) -> ObservedNode:
         found = await self._cloud.get_queued(self._name)
         state = NodeState.READY  # once Google has accepted it
         if found.state in (QueuedState.CREATING, QueuedState.DELETING, QueuedState.FAILED):
@@ -99,7 +99,7 @@ class QueuedNodeProvisioner(NodeProvisioner):
         force = not self._provisioning.claim.withdrawing
         return await self._cloud.begin_delete_queued(self._name, force=force)
 
-    async def _see(self) -> ObservedNode:
+    async def _describe(self) -> ObservedNode:
         found = await self._cloud.get_queued(self._name)
         self._tpu = await self._see_tpu() if found.state in WITH_TPUS else None
         match found.state:
@@ -115,11 +115,11 @@ class QueuedNodeProvisioner(NodeProvisioner):
 
     async def _see_tpu(self) -> ObservedNode | None:
         try:
-            return await super()._see()
+            return await super()._describe()
         except TPUError as error:
             if error.reason is not Reason.NOT_FOUND:
                 raise
-            self._unseen()
+            self._on_missing()
             return None
 
 

@@ -75,24 +75,24 @@ def main():
         elif call == "list":
             listing = Listing([from_home(path) for path in request["sources"]]).walk()
             save_list(request["list_id"], listing.tops, listing.entries)
-            peer.tell(result={"targets": [decoded(top) for top in listing.tops]})
+            peer.send(result={"targets": [decoded(top) for top in listing.tops]})
         elif call == "forward":
 
-            def tell(done, total):
-                peer.tell(done=done, total=total)
+            def report(done, total):
+                peer.send(done=done, total=total)
                 peer.flush()
 
             sources = list(sys.modules[__package__].sources.items())
             program = json.dumps(sources).encode() + b"\n"
-            peer.tell(result=forward(program, report=Reports(tell), **request))
+            peer.send(result=forward(program, report=Reports(report), **request))
         elif call == "forget":
             forget(request["list_id"])
-            peer.tell(result={})
+            peer.send(result={})
         peer.flush()
     except (CopyFailure, OSError) as error:
         found = error if isinstance(error, CopyFailure) else failure(error, error.filename or b"")
         try:
-            peer.tell(error=vars(found))
+            peer.send(error=vars(found))
             peer.flush()
         except CopyFailure:
             os._exit(1)  # no one reads, so Python's own flush would fail, too

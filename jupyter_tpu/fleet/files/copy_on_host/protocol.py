@@ -54,7 +54,7 @@ class Peer:
         self._reader = reader
         self._writer = writer
 
-    def tell(self, content=b"", **message):
+    def send(self, content=b"", **message):
         try:
             self._writer.write(json.dumps(message).encode() + b"\n" + content)
         except (OSError, ValueError):
@@ -66,7 +66,7 @@ class Peer:
         except (OSError, ValueError):
             self._lost()
 
-    def hear(self, files=0) -> "dict[str, Any]":
+    def receive(self, files=0) -> "dict[str, Any]":
         """The next message. files: about how many it may be."""
         self.flush()
         return self._next_message(LONGEST + PER_FILE * files)
@@ -153,8 +153,8 @@ def failure(error, path):
 class Reports:
     """Tells the number of bytes that were copied, not too often."""
 
-    def __init__(self, tell):
-        self._tell = tell
+    def __init__(self, report):
+        self._report = report
         self._done = 0
         self._total = 0
         self._next = 0.0
@@ -167,4 +167,4 @@ class Reports:
         now = time.monotonic()
         if now >= self._next or self._done >= self._total:
             self._next = now + PACE
-            self._tell(self._done, self._total)
+            self._report(self._done, self._total)

@@ -75,7 +75,7 @@ class Receiver:
 
     def receive(self):
         characters = 0
-        while "listed" not in (message := self._peer.hear()):
+        while "listed" not in (message := self._peer.receive()):
             batch = [CopyEntry(*each) for each in message["entries"]]
             self._entries += batch
             characters += sum(len(each.path) + len(each.link) for each in batch)
@@ -89,14 +89,14 @@ class Receiver:
             check_names(self._names, self._asked)
         self._targets = self._resolve()
         self._bases = [self._base(root) for root in range(len(self._targets))]
-        self._remove_strangers()
+        self._remove_stale_files()
         needed, unchanged, links = self._compare()
         self._make_folders()
         offsets = [[number, self._offset(self._entries[number])] for number in needed]
         resumed = sum(offset for _, offset in offsets)
         wanted = sum(self._entries[number].size for number in needed)
         self._check_space(wanted - resumed)
-        self._peer.tell(plan={"needed": offsets})
+        self._peer.send(plan={"needed": offsets})
         self._report(resumed, wanted)
         wrong: "list[int]" = []
         begin = dict(offsets)
@@ -107,7 +107,7 @@ class Receiver:
             self._problems += [
                 [self._shown(self._entries[each]), "BROKEN", ""] for each in wrong if each in twice
             ]
-            self._peer.tell(again=needed)
+            self._peer.send(again=needed)
         for entry in links:
             self._make_link(entry)
         self._finish_folders()
@@ -121,7 +121,7 @@ class Receiver:
             "problem_count": len(self._problems) + self._unlisted,
             "targets": [decoded(target) for target in self._targets],
         }
-        self._peer.tell(result=result)
+        self._peer.send(result=result)
         self._peer.flush()
         return result
 
@@ -163,7 +163,7 @@ class Receiver:
         """Whether it is a folder that gets its name at the end: all in it is ours."""
         return self._bases[root] != os.path.realpath(self._targets[root])
 
-    def _remove_strangers(self):
+    def _remove_stale_files(self):
         """Deletes what an earlier copy left in a new folder, and this one does not have."""
         known = {}
         for entry in self._entries:
@@ -258,7 +258,7 @@ class Receiver:
         """
         again = []
         expected = dict(needed)
-        while "sent" not in (message := self._peer.hear()):
+        while "sent" not in (message := self._peer.receive()):
             number = message["file"]
             if expected.pop(number, None) != message["offset"]:
                 raise CopyFailure("PROTOCOL", message="a file that was not asked for")
@@ -288,7 +288,7 @@ class Receiver:
             why = problem(error, encoded(self._shown(entry)))
         try:
             size = offset
-            while "data" in (message := self._peer.hear()):
+            while "data" in (message := self._peer.receive()):
                 data = self._peer.read(message["data"])
                 size += len(data)
                 if size > entry.size:

@@ -83,24 +83,24 @@ def send(peer, listing, report):
     entries = listing.entries
     names = [decoded(os.path.basename(os.path.abspath(top))) for top in listing.tops]
     for batch in batches(entries):
-        peer.tell(entries=batch)
+        peer.send(entries=batch)
     problems = listing.problems
-    peer.tell(
+    peer.send(
         listed=len(entries), names=names, problems=problems[:NAMED], problem_count=len(problems)
     )
-    needed = checked_numbers(peer.hear(files=len(entries))["plan"]["needed"], entries)
+    needed = checked_numbers(peer.receive(files=len(entries))["plan"]["needed"], entries)
     report(sum(offset for _, offset in needed), sum(entries[number].size for number, _ in needed))
     for _ in range(SENT):
         if not needed:
             break
         for number, offset in needed:
             send_file(peer, listing, number, offset, report)
-        peer.tell(sent=True)
-        again = peer.hear(files=len(entries))["again"]
+        peer.send(sent=True)
+        again = peer.receive(files=len(entries))["again"]
         needed = checked_numbers([[number, 0] for number in again], entries)
     if needed:
-        raise CopyFailure("PROTOCOL", message="it asks for the same files for ever")
-    return peer.hear()["result"]
+        raise CopyFailure("PROTOCOL", message="it asks for the same files again and again")
+    return peer.receive()["result"]
 
 
 def batches(entries):
@@ -117,7 +117,7 @@ def batches(entries):
 
 def send_file(peer, listing, number, offset, report):
     entry = listing.entries[number]
-    peer.tell(file=number, offset=offset)
+    peer.send(file=number, offset=offset)
     digest = hashlib.sha256()
     at = 0
     try:
@@ -131,15 +131,15 @@ def send_file(peer, listing, number, offset, report):
                     break
                 digest.update(data)
                 if at >= offset:
-                    peer.tell(data, data=len(data))
+                    peer.send(data, data=len(data))
                     report(len(data))
                 at += len(data)
             now = os.fstat(file.fileno())
     except OSError as error:
-        peer.tell(failed=problem(error, encoded(entry.path)))
+        peer.send(failed=problem(error, encoded(entry.path)))
         return
     # What has only grown is copied as it was.
     if at < entry.size or (now.st_size == entry.size and now.st_mtime_ns != entry.mtime):
-        peer.tell(failed=[entry.path, "CHANGED", ""])
+        peer.send(failed=[entry.path, "CHANGED", ""])
     else:
-        peer.tell(sha256=digest.hexdigest())
+        peer.send(sha256=digest.hexdigest())
