@@ -97,7 +97,7 @@ async def test_a_host_is_found_by_name_and_let_in_and_its_key_is_pinned(links, s
 
 
 async def test_a_connected_host_tells_from_which_address_this_computer_comes(links, shared):
-    connections = HostConnections(links, lambda _: None)
+    connections = HostConnections(links)
     assert await client_address(connections, shared.project) is None
     (link,) = connections.acquire(shared, 1)
     await link.wait_up()

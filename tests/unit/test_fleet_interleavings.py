@@ -128,15 +128,12 @@ class Server:
         self.google = world.google
         self.store = store
         self.lease = ProcessLease(path.with_name("owners"))
-        self.runner = OperationRunner(
-            self.store, self.lease, changed=lambda *_: None, ended=self._look
-        )
+        self.runner = OperationRunner(self.store, self.lease)
+        self.runner.ended.add(self._look)
         observer = Observer(
             self.google,  # type: ignore[arg-type]
             ObservedState(),
-            needed=bool,
             busy=bool,
-            polled=lambda: None,
         )
         links: Any = SimpleNamespace(cloud=self.google, key_metadata=dict)
         self.observed = observer.observed
@@ -151,8 +148,10 @@ class Server:
             look=_nothing,
         )
         nodes: Any = SimpleNamespace(node=lambda name: world.google.nodes.get(name))
-        guards: Any = SimpleNamespace(set_at_creation=self._set_guard, overdue=lambda *_: False)
-        guard = GuardService(links.cloud, nodes, self.runner, lambda: guards, self._act)
+        guards: Any = SimpleNamespace(
+            set_at_creation=self._set_guard, overdue=lambda *_: False, act=self._act
+        )
+        guard = GuardService(links.cloud, nodes, self.runner, guards)
         self.create = CreateService(
             links,
             Availability(links.cloud),

@@ -379,7 +379,7 @@ class Resumed:
 async def take_over(
     store: Store, lease: ProcessLease, *, supervise: bool
 ) -> tuple[OperationRunner, list]:
-    runner = OperationRunner(store, lease, changed=lambda *_: None, ended=lambda _: None)
+    runner = OperationRunner(store, lease)
     runner.load(store.snapshot.operations, {})
     resumed = Resumed()
     takeover = Takeover(runner, *[resumed] * 5, nothing, supervise=supervise)  # type: ignore[list-item]
@@ -469,7 +469,7 @@ async def test_of_two_processes_one_takes_an_operation_over(
     runners = []
     for _ in range(2):
         lease, each = ProcessLease(tmp_path / "owners"), await open_store()
-        runners.append(OperationRunner(each, lease, changed=lambda *_: None, ended=lambda _: None))
+        runners.append(OperationRunner(each, lease))
         runners[-1].load(each.snapshot.operations, {})
     [mine], [theirs] = (runner.abandoned() for runner in runners)
     # What its process did last is not lost, though nobody has read it since.

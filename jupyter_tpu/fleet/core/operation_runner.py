@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NamedTuple
 
 from ...cloud import NodeName
 from ...concurrency import cancel_all
 from ...errors import Reason, TPUError
+from ...subscribers import Subscribers
 from ..models import Operation, Problem
 from ..models.operation_kinds import KINDS
 from ..models.times import timestamp
@@ -31,11 +32,15 @@ from .running_operation import (
 log = logging.getLogger(__name__)
 
 
+class ChangedOperation(NamedTuple):
+    id: str
+    tpu: NodeName | None  # None: it was forgotten
+
+
 class OperationRunner:
     """All operations of one cloud identity. On the core thread's loop.
 
-    changed(id, tpu) is called whenever one changes, and without a TPU when an old one is
-    forgotten: of the ended ones, *keep* are remembered. ended(tpu) is called after one ended.
+    keep: so many of the ended ones are remembered.
     """
 
     def __init__(
@@ -43,15 +48,14 @@ class OperationRunner:
         store: OperationStore,
         lease: OperationLease,
         *,
-        changed: Callable[[str, NodeName | None], None],
-        ended: Callable[[NodeName], None],
         keep: int = KEEP_AT_MOST,
     ) -> None:
         self._store = store
         self._lease = lease
-        self._changed = changed
-        self._ended = ended
         self._keep = keep
+        #: Called whenever one changes or is forgotten, and after one has ended.
+        self.changed = Subscribers[ChangedOperation]()
+        self.ended = Subscribers[NodeName]()
         self.known = KnownOperations()
         self._requests: dict[str, OperationRequest] = {}  # of users, by operation; as stored
         self.closing = False
@@ -294,7 +298,8 @@ class OperationRunner:
         self._store.save_operation(running.record)
         self._forget_oldest()
         self._changed(operation.id, running.name)
-        self._ended(running.name)
+        for ended in self.ended:
+            ended(running.name)
 
     def save_soon(self, record: OperationRecord) -> None:
         """Saves a record of this process, now or when that is possible again."""
@@ -306,6 +311,10 @@ class OperationRunner:
         """
         self._store.save_operation(record)
         await self._store.flush()
+
+    def _changed(self, id: str, name: NodeName | None) -> None:
+        for changed in self.changed:
+            changed(ChangedOperation(id, name))
 
     def _forget_oldest(self) -> None:
         for id in self.known.forget_oldest(self._keep):

@@ -213,10 +213,6 @@ class JobService:
         self._records.reload(records)
         self.follower.wake()
 
-    async def shut_down(self) -> None:
-        """Ends the watching; the jobs continue."""
-        await self.follower.shut_down()
-
     # ---- the records ----
 
     async def _views(self, records: Iterable[JobRecord]) -> Sequence[Job]:

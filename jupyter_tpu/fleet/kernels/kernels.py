@@ -15,11 +15,11 @@ from ...errors import Reason, TPUError
 from ...links import HostGone, HostName
 from ...ssh.host_values import InvalidAnswer
 from ..core.changes import ChangeFeed
-from ..core.connections import ANSWER, HostConnections
+from ..core.connected import ConnectedTPUs
+from ..core.connections import ANSWER, HostConnections, PolledHosts
 from ..core.desired import DesiredState
 from ..core.finder import TPUFinder
 from ..core.observed import ObservedState
-from ..core.records import EnvironmentRecord
 from ..models import Change, Kernel, ListQuery, Problem
 from .warm_kernels import WarmKernelMonitor
 
@@ -102,11 +102,7 @@ class KernelMonitor:
 
 
 class KernelService:
-    """The kernels of TPUs, as a :class:`~jupyter_tpu.fleet.api.KernelsAPI`.
-
-    reports: whether a host reports changes of its kernels, so that it need not be asked.
-    kernelspec_with: writes the kernelspec of an environment with some chips; returns its name.
-    """
+    """The kernels of TPUs, as a :class:`~jupyter_tpu.fleet.api.KernelsAPI`."""
 
     #: How this process becomes the master of a kernel; None where there is no Jupyter server.
     take_over_here: TakeOver | None = None
@@ -115,23 +111,23 @@ class KernelService:
         self,
         finder: TPUFinder,
         connections: HostConnections,
+        polled: PolledHosts,
+        connected: ConnectedTPUs,
         monitor: KernelMonitor,
         warm: WarmKernelMonitor,
         desired: DesiredState,
         observed: ObservedState,
         changes: ChangeFeed,
-        reports: Callable[[HostName], bool],
-        kernelspec_with: Callable[[NodeName, EnvironmentRecord, Sequence[int]], str],
     ) -> None:
         self._finder = finder
         self._connections = connections
+        self._polled = polled
+        self._connected = connected
         self._monitor = monitor
         self._warm = warm
         self._desired = desired
         self._observed = observed
         self._changes = changes
-        self._reports = reports
-        self._kernelspec_with = kernelspec_with
         # Of each TPU, the kernels that were last shut down with something else, and why.
         self._shut_down: dict[NodeName, tuple[set[str], TPUError]] = {}
 
@@ -144,7 +140,7 @@ class KernelService:
             return []  # never connected: no kernel of ours can be there
         if not self._observed.is_ready(name):
             return self._monitor.last_known(name)
-        if not fresh and all(self._reports(host) for host in self._hosts(name)):
+        if not fresh and all(self._polled.reports(host) for host in self._hosts(name)):
             return self._monitor.last_known(name)
         try:
             return await self._fetch(name)
@@ -268,7 +264,7 @@ class KernelService:
         key = (await self._connections.request(name, "kernel_key", id=id))["key"]
         spec = record.environment.kernelspec
         if kernel.booked:  # a restart gives it the same chips
-            spec = self._kernelspec_with(name, record, kernel.booked)
+            spec, _ = self._connected.register_chips(name, record, kernel.booked)
         await self.take_over_here(id, spec, key, kernel.notebook)
 
     async def notify_chip_holders(self, where: Mapping[str, str], problem: TPUError) -> None:

@@ -1,0 +1,26 @@
+"""`Files`: files of this machine and of hosts, copied, kept in sync and shared."""
+
+from __future__ import annotations
+
+from ...paths import data_dir
+from ..core.core import Core
+from ..core.view import TPUFacts
+from .copies import CopyService
+from .file_access import FileAccess
+from .shares import ShareService
+from .sync import SyncService
+
+
+class Files:
+    def __init__(self, core: Core) -> None:
+        self.access = FileAccess(core.finder, core.connections)
+        self.copies = CopyService(core.finder, core.links, core.runner)
+        self.sync = SyncService(core.finder, core.connections, core.runner, data_dir() / "sync")
+        self.shares = ShareService(
+            core.finder, core.connections, core.runner, core.changes.mark_tpu_changed
+        )
+        core.tpus.register(self._describe)
+
+    def _describe(self, facts: TPUFacts) -> None:
+        if facts.seen:
+            facts.shares = self.shares.last_known(facts.node)
