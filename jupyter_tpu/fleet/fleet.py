@@ -49,7 +49,7 @@ class Fleet:
         hunts = Hunts(core, money, lifecycle)
         setup = self._setup = Setup(core, lifecycle)
         reconcile = self._reconcile = Reconcile(
-            core, money, forwarding, kernels, environments, jobs, chips, lifecycle, hunts
+            core, money, forwarding, kernels, environments, jobs, chips, lifecycle
         )
 
         self.operations = reconcile.operations

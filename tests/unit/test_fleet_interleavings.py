@@ -195,16 +195,8 @@ class Server:
             lambda _: None,
         )
         self.queued = QueuedService(links.cloud, self.create, observer, self.runner, owners)
-        self.takeover = Takeover(
-            self.runner,
-            self.create,
-            self.power,
-            self.hunts,
-            self.queued,
-            guard,
-            self._reload,
-            supervise=True,
-        )
+        self.runner.register_resume("connect", self.runner.keep_until_seen)
+        self.takeover = Takeover(self.runner, self._reload, supervise=True)
         # In order: what they do in turn must not differ between two runs of one example.
         self.tasks: dict[asyncio.Task[Any], None] = {}
 

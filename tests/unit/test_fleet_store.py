@@ -31,6 +31,7 @@ from jupyter_tpu.fleet.core.records import (
     TunnelRecord,
 )
 from jupyter_tpu.fleet.core.store import Store
+from jupyter_tpu.fleet.lifecycle.power import is_recent
 from jupyter_tpu.fleet.models import ConnectTPU, Environment, Operation
 from jupyter_tpu.fleet.reconcile.takeover import Takeover
 
@@ -382,7 +383,12 @@ async def take_over(
     runner = OperationRunner(store, lease)
     runner.load(store.snapshot.operations, {})
     resumed = Resumed()
-    takeover = Takeover(runner, *[resumed] * 5, nothing, supervise=supervise)  # type: ignore[list-item]
+    for kind in ("create", "delete"):
+        runner.register_resume(kind, resumed.resume, OperationRecord.has_claim)
+    runner.register_resume("start", resumed.resume, is_recent)
+    runner.register_resume("stop", resumed.resume)
+    runner.register_resume("connect", runner.keep_until_seen)
+    takeover = Takeover(runner, nothing, supervise=supervise)
     await takeover.check()
     await store.flush()
     connects = [record.operation.id for record in runner.known.resumable.values()]

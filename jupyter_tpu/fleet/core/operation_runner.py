@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from ...cloud import NodeName
@@ -32,6 +32,10 @@ from .running_operation import (
 log = logging.getLogger(__name__)
 
 
+Resume = Callable[[OperationRecord], None]
+Can = Callable[[OperationRecord], bool]
+
+
 class ChangedOperation(NamedTuple):
     id: str
     tpu: NodeName | None  # None: it was forgotten
@@ -53,6 +57,7 @@ class OperationRunner:
         self._store = store
         self._lease = lease
         self._keep = keep
+        self._resumes: dict[str, Resume] = {}
         #: Called whenever one changes or is forgotten, and after one has ended.
         self.changed = Subscribers[ChangedOperation]()
         self.ended = Subscribers[NodeName]()
@@ -370,11 +375,37 @@ class OperationRunner:
             self.known.others[mine.operation.id] = mine.operation
         return mine
 
+    def keep_until_seen(self, record: OperationRecord) -> None:
+        """It is resumed when its TPU is seen."""
+        record.operation.message = "Waiting to resume"
+        self.known.resumable[record.name] = record
+
     def drop_resumable(self, name: NodeName) -> None:
         """What a dead process left is not resumed: something else is wanted now."""
         left = self.known.resumable.pop(name, None)
         if left is not None:
             self.mark_interrupted(left)
+
+    def register_resume(
+        self,
+        kind: str,
+        resume: Resume,
+        can: Can = lambda _: True,
+    ) -> None:
+        """Operations of this *kind* whose processes have ended are continued by *resume* where they
+        *can* be; those of other kinds are interrupted.
+        """
+
+        def resume_or_end(record: OperationRecord) -> None:
+            (resume if can(record) else self.mark_interrupted)(record)
+
+        self._resumes[kind] = resume_or_end
+
+    def resume_left(self, record: OperationRecord) -> None:
+        """Continues one that this process has taken over, or marks it as interrupted."""
+        operation = record.operation
+        operation.log.append("The process that ran this has ended. Continuing.")
+        self._resumes.get(operation.kind, self.mark_interrupted)(record)
 
     def mark_interrupted(self, record: OperationRecord, *, save: bool = True) -> None:
         """Marks one that a dead process left as failed; without *save*, in this process only."""

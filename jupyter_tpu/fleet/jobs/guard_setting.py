@@ -39,6 +39,7 @@ class GuardService:
         self._cloud = cloud
         self._observed = observed
         self._runner = runner
+        runner.register_resume("guard", self.resume)
         self._guards = guards
         guards.awaited = self
 

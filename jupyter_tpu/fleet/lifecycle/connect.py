@@ -69,6 +69,7 @@ class ConnectService:
         self._work = work
         self._tensorboard = tensorboard
         self._runner = runner
+        runner.register_resume("connect", runner.keep_until_seen)
         self._locks = locks
         self._connected_now = connected_now
         self._defaults = defaults

@@ -7,7 +7,6 @@ from ..core.core import FIRST_LOOK, Core
 from ..core.view import TPUFacts
 from ..environments.subject import Environments
 from ..forwarding.subject import Forwarding
-from ..hunts.subject import Hunts
 from ..jobs.subject import Jobs
 from ..kernels.subject import Kernels
 from ..lifecycle.subject import Lifecycle
@@ -31,7 +30,6 @@ class Reconcile:
         jobs: Jobs,
         chips: TPUChips,
         lifecycle: Lifecycle,
-        hunts: Hunts,
     ) -> None:
         poller = HostPoller(
             core.connections,
@@ -50,16 +48,7 @@ class Reconcile:
 
         self.controller = Controller(core, forwarding, kernels, lifecycle)
 
-        self.takeover = Takeover(
-            core.runner,
-            lifecycle.create,
-            lifecycle.power,
-            hunts.service,
-            lifecycle.queued,
-            jobs.guard_setting,
-            core.shared.reload,
-            supervise=core.supervise,
-        )
+        self.takeover = Takeover(core.runner, core.shared.reload, supervise=core.supervise)
         core.loops.register("operations", self.takeover.run, always=True)
         self.operations = OperationService(
             core.cloud, core.runner, core.observed, money.grants, core.shared.reload
