@@ -62,9 +62,8 @@ from jupyter_tpu.fleet.models import (
 from jupyter_tpu.fleet.money.grants import Grants
 from jupyter_tpu.fleet.money.owners import TPUOwners
 from jupyter_tpu.fleet.money.prices import Prices
-from jupyter_tpu.fleet.reconcile import takeover
-from jupyter_tpu.fleet.reconcile.operation_service import OperationService
-from jupyter_tpu.fleet.reconcile.takeover import Takeover
+from jupyter_tpu.fleet.reconcile import operations
+from jupyter_tpu.fleet.reconcile.operations import OperationService, Takeover
 
 NAMES = [NodeName(Google.project, Google.zone, name) for name in ("tpu-a", "tpu-b")]
 #: After this long without faults all has ended; seconds.
@@ -508,7 +507,7 @@ class Interleavings(RuleBasedStateMachine):
             self.patch.setitem(planner.MENDED_BY_TIME, reason, (20.0, 80.0))
         # The first turn ends about when the usual queued resource gets room.
         self.patch.setattr(planner, "TURN", (6.0, 60.0))
-        self.patch.setattr(takeover, "EVERY", 15.0)  # most of them find nothing to do
+        self.patch.setattr(operations, "EVERY", 15.0)  # most of them find nothing to do
         world.start()
 
     @property

@@ -33,7 +33,7 @@ from jupyter_tpu.fleet.core.records import (
 from jupyter_tpu.fleet.core.store import Store
 from jupyter_tpu.fleet.lifecycle.power import is_recent
 from jupyter_tpu.fleet.models import ConnectTPU, Environment, Operation
-from jupyter_tpu.fleet.reconcile.takeover import Takeover
+from jupyter_tpu.fleet.reconcile.operations import Takeover
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ...paths import data_dir
 from ..core.core import Core
 from ..core.view import TPUFacts
+from .contents import FileAccess
 from .copies import CopyService
-from .file_access import FileAccess
 from .shares import ShareService
 from .sync import SyncService
 

@@ -18,8 +18,7 @@ from ..core.finder import TPUFinder
 from ..models import App, AppVisit, OpenApp, Problem, VisitApp
 from ..models.requests import validated
 from ..models.times import timestamp
-from .forwarded_port import COUNT_EVERY, ForwardedPort
-from .ports import check_host_port
+from .ports import COUNT_EVERY, ForwardedPort, check_host_port
 
 if TYPE_CHECKING:
     from ...apps import AppServer, Site

@@ -30,8 +30,7 @@ from ..core.store import Store
 from ..models import OpenTunnel, Problem, Tunnel
 from ..models.requests import validated
 from ..models.times import timestamp
-from .forwarded_port import COUNT_EVERY, ForwardedPort
-from .ports import check_host_port, check_port
+from .ports import COUNT_EVERY, ForwardedPort, check_host_port, check_port
 
 #: Addresses other than loopback that tunnels may listen on, with blanks or commas between them.
 ADDRESSES_VARIABLE = "JUPYTER_TPU_TUNNEL_ADDRESSES"

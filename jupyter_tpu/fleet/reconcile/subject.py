@@ -13,9 +13,8 @@ from ..lifecycle.subject import Lifecycle
 from ..money.subject import Money
 from .controller import Controller
 from .forgotten import ForgottenQueued, ForgottenTPUs
-from .operation_service import OperationService
+from .operations import OperationService, Takeover
 from .poller import HostPoller
-from .takeover import Takeover
 from .usage import UsageService
 
 
