@@ -18,11 +18,8 @@ from ...cloud import Node, NodeName, is_attached
 from ...concurrency import gather_or_cancel
 from ...errors import TPUError
 from ...links import HostName, LinkState
-from ..core.connections import HostConnections, PolledHosts
-from ..core.desired import DesiredState
-from ..core.finder import TPUFinder
+from ..core.core import Core
 from ..core.host_numbers import host_numbers
-from ..core.observed import ObservedState
 from ..models import ChipBooking, ChipLoad, HostLoad, LoadQuery, LoadSample, Problem, TPULoad
 
 #: Seconds between two samples while someone looks, and while no one does.
@@ -64,21 +61,13 @@ class _Host:
 class Metrics:
     """A :class:`~jupyter_tpu.fleet.api.MetricsAPI`."""
 
-    def __init__(
-        self,
-        finder: TPUFinder,
-        desired: DesiredState,
-        observed: ObservedState,
-        connections: HostConnections,
-        polled: PolledHosts,
-        emulated: bool,
-    ) -> None:
-        self._finder = finder
-        self._desired = desired
-        self._observed = observed
-        self._connections = connections
-        self._polled = polled
-        self._emulated = emulated
+    def __init__(self, core: Core) -> None:
+        self._finder = core.finder
+        self._desired = core.desired
+        self._observed = core.observed
+        self._connections = core.connections
+        self._polled = core.polled
+        self._emulated = core.cloud.emulated
         self._hosts: dict[HostName, _Host] = {}
         self._looks: dict[NodeName, float] = {}  # until when each counts
         self._number = 0

@@ -12,15 +12,6 @@ from .metrics import Metrics
 
 class TPUChips:
     def __init__(self, core: Core, kernels: Kernels, jobs: Jobs) -> None:
-        self.metrics = Metrics(
-            core.finder,
-            core.desired,
-            core.observed,
-            core.connections,
-            core.polled,
-            emulated=core.cloud.emulated,
-        )
-        self.service = Chips(
-            core.finder, core.desired, core.connections, kernels.service, jobs.service, jobs.runs
-        )
-        self.kernels = ChipKernelService(core.finder, core.desired, core.observed, core.connected)
+        self.metrics = Metrics(core)
+        self.service = Chips(core, kernels.service, jobs.service, jobs.runs)
+        self.kernels = ChipKernelService(core)

@@ -12,21 +12,10 @@ from .pythons import HostPythons
 
 class Environments:
     def __init__(self, core: Core, kernels: Kernels) -> None:
-        self.pythons = HostPythons(core.finder, core.connections, core.desired)
+        self.pythons = HostPythons(core)
         self._mirrored = MirroredProjects(core.connections, core.changes.mark_tpu_changed)
         core.ending.callback(self._mirrored.close)
-        self.service = EnvironmentService(
-            core.finder,
-            core.desired,
-            core.observer,
-            core.connections,
-            core.connected,
-            kernels.service,
-            kernels.warm,
-            core.runner,
-            core.locks,
-            core.polled.wake,
-        )
+        self.service = EnvironmentService(core, kernels.service, kernels.warm)
         core.tpus.register(self._describe)
 
     def _describe(self, facts: TPUFacts) -> None:

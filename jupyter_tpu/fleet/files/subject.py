@@ -14,11 +14,9 @@ from .sync import SyncService
 class Files:
     def __init__(self, core: Core) -> None:
         self.access = FileAccess(core.finder, core.connections)
-        self.copies = CopyService(core.finder, core.links, core.runner)
-        self.sync = SyncService(core.finder, core.connections, core.runner, data_dir() / "sync")
-        self.shares = ShareService(
-            core.finder, core.connections, core.runner, core.changes.mark_tpu_changed
-        )
+        self.copies = CopyService(core)
+        self.sync = SyncService(core, data_dir() / "sync")
+        self.shares = ShareService(core)
         core.tpus.register(self._describe)
 
     def _describe(self, facts: TPUFacts) -> None:

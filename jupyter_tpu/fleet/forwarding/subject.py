@@ -11,19 +11,12 @@ from .tunnels import Tunnels
 
 class Forwarding:
     def __init__(self, core: Core) -> None:
-        apps = self.apps = Apps(core.links, core.finder, core.changes.marker("app"))
+        apps = self.apps = Apps(core)
         core.connected.ends_with_tpu(apps.forget, when_disconnected=True)
         core.changes.register("app", apps.find)
         core.ending.push_async_callback(apps.shut_down)
 
-        tunnels = self.tunnels = Tunnels(
-            core.links,
-            core.finder,
-            core.store,
-            core.lease,
-            core.failures,
-            core.changes.marker("tunnel"),
-        )
+        tunnels = self.tunnels = Tunnels(core)
         core.connected.ends_with_tpu(tunnels.forget)
         core.tpus.register_desired(tunnels.tpus)
         core.observer.register_need(tunnels.tpus)
@@ -32,7 +25,7 @@ class Forwarding:
         core.loops.register("tunnels", tunnels.run)
         core.ending.push_async_callback(tunnels.shut_down)
 
-        self.tensorboard = TensorBoardService(core.finder, core.connections, apps, core.runner)
+        self.tensorboard = TensorBoardService(core, apps)
 
     def _reload(self, snapshot: Snapshot) -> None:
         self.tunnels.reload(snapshot.tunnels)

@@ -32,23 +32,13 @@ class Jobs:
         core.changes.register("run", runs.find)
         core.ending.push_async_callback(runs.shut_down)
 
-        jobs = self.service = JobService(
-            core.finder, core.connections, core.desired, core.observed, core.store, self._changed
-        )
+        jobs = self.service = JobService(core, self._changed)
         core.connected.ends_with_tpu(jobs.forget)
         core.observer.register_need(jobs.unfinished)
         core.changes.register("job", jobs.find)
         core.loops.register("jobs", jobs.run)
 
-        self.profiles = ProfileService(
-            core.finder,
-            core.desired,
-            core.links,
-            core.connections,
-            kernels.service,
-            forwarding.tensorboard,
-            core.runner,
-        )
+        self.profiles = ProfileService(core, kernels.service, forwarding.tensorboard)
 
         changed = core.changes.mark_tpu_changed
         self.guard_stops = GuardStops(core.store, core.observed, changed)

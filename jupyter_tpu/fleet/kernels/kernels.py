@@ -15,11 +15,8 @@ from ...errors import Reason, TPUError
 from ...links import HostGone, HostName
 from ...ssh.host_values import InvalidAnswer
 from ..core.changes import ChangeFeed
-from ..core.connected import ConnectedTPUs
-from ..core.connections import ANSWER, HostConnections, PolledHosts
-from ..core.desired import DesiredState
-from ..core.finder import TPUFinder
-from ..core.observed import ObservedState
+from ..core.connections import ANSWER
+from ..core.core import Core
 from ..models import Change, Kernel, ListQuery, Problem
 from .warm_kernels import WarmKernelMonitor
 
@@ -107,27 +104,16 @@ class KernelService:
     #: How this process becomes the master of a kernel; None where there is no Jupyter server.
     take_over_here: TakeOver | None = None
 
-    def __init__(
-        self,
-        finder: TPUFinder,
-        connections: HostConnections,
-        polled: PolledHosts,
-        connected: ConnectedTPUs,
-        monitor: KernelMonitor,
-        warm: WarmKernelMonitor,
-        desired: DesiredState,
-        observed: ObservedState,
-        changes: ChangeFeed,
-    ) -> None:
-        self._finder = finder
-        self._connections = connections
-        self._polled = polled
-        self._connected = connected
+    def __init__(self, core: Core, monitor: KernelMonitor, warm: WarmKernelMonitor) -> None:
+        self._finder = core.finder
+        self._connections = core.connections
+        self._polled = core.polled
+        self._connected = core.connected
         self._monitor = monitor
         self._warm = warm
-        self._desired = desired
-        self._observed = observed
-        self._changes = changes
+        self._desired = core.desired
+        self._observed = core.observed
+        self._changes = core.changes
         # Of each TPU, the kernels that were last shut down with something else, and why.
         self._shut_down: dict[NodeName, tuple[set[str], TPUError]] = {}
 

@@ -17,19 +17,9 @@ class Kernels:
     def __init__(self, core: Core, *, warm: bool) -> None:
         self.monitor = KernelMonitor(core.changes)
         core.changes.register("kernel", self.monitor.find)
-        self.warm = WarmKernelMonitor(core.connections, core.desired, core.changes, by_default=warm)
+        self.warm = WarmKernelMonitor(core, by_default=warm)
         core.runner.ended.add(self.warm.resume)
-        self.service = KernelService(
-            core.finder,
-            core.connections,
-            core.polled,
-            core.connected,
-            self.monitor,
-            self.warm,
-            core.desired,
-            core.observed,
-            core.changes,
-        )
+        self.service = KernelService(core, self.monitor, self.warm)
         forget = partial(self.service.clear, lost=True)
         core.connected.ends_with_tpu(forget, when_disconnected=True)
         self.interruptions = Interruptions(core.observed, core.changes.mark_tpu_changed)

@@ -32,29 +32,8 @@ class Lifecycle:
     ) -> None:
         work = RunningWork(kernels.service, jobs.service)
         self.availability = Availability(core.cloud, lambda: money.prices.table)
-        self.connect = ConnectService(
-            core.cloud,
-            core.desired,
-            core.observer,
-            core.connections,
-            core.connected,
-            work,
-            forwarding.tensorboard,
-            core.runner,
-            core.locks,
-            core.polled.wake,
-            defaults,
-            jobs.service.start_once,
-        )
-        self.attached = AttachedService(
-            core.finder,
-            core.observer,
-            core.connected,
-            work,
-            forwarding.tensorboard,
-            core.runner,
-            core.tpus.tpu,
-        )
+        self.connect = ConnectService(core, work, forwarding.tensorboard, defaults)
+        self.attached = AttachedService(core, work, forwarding.tensorboard)
         self.power = PowerService(
             core.cloud,
             core.observer,

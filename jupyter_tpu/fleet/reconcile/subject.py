@@ -59,17 +59,7 @@ class Reconcile:
         forgotten_queued = ForgottenQueued(lifecycle.queued, FIRST_LOOK)
         core.loops.register("forgotten queued resources", forgotten_queued.run)
 
-        self.usage = UsageService(
-            core.cloud,
-            core.finder,
-            core.observer,
-            core.desired,
-            money.run_times,
-            money.grants,
-            money.owners,
-            self._forgotten,
-            core.changes.mark_tpu_changed,
-        )
+        self.usage = UsageService(core, money, self._forgotten)
         core.ending.push_async_callback(self.usage.close)
 
     def _describe(self, facts: TPUFacts) -> None:

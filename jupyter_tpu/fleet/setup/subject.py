@@ -21,9 +21,7 @@ class Setup:
         self.ssh_key = SSHKeyService(cloud, core.links.login_changed)
         self.logs = LogService(cloud, core.finder)
         preflight = Preflight(cloud, lifecycle.availability, core.links.key_metadata)
-        self.doctor = Doctor(
-            core.finder, core.desired, core.connections, preflight.check, cloud.emulated
-        )
+        self.doctor = Doctor(core, preflight.check)
         self.maintenance = MaintenanceWatch(cloud, core.observed, core.changes.mark_tpus_changed)
         core.observer.polled.add(lambda _: self.maintenance.polled())
         core.loops.register("maintenance", self.maintenance.run, always=True)
