@@ -183,7 +183,7 @@ async def connections(machines: Hosts) -> Any:
     cloud: Any = CloudOfHosts(machines)
     os.environ["JUPYTER_TPU_SSH_KEY"] = str(machines.key)
     links = Links(cloud, known_hosts=KnownHosts(machines.folder / "pinned"))
-    opened = HostConnections(links, lambda name: None)
+    opened = HostConnections(links)
     try:
         opened.acquire(NAME, len(machines.addresses))
         yield opened

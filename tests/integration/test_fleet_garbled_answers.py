@@ -85,11 +85,11 @@ class Setting:
         self.state_file.write_text(json.dumps(address))
 
     async def states(self) -> dict[str, str]:
-        await self.fleet._observer.refresh()
+        await self.fleet._core.observer.refresh()
         return {tpu.name: tpu.state for tpu in (await self.fleet.tpus()).tpus}
 
     async def problem(self) -> Any:
-        await self.fleet._observer.refresh()
+        await self.fleet._core.observer.refresh()
         return (await self.fleet.status()).problem
 
 

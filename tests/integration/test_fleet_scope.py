@@ -73,14 +73,14 @@ def environment(node: dict[str, Any]) -> EnvironmentRecord:
 def connect(fleet: Fleet, node: dict[str, Any]) -> NodeName:
     """Writes down that a TPU is connected."""
     name = parse_node_path(node["name"])
-    fleet._connect._desired.save(name, environment(node))
-    fleet._connect._desired.connect(name, node["id"])
-    fleet._controller.wake()
+    fleet._core.desired.save(name, environment(node))
+    fleet._core.desired.connect(name, node["id"])
+    fleet._reconcile.controller.wake()
     return name
 
 
 def desired(fleet: Fleet) -> set[NodeName]:
-    return set(fleet._connect._desired.connected)
+    return set(fleet._core.desired.connected)
 
 
 @pytest.mark.asyncio
@@ -120,7 +120,7 @@ async def test_a_tpu_that_is_missing_from_a_list_is_forgotten_when_google_says_i
     faults(kind="error", method="GetNode", code="UNAVAILABLE")
     emulator.wait(emulator.request("DELETE", f"/v2/{node['name']}"))
     for _ in range(3):
-        await fleet._observer.refresh()
+        await fleet._core.observer.refresh()
     assert servers.kernelspecs() == 1, "Google has not said that it is gone"
     emulator.request("DELETE", "/emulator/v1/faults")
     await eventually(lambda: servers.kernelspecs() == 0)

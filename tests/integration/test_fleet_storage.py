@@ -115,13 +115,13 @@ async def test_a_locked_file_makes_creations_and_deletions_wait_and_nothing_else
     with server.locked():
         creating = asyncio.create_task(server.create(second))
         deleting = asyncio.create_task(server.delete(first))
-        await eventually(lambda: server.fleet._store.problem is not None)
+        await eventually(lambda: server.fleet._core.store.problem is not None)
         storage = (await server.fleet.status()).storage
         assert storage is not None
         assert "has locked" in storage.message
         for _ in range(20):  # the loop, lists and Google's answers go on
             assert first in {tpu.name for tpu in (await server.fleet.tpus()).tpus}
-            await server.fleet._observer.refresh()
+            await server.fleet._core.observer.refresh()
         assert not creating.done()
         assert not deleting.done()
         assert not server.there(second), "Google is asked when that is written down"
@@ -163,7 +163,7 @@ async def test_on_a_full_disk_nothing_is_created_and_what_costs_money_is_deleted
     assert storage is not None
     assert storage.reason is Reason.DISK_FULL
     filler.unlink()
-    await eventually(lambda: server.fleet._store.problem is None)
+    await eventually(lambda: server.fleet._core.store.problem is None)
     assert (await server.end(await server.create(second))).state == "done"
     assert (await server.end(await server.delete(second))).state == "done"
     await server.close()
@@ -215,7 +215,7 @@ async def test_what_another_server_creates_is_shown_and_cancelled_whatever_becom
         assert (shown.state, shown.kind) == ("running", "create")
         if fate == "is killed":
             other.kill()
-            await eventually(lambda: id in server.fleet._runner.known.running)
+            await eventually(lambda: id in server.fleet._core.runner.known.running)
         elif fate == "hangs, and is killed":
             await suspend(other, server)
         assert (await server.fleet.operations.cancel(id)).state in ("running", "cancelled")

@@ -199,7 +199,7 @@ async def test_cancelling_ends_what_runs_on_the_host(
         "import time\ndef build_wheel(*_, **__):\n    time.sleep(600)\nbuild_editable = "
         "prepare_metadata_for_build_wheel = get_requires_for_build_wheel = build_wheel\n",
     )
-    link = fleet._connections.links(fleet._connections.names()[0])[0]
+    link = fleet._core.connections.links(fleet._core.connections.names()[0])[0]
     for file, text in zip(("pyproject.toml", "slow.py"), endless, strict=True):
         await link.put(text.encode(), f"slow/{file}")
     home = (await link.run(["pwd"])).stdout.strip()
@@ -226,7 +226,7 @@ async def test_cancelling_a_create_deletes_what_was_made(
     faults(kind="slow", seconds=60, zone=ZONE, count=1)
     operation = await fleet.create(CreateTPU(name=name, type="v5litepod-4", zone=ZONE))
     ref = f"{ZONE}/{name}"
-    await eventually(lambda: any(n.node == name for n in fleet._observed.nodes))
+    await eventually(lambda: any(n.node == name for n in fleet._core.observed.nodes))
     with pytest.raises(TPUError) as busy:
         await fleet.delete(ref)
     assert busy.value.reason is Reason.CONFLICT
@@ -254,7 +254,7 @@ async def test_old_operations_are_deleted_and_published_as_gone(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fleet = setting.fleet
-    monkeypatch.setattr(fleet._runner, "_keep", 2)
+    monkeypatch.setattr(fleet._core.runner, "_keep", 2)
     told: list[Change] = []
     setting.fleet.subscribe(told.append)
 
@@ -263,12 +263,12 @@ async def test_old_operations_are_deleted_and_published_as_gone(
 
     ids = []
     for _ in range(4):
-        record = fleet._runner.new_record("profile", NodeName("emulated", ZONE, new_name()))
-        ids.append((await fleet._runner.start(record, nothing)).id)
+        record = fleet._core.runner.new_record("profile", NodeName("emulated", ZONE, new_name()))
+        ids.append((await fleet._core.runner.start(record, nothing)).id)
         await setting.fleet.operations.wait(ids[-1])
-        fleet._changes.flush()
+        fleet._core.changes.flush()
     assert [change.id for change in told if change.gone] == ids[:2]
-    assert [id for what, id in fleet._changes._published if what == "operation"] == ids[2:]
+    assert [id for what, id in fleet._core.changes._published if what == "operation"] == ids[2:]
     with pytest.raises(TPUError) as caught:
         await setting.fleet.operations.get(ids[0])
     assert caught.value.reason is Reason.NOT_FOUND
@@ -293,7 +293,7 @@ async def test_a_stopped_tpu_is_connected_again_when_it_is_started(
     await setting.done(await fleet.start(name))
     await eventually(
         lambda: (
-            setting.fleet._inventory.tpu(_name(setting, name)).connection
+            setting.fleet._core.tpus.tpu(_name(setting, name)).connection
             is ConnectionState.CONNECTED
         )
     )
@@ -368,7 +368,7 @@ async def test_two_servers_connect_a_tpu_at_once_and_see_it_deleted_elsewhere(
 
         emulator.wait(emulator.request("DELETE", f"/v2/{path}"))
         for one in (setting, other):
-            one.fleet._observer.request_refresh()
+            one.fleet._core.observer.request_refresh()
             await eventually(lambda one=one: one.kernelspecs() == [])
             assert name not in [tpu.name for tpu in (await one.fleet.tpus()).tpus]
     finally:
@@ -376,4 +376,4 @@ async def test_two_servers_connect_a_tpu_at_once_and_see_it_deleted_elsewhere(
 
 
 def _name(setting: Setting, node: str) -> Any:
-    return next(name for name in setting.fleet._inventory.names() if name.node == node)
+    return next(name for name in setting.fleet._core.tpus.names() if name.node == node)

@@ -106,7 +106,7 @@ async def test_a_cancel_goes_on_until_the_tpu_is_gone_and_says_what_stands_in_it
     operation = await server.create(name)
     await eventually(lambda: world.state(name) == "CREATING")
     await server.fleet.operations.cancel(operation.id)
-    shown = lambda: server.fleet._inventory.tpu(NodeName("emulated", ZONE, name)).problem  # noqa: E731
+    shown = lambda: server.fleet._core.tpus.tpu(NodeName("emulated", ZONE, name)).problem  # noqa: E731
     await eventually(lambda: shown() is not None)
     assert "is not deleted yet" in shown().message
     if refusal == "PERMISSION_DENIED":
@@ -381,7 +381,7 @@ async def test_what_google_has_begun_to_stop_or_delete_can_not_be_cancelled(
 
 
 def _claim(server: Server, name: str) -> NodeClaim:
-    runner = server.fleet._runner
+    runner = server.fleet._core.runner
     [record] = runner.known.running_on(NodeName("emulated", ZONE, name))
     assert record.claim is not None
     return record.claim

@@ -18,7 +18,7 @@ from jupyter_tpu.cloud import CloudTPU, NodeName, NodeSpec, Target
 from jupyter_tpu.cloud.tpu.nodes import node_path, parse_node_path
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core.connections import HostConnections
-from jupyter_tpu.fleet.setup.client_address import client_address
+from jupyter_tpu.fleet.setup.networks import client_address
 from jupyter_tpu.links import HostName, Link, Links, LinkState
 from jupyter_tpu.ssh import Keepalive, KnownHosts, ensure_key, fingerprint, public_key
 
@@ -97,7 +97,7 @@ async def test_a_host_is_found_by_name_and_let_in_and_its_key_is_pinned(links, s
 
 
 async def test_a_connected_host_tells_from_which_address_this_computer_comes(links, shared):
-    connections = HostConnections(links, lambda _: None)
+    connections = HostConnections(links)
     assert await client_address(connections, shared.project) is None
     (link,) = connections.acquire(shared, 1)
     await link.wait_up()

@@ -81,7 +81,7 @@ async def test_a_fault_of_our_own_on_a_host_is_no_success(pod):
     name = NodeName("emulated", "us-central1-a", pod.tpu)
     order = {"command": ["echo", "x"], "cwd": "", "limit": None, "input": False, "env": {}}
     run = host_run.FollowedRun(
-        pod.fleet._connections, HostName(name, 1), "broken", order, broken, lambda: None
+        pod.fleet._core.connections, HostName(name, 1), "broken", order, broken, lambda: None
     )
     await run.wait()
     assert (run.state.state, run.state.code) == ("unknown", host_run.UNKNOWN)

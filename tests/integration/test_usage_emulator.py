@@ -111,15 +111,15 @@ async def test_what_is_there_is_listed_with_its_owners_over_projects(
         assert not unused & {"bobs", "nobodys"}
         assert "other" not in [each.name for each in found.tpus]
         assert (await fleet.tpu(name.node)).forgotten
-        await fleet._observer.refresh()
-        await fleet._observer.refresh()
+        await fleet._core.observer.refresh()
+        await fleet._core.observer.refresh()
         said = [each.message for each in caplog.records if "has been READY for hours" in each.msg]
         assert len([each for each in said if name.node in each]) == 1
-        fleet._connect._desired.connect(name, mine["id"])
+        fleet._core.desired.connect(name, mine["id"])
         shown = entry(await fleet.usage.show(), name.node)
         assert (shown.connected, shown.forgotten) == (True, False)
         assert not (await fleet.tpu(name.node)).forgotten
-        fleet._connect._desired.disconnect(name)
+        fleet._core.desired.disconnect(name)
 
         # What does not answer keeps nothing else from being shown.
         monkeypatch.setattr(fleet.usage._listings, "_keep", 0.0)
@@ -151,7 +151,7 @@ async def test_a_tpu_node_is_shown_and_explained_where_it_is_used(
         ended = await server.end(await fleet.connect(name))
         assert ended.problem is not None
         assert ended.problem.message.startswith(f"{name} is a TPU Node")
-    await fleet._observer.refresh()
+    await fleet._core.observer.refresh()
     tpu = await fleet.tpu(name)
     assert tpu.problem is not None
     assert tpu.problem.message.startswith(f"{name} is a TPU Node, which has no hosts to log in to")
@@ -236,7 +236,7 @@ async def test_each_state_says_what_can_be_done_now(
     said = {}
     for state in get_args(NodeState):
         faults(kind="state", node=name, state=state)
-        await fleet._observer.refresh()
+        await fleet._core.observer.refresh()
         tpu = await fleet.tpu(name)
         assert state in (tpu.state, tpu.cloud_state)
         said[state] = tpu.advice
@@ -246,7 +246,7 @@ async def test_each_state_says_what_can_be_done_now(
     assert said["UNKNOWN"].endswith("Delete it, and create another one.")
     assert all("delete" in said[end].lower() for end in ("STOPPED", "PREEMPTED", "TERMINATED"))
     faults(kind="state", node=name, state="REPAIRING", health="TIMEOUT", description="A chip.")
-    await fleet._observer.refresh()
+    await fleet._core.observer.refresh()
     problem = (await fleet.tpu(name)).problem
     assert problem is not None
     assert problem.message == "A chip."

@@ -18,12 +18,12 @@ from jupyter_tpu.fleet.core.observed import ObservedState
 from jupyter_tpu.fleet.core.operation_runner import OperationRunner
 from jupyter_tpu.fleet.core.process_lease import ProcessLease
 from jupyter_tpu.fleet.core.store import Store
+from jupyter_tpu.fleet.core.view import TPUFacts, view_tpu
 from jupyter_tpu.fleet.jobs import guard_setting as guard_module
 from jupyter_tpu.fleet.jobs.guard import guard_rule, limit_passed
 from jupyter_tpu.fleet.jobs.guard_setting import GuardService
 from jupyter_tpu.fleet.models import Cost, CreateTPU, Guard, Operation, Problem, SetGuard
 from jupyter_tpu.fleet.models.times import timestamp
-from jupyter_tpu.fleet.reconcile.view import view_tpu
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
 NOW = 1_700_000_000.0
@@ -57,6 +57,9 @@ def test_a_limit_that_has_passed_is_due_at_once(
 class Guards:
     """Sets guards, unless there is something *wrong* with their host."""
 
+    act: object
+    awaited: object
+
     def __init__(self, wrong: TPUError | None = None, *, overdue: bool = False) -> None:
         self.wrong = wrong
         self.late = overdue
@@ -79,19 +82,25 @@ class Process:
         self.observed = ObservedState()
         self.observed.nodes[NAME] = Node(name=NAME, id="7", type="v4-8", state=NodeState.READY)
         self.lease = ProcessLease(folder / "owners")
-        self.runner = OperationRunner(
-            store, self.lease, changed=lambda *_: None, ended=lambda _: None
-        )
-        self.guards = Guards()
+        self.runner = OperationRunner(store, self.lease)
         self.acted: list[str] = []
         cloud: Any = SimpleNamespace(get_node=self._get)
         self.service = GuardService(
             cloud,
             self.observed,
             self.runner,
-            lambda: self.guards,
-            self._act,  # type: ignore[arg-type,return-value]
+            Guards(),  # type: ignore[arg-type]
         )
+        self.guards = Guards()
+
+    @property
+    def guards(self) -> Guards:
+        return self._guards
+
+    @guards.setter
+    def guards(self, guards: Guards) -> None:
+        self._guards = self.service._guards = guards  # type: ignore[assignment]
+        guards.act = self._act
 
     async def _get(self, name: NodeName) -> Node:
         raise TPUError("There is no such TPU.", Reason.NOT_FOUND)
@@ -117,23 +126,15 @@ class Process:
 
     def shown(self) -> Problem | None:
         """What the TPU says."""
+        node = self.observed.node(NAME)
+        assert node is not None
         return view_tpu(
-            NAME,
-            self.observed.node(NAME),
-            since=None,
-            seconds=None,
-            cost_of=lambda _: Cost(),
-            emulated=False,
-            connected=False,
-            environments=[],
-            links=[],
-            operations=self.runner.known.on(NAME),
-            kernels=0,
-            projects=[],
-            shares=None,
-            guard=None,
-            supervised=True,
-            unguarded=self.service.problem(NAME),
+            TPUFacts(
+                name=NAME,
+                node=node,
+                operations=self.runner.known.on(NAME),
+                unguarded=self.service.problem(NAME),
+            )
         ).problem
 
 

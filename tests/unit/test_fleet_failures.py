@@ -14,12 +14,14 @@ from waiting import eventually
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core.changes import ChangeFeed
+from jupyter_tpu.fleet.core.connections import PolledHosts
 from jupyter_tpu.fleet.core.failures import LONGEST_PAUSE, TPUFailures
 from jupyter_tpu.fleet.kernels.warm_kernels import WarmKernelSpec
 from jupyter_tpu.fleet.models import Change
 from jupyter_tpu.fleet.reconcile import poller
 from jupyter_tpu.fleet.reconcile.poller import HostPoller
 from jupyter_tpu.links import HostName, LinkState
+from jupyter_tpu.subscribers import Subscribers
 
 BAD, GOOD = NodeName("p", "us-west4-a", "bad"), NodeName("p", "us-west4-a", "good")
 
@@ -67,6 +69,7 @@ class Hosts:
     """Two connected TPUs; the agent of one answers what nobody can read."""
 
     def __init__(self) -> None:
+        self.changed = Subscribers[NodeName]()
         self.asked: list[dict[str, Any]] = []  # the parameters of each poll of the other
         self.news = asyncio.Event()
         self.cut: TPUError | None = None
@@ -139,7 +142,7 @@ async def polling(hosts: Hosts, monitors: Monitors) -> AsyncIterator[TPUFailures
         pass
 
     failures = TPUFailures(asyncio.get_running_loop().time, lambda _: None)
-    parts: Any = (hosts, monitors, monitors, monitors, monitors)
+    parts: Any = (hosts, PolledHosts(hosts), *4 * [monitors])  # type: ignore[arg-type]
     poller = HostPoller(*parts, failures, ignore, *2 * [lambda name, report: None])
     task = asyncio.create_task(poller.run())
     async with asyncio.timeout(20):

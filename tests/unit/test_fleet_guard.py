@@ -78,8 +78,9 @@ def guards(
     observed.nodes[name] = finder.node
     parts: Any = (finder, host, observed, TPUOwners())
     stops: Any = SimpleNamespace(heard=lambda *_: None)
-    acts = (lambda _: None, act or AsyncMock(), stops)
-    return Guards(*parts, lambda _: cost or Cost(), *acts)
+    part = Guards(*parts, lambda _: cost or Cost(), lambda _: None, stops)
+    part.act = act or AsyncMock()  # type: ignore[assignment]
+    return part
 
 
 @pytest.mark.asyncio

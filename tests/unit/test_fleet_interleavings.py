@@ -62,9 +62,8 @@ from jupyter_tpu.fleet.models import (
 from jupyter_tpu.fleet.money.grants import Grants
 from jupyter_tpu.fleet.money.owners import TPUOwners
 from jupyter_tpu.fleet.money.prices import Prices
-from jupyter_tpu.fleet.reconcile import takeover
-from jupyter_tpu.fleet.reconcile.operation_service import OperationService
-from jupyter_tpu.fleet.reconcile.takeover import Takeover
+from jupyter_tpu.fleet.reconcile import operations
+from jupyter_tpu.fleet.reconcile.operations import OperationService, Takeover
 
 NAMES = [NodeName(Google.project, Google.zone, name) for name in ("tpu-a", "tpu-b")]
 #: After this long without faults all has ended; seconds.
@@ -128,15 +127,12 @@ class Server:
         self.google = world.google
         self.store = store
         self.lease = ProcessLease(path.with_name("owners"))
-        self.runner = OperationRunner(
-            self.store, self.lease, changed=lambda *_: None, ended=self._look
-        )
+        self.runner = OperationRunner(self.store, self.lease)
+        self.runner.ended.add(self._look)
         observer = Observer(
             self.google,  # type: ignore[arg-type]
             ObservedState(),
-            needed=bool,
             busy=bool,
-            polled=lambda: None,
         )
         links: Any = SimpleNamespace(cloud=self.google, key_metadata=dict)
         self.observed = observer.observed
@@ -151,8 +147,10 @@ class Server:
             look=_nothing,
         )
         nodes: Any = SimpleNamespace(node=lambda name: world.google.nodes.get(name))
-        guards: Any = SimpleNamespace(set_at_creation=self._set_guard, overdue=lambda *_: False)
-        guard = GuardService(links.cloud, nodes, self.runner, lambda: guards, self._act)
+        guards: Any = SimpleNamespace(
+            set_at_creation=self._set_guard, overdue=lambda *_: False, act=self._act
+        )
+        guard = GuardService(links.cloud, nodes, self.runner, guards)
         self.create = CreateService(
             links,
             Availability(links.cloud),
@@ -196,16 +194,8 @@ class Server:
             lambda _: None,
         )
         self.queued = QueuedService(links.cloud, self.create, observer, self.runner, owners)
-        self.takeover = Takeover(
-            self.runner,
-            self.create,
-            self.power,
-            self.hunts,
-            self.queued,
-            guard,
-            self._reload,
-            supervise=True,
-        )
+        self.runner.register_resume("connect", self.runner.keep_until_seen)
+        self.takeover = Takeover(self.runner, self._reload, supervise=True)
         # In order: what they do in turn must not differ between two runs of one example.
         self.tasks: dict[asyncio.Task[Any], None] = {}
 
@@ -517,7 +507,7 @@ class Interleavings(RuleBasedStateMachine):
             self.patch.setitem(planner.MENDED_BY_TIME, reason, (20.0, 80.0))
         # The first turn ends about when the usual queued resource gets room.
         self.patch.setattr(planner, "TURN", (6.0, 60.0))
-        self.patch.setattr(takeover, "EVERY", 15.0)  # most of them find nothing to do
+        self.patch.setattr(operations, "EVERY", 15.0)  # most of them find nothing to do
         world.start()
 
     @property

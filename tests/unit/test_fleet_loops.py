@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from waiting import eventually
 
-from jupyter_tpu.fleet.reconcile import loops as module
-from jupyter_tpu.fleet.reconcile.loops import Loops
+from jupyter_tpu.fleet.core import loops as module
+from jupyter_tpu.fleet.core.loops import Loops
 
 
 @pytest.mark.asyncio

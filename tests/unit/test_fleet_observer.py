@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
 import pytest
@@ -50,14 +50,14 @@ class Setting:
         self.observer = Observer(
             self.cloud,
             self.observed,
-            needed=lambda: self.needed,
             busy=lambda: self.busy,
-            polled=self._polled,
             hunted=lambda: self.hunted,
             first_look=first_look,
         )
+        self.observer.register_need(lambda: self.needed)
+        self.observer.polled.add(self._polled)
 
-    def _polled(self) -> None:
+    def _polled(self, nodes: Collection[Node]) -> None:
         self.polls += 1
 
     async def __aenter__(self) -> Setting:

@@ -41,7 +41,8 @@ async def test_what_begins_when_a_change_of_packages_was_cancelled_is_cancelled_
             following.add(asyncio.ensure_future(begin()))
 
     lease = ProcessLease(tmp_path / "owners")
-    runner = OperationRunner(store, lease, changed=lambda *_: None, ended=follow)
+    runner = OperationRunner(store, lease)
+    runner.ended.add(follow)
     await begin()
     await runner.cancel_connects(NAME, 10.0)
     deletion = await runner.start_exclusive(runner.new_record("delete", NAME), nothing)

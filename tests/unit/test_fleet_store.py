@@ -31,8 +31,9 @@ from jupyter_tpu.fleet.core.records import (
     TunnelRecord,
 )
 from jupyter_tpu.fleet.core.store import Store
+from jupyter_tpu.fleet.lifecycle.power import is_recent
 from jupyter_tpu.fleet.models import ConnectTPU, Environment, Operation
-from jupyter_tpu.fleet.reconcile.takeover import Takeover
+from jupyter_tpu.fleet.reconcile.operations import Takeover
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
 
@@ -379,10 +380,15 @@ class Resumed:
 async def take_over(
     store: Store, lease: ProcessLease, *, supervise: bool
 ) -> tuple[OperationRunner, list]:
-    runner = OperationRunner(store, lease, changed=lambda *_: None, ended=lambda _: None)
+    runner = OperationRunner(store, lease)
     runner.load(store.snapshot.operations, {})
     resumed = Resumed()
-    takeover = Takeover(runner, *[resumed] * 5, nothing, supervise=supervise)  # type: ignore[list-item]
+    for kind in ("create", "delete"):
+        runner.register_resume(kind, resumed.resume, OperationRecord.has_claim)
+    runner.register_resume("start", resumed.resume, is_recent)
+    runner.register_resume("stop", resumed.resume)
+    runner.register_resume("connect", runner.keep_until_seen)
+    takeover = Takeover(runner, nothing, supervise=supervise)
     await takeover.check()
     await store.flush()
     connects = [record.operation.id for record in runner.known.resumable.values()]
@@ -469,7 +475,7 @@ async def test_of_two_processes_one_takes_an_operation_over(
     runners = []
     for _ in range(2):
         lease, each = ProcessLease(tmp_path / "owners"), await open_store()
-        runners.append(OperationRunner(each, lease, changed=lambda *_: None, ended=lambda _: None))
+        runners.append(OperationRunner(each, lease))
         runners[-1].load(each.snapshot.operations, {})
     [mine], [theirs] = (runner.abandoned() for runner in runners)
     # What its process did last is not lost, though nobody has read it since.

@@ -9,11 +9,11 @@ from jupyter_tpu.cloud.models import Endpoint, Node, NodeName, NodeState, Queued
 from jupyter_tpu.commands.tables import type_text
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.fleet.core.records import OperationRecord
+from jupyter_tpu.fleet.core.view import TPUFacts, connection, view_tpu
 from jupyter_tpu.fleet.lifecycle.queued import meaning, view_queued
 from jupyter_tpu.fleet.models import TPU, ConnectionState, Operation, Problem
 from jupyter_tpu.fleet.models.costs import cost_of
 from jupyter_tpu.fleet.money.owners import UNKNOWN
-from jupyter_tpu.fleet.reconcile.view import connection, view_tpu
 from jupyter_tpu.links import LinkState
 
 
@@ -69,11 +69,10 @@ def view(operations: Sequence[OperationRecord] = (), **fields: object) -> TPU:
     node = Node(id="7", **{**usual, **described})
     price = cost_of("v5litepod-8", "us-west4-a", "on-demand", emulated=facts["emulated"])
     return view_tpu(
-        node.name, node, cost_of=lambda _: price, since=None, seconds=3600.0, connected=False,
-        environments=[], links=[],
-        operations=operations, kernels=0, projects=[], shares=None, guard=None, supervised=True,
-        **facts,
-    )  # fmt: skip
+        TPUFacts(
+            name=node.name, node=node, cost=price, seconds=3600.0, operations=operations, **facts
+        )
+    )
 
 
 def refused(ended: str) -> Operation:

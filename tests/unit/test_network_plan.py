@@ -232,7 +232,7 @@ def test_everybody_is_let_in_only_if_that_is_asked_for() -> None:
 @pytest.mark.asyncio
 async def test_nobody_is_let_in_whose_address_is_not_known() -> None:
     links = Links(CloudTPU(Target(project="p")))
-    service = NetworkService(links.cloud, HostConnections(links, lambda _: None))
+    service = NetworkService(links.cloud, HostConnections(links))
     with pytest.raises(TPUError, match="is not known") as problem:
         await service.set_up(SetUpNetwork())
     assert "--source ADDRESS" in problem.value.hint

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from ...agent.protocol.chosen_chips import chip_variables, group_sizes, groups, is_known
 from ...errors import InvalidInput, Reason, TPUError
-from ..core.connected import ConnectedTPUs
-from ..core.desired import DesiredState
-from ..core.finder import TPUFinder
-from ..core.observed import ObservedState
+from ..core.core import Core
 from ..models import ChipKernel, ChipKernels, SplitChips
 from ..models.catalog import known_type
 from ..models.requests import validated
@@ -16,17 +13,11 @@ from ..models.requests import validated
 class ChipKernelService:
     """A :class:`~jupyter_tpu.fleet.api.ChipKernelsAPI`."""
 
-    def __init__(
-        self,
-        finder: TPUFinder,
-        desired: DesiredState,
-        observed: ObservedState,
-        connected: ConnectedTPUs,
-    ) -> None:
-        self._finder = finder
-        self._desired = desired
-        self._observed = observed
-        self._connected = connected
+    def __init__(self, core: Core) -> None:
+        self._finder = core.finder
+        self._desired = core.desired
+        self._observed = core.observed
+        self._connected = core.connected
 
     async def split(self, ref: str, request: SplitChips) -> ChipKernels:
         request = validated(request)

@@ -17,9 +17,7 @@ from ...concurrency import gather_or_cancel
 from ...errors import Reason, TPUError
 from ...links import HostName
 from ...ssh.agent_answers import Owner, owners_by_pid
-from ..core.connections import HostConnections
-from ..core.desired import DesiredState
-from ..core.finder import TPUFinder
+from ..core.core import Core
 from ..core.host_numbers import host_numbers
 from ..jobs.jobs import JobService
 from ..jobs.runs import RunService
@@ -52,17 +50,11 @@ class Chips:
     """A :class:`~jupyter_tpu.fleet.api.ChipsAPI`."""
 
     def __init__(
-        self,
-        finder: TPUFinder,
-        desired: DesiredState,
-        connections: HostConnections,
-        kernels: KernelService,
-        jobs: JobService,
-        runs: RunService,
+        self, core: Core, kernels: KernelService, jobs: JobService, runs: RunService
     ) -> None:
-        self._finder = finder
-        self._desired = desired
-        self._connections = connections
+        self._finder = core.finder
+        self._desired = core.desired
+        self._connections = core.connections
         self._kernels = kernels
         self._jobs = jobs
         self._runs = runs

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import convert
@@ -18,11 +18,8 @@ from ...cloud import Node, NodeName, is_attached
 from ...concurrency import gather_or_cancel
 from ...errors import TPUError
 from ...links import HostName, LinkState
-from ..core.connections import HostConnections
-from ..core.desired import DesiredState
-from ..core.finder import TPUFinder
+from ..core.core import Core
 from ..core.host_numbers import host_numbers
-from ..core.observed import ObservedState
 from ..models import ChipBooking, ChipLoad, HostLoad, LoadQuery, LoadSample, Problem, TPULoad
 
 #: Seconds between two samples while someone looks, and while no one does.
@@ -62,28 +59,15 @@ class _Host:
 
 
 class Metrics:
-    """A :class:`~jupyter_tpu.fleet.api.MetricsAPI`.
+    """A :class:`~jupyter_tpu.fleet.api.MetricsAPI`."""
 
-    polled(host): whether the poller asks it. wake(): there is something else to ask for.
-    """
-
-    def __init__(
-        self,
-        finder: TPUFinder,
-        desired: DesiredState,
-        observed: ObservedState,
-        connections: HostConnections,
-        polled: Callable[[HostName], bool],
-        wake: Callable[[], None],
-        emulated: bool,
-    ) -> None:
-        self._finder = finder
-        self._desired = desired
-        self._observed = observed
-        self._connections = connections
-        self._polled = polled
-        self._wake = wake
-        self._emulated = emulated
+    def __init__(self, core: Core) -> None:
+        self._finder = core.finder
+        self._desired = core.desired
+        self._observed = core.observed
+        self._connections = core.connections
+        self._polled = core.polled
+        self._emulated = core.cloud.emulated
         self._hosts: dict[HostName, _Host] = {}
         self._looks: dict[NodeName, float] = {}  # until when each counts
         self._number = 0
@@ -130,8 +114,8 @@ class Metrics:
         before = self.every(node.name)
         self._looks[node.name] = time.monotonic() + LOOK
         if before != self.every(node.name):
-            self._wake()
-        polled = [host for host in hosts if self._polled(host)]
+            self._polled.wake()
+        polled = [host for host in hosts if self._polled.polls(host)]
         others = [self._ask(host) for host in hosts if host not in polled]
         await gather_or_cancel([self._wait_for_samples(polled), *others])
         return self._view(node, hosts, query.start)

@@ -9,7 +9,8 @@ from typing import Any
 
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
-from ...links import HostName, Link, Links
+from ...links import HostName, Link, Links, LinkState
+from ...subscribers import Subscribers
 
 #: How long an agent may take to answer, and to be installed and started before; seconds.
 ANSWER = 15.0
@@ -17,14 +18,12 @@ DEPLOYMENT = 60.0
 
 
 class HostConnections:
-    """The links of each TPU, kept up while it is connected.
+    """The links of each TPU, kept up while it is connected."""
 
-    changed(name) is called when the state of one of a TPU's links changes.
-    """
-
-    def __init__(self, links: Links, changed: Callable[[NodeName], None]) -> None:
+    def __init__(self, links: Links) -> None:
         self._links = links
-        self._changed = changed
+        #: Called with a TPU when the state of one of its links changes.
+        self.changed = Subscribers[NodeName]()
         self._acquired: dict[NodeName, list[Link]] = {}
         self._unsubscribe: dict[NodeName, list[Callable[[], None]]] = {}
 
@@ -48,10 +47,10 @@ class HostConnections:
         unsubscribe = self._unsubscribe.setdefault(name, [])
         for worker in range(len(links), hosts):
             link = self._links.get(HostName(name, worker))
-            unsubscribe.append(link.subscribe(lambda *_: self._changed(name)))
+            unsubscribe.append(link.subscribe(lambda *_: self._mark_changed(name)))
             link.acquire(in_use=False)
             links.append(link)
-        self._changed(name)
+        self._mark_changed(name)
         return links
 
     def release(self, name: NodeName) -> None:
@@ -59,11 +58,15 @@ class HostConnections:
             unsubscribe()
         for link in self._acquired.pop(name, []):
             link.release(in_use=False)
-        self._changed(name)
+        self._mark_changed(name)
 
     def close(self) -> None:
         for name in self.names():
             self.release(name)
+
+    def _mark_changed(self, name: NodeName) -> None:
+        for changed in self.changed:
+            changed(name)
 
     @contextlib.asynccontextmanager
     async def borrow(
@@ -111,3 +114,26 @@ class HostConnections:
                     "Will be retried.",
                 ) from None
             return await agent.request(op, timeout=timeout, **params)
+
+
+class PolledHosts:
+    """The hosts that are asked all the time for what they have to say (by `HostPoller`)."""
+
+    def __init__(self, connections: HostConnections) -> None:
+        self._connections = connections
+        connections.changed.add(lambda _: self.wake())
+        self.asked: set[HostName] = set()
+        self.answering: set[HostName] = set()
+        self.woken = asyncio.Event()
+
+    def wake(self) -> None:
+        """There may be another host to ask, or something else to ask for."""
+        self.woken.set()
+
+    def polls(self, host: HostName) -> bool:
+        """Whether this host is asked."""
+        return host in self.asked
+
+    def reports(self, host: HostName) -> bool:
+        """Whether this host answers, so that what is known of it is what it last reported."""
+        return host in self.answering and self._connections.link(host).state is LinkState.UP

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from ...cloud import Cloud, Node, NodeName, is_attached, without_chips
 from ...errors import Reason, TPUError
+from ...subscribers import Subscribers
 from ..models import Problem
 from .observed import ObservedState
 
@@ -32,9 +33,7 @@ INTEREST = 600.0
 class Observer:
     """Keeps *observed* up to date. All methods are for the core thread's loop.
 
-    needed: whether to poll without a question (connected TPUs, operations);
-    busy: whether an operation is about to change something; polled: called after each poll;
-    described: called with each node that Google described in another answer;
+    busy: whether an operation is about to change something;
     hunted: TPUs whose changes are no reason to poll quickly: a hunt looks at its own for hours;
     first_look: seconds after which to poll once without a question; None: never.
     """
@@ -44,19 +43,18 @@ class Observer:
         cloud: Cloud,
         observed: ObservedState,
         *,
-        needed: Callable[[], bool],
         busy: Callable[[], bool],
-        polled: Callable[[], None],
-        described: Callable[[Node], None] = lambda _: None,
         hunted: Callable[[], Collection[NodeName]] = tuple,
         first_look: float | None = None,
     ) -> None:
         self.observed = observed
         self._cloud = cloud
-        self._needed = needed
         self._busy = busy
-        self._polled = polled
-        self._described = described
+        self._needed: list[Callable[[], object]] = []
+        #: Called with all nodes after each poll.
+        self.polled = Subscribers[Collection[Node]]()
+        #: Called with each node that Google described in another answer.
+        self.described = Subscribers[Node]()
         self._hunted = hunted
         self._first_look = first_look
         self._wake = asyncio.Event()
@@ -66,6 +64,10 @@ class Observer:
         self._changed_at = float("-inf")
         self._missed_at = float("-inf")  # when a TPU was last asked for that is not in the list
         self._polling = False
+
+    def register_need(self, needed: Callable[[], object]) -> None:
+        """Polls without a question while *needed* returns something true."""
+        self._needed.append(needed)
 
     @property
     def emulated(self) -> bool:
@@ -132,7 +134,8 @@ class Observer:
     def upsert(self, node: Node) -> None:
         """Adds a node that Google just described in another answer."""
         self.observed.nodes[node.name] = node
-        self._described(node)
+        for described in self.described:
+            described(node)
         self.request_refresh()
 
     def remove(self, name: NodeName) -> None:
@@ -154,7 +157,8 @@ class Observer:
                     self._polled_at = self._time()
                     new, self._new = self._new, asyncio.Event()
                     new.set()
-                self._polled()
+                for polled in self.polled:
+                    polled(self.observed.nodes.values())
             try:
                 async with asyncio.timeout(self._pause()):
                     await self._wake.wait()
@@ -170,7 +174,8 @@ class Observer:
         return self._polled_at == float("-inf")
 
     def _wanted(self) -> bool:
-        return self._needed() or self._busy() or self._time() - self._asked < INTEREST
+        needed = self._busy() or any(needed() for needed in self._needed)
+        return needed or self._time() - self._asked < INTEREST
 
     def _pause(self) -> float | None:
         if not self._wanted():

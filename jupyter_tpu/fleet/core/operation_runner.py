@@ -6,11 +6,12 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ...cloud import NodeName
 from ...concurrency import cancel_all
 from ...errors import Reason, TPUError
+from ...subscribers import Subscribers
 from ..models import Operation, Problem
 from ..models.operation_kinds import KINDS
 from ..models.times import timestamp
@@ -31,11 +32,19 @@ from .running_operation import (
 log = logging.getLogger(__name__)
 
 
+Resume = Callable[[OperationRecord], None]
+Can = Callable[[OperationRecord], bool]
+
+
+class ChangedOperation(NamedTuple):
+    id: str
+    tpu: NodeName | None  # None: it was forgotten
+
+
 class OperationRunner:
     """All operations of one cloud identity. On the core thread's loop.
 
-    changed(id, tpu) is called whenever one changes, and without a TPU when an old one is
-    forgotten: of the ended ones, *keep* are remembered. ended(tpu) is called after one ended.
+    keep: so many of the ended ones are remembered.
     """
 
     def __init__(
@@ -43,15 +52,15 @@ class OperationRunner:
         store: OperationStore,
         lease: OperationLease,
         *,
-        changed: Callable[[str, NodeName | None], None],
-        ended: Callable[[NodeName], None],
         keep: int = KEEP_AT_MOST,
     ) -> None:
         self._store = store
         self._lease = lease
-        self._changed = changed
-        self._ended = ended
         self._keep = keep
+        self._resumes: dict[str, Resume] = {}
+        #: Called whenever one changes or is forgotten, and after one has ended.
+        self.changed = Subscribers[ChangedOperation]()
+        self.ended = Subscribers[NodeName]()
         self.known = KnownOperations()
         self._requests: dict[str, OperationRequest] = {}  # of users, by operation; as stored
         self.closing = False
@@ -294,7 +303,8 @@ class OperationRunner:
         self._store.save_operation(running.record)
         self._forget_oldest()
         self._changed(operation.id, running.name)
-        self._ended(running.name)
+        for ended in self.ended:
+            ended(running.name)
 
     def save_soon(self, record: OperationRecord) -> None:
         """Saves a record of this process, now or when that is possible again."""
@@ -306,6 +316,10 @@ class OperationRunner:
         """
         self._store.save_operation(record)
         await self._store.flush()
+
+    def _changed(self, id: str, name: NodeName | None) -> None:
+        for changed in self.changed:
+            changed(ChangedOperation(id, name))
 
     def _forget_oldest(self) -> None:
         for id in self.known.forget_oldest(self._keep):
@@ -361,11 +375,37 @@ class OperationRunner:
             self.known.others[mine.operation.id] = mine.operation
         return mine
 
+    def keep_until_seen(self, record: OperationRecord) -> None:
+        """It is resumed when its TPU is seen."""
+        record.operation.message = "Waiting to resume"
+        self.known.resumable[record.name] = record
+
     def drop_resumable(self, name: NodeName) -> None:
         """What a dead process left is not resumed: something else is wanted now."""
         left = self.known.resumable.pop(name, None)
         if left is not None:
             self.mark_interrupted(left)
+
+    def register_resume(
+        self,
+        kind: str,
+        resume: Resume,
+        can: Can = lambda _: True,
+    ) -> None:
+        """Operations of this *kind* whose processes have ended are continued by *resume* where they
+        *can* be; those of other kinds are interrupted.
+        """
+
+        def resume_or_end(record: OperationRecord) -> None:
+            (resume if can(record) else self.mark_interrupted)(record)
+
+        self._resumes[kind] = resume_or_end
+
+    def resume_left(self, record: OperationRecord) -> None:
+        """Continues one that this process has taken over, or marks it as interrupted."""
+        operation = record.operation
+        operation.log.append("The process that ran this has ended. Continuing.")
+        self._resumes.get(operation.kind, self.mark_interrupted)(record)
 
     def mark_interrupted(self, record: OperationRecord, *, save: bool = True) -> None:
         """Marks one that a dead process left as failed; without *save*, in this process only."""

@@ -187,6 +187,9 @@ class OperationRecord(Struct, kw_only=True):
     #: The id of the job that a connection starts; "": of the operation's own.
     job: str = ""
 
+    def has_claim(self) -> bool:
+        return self.claim is not None
+
     @property
     def own_job(self) -> str:
         """The id of the job that is started because of it, if one is: on each TPU of a hunt that

@@ -19,14 +19,8 @@ from ...environment import Requested, SyncedPackages, packages
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link
 from ..core import checks
-from ..core.connected import ConnectedTPUs
-from ..core.connections import HostConnections
-from ..core.desired import DesiredState
-from ..core.finder import TPUFinder
-from ..core.locks import Locks
-from ..core.observer import Observer
+from ..core.core import Core
 from ..core.operation_progress import OperationProgress
-from ..core.operation_runner import OperationRunner
 from ..core.records import EnvironmentRecord
 from ..kernels.kernels import KernelService, shut_down_error
 from ..kernels.warm_kernels import WarmKernelMonitor
@@ -52,34 +46,19 @@ _T = TypeVar("_T")
 
 
 class EnvironmentService:
-    """The environments of TPUs, as an :class:`~jupyter_tpu.fleet.api.EnvironmentsAPI`.
+    """The environments of TPUs, as an :class:`~jupyter_tpu.fleet.api.EnvironmentsAPI`."""
 
-    wake(): there may be something else to ask hosts for.
-    """
-
-    def __init__(
-        self,
-        finder: TPUFinder,
-        desired: DesiredState,
-        observer: Observer,
-        connections: HostConnections,
-        connected: ConnectedTPUs,
-        kernels: KernelService,
-        warm: WarmKernelMonitor,
-        runner: OperationRunner,
-        locks: Locks,
-        wake: Callable[[], None],
-    ) -> None:
-        self._finder = finder
-        self._desired = desired
-        self._observer = observer
-        self._connections = connections
-        self._connected = connected
+    def __init__(self, core: Core, kernels: KernelService, warm: WarmKernelMonitor) -> None:
+        self._finder = core.finder
+        self._desired = core.desired
+        self._observer = core.observer
+        self._connections = core.connections
+        self._connected = core.connected
         self._kernels = kernels
         self._warm = warm
-        self._runner = runner
-        self._locks = locks
-        self._wake = wake
+        self._runner = core.runner
+        self._locks = core.locks
+        self._wake = core.polled.wake
         #: Revisions that the other hosts could not follow, or should not; not tried again.
         self._failed: dict[tuple[NodeName, str], int] = {}
 

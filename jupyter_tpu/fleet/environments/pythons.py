@@ -11,20 +11,17 @@ from ...concurrency import gather_or_cancel
 from ...environment import FoundPython, FoundPythons, existing_pythons
 from ...errors import TPUError
 from ...links import HostName
-from ..core.connections import ANSWER, HostConnections
-from ..core.desired import DesiredState
-from ..core.finder import TPUFinder
+from ..core.connections import ANSWER
+from ..core.core import Core
 
 
 class HostPythons:
     """A :class:`~jupyter_tpu.fleet.api.PythonsAPI`."""
 
-    def __init__(
-        self, finder: TPUFinder, connections: HostConnections, desired: DesiredState
-    ) -> None:
-        self._finder = finder
-        self._connections = connections
-        self._desired = desired
+    def __init__(self, core: Core) -> None:
+        self._finder = core.finder
+        self._connections = core.connections
+        self._desired = core.desired
 
     async def list(self, ref: str, path: str | None = None) -> FoundPythons:
         node = await self._finder.find_ready(ref)

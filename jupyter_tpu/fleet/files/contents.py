@@ -20,13 +20,16 @@ from msgspec import Meta
 
 from ...environment.host_program import COMMAND, program
 from ...errors import InvalidInput, Reason, TPUError
-from ...links import Link
+from ...links import HostName, Link
 from ...ssh.host_values import Count, InvalidAnswer, Line, Text, Timestamp, Word, decoded
 from ...ssh.host_values import checked as checked_answer
 from ...ssh.stream import decode_answer
+from ..core.connections import HostConnections
+from ..core.finder import TPUFinder
+from ..core.host_numbers import host_number
 from ..models import Contents, CreateContents, RenameContents, SaveContents
 from .contents_on_host import LISTED, OPENED
-from .files import file_error
+from .files import HostFiles, file_error
 
 _MODULE = "contents_on_host"
 #: Without its first slash. The file browser makes the path of a tab from it.
@@ -243,3 +246,24 @@ def _time(seconds: float) -> str:
 @cache
 def _program() -> bytes:
     return program([(_MODULE, files(__package__).joinpath(f"{_MODULE}.py"))])
+
+
+class FileAccess:
+    """Files of hosts of READY TPUs. Both methods raise NOT_FOUND for a host that does not exist."""
+
+    def __init__(self, finder: TPUFinder, connections: HostConnections) -> None:
+        self._finder = finder
+        self._connections = connections
+
+    async def on_host(self, ref: str, host: str) -> HostFiles:
+        """The files of a host, by its number."""
+        return HostFiles(await self._link(ref, host))
+
+    async def contents(self, ref: str, host: str) -> HostContents:
+        """As :meth:`on_host`, for a file browser."""
+        return HostContents(await self._link(ref, host))
+
+    async def _link(self, ref: str, host: str) -> Link:
+        node = await self._finder.find_ready(ref)
+        number = host_number(host, len(node.endpoints), node.name.node)
+        return self._connections.link(HostName(node.name, number))

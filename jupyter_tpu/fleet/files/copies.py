@@ -10,12 +10,10 @@ import msgspec
 from ...cloud import Node
 from ...environment import StepPlan
 from ...errors import InvalidInput
-from ...links import Links
 from ...wording import size_text
-from ..core.finder import TPUFinder
+from ..core.core import Core
 from ..core.host_numbers import host_numbers
 from ..core.operation_progress import OperationProgress
-from ..core.operation_runner import OperationRunner
 from ..models import CopyFiles, CopyResult, HostCopy, Operation
 from ..models.requests import validated
 from .copy_result import failure_of, summary
@@ -29,10 +27,10 @@ _SPREAD = StepPlan("spread", "Send them on from host to host", 1)
 class CopyService:
     """Copies, as a :class:`~jupyter_tpu.fleet.api.CopiesAPI`; several may run at the same time."""
 
-    def __init__(self, finder: TPUFinder, links: Links, runner: OperationRunner) -> None:
-        self._finder = finder
-        self._links = links
-        self._runner = runner
+    def __init__(self, core: Core) -> None:
+        self._finder = core.finder
+        self._links = core.links
+        self._runner = core.runner
 
     async def start(self, ref: str, request: CopyFiles) -> Operation:
         request = _checked(validated(request))

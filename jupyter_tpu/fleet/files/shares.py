@@ -9,17 +9,15 @@ from typing import Any
 
 import msgspec
 
-from ...cloud import Node, NodeName
+from ...cloud import Node
 from ...environment import StepPlan, sharing
 from ...environment.remote_call import call
 from ...environment.sharing import Client, Share, SharingHost, Step
 from ...errors import InvalidInput, Reason, TPUError, error_for
 from ...links import HostName
 from ...wording import other_hosts
-from ..core.connections import HostConnections
-from ..core.finder import TPUFinder
+from ..core.core import Core
 from ..core.operation_progress import OperationProgress
-from ..core.operation_runner import OperationRunner
 from ..models import (
     HostShare,
     Operation,
@@ -53,18 +51,12 @@ _LOOKING = 20.0
 class ShareService:
     """The fleet's part ``shares``."""
 
-    def __init__(
-        self,
-        finder: TPUFinder,
-        connections: HostConnections,
-        runner: OperationRunner,
-        changed: Callable[[NodeName], None],
-    ) -> None:
+    def __init__(self, core: Core) -> None:
         """changed: called with a TPU of which something else is known."""
-        self._finder = finder
-        self._connections = connections
-        self._runner = runner
-        self._changed = changed
+        self._finder = core.finder
+        self._connections = core.connections
+        self._runner = core.runner
+        self._changed = core.changes.mark_tpu_changed
         self._known: dict[str, SharedFolders] = {}  # by the id of a TPU
 
     # ---- how it is ----

@@ -20,10 +20,8 @@ from ...environment.project import (
 )
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName, no_such_host
-from ..core.connections import HostConnections
-from ..core.finder import TPUFinder
+from ..core.core import Core
 from ..core.operation_progress import OperationProgress
-from ..core.operation_runner import OperationRunner
 from ..models import Operation, SyncProject, SyncResult
 from ..models.requests import validated
 from .sync_result import failure_of, result_of, summary
@@ -39,16 +37,10 @@ class SyncService:
     folder: where it keeps what was synced last.
     """
 
-    def __init__(
-        self,
-        finder: TPUFinder,
-        connections: HostConnections,
-        runner: OperationRunner,
-        folder: Path,
-    ) -> None:
-        self._finder = finder
-        self._connections = connections
-        self._runner = runner
+    def __init__(self, core: Core, folder: Path) -> None:
+        self._finder = core.finder
+        self._connections = core.connections
+        self._runner = core.runner
         self._bases = Bases(folder)
         self._locks: defaultdict[tuple[str, ...], asyncio.Lock] = defaultdict(asyncio.Lock)
 

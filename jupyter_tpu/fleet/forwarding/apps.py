@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 
 from ...cloud import Node, NodeName
 from ...errors import InvalidInput, Reason, TPUError
-from ...links import HostName, Links
-from ..core.finder import TPUFinder
+from ...links import HostName
+from ..core.core import Core
 from ..models import App, AppVisit, OpenApp, Problem, VisitApp
 from ..models.requests import validated
 from ..models.times import timestamp
-from .forwarded_port import COUNT_EVERY, ForwardedPort
-from .ports import check_host_port
+from .ports import COUNT_EVERY, ForwardedPort, check_host_port
 
 if TYPE_CHECKING:
     from ...apps import AppServer, Site
@@ -29,15 +28,12 @@ OnClose = Callable[[], Awaitable[None]]
 
 
 class Apps:
-    """The apps of one fleet, as an :class:`~jupyter_tpu.fleet.api.AppsAPI`. On the core loop.
+    """The apps of one fleet, as an :class:`~jupyter_tpu.fleet.api.AppsAPI`. On the core loop."""
 
-    changed(id) is called when something about an app may have changed.
-    """
-
-    def __init__(self, links: Links, finder: TPUFinder, changed: Callable[[str], None]) -> None:
-        self._links = links
-        self._finder = finder
-        self._changed = changed
+    def __init__(self, core: Core) -> None:
+        self._links = core.links
+        self._finder = core.finder
+        self._changed = core.changes.marker("app")
         self._server: AppServer | None = None
         self._open: dict[str, _ActiveApp] = {}
         self._closing: list[_ActiveApp] = []  # to be closed by the loop

@@ -9,10 +9,8 @@ from ...cloud import Node, NodeName
 from ...environment import StepPlan, tensorboard
 from ...errors import InvalidInput, TPUError
 from ...links import HostName, Link, LinkState
-from ..core.connections import HostConnections
-from ..core.finder import TPUFinder
+from ..core.core import Core
 from ..core.operation_progress import OperationProgress
-from ..core.operation_runner import OperationRunner
 from ..models import OpenApp, OpenTensorBoard, Operation
 from ..models.requests import validated
 from .apps import Apps
@@ -33,17 +31,11 @@ class TensorBoardService:
     may run at the same time.
     """
 
-    def __init__(
-        self,
-        finder: TPUFinder,
-        connections: HostConnections,
-        apps: Apps,
-        runner: OperationRunner,
-    ) -> None:
-        self._finder = finder
-        self._connections = connections
+    def __init__(self, core: Core, apps: Apps) -> None:
+        self._finder = core.finder
+        self._connections = core.connections
         self._apps = apps
-        self._runner = runner
+        self._runner = core.runner
 
     async def open(self, ref: str, request: OpenTensorBoard) -> Operation:
         """Installs what is missing, starts TensorBoard or finds it running, and opens it."""

@@ -19,19 +19,15 @@ from msgspec import structs
 
 from ...cloud import Node, NodeName
 from ...errors import InvalidInput, Reason, TPUError
-from ...links import HostName, Link, Links
+from ...links import HostName, Link
 from ...ssh import Forwarder, PortInUse
 from ...ssh.listening import LOOPBACK
-from ..core.failures import TPUFailures
-from ..core.finder import TPUFinder
-from ..core.process_lease import ProcessLease
+from ..core.core import Core
 from ..core.records import TunnelRecord
-from ..core.store import Store
 from ..models import OpenTunnel, Problem, Tunnel
 from ..models.requests import validated
 from ..models.times import timestamp
-from .forwarded_port import COUNT_EVERY, ForwardedPort
-from .ports import check_host_port, check_port
+from .ports import COUNT_EVERY, ForwardedPort, check_host_port, check_port
 
 #: Addresses other than loopback that tunnels may listen on, with blanks or commas between them.
 ADDRESSES_VARIABLE = "JUPYTER_TPU_TUNNEL_ADDRESSES"
@@ -42,27 +38,16 @@ _WHAT = "Tunnels"
 
 
 class Tunnels:
-    """The tunnels of one fleet, as a :class:`~jupyter_tpu.fleet.api.TunnelsAPI`. On the core loop.
+    """A :class:`~jupyter_tpu.fleet.api.TunnelsAPI`. On the core loop."""
 
-    changed(id) is called when something about a tunnel may have changed.
-    """
-
-    def __init__(
-        self,
-        links: Links,
-        finder: TPUFinder,
-        store: Store,
-        owner: ProcessLease,
-        failures: TPUFailures,
-        changed: Callable[[str], None],
-    ) -> None:
-        self._links = links
-        self._finder = finder
-        self._store = store
-        self._owner = owner
-        self._failures = failures
-        self._changed = changed
-        self._records = {record.id: record for record in store.snapshot.tunnels}
+    def __init__(self, core: Core) -> None:
+        self._links = core.links
+        self._finder = core.finder
+        self._store = core.store
+        self._owner = core.lease
+        self._failures = core.failures
+        self._changed = core.changes.marker("tunnel")
+        self._records = {record.id: record for record in core.store.snapshot.tunnels}
         self._active: dict[str, _ActiveTunnel] = {}
         self._wake = asyncio.Event()
 

@@ -65,6 +65,7 @@ class HuntService:
         self._observer = observer
         self._grants = grants
         self._runner = runner
+        runner.register_resume("hunt", self.resume)
         self._reload = reload
         self._changed = changed
         self._mine: dict[str, OperationRecord] = {}  # those that run or ran here

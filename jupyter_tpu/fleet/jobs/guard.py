@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import convert
 
@@ -20,7 +20,17 @@ from ...links import HostName
 from ..core.connections import ANSWER, HostConnections
 from ..core.finder import TPUFinder
 from ..core.observed import ObservedState
-from ..models import Cost, Guard, GuardAction, GuardReason, KeepTPU, Problem, RemoveGuard, SetGuard
+from ..models import (
+    Cost,
+    Guard,
+    GuardAction,
+    GuardReason,
+    KeepTPU,
+    Operation,
+    Problem,
+    RemoveGuard,
+    SetGuard,
+)
 from ..models.requests import validated
 from ..models.times import future_seconds, seconds_of, timestamp
 from ..money.owners import TPUOwners
@@ -43,15 +53,31 @@ _SILENT: Mapping[str, Any] = {
 _OTHER = "Set an idle limit or an end time."
 
 
+#: act(name, action, reason): stops or deletes a TPU.
+Act = Callable[[NodeName, GuardAction, GuardReason], Awaitable[Operation]]
+
+
+class AwaitedGuards(Protocol):
+    """The guards with which TPUs were created, while they are not set yet."""
+
+    def problem(self, name: NodeName) -> Problem | None:
+        """Why it is not set yet; None if none is to be set."""
+
+    async def supersede(self, name: NodeName) -> None:
+        """Another guard was chosen for the TPU, or none."""
+
+
 class Guards:
     """A :class:`~jupyter_tpu.fleet.api.GuardAPI`, and what hosts last said of their guards.
 
     cost_of(name): what a TPU costs an hour, and has cost. changed(name) is called for a TPU whose
-    guard says something else. act(name, action, reason) stops or deletes it in place of a host that
-    is not allowed to. stops: gets what guards say. awaited(name): why the guard that it was
-    created with is not set yet; None if none is to be set. supersede(name): that one is no longer
-    wanted.
+    guard says something else. stops: gets what guards say.
     """
+
+    #: Stops or deletes a TPU in place of a host that is not allowed to; set by what can.
+    act: Act
+    #: Those that are still to be set; set by what does it.
+    awaited: AwaitedGuards | None = None
 
     def __init__(
         self,
@@ -61,10 +87,7 @@ class Guards:
         owners: TPUOwners,
         cost_of: Callable[[NodeName], Cost],
         changed: Callable[[NodeName], None],
-        act: Callable[[NodeName, GuardAction, GuardReason], Awaitable[object]],
         stops: GuardStops,
-        awaited: Callable[[NodeName], Problem | None] = lambda _: None,
-        supersede: Callable[[NodeName], Awaitable[None]] | None = None,
     ) -> None:
         self._finder = finder
         self._connections = connections
@@ -72,10 +95,7 @@ class Guards:
         self._owners = owners
         self._cost_of = cost_of
         self._changed = changed
-        self._act = act
         self._stops = stops
-        self._awaited = awaited
-        self._supersede = supersede
         self._known: dict[NodeName, tuple[str, Guard | None]] = {}  # with the node's id
         self._due: set[NodeName] = set()
         self._refusals: dict[NodeName, str] = {}  # why those that are due were not stopped
@@ -95,7 +115,7 @@ class Guards:
                 guard = self.last_known(node) if node is not None else None
                 if guard is not None and _needs_server(guard):
                     try:
-                        await self._act(name, guard.action, guard.reason)
+                        await self.act(name, guard.action, guard.reason)
                     except TPUError as error:  # another operation runs, for example
                         self._note_refusal(name, guard.action, str(error))
 
@@ -170,8 +190,8 @@ class Guards:
 
     async def _drop_awaited(self, name: NodeName) -> None:
         """Another guard was chosen, or none."""
-        if self._supersede is not None:
-            await self._supersede(name)
+        if self.awaited is not None:
+            await self.awaited.supersede(name)
 
     async def _on_hosts(
         self, node: Node, hosts: Sequence[int], op: str, /, **params: Any
@@ -213,7 +233,8 @@ class Guards:
     def _found(self, node: Node, guard: Guard | None) -> Guard:
         if guard is None:
             name = node.name.node
-            if (problem := self._awaited(node.name)) is not None:
+            problem = self.awaited.problem(node.name) if self.awaited is not None else None
+            if problem is not None:
                 raise TPUError(problem.message, Reason.NOT_FOUND, problem.hint)
             raise TPUError(
                 f"{name} has no guard: it runs until you stop or delete it.",

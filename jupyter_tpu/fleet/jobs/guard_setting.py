@@ -7,7 +7,6 @@ limits has passed and the host can't be reached, this process acts in the host's
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 from msgspec import structs
 
@@ -20,7 +19,7 @@ from ..core.observed import ObservedState
 from ..core.operation_progress import OperationProgress
 from ..core.operation_runner import OperationRunner
 from ..core.records import OperationRecord
-from ..models import Guard, GuardAction, GuardReason, Operation, Problem, SetGuard
+from ..models import Guard, GuardReason, Problem, SetGuard
 from .guard import Guards
 
 #: The longest pause between two attempts; seconds.
@@ -28,21 +27,21 @@ LONGEST = 30.0
 
 
 class GuardService:
-    """guards(): sets them. act(name, action, reason): stops or deletes a TPU for its host."""
+    """The :class:`~.guard.AwaitedGuards` of *guards*."""
 
     def __init__(
         self,
         cloud: Cloud,
         observed: ObservedState,
         runner: OperationRunner,
-        guards: Callable[[], Guards],
-        act: Callable[[NodeName, GuardAction, GuardReason], Awaitable[Operation]],
+        guards: Guards,
     ) -> None:
         self._cloud = cloud
         self._observed = observed
         self._runner = runner
+        runner.register_resume("guard", self.resume)
         self._guards = guards
-        self._act = act
+        guards.awaited = self
 
     def follow(self, name: NodeName, request: SetGuard, node_id: str) -> None:
         """Sets the guard of a TPU that was created to have one, as soon as its host answers."""
@@ -116,7 +115,7 @@ class GuardService:
         try:
             guard = await self._set(name, request)
         except TPUError:
-            if not (reason := self._guards().overdue(name, request)):
+            if not (reason := self._guards.overdue(name, request)):
                 raise
             return await self._enforce(record, request, reason, progress)
         if guard.problem is not None:
@@ -124,13 +123,12 @@ class GuardService:
         return True
 
     async def _set(self, name: NodeName, request: SetGuard) -> Guard:
-        guards = self._guards()
         try:
-            return await guards.set_at_creation(name, request)
+            return await self._guards.set_at_creation(name, request)
         except InvalidInput as error:
             if error.field == "max_cost" and (request.idle is not None or request.until):
                 # Its price is not known, or it costs nothing now: the other limits count already.
-                await guards.set_at_creation(name, structs.replace(request, max_cost=None))
+                await self._guards.set_at_creation(name, structs.replace(request, max_cost=None))
             raise
 
     async def _enforce(
@@ -143,7 +141,7 @@ class GuardService:
         """A limit has passed, and the host can't act. Whether there is nothing left to do."""
         name = record.name
         progress.log(f"A limit of the guard of {name.node} has passed")
-        ended = await self._runner.wait((await self._act(name, request.action, reason)).id)
+        ended = await self._runner.wait((await self._guards.act(name, request.action, reason)).id)
         if ended.problem is not None:
             raise ended.problem.to_error()
         if request.idle is None:

@@ -13,13 +13,10 @@ from ...concurrency import gather_or_cancel
 from ...environment.project import default_mirrors
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName
-from ..core.connections import ANSWER, HostConnections
-from ..core.desired import DesiredState
-from ..core.finder import TPUFinder
+from ..core.connections import ANSWER
+from ..core.core import Core
 from ..core.host_numbers import host_numbers
-from ..core.observed import ObservedState
 from ..core.records import JobRecord
-from ..core.store import Store
 from ..models import Job, JobLog, JobLogQuery, StartJob, StopJob
 from ..models.requests import validated
 from ..models.times import timestamp
@@ -34,21 +31,13 @@ class JobService:
     changed(id) is called when something about a job may have changed.
     """
 
-    def __init__(
-        self,
-        finder: TPUFinder,
-        connections: HostConnections,
-        desired: DesiredState,
-        observed: ObservedState,
-        store: Store,
-        changed: Callable[[str], None],
-    ) -> None:
-        self._finder = finder
-        self._connections = connections
-        self._desired = desired
-        self._observed = observed
-        self._records = JobRecords(store, changed)
-        self.follower = JobFollower(self._records, connections, desired, observed)
+    def __init__(self, core: Core, changed: Callable[[str], None]) -> None:
+        self._finder = core.finder
+        self._connections = core.connections
+        self._desired = core.desired
+        self._observed = core.observed
+        self._records = JobRecords(core.store, changed)
+        self.follower = JobFollower(self._records, core.connections, core.desired, core.observed)
 
     # ---- asking ----
 
@@ -212,10 +201,6 @@ class JobService:
         """Takes over what other processes have written."""
         self._records.reload(records)
         self.follower.wake()
-
-    async def shut_down(self) -> None:
-        """Ends the watching; the jobs continue."""
-        await self.follower.shut_down()
 
     # ---- the records ----
 

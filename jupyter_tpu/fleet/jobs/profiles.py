@@ -14,14 +14,11 @@ from ...concurrency import gather_or_cancel
 from ...environment import StepPlan, profiles, tensorboard
 from ...environment.profiles import KernelMemory, TracedKernel
 from ...errors import InvalidInput, Reason, TPUError
-from ...links import HostName, Link, Links
+from ...links import HostName, Link
 from ...wording import hosts_text
-from ..core.connections import HostConnections
-from ..core.desired import DesiredState
-from ..core.finder import TPUFinder
+from ..core.core import Core
 from ..core.host_numbers import host_numbers
 from ..core.operation_progress import OperationProgress
-from ..core.operation_runner import OperationRunner
 from ..files.spreading import collect_on_host, failed_copy
 from ..forwarding.tensorboard import LINK_UP, SHOW_STEPS, TensorBoardService, check_logdir
 from ..kernels.kernels import KernelService
@@ -56,23 +53,14 @@ _OR_PORT = (
 class ProfileService:
     """A :class:`~jupyter_tpu.fleet.api.ProfilesAPI`; several may run at the same time."""
 
-    def __init__(
-        self,
-        finder: TPUFinder,
-        desired: DesiredState,
-        links: Links,
-        connections: HostConnections,
-        kernels: KernelService,
-        boards: TensorBoardService,
-        runner: OperationRunner,
-    ) -> None:
-        self._finder = finder
-        self._desired = desired
-        self._links = links
-        self._connections = connections
+    def __init__(self, core: Core, kernels: KernelService, boards: TensorBoardService) -> None:
+        self._finder = core.finder
+        self._desired = core.desired
+        self._links = core.links
+        self._connections = core.connections
         self._kernels = kernels
         self._boards = boards
-        self._runner = runner
+        self._runner = core.runner
 
     async def start(self, ref: str, request: ProfileTPU | None = None) -> Operation:
         request = _checked(validated(request or ProfileTPU()))

@@ -15,11 +15,8 @@ from ...errors import Reason, TPUError
 from ...links import HostGone, HostName
 from ...ssh.host_values import InvalidAnswer
 from ..core.changes import ChangeFeed
-from ..core.connections import ANSWER, HostConnections
-from ..core.desired import DesiredState
-from ..core.finder import TPUFinder
-from ..core.observed import ObservedState
-from ..core.records import EnvironmentRecord
+from ..core.connections import ANSWER
+from ..core.core import Core
 from ..models import Change, Kernel, ListQuery, Problem
 from .warm_kernels import WarmKernelMonitor
 
@@ -102,36 +99,21 @@ class KernelMonitor:
 
 
 class KernelService:
-    """The kernels of TPUs, as a :class:`~jupyter_tpu.fleet.api.KernelsAPI`.
-
-    reports: whether a host reports changes of its kernels, so that it need not be asked.
-    kernelspec_with: writes the kernelspec of an environment with some chips; returns its name.
-    """
+    """The kernels of TPUs, as a :class:`~jupyter_tpu.fleet.api.KernelsAPI`."""
 
     #: How this process becomes the master of a kernel; None where there is no Jupyter server.
     take_over_here: TakeOver | None = None
 
-    def __init__(
-        self,
-        finder: TPUFinder,
-        connections: HostConnections,
-        monitor: KernelMonitor,
-        warm: WarmKernelMonitor,
-        desired: DesiredState,
-        observed: ObservedState,
-        changes: ChangeFeed,
-        reports: Callable[[HostName], bool],
-        kernelspec_with: Callable[[NodeName, EnvironmentRecord, Sequence[int]], str],
-    ) -> None:
-        self._finder = finder
-        self._connections = connections
+    def __init__(self, core: Core, monitor: KernelMonitor, warm: WarmKernelMonitor) -> None:
+        self._finder = core.finder
+        self._connections = core.connections
+        self._polled = core.polled
+        self._connected = core.connected
         self._monitor = monitor
         self._warm = warm
-        self._desired = desired
-        self._observed = observed
-        self._changes = changes
-        self._reports = reports
-        self._kernelspec_with = kernelspec_with
+        self._desired = core.desired
+        self._observed = core.observed
+        self._changes = core.changes
         # Of each TPU, the kernels that were last shut down with something else, and why.
         self._shut_down: dict[NodeName, tuple[set[str], TPUError]] = {}
 
@@ -144,7 +126,7 @@ class KernelService:
             return []  # never connected: no kernel of ours can be there
         if not self._observed.is_ready(name):
             return self._monitor.last_known(name)
-        if not fresh and all(self._reports(host) for host in self._hosts(name)):
+        if not fresh and all(self._polled.reports(host) for host in self._hosts(name)):
             return self._monitor.last_known(name)
         try:
             return await self._fetch(name)
@@ -268,7 +250,7 @@ class KernelService:
         key = (await self._connections.request(name, "kernel_key", id=id))["key"]
         spec = record.environment.kernelspec
         if kernel.booked:  # a restart gives it the same chips
-            spec = self._kernelspec_with(name, record, kernel.booked)
+            spec, _ = self._connected.register_chips(name, record, kernel.booked)
         await self.take_over_here(id, spec, key, kernel.notebook)
 
     async def notify_chip_holders(self, where: Mapping[str, str], problem: TPUError) -> None:

@@ -15,9 +15,7 @@ from msgspec import Struct
 from ...cloud import NodeName
 from ...environment import single_host_variables
 from ...errors import InvalidInput, Reason, TPUError
-from ..core.changes import ChangeFeed
-from ..core.connections import HostConnections
-from ..core.desired import DesiredState
+from ..core.core import Core
 from ..models import KeepWarm, WarmKernel
 from ..models.requests import validated
 
@@ -36,17 +34,10 @@ class WarmKernelMonitor:
     by_default: whether an environment has one if that was not decided for it.
     """
 
-    def __init__(
-        self,
-        connections: HostConnections,
-        desired: DesiredState,
-        changes: ChangeFeed,
-        *,
-        by_default: bool,
-    ) -> None:
-        self._connections = connections
-        self._desired = desired
-        self._changes = changes
+    def __init__(self, core: Core, *, by_default: bool) -> None:
+        self._connections = core.connections
+        self._desired = core.desired
+        self._changes = core.changes
         self._by_default = by_default
         self._reported: dict[NodeName, dict[str, WarmKernel]] = {}
         self._stopped: set[NodeName] = set()

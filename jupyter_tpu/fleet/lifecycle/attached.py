@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Callable
 
 from msgspec import structs
 
@@ -14,11 +13,8 @@ from ...concurrency import gather_or_cancel
 from ...environment import StepPlan
 from ...errors import InvalidInput, Reason, TPUError
 from ...retired import refuse_tpu_node_address
-from ..core.connected import ConnectedTPUs
-from ..core.finder import TPUFinder
-from ..core.observer import Observer
+from ..core.core import Core
 from ..core.operation_progress import OperationProgress
-from ..core.operation_runner import OperationRunner
 from ..forwarding.tensorboard import TensorBoardService
 from ..jobs.job_views import FINAL
 from ..kernels.kernels import shut_down_error
@@ -33,26 +29,22 @@ _LIST_LIMIT = 10.0
 
 
 class AttachedService:
-    """The fleet's part ``attached``. shown(name): how a TPU is shown."""
+    """The fleet's part ``attached``."""
 
     def __init__(
         self,
-        finder: TPUFinder,
-        observer: Observer,
-        connected: ConnectedTPUs,
+        core: Core,
         work: RunningWork,
         tensorboard: TensorBoardService,
-        runner: OperationRunner,
-        shown: Callable[[NodeName], TPU],
     ) -> None:
         self._machines = AttachedMachines()
-        self._finder = finder
-        self._observer = observer
-        self._connected = connected
+        self._finder = core.finder
+        self._observer = core.observer
+        self._connected = core.connected
         self._work = work
         self._tensorboard = tensorboard
-        self._runner = runner
-        self._shown = shown
+        self._runner = core.runner
+        self._shown = core.tpus.tpu
         self._attaching = asyncio.Lock()
 
     async def check(self, request: AttachMachine) -> MachineCheck:

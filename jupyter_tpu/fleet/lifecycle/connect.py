@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 from msgspec import structs
 
-from ...cloud import Cloud, Node, NodeName, without_chips
+from ...cloud import Node, NodeName, without_chips
 from ...environment import StepPlan, is_unattended
 from ...errors import Reason, TPUError
 from ..core import checks
-from ..core.connected import ConnectedTPUs
-from ..core.connections import HostConnections
-from ..core.desired import DesiredState
-from ..core.locks import Locks
-from ..core.observer import Observer
+from ..core.core import Core
 from ..core.operation_progress import OperationProgress
-from ..core.operation_runner import OperationRunner
 from ..core.records import OperationRecord
 from ..environments.environment import (
     create_environment,
@@ -42,37 +36,26 @@ _JOB = StepPlan("job", "Start the job", 1)
 
 
 class ConnectService:
-    """connected_now: called when a TPU has just been connected. start_job(name, request, id): once,
-    however often it is called with this id.
-    """
-
     def __init__(
         self,
-        cloud: Cloud,
-        desired: DesiredState,
-        observer: Observer,
-        connections: HostConnections,
-        connected: ConnectedTPUs,
+        core: Core,
         work: RunningWork,
         tensorboard: TensorBoardService,
-        runner: OperationRunner,
-        locks: Locks,
-        connected_now: Callable[[], None],
         defaults: EnvironmentDefaults,
-        start_job: Callable[[NodeName, StartJob, str], Awaitable[None]],
     ) -> None:
-        self._cloud = cloud
-        self._desired = desired
-        self._observer = observer
-        self._connections = connections
-        self._connected = connected
+        self._cloud = core.cloud
+        self._desired = core.desired
+        self._observer = core.observer
+        self._connections = core.connections
+        self._connected = core.connected
         self._work = work
         self._tensorboard = tensorboard
-        self._runner = runner
-        self._locks = locks
-        self._connected_now = connected_now
+        self._runner = core.runner
+        core.runner.register_resume("connect", core.runner.keep_until_seen)
+        self._locks = core.locks
+        self._connected_now = core.polled.wake
         self._defaults = defaults
-        self._start_job = start_job
+        self._start_job = work.jobs.start_once
 
     async def connect(self, name: NodeName, request: ConnectTPU) -> Operation:
         """Raises INVALID, and CONFLICT unless the TPU is READY and idle."""

@@ -59,6 +59,7 @@ class CreateService:
         self._observer = observer
         self._grants = grants
         self._runner = runner
+        runner.register_resume("create", self.resume, OperationRecord.has_claim)
         self._connect = connect
         self._guard = guard
         self._unattended = unattended

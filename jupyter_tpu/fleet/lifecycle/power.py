@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 
 from ...clock import uptime
 from ...cloud import Cloud, Node, NodeName, NodeState, check_ours
@@ -67,6 +68,9 @@ class PowerService:
         self._owners = owners
         self._origins = QueuedOrigins(cloud, owners)
         self._runner = runner
+        runner.register_resume("start", self.resume_start, is_recent)
+        runner.register_resume("stop", self.resume_stop)
+        runner.register_resume("delete", self.resume_deletion, OperationRecord.has_claim)
         self._guard_stops = guard_stops
 
     async def start(self, name: NodeName, options: StartTPU) -> Operation:
@@ -142,14 +146,16 @@ class PowerService:
         node = await self._require_deletable(name)
         return await self._begin_deletion(node, DeleteTPU(end_kernels=True, end_jobs=True))
 
-    def resume(self, record: OperationRecord) -> None:
-        """Continues one that another process has left."""
-        if record.operation.kind == "start":
-            self._runner.resume(record, lambda progress: self._start(record, progress))
-        elif record.operation.kind == "stop":
-            self._runner.resume(record, lambda progress: self._stop(record, progress))
-        elif record.claim is not None:
-            self._runner.resume(record, *self._deletion(record))
+    # Each of these continues one that another process has left.
+
+    def resume_start(self, record: OperationRecord) -> None:
+        self._runner.resume(record, lambda progress: self._start(record, progress))
+
+    def resume_stop(self, record: OperationRecord) -> None:
+        self._runner.resume(record, lambda progress: self._stop(record, progress))
+
+    def resume_deletion(self, record: OperationRecord) -> None:
+        self._runner.resume(record, *self._deletion(record))
 
     async def _start(self, record: OperationRecord, progress: OperationProgress) -> None:
         progress.plan([StepPlan("start", "Start the TPU", 1)])
@@ -385,3 +391,9 @@ class _Busy(_Final):
 
 class _Refused(_Final):
     """Not at all."""
+
+
+def is_recent(record: OperationRecord) -> bool:
+    """Whether it may still be meant: it was asked for a short while ago."""
+    created = datetime.fromisoformat(record.operation.created)
+    return (datetime.now(UTC) - created).total_seconds() <= EXPECTED

@@ -80,6 +80,8 @@ class QueuedService:
         self._create = create
         self._observer = observer
         self._runner = runner
+        runner.register_resume("queue", self.resume, OperationRecord.has_claim)
+        runner.register_resume("unqueue", self.resume, OperationRecord.has_claim)
         self._owners = owners
         self._one_changed = changed
         self._listing = asyncio.Lock()

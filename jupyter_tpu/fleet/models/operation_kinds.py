@@ -41,6 +41,10 @@ class OperationKind(Struct, frozen=True, kw_only=True):
     needs_record: bool = False
     #: Whether it changes something at Google.
     at_google: bool = True
+    #: Who continues one whose process has ended, if it has no claim on a thing at Google: a server,
+    #: while a command shows it as interrupted ("") or as running ("server"); or any process, since
+    #: it ends what costs money ("any").
+    continued_by: Literal["", "server", "any"] = ""
 
     @property
     def activity(self) -> str:
@@ -73,6 +77,7 @@ KINDS = {
                 "`jupyter tpu hunt stop {0}` ends it."
             ),
             needs_record=True,
+            continued_by="server",
         ),
         OperationKind(
             name="queue",
@@ -115,6 +120,7 @@ KINDS = {
             after_interruption="If the TPU stays READY, stop it again.",
             begins_beside=("unqueue",),
             cancellable=False,
+            continued_by="any",
         ),
         OperationKind(
             name="delete",
@@ -244,6 +250,7 @@ KINDS = {
             patient=True,
             exclusive=False,
             at_google=False,
+            continued_by="server",
         ),
     )
 }

@@ -1,1 +1,4 @@
-"""The loop that compares desired with observed state and acts; and how each TPU is shown."""
+"""The loops that compare desired with observed state and act; operations, and what TPUs cost.
+
+What was desired is carried out after a restart, a lost link or a preemption, without a request.
+"""

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import time
+from collections.abc import Collection
 
-from ...cloud import NodeName, NodeState
+from ...cloud import Node, NodeName, NodeState
 from ...concurrency import cancel_all
 from ...errors import Reason, TPUError
-from ...links import Links
-from ..core.changes import ChangeFeed
-from ..core.connected import ConnectedTPUs
-from ..core.connections import HostConnections
-from ..core.desired import DesiredState
-from ..core.failures import TPUFailures
-from ..core.observed import ObservedState
-from ..core.operation_runner import OperationRunner
+from ..core.core import Core
 from ..files import openssh
-from ..forwarding.tunnels import Tunnels
-from ..kernels.kernels import KernelService
-from ..lifecycle.connect import ConnectService
-from ..money.run_times import RunTimes
+from ..forwarding.subject import Forwarding
+from ..kernels.subject import Kernels
+from ..lifecycle.subject import Lifecycle
 from .decide import Action, Desired, decide
-from .inventory import Inventory
 
 _WHAT = "Kernelspecs and links"
 
@@ -31,60 +22,43 @@ class Controller:
     """Decides and acts after each poll of Google and each end of an operation."""
 
     def __init__(
-        self,
-        links: Links,
-        desired: DesiredState,
-        observed: ObservedState,
-        connections: HostConnections,
-        tunnels: Tunnels,
-        runner: OperationRunner,
-        connected: ConnectedTPUs,
-        kernels: KernelService,
-        connect: ConnectService,
-        inventory: Inventory,
-        run_times: RunTimes,
-        changes: ChangeFeed,
-        failures: TPUFailures,
+        self, core: Core, forwarding: Forwarding, kernels: Kernels, lifecycle: Lifecycle
     ) -> None:
-        self._links = links
-        self._desired = desired
-        self._observed = observed
-        self._connections = connections
-        self._tunnels = tunnels
-        self._runner = runner
-        self._connected = connected
-        self._kernels = kernels
-        self._connect = connect
-        self._inventory = inventory
-        self._run_times = run_times
-        self._changes = changes
+        self._cloud = core.cloud
+        self._desired = core.desired
+        self._observed = core.observed
+        self._connections = core.connections
+        self._runner = core.runner
+        self._connected = core.connected
+        self._tpus = core.tpus
+        self._changes = core.changes
+        self._failures = core.failures
+        self._tunnels = forwarding.tunnels
+        self._kernels = kernels.service
+        self._connect = lifecycle.connect
         self._shown: set[NodeName] = set()
         self._tasks: dict[NodeName, asyncio.Task[None]] = {}
-        self._failures = failures
         self._again: set[NodeName] = set()  # to be reconciled again when their tasks end
         self._wake = asyncio.Event()
         self._wake.set()
+        core.observer.polled.add(self._polled)
+        core.runner.ended.add(lambda _: self.wake())
+        core.shared.reloaded.add(lambda _: self.wake())
+        core.loops.register("TPUs", self.run)
+        core.ending.push_async_callback(self.close)
 
     def wake(self) -> None:
         """There may be something to do: reconcile soon."""
         self._wake.set()
 
-    def polled(self) -> None:
-        """Google was polled: passes the result on to all parts that need it."""
-        for node in self._observed.nodes.values():
-            self._links.observe(node)
-        self._run_times.observe(self._observed.nodes.values(), time.time())
-        self._run_times.forget(
-            name
-            for name in self._run_times.names() - self._observed.nodes.keys()
-            if self._observed.complete(name)
-        )
-        names = self._inventory.names()
+    def _polled(self, nodes: Collection[Node]) -> None:
+        """Google was polled: all that are shown may have changed."""
+        names = self._tpus.names()
         for name in names | self._shown:
             self._changes.mark_tpu_changed(name)
         self._shown = names
         if not self._observed.problem:
-            openssh.refresh(self._links.cloud, self._observed.nodes.values())
+            openssh.refresh(self._cloud, nodes)
         self.wake()
 
     async def run(self) -> None:
@@ -156,7 +130,7 @@ class Controller:
         Raises why that is not known.
         """
         try:
-            node = await self._links.cloud.get_node(name)
+            node = await self._cloud.get_node(name)
         except TPUError as error:
             if error.reason is Reason.NOT_FOUND:
                 return True

@@ -39,12 +39,9 @@ class LocalOperations:
     def __init__(self, store: _LocalStore | _MemoryStore, keep: int) -> None:
         self._changes = ChangeFeed()
         self._store = store
-        self._runner = OperationRunner(
-            self._store,
-            self._store,
-            changed=lambda id, _: self._changes.mark_changed("operation", id),
-            ended=lambda _: None,
-            keep=keep,
+        self._runner = OperationRunner(self._store, self._store, keep=keep)
+        self._runner.changed.add(
+            lambda changed: self._changes.mark_changed("operation", changed.id)
         )
         self._changes.register("operation", self._runner.known.find)
 

@@ -14,7 +14,7 @@ from ...errors import TPUError
 from ...links import HostName, LinkState
 from ...ssh.host_values import InvalidAnswer
 from ..chips.metrics import Metrics
-from ..core.connections import ANSWER, HostConnections
+from ..core.connections import ANSWER, HostConnections, PolledHosts
 from ..core.failures import TPUFailures
 from ..jobs.job_follower import JobFollower
 from ..kernels.kernels import KernelMonitor
@@ -42,6 +42,7 @@ class HostPoller:
     def __init__(
         self,
         connections: HostConnections,
+        polled: PolledHosts,
         kernels: KernelMonitor,
         warm: WarmKernelMonitor,
         jobs: JobFollower,
@@ -52,6 +53,7 @@ class HostPoller:
         interruption: Callable[[HostName, Mapping[str, Any] | None], None],
     ) -> None:
         self._connections = connections
+        self._polled = polled
         self._kernels = kernels
         self._warm = warm
         self._jobs = jobs
@@ -61,20 +63,6 @@ class HostPoller:
         self._guard = guard
         self._interruption = interruption
         self._polls: dict[HostName, tuple[_Asked, asyncio.Task[None]]] = {}
-        self._reporting: set[HostName] = set()
-        self._wake = asyncio.Event()
-
-    def wake(self) -> None:
-        """There may be another host to ask, or something else to ask for."""
-        self._wake.set()
-
-    def polls(self, host: HostName) -> bool:
-        """Whether it asks this host."""
-        return host in self._polls
-
-    def reports(self, host: HostName) -> bool:
-        """Whether this host answers, so that what is known of it is what it last reported."""
-        return host in self._reporting and self._connections.link(host).state is LinkState.UP
 
     def refresh(self, name: NodeName) -> None:
         """What the hosts of a TPU report counts again, whether it has changed or not."""
@@ -88,12 +76,12 @@ class HostPoller:
         """Polls until it is cancelled."""
         try:
             while True:
-                self._wake.clear()
+                self._polled.woken.clear()
                 self._reconcile()
                 self._warm.forget_disconnected()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(EVERY):
-                        await self._wake.wait()
+                        await self._polled.woken.wait()
         finally:
             if ended := [self._end(host) for host in list(self._polls)]:
                 await asyncio.wait(ended)
@@ -115,6 +103,7 @@ class HostPoller:
             if host not in self._polls:
                 task = asyncio.create_task(self._run(host, *asked), name=f"poll of {host}")
                 self._polls[host] = asked, task
+                self._polled.asked.add(host)
 
     def _specs(self, host: HostName) -> _Specs:
         return self._warm.specs(host.node) if host.worker == 0 else {}
@@ -122,6 +111,7 @@ class HostPoller:
     def _end(self, host: HostName) -> asyncio.Task[None]:
         self._failures.clear(host.node, _what(host))
         _, task = self._polls.pop(host)
+        self._polled.asked.discard(host)
         task.cancel()
         return task
 
@@ -143,17 +133,17 @@ class HostPoller:
                     await self._apply_report(host, specs, jobs, known)
                 except Exception as error:
                     known = {}
-                    self._reporting.discard(host)
+                    self._polled.answering.discard(host)
                     if isinstance(error, TPUError) and not isinstance(error, InvalidAnswer):
                         await asyncio.sleep(PAUSE)  # its link says it
                     else:
                         await asyncio.sleep(self._failures.record(host.node, _what(host), error))
                 else:
-                    self._reporting.add(host)
+                    self._polled.answering.add(host)
                     self._failures.clear(host.node, _what(host))
-            self.wake()
+            self._polled.wake()
         finally:
-            self._reporting.discard(host)
+            self._polled.answering.discard(host)
             link.release(in_use=False)
 
     async def _ask(

@@ -6,26 +6,24 @@ import asyncio
 import contextlib
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from msgspec import Struct, field
 
-from ...cloud import Cloud, Node, NodeName, NodeState, QueuedState, is_attached
+from ...cloud import Cloud, Node, NodeState, QueuedState, is_attached
 from ...cloud.models import QueuedTPUs
 from ...errors import InvalidInput, Reason, TPUError
 from ...links.single_flight import SingleFlight
-from ..core.desired import DesiredState
-from ..core.finder import TPUFinder
-from ..core.observer import Observer
+from ..core.core import Core
 from ..core.states import advice
 from ..lifecycle.queued import meaning
 from ..models import AdoptTPU, Cost, OwnerUsage, Problem, Usage, UsedTPU
 from ..models.catalog import known_type
 from ..models.costs import running_cost
-from ..money.grants import Grants, holds_chips
-from ..money.owners import OWNER, TPUOwners
-from ..money.run_times import RunTimes
+from ..money.grants import holds_chips
+from ..money.owners import OWNER
+from ..money.subject import Money
 from .forgotten import ForgottenTPUs
 
 #: How long an answer serves further questions; seconds.
@@ -66,25 +64,19 @@ class UsageService:
 
     def __init__(
         self,
-        cloud: Cloud,
-        finder: TPUFinder,
-        observer: Observer,
-        desired: DesiredState,
-        run_times: RunTimes,
-        grants: Grants,
-        owners: TPUOwners,
+        core: Core,
+        money: Money,
         forgotten: ForgottenTPUs,
-        changed: Callable[[NodeName], None],
     ) -> None:
-        self._cloud = cloud
-        self._finder = finder
-        self._observer = observer
-        self._desired = desired
-        self._run_times = run_times
-        self._grants = grants
-        self._owners = owners
+        self._cloud = core.cloud
+        self._finder = core.finder
+        self._observer = core.observer
+        self._desired = core.desired
+        self._run_times = money.run_times
+        self._grants = money.grants
+        self._owners = money.owners
         self._forgotten = forgotten
-        self._changed = changed
+        self._changed = core.changes.mark_tpu_changed
         # Many that ask at the same time cause one call.
         self._listings: SingleFlight[str, _Listing] = SingleFlight(self._list, FRESH)
 

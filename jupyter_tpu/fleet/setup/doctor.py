@@ -10,9 +10,7 @@ from ... import environment
 from ...catalog import AcceleratorType
 from ...cloud import Node
 from ...links import HostName
-from ..core.connections import HostConnections
-from ..core.desired import DesiredState
-from ..core.finder import TPUFinder
+from ..core.core import Core
 from ..models import CheckSetup, Diagnosis, HostDifference, HostVersions
 from ..models.catalog import known_type
 from ..models.doctor import image_finding
@@ -22,19 +20,12 @@ from ..models.times import timestamp
 class Doctor:
     """The fleet's part ``doctor``."""
 
-    def __init__(
-        self,
-        finder: TPUFinder,
-        desired: DesiredState,
-        connections: HostConnections,
-        preflight: Callable[[CheckSetup], Awaitable[Diagnosis]],
-        emulated: bool,
-    ) -> None:
+    def __init__(self, core: Core, preflight: Callable[[CheckSetup], Awaitable[Diagnosis]]) -> None:
         self._preflight = preflight
-        self._finder = finder
-        self._desired = desired
-        self._connections = connections
-        self._emulated = emulated
+        self._finder = core.finder
+        self._desired = core.desired
+        self._connections = core.connections
+        self._emulated = core.cloud.emulated
 
     async def preflight(self, request: CheckSetup | None = None) -> Diagnosis:
         return await self._preflight(request or CheckSetup())

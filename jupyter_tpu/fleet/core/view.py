@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
+
+from msgspec import Struct, field
 
 from ...catalog import AcceleratorType
 from ...cloud import Maintenance, Node, NodeName, NodeState, is_attached
@@ -11,8 +13,6 @@ from ...errors import Reason
 from ...links import Link, LinkState
 from ...retired import tpu_node_error
 from ...wording import count
-from ..core.records import OperationRecord
-from ..core.states import advice
 from ..models import TPU, ConnectionState, Cost, Environment, Host, LinkStatus, Operation, Problem
 from ..models.catalog import known_type
 from ..models.costs import billing_words, running_cost
@@ -22,57 +22,74 @@ from ..models.operation_kinds import KINDS
 from ..models.shares import SharedFolders
 from ..models.sync import MirroredProject
 from ..models.times import timestamp
-from ..money.owners import UNKNOWN, TPUOwner
+from .records import OperationRecord
+from .states import advice
 
 
-def view_tpu(
-    name: NodeName,
-    node: Node | None,
-    *,
-    since: float | None,
-    seconds: float | None,
-    cost_of: Callable[[Node], Cost],
-    emulated: bool,
-    connected: bool,
-    environments: list[Environment],
-    links: Sequence[Link],
-    operations: Sequence[OperationRecord],
-    kernels: int,
-    projects: list[MirroredProject],
-    shares: SharedFolders | None,
-    guard: Guard | None,
-    supervised: bool,
-    guard_stop: GuardStop | None = None,
-    maintenance: Maintenance | None = None,
-    interruption: Interruption | None = None,
-    failure: Problem | None = None,
-    unguarded: Problem | None = None,
-    undeleted: Operation | None = None,
-    owner: TPUOwner = UNKNOWN,
-    forgotten: bool = False,
-) -> TPU:
-    """node: None where Google has not described it (yet); since and seconds: how long it is READY
-    (see `RunTimes`); cost_of: what a node costs by the hour; failure: why its desired state could
-    not be carried out; unguarded: why the guard that it was created with is not set; undeleted: a
-    deletion or the undo of a creation that failed, after which nothing else was done with a TPU of
-    the name; owner: whose it is; forgotten: whether it is the user's, and nothing has used it for
-    hours.
-    """
+class TPUFacts(Struct, kw_only=True):
+    """What is known of one TPU, to be shown: each subject adds what it knows."""
+
+    name: NodeName
+    #: As Google describes it; where it does not (yet), as far as it is known: see *seen*.
+    node: Node
+    seen: bool = True
+    emulated: bool = False
+    connected: bool = False
+    #: Whether this process keeps the links of connected TPUs up.
+    supervised: bool = True
+    links: Sequence[Link] = ()
+    operations: Sequence[OperationRecord] = ()
+    #: Since when and for how long it is READY (see `RunTimes`), and what it costs by the hour.
+    since: float | None = None
+    seconds: float | None = 0.0
+    cost: Cost = field(default_factory=Cost)
+    environments: list[Environment] = field(default_factory=list)
+    kernels: int = 0
+    projects: list[MirroredProject] = field(default_factory=list)
+    shares: SharedFolders | None = None
+    guard: Guard | None = None
+    guard_stop: GuardStop | None = None
+    maintenance: Maintenance | None = None
+    interruption: Interruption | None = None
+    #: Why its desired state could not be carried out.
+    failure: Problem | None = None
+    #: Why the guard that it was created with is not set.
+    unguarded: Problem | None = None
+    #: A deletion or the undo of a creation that failed, after which nothing else was done with a
+    #: TPU of the name.
+    undeleted: Operation | None = None
+    owner: str = ""
+    not_yours: bool = False
+    #: Whether it is the user's, and nothing has used it for hours.
+    forgotten: bool = False
+
+    @property
+    def ready(self) -> bool:
+        return self.seen and self.node.state is NodeState.READY
+
+
+def node_to_create(name: NodeName, operations: Sequence[OperationRecord]) -> Node:
+    """A TPU that Google has not described, as one of *operations* asks for it."""
     wanted = next((r.create for r in operations if r.create is not None), None)
-    node = node or Node(
+    if wanted is None:
+        return Node(name=name, id="", type="", state=NodeState.UNKNOWN)
+    return Node(
         name=name,
         id="",
-        type=wanted.type if wanted else "",
-        state=NodeState.CREATING if wanted else NodeState.UNKNOWN,
-        tier=wanted.tier if wanted else "on-demand",
-        run_for=wanted.run_for if wanted else None,
-        version=wanted.version or "" if wanted else "",
+        type=wanted.type,
+        state=NodeState.CREATING,
+        tier=wanted.tier,
+        run_for=wanted.run_for,
+        version=wanted.version or "",
     )
+
+
+def view_tpu(facts: TPUFacts) -> TPU:
+    name, node, links, cost = facts.name, facts.node, facts.links, facts.cost
     accelerator = known_type(node.type)
-    cost = cost_of(node)
-    running = [record.operation for record in operations]
+    running = [record.operation for record in facts.operations]
     working = any(not KINDS[operation.kind].patient for operation in running)
-    states = {environment.state for environment in environments}
+    states = {environment.state for environment in facts.environments}
     return TPU(
         name=name.node,
         zone=name.zone,
@@ -87,38 +104,41 @@ def view_tpu(
         tier=node.tier,
         run_for=node.run_for,
         run_ends=_run_ends(node),
-        emulated=emulated,
+        emulated=facts.emulated,
         created=node.created,
-        cost=running_cost(cost, since=since, seconds=seconds),
+        cost=running_cost(cost, since=facts.since, seconds=facts.seconds),
         chips=accelerator.chips if accelerator else node.chips or 0,
         attached=is_attached(name),
         hosts=_hosts(node, links),
         connection=connection(
             state=node.state,
-            connected=connected,
+            connected=facts.connected,
             connecting=any(o.kind == "connect" for o in running),
             failed="failed" in states,
             ready="ready" in states,
             links=[link.state for link in links],
-            supervised=supervised,
+            supervised=facts.supervised,
         ),
-        environments=environments,
-        kernels=kernels,
-        projects=projects,
-        shares=shares,
-        guard=guard,
-        guard_stop=guard_stop,
-        maintenance=maintenance,
-        interruption=interruption,
-        problem=_undeleted(node, undeleted, cost)
-        if undeleted is not None and undeleted.ended > node.created and not working
-        else _problem(node, environments, links, running, unguarded, failure),
+        environments=facts.environments,
+        kernels=facts.kernels,
+        projects=facts.projects,
+        shares=facts.shares,
+        guard=facts.guard,
+        guard_stop=facts.guard_stop,
+        maintenance=facts.maintenance,
+        interruption=facts.interruption,
+        problem=_undeleted(node, facts.undeleted, cost)
+        if facts.undeleted is not None and facts.undeleted.ended > node.created and not working
+        else _problem(node, facts.environments, links, running, facts.unguarded, facts.failure),
         advice=advice(
-            node, free=cost.usd_per_hour == 0, connected=connected, guard_stop=guard_stop
+            node,
+            free=cost.usd_per_hour == 0,
+            connected=facts.connected,
+            guard_stop=facts.guard_stop,
         ),
-        owner=owner.name,
-        not_yours=owner.is_other,
-        forgotten=forgotten and not working,
+        owner=facts.owner,
+        not_yours=facts.not_yours,
+        forgotten=facts.forgotten and not working,
         operations=[o.id for o in running],
         labels=node.labels,
         queued=node.queued,

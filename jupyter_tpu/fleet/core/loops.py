@@ -22,12 +22,28 @@ HEALTHY = 300.0
 
 
 class Loops:
-    """Tasks that run until :meth:`close`. On the core thread's loop."""
+    """Tasks that run until :meth:`close`. On the core thread's loop.
 
-    def __init__(self) -> None:
+    supervise: whether those run that only a process without an end needs.
+    """
+
+    def __init__(self, *, supervise: bool = True) -> None:
+        self._supervise = supervise
+        self._registered: list[tuple[str, Callable[[], Awaitable[None]]]] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._status: dict[str, LoopStatus] = {}
         self._suspect: dict[str, float] = {}  # until when a loop that failed counts as failing
+
+    def register(
+        self, name: str, run: Callable[[], Awaitable[None]], *, always: bool = False
+    ) -> None:
+        """Has *run* started by :meth:`start_all`; *always*: without supervision, too."""
+        if always or self._supervise:
+            self._registered.append((name, run))
+
+    def start_all(self) -> None:
+        for name, run in self._registered:
+            self.start(name, run)
 
     def start(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         """Runs *run*, which does not return, and runs it again when it fails."""

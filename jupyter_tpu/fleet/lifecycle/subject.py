@@ -1,0 +1,67 @@
+"""`Lifecycle`: TPUs are created, connected, stopped and deleted."""
+
+from __future__ import annotations
+
+from ..core.core import Core
+from ..forwarding.subject import Forwarding
+from ..jobs.subject import Jobs
+from ..kernels.subject import Kernels
+from ..money.subject import Money
+from .attached import AttachedService
+from .availability import Availability
+from .connect import ConnectService
+from .create import CreateService
+from .defaults import EnvironmentDefaults
+from .power import PowerService
+from .queued import QueuedService
+from .running_work import RunningWork
+from .unattended import UnattendedStarts
+
+
+class Lifecycle:
+    """defaults: what new environments get."""
+
+    def __init__(
+        self,
+        core: Core,
+        money: Money,
+        forwarding: Forwarding,
+        kernels: Kernels,
+        jobs: Jobs,
+        defaults: EnvironmentDefaults,
+    ) -> None:
+        work = RunningWork(kernels.service, jobs.service)
+        self.availability = Availability(core.cloud, lambda: money.prices.table)
+        self.connect = ConnectService(core, work, forwarding.tensorboard, defaults)
+        self.attached = AttachedService(core, work, forwarding.tensorboard)
+        self.power = PowerService(
+            core.cloud,
+            core.observer,
+            core.connections,
+            core.connected,
+            work,
+            money.grants,
+            money.owners,
+            core.runner,
+            jobs.guard_stops,
+        )
+        jobs.guards.act = self.power.act_for_guard
+        self.create = CreateService(
+            core.links,
+            self.availability,
+            core.observer,
+            money.grants,
+            core.runner,
+            self.connect.follow,
+            jobs.guard_setting.follow,
+            UnattendedStarts(core.cloud, core.locks, defaults),
+        )
+        self.queued = QueuedService(
+            core.cloud,
+            self.create,
+            core.observer,
+            core.runner,
+            money.owners,
+            core.changes.marker("queued"),
+        )
+        core.changes.register("queued", self.queued.find)

@@ -1,0 +1,27 @@
+"""`Setup`: what a project and its TPUs need besides, and whether they have it."""
+
+from __future__ import annotations
+
+from ..core.core import Core
+from ..lifecycle.subject import Lifecycle
+from .doctor import Doctor
+from .logging import LogService
+from .maintenance import MaintenanceWatch
+from .networks import NetworkService
+from .preflight import Preflight
+from .ssh_keys import SSHKeyService
+from .tokens import Tokens
+
+
+class Setup:
+    def __init__(self, core: Core, lifecycle: Lifecycle) -> None:
+        cloud = core.cloud
+        self.tokens = Tokens()
+        self.networks = NetworkService(cloud, core.connections)
+        self.ssh_key = SSHKeyService(cloud, core.links.login_changed)
+        self.logs = LogService(cloud, core.finder)
+        preflight = Preflight(cloud, lifecycle.availability, core.links.key_metadata)
+        self.doctor = Doctor(core, preflight.check)
+        self.maintenance = MaintenanceWatch(cloud, core.observed, core.changes.mark_tpus_changed)
+        core.observer.polled.add(lambda _: self.maintenance.polled())
+        core.loops.register("maintenance", self.maintenance.run, always=True)
