@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from ..errors import ConnectionLost, Reason, TPUError
 from .address import HostAddress
+from .asyncssh_internals import drop, has_channels, unanswered_keepalives
 from .command import CompletedCommand, NotListening, command_error, command_line, relative_to_home
 from .login_shell import CommandStart, marked_line
 from .stream import CommandStream
@@ -88,8 +89,7 @@ class Connection:
     @property
     def silent(self) -> bool:
         """Whether a keepalive has gone unanswered for a whole interval."""
-        # Private in asyncssh: the keepalives sent since the last answer. See `opening`.
-        return getattr(self._ssh, "_keepalive_count", 0) >= 2
+        return unanswered_keepalives(self._ssh) >= 2
 
     def keep_alive(self, interval: float) -> None:
         """From now on a keepalive is sent after *interval* seconds in which nothing came."""
@@ -104,8 +104,7 @@ class Connection:
     @property
     def in_use(self) -> bool:
         """Whether a channel is open, or being opened."""
-        # Private in asyncssh. See `opening`.
-        return bool(getattr(self._ssh, "_channels", True))
+        return has_channels(self._ssh)
 
     async def wait_lost(self) -> None:
         """Returns when the connection has ended, for any reason."""
@@ -129,7 +128,7 @@ class Connection:
     def abort(self) -> None:
         """Drops the connection without telling the host; what runs over it fails now."""
         # asyncssh's own `abort` would end channels without an error, as if the host had done so.
-        self._ssh.connection_lost(None)
+        drop(self._ssh)
 
     async def close(self) -> None:
         """Closes the connection and its jump hosts; commands that run over it fail."""
