@@ -21,6 +21,8 @@ from enum import Enum, StrEnum
 
 from msgspec import Struct
 
+from ..backoff import Backoff
+
 
 class LinkState(StrEnum):
     """The state of the supervised SSH connection to one host."""
@@ -67,8 +69,8 @@ class LinkAction(Struct, frozen=True):
 
 #: Seconds a connection has to last before its loss counts as a first loss.
 SETTLED = 10.0
-FIRST_DELAY = 0.25
-LONGEST_DELAY = 30.0
+#: Between attempts.
+DELAYS = Backoff(0.25, 30.0, jitter=(0.5, 1.0))
 #: The failures in a row that still count after a connection: the next delay is up to 1 s.
 FEW = 2
 
@@ -169,5 +171,4 @@ class LinkLife:
     def _delay(self) -> float:
         if self.state is LinkState.UP:
             return SETTLED
-        longest = min(LONGEST_DELAY, FIRST_DELAY * 2 ** min(self.failures - 1, 10))
-        return longest * (0.5 + 0.5 * self._jitter())
+        return DELAYS.after(self.failures, self._jitter())

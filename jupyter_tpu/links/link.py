@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+from ..backoff import Backoff
 from ..errors import ConnectionLost, Reason, TPUError
 from ..ssh import Connection, HostAddress, Keepalive, connect
 from ..ssh.transport import WINDOW
@@ -42,6 +43,9 @@ WAIT = 60.0  # seconds
 
 #: Seconds in which the agent is usually asked for, which takes a command.
 _FIRST_COMMAND = 0.5
+
+#: Between attempts while the host does not accept our key yet.
+_KEY_PAUSES = Backoff(0.3, 3.0, factor=1.5)
 
 #: How long a host may take to answer after this machine slept.
 _PROBE_LIMIT = 1.5  # seconds; if it is too short, the only cost is a reconnect
@@ -414,8 +418,7 @@ class Link:
         """Connects; retries for a while if the host does not accept our key yet."""
         loop = asyncio.get_running_loop()
         end = loop.time() + found.key_wait
-        pause = 0.3
-        while True:
+        for pause in _KEY_PAUSES:
             try:
                 return await connect(
                     found.address, keepalive=self._keepalive, command_within=_FIRST_COMMAND
@@ -426,7 +429,7 @@ class Link:
                 if loop.time() + pause > end:
                     raise (found.key_problem or error) from error
             await asyncio.sleep(pause)
-            pause = min(3.0, pause * 1.5)
+        raise AssertionError  # the pauses have no end
 
     def _attempted(self, task: asyncio.Task[None]) -> None:
         # Any other error is a bug of ours; the link must not hang on it.
