@@ -17,6 +17,7 @@ from ..errors import ConnectionLost, Reason, TPUError
 from .address import HostAddress
 from .asyncssh_internals import drop, has_channels, unanswered_keepalives
 from .command import CompletedCommand, NotListening, command_error, command_line, relative_to_home
+from .command_io import MAX_OUTPUT, TooMuchOutput, exchange
 from .login_shell import CommandStart, marked_line
 from .stream import CommandStream
 from .transport import WINDOW
@@ -42,11 +43,6 @@ _SESSION_RETRY, _SESSION_LIMIT = 0.1, 5.0
 
 #: Opening a channel takes a round trip; more than this and something is wrong.
 CHANNEL_LIMIT = 20.0  # seconds
-
-#: Bytes of a command's output and errors, each: of all of it, or of one line if a callback gets its
-#: lines. Of those so many are kept.
-MAX_OUTPUT = 16 << 20
-_TAIL = 64 << 10
 
 #: How long a command may take to end after SIGTERM.
 _GRACE = 2.0  # seconds
@@ -178,7 +174,7 @@ class Connection:
         try:
             async with asyncio.timeout(timeout):
                 completed = await self._session(line, input, on_line, max_output)
-        except _TooMuchOutput:
+        except TooMuchOutput:
             raise TPUError(
                 f"{argv[0].rpartition('/')[2]} wrote more than {max_output / (1 << 20):.3g} MB"
                 f"{' without a line end' if on_line else ''} on {self.host.label} and was stopped.",
@@ -320,11 +316,7 @@ class Connection:
             except (TimeoutError, asyncssh.Error, OSError) as error:
                 raise self._lost_error() from error
             try:
-                out, err, _ = await asyncio.gather(
-                    _read(process.stdout, start.output, on_line, max_output, start.ended),
-                    _read(process.stderr, start.errors, on_line, max_output),
-                    _feed(process.stdin, input, start),
-                )
+                out, err = await exchange(process, input, start, on_line, max_output)
                 await process.wait_closed()
             except (asyncssh.Error, OSError) as error:
                 raise self._lost_error() from error
@@ -335,7 +327,7 @@ class Connection:
             raise self._lost_error()
         if not start.begun:
             raise start.failure()
-        return CompletedCommand(returncode=process.returncode, stdout=_text(out), stderr=_text(err))
+        return CompletedCommand(returncode=process.returncode, stdout=out, stderr=err)
 
     async def _open_session(
         self, open: Callable[..., Awaitable[T]], *arguments: Any, **options: Any
@@ -369,57 +361,6 @@ class Connection:
 
     def _lost_error(self) -> TPUError:
         return ConnectionLost(self.host.label, "" if self.closed else "no answer")
-
-
-async def _read(
-    stream: SSHReader[bytes],
-    skip: Callable[[bytes], bytes],
-    on_line: Callable[[str], None] | None,
-    limit: int,
-    ended: Callable[[], None] = lambda: None,
-) -> bytes:
-    """All that *skip* leaves of *stream*. With *on_line*, which is called for each complete line,
-    only its end.
-    """
-    kept = bytearray()
-    rest = bytearray()
-    while data := await stream.read(65536):
-        data = skip(data)
-        kept += data
-        if on_line is not None:
-            del kept[:-_TAIL]
-            rest += data
-            if b"\n" in data:
-                *lines, rest = rest.split(b"\n")
-                for line in lines:
-                    on_line(_text(line).rstrip("\r"))
-        if max(len(kept), len(rest)) > limit:
-            raise _TooMuchOutput
-    ended()
-    if on_line is not None and rest:
-        on_line(_text(rest).rstrip("\r"))
-    return bytes(kept)
-
-
-async def _feed(stream: SSHWriter[bytes], data: bytes, start: CommandStart) -> None:
-    # A command that does not read its input is not an error; a lost connection shows elsewhere.
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        if not data:
-            stream.write_eof()  # a shell that reads it learns that there is none
-        if not await start.wait() or not data:
-            return
-        for begin in range(0, len(data), 262144):
-            stream.write(data[begin : begin + 262144])
-            await stream.drain()
-        stream.write_eof()
-
-
-class _TooMuchOutput(Exception):
-    """A command wrote more than it may."""
-
-
-def _text(data: Any) -> str:
-    return bytes(data).decode("utf-8", "replace")
 
 
 def _port_error(error: ChannelOpenError, port: int, host: str) -> TPUError:
