@@ -234,7 +234,7 @@ def follow(run, listener):
         wait = 30.0
         if run.code is not None and not ended:
             wait = LINGER / 5
-        elif run.ending is not None:
+        elif run.code is None and run.ending is not None and run.signals:
             wait = max(0.0, min(wait, run.ending - now))
         readable, writable, _ = select.select(
             [*reading, listener, WAKE[0], *([0] if client else [])],
