@@ -10,7 +10,7 @@ attempt, or a loss before the connection has settled, it waits longer each time,
 a limit, so that many links do not overload a host that has come back. If it was connected in
 between it waits a second at most: then the host is up, and only the line is unstable.
 
-The driver (`link.py`) does what the actions say and nothing else: one attempt at a time, and one
+The driver (`driver.py`) does what the actions say and nothing else: one attempt at a time, and one
 timer at a time (a new SCHEDULE replaces it).
 """
 
