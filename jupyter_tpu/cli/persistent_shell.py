@@ -16,14 +16,15 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..backoff import Backoff
 from ..commands.terminal import write_plain
 from ..errors import InvalidInput
 from .console import note
 
 #: What ssh exits with if it, and not the shell, has failed.
 FAILED = 255
-#: Between two attempts to connect; seconds, the first and the longest.
-PAUSES = (1.0, 10.0)
+#: Between two attempts to connect.
+PAUSES = Backoff(1.0, 10.0)
 #: Undoes what a full-screen program has set when its connection was lost: the second screen,
 #: colours, the hidden cursor, reports of the mouse.
 _RESET = "\x1b[?1049l\x1b[0m\x1b[?25h\x1b[?1000l\x1b[?1002l\x1b[?1006l"
@@ -77,7 +78,7 @@ def keep_shell(
         if not connected.exists():
             return code
         again = _script(session, jupyterlab=jupyterlab)
-        pause, longest = PAUSES
+        pause = PAUSES.first
         while code == FAILED:
             write_plain(sys.stdout, _RESET)
             note(f"The connection was lost. Connecting again in {pause:.0f} s. Ctrl-C ends this.")
@@ -85,7 +86,7 @@ def keep_shell(
             with contextlib.suppress(FileNotFoundError):
                 connected.unlink()
             code = subprocess.call([*command, again])
-            pause = PAUSES[0] if connected.exists() else min(2 * pause, longest)
+            pause = PAUSES.first if connected.exists() else PAUSES.next(pause)
     return code
 
 

@@ -29,6 +29,7 @@ from ..agent.protocol.events import (
 )
 from ..agent.protocol.journal import Journal
 from ..agent.protocol.pump import JournalDisconnected, Pump
+from ..backoff import Backoff
 from ..errors import ConnectionLost, Reason, TPUError
 from ..links import HostGone
 from ..ssh.host_values import checked
@@ -37,10 +38,10 @@ from .keeper_messages import KeeperHello, Notice, Rejection
 
 log = logging.getLogger(__name__)
 
-#: Seconds between attempts while the link is up: the first and the longest.
-RETRY = 0.05, 1.0
-#: The longest while the link needs the user's attention: each attempt asks Google for an address.
-RETRY_NEEDS_ATTENTION = 30.0
+#: Between attempts while the link is up.
+PAUSES = Backoff(0.05, 1.0)
+#: While the link needs the user's attention: each attempt asks Google for an address.
+PAUSES_NEEDS_ATTENTION = Backoff(1.0, 30.0)
 #: Reasons that pass on their own, or when another client releases the kernel.
 _TRANSIENT = (Reason.UNREACHABLE, Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.CONFLICT,
             Reason.NOT_FOUND, Reason.INTERNAL, Reason.RATE_LIMITED)  # fmt: skip
@@ -103,7 +104,7 @@ class Attachment:
         self._journal = Journal()
         self._pump: Pump | None = None
         self._failures = 0
-        self._pause = RETRY[0]
+        self._pause = PAUSES.first
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"kernel {kernel_id}")
         self._task.add_done_callback(self._finished)
 
@@ -170,15 +171,15 @@ class Attachment:
                     return
                 self.problem = error
                 if error.reason not in _TRANSIENT:
-                    self._pause = max(self._pause, RETRY[1])
+                    self._pause = max(self._pause, PAUSES_NEEDS_ATTENTION.first)
                     await asyncio.sleep(self._pause)
-                    self._pause = min(2 * self._pause, RETRY_NEEDS_ATTENTION)
+                    self._pause = PAUSES_NEEDS_ATTENTION.next(self._pause)
                     continue
             if self._failures >= MAX_PROTOCOL_ERRORS:
                 self._on_gone(self.problem or gone_error(None))
                 return
             await asyncio.sleep(self._pause)
-            self._pause = min(2 * self._pause, RETRY[1])
+            self._pause = PAUSES.next(self._pause)
 
     async def _connect(self) -> None:
         """One connection, from finding the agent to the end of the stream."""
@@ -216,7 +217,7 @@ class Attachment:
             )
             raise TPUError(message, Reason.INTERNAL, "Restart the kernel.")
         elif isinstance(event, Opened):
-            self.problem, self._pause, self._steal = None, RETRY[0], False
+            self.problem, self._pause, self._steal = None, PAUSES.first, False
             self._boot = str((event.fields.get("status") or {}).get("boot") or self._boot)
             self.attached.set()
             self._on_event(event)

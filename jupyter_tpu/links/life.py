@@ -10,7 +10,7 @@ attempt, or a loss before the connection has settled, it waits longer each time,
 a limit, so that many links do not overload a host that has come back. If it was connected in
 between it waits a second at most: then the host is up, and only the line is unstable.
 
-The driver (`link.py`) does what the actions say and nothing else: one attempt at a time, and one
+The driver (`driver.py`) does what the actions say and nothing else: one attempt at a time, and one
 timer at a time (a new SCHEDULE replaces it).
 """
 
@@ -20,6 +20,8 @@ from collections.abc import Callable
 from enum import Enum, StrEnum
 
 from msgspec import Struct
+
+from ..backoff import Backoff
 
 
 class LinkState(StrEnum):
@@ -67,8 +69,8 @@ class LinkAction(Struct, frozen=True):
 
 #: Seconds a connection has to last before its loss counts as a first loss.
 SETTLED = 10.0
-FIRST_DELAY = 0.25
-LONGEST_DELAY = 30.0
+#: Between attempts.
+DELAYS = Backoff(0.25, 30.0, jitter=(0.5, 1.0))
 #: The failures in a row that still count after a connection: the next delay is up to 1 s.
 FEW = 2
 
@@ -169,5 +171,4 @@ class LinkLife:
     def _delay(self) -> float:
         if self.state is LinkState.UP:
             return SETTLED
-        longest = min(LONGEST_DELAY, FIRST_DELAY * 2 ** min(self.failures - 1, 10))
-        return longest * (0.5 + 0.5 * self._jitter())
+        return DELAYS.after(self.failures, self._jitter())

@@ -1,24 +1,23 @@
-"""`Link`: drives one host's `LinkLife` with a real connection."""
+"""`Link`: the supervised connection to one host, as those see it who use it."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import functools
-import logging
 import os
-import random
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from ..errors import ConnectionLost, Reason, TPUError
-from ..ssh import Connection, HostAddress, Keepalive, connect
+from ..ssh import Connection, HostAddress, Keepalive
 from ..ssh.transport import WINDOW
 from ..subscribers import Subscribers
 from .bulk import BulkConnection
-from .life import LinkAction, LinkCommand, LinkEvent, LinkLife, LinkState
-from .lookup import HostName, Lookup, ResolvedHost
+from .driver import LinkDriver
+from .life import LinkEvent, LinkState
+from .lookup import HostName, Lookup
 from .owned_kernels import end_orphans
 from .pod_ssh import authorize_hosts, command_on
 from .session import HostSession
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from ..ssh.agent_client import AgentClient
     from ..ssh.stream import CommandStream
 
-log = logging.getLogger(__name__)
-
 #: A link that was not acquired stays up for this long after its last use.
 LINGER = 30.0  # seconds
 
@@ -39,15 +36,6 @@ AT_REST = 3
 
 #: How long `run` and the other methods wait for the link.
 WAIT = 60.0  # seconds
-
-#: Seconds in which the agent is usually asked for, which takes a command.
-_FIRST_COMMAND = 0.5
-
-#: How long a host may take to answer after this machine slept.
-_PROBE_LIMIT = 1.5  # seconds; if it is too short, the only cost is a reconnect
-
-#: These pass on their own; everything else that stops an attempt needs the user's attention.
-_TRANSIENT = {Reason.UNREACHABLE, Reason.UNAVAILABLE, Reason.RATE_LIMITED, Reason.TIMEOUT}
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -83,29 +71,22 @@ class Link:
         one_connection: bool = False,
     ) -> None:
         self.host = host
-        self.problem: TPUError | None = None  # why it is not up
         self.since = _now()  # of the present state, RFC 3339
         self._lookup = lookup
         self._keepalive = keepalive
         self._link_to = link_to
         self._one_connection = one_connection
-        self._life = LinkLife(random.random)
         self._users = self._in_use = 0
         self._acquired = (
             False  # acquired since it was last down: the last release closes it at once
         )
         self._ended = False
-        self._found: ResolvedHost | None = None
-        self._session: HostSession | None = None
+        self._driver = LinkDriver(host, lookup, keepalive, self._report, self._connected)
         self._bulk, self._compressed = (
-            BulkConnection(self._keepalive, self._run_in_background, compressed=compressed)
+            BulkConnection(keepalive, self._driver.run_in_background, compressed=compressed)
             for compressed in (False, True)
         )
-        self._attempt: asyncio.Task[None] | None = None
-        self._watch: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
         self._linger: asyncio.TimerHandle | None = None
-        self._background: set[asyncio.Task[None]] = set()
         self._ending_orphans: asyncio.Task[None] | None = None
         self._subscribers = Subscribers[Link]()
         self._changed = asyncio.Event()  # replaced at each change of state
@@ -117,7 +98,12 @@ class Link:
 
     @property
     def state(self) -> LinkState:
-        return self._life.state
+        return self._driver.state
+
+    @property
+    def problem(self) -> TPUError | None:
+        """Why it is not up."""
+        return self._driver.problem
 
     @property
     def host_id(self) -> str:
@@ -130,12 +116,12 @@ class Link:
     @property
     def address(self) -> str:
         """The address it is, or was last, connected to; "" if it never was."""
-        return self._found.address.address if self._found else ""
+        return self._driver.found.address.address if self._driver.found else ""
 
     @property
     def node_id(self) -> str:
         """The id of the node that it is, or was last, connected to; "" if it never was."""
-        return self._found.node_id if self._found else ""
+        return self._driver.found.node_id if self._driver.found else ""
 
     def others(self) -> list[Link]:
         """The links to the other hosts of its TPU, as far as they are known."""
@@ -153,9 +139,9 @@ class Link:
     @property
     def host_address(self) -> HostAddress:
         """How it was last reached; raises UNREACHABLE if it never was."""
-        if self._found is None:
+        if self._driver.found is None:
             raise TPUError(f"{self.host} has not been reached yet.", Reason.UNREACHABLE)
-        return self._found.address
+        return self._driver.found.address
 
     def subscribe(self, callback: Callable[[Link], None]) -> Callable[[], None]:
         """Calls *callback* after each change of state, on the core loop.
@@ -183,7 +169,7 @@ class Link:
             self._linger.cancel()
             self._linger = None
         if self.state is LinkState.DOWN and not self._ended:
-            self._on(LinkEvent.WANTED)
+            self._driver.on(LinkEvent.WANTED)
 
     def release(self, *, in_use: bool = True) -> None:
         """Ends one :meth:`acquire`; the last one closes the connection."""
@@ -200,9 +186,9 @@ class Link:
         acquired, self._acquired = self._acquired, False
         if linger and not acquired:
             loop = asyncio.get_running_loop()
-            self._linger = loop.call_later(linger, self._on, LinkEvent.UNWANTED)
+            self._linger = loop.call_later(linger, self._driver.on, LinkEvent.UNWANTED)
         else:
-            self._on(LinkEvent.UNWANTED)
+            self._driver.on(LinkEvent.UNWANTED)
 
     @contextlib.asynccontextmanager
     async def _session_up(
@@ -215,14 +201,8 @@ class Link:
         finally:
             self._remove_user(in_use, LINGER)
 
-    @property
-    def _interval(self) -> float:
-        """Seconds between two keepalives."""
-        return self._keepalive.interval * (1 if self._in_use else AT_REST)
-
     def _adapt_keepalive(self) -> None:
-        if self._session is not None:
-            self._session.connection.keep_alive(self._interval)
+        self._driver.keep_alive(self._keepalive.interval * (1 if self._in_use else AT_REST))
 
     async def wait_up(self, timeout: float = WAIT) -> None:
         """Returns when it is up.
@@ -240,7 +220,7 @@ class Link:
             self.retry()
         while True:
             # A connection can close a moment before the state machine learns of it.
-            session = self._session
+            session = self._driver.session
             if self.state is LinkState.UP and session and not session.connection.closed:
                 return session
             if self.state is LinkState.NEEDS_ATTENTION and self.problem is not None:
@@ -261,11 +241,13 @@ class Link:
     def retry(self) -> None:
         """Tries again now: this machine woke up, or the user asked for it."""
         self._lookup.forget(self.host.node)
-        self._on(LinkEvent.WANTED if self.state is LinkState.NEEDS_ATTENTION else LinkEvent.WOKE)
+        self._driver.on(
+            LinkEvent.WANTED if self.state is LinkState.NEEDS_ATTENTION else LinkEvent.WOKE
+        )
 
     def host_changed(self) -> None:
         """Call it when the host has a new address, or can be reached again."""
-        self._on(LinkEvent.MOVED)
+        self._driver.on(LinkEvent.MOVED)
 
     # ---- what can be done over it ------------------------------------------------------------
 
@@ -326,7 +308,7 @@ class Link:
     @property
     def has_agent(self) -> bool:
         """Whether there is a channel to the agent, so that :meth:`agent` takes no time."""
-        return self._session is not None and self._session.has_agent
+        return self._driver.session is not None and self._driver.session.has_agent
 
     async def agent(self) -> AgentClient:
         """Our agent on the host; deployed if it is not there yet, kept for the connection.
@@ -336,7 +318,7 @@ class Link:
         async with self._session_up(in_use=False) as session:
             agent = await session.agent()
         if self._ending_orphans is None or self._ending_orphans.done():
-            self._ending_orphans = self._run_in_background(end_orphans(agent, self.host_id))
+            self._ending_orphans = self._driver.run_in_background(end_orphans(agent, self.host_id))
         return agent
 
     async def close(self) -> None:
@@ -345,42 +327,11 @@ class Link:
         if self._linger is not None:
             self._linger.cancel()
             self._linger = None
-        self._on(LinkEvent.UNWANTED)
-        while self._background:  # gather() of what has ended lets nothing else run in Python 3.12+
-            await asyncio.wait(self._background)
-
-    # ---- driving its life --------------------------------------------------------------------
-
-    def _on(self, event: LinkEvent) -> None:
-        for action in self._life.on(event):
-            self._do(action)
-
-    def _do(self, action: LinkAction) -> None:
-        loop = asyncio.get_running_loop()
-        if action.do is LinkCommand.CONNECT:
-            self._attempt = loop.create_task(self._connect(), name=f"connect {self.host}")
-            self._attempt.add_done_callback(self._attempted)
-        elif action.do is LinkCommand.DISCONNECT:
-            self._disconnect()
-        elif action.do is LinkCommand.SCHEDULE:
-            self._unschedule()
-            self._timer = loop.call_later(action.delay, self._on, LinkEvent.TIMER)
-        elif action.do is LinkCommand.UNSCHEDULE:
-            self._unschedule()
-        elif action.do is LinkCommand.PROBE:
-            self._run_in_background(self._probe())
-        else:
-            self._report()
-
-    def _unschedule(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._driver.on(LinkEvent.UNWANTED)
+        await self._driver.wait_background()
 
     def _report(self) -> None:
         self.since = _now()
-        if self.state in (LinkState.UP, LinkState.DOWN):
-            self.problem = None
         if self.state is LinkState.DOWN:
             self._bulk.close()
             self._compressed.close()
@@ -389,107 +340,9 @@ class Link:
         for callback in self._subscribers:
             callback(self)
 
-    async def _connect(self) -> None:
-        try:
-            found = await self._lookup.find(self.host)
-            self._found = found
-            connection = await self._dial(found)
-        except TPUError as error:
-            self.problem = error
-            self._attempt = None
-            self._on(LinkEvent.FAILED if error.reason in _TRANSIENT else LinkEvent.REFUSED)
-            return
-        self._attempt = None
-        self._lookup.reached(found)
-        self._session = HostSession(connection)
-        self._adapt_keepalive()
+    def _connected(self, host: HostAddress) -> None:
         for bulk in (self._bulk, self._compressed):
-            bulk.link_up(found.address)
-        self._watch = asyncio.get_running_loop().create_task(
-            self._watched(connection), name=f"watch {self.host}"
-        )
-        self._on(LinkEvent.CONNECTED)
-
-    async def _dial(self, found: ResolvedHost) -> Connection:
-        """Connects; retries for a while if the host does not accept our key yet."""
-        loop = asyncio.get_running_loop()
-        end = loop.time() + found.key_wait
-        pause = 0.3
-        while True:
-            try:
-                return await connect(
-                    found.address, keepalive=self._keepalive, command_within=_FIRST_COMMAND
-                )
-            except TPUError as error:
-                if error.reason is not Reason.PERMISSION:
-                    raise
-                if loop.time() + pause > end:
-                    raise (found.key_problem or error) from error
-            await asyncio.sleep(pause)
-            pause = min(3.0, pause * 1.5)
-
-    def _attempted(self, task: asyncio.Task[None]) -> None:
-        # Any other error is a bug of ours; the link must not hang on it.
-        if task.cancelled() or task.exception() is None:
-            return
-        error = task.exception()
-        log.error("Connecting to %s failed", self.host, exc_info=error)
-        self.problem = TPUError(
-            f"Connecting to {self.host} failed: {error!r}.", Reason.INTERNAL, "See the log."
-        )
-        self._attempt = None
-        self._on(LinkEvent.REFUSED)
-
-    async def _watched(self, connection: Connection) -> None:
-        """Reports silence, answers and the loss of *connection*."""
-        looks = asyncio.create_task(self._look_for_silence(connection))
-        try:
-            await connection.wait_lost()
-        finally:
-            looks.cancel()
-        self.problem = ConnectionLost(str(self.host))
-        self._on(LinkEvent.LOST)
-
-    async def _look_for_silence(self, connection: Connection) -> None:
-        while True:
-            # Of all that a link at rest does here, this is what it does most often.
-            await asyncio.sleep(self._interval / 2)
-            self._on(LinkEvent.SILENCE if connection.silent else LinkEvent.HEARD)
-
-    async def _probe(self) -> None:
-        session = self._session
-        if session is None:
-            return
-        alive = await session.connection.alive(_PROBE_LIMIT)
-        if self._session is session:
-            if not alive:
-                self.problem = ConnectionLost(str(self.host))
-            self._on(LinkEvent.HEARD if alive else LinkEvent.LOST)
-
-    def _disconnect(self) -> None:
-        if self._attempt is not None:
-            self._attempt.cancel()
-            self._attempt = None
-        session, self._session = self._session, None
-        watch, self._watch = self._watch, None
-        if watch is not None and watch is not asyncio.current_task():
-            watch.cancel()
-        if session is not None:
-            if self.state is not LinkState.DOWN:
-                session.abort()
-            self._run_in_background(session.close())
-
-    def _run_in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Runs *work* (closing, probing); :meth:`close` waits for it."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._background.add(task)
-        task.add_done_callback(self._background_done)
-        return task
-
-    def _background_done(self, task: asyncio.Task[None]) -> None:
-        self._background.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.debug("Work for the link to %s failed", self.host, exc_info=task.exception())
+            bulk.link_up(host)
 
 
 def _now() -> str:

@@ -15,7 +15,9 @@ from msgspec import Struct
 
 from ..errors import ConnectionLost, Reason, TPUError
 from .address import HostAddress
+from .asyncssh_internals import drop, has_channels, unanswered_keepalives
 from .command import CompletedCommand, NotListening, command_error, command_line, relative_to_home
+from .command_io import MAX_OUTPUT, TooMuchOutput, exchange
 from .login_shell import CommandStart, marked_line
 from .stream import CommandStream
 from .transport import WINDOW
@@ -41,11 +43,6 @@ _SESSION_RETRY, _SESSION_LIMIT = 0.1, 5.0
 
 #: Opening a channel takes a round trip; more than this and something is wrong.
 CHANNEL_LIMIT = 20.0  # seconds
-
-#: Bytes of a command's output and errors, each: of all of it, or of one line if a callback gets its
-#: lines. Of those so many are kept.
-MAX_OUTPUT = 16 << 20
-_TAIL = 64 << 10
 
 #: How long a command may take to end after SIGTERM.
 _GRACE = 2.0  # seconds
@@ -88,8 +85,7 @@ class Connection:
     @property
     def silent(self) -> bool:
         """Whether a keepalive has gone unanswered for a whole interval."""
-        # Private in asyncssh: the keepalives sent since the last answer. See `opening`.
-        return getattr(self._ssh, "_keepalive_count", 0) >= 2
+        return unanswered_keepalives(self._ssh) >= 2
 
     def keep_alive(self, interval: float) -> None:
         """From now on a keepalive is sent after *interval* seconds in which nothing came."""
@@ -104,8 +100,7 @@ class Connection:
     @property
     def in_use(self) -> bool:
         """Whether a channel is open, or being opened."""
-        # Private in asyncssh. See `opening`.
-        return bool(getattr(self._ssh, "_channels", True))
+        return has_channels(self._ssh)
 
     async def wait_lost(self) -> None:
         """Returns when the connection has ended, for any reason."""
@@ -129,7 +124,7 @@ class Connection:
     def abort(self) -> None:
         """Drops the connection without telling the host; what runs over it fails now."""
         # asyncssh's own `abort` would end channels without an error, as if the host had done so.
-        self._ssh.connection_lost(None)
+        drop(self._ssh)
 
     async def close(self) -> None:
         """Closes the connection and its jump hosts; commands that run over it fail."""
@@ -179,7 +174,7 @@ class Connection:
         try:
             async with asyncio.timeout(timeout):
                 completed = await self._session(line, input, on_line, max_output)
-        except _TooMuchOutput:
+        except TooMuchOutput:
             raise TPUError(
                 f"{argv[0].rpartition('/')[2]} wrote more than {max_output / (1 << 20):.3g} MB"
                 f"{' without a line end' if on_line else ''} on {self.host.label} and was stopped.",
@@ -321,11 +316,7 @@ class Connection:
             except (TimeoutError, asyncssh.Error, OSError) as error:
                 raise self._lost_error() from error
             try:
-                out, err, _ = await asyncio.gather(
-                    _read(process.stdout, start.output, on_line, max_output, start.ended),
-                    _read(process.stderr, start.errors, on_line, max_output),
-                    _feed(process.stdin, input, start),
-                )
+                out, err = await exchange(process, input, start, on_line, max_output)
                 await process.wait_closed()
             except (asyncssh.Error, OSError) as error:
                 raise self._lost_error() from error
@@ -336,7 +327,7 @@ class Connection:
             raise self._lost_error()
         if not start.begun:
             raise start.failure()
-        return CompletedCommand(returncode=process.returncode, stdout=_text(out), stderr=_text(err))
+        return CompletedCommand(returncode=process.returncode, stdout=out, stderr=err)
 
     async def _open_session(
         self, open: Callable[..., Awaitable[T]], *arguments: Any, **options: Any
@@ -370,57 +361,6 @@ class Connection:
 
     def _lost_error(self) -> TPUError:
         return ConnectionLost(self.host.label, "" if self.closed else "no answer")
-
-
-async def _read(
-    stream: SSHReader[bytes],
-    skip: Callable[[bytes], bytes],
-    on_line: Callable[[str], None] | None,
-    limit: int,
-    ended: Callable[[], None] = lambda: None,
-) -> bytes:
-    """All that *skip* leaves of *stream*. With *on_line*, which is called for each complete line,
-    only its end.
-    """
-    kept = bytearray()
-    rest = bytearray()
-    while data := await stream.read(65536):
-        data = skip(data)
-        kept += data
-        if on_line is not None:
-            del kept[:-_TAIL]
-            rest += data
-            if b"\n" in data:
-                *lines, rest = rest.split(b"\n")
-                for line in lines:
-                    on_line(_text(line).rstrip("\r"))
-        if max(len(kept), len(rest)) > limit:
-            raise _TooMuchOutput
-    ended()
-    if on_line is not None and rest:
-        on_line(_text(rest).rstrip("\r"))
-    return bytes(kept)
-
-
-async def _feed(stream: SSHWriter[bytes], data: bytes, start: CommandStart) -> None:
-    # A command that does not read its input is not an error; a lost connection shows elsewhere.
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        if not data:
-            stream.write_eof()  # a shell that reads it learns that there is none
-        if not await start.wait() or not data:
-            return
-        for begin in range(0, len(data), 262144):
-            stream.write(data[begin : begin + 262144])
-            await stream.drain()
-        stream.write_eof()
-
-
-class _TooMuchOutput(Exception):
-    """A command wrote more than it may."""
-
-
-def _text(data: Any) -> str:
-    return bytes(data).decode("utf-8", "replace")
 
 
 def _port_error(error: ChannelOpenError, port: int, host: str) -> TPUError:

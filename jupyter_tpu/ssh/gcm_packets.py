@@ -3,7 +3,7 @@
 asyncssh copies each packet a dozen times, makes a cipher object for it, and sends an empty packet
 before it (that protects CBC ciphers from chosen plain text; GCM does not chain blocks). So a
 download takes three times OpenSSH's CPU time. Here data packets take a short way, and all others
-asyncssh's own.
+asyncssh's own. `asyncssh_internals` lists what this uses of asyncssh.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from asyncssh import DisconnectError, MACError, ProtocolError
 from asyncssh.constants import MSG_CHANNEL_DATA, MSG_IGNORE
 from asyncssh.crypto.cipher import GCMCipher
 from asyncssh.encryption import GCMEncryption
-from asyncssh.misc import DisconnectError, MACError, ProtocolError
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 

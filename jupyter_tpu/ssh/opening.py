@@ -2,20 +2,7 @@
 
 It uses asyncssh with the options that measured best (AES-GCM, curve25519, no compression unless
 asked for), keys that the caller has pinned, and a keepalive, without which a silent peer is never
-noticed.
-
-Parts of asyncssh (2.24) that are not public and are used in this folder:
-
-- ``SSHConnection._keepalive_count``, read in `Connection.silent`. Without it no link is shown as
-  silent; a lost one is still noticed.
-- ``SSHConnection._channels``, read in `Connection.in_use`. Without it no connection counts as idle.
-- What `gcm_packets` uses to read and write packets.
-- ``SSHClientConnectionOptions.tunnel`` and ``.proxy_command``, read in `proxies` when asyncssh has
-  parsed the user's configuration.
-- The word "passphrase" in the text of a ``KeyImportError``, in `keys.load_key`.
-- ``asyncssh.config._exec``, replaced in `proxies`. Without it a command of `Match exec` that never
-  ends is left running at each attempt.
-- How a paused channel keeps its data, and when it opens its window again, in `transport`.
+noticed. `asyncssh_internals` lists what is used of asyncssh's private parts.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from ..errors import Reason, TPUError
 from .address import HostAddress
+from .asyncssh_internals import replace_exec, route_options
 
 if TYPE_CHECKING:
     from asyncssh import SSHClientConnection
@@ -60,7 +61,7 @@ async def resolve_route(host: HostAddress, config: Path | None = None) -> ProxyR
 def _configured(host: HostAddress, path: Path) -> ProxyRoute | None:
     import asyncssh
 
-    _limit_exec()
+    replace_exec(_exec)
     try:
         options = asyncssh.SSHClientConnectionOptions(
             config=[path],
@@ -76,25 +77,19 @@ def _configured(host: HostAddress, path: Path) -> ProxyRoute | None:
         return None
     except subprocess.TimeoutExpired as error:
         raise _exec_error(error) from error
-    if isinstance(options.tunnel, str) and options.tunnel:
-        return ProxyRoute(jumps=tuple(options.tunnel.split(",")))
-    if options.proxy_command:
-        command = options.proxy_command
-        return ProxyRoute(
-            command=("sh", "-c", command) if isinstance(command, str) else tuple(command)
-        )
+    jumps, command = route_options(options)
+    if isinstance(jumps, str) and jumps:
+        return ProxyRoute(jumps=tuple(jumps.split(",")))
+    if command:
+        return ProxyRoute(command=("sh", "-c", command) if isinstance(command, str) else command)
     return None
 
 
-def _limit_exec() -> None:
-    """Limits the commands of `Match exec`, for which asyncssh would wait forever."""
-    import asyncssh.config
-
-    asyncssh.config._exec = _exec
-
-
 def _exec(cmd: str) -> bool:
-    """Whether *cmd* succeeds; raises subprocess.TimeoutExpired."""
+    """Whether *cmd*, of `Match exec`, succeeds; raises subprocess.TimeoutExpired.
+
+    asyncssh would wait forever for it.
+    """
     null = subprocess.DEVNULL
     with subprocess.Popen(
         cmd, shell=True, stdin=null, stdout=null, stderr=null, start_new_session=True
@@ -130,7 +125,7 @@ async def open_jumps(jumps: tuple[str, ...], stack: AsyncExitStack) -> SSHClient
     """
     import asyncssh
 
-    _limit_exec()
+    replace_exec(_exec)
     connection: SSHClientConnection | None = None
     for jump in jumps:
         user, _, target = jump.rpartition("@")

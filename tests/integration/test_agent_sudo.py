@@ -38,11 +38,11 @@ os.execvp(words[0], words)
 """
 RUN = """
 import asyncio, json, os, sys
-from jupyter_tpu.agent.daemon import runs
-runs.KILL_GRACE = 0.3
+from jupyter_tpu.agent.daemon import run_process
+run_process.KILL_GRACE = 0.3
 
 async def run():
-    command = runs.RunProcess(json.loads(sys.argv[1]), "/", dict(os.environ), 0.5, False)
+    command = run_process.RunProcess(json.loads(sys.argv[1]), "/", dict(os.environ), 0.5, False)
     while (await command.read(1 << 40))["ended"] is None:
         pass
     print(json.dumps(command.ended))

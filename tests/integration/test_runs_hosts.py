@@ -171,7 +171,7 @@ async def test_it_goes_on_while_the_link_is_cut_and_no_line_is_lost_or_doubled(p
     cut = [link for host, link in pod.links._pool.links.items() if host.node.node == name.node]
     assert len(cut) == HOSTS
     for link in cut:
-        link._session.connection.abort()
+        link._driver.session.connection.abort()
     lines = b"".join(b"%d\n" % i for i in range(1, 301))
     assert await pod.stdout(run) == [lines] * HOSTS
     assert run.code == 0
@@ -181,7 +181,7 @@ def cut_links(pod: Pod) -> None:
     """Cuts the links to the hosts, which have no channel to the agent then."""
     name = NodeName(pod.links.cloud.target.project or "", "us-central1-a", pod.tpu)
     for number in range(HOSTS):
-        session = pod.links.get(HostName(name, number))._session
+        session = pod.links.get(HostName(name, number))._driver.session
         if session is not None:
             session.connection.abort()
 

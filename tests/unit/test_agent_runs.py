@@ -17,9 +17,11 @@ import pytest
 import pytest_asyncio
 from waiting import eventually
 
+from jupyter_tpu.agent.daemon import run_process
 from jupyter_tpu.agent.daemon import runs as module
 from jupyter_tpu.agent.daemon.operation_error import OperationError
-from jupyter_tpu.agent.daemon.runs import BUFFER, Runs
+from jupyter_tpu.agent.daemon.run_process import BUFFER
+from jupyter_tpu.agent.daemon.runs import Runs
 from jupyter_tpu.agent.protocol.processes import start_time
 
 pytestmark = pytest.mark.asyncio
@@ -219,7 +221,7 @@ async def test_stopping_ends_the_children_too_even_those_that_left_its_group(cli
 
 
 async def test_what_ignores_interrupts_and_termination_is_killed(client, monkeypatch):
-    monkeypatch.setattr(module, "KILL_GRACE", 0.2)
+    monkeypatch.setattr(run_process, "KILL_GRACE", 0.2)
     answer = await client.shell("trap '' INT TERM; echo ready; while :; do sleep 0.05; done")
     assert answer["ended"] is None
     while not (await client.ask("stop_run"))["ended"]:

@@ -11,7 +11,7 @@ from google.rpc import error_details_pb2
 from google.rpc.status_pb2 import Status
 
 from jupyter_tpu.cloud.errors import call_error, operation_error
-from jupyter_tpu.cloud.tpu.operations import poll_intervals, wait_for_operation
+from jupyter_tpu.cloud.tpu.operations import wait_for_operation
 from jupyter_tpu.errors import Reason, TPUError
 
 CAPACITY = (
@@ -231,14 +231,6 @@ def test_the_emulators_silence_is_not_blamed_on_google():
 
 
 # ---- waiting for operations ---------------------------------------------------------------------
-
-
-def test_polling_is_quick_first_and_then_slower_up_to_a_bound():
-    schedule = poll_intervals()
-    seconds = [next(schedule) for _ in range(30)]
-    assert seconds[0] <= 0.25
-    assert seconds == sorted(seconds)
-    assert max(seconds) == 5.0
 
 
 class Operations:

@@ -147,7 +147,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 @pytest.fixture
 def process(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Process]:
-    monkeypatch.setattr(guard_module, "poll_intervals", lambda **_: itertools.repeat(0.0))
+    monkeypatch.setattr(guard_module, "PAUSES", itertools.repeat(0.0))
     process = Process(store, tmp_path)
     yield process
     process.lease.close()

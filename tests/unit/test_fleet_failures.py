@@ -15,7 +15,7 @@ from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core.changes import ChangeFeed
 from jupyter_tpu.fleet.core.connections import PolledHosts
-from jupyter_tpu.fleet.core.failures import LONGEST_PAUSE, TPUFailures
+from jupyter_tpu.fleet.core.failures import PAUSES, TPUFailures
 from jupyter_tpu.fleet.kernels.warm_kernels import WarmKernelSpec
 from jupyter_tpu.fleet.models import Change
 from jupyter_tpu.fleet.reconcile import poller
@@ -37,11 +37,11 @@ def test_pauses_grow_up_to_a_bound_and_end_with_success() -> None:
     clock, changed = Clock(), []
     failures = TPUFailures(clock, changed.append)
     pauses = [failures.record(BAD, "Tunnels", OSError(28, "full")) for _ in range(8)]
-    assert pauses == [2.0, 4.0, 8.0, 16.0, 32.0, LONGEST_PAUSE, LONGEST_PAUSE, LONGEST_PAUSE]
+    assert pauses == [2.0, 4.0, 8.0, 16.0, 32.0, PAUSES.longest, PAUSES.longest, PAUSES.longest]
     assert failures.waits(BAD, "Tunnels")
     assert not failures.waits(GOOD, "Tunnels")
     assert not failures.waits(BAD, "Kernels")
-    clock.now = LONGEST_PAUSE
+    clock.now = PAUSES.longest
     assert not failures.waits(BAD, "Tunnels")
     [shown] = failures.all()
     assert (shown.tpu, shown.what, shown.failures) == ("bad", "Tunnels", 8)

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from waiting import eventually
 
+from jupyter_tpu.backoff import Backoff
 from jupyter_tpu.fleet.core import loops as module
 from jupyter_tpu.fleet.core.loops import Loops
 
@@ -15,7 +16,7 @@ from jupyter_tpu.fleet.core.loops import Loops
 async def test_a_loop_that_fails_goes_on_and_says_so(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module, "FIRST_PAUSE", 0.05)
+    monkeypatch.setattr(module, "PAUSES", Backoff(0.05, 60.0))
     rounds: list[str] = []
     third = asyncio.Event()
 

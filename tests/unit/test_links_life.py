@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_tpu.links.life import (
-    FIRST_DELAY,
-    LONGEST_DELAY,
+    DELAYS,
     LinkAction,
     LinkCommand,
     LinkEvent,
@@ -66,7 +65,7 @@ class Driver:
         elif action.do is LinkCommand.DISCONNECT:
             self.attempt = self.connection = self.probe = False
         elif action.do is LinkCommand.SCHEDULE:
-            assert 0 < action.delay <= LONGEST_DELAY
+            assert 0 < action.delay <= DELAYS.longest
             self.timer = True
         elif action.do is LinkCommand.UNSCHEDULE:
             self.timer = False
@@ -160,7 +159,7 @@ def test_retries_wait_longer_each_time_up_to_a_bound_and_start_anew_after_a_sett
         life.on(LinkEvent.TIMER)
     assert delays[0] <= 0.5
     assert delays == sorted(delays)
-    assert delays[-1] == LONGEST_DELAY / 2  # no jitter: half of it
+    assert delays[-1] == DELAYS.longest / 2  # no jitter: half of it
     for event in (LinkEvent.CONNECTED, LinkEvent.TIMER, LinkEvent.LOST):
         life.on(event)
     (action,) = [a for a in life.on(LinkEvent.FAILED) if a.do is LinkCommand.SCHEDULE]
@@ -168,7 +167,7 @@ def test_retries_wait_longer_each_time_up_to_a_bound_and_start_anew_after_a_sett
 
 
 def test_jitter_spreads_retries_over_half_of_the_delay():
-    for jitter, expected in ((0.0, FIRST_DELAY / 2), (0.5, FIRST_DELAY * 0.75)):
+    for jitter, expected in ((0.0, DELAYS.first / 2), (0.5, DELAYS.first * 0.75)):
         life = life_that(LinkEvent.WANTED, jitter=jitter)
         (action,) = [a for a in life.on(LinkEvent.FAILED) if a.do is LinkCommand.SCHEDULE]
         assert action.delay == expected
@@ -215,7 +214,7 @@ def test_after_a_day_without_the_host_few_attempts_were_made_and_waking_up_makes
         actions = life.on(
             LinkEvent.FAILED if life.state is LinkState.CONNECTING else LinkEvent.TIMER
         )
-    assert attempts < 86_400 / (LONGEST_DELAY / 2) + 20
+    assert attempts < 86_400 / (DELAYS.longest / 2) + 20
     while life.state is not LinkState.WAITING:
         life.on(LinkEvent.FAILED)
     assert LinkAction(LinkCommand.CONNECT) in life.on(LinkEvent.WOKE)

@@ -49,6 +49,15 @@ class Program(subprocess.Popen[bytes]):
         return self.stdout.read(int(size))
 
 
+def changed_program(text: bytes, other: bytes) -> str:
+    """The program with *other* in place of *text*."""
+    head, data, tail = _program().split("'")
+    source = zlib.decompress(base64.b64decode(data))
+    assert source.count(text) == 1
+    source = source.replace(text, other)
+    return f"{head}'{base64.b64encode(zlib.compress(source)).decode()}'{tail}"
+
+
 class Agent:
     """The agent's runs, and a client of them."""
 
@@ -126,6 +135,18 @@ def test_what_cannot_be_started_is_left_to_the_agent(home: Path) -> None:
     for command, cwd in (("no-such-program", ""), ("true", "no-such-folder"), ("/etc/passwd", "")):
         with Program(command, cwd=cwd) as program:
             assert program.line() == [b"agent"]
+
+
+def test_one_that_was_stopped_sleeps_until_its_end_is_acknowledged(home: Path) -> None:
+    impatient = changed_program(b"GRACE, LINGER = 3.0,", b"GRACE, LINGER = 0.0,")
+    with Program("sleep", "1000", program=impatient) as program:
+        program.line()
+        program.say(b"s")
+        assert program.line()[0] == b"ended"
+        stat = Path(f"/proc/{program.pid}/stat")
+        until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "S")
+        program.say(b".")
+        assert program.wait(60) == 0
 
 
 @pytest.mark.parametrize("how", ["stopped", "timeout"])
@@ -216,10 +237,8 @@ async def test_it_is_started_once_whoever_comes_first(home: Path, agent: Agent) 
 
 @pytest.mark.asyncio
 async def test_without_a_client_and_an_agent_it_is_ended(home: Path, agent: Agent) -> None:
-    head, data, tail = _program().split("'")
-    text = zlib.decompress(base64.b64decode(data)).replace(b"ABANDONED = 300.0", b"ABANDONED = 0.1")
-    changed = f"{head}'{base64.b64encode(zlib.compress(text)).decode()}'{tail}"
-    with Program("sh", "-c", "echo $$; exec sleep 1000", program=changed) as started:
+    impatient = changed_program(b"ABANDONED = 300.0", b"ABANDONED = 0.1")
+    with Program("sh", "-c", "echo $$; exec sleep 1000", program=impatient) as started:
         started.line()
         pid = int(started.output())
         started.stdin.close()  # type: ignore[union-attr]

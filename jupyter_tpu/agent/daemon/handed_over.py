@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..protocol.paths import run_folder
-from .runs import BUFFER, RunProcess
+from .run_process import BUFFER, RunProcess
 
 #: Seconds in which the program has to hand a run over, and in which it may still want to start it.
 LIMIT, LATE = 10.0, 60.0

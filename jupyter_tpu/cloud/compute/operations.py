@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from ...backoff import Backoff
 from ...errors import Reason, TPUError
 from ..errors import classify, tidy
-from ..polling import poll_intervals
 
 #: Seconds that Compute Engine may take for one change. Networks take about a minute.
 CHANGE_LIMIT = 180.0
+#: Between questions whether it is done.
+_PAUSES = Backoff(0.5, 5.0, factor=1.4)
 
 
 async def wait_until_done(
@@ -27,7 +29,7 @@ async def wait_until_done(
     path = f"{where}/operations/{operation['name']}"
     try:
         async with asyncio.timeout(CHANGE_LIMIT):
-            for pause in poll_intervals(first=0.5):
+            for pause in _PAUSES:
                 if operation.get("status") == "DONE":
                     break
                 await asyncio.sleep(pause)

@@ -50,6 +50,8 @@ _WRITE = 60.0
 #: For how long reads are repeated, in seconds; an emulator is there or it is not.
 _READ_RETRY_LIMIT = 6.0
 _EMULATOR_RETRY_LIMIT = 1.5
+#: Seconds before a field is replaced again, after someone else has changed the node.
+_UPDATE_PAUSES = (0.3, 0.7, 1.5, 3.0, 5.0, 8.0, 10.0, 15.0, 15.0)
 
 
 class CloudTPU(Cloud):
@@ -273,8 +275,7 @@ class CloudTPU(Cloud):
     ) -> bool:
         from google.cloud import tpu_v2
 
-        pauses = iter((0.3, 0.7, 1.5, 3.0, 5.0, 8.0, 10.0, 15.0, 15.0))
-        while True:
+        for pause in (*_UPDATE_PAUSES, None):
             value = change(await self.get_node(name))
             if value is None:
                 return False
@@ -291,12 +292,12 @@ class CloudTPU(Cloud):
                     project=name.project,
                 )
             except TPUError as error:
-                pause = next(pauses, None)
                 if error.reason is not Reason.CONFLICT or pause is None:
                     raise
                 await asyncio.sleep(pause)
             else:
                 return True
+        raise AssertionError  # the last attempt returns or raises
 
     async def guest_attributes(self, name: NodeName) -> list[GuestAttributes]:
         """What the hosts published about themselves, one dictionary per worker, in order."""

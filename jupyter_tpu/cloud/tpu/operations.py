@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from ...backoff import POLLING
 from ...errors import Reason, TPUError
 from ..errors import operation_error
 from ..models import OperationStatus
-from ..polling import poll_intervals
 
 if TYPE_CHECKING:
     from google.longrunning.operations_pb2 import Operation
@@ -51,7 +51,7 @@ async def wait_for_operation(
     loop = asyncio.get_running_loop()
     end = loop.time() + limit
     answered = loop.time()
-    for pause in poll_intervals():
+    for pause in POLLING:
         if operation.done:
             break
         if loop.time() + pause > end:

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
 
+from ...backoff import Backoff
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
 from ..models import FailingTPU, Problem
@@ -16,9 +17,7 @@ from ..models.times import timestamp
 
 log = logging.getLogger(__name__)
 
-#: The pause after the first failure, and the longest one; seconds.
-FIRST_PAUSE = 2.0
-LONGEST_PAUSE = 60.0
+PAUSES = Backoff(2.0, 60.0)
 
 
 class TPUFailures:
@@ -37,7 +36,7 @@ class TPUFailures:
         """Returns for how long to wait before it is tried again; seconds."""
         before = self._failing.get((name, what))
         failures = before.failures + 1 if before else 1
-        pause: float = min(FIRST_PAUSE * 2.0 ** min(failures - 1, 10), LONGEST_PAUSE)
+        pause = PAUSES.after(failures)
         if isinstance(error, TPUError):
             problem = Problem.of(error)
             log.warning("%s of %s: %s Retrying in %.0f s.", what, name.node, error, pause)

@@ -8,15 +8,15 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from ...backoff import Backoff
 from ...concurrency import cancel_all
 from ..models import LoopStatus
 from ..models.times import timestamp
 
 log = logging.getLogger(__name__)
 
-#: How long a loop that failed waits before it continues: first, and at most. Seconds.
-FIRST_PAUSE = 1.0
-LONGEST_PAUSE = 60.0
+#: How long a loop that failed waits before it continues.
+PAUSES = Backoff(1.0, 60.0)
 #: A loop that ran for so long starts again with the first pause; seconds.
 HEALTHY = 300.0
 
@@ -62,7 +62,7 @@ class Loops:
 
     async def _keep_running(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         time = asyncio.get_running_loop().time
-        pause, status = FIRST_PAUSE, self._status[name]
+        pause, status = PAUSES.first, self._status[name]
         while True:
             started = time()
             try:
@@ -74,7 +74,7 @@ class Loops:
                 status.last_failure = timestamp()
                 status.last_error = f"{type(error).__name__}: {error}"
             if time() - started > HEALTHY:
-                pause = FIRST_PAUSE
+                pause = PAUSES.first
             self._suspect[name] = time() + 2 * pause
             await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            pause = PAUSES.next(pause)

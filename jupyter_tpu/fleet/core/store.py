@@ -19,6 +19,7 @@ from typing import NamedTuple, Self, TypeVar
 
 import msgspec
 
+from ...backoff import Backoff
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
 from ..models import Grant, PriceList
@@ -47,9 +48,9 @@ log = logging.getLogger(__name__)
 
 #: How long `flush` waits for a lock of another process; seconds.
 LOCK_WAIT = 30.0
-#: The pause before a write that failed is tried again: first, and at most. Seconds.
-FIRST_PAUSE = 0.05
-LONGEST_PAUSE = 5.0
+#: Before a write that failed is tried again, and before anything else that a lock kept from.
+PAUSES = Backoff(0.05, 5.0)
+PAUSES_LOCKED = Backoff(0.05, 1.0)
 #: How many times a file is read again if it changes while it is read.
 _READINGS = 20
 
@@ -106,12 +107,12 @@ class Store:
         if writer is None:
             return
         with contextlib.suppress(TPUError):
-            await self.flush(LONGEST_PAUSE)
+            await self.flush(PAUSES.longest)
         writer.cancel()
         await asyncio.wait([writer])
         closing = self._thread.submit(self._database.close)
         self._thread.shutdown(wait=False)
-        await asyncio.wait([asyncio.wrap_future(closing)], timeout=LONGEST_PAUSE)
+        await asyncio.wait([asyncio.wrap_future(closing)], timeout=PAUSES.longest)
         if self._pending:
             log.error("Changes of the state of your TPUs could not be saved: %s", self.problem)
 
@@ -146,7 +147,7 @@ class Store:
         self._waiters.append(waiter)
         try:
             # The limit is for a disk that does not answer at all.
-            async with asyncio.timeout(patience + LONGEST_PAUSE):
+            async with asyncio.timeout(patience + PAUSES.longest):
                 await waiter.done
         except TimeoutError:
             raise TPUError(
@@ -313,7 +314,7 @@ class Store:
 
     async def _write(self) -> None:
         """Saves what is put, until it is cancelled."""
-        pause = FIRST_PAUSE
+        pause = PAUSES.first
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -326,9 +327,9 @@ class Store:
                     self._failed(error)
                     if not await self._write_one_by_one(batch):
                         await asyncio.sleep(pause)
-                        pause = min(2 * pause, LONGEST_PAUSE)
+                        pause = PAUSES.next(pause)
                         continue
-                pause = FIRST_PAUSE
+                pause = PAUSES.first
                 self._forget(batch)
                 self._saved(count)
 
@@ -380,15 +381,15 @@ class Store:
     async def _retry_locked(self, function: Callable[[], _T], patience: float = LOCK_WAIT) -> _T:
         """Calls *function* on the thread, again while the file is locked; raises TPUError."""
         loop = asyncio.get_running_loop()
-        deadline, pause = loop.time() + patience, FIRST_PAUSE
-        while True:
+        deadline = loop.time() + patience
+        for pause in PAUSES_LOCKED:
             try:
                 return await self._call(function)
             except (sqlite3.Error, OSError) as error:
                 if not is_locked(error) or loop.time() > deadline:
                     raise self._explain(error) from error
             await asyncio.sleep(pause)
-            pause = min(2 * pause, 1.0)
+        raise AssertionError  # the pauses have no end
 
     def _explain(self, error: Exception) -> TPUError:
         return self._database.explain(error)

@@ -30,27 +30,29 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from ...backoff import Backoff
 from ...errors import Reason, TPUError
 from ..core.records import Candidate, HuntRecord
 from ..models import Problem
 from ..models.catalog import known_type
 from ..models.times import timestamp
 
-#: What time may mend: the pauses after the first failure, and the longest, in seconds.
+#: Pauses are up to a quarter shorter or longer, by chance: many hunts do not ask in step.
+_JITTER = (0.75, 1.25)
+_ROOM = Backoff(20.0, 300.0, jitter=_JITTER)
+_QUOTA = Backoff(120.0, 1800.0, jitter=_JITTER)
+#: What time may mend, and the pauses after it.
 #: PRICE: the grant that covers it has too few chips left now.
 MENDED_BY_TIME = {
-    Reason.NO_CAPACITY: (20.0, 300.0),
-    Reason.CONFLICT: (20.0, 300.0),
-    Reason.QUOTA: (120.0, 1800.0),
-    Reason.PRICE: (120.0, 1800.0),
+    Reason.NO_CAPACITY: _ROOM,
+    Reason.CONFLICT: _ROOM,
+    Reason.QUOTA: _QUOTA,
+    Reason.PRICE: _QUOTA,
 }
 #: The same, of what is not about a candidate.
-GOOGLE = (10.0, 300.0)
-#: How long an attempt that waits for room at Google may keep the others waiting: the first of a
-#: candidate, and the longest. Seconds.
-TURN = (120.0, 1800.0)
-#: Pauses are this much shorter or longer, by chance: many hunts do not ask in step.
-JITTER = 0.25
+GOOGLE = Backoff(10.0, 300.0, jitter=_JITTER)
+#: How long an attempt of a candidate that waits for room at Google may keep the others waiting.
+TURN = Backoff(120.0, 1800.0)
 #: A longer pause than any: what waits longer has met a clock that was set back. Seconds.
 _LONGEST = 3600.0
 
@@ -108,7 +110,7 @@ def turn(hunt: HuntRecord, candidate: Candidate) -> float | None:
     candidate to try: then there is no limit.
     """
     others = any(each is not candidate and not each.ruled_out for each in hunt.candidates)
-    return _pause(TURN, candidate.failures + 1) if others else None
+    return TURN.after(candidate.failures + 1) if others else None
 
 
 def learn(
@@ -116,7 +118,6 @@ def learn(
 ) -> None:
     """An attempt to create *candidate* failed. *chance*: a random number from 0 to 1."""
     problem, reason = Problem.of(error), error.reason
-    factor = 1 + JITTER * (2 * chance - 1)
     candidate.problem = problem
     if reason is Reason.EXISTS:
         _rule_out((each for each in hunt.candidates if each.zone == candidate.zone), problem)
@@ -128,7 +129,7 @@ def learn(
         _rule_out((each for each in there if _generation(each.type) == same), problem)
     elif reason in MENDED_BY_TIME:
         candidate.failures += 1
-        pause = _pause(MENDED_BY_TIME[reason], candidate.failures) * factor
+        pause = MENDED_BY_TIME[reason].after(candidate.failures, chance)
         for each in _in_scope(hunt, candidate, error.scope):
             # Where there is no room now, there may be some for who waits, and the reverse.
             alike = reason not in _ABOUT_ROOM or each.direct == candidate.direct
@@ -137,7 +138,7 @@ def learn(
                 each.retry_at = now + max(pause, error.retry_after or 0.0)
     else:
         hunt.failures += 1
-        pause = _pause(GOOGLE, hunt.failures) * factor
+        pause = GOOGLE.after(hunt.failures, chance)
         hunt.retry_at = now + max(pause, error.retry_after or 0.0)
         return
     hunt.failures = 0
@@ -167,11 +168,6 @@ def _rule_out(candidates: Iterable[Candidate], problem: Problem) -> None:
 def _generation(type: str) -> str:
     accelerator = known_type(type)
     return accelerator.generation if accelerator is not None else type
-
-
-def _pause(limits: tuple[float, float], failures: int) -> float:
-    first, longest = limits
-    return min(first * 2.0 ** min(failures - 1, 20), longest)
 
 
 def _nothing_left(hunt: HuntRecord) -> TPUError:

@@ -10,8 +10,8 @@ import asyncio
 
 from msgspec import structs
 
+from ...backoff import POLLING, Backoff
 from ...cloud import Cloud, Node, NodeName, NodeState
-from ...cloud.polling import poll_intervals
 from ...environment import StepPlan
 from ...errors import InvalidInput, Reason, TPUError
 from ..core import checks
@@ -22,8 +22,8 @@ from ..core.records import OperationRecord
 from ..models import Guard, GuardReason, Problem, SetGuard
 from .guard import Guards
 
-#: The longest pause between two attempts; seconds.
-LONGEST = 30.0
+#: Between two attempts.
+PAUSES = Backoff(POLLING.first, 30.0, POLLING.factor)
 
 
 class GuardService:
@@ -90,7 +90,7 @@ class GuardService:
     async def _work(self, record: OperationRecord, progress: OperationProgress) -> None:
         progress.plan([StepPlan("guard", "Set the guard", 1)])
         progress.begin("guard")
-        for pause in poll_intervals(longest=LONGEST):
+        for pause in PAUSES:
             try:
                 if await self._try(record, progress):
                     break

@@ -23,8 +23,8 @@ import time
 
 BUFFER = 1 << 20
 ABANDONED = 300.0
-#: As of the agent (`agent.daemon.runs`): the signals to end a command, seconds between them, and
-#: seconds that output is waited for that processes in the background hold open.
+#: As in `agent.daemon.run_process`: the signals to end a command, seconds between them, and seconds
+#: that output is waited for that processes in the background hold open.
 SIGNALS = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGKILL)
 GRACE, LINGER = 3.0, 0.5
 LONGEST_SOCKET = 107
@@ -234,7 +234,7 @@ def follow(run, listener):
         wait = 30.0
         if run.code is not None and not ended:
             wait = LINGER / 5
-        elif run.ending is not None:
+        elif run.code is None and run.ending is not None and run.signals:
             wait = max(0.0, min(wait, run.ending - now))
         readable, writable, _ = select.select(
             [*reading, listener, WAKE[0], *([0] if client else [])],

@@ -7,9 +7,9 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
+from ...backoff import POLLING
 from ...clock import uptime
 from ...cloud import Cloud, Node, NodeName, NodeState, check_ours
-from ...cloud.polling import poll_intervals
 from ...environment import StepPlan
 from ...errors import Reason, TPUError
 from ..core import checks
@@ -294,7 +294,7 @@ class PowerService:
         self._observer.request_refresh()
         operation, resumed = record.accepted, bool(record.accepted)
         carried_out = refused = 0.0  # since when
-        for pause in poll_intervals():
+        for pause in POLLING:
             try:
                 if operation:
                     status = await self._cloud.operation(operation)

@@ -47,6 +47,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ...backoff import POLLING, Backoff
 from ...cloud import NodeState
 from ...errors import Reason, TPUError
 from ..core.records import NodeClaim
@@ -76,10 +77,8 @@ _UNHEARD = frozenset({Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.INTERNAL, Reaso
 _UNKNOWN = _UNHEARD | {Reason.CONFLICT}
 #: Seconds until Google is asked again to take back what it did not take back.
 _AGAIN = 60.0
-#: The longest pause between questions: usually, and while it waits for room or something stands in
-#: the way. Seconds.
-_LONGEST = 5.0
-_LONGEST_BLOCKED = 30.0
+#: Between questions while it waits for room, or something stands in the way; else POLLING.
+_POLLING_BLOCKED = Backoff(POLLING.first, 30.0, POLLING.factor)
 
 
 class NextCall(StrEnum):
@@ -424,14 +423,14 @@ class Provisioning:
         self._node = None
         self._wait()
         if error.reason in (Reason.PERMISSION, Reason.NO_CREDENTIALS, Reason.RATE_LIMITED):
-            self.pause = max(self.pause, error.retry_after or _LONGEST)
+            self.pause = max(self.pause, error.retry_after or POLLING.longest)
 
     def _progress(self) -> None:
         self._unanswered = None
         self._node = None
-        self.pause = 0.2
+        self.pause = POLLING.first
 
     def _wait(self) -> None:
         waiting = isinstance(self._node, ObservedNode) and self._node.waiting
-        longest = _LONGEST_BLOCKED if waiting or self.problem else _LONGEST
-        self.pause = min(max(0.2, self.pause * 1.4), longest)
+        pauses = _POLLING_BLOCKED if waiting or self.problem else POLLING
+        self.pause = pauses.next(self.pause)

@@ -9,8 +9,8 @@ import time
 
 from msgspec import structs
 
+from ...backoff import POLLING
 from ...cloud import Cloud, Node, QueuedState
-from ...cloud.polling import poll_intervals
 from ...errors import Reason, TPUError
 from ..core.operation_progress import OperationProgress
 from ..core.records import OperationRecord, QueuedOrigin
@@ -59,7 +59,7 @@ class QueuedOrigins:
         origin, refused = record.origin, 0.0
         assert origin is not None
         name = structs.replace(record.name, node=origin.name)
-        for pause in poll_intervals():
+        for pause in POLLING:
             try:
                 found = await self._cloud.get_queued(name)
                 if found.created != origin.created:

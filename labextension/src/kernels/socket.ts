@@ -10,10 +10,9 @@ import {
   ISequence,
   parentOf,
   sequenceOf,
-  typeOf,
-  widgetUpdate
+  typeOf
 } from './frames';
-import { noteStates } from './outputWidgets';
+import { Redirection } from './redirection';
 import {
   IFollowedRequest,
   IReplayableRequest,
@@ -32,8 +31,6 @@ const RETRY_DENIED = 2000;
 const BLOCKED_AFTER = 16;
 /** Messages, or bytes, after which an acknowledgement is sent at once; otherwise after a time (ms). */
 const ACK = { messages: 64, bytes: 1 << 19, time: 200 };
-/** Milliseconds after which output widgets are shown what they are redirected. */
-const REDIRECTED = 100;
 
 /** The protocol of JupyterLab and Jupyter Server, whose frames `frames.ts` reads. */
 const PROTOCOL = 'v1.kernel.websocket.jupyter.org';
@@ -85,6 +82,12 @@ class ReplayingSocket {
     this._kernelId = kernelId;
     this._clientId = clientId;
     this._position = _options.replay.position(kernelId, clientId);
+    this._redirection = new Redirection(
+      this._position,
+      clientId,
+      data => this.onmessage?.(new MessageEvent('message', { data })),
+      data => this._socket.send(data)
+    );
     this._socket = this._connect();
   }
 
@@ -181,7 +184,7 @@ class ReplayingSocket {
     this._position.notify = null;
     clearTimeout(this._timer);
     clearTimeout(this._ackTimer);
-    clearTimeout(this._redirectedTimer);
+    this._redirection.end();
   }
 
   private _onMessage(event: MessageEvent): void {
@@ -203,7 +206,7 @@ class ReplayingSocket {
         return;
       }
       this._trackInput(frame);
-      this._trackWidgets(frame);
+      this._redirection.track(frame);
     }
     this.onmessage?.(event);
   }
@@ -281,7 +284,7 @@ class ReplayingSocket {
         return false;
       }
       followed.last = number;
-      if (this._redirects(followed, frame)) {
+      if (this._redirection.takes(followed.id, frame)) {
         return false;
       }
       return this._follow(followed, frame) && isOfWidget(frame)
@@ -301,67 +304,11 @@ class ReplayingSocket {
         return false; // it is in the repetition, too
       case 'live':
         return (
-          !this._redirects(followed, frame) && this._follow(followed, frame)
+          !this._redirection.takes(parent, frame) &&
+          this._follow(followed, frame)
         );
       default:
         return true;
-    }
-  }
-
-  /** Whether a message is for output widgets instead. They are shown it a little later. */
-  private _redirects({ id }: IFollowedRequest, frame: ArrayBuffer): boolean {
-    const redirected = this._position.redirected.get(id);
-    if (!redirected || channelOf(frame) !== 'iopub') {
-      if (redirected && channelOf(frame) === 'shell') {
-        redirected.ended = true;
-        this._showRedirected(frame);
-      }
-      return false;
-    }
-    const taken = redirected.take(frame);
-    if (taken) {
-      this._showRedirectedLater(frame);
-    }
-    return taken;
-  }
-
-  private _showRedirectedLater(frame: ArrayBuffer): void {
-    this._redirectedTimer ??= setTimeout(() => {
-      this._redirectedTimer = undefined;
-      this._showRedirected(frame);
-    }, REDIRECTED);
-  }
-
-  private _showRedirected(frame: ArrayBuffer): void {
-    for (const redirected of this._position.redirected.values()) {
-      for (const { comm, outputs, tell } of redirected.takeChanged()) {
-        const data = widgetUpdate(frame, comm, { outputs });
-        this.onmessage?.(new MessageEvent('message', { data }));
-        if (tell) {
-          this._socket.send(
-            widgetUpdate(frame, comm, { outputs }, this._clientId)
-          );
-        }
-      }
-    }
-  }
-
-  /** The kernel may know less of output widgets than this page. */
-  private _trackWidgets(frame: ArrayBuffer): void {
-    const { redirected, widgets } = this._position;
-    const type =
-      redirected.size > 0 && channelOf(frame) === 'iopub' ? typeOf(frame) : '';
-    if (type === 'execute_input') {
-      [...redirected.keys()]
-        .filter(request => request !== parentOf(frame))
-        .forEach(request => redirected.delete(request));
-    } else if (type === 'comm_msg') {
-      const isNew = noteStates(frame, widgets);
-      for (const each of redirected.values()) {
-        if (each.showAgain(isNew ? null : frame)) {
-          this._showRedirectedLater(frame);
-        }
-      }
     }
   }
 
@@ -415,12 +362,12 @@ class ReplayingSocket {
   private _kernelId: string;
   private _clientId: string;
   private _position: Position;
+  private _redirection: Redirection;
   private _socket: WebSocket;
   private _failures = 0;
   private _pause = RETRY[0];
   private _timer?: ReturnType<typeof setTimeout>;
   private _ackTimer?: ReturnType<typeof setTimeout>;
-  private _redirectedTimer?: ReturnType<typeof setTimeout>;
   private _acknowledged = 0;
   private _bytes = 0;
 }
