@@ -13,8 +13,12 @@ from ..errors import TPUError
 from .engine import STEP_SECONDS, WEEK, Engine
 from .model import api_errors
 from .model.faults import Fault
+from .model.groups import EmulatedGroups
 from .model.instance_records import ComputeOperation, InstanceRecord
 from .model.instances import EmulatedInstances, Work
+
+#: At once, where states don't last. What fails at once again and again is tried later.
+MOST_STEPS = 8
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +28,7 @@ class InstanceEngine:
 
     def __init__(self, engine: Engine, *, delay: float) -> None:
         self.instances = EmulatedInstances(engine.model)
+        self.groups = EmulatedGroups(engine.model, self.instances)
         self._engine = engine
         self._delay = delay
         self._tasks: dict[str, asyncio.Task[None]] = {}  # the path of an instance → its work
@@ -31,6 +36,7 @@ class InstanceEngine:
 
     async def open(self) -> None:
         """Starts the hosts that should run, and goes on with what is in progress."""
+        self.groups.relink()
         running = [each for each in self.instances.found.values() if each.status == "RUNNING"]
         await asyncio.gather(*map(self._start_again, running))
         self._engine.spawn(self._drive())
@@ -79,24 +85,25 @@ class InstanceEngine:
     async def _drive(self) -> None:
         while True:
             self._changed.clear()
-            unsettled = self.instances.unsettled()
+            unsettled = self.instances.unsettled() or self.groups.unsettled()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(STEP_SECONDS if unsettled else None):
                     await self._changed.wait()
             await asyncio.sleep(self._delay)  # so that a person sees each state
-            while True:
+            for _ in range(1 if self._delay else MOST_STEPS):
                 before = self._states()
+                self.groups.step()
                 for work in self.instances.step(self._tasks):
                     self._begin_work(work)
                 if self._states() == before:
                     break
                 self._engine.save()
-                if self._delay:
-                    self._changed.set()
-                    break
 
     def _states(self) -> object:
-        return [(each.path, each.status) for each in self.instances.found.values()]
+        found = [
+            (each.path, each.status, each.restarting) for each in self.instances.found.values()
+        ]
+        return found, self.groups.states()
 
     def _begin_work(self, work: Work) -> None:
         verb, instance = work

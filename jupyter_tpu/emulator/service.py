@@ -48,6 +48,7 @@ async def serve(
         billing,
         compute,
         compute_operations,
+        groups,
         grpc_server,
         host_identity,
         instances,
@@ -95,6 +96,7 @@ async def serve(
         compute_operations.add_routes(app, engine)
         machine_types.add_routes(app, engine)
         instances.add_routes(app, engine, machines)
+        groups.add_routes(app, engine, machines)
         compute.add_routes(app, engine)
         batch.add_routes(app)
         billing.add_routes(app)

@@ -14,6 +14,7 @@ from conftest import EmulatorError
 from google.api_core import exceptions
 from google.auth.credentials import Credentials
 from google.cloud import compute_v1
+from waiting import until
 
 from jupyter_tpu.emulator.api.compute_fields import FIELDS
 
@@ -217,3 +218,96 @@ def test_what_google_does_not_know_is_refused(
         instances.get_guest_attributes(
             {"project": P, "zone": ZONE, "instance": "two", "query_path": "hostkeys/"}
         )
+
+
+def workloads(client: Callable[[str], Any], key: Path, **scheduling: Any) -> dict[str, Any]:
+    """A policy of two hosts and a template; gives a group as it is asked for."""
+    policy = {
+        "name": "pod-wp",
+        "workload_policy": {
+            "type_": "HIGH_THROUGHPUT",
+            "accelerator_topology": "2x4",
+            "accelerator_topology_mode": "AUTO_CONNECT",
+        },
+    }
+    made = client("ResourcePolicies").insert(
+        project=P, region=REGION, resource_policy_resource=policy
+    )
+    assert ended(client, made) == []
+    template = {"name": "pod-tmpl", "properties": properties(key, **scheduling)}
+    made = client("RegionInstanceTemplates").insert(
+        project=P, region=REGION, instance_template_resource=template
+    )
+    assert ended(client, made) == []
+    where = f"projects/{P}/regions/{REGION}"
+    return {
+        "name": "pod",
+        "base_instance_name": "pod-w-###[1]",
+        "instance_template": f"{where}/instanceTemplates/pod-tmpl",
+        "target_size": 2,
+        "target_size_policy": {"mode": "BULK"},
+        "resource_policies": {"workload_policy": f"{where}/resourcePolicies/pod-wp"},
+        "instance_lifecycle_policy": {"default_action_on_failure": "DO_NOTHING"},
+        "all_instances_config": {"properties": {"labels": {"jupyter-tpu": "pod"}}},
+    }
+
+
+def test_a_slice_is_policy_template_and_group(
+    client: Callable[[str], Any],
+    emulator: Any,
+    faults: Callable[..., Any],
+    key: Path,
+    tmp_path: Path,
+) -> None:
+    groups = client("InstanceGroupManagers")
+    here = {"project": P, "zone": ZONE, "instance_group_manager": "pod"}
+    wanted = workloads(client, key)
+    full = faults("no-capacity", zone=ZONE)
+    made = groups.insert({"project": P, "zone": ZONE, "instance_group_manager_resource": wanted})
+    assert ended(client, made) == []  # and there is no instance
+
+    def errors() -> list[str]:
+        return [each.error.code for each in groups.list_errors(here)]
+
+    assert until(errors) == ["ZONE_RESOURCE_POOL_EXHAUSTED"] * 2
+    status = groups.get(here).status
+    assert (status.is_stable, status.bulk_instance_operation.in_progress) == (False, True)
+    for each in groups.list_managed_instances(here):
+        assert (each.current_action, each.instance_status) == ("CREATING", "")
+        assert each.last_attempt.errors.errors[0].code == "ZONE_RESOURCE_POOL_EXHAUSTED"
+    emulator.request("DELETE", f"/emulator/v1/faults/{full['id']}")
+
+    def state() -> str:
+        found = groups.get(here).status
+        (topology,) = found.applied_accelerator_topologies or [None]
+        return topology.state if topology else ""
+
+    until(lambda: state() == "ACTIVE", 60, lambda: str(groups.get(here).status))
+    status = groups.get(here).status
+    assert (status.is_stable, status.current_instance_statuses.running) == (True, 2)
+    said = {
+        name: ssh(client, name, key, tmp_path, "echo $TPU_WORKER_ID; getent hosts pod-w-001")
+        for name in ("pod-w-001", "pod-w-002")
+    }
+    # Workers are not numbered in the order of the names, and the hosts know each other.
+    assert [text.split()[0] for text in said.values()] == ["1", "0"]
+    assert all("pod-w-001" in text for text in said.values())
+
+    emulator.inject_fault("host-error", node="pod-w-001", seconds=3600)
+    until(lambda: state() == "INCOMPLETE")
+    assert groups.get(here).status.current_instance_statuses.terminated == 1
+    instances = client("Instances")
+    before = instances.get(project=P, zone=ZONE, instance="pod-w-001").id
+    instances.delete(project=P, zone=ZONE, instance="pod-w-001")
+    until(lambda: state() == "ACTIVE", 60, lambda: str(groups.get(here).status))
+    assert instances.get(project=P, zone=ZONE, instance="pod-w-001").id != before
+
+    policies, templates = client("ResourcePolicies"), client("RegionInstanceTemplates")
+    with pytest.raises(exceptions.BadRequest, match="already being used by"):
+        templates.delete(project=P, region=REGION, instance_template="pod-tmpl")
+    assert ended(client, groups.delete(here)) == []
+    ended(client, templates.delete(project=P, region=REGION, instance_template="pod-tmpl"))
+    ended(client, policies.delete(project=P, region=REGION, resource_policy="pod-wp"))
+    left = [scope for _, scope in groups.aggregated_list(project=P)]
+    assert not any(scope.instance_group_managers for scope in left)
+    assert not list(instances.list(project=P, zone=ZONE))

@@ -12,7 +12,7 @@ from ..engine import Engine
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 
-_GROUPS = "insert get list aggregatedList resize delete listManagedInstances listErrors"
+_GROUPS = "insert get list resize delete listManagedInstances listErrors"
 #: What faults may name.
 COMPUTE_METHODS = frozenset(
     f"{collection}.{call}"
@@ -24,7 +24,7 @@ COMPUTE_METHODS = frozenset(
         "resourcePolicies": "insert get list aggregatedList delete",
         "instanceTemplates": "insert get list aggregatedList delete",
         "regionInstanceTemplates": "insert get list delete",
-        "instanceGroupManagers": _GROUPS,
+        "instanceGroupManagers": f"aggregatedList {_GROUPS}",
         "regionInstanceGroupManagers": _GROUPS,
     }.items()
     for call in calls.split()

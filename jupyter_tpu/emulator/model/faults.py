@@ -31,6 +31,7 @@ Kinds of Compute Engine's instances only, for which most of the above work, too:
 - ``vanish``: the wait of a PENDING one ends at once, and with it the instance;
 - ``host-error``: a running one is TERMINATED, and starts again after *seconds* (0);
 - ``late-error``: what is made fails with INTERNAL_ERROR after it was STAGING (*type*, *tier*);
+- ``empty-group``: groups make no instances, and name no error;
 - ``no-external-addresses``: an organisation's policy forbids them.
 
 And ``line``: the first host of *node* publishes *port* as its SSH port, where a test has a proxy.
@@ -73,6 +74,7 @@ FaultKind = Literal[
     "cut-links",
     "line",
     "late-error",
+    "empty-group",
     "no-external-addresses",
     "vanish",
     "host-error",

@@ -93,6 +93,7 @@ class MemberRecord(Struct, kw_only=True):
 
     name: str
     worker: int
+    internal: str = ""  # its address, which stays
     made: bool = False  # whether it has been an instance before
     deleting: bool = False
     #: Of the last attempt: {"code", "message"}.

@@ -48,6 +48,8 @@ class EmulatedInstances:
         self.operations = model.compute_operations
         #: Hears of instances of groups that could not be made: (instance, error).
         self.on_failure: Callable[[InstanceRecord, dict[str, str]], None] = lambda *_: None
+        #: Hears of instances whose time is over.
+        self.on_run_over: Callable[[InstanceRecord], None] = lambda _: None
 
     # ---- calls ----------------------------------------------------------------------------------
 
@@ -223,6 +225,8 @@ class EmulatedInstances:
                 yield "end", instance
             elif instance.status == "RUNNING" and 0 < instance.ends_at <= now:
                 self.run_over(instance)
+            elif instance.topology:
+                continue  # a slice is started again as a whole
             elif instance.status == "TERMINATED" and 0 < instance.restarts_at <= now:
                 instance.restarts_at = 0.0
                 instance.become("PROVISIONING")
@@ -277,6 +281,7 @@ class EmulatedInstances:
 
     def run_over(self, instance: InstanceRecord) -> None:
         """The time that it may run is over."""
+        self.on_run_over(instance)
         self._take_away(instance, "compute.instances.terminateOnSchedule")  # our word
 
     def preempt(self, instance: InstanceRecord) -> None:

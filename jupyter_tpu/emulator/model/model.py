@@ -43,7 +43,6 @@ from .records import (
 from .snapshot import EmulatorSnapshot
 from .transitions import AFTER_FAILURE, TRANSITIONS, Verb
 
-T = TypeVar("T")
 R = TypeVar("R", NodeRecord, QueuedRecord)
 NODE_ID = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 
@@ -422,13 +421,3 @@ class Model:
     def _begin(self, verb: Verb, node: NodeRecord) -> EmulatedOperation:
         node.state = TRANSITIONS[verb].during or node.state
         return self.operations.begin(verb, node.path)
-
-
-def paginate(items: Sequence[T], size: int, token: str) -> tuple[Sequence[T], str]:
-    """One page of *items* (all for size 0) and the token of the next, "" for the last."""
-    try:
-        start = int(token or 0)
-    except ValueError:
-        raise api_errors.invalid_field("the page token is not valid") from None
-    end = start + size if size > 0 else len(items)
-    return items[start:end], str(end) if end < len(items) else ""
