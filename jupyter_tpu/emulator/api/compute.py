@@ -11,6 +11,7 @@ from msgspec import Struct
 from ..engine import Engine
 from ..model import api_errors
 from ..model.instances import fingerprint
+from ..model.project_number import project_number
 from .compute_operations import ROOT, done
 from .rest import json_body
 
@@ -38,6 +39,8 @@ def add_routes(app: web.Application, engine: Engine) -> None:
                 "kind": "compute#project",
                 "id": str(int(hashlib.sha256(project.encode()).hexdigest()[:15], 16)),
                 "name": project,
+                "defaultServiceAccount": f"{project_number(project)}-compute"
+                "@developer.gserviceaccount.com",
                 "commonInstanceMetadata": {
                     "kind": "compute#metadata",
                     "fingerprint": fingerprint(items),

@@ -26,6 +26,8 @@ COMPUTE_METHODS = frozenset(
         "regionInstanceTemplates": "insert get list delete",
         "instanceGroupManagers": f"aggregatedList {_GROUPS}",
         "regionInstanceGroupManagers": _GROUPS,
+        "instanceGroups": "list",
+        "autoscalers": "list",
     }.items()
     for call in calls.split()
 )

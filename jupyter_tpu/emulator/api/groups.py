@@ -224,6 +224,18 @@ def _add_groups(
         ]
         return web.json_response({"items": items})
 
+    async def list_sizes(request: web.Request) -> web.Response:
+        """What gcloud asks for to show how many instances a group has."""
+        found = groups.list_in(request.match_info["project"], place_of(request))
+        return page(request, "instanceGroup", [_size(request, groups, each) for each in found])
+
+    async def list_autoscalers(request: web.Request) -> web.Response:
+        """None, since groups in bulk mode have none. gcloud asks."""
+        return page(request, "autoscaler", [])
+
+    if "zone" in place:
+        calls.add("instanceGroups.list", "GET", f"{ROOT}/{place}/instanceGroups", list_sizes)
+        calls.add("autoscalers.list", "GET", f"{ROOT}/{place}/autoscalers", list_autoscalers)
     path = f"{ROOT}/{place}/instanceGroupManagers"
     one = f"{path}/{{name}}"
     calls.add(f"{prefix}.insert", "POST", path, insert)
@@ -289,6 +301,18 @@ def _group(request: web.Request, groups: EmulatedGroups, group: GroupRecord) -> 
     if group.policy:
         found["resourcePolicies"] = {"workloadPolicy": full_link(request, group.policy)}
     return found
+
+
+def _size(request: web.Request, groups: EmulatedGroups, group: GroupRecord) -> Body:
+    """compute.InstanceGroup."""
+    found = [groups.instance(group, member) for member in group.members]
+    return {
+        "kind": "compute#instanceGroup",
+        "name": group.name,
+        "size": sum(each is not None for each in found),
+        "zone": link(request, group.place),
+        "selfLink": link(request, f"{group.place}/instanceGroups/{group.name}"),
+    }
 
 
 def _member(

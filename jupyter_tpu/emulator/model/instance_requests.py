@@ -144,7 +144,7 @@ def _check_image(source: str) -> None:
     project = re.search(r"projects/([^/]+)/", source)
     if project is None or project[1] != IMAGES:
         return  # a user's own, of which nothing is known
-    family = "/family/" in source
+    family = "/family/" in source or "/imageFamilyViews/" in source  # gcloud's
     known = IMAGE_FAMILIES if family else set(IMAGE_FAMILIES.values())
     if _last(source) not in known:
         path = source[source.index("projects/") :]
