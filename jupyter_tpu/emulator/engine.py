@@ -72,15 +72,15 @@ class Engine:
         self.save()
         for operation in self.model.operations.in_progress():
             self.begin(operation)
-        self._spawn(self._drive_queue())
+        self.spawn(self._drive_queue())
 
     async def _start_again(self, node: NodeRecord) -> None:
         """After a restart of the emulator; a node whose hosts don't come up is stopped."""
         try:
-            await self._start_hosts(node)
+            await self.start_hosts(node)
         except (OSError, TPUError) as error:
             log.warning("the hosts of %s did not start: %s", node.path, error)
-            await self._end_hosts(node.path)
+            await self.end_hosts(node.path)
             node.state, node.health, node.health_description = "STOPPED", "", str(error)
 
     async def close(self) -> None:
@@ -160,9 +160,9 @@ class Engine:
         except (OSError, TPUError, TimeoutError) as error:
             log.warning("%s of %s failed: %s", operation.verb, operation.target, error)
             if operation.verb in ("create", "start", "maintain"):
-                await self._end_hosts(node.path)
+                await self.end_hosts(node.path)
             if operation.verb == "create":
-                await self._destroy(node)
+                await self.destroy(node)
             self.model.fail(operation, INTERNAL, f"Internal error: {error}")
         finally:
             self.save()
@@ -181,29 +181,29 @@ class Engine:
             self.model.fail(operation, api_errors.RESOURCE_EXHAUSTED, text)
             return
         self.model.addresses.renew_external(node)
-        await self._start_hosts(node)
+        await self.start_hosts(node)
         self.model.complete(operation)
 
     async def _stop(self, operation: EmulatedOperation, node: NodeRecord) -> None:
-        await self._end_hosts(node.path)
+        await self.end_hosts(node.path)
         self.model.addresses.drop_external(node)
         self.model.complete(operation)
 
     async def _update(self, operation: EmulatedOperation, node: NodeRecord) -> None:
-        await self._set_users(node)
+        await self.set_users(node)
         self.model.complete(operation)
 
     async def _maintain(self, operation: EmulatedOperation, node: NodeRecord) -> None:
         node.health = "UNHEALTHY_MAINTENANCE"
-        await self._end_hosts(node.path)
+        await self.end_hosts(node.path)
         self.notices.withdraw(node.id)
         self.model.addresses.renew_external(node)
-        await self._start_hosts(node)
+        await self.start_hosts(node)
         self.model.complete(operation)
 
     async def _delete(self, operation: EmulatedOperation, node: NodeRecord) -> None:
-        await self._end_hosts(node.path)
-        await self._destroy(node)
+        await self.end_hosts(node.path)
+        await self.destroy(node)
         self.model.complete(operation)
 
     # ---- project-wide keys ----------------------------------------------------------------------
@@ -216,8 +216,8 @@ class Engine:
     async def set_all_users(self) -> None:
         """Who may log in has changed. The hosts know it at return."""
         self.save()
-        for node in list(self.model.nodes.values()):
-            await self._set_users(node)
+        for node in self.model.machines():
+            await self.set_users(node)
 
     # ---- immediate faults -----------------------------------------------------------------------
 
@@ -237,11 +237,11 @@ class Engine:
             seconds = WEEK if fault.seconds is None else fault.seconds
             self.model.announce_maintenance(node, seconds)
             self.save()
-            self._spawn(self._maintain_later(node, seconds))
+            self.spawn(self._maintain_later(node, seconds))
         elif fault.kind == "preempt":
             self.notices.announce(node.id, "preempted")
             if fault.seconds:
-                self._spawn(self._preempt_later(node, fault.seconds))
+                self.spawn(self._preempt_later(node, fault.seconds))
             else:
                 self._preempt(node)
         elif fault.kind == "run-over":
@@ -251,11 +251,11 @@ class Engine:
         elif fault.kind == "tpu-node":
             node.retired = True
             self.save()
-            self._spawn(self._end_hosts(node.path))
+            self.spawn(self.end_hosts(node.path))
         elif fault.kind == "reboot":
-            self._spawn(self._reboot(node))
+            self.spawn(self._reboot(node))
         else:
-            self._spawn(self._cut_links(node))
+            self.spawn(self._cut_links(node))
 
     async def _maintain_later(self, node: NodeRecord, seconds: float) -> None:
         announced = node.upcoming_maintenance
@@ -281,24 +281,24 @@ class Engine:
     def _preempt(self, node: NodeRecord) -> None:
         self.model.preempt(node)
         self.save()
-        self._spawn(self._end_hosts(node.path))
+        self.spawn(self.end_hosts(node.path))
 
     def _is_ready(self, node: NodeRecord) -> bool:
         """Whether this very node still runs."""
         return self.model.nodes.get(node.path) is node and node.state == "READY"
 
     async def _reboot(self, node: NodeRecord) -> None:
-        await self._end_hosts(node.path)
+        await self.end_hosts(node.path)
         await asyncio.sleep(self._delay)
         if node.state == "READY":  # not deleted meanwhile
-            await self._start_hosts(node)
+            await self.start_hosts(node)
             self.save()
 
     async def _cut_links(self, node: NodeRecord) -> None:
         for host in list(self._hosts.get(node.path, {}).values()):
             await host.cut_links()
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background_ended)
@@ -313,8 +313,8 @@ class Engine:
     async def describe_hosts(self) -> list[dict[str, Any]]:
         """Every host with its processes, for tests."""
         found = []
-        for node in list(self.model.nodes.values()):
-            for record in node.hosts:
+        for node in self.model.machines():
+            for record in node.own_hosts:
                 host = self._hosts.get(node.path, {}).get(record.worker)
                 found.append(
                     {
@@ -333,7 +333,7 @@ class Engine:
                 )
         return found
 
-    async def _start_hosts(
+    async def start_hosts(
         self, node: NodeRecord, records: Sequence[HostRecord] | None = None
     ) -> None:
         """Starts a node's hosts, or some of them; raises the first failure."""
@@ -346,12 +346,12 @@ class Engine:
                 async with asyncio.timeout(START_LIMIT):
                     host = await self._runtime.start(spec)
             running[record.worker] = host
-            self._spawn(self._watch(node, record, host))
+            self.spawn(self._watch(node, record, host))
             record.port, record.host_keys = host.port, dict(host.host_keys)
             await host.set_users(users)
 
         for answer in await asyncio.gather(
-            *map(start, records or node.hosts), return_exceptions=True
+            *map(start, records or node.own_hosts), return_exceptions=True
         ):
             if isinstance(answer, BaseException):
                 raise answer
@@ -365,22 +365,22 @@ class Engine:
             return  # ended by the engine
         del running[record.worker]
         try:
-            await self._start_hosts(node, [record])
+            await self.start_hosts(node, [record])
         except (OSError, TPUError) as error:
             log.warning("%s did not start again: %s", record.hostname, error)
             node.health, node.health_description = "TIMEOUT", str(error)
         self.save()
 
-    async def _end_hosts(self, path: str) -> None:
+    async def end_hosts(self, path: str) -> None:
         hosts = self._hosts.pop(path, {})
         await asyncio.gather(*(host.stop() for host in hosts.values()))
 
-    async def _destroy(self, node: NodeRecord) -> None:
+    async def destroy(self, node: NodeRecord) -> None:
         """Removes the files of a node's hosts, which have ended."""
-        for host in node.hosts:
+        for host in node.own_hosts:
             await self._runtime.destroy(self._spec(node, host))
 
-    async def _set_users(self, node: NodeRecord) -> None:
+    async def set_users(self, node: NodeRecord) -> None:
         users = self._users(node)
         for host in list(self._hosts.get(node.path, {}).values()):
             await host.set_users(users)

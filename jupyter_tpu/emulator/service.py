@@ -48,9 +48,12 @@ async def serve(
         billing,
         compute,
         compute_operations,
+        groups,
         grpc_server,
         host_identity,
+        instances,
         log_exclusions,
+        machine_types,
         networks,
         os_login,
         project_checks,
@@ -61,6 +64,7 @@ async def serve(
     from .api.iap import IapTunnels
     from .engine import Engine
     from .hosts import Runtime
+    from .instances import InstanceEngine
     from .model.model import Model
 
     async with AsyncExitStack() as stack:
@@ -77,6 +81,7 @@ async def serve(
         )
         engine = Engine(model, runtime, folder, delay=_delay(delay))
         stack.push_async_callback(engine.close)
+        machines = InstanceEngine(engine, delay=_delay(delay))
         cloud_tpu = Api(engine)
 
         identities = host_identity.HostIdentities(folder.token)
@@ -88,7 +93,10 @@ async def serve(
         checks = rest.guard(folder.token, from_host)
         app = web.Application(middlewares=[checks], client_max_size=2**20)
         rest.add_routes(app, cloud_tpu)
-        compute_operations.add_routes(app)
+        compute_operations.add_routes(app, engine)
+        machine_types.add_routes(app, engine)
+        instances.add_routes(app, engine, machines)
+        groups.add_routes(app, engine, machines)
         compute.add_routes(app, engine)
         batch.add_routes(app)
         billing.add_routes(app)
@@ -100,7 +108,7 @@ async def serve(
         host_identity.add_routes(app, engine, identities)
         tunnels = IapTunnels(engine, folder.token)
         stack.push_async_callback(tunnels.close)
-        admin.add_routes(app, engine, cloud_tpu, tunnels)
+        admin.add_routes(app, engine, machines, cloud_tpu, tunnels)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
@@ -120,6 +128,7 @@ async def serve(
         address = f"http://127.0.0.1:{rest_port}"
         engine.identity = lambda node, host: identities.variables(node.id, address, host.worker)
         await engine.open()
+        await machines.open()
         state = EmulatorState(
             id=model.id,
             pid=os.getpid(),

@@ -28,7 +28,7 @@ from ..errors import InvalidInput, Reason, TPUError
 from ..files import write_atomically
 from ..locks import try_lock
 from ..paths import data_dir, private_dir
-from .model.records import EmulatorSnapshot
+from .model.snapshot import EmulatorSnapshot
 
 S = TypeVar("S", bound=Struct)
 

@@ -11,7 +11,8 @@ import pytest
 from jupyter_tpu.catalog import accelerator_type
 from jupyter_tpu.emulator import EmulatorState, environment_lines, state_file
 from jupyter_tpu.emulator.model.host_profile import host_variables
-from jupyter_tpu.emulator.model.records import EmulatorSnapshot, HostRecord, NodeRecord
+from jupyter_tpu.emulator.model.records import HostRecord, NodeRecord
+from jupyter_tpu.emulator.model.snapshot import EmulatorSnapshot
 from jupyter_tpu.emulator.state_folder import EmulatorToken, StateFolder
 from jupyter_tpu.errors import Reason, TPUError
 

@@ -11,7 +11,8 @@ import pytest
 from jupyter_tpu.emulator.model.api_errors import ApiError
 from jupyter_tpu.emulator.model.model import Model
 from jupyter_tpu.emulator.model.os_login import is_enabled
-from jupyter_tpu.emulator.model.records import EmulatorSnapshot, NodeRequest
+from jupyter_tpu.emulator.model.records import NodeRequest
+from jupyter_tpu.emulator.model.snapshot import EmulatorSnapshot
 
 P, ZONE = "emulated", "us-central1-a"
 NODE = NodeRequest(type="v5litepod-8", version="v2-alpha-tpuv5-lite")

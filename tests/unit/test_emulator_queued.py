@@ -13,7 +13,8 @@ from jupyter_tpu.emulator.model.api_errors import ApiError
 from jupyter_tpu.emulator.model.faults import Fault
 from jupyter_tpu.emulator.model.model import Model
 from jupyter_tpu.emulator.model.queued import EmulatedQueue
-from jupyter_tpu.emulator.model.records import EmulatorSnapshot, NodeRequest, QueuedRequest
+from jupyter_tpu.emulator.model.records import NodeRequest, QueuedRequest
+from jupyter_tpu.emulator.model.snapshot import EmulatorSnapshot
 
 P, ZONE = "emulated", "us-central1-a"
 PARENT = f"projects/{P}/locations/{ZONE}"

@@ -6,14 +6,19 @@ import msgspec
 from aiohttp import web
 
 from ..engine import Engine
+from ..instances import InstanceEngine
 from ..model import api_errors
 from ..model.faults import IMMEDIATE, Fault
+from ..model.instance_records import InstanceRecord
 from .calls import Api
+from .compute_calls import COMPUTE_METHODS
 from .iap import IapTunnels
 from .rest import json_body
 
 
-def add_routes(app: web.Application, engine: Engine, api: Api, iap: IapTunnels) -> None:
+def add_routes(
+    app: web.Application, engine: Engine, instances: InstanceEngine, api: Api, iap: IapTunnels
+) -> None:
     """GET/POST/DELETE ``faults`` (see model/faults.py), DELETE ``faults/{id}``, GET ``hosts``.
 
     And POST ``iap``: opens the tunnels of Identity-Aware Proxy, and says where they are.
@@ -24,12 +29,19 @@ def add_routes(app: web.Application, engine: Engine, api: Api, iap: IapTunnels) 
             fault = msgspec.convert(await json_body(request), Fault)
         except msgspec.ValidationError as error:
             raise api_errors.invalid_field(f"not a fault: {error}") from None
-        if fault.method is not None and not api.has_call(fault.method):
+        known = fault.method in COMPUTE_METHODS or (fault.method and api.has_call(fault.method))
+        if fault.method is not None and not known:
             raise api_errors.invalid_field(f"there is no method {fault.method}")
         if fault.kind in IMMEDIATE:
             if not fault.node:
                 raise api_errors.invalid_field(f"the fault {fault.kind} needs a node")
-            engine.inject_fault(fault, engine.model.find_node(fault.node))
+            node = engine.model.find_node(fault.node)
+            if isinstance(node, InstanceRecord):
+                instances.inject_fault(fault, node)
+            elif fault.kind in ("vanish", "host-error"):
+                raise api_errors.invalid_field(f"the fault {fault.kind} needs an instance")
+            else:
+                engine.inject_fault(fault, node)
         else:
             engine.model.add_fault(fault)
         return web.json_response(msgspec.to_builtins(fault))

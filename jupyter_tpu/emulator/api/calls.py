@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from ..engine import Engine
 from ..model import api_errors
-from ..model.model import paginate
+from ..model.paging import paginate
 from ..model.project_number import project_number
 from ..model.records import EmulatedOperation
 from .messages import Messages

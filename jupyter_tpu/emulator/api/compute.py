@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 
 import msgspec
@@ -11,6 +10,8 @@ from msgspec import Struct
 
 from ..engine import Engine
 from ..model import api_errors
+from ..model.instances import fingerprint
+from ..model.project_number import project_number
 from .compute_operations import ROOT, done
 from .rest import json_body
 
@@ -38,9 +39,11 @@ def add_routes(app: web.Application, engine: Engine) -> None:
                 "kind": "compute#project",
                 "id": str(int(hashlib.sha256(project.encode()).hexdigest()[:15], 16)),
                 "name": project,
+                "defaultServiceAccount": f"{project_number(project)}-compute"
+                "@developer.gserviceaccount.com",
                 "commonInstanceMetadata": {
                     "kind": "compute#metadata",
-                    "fingerprint": _fingerprint(items),
+                    "fingerprint": fingerprint(items),
                     "items": [{"key": key, "value": value} for key, value in items.items()],
                 },
             }
@@ -53,11 +56,8 @@ def add_routes(app: web.Application, engine: Engine) -> None:
         except msgspec.ValidationError as error:
             raise api_errors.invalid_field(f"Invalid value for field 'metadata': {error}") from None
         now = engine.model.project_metadata.get(project, {})
-        if metadata.fingerprint and metadata.fingerprint != _fingerprint(now):
-            return web.json_response(
-                {"error": {"code": 412, "message": "Supplied fingerprint does not match."}},
-                status=412,
-            )
+        if metadata.fingerprint and metadata.fingerprint != fingerprint(now):
+            raise api_errors.wrong_fingerprint("fingerprint")
         items = {item.key: item.value for item in metadata.items}
         await engine.set_project_metadata(project, items)
         kind = "compute.projects.setCommonInstanceMetadata"
@@ -65,9 +65,3 @@ def add_routes(app: web.Application, engine: Engine) -> None:
 
     app.router.add_get(ROOT, get_project)
     app.router.add_post(f"{ROOT}/setCommonInstanceMetadata", set_metadata)
-
-
-def _fingerprint(items: dict[str, str]) -> str:
-    """Base64, since the field is of the type bytes: clients decode it and encode it again."""
-    digest = hashlib.sha256(msgspec.json.encode(items)).digest()[:8]
-    return base64.urlsafe_b64encode(digest).decode()

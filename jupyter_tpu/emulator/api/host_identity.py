@@ -16,6 +16,8 @@ from aiohttp import web
 
 from ..engine import Engine
 from ..model import api_errors
+from ..model.guest_attributes import publishes
+from ..model.instance_records import InstanceRecord
 from ..model.notices import QUIET
 from ..model.records import NodeRecord
 from ..state_folder import EmulatorToken
@@ -23,7 +25,7 @@ from .messages import SCOPE
 
 METADATA = "/metadata/"
 #: Where clients on a host find the APIs, by gcloud's names of them.
-_SERVICES = {"TPU": "", "CLOUDRESOURCEMANAGER": "cloudresourcemanager/"}
+_SERVICES = {"TPU": "", "COMPUTE": "compute/v1/", "CLOUDRESOURCEMANAGER": "cloudresourcemanager/"}
 #: What a token of a host begins with; then come the node's id and a signature.
 _TOKEN = re.compile(r"Bearer ya29\.host-([^.]+)\.([0-9a-f]+)")
 
@@ -69,11 +71,14 @@ class HostIdentities:
         shown = _TOKEN.fullmatch(request.headers.get("Authorization", ""))
         if shown is None or not self._token.is_signed(f"access {shown[1]}", shown[2]):
             return False
-        node = next((n for n in engine.model.nodes.values() if n.id == shown[1]), None)
+        node = engine.model.machine(shown[1])
         if node is None:
             return False
         if SCOPE not in _scopes(node):
             raise api_errors.insufficient_scopes()
+        if isinstance(node, InstanceRecord):
+            paths = [f"/compute/v1/{path}" for path in (node.path, node.group) if path]
+            return request.path in paths and request.method in ("GET", "DELETE")
         path = f"/v2/{node.path}"
         return (request.method, request.path) in {
             ("GET", path),
@@ -97,7 +102,7 @@ def add_routes(app: web.Application, engine: Engine, identities: HostIdentities)
 
     async def answer(request: web.Request) -> web.Response:
         id = identities.node_of_folder(request.match_info["folder"])
-        node = next((n for n in engine.model.nodes.values() if n.id == id), None)
+        node = engine.model.machine(id)
         if node is None or request.headers.get("Metadata-Flavor") != "Google":
             raise web.HTTPForbidden
         account = node.service_account or f"emulated@{node.project}.iam.gserviceaccount.com"
@@ -109,7 +114,7 @@ def add_routes(app: web.Application, engine: Engine, identities: HostIdentities)
                 "expires_in": 3599,
                 "token_type": "Bearer",
             },
-            **{f"instance/attributes/{key}": value for key, value in node.metadata.items()},
+            **{f"instance/attributes/{key}": value for key, value in node.attributes.items()},
         }.get(path := request.match_info["path"])
         flavor = {"Metadata-Flavor": "Google"}
         if (key := path.removeprefix("instance/")) in QUIET:
@@ -134,10 +139,12 @@ def add_routes(app: web.Application, engine: Engine, identities: HostIdentities)
     async def publish(request: web.Request) -> web.Response:
         """A guest attribute of one host."""
         id, worker = identities.host_of_folder(request.match_info["folder"])
-        node = next((n for n in engine.model.nodes.values() if n.id == id), None)
+        node = engine.model.machine(id)
         if node is None or request.headers.get("Metadata-Flavor") != "Google":
             raise web.HTTPForbidden
         namespace, key = request.match_info["namespace"], request.match_info["key"]
+        if isinstance(node, InstanceRecord) and not publishes(engine.model, node):
+            raise web.HTTPForbidden
         node.hosts[worker].published[f"{namespace}/{key}"] = await request.text()
         return web.Response()
 

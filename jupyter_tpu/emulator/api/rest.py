@@ -139,7 +139,7 @@ def guard(token: EmulatorToken, also: Callable[[web.Request], bool] = lambda _: 
 
 
 def error_response(api_error: api_errors.ApiError) -> web.Response:
-    name, status = api_errors.CODES[api_error.code]
+    name, status = api_errors.CODES[api_error.code][0], api_error.status
     error: dict[str, Any] = {"code": status, "message": api_error.message, "status": name}
     details = json_format.MessageToDict(messages.status_message(api_error)).get("details")
     if details:

@@ -47,9 +47,14 @@ class Addresses:
             ):
                 interface.external = next(addresses) if network.external_addresses else ""
 
+    def renew_own_external(self, node: NodeRecord) -> None:
+        """As `renew_external`, but only of the host of an instance."""
+        for host in node.own_hosts:
+            host.external = self._unused(1)[0] if node.external_addresses else ""
+
     def drop_external(self, node: NodeRecord) -> None:
         """The hosts are down: other hosts may get their external addresses."""
-        for host in node.hosts:
+        for host in node.own_hosts:
             host.external = ""
             for interface in host.further_interfaces:
                 interface.external = ""

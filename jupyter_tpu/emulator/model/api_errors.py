@@ -43,7 +43,8 @@ class ApiError(Exception):
     """An error answer: *code* of google.rpc.Code, the message, and ErrorInfo where there is one.
 
     *info* is (reason, domain, metadata) of google.rpc.ErrorInfo, *retry_after* the seconds of a
-    google.rpc.RetryInfo, *violations* are (field, description) of google.rpc.BadRequest.
+    google.rpc.RetryInfo, *violations* are (field, description) of google.rpc.BadRequest. *status*
+    is an HTTP status, where Compute Engine has another than the code's.
     """
 
     def __init__(
@@ -54,8 +55,10 @@ class ApiError(Exception):
         *,
         retry_after: float | None = None,
         violations: Sequence[tuple[str, str]] = (),
+        status: int | None = None,
     ) -> None:
         super().__init__(message)
+        self.status = CODES[code][1] if status is None else status
         self.retry_after = retry_after
         self.violations = violations
         self.code = code
@@ -159,6 +162,34 @@ def invalid_value(field: str, value: object, pattern: str) -> ApiError:
 
 def required_field(field: str) -> ApiError:
     return ApiError(INVALID_ARGUMENT, f"Required field '{field}' not specified")
+
+
+def compute_invalid(text: str) -> ApiError:
+    return ApiError(INVALID_ARGUMENT, text)
+
+
+def wrong_fingerprint(what: str) -> ApiError:
+    text = f"Supplied {what} does not match current {what}."
+    return ApiError(FAILED_PRECONDITION, text, status=412)
+
+
+def refused_machine_type(name: str) -> ApiError:
+    return ApiError(
+        PERMISSION_DENIED, f"This user agent is not allowed to use the machine type [{name}]."
+    )
+
+
+def not_ready(path: str) -> ApiError:
+    return ApiError(INVALID_ARGUMENT, f"The resource '{path}' is not ready")
+
+
+def external_address_forbidden(project: str, path: str) -> ApiError:
+    return ApiError(
+        FAILED_PRECONDITION,
+        f"Constraint constraints/compute.vmExternalIpAccess violated for project {project}. Add "
+        f"instance {path} to the constraint to use external IP with it.",
+        status=412,
+    )
 
 
 def exists(path: str) -> ApiError:

@@ -26,10 +26,19 @@ Kinds that hit the next *count* calls in *zone*, or all until the fault is delet
 - ``silent``: calls of *method* get no answer for *seconds*, or until the fault is deleted. Then
   they are carried out, unless a gRPC client has given up.
 
+Kinds of Compute Engine's instances only, for which most of the above work, too:
+
+- ``vanish``: the wait of a PENDING one ends at once, and with it the instance;
+- ``host-error``: a running one is TERMINATED, and starts again after *seconds* (0);
+- ``late-error``: what is made fails with INTERNAL_ERROR after it was STAGING (*type*, *tier*);
+- ``empty-group``: groups make no instances, and name no error;
+- ``no-external-addresses``: an organisation's policy forbids them.
+
 And ``line``: the first host of *node* publishes *port* as its SSH port, where a test has a proxy.
 
-*method* is a call's gRPC name ("CreateNode", "GetOperation"); without it, all calls of the Cloud
-TPU API are hit, polls of operations too. *code* is a name of google.rpc.Code.
+*method* is a call's gRPC name ("CreateNode", "GetOperation"), or one of Compute Engine
+("instances.insert"); without it, all calls of both APIs are hit, polls of operations too. *code* is
+a name of google.rpc.Code.
 """
 
 from __future__ import annotations
@@ -64,6 +73,11 @@ FaultKind = Literal[
     "tpu-node",
     "cut-links",
     "line",
+    "late-error",
+    "empty-group",
+    "no-external-addresses",
+    "vanish",
+    "host-error",
 ]
 #: Names of Node.State and Node.Health.
 NodeState = Literal[
@@ -74,7 +88,7 @@ NodeHealth = Literal["HEALTHY", "TIMEOUT", "UNHEALTHY_TENSORFLOW", "UNHEALTHY_MA
 #: Faults that happen at once to a node. The others wait for calls.
 IMMEDIATE: tuple[str, ...] = (
     *("preempt", "reboot", "maintenance", "announce-maintenance", "run-over", "state", "tpu-node"),
-    "cut-links",
+    *("cut-links", "vanish", "host-error"),
 )
 _CODES_BY_NAME = {name: code for code, (name, _) in CODES.items()}
 
@@ -87,11 +101,12 @@ class Fault(Struct, kw_only=True, forbid_unknown_fields=True):
     zone: str | None = None
     #: The node (its id or full path), for immediate faults and for "line".
     node: str | None = None
-    #: The gRPC name of the calls that it hits; None: all ("error", "lost-answer", "silent").
+    #: The name of the calls that it hits; None: all ("error", "lost-answer", "silent").
     method: str | None = None
-    #: "no-capacity", "quota": a type ("v5litepod-8") or generation ("v5e"); None: all.
+    #: "no-capacity", "quota", "late-error": a type ("v5litepod-8"), machine type or generation
+    #: ("v5e"); None: all.
     type: str | None = None
-    #: "no-capacity", "quota": None: all.
+    #: The same; None: all.
     tier: Tier | None = None
     #: "no-capacity", "quota": how many chips there may be; it hits what would be more.
     chips: int = 0

@@ -14,7 +14,7 @@ from . import api_errors
 from .faults import Fault, FaultKind, Faults
 from .records import NodeRecord, QueuedRecord, Tier
 
-WITHOUT_VMS = ("STOPPED", "PREEMPTED", "TERMINATED", "HIDDEN")
+WITHOUT_VMS = ("PENDING", "STOPPED", "PREEMPTED", "TERMINATED", "HIDDEN")
 
 
 class Limits:
@@ -64,11 +64,11 @@ class Limits:
     def _holders(self) -> Iterator[tuple[str, str, AcceleratorType, Tier]]:
         for path, node in self._nodes.items():
             if node.state not in WITHOUT_VMS:
-                yield path, node.zone, node.accelerator, node.tier
+                yield path, node.zone, node.held, node.tier
 
     def _users(self) -> Iterator[tuple[str, str, AcceleratorType, Tier]]:
         for path, node in self._nodes.items():
-            yield path, node.zone, node.accelerator, node.tier
+            yield path, node.zone, node.held, node.tier
         for path, queued in self._queued.items():
             for spec in queued.specs:
                 if queued.node_path(spec) not in self._nodes:

@@ -11,17 +11,20 @@ from __future__ import annotations
 
 import random
 import re
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import msgspec
 
 from ... import catalog
 from . import api_errors
 from .addresses import Addresses
+from .compute_operations import ComputeOperations
 from .faults import Fault, Faults
+from .guest_attributes import published
 from .host_profile import missing_features
 from .limits import Limits
 from .networks import EmulatedNetworks
@@ -29,7 +32,6 @@ from .operations import Operations, rfc3339
 from .os_login import OsLogin
 from .records import (
     EmulatedOperation,
-    EmulatorSnapshot,
     HostRecord,
     MaintenanceRecord,
     NodeRecord,
@@ -38,9 +40,9 @@ from .records import (
     OperationFailure,
     QueuedRecord,
 )
+from .snapshot import EmulatorSnapshot
 from .transitions import AFTER_FAILURE, TRANSITIONS, Verb
 
-T = TypeVar("T")
 R = TypeVar("R", NodeRecord, QueuedRecord)
 NODE_ID = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 
@@ -74,10 +76,19 @@ class Model:
         self.queued = {each.path: each for each in snapshot.queued}
         self.os_login = OsLogin(snapshot.os_login)
         self.networks = EmulatedNetworks(snapshot.compute, now)
-        self.limits = Limits(self.faults, self.nodes, self.queued)
+        self.instances = {each.path: each for each in snapshot.instances}
+        self.groups = {each.path: each for each in snapshot.groups}
+        self.policies = snapshot.policies
+        self.templates = snapshot.templates
+        self.compute_operations = ComputeOperations(snapshot.compute_operations, now, self._chance)
+        #: What has hosts: nodes and instances.
+        self._machines: ChainMap[str, NodeRecord] = ChainMap(
+            self.nodes, cast("dict[str, NodeRecord]", self.instances)
+        )
+        self.limits = Limits(self.faults, self._machines, self.queued)
         self._host_room = host_room
         self._host_limit_reason = host_limit_reason
-        self.addresses = Addresses(self.nodes, self._chance, one_address=one_address)
+        self.addresses = Addresses(self._machines, self._chance, one_address=one_address)
 
     def snapshot(self) -> EmulatorSnapshot:
         """What has to be saved for `Model(snapshot)` to continue from here."""
@@ -89,6 +100,11 @@ class Model:
             project_metadata=self.project_metadata,
             log_exclusions=self.log_exclusions,
             compute=self.networks.found,
+            instances=list(self.instances.values()),
+            groups=list(self.groups.values()),
+            policies=self.policies,
+            templates=self.templates,
+            compute_operations=self.compute_operations.all(),
             os_login=self.os_login.found,
         )
 
@@ -121,6 +137,18 @@ class Model:
         return name
 
     # ---- nodes ----------------------------------------------------------------------------------
+
+    def machines(self) -> list[NodeRecord]:
+        """All nodes and instances."""
+        return list(self._machines.values())
+
+    def machine(self, id: str) -> NodeRecord | None:
+        """The node or instance of that number."""
+        return next((each for each in self.machines() if each.id == id), None)
+
+    def new_id(self) -> str:
+        """Google's number of something new."""
+        return str(self._chance.randrange(10**18, 9 * 10**18))
 
     def get_node(self, project: str, zone: str, name: str) -> NodeRecord:
         self.check_zone(zone)
@@ -190,7 +218,7 @@ class Model:
 
     def check_room(self, hosts: int) -> None:
         """ApiError if this machine can't run that many more."""
-        room = self._host_room - sum(len(node.hosts) for node in self.nodes.values())
+        room = self._host_room - sum(len(each.own_hosts) for each in self.machines())
         if hosts > room:
             raise api_errors.too_many_hosts(hosts, max(0, room), self._host_limit_reason)
 
@@ -208,7 +236,7 @@ class Model:
             project=project,
             zone=zone,
             name=name,
-            id=str(self._chance.randrange(10**18, 9 * 10**18)),
+            id=self.new_id(),
             type=type,
             version=request.version,
             created=rfc3339(self.now()),
@@ -320,25 +348,11 @@ class Model:
             asked = {int(worker) for worker in workers if worker}
         except ValueError:
             raise api_errors.invalid_field("worker ids are numbers") from None
-        namespace, _, key = query.partition("/")
-        answer = []
-        for host in node.hosts:
-            if asked and host.worker not in asked:
-                continue
-            items = [("hostkeys", kind, value) for kind, value in sorted(host.host_keys.items())]
-            if host.host_keys:  # it has run
-                items.append(("vm", "hostname", host.hostname))
-                proxy_port = 0 if host.worker else self.faults.proxy_port(node.name, node.path)
-                port = proxy_port or host.port
-                if port != 22:
-                    items.append(("ssh", "port", str(port)))
-            for path, value in host.published.items():
-                namespace_of, _, key_of = path.partition("/")
-                items.append((namespace_of, key_of, value))
-            answer.append(
-                [item for item in items if namespace in ("", item[0]) and key in ("", item[1])]
-            )
-        return answer
+        return [
+            published(self.faults, node, host, query)
+            for host in node.hosts
+            if not asked or host.worker in asked
+        ]
 
     # ---- faults ---------------------------------------------------------------------------------
 
@@ -352,17 +366,19 @@ class Model:
         node.state, node.health = "PREEMPTED", ""
 
     def find_node(self, name: str) -> NodeRecord:
-        """The node with that id or full path, in any zone. ApiError if there is none or several."""
-        found = [node for node in self.nodes.values() if name in (node.path, node.name)]
+        """The node or instance with that id or full path, in any zone. ApiError if there is none
+        or several.
+        """
+        found = [node for node in self.machines() if name in (node.path, node.name)]
         if len(found) != 1:
             raise api_errors.not_found(name)
         return found[0]
 
     def find_host(self, project: str, zone: str, hostname: str) -> HostRecord:
         """The host of a READY node by its name; ApiError if there is none."""
-        for node in self.nodes.values():
+        for node in self.machines():
             if (node.project, node.zone, node.state) == (project, zone, "READY"):
-                for host in node.hosts:
+                for host in node.own_hosts:
                     if host.hostname == hostname:
                         return host
         path = f"projects/{project}/zones/{zone}/instances/{hostname}"
@@ -405,13 +421,3 @@ class Model:
     def _begin(self, verb: Verb, node: NodeRecord) -> EmulatedOperation:
         node.state = TRANSITIONS[verb].during or node.state
         return self.operations.begin(verb, node.path)
-
-
-def paginate(items: Sequence[T], size: int, token: str) -> tuple[Sequence[T], str]:
-    """One page of *items* (all for size 0) and the token of the next, "" for the last."""
-    try:
-        start = int(token or 0)
-    except ValueError:
-        raise api_errors.invalid_field("the page token is not valid") from None
-    end = start + size if size > 0 else len(items)
-    return items[start:end], str(end) if end < len(items) else ""

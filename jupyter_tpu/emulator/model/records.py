@@ -1,4 +1,4 @@
-"""The emulator's data: nodes, their hosts, operations and faults; no transport.
+"""The emulator's data: nodes, their hosts and operations; no transport.
 
 Everything here is kept in the state folder as JSON. Times are RFC 3339 in UTC.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from ...catalog import AcceleratorType, accelerator_type
 from .transitions import Verb
@@ -167,6 +167,21 @@ class NodeRecord(NodeSettings, kw_only=True):
     def accelerator(self) -> AcceleratorType:
         return accelerator_type(self.type)
 
+    @property
+    def held(self) -> AcceleratorType:
+        """What of it counts for capacity and quotas."""
+        return self.accelerator
+
+    @property
+    def own_hosts(self) -> list[HostRecord]:
+        """Those of `hosts` that are its own."""
+        return self.hosts
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """What its hosts' metadata server says."""
+        return self.metadata
+
 
 class NodeRequest(NodeSettings, kw_only=True):
     """A node as a request describes it; empty fields were not given."""
@@ -270,20 +285,3 @@ class OsLoginKey(Struct, kw_only=True):
 
     key: str
     expires: int = 0  # microseconds since the epoch; 0: never
-
-
-class EmulatorSnapshot(Struct, kw_only=True):
-    """The whole of the emulator's memory, as the state folder keeps it."""
-
-    id: str
-    nodes: list[NodeRecord] = []
-    queued: list[QueuedRecord] = []
-    operations: list[EmulatedOperation] = []
-    #: commonInstanceMetadata of each project.
-    project_metadata: dict[str, dict[str, str]] = field(default_factory=dict)
-    #: What each project has of Compute Engine.
-    compute: dict[str, ComputeRecord] = {}
-    #: Project → name → what Cloud Logging does not store.
-    log_exclusions: dict[str, dict[str, dict[str, Any]]] = {}
-    #: User's address → fingerprint → key.
-    os_login: dict[str, dict[str, OsLoginKey]] = {}

@@ -1,0 +1,422 @@
+"""Compute Engine's managed instance groups: in bulk mode, all instances or none are made.
+
+The operation that makes a group is DONE long before it has instances; `step` makes them, and makes
+those again that are missing. A group with a workload policy is one slice, of the policy's topology:
+ACTIVATING, ACTIVE, INCOMPLETE while an instance does not run, REACTIVATING.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ...catalog import AcceleratorType
+from . import api_errors
+from .instance_records import ComputeOperation, GroupRecord, InstanceRecord, MemberRecord
+from .instance_requests import check_machine_type, check_name, check_networks, provisioning_model
+from .instances import NO_CAPACITY, EmulatedInstances, check_zone, no_capacity_text, quota_text
+from .machine_types import compute_zones, hosts_of
+from .model import Model
+from .networks import regions
+from .operations import rfc3339
+from .records import NodeSettings
+from .workloads import EmulatedWorkloads, machine_type_of, topology_of
+
+Body = dict[str, Any]
+
+_KEPT_ERRORS = 20
+_LETTERS = str.maketrans("0123456789", "bcdfghjklm")
+_PATTERN = re.compile(r"(?P<base>.*?)(?P<hashes>#+)(?:\[(?P<first>\d+)\])?")
+
+
+class EmulatedGroups:
+    """The groups of *model*, whose instances are among *instances*."""
+
+    def __init__(self, model: Model, instances: EmulatedInstances) -> None:
+        self._model = model
+        self.instances = instances
+        self.workloads = EmulatedWorkloads(model)
+        self.found = model.groups
+        self.operations = model.compute_operations
+        instances.on_failure = self._failed
+        instances.on_run_over = self._run_over
+
+    # ---- calls ----------------------------------------------------------------------------------
+
+    def get(self, project: str, place: str, name: str) -> GroupRecord:
+        path = f"projects/{project}/{place}/instanceGroupManagers/{name}"
+        try:
+            return self.found[path]
+        except KeyError:
+            raise api_errors.resource_not_found(path) from None
+
+    def list_in(self, project: str, place: str | None = None) -> list[GroupRecord]:
+        """Of *place*, or of all places."""
+        silent = self._model.faults.unreachable_zones()
+        return [
+            each
+            for each in sorted(self.found.values(), key=lambda each: each.path)
+            if each.project == project and place in (None, each.place)
+            and not silent & {each.zone, None}
+        ]  # fmt: skip
+
+    def insert(self, project: str, place: str, body: Body, request_id: str) -> ComputeOperation:
+        name = check_name(body)
+        path = f"projects/{project}/{place}/instanceGroupManagers/{name}"
+        url = body.get("instanceTemplate") or next(
+            (each.get("instanceTemplate") for each in body.get("versions") or []), None
+        )
+        if not url:
+            raise api_errors.required_field("resource.instanceTemplate")
+        template_path, template = self.workloads.find("instanceTemplates", project, url)
+        zone = self._zone(project, place, body, template)
+        self._permission("create", path, zone)
+        policy_path, policy = "", None
+        if policy_url := (body.get("resourcePolicies") or {}).get("workloadPolicy"):
+            policy_path, policy = self.workloads.find("resourcePolicies", project, policy_url)
+        group = GroupRecord(
+            project=project,
+            place=place,
+            zone=zone,
+            name=name,
+            id=self._model.new_id(),
+            created=rfc3339(self._model.now()),
+            body={"baseInstanceName": name, **body},
+            template=template_path,
+            policy=policy_path,
+            topology=topology_of(policy),
+        )
+        if body.get("targetSize") is None:
+            raise api_errors.required_field("resource.targetSize")
+        self._check(group, template)
+        if path in self.found:
+            raise api_errors.resource_exists(path)
+        self._set_size(group, int(body["targetSize"]))
+        self.found[path] = group
+        return self.operations.begin("insert", path, group.id, request_id=request_id)
+
+    def resize(
+        self, project: str, place: str, name: str, size: int, request_id: str
+    ) -> ComputeOperation:
+        group = self.get(project, place, name)
+        self._permission("update", group.path, group.zone)
+        if group.deleting:
+            raise api_errors.not_ready(group.path)
+        changes = group.is_bulk and size and group.size and size != group.size
+        if changes and (size > group.size or self.is_waiting(group)):
+            raise api_errors.compute_invalid(  # our wording; the rule is Google's
+                "A group in BULK mode grows only from targetSize 0, and shrinks only when no bulk "
+                "operation is in progress."
+            )
+        self._set_size(group, size)
+        return self.operations.begin("resize", group.path, group.id, request_id=request_id)
+
+    def delete(self, project: str, place: str, name: str, request_id: str) -> ComputeOperation:
+        group = self.get(project, place, name)
+        self._permission("delete", group.path, group.zone)
+        if group.deleting:
+            raise api_errors.not_ready(group.path)
+        group.deleting = True
+        self.operations.end_all(group.path)
+        return self.operations.begin("delete", group.path, group.id, request_id=request_id)
+
+    # ---- what is seen ---------------------------------------------------------------------------
+
+    def instance(self, group: GroupRecord, member: MemberRecord) -> InstanceRecord | None:
+        return self.instances.found.get(group.instance_path(member))
+
+    def action(self, group: GroupRecord, member: MemberRecord) -> str:
+        """Its currentAction."""
+        instance = self.instance(group, member)
+        if group.deleting or member.deleting or (instance and instance.deleting):
+            return "DELETING"
+        if instance is None:
+            return "RECREATING" if member.made else "CREATING"
+        being_made = instance.status in ("PROVISIONING", "STAGING")
+        if being_made and not instance.host.host_keys:
+            return "RECREATING" if member.made else "CREATING"
+        return "NONE"
+
+    def is_stable(self, group: GroupRecord) -> bool:
+        return all(self.action(group, member) == "NONE" for member in group.members)
+
+    def is_waiting(self, group: GroupRecord) -> bool:
+        """Whether it makes instances in bulk."""
+        return any(self.action(group, each) in ("CREATING", "RECREATING") for each in group.members)
+
+    def states(self) -> object:
+        return [
+            (
+                each.path,
+                each.deleting,
+                each.topology_state,
+                [(member.name, member.errors, member.deleting) for member in each.members],
+            )
+            for each in self.found.values()
+        ]
+
+    def unsettled(self) -> bool:
+        return any(
+            group.deleting
+            or not self.is_stable(group)
+            or (group.topology and group.size and group.topology_state != "ACTIVE")
+            or self.operations.in_progress(group.path)
+            for group in self.found.values()
+        )
+
+    # ---- what moves on --------------------------------------------------------------------------
+
+    def step(self) -> None:
+        """Moves all groups on."""
+        for group in list(self.found.values()):
+            if group.deleting:
+                self._delete(group)
+                continue
+            self.operations.end_all(group.path)
+            self._shrink(group)
+            self._repair(group)
+            missing = [each for each in group.members if self.instance(group, each) is None]
+            if missing:
+                self._make(group, missing)
+            self._set_topology(group)
+
+    def relink(self) -> None:
+        """The hosts of a slice know each other."""
+        for group in self.found.values():
+            found = [self.instance(group, member) for member in group.members]
+            instances = [each for each in found if each is not None]
+            if group.topology and instances:
+                hosts = sorted((each.host for each in instances), key=lambda host: host.worker)
+                for instance in instances:
+                    instance.hosts = hosts
+
+    # ---- internals ------------------------------------------------------------------------------
+
+    def _zone(self, project: str, place: str, body: Body, template: Body) -> str:
+        kind, _, name = place.partition("/")
+        if kind == "zones":
+            check_zone(project, name)
+            return name
+        if name not in regions():
+            raise api_errors.resource_not_found(f"projects/{project}/{place}")
+        distribution = body.get("distributionPolicy") or {}
+        if distribution.get("targetShape") != "ANY_SINGLE_ZONE":
+            raise api_errors.compute_invalid(  # our wording; the rule is Google's
+                "Regional groups in BULK mode need the target shape ANY_SINGLE_ZONE."
+            )
+        asked = [each["zone"].rpartition("/")[2] for each in distribution.get("zones") or []]
+        zones = asked or [each for each in compute_zones() if each.rpartition("-")[0] == name]
+        offered = machine_type_of(template).zones
+        return next((zone for zone in zones if zone in offered), zones[0])
+
+    def _check(self, group: GroupRecord, template: Body) -> None:
+        properties = template["properties"]
+        machine = machine_type_of(template)
+        if group.zone not in machine.zones:
+            check_machine_type(properties, group.zone)
+        region = group.zone.rpartition("-")[0]
+        for path in (group.template, group.policy):
+            if "/regions/" in path and f"/regions/{region}/" not in path:
+                raise api_errors.compute_invalid(  # our wording
+                    f"The resource '{path}' is not in the region {region}."
+                )
+        check_networks(self._model.networks, group.project, region, properties)
+        if group.topology and not group.is_bulk:
+            raise api_errors.compute_invalid(
+                "MIGs with TPU accelerator topology require BULK mode in target size policy"
+            )
+        lifecycle = group.body.get("instanceLifecyclePolicy") or {}
+        nothing = lifecycle.get("defaultActionOnFailure") == "DO_NOTHING"
+        if provisioning_model(properties) == "FLEX_START" and not nothing:
+            raise api_errors.compute_invalid(  # our wording; the rule is Google's
+                "Groups of FLEX_START instances need the default action on failure DO_NOTHING."
+            )
+
+    def _set_size(self, group: GroupRecord, size: int) -> None:
+        template = self._model.templates[group.template]
+        if size < 0:
+            raise api_errors.invalid_value("resource.targetSize", size, "[0-9]+")
+        if group.topology and size not in (0, hosts_of(machine_type_of(template), group.topology)):
+            raise api_errors.compute_invalid(  # our wording
+                f"Invalid value for field 'resource.targetSize': '{size}'. The topology "
+                f"{group.topology} has another number of hosts."
+            )
+        self._model.check_room(max(0, size - group.size))
+        staying = [member for member in group.members if not member.deleting]
+        for member in staying[size:]:
+            member.deleting = True
+        wanted = size - len(staying)
+        if wanted > 0:
+            names = self._new_names(group, wanted)
+            # Workers are not numbered in the order of the names: a user has seen the reverse.
+            group.members += [
+                MemberRecord(name=name, worker=size - 1 - number)
+                for number, name in enumerate(names, len(staying))
+            ]
+        group.size = size
+
+    def _new_names(self, group: GroupRecord, count: int) -> list[str]:
+        base = str(group.body["baseInstanceName"])
+        used = {member.name for member in group.members}
+        names: list[str] = []
+        pattern = _PATTERN.fullmatch(base)
+        number = int((pattern and pattern["first"]) or 0)
+        while len(names) < count:
+            if pattern:
+                name = f"{pattern['base']}{number:0{len(pattern['hashes'])}d}"
+                number += 1
+            else:
+                name = f"{base}-{self._model.new_id()[-4:].translate(_LETTERS)}"
+            if name not in (*used, *names):
+                names.append(name)
+        return sorted(names)
+
+    def _delete(self, group: GroupRecord) -> None:
+        found = [self.instance(group, member) for member in group.members]
+        instances = [each for each in found if each is not None]
+        for instance in instances:
+            if not instance.deleting:
+                self.instances.begin_delete(instance, by="system")
+        if not instances:
+            del self.found[group.path]
+            self.operations.end_all(group.path)
+
+    def _shrink(self, group: GroupRecord) -> None:
+        for member in [each for each in group.members if each.deleting]:
+            instance = self.instance(group, member)
+            if instance is None:
+                group.members.remove(member)
+            elif not instance.deleting:
+                self.instances.begin_delete(instance, by="system")
+
+    def _repair(self, group: GroupRecord) -> None:
+        """A slice is started again as a whole; a single instance is made anew."""
+        instances = [self.instance(group, member) for member in group.members]
+        now = self._model.now().timestamp()
+        if any(each and 0 < each.restarts_at <= now for each in instances):
+            if group.topology:
+                for each in filter(None, instances):
+                    self.instances.restart(each)
+                self._become(group, "REACTIVATING")
+            return
+        lifecycle = group.body.get("instanceLifecyclePolicy") or {}
+        if lifecycle.get("defaultActionOnFailure") != "DO_NOTHING":
+            for each in filter(None, instances):
+                if each.status == "TERMINATED" and not each.restarts_at:
+                    self.instances.begin_delete(each, by="system")
+
+    def _make(self, group: GroupRecord, missing: list[MemberRecord]) -> None:
+        if self._model.faults.consume("empty-group", group.zone):
+            return
+        group.checked = rfc3339(self._model.now())
+        template = self._model.templates[group.template]
+        held = machine_type_of(template).accelerator(name=machine_type_of(template).name)
+        for part in [missing] if group.is_bulk else [[member] for member in missing]:
+            if error := self._refusal(group, template, held, len(part)):
+                for member in part:
+                    self._add_error(group, member, error)
+                continue
+            for member in part:
+                self._make_one(group, template, member)
+        self.relink()
+
+    def _refusal(
+        self, group: GroupRecord, template: Body, held: AcceleratorType, count: int
+    ) -> dict[str, str]:
+        """Why *count* instances can't be made now; {} if they can."""
+        limits, properties = self._model.limits, template["properties"]
+        if not machine_type_of(template).creatable:
+            text = api_errors.refused_machine_type(held.name).message
+            return {"code": "FORBIDDEN", "message": text}  # our code
+        external = any(each.get("accessConfigs") for each in properties["networkInterfaces"])
+        if external and self._model.faults.consume("no-external-addresses", group.zone):
+            text = api_errors.external_address_forbidden(group.project, group.path).message
+            return {"code": "CONDITION_NOT_MET", "message": text}
+        model = provisioning_model(properties)
+        tier = NodeSettings(provisioning_model=model, reserved=model == "RESERVATION_BOUND").tier
+        try:
+            if tier != "flex-start":
+                limits.check_quota(group.zone, held, tier, count=count)
+        except api_errors.ApiError as error:
+            return {"code": "QUOTA_EXCEEDED", "message": quota_text(group.zone, error)}
+        if limits.lacks_capacity(group.zone, held, tier, count=count):
+            return {
+                "code": NO_CAPACITY,
+                "message": no_capacity_text(group.project, group.zone),
+            }
+        return {}
+
+    def _make_one(self, group: GroupRecord, template: Body, member: MemberRecord) -> None:
+        config = (group.body.get("allInstancesConfig") or {}).get("properties") or {}
+        properties = template["properties"]
+        items = {
+            item["key"]: item.get("value", "")
+            for item in (properties.get("metadata") or {}).get("items") or []
+        } | (config.get("metadata") or {})
+        body = {
+            **properties,
+            "name": member.name,
+            "labels": {**(properties.get("labels") or {}), **(config.get("labels") or {})},
+            "metadata": {"items": [{"key": key, "value": value} for key, value in items.items()]},
+        }
+        self.instances.make(
+            group.project,
+            group.zone,
+            body,
+            group=group.path,
+            topology=group.topology,
+            worker=member.worker if group.topology else 0,
+            internal=member.internal,
+        )
+        instance = self.instance(group, member)
+        assert instance is not None
+        member.internal = instance.host.internal
+
+    def _set_topology(self, group: GroupRecord) -> None:
+        found = [self.instance(group, member) for member in group.members]
+        for member, instance in zip(group.members, found, strict=True):
+            if instance is not None and instance.status == "RUNNING":
+                member.errors, member.made = [], True
+        if not group.topology:
+            return
+        complete = bool(found) and all(each and each.status == "RUNNING" for each in found)
+        state = group.topology_state
+        if not any(found):
+            self._become(group, "INCOMPLETE" if state and group.size else "")
+        elif not state:
+            self._become(group, "ACTIVATING")
+        elif complete and state != "ACTIVE":
+            self._become(group, "REACTIVATING" if state == "INCOMPLETE" else "ACTIVE")
+        elif state == "ACTIVE" and not complete:
+            self._become(group, "INCOMPLETE")
+
+    def _become(self, group: GroupRecord, state: str) -> None:
+        if group.topology_state != state:
+            group.topology_state, group.topology_since = state, rfc3339(self._model.now())
+
+    def _failed(self, instance: InstanceRecord, error: dict[str, str]) -> None:
+        group, member = self._member(instance)
+        if group is not None and member is not None:
+            self._add_error(group, member, error)
+
+    def _run_over(self, instance: InstanceRecord) -> None:
+        """It is not made again: that is how a group with a limited run ends (not verified)."""
+        group, member = self._member(instance)
+        if group is not None and member is not None and not member.deleting:
+            member.deleting = True
+            group.size -= 1
+
+    def _member(self, instance: InstanceRecord) -> tuple[GroupRecord | None, MemberRecord | None]:
+        group = self.found.get(instance.group)
+        members = group.members if group is not None else []
+        return group, next((each for each in members if each.name == instance.name), None)
+
+    def _add_error(self, group: GroupRecord, member: MemberRecord, error: dict[str, str]) -> None:
+        if member.errors != [error]:
+            member.errors = [error]
+            happened = {"timestamp": rfc3339(self._model.now()), "error": error}
+            group.errors = [*group.errors, {**happened, "name": member.name}][-_KEPT_ERRORS:]
+
+    def _permission(self, verb: str, path: str, zone: str) -> None:
+        if self._model.faults.consume("permission", zone):
+            raise api_errors.permission(f"compute.instanceGroupManagers.{verb}", path)

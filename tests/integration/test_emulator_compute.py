@@ -1,0 +1,313 @@
+"""Compute Engine on the emulator, by Google's own client (which takes seconds to be imported)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import EmulatorError
+from google.api_core import exceptions
+from google.auth.credentials import Credentials
+from google.cloud import compute_v1
+from waiting import until
+
+from jupyter_tpu.emulator.api.compute_fields import FIELDS
+
+P, ZONE, REGION = "emulated", "us-east5-a", "us-east5"
+IMAGES, FAMILY = "ubuntu-os-accelerator-images", "ubuntu-accel-2204-amd64-tpu-v5e-v5p-v6e"
+
+
+class Fixed(Credentials):
+    """Credentials that are one token for ever."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__()
+        self.token = token
+
+    def refresh(self, request: Any) -> None:
+        """Asked for after a 401; there is no other token."""
+
+
+@pytest.fixture(scope="module")
+def client(emulator: Any) -> Callable[[str], Any]:
+    """``client("Instances")``: Google's client of that collection."""
+
+    def make(name: str) -> Any:
+        kind = getattr(compute_v1, f"{name}Client")
+        transport = kind.get_transport_class("rest")(
+            host=emulator.state.rest.removeprefix("http://"),
+            credentials=Fixed(Path(emulator.state.token_file).read_text()),
+            url_scheme="http",
+        )
+        return kind(transport=transport)
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("key") / "id"
+    made = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "test", "-f", path]
+    subprocess.run(made, check=True)
+    return path
+
+
+def properties(key: Path, **scheduling: Any) -> dict[str, Any]:
+    return {
+        "machine_type": "ct6e-standard-4t",
+        "disks": [
+            {
+                "boot": True,
+                "auto_delete": True,
+                "initialize_params": {
+                    "source_image": f"projects/{IMAGES}/global/images/family/{FAMILY}",
+                    "disk_size_gb": 200,
+                    "disk_type": "hyperdisk-balanced",
+                },
+            }
+        ],
+        "network_interfaces": [
+            {
+                "network": "global/networks/default",
+                "access_configs": [{"name": "External NAT", "type_": "ONE_TO_ONE_NAT"}],
+            }
+        ],
+        "scheduling": {"on_host_maintenance": "TERMINATE", **scheduling},
+        "metadata": {
+            "items": [
+                {"key": "ssh-keys", "value": f"ann:{key.with_suffix('.pub').read_text().strip()}"},
+                {"key": "enable-guest-attributes", "value": "TRUE"},
+            ]
+        },
+    }
+
+
+def instance(name: str, key: Path, **scheduling: Any) -> dict[str, Any]:
+    machine = f"zones/{ZONE}/machineTypes/ct6e-standard-4t"
+    return {**properties(key, **scheduling), "name": name, "machine_type": machine}
+
+
+def ssh(client: Callable[[str], Any], name: str, key: Path, folder: Path, command: str) -> str:
+    """What *command* says on an instance, whose host key is pinned from its guest attributes."""
+    instances, where = client("Instances"), {"project": P, "zone": ZONE, "instance": name}
+    found = instances.get_guest_attributes({**where, "query_path": ""}).query_value.items
+    items = {(item.namespace, item.key): item.value for item in found}
+    known = folder / f"known-{name}"
+    known.write_text(f"{name} ssh-ed25519 {items['hostkeys', 'ssh-ed25519']}\n")
+    (interface,) = instances.get(**where).network_interfaces
+    address = interface.access_configs[0].nat_i_p
+    line = [
+        *("ssh", "-i", key, "-p", items.get(("ssh", "port"), "22")),
+        *("-o", f"HostKeyAlias={name}", "-o", f"UserKnownHostsFile={known}"),
+        *("-o", "StrictHostKeyChecking=yes", "-o", "BatchMode=yes"),
+        *(f"ann@{address}", command),
+    ]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def ended(client: Callable[[str], Any], operation: Any) -> list[str]:
+    """Waits for *operation*; the codes of its errors. (The client's own waiting asks Google.)"""
+    _, place, *_ = operation.self_link.partition("/projects/")[2].split("/")
+    kinds = {"zones": ("Zone", ZONE), "regions": ("Region", REGION), "global": ("Global", "")}
+    kind, name = kinds[place]
+    where = {kind.lower(): name} if name else {}
+    request = {"project": P, "operation": operation.name, **where}
+    done = client(f"{kind}Operations").wait(request)
+    assert done.status == compute_v1.Operation.Status.DONE
+    return [error.code for error in done.error.errors]
+
+
+def test_the_fields_that_are_known_are_those_of_googles_client() -> None:
+    for name, fields in FIELDS.items():
+        descriptor = getattr(compute_v1, name).pb().DESCRIPTOR
+        assert set(fields) == {field.json_name for field in descriptor.fields}, name
+        for field in descriptor.fields:
+            kind = fields[field.json_name].removesuffix("[]")
+            if kind[0].isupper():
+                assert field.message_type.name == kind
+
+
+def test_machine_types_and_images(client: Callable[[str], Any]) -> None:
+    types = client("MachineTypes")
+    found = {
+        (zone.removeprefix("zones/"), each.name): each
+        for zone, listed in types.aggregated_list(project=P)
+        for each in listed.machine_types
+    }
+    assert found[ZONE, "ct6e-standard-4t"].accelerators[0].guest_accelerator_count == 4
+    assert ("us-central1-ai1a", "tpu7x-standard-4t") in found
+    assert ("us-west4-a", "ct5lp-hightpu-4t") in found
+    listed = types.list(compute_v1.ListMachineTypesRequest(project=P, zone=ZONE, max_results=2))
+    assert {each.name for each in listed} >= {"ct6e-standard-1t", "ct5p-hightpu-4t"}
+    one = types.get(project=P, zone=ZONE, machine_type="ct6e-standard-8t")
+    assert (one.guest_cpus, one.memory_mb) == (180, 1440 * 1024)
+    with pytest.raises(exceptions.NotFound):
+        types.get(project=P, zone=ZONE, machine_type="tpu7x-standard-4t")
+    image = client("Images").get_from_family(project=IMAGES, family=FAMILY)
+    assert image.name.startswith(FAMILY)
+    with pytest.raises(exceptions.NotFound):
+        client("Images").get_from_family(project=IMAGES, family="none")
+
+
+def test_an_instance_is_a_host_to_log_in_to(
+    client: Callable[[str], Any], emulator: Any, key: Path, tmp_path: Path
+) -> None:
+    instances, id = client("Instances"), str(uuid.uuid4())
+    wanted = {"project": P, "zone": ZONE, "instance_resource": instance("one", key)}
+    begun = instances.insert({**wanted, "request_id": id})
+    assert instances.insert({**wanted, "request_id": id}).name == begun.name
+    with pytest.raises(exceptions.Conflict):
+        instances.insert({**wanted, "request_id": str(uuid.uuid4())})
+    assert ended(client, begun) == []
+    where = {"project": P, "zone": ZONE, "instance": "one"}
+    made = instances.get(**where)
+    assert (made.status, made.scheduling.provisioning_model) == ("RUNNING", "STANDARD")
+    said = ssh(
+        client, "one", key, tmp_path, "hostname; cat /etc/hostname; echo $JAX_NUM_CPU_DEVICES"
+    )
+    assert said.split() == ["one", "one", "4"]
+    attribute = 'curl -s -H "Metadata-Flavor: Google" $GCE_METADATA_HOST/computeMetadata/v1/'
+    ask = f"{attribute}instance/attributes/"
+    said = ssh(client, "one", key, tmp_path, f"{ask}accelerator-type; {ask}agent-worker-number")
+    assert said == "v6e-40"
+
+    labels = {"label_fingerprint": made.label_fingerprint, "labels": {"jupyter-tpu": "one"}}
+    instances.set_labels({**where, "instances_set_labels_request_resource": labels})
+    (zone,) = [
+        zone
+        for zone, scope in instances.aggregated_list(
+            {"project": P, "filter": "labels.jupyter-tpu=one"}
+        )
+        if scope.instances
+    ]
+    assert zone == f"zones/{ZONE}"
+    tpus = f"/v2/projects/{P}/locations/-/nodes"
+    assert "one" not in json.dumps(emulator.request("GET", tpus))
+
+    assert ended(client, instances.delete(**where)) == []
+    with pytest.raises(exceptions.NotFound, match="instances/one' was not found"):
+        instances.get(**where)
+    assert not [
+        host
+        for host in emulator.request("GET", "/emulator/v1/hosts")["hosts"]
+        if host["node"].endswith("/instances/one")
+    ]
+
+
+def test_what_google_does_not_know_is_refused(
+    client: Callable[[str], Any], emulator: Any, key: Path
+) -> None:
+    instances = client("Instances")
+    with pytest.raises(EmulatorError, match="Cannot find field"):
+        emulator.request(
+            "POST",
+            f"/compute/v1/projects/{P}/zones/{ZONE}/instances",
+            {"name": "two", "scheduling": {"tpu": True}},
+        )
+    v5e = instance("two", key) | {"machine_type": "zones/us-west4-a/machineTypes/ct5lp-hightpu-4t"}
+    with pytest.raises(exceptions.Forbidden, match="user agent is not allowed"):
+        instances.insert(project=P, zone="us-west4-a", instance_resource=v5e)
+    with pytest.raises(exceptions.NotFound, match="instances/two"):
+        instances.get_guest_attributes(
+            {"project": P, "zone": ZONE, "instance": "two", "query_path": "hostkeys/"}
+        )
+
+
+def workloads(client: Callable[[str], Any], key: Path, **scheduling: Any) -> dict[str, Any]:
+    """A policy of two hosts and a template; gives a group as it is asked for."""
+    policy = {
+        "name": "pod-wp",
+        "workload_policy": {
+            "type_": "HIGH_THROUGHPUT",
+            "accelerator_topology": "2x4",
+            "accelerator_topology_mode": "AUTO_CONNECT",
+        },
+    }
+    made = client("ResourcePolicies").insert(
+        project=P, region=REGION, resource_policy_resource=policy
+    )
+    assert ended(client, made) == []
+    template = {"name": "pod-tmpl", "properties": properties(key, **scheduling)}
+    made = client("RegionInstanceTemplates").insert(
+        project=P, region=REGION, instance_template_resource=template
+    )
+    assert ended(client, made) == []
+    where = f"projects/{P}/regions/{REGION}"
+    return {
+        "name": "pod",
+        "base_instance_name": "pod-w-###[1]",
+        "instance_template": f"{where}/instanceTemplates/pod-tmpl",
+        "target_size": 2,
+        "target_size_policy": {"mode": "BULK"},
+        "resource_policies": {"workload_policy": f"{where}/resourcePolicies/pod-wp"},
+        "instance_lifecycle_policy": {"default_action_on_failure": "DO_NOTHING"},
+        "all_instances_config": {"properties": {"labels": {"jupyter-tpu": "pod"}}},
+    }
+
+
+def test_a_slice_is_policy_template_and_group(
+    client: Callable[[str], Any],
+    emulator: Any,
+    faults: Callable[..., Any],
+    key: Path,
+    tmp_path: Path,
+) -> None:
+    groups = client("InstanceGroupManagers")
+    here = {"project": P, "zone": ZONE, "instance_group_manager": "pod"}
+    wanted = workloads(client, key)
+    full = faults("no-capacity", zone=ZONE)
+    made = groups.insert({"project": P, "zone": ZONE, "instance_group_manager_resource": wanted})
+    assert ended(client, made) == []  # and there is no instance
+
+    def errors() -> list[str]:
+        return [each.error.code for each in groups.list_errors(here)]
+
+    assert until(errors) == ["ZONE_RESOURCE_POOL_EXHAUSTED"] * 2
+    status = groups.get(here).status
+    assert (status.is_stable, status.bulk_instance_operation.in_progress) == (False, True)
+    for each in groups.list_managed_instances(here):
+        assert (each.current_action, each.instance_status) == ("CREATING", "")
+        assert each.last_attempt.errors.errors[0].code == "ZONE_RESOURCE_POOL_EXHAUSTED"
+    emulator.request("DELETE", f"/emulator/v1/faults/{full['id']}")
+
+    def state() -> str:
+        found = groups.get(here).status
+        (topology,) = found.applied_accelerator_topologies or [None]
+        return topology.state if topology else ""
+
+    until(lambda: state() == "ACTIVE", 60, lambda: str(groups.get(here).status))
+    status = groups.get(here).status
+    assert (status.is_stable, status.current_instance_statuses.running) == (True, 2)
+    said = {
+        name: ssh(client, name, key, tmp_path, "echo $TPU_WORKER_ID; getent hosts pod-w-001")
+        for name in ("pod-w-001", "pod-w-002")
+    }
+    # Workers are not numbered in the order of the names, and the hosts know each other.
+    assert [text.split()[0] for text in said.values()] == ["1", "0"]
+    assert all("pod-w-001" in text for text in said.values())
+
+    emulator.inject_fault("host-error", node="pod-w-001", seconds=3600)
+    until(lambda: state() == "INCOMPLETE")
+    assert groups.get(here).status.current_instance_statuses.terminated == 1
+    instances = client("Instances")
+    before = instances.get(project=P, zone=ZONE, instance="pod-w-001").id
+    instances.delete(project=P, zone=ZONE, instance="pod-w-001")
+    until(lambda: state() == "ACTIVE", 60, lambda: str(groups.get(here).status))
+    assert instances.get(project=P, zone=ZONE, instance="pod-w-001").id != before
+
+    policies, templates = client("ResourcePolicies"), client("RegionInstanceTemplates")
+    with pytest.raises(exceptions.BadRequest, match="already being used by"):
+        templates.delete(project=P, region=REGION, instance_template="pod-tmpl")
+    assert ended(client, groups.delete(here)) == []
+    ended(client, templates.delete(project=P, region=REGION, instance_template="pod-tmpl"))
+    ended(client, policies.delete(project=P, region=REGION, resource_policy="pod-wp"))
+    left = [scope for _, scope in groups.aggregated_list(project=P)]
+    assert not any(scope.instance_group_managers for scope in left)
+    assert not list(instances.list(project=P, zone=ZONE))
