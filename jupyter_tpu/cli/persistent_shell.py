@@ -18,7 +18,6 @@ from pathlib import Path
 
 from ..commands.terminal import write_plain
 from ..errors import InvalidInput
-from ..ssh.login_shell import shell_line
 from .console import note
 
 #: What ssh exits with if it, and not the shell, has failed.
@@ -92,6 +91,8 @@ def keep_shell(
 
 def _script(session: str, *, adopt: bool = False, jupyterlab: bool = False) -> str:
     """What the host's shell runs; *session* was checked."""
+    from ..ssh.login_shell import shell_line
+
     script = _ATTACH % {
         "session": session,
         "no_tmux": shlex.quote(_NO_TMUX),

@@ -6,14 +6,16 @@ that of a command.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from .. import tokens
 from ..errors import TPUError
-from ..fleet.servers import Server, running_servers
 from .session import LOOK_LIMIT, client_of
 from .tables import table
+
+if TYPE_CHECKING:
+    from ..fleet.servers import Server
 
 #: Said where a chosen token has no value here.
 MISSING = "not found here"
@@ -75,6 +77,9 @@ def _missing_in_servers(names: Sequence[str]) -> list[str]:
 
 async def _missing_in_each() -> list[tuple[Server, set[str]]]:
     """The running servers, and the chosen tokens that each does not find."""
+    import asyncio
+
+    from ..fleet.servers import running_servers
 
     async def missing(server: Server) -> set[str]:
         try:
