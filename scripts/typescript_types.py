@@ -115,7 +115,7 @@ def render() -> dict[Path, str]:
     }
 
 
-def _inputs(answers: list[Any], schemas: dict[str, Any]) -> set[str]:
+def _inputs(answers: Sequence[Any], schemas: dict[str, Any]) -> set[str]:
     """The names of requests, and of what only requests consist of."""
     inputs = {model.__name__ for model in REQUESTS}
     used = {name: set(re.findall(r"#/(\w+)", str(schema))) for name, schema in schemas.items()}
