@@ -255,7 +255,7 @@ def _models() -> str:
                 f"`{field}`",
                 _type(what),
                 "" if field in required or "default" not in what else _default(what["default"]),
-                comments.get(field, ""),
+                _meaning(what.get("description", ""), comments.get(field, "")),
             )
             for field, what in schema.get("properties", {}).items()
         )
@@ -301,6 +301,13 @@ def _comments(kind: type) -> dict[str, str]:
                 found[field[1]] = _markdown(" ".join([*above, behind[1] if behind else ""]))
                 above = []
     return found
+
+
+def _meaning(described: str, comment: str) -> str:
+    """What is said of an option (in sentences) or of allowed texts (not one), with its comment."""
+    if described and not described.endswith("."):
+        described, comment = comment, f"{described[0].upper()}{described[1:]}."
+    return _markdown(f"{described} {comment}")
 
 
 def _type(schema: Mapping[str, Any]) -> str:

@@ -109,16 +109,28 @@ def render() -> dict[Path, str]:
     calls = [each.call for each in ROUTES if each.answer]
     answered = dict(zip(calls, types[: len(calls)], strict=True))
     return {
-        FOLDER / "api.ts": _render_types(schemas, interfaces),
+        FOLDER / "api.ts": _render_types(schemas, interfaces, _inputs(answers, schemas)),
         FOLDER / "requests.ts": _render_requests(answered),
         FOLDER / "operationKinds.ts": _render_kinds(),
     }
 
 
-def _render_types(schemas: dict[str, Any], interfaces: set[str]) -> str:
-    requests = {model.__name__ for model in REQUESTS}
+def _inputs(answers: Sequence[Any], schemas: dict[str, Any]) -> set[str]:
+    """The names of requests, and of what only requests consist of."""
+    inputs = {model.__name__ for model in REQUESTS}
+    used = {name: set(re.findall(r"#/(\w+)", str(schema))) for name, schema in schemas.items()}
+    answered = set(re.findall(r"#/(\w+)", str(answers[: len(ANSWERS) + len(OTHERS)])))
+    while True:
+        outputs = answered.union(*(used[name] for name in schemas.keys() - inputs))
+        more = schemas.keys() - inputs - outputs
+        if not more:
+            return inputs
+        inputs |= more
+
+
+def _render_types(schemas: dict[str, Any], interfaces: set[str], inputs: set[str]) -> str:
     parts = [
-        _interface(name, schema, interfaces, optional=name in requests)
+        _interface(name, schema, interfaces, optional=name in inputs)
         if name in interfaces
         else _alias(name, schema)
         for name, schema in sorted(schemas.items())

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from ..commands.copy import Copy, copy_files, parse
+from ..commands.copy import copy_files, parse
+from ..commands.field_options import options_of
 from ..commands.grammar import command, complete_zone, copied_paths, examples, project_option
 from ..commands.session import current_target
 from ..commands.tables import is_terminal, size
@@ -16,11 +17,10 @@ from ..commands.terminal import clean_console
 from ..errors import Reason, TPUError
 from ..wording import count, hosts_text
 from .console import confirm, json_option, note, print_json, yes_option
-from .ssh import WorkerOrAll
 from .waiting import progress_stream
 
 if TYPE_CHECKING:
-    from ..fleet.models import HostCopy
+    from ..fleet.models import CopyFiles, HostCopy
 
 #: Seconds between two lines of progress where there is no terminal.
 _PACE = 5.0
@@ -36,14 +36,7 @@ _PACE = 5.0
     ),
 )
 @copied_paths
-@click.option(
-    "--worker",
-    type=WorkerOrAll(),
-    default=0,
-    metavar="N|all",
-    help="Number of the host, or all: one host sends the files to the others.",
-)
-@click.option("--overwrite", is_flag=True, help="Replace files that exist, without asking.")
+@options_of("CopyFiles", "hosts", "overwrite")
 @yes_option("Like --overwrite.")
 @click.option("--recurse", "--recursive", "-r", is_flag=True, hidden=True)  # folders always are
 @click.option("--zone", metavar="ZONE", shell_complete=complete_zone, help="The zone of the TPU.")
@@ -51,8 +44,7 @@ _PACE = 5.0
 @json_option
 def copy(
     paths: tuple[str, ...],
-    worker: int | str,
-    overwrite: bool,
+    fields: dict[str, Any],
     yes: bool,
     recurse: bool,
     zone: str | None,
@@ -66,15 +58,17 @@ def copy(
     from ..fleet.files.copy_result import failure_of, summary
 
     wanted = parse(paths, zone)
+    request = wanted.request(**fields)
+    request.overwrite |= yes
     progress = _CopyProgress(progress_stream(as_json))
     started = time.monotonic()
-    copies = _copy(wanted, worker, overwrite or yes, progress)
+    copies = _copy(wanted.tpu, request, progress)
     if as_json:
         print_json(copies)
     else:
         if any(each.state == "done" for each in copies):
             seconds = time.monotonic() - started
-            print(summary(wanted.tpu, wanted.request(), copies, seconds))
+            print(summary(wanted.tpu, request, copies, seconds))
         for each in copies:
             _print_problems(each, len(copies) > 1)
     failure = failure_of(wanted.tpu, copies)
@@ -82,28 +76,25 @@ def copy(
         raise failure
 
 
-def _copy(
-    wanted: Copy, worker: int | str, overwrite: bool, progress: _CopyProgress
-) -> list[HostCopy]:
+def _copy(tpu: str, request: CopyFiles, progress: _CopyProgress) -> list[HostCopy]:
     """Asks before files are overwritten. Raises CANCELLED after Ctrl-C."""
     from ..fleet.files.copying import FilesExist
     from ..links import core_thread
 
     def attempt() -> list[HostCopy]:
         work = copy_files(
-            wanted,
-            worker,
+            tpu,
+            request,
             current_target(),
-            overwrite=overwrite,
             report=progress.report,
             ended=progress.host_ended,
         )
         with progress:
             copies = core_thread().wait(work)
         exist = [each for each in copies if each.problem and each.problem.reason == Reason.EXISTS]
-        if exist and not overwrite:
+        if exist and not request.overwrite:
             hosts = hosts_text([each.host for each in exist])
-            message = f"Files exist on {hosts} of {wanted.tpu}."
+            message = f"Files exist on {hosts} of {tpu}."
             raise FilesExist(message, [], 0)
         return copies
 
@@ -111,7 +102,7 @@ def _copy(
         try:
             return attempt()
         except FilesExist as error:
-            if overwrite:
+            if request.overwrite:
                 raise
             for name in error.names if error.count > 1 else ():
                 note(name)
@@ -119,7 +110,7 @@ def _copy(
                 note(f"… and {error.count - len(error.names)} more")
             them = "it" if error.count == 1 else "them"
             confirm(f"{error.message} Overwrite?", f"Add --overwrite to replace {them}.")
-            overwrite = True
+            request.overwrite = True
             return attempt()
     except KeyboardInterrupt:
         raise TPUError(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..commands.field_options import options_of
 from ..commands.grammar import argument, command, examples, tpu_argument
 from ..commands.profiles import (
     memory_text,
@@ -43,9 +44,7 @@ if TYPE_CHECKING:
     help="Kernel ID, or its unique prefix.  [default: all kernels that use JAX]",
 )
 @profile_options
-@click.option(
-    "--logdir", metavar="DIR", help="A folder on the hosts.  [default: ~/.jupyter-tpu/traces]"
-)
+@options_of("ProfileTPU", "logdir")
 @click.option(
     "--file",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -58,11 +57,8 @@ if TYPE_CHECKING:
 def profile(
     name: str | None,
     kernel: str | None,
-    seconds: float,
-    hosts: str,
-    port: int | None,
+    fields: dict[str, Any],
     memory: bool,
-    logdir: str | None,
     file: Path | None,
     no_browser: bool,
     as_json: bool,
@@ -83,21 +79,15 @@ def profile(
     with open_session() as session:
         if kernel is not None:
             kernel = find_kernel(session.call(session.fleet.kernels.list(name)), kernel, name).id
+        request = ProfileTPU(kernels=[kernel] if kernel else [], **fields)
         if memory:
-            query = MemoryQuery(hosts=hosts, kernel=kernel)
+            query = MemoryQuery(hosts=request.hosts, kernel=kernel)
             found = session.call(session.fleet.profiles.memory(name, query))
             if as_json:
                 print_json(found)
             else:
                 print(memory_text(found))
             return
-        request = ProfileTPU(
-            seconds=seconds,
-            hosts=hosts,
-            kernels=[kernel] if kernel else [],
-            port=port,
-            logdir=logdir or "",
-        )
         _trace(session, name, request, no_browser, as_json)
 
 

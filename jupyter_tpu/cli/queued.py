@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..commands.flex_start import run_for_option, run_length, run_seconds
+from ..commands.field_options import options_of
+from ..commands.flex_start import run_length
 from ..commands.grammar import (
     Group,
     argument,
@@ -15,16 +16,11 @@ from ..commands.grammar import (
     project_option,
     tpu_argument,
 )
-from ..commands.node_options import (
-    network_options,
-    node_options,
-    type_and_zone_options,
-    version_option,
-)
+from ..commands.node_options import node_options, type_and_zone_options
 from ..commands.owners import confirm_name_option, confirmed_names
 from ..commands.session import open_session
 from ..commands.tables import problem_text, state_text, table
-from ..commands.times import deadline, local_time
+from ..commands.times import local_time
 from .approval import approve_cost
 from .console import confirm, json_option, no_wait_option, note, print_json, yes_option
 from .waiting import finish, leave, left_line, progress_stream
@@ -53,7 +49,7 @@ def queued() -> None:
 )
 @argument("name", metavar="NAME", help="The name of the queued resource and its TPU.")
 @type_and_zone_options
-@version_option("--runtime-version")
+@options_of("CreateTPU", "version")
 @click.option("--spot", "tier", flag_value="spot", help="Google may preempt them at any time.")
 @click.option("--reserved", "tier", flag_value="reserved", help="From a reservation.")
 @click.option(
@@ -62,27 +58,9 @@ def queued() -> None:
     flag_value="flex-start",
     help="A TPU that runs for a limited time. Needs --run-for.",
 )
-@run_for_option
-@click.option(
-    "--reservation",
-    metavar="RESERVATION",
-    help="The name of the reservation.  [default: the project's]",
-)
-@click.option(
-    "--node-count",
-    type=click.IntRange(1, 256),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Number of TPUs: NAME-0, NAME-1 …, as slices of one job.",
-)
-@click.option(
-    "--valid-until-duration",
-    "until",
-    metavar="TIME",
-    help="Give up after 90m, 8h or 2d, or at a time such as 2026-07-01T08:00.  [default: never]",
-)
-@network_options
+@options_of("CreateTPU", "run_for")
+@options_of("QueueTPU", "reservation", "node_count", "valid_until", into="queue")
+@options_of("CreateTPU", "network", "subnetwork")
 @node_options
 @yes_option("Create it without asking, whatever it costs.")
 @no_wait_option
@@ -91,16 +69,10 @@ def create(
     name: str,
     accelerator_type: str,
     zone: str | None,
-    version: str | None,
     tier: Any,
-    run_for: str | None,
-    reservation: str | None,
-    node_count: int,
-    until: str | None,
-    network: str | None,
-    subnetwork: str | None,
+    fields: dict[str, Any],
+    queue: dict[str, Any],
     options: NodeOptions,
-    labels: dict[str, str],
     yes: bool,
     no_wait: bool,
     as_json: bool,
@@ -118,32 +90,25 @@ def create(
         name=name,
         type=accelerator_type,
         zone=zone,
-        version=version,
-        tier=tier or ("reserved" if reservation else "on-demand"),
-        run_for=run_seconds(run_for),
-        network=network,
-        subnetwork=subnetwork,
-        labels=labels,
+        tier=tier or ("reserved" if queue.get("reservation") else "on-demand"),
         options=options,
+        **fields,
     )
+    wanted = QueueTPU(tpu=tpu, **queue)
+    count = wanted.node_count
     with open_session() as session:
         quote = session.call(session.fleet.quote(tpu))
-        if node_count > 1:
-            note(f"{node_count} TPUs. Each:")
+        if count > 1:
+            note(f"{count} TPUs. Each:")
         approve_cost(quote, yes=yes, as_json=as_json)
         price = quote.cost.usd_per_hour
-        wanted = QueueTPU(
-            tpu=structs.replace(
-                tpu,
-                type=quote.type,
-                zone=quote.zone,
-                version=quote.version,
-                confirm_price=bool(quote.question) or node_count > 1,
-                max_price=None if price is None else price * node_count,
-            ),
-            node_count=node_count,
-            reservation=reservation or "",
-            valid_until=deadline(until) if until else "",
+        wanted.tpu = structs.replace(
+            tpu,
+            type=quote.type,
+            zone=quote.zone,
+            version=quote.version,
+            confirm_price=bool(quote.question) or count > 1,
+            max_price=None if price is None else price * count,
         )
         operation = session.call(session.fleet.queued.create(wanted))
         if no_wait:

@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..commands.field_options import options_of
 from ..commands.grammar import (
-    ENVIRONMENT_OF_COMMAND,
     WrappingCommand,
     command_argument,
-    complete_environment,
-    cwd_option,
     examples,
-    hosts_option,
-    timeout_option,
     tpu_argument,
 )
 from ..commands.scripts import (
@@ -57,22 +53,14 @@ _KEPT = 1 << 20
 @tpu_argument()
 @command_argument
 @tpu_of_script_option
-@hosts_option
-@cwd_option
+@options_of("StartRun", "hosts", "cwd")
 @click.option(
     "-w",
     "same_folder",
     is_flag=True,
     help="Use the folder with the same path as the current one, such as ~/project for ~/project.",
 )
-@timeout_option
-@click.option(
-    "--env",
-    "environment",
-    metavar="ENV",
-    shell_complete=complete_environment,
-    help=ENVIRONMENT_OF_COMMAND,
-)
+@options_of("StartRun", "timeout", "environment")
 @click.option(
     "--stdin/--no-stdin",
     "stdin",
@@ -94,11 +82,8 @@ def run(
     name: str,
     command: tuple[str, ...],
     tpu: str | None,
-    hosts: str,
-    cwd: str,
+    fields: dict[str, Any],
     same_folder: bool,
-    timeout: float | None,
-    environment: str | None,
     stdin: bool | None,
     all_hosts: bool,
     free: bool,
@@ -124,23 +109,17 @@ def run(
     from .waiting import finish
 
     command = command[1:] if command[:1] == ("--",) else command
+    request = StartRun(command=as_text(list(command) or [name]), **fields)
     script = script_of(name, command, tpu)
-    if script is not None and (cwd or same_folder):
+    if script is not None and (request.cwd or same_folder):
         raise click.UsageError("SCRIPT.py runs in its project's folder, without --cwd or -w.")
     if same_folder:
-        if cwd:
+        if request.cwd:
             raise click.UsageError("Use -w or --cwd, not both.")
-        cwd = _same_folder()
+        request.cwd = _same_folder()
     if stdin is None:
         stdin = sys.stdin is not None and not sys.stdin.isatty()
-    request = StartRun(
-        command=as_text(list(command) or [name]),
-        hosts=hosts,
-        cwd=cwd,
-        timeout=timeout,
-        environment=environment,
-        input=stdin,
-    )
+    request.input = stdin
     if script is not None:
         request.command = as_text(script_command(script, command))
     collected = _JSONOutput() if as_json else None
@@ -154,7 +133,7 @@ def run(
         if script is not None:
             name = tpu or only_tpu(session)
         if free:
-            free_chips(session, name, hosts, asking(yes), note)
+            free_chips(session, name, request.hosts, asking(yes), note)
         if script is not None:
             request.cwd = send_project(
                 session, name, script, lambda sending: finish(session, sending, sys.stderr)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..commands.field_options import options_of
 from ..commands.grammar import argument, command, examples, project_option
 from ..commands.operations import LogReader, raise_failure
 from ..commands.session import Session, open_session
@@ -35,30 +36,20 @@ if TYPE_CHECKING:
     help="Where to. NAME is a TPU; DIR on it is relative to the home folder, and has the name of "
     "the local folder if it is omitted.",
 )
-@click.option("--watch", is_flag=True, help="Continue, and copy each change, until Ctrl-C.")
-@click.option("--dry-run", is_flag=True, help="Only show what would be copied.")
-@click.option(
-    "--delete",
-    is_flag=True,
-    help="When copying from the TPU: also delete what was deleted there. To the TPU: also if the "
-    "local folder is empty.",
+@options_of(
+    "SyncProject",
+    "watch",
+    "dry_run",
+    "delete",
+    "overwrite",
+    "only",
+    "max_file",
+    "max_total",
+    "host",
 )
-@click.option(
-    "--overwrite", is_flag=True, help="Also replace files that were changed in the target."
-)
-@click.option(
-    "--only", multiple=True, metavar="PATH...", help="Only these files and folders in it."
-)
-@click.option(
-    "--max-file", type=float, default=100, metavar="MB", help="Leave out files larger than this."
-)
-@click.option(
-    "--max-total", type=float, default=1000, metavar="MB", help="Refuse folders larger than this."
-)
-@click.option("--worker", type=int, default=0, metavar="N", help="Number of the host to copy from.")
 @project_option
 @json_option
-def sync(source: str, target: str, worker: int, as_json: bool, **options: Any) -> None:
+def sync(source: str, target: str, fields: dict[str, Any], as_json: bool) -> None:
     """Copy a folder to all hosts of a TPU, or from one host; only what has changed.
 
     Files excluded by .gitignore are not copied. A file that was changed on both sides is not copied
@@ -68,8 +59,8 @@ def sync(source: str, target: str, worker: int, as_json: bool, **options: Any) -
     from ..fleet.models import SyncProject
 
     name, folder, remote, pull = _direction(source, target)
-    options["only"] = [os.path.normpath(path) for path in options["only"]]
-    request = SyncProject(folder=folder, remote=remote, pull=pull, host=worker, **options)
+    request = SyncProject(folder=folder, remote=remote, pull=pull, **fields)
+    request.only = [*map(os.path.normpath, request.only)]
     with open_session() as session:
         if request.watch:
             _watch(session, name, request)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..commands.connection import connection, content_options
-from ..commands.flex_start import run_for_option, run_seconds
+from ..commands.field_options import options_of
 from ..commands.grammar import (
     argument,
     command,
@@ -19,15 +19,9 @@ from ..commands.grammar import (
     tpu_argument,
 )
 from ..commands.guard import guard_options, guard_text
-from ..commands.node_options import (
-    network_options,
-    node_options,
-    type_and_zone_options,
-    version_option,
-)
+from ..commands.node_options import node_options, type_and_zone_options
 from ..commands.session import Session, open_session, tpu_ref
 from ..commands.tables import problem_text, status_problems, tpu_table, type_text
-from ..commands.tokens import MISSING
 from ..errors import InvalidInput, TPUError
 from ..wording import count
 from .approval import approve_cost
@@ -51,7 +45,7 @@ if TYPE_CHECKING:
 )
 @argument("name", metavar="NAME", help="Lower-case letters, digits and hyphens.")
 @type_and_zone_options
-@version_option()
+@options_of("CreateTPU", "version")
 @click.option(
     "--spot",
     "--preemptible",
@@ -65,8 +59,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="A TPU that runs for a limited time. Waits in Google's queue. Needs --run-for.",
 )
-@run_for_option
-@network_options
+@options_of("CreateTPU", "run_for", "network", "subnetwork")
 @click.option(
     "--connect",
     "then_connect",
@@ -102,13 +95,10 @@ def create(
     name: str,
     accelerator_type: str,
     zone: str | None,
-    version: str | None,
     spot: bool,
     reserved: bool,
     flex_start: bool,
-    run_for: str | None,
-    network: str | None,
-    subnetwork: str | None,
+    fields: dict[str, Any],
     then_connect: bool,
     until_available: bool,
     queued: bool,
@@ -118,7 +108,6 @@ def create(
     no_wait: bool,
     as_json: bool,
     options: NodeOptions,
-    labels: dict[str, str],
     guard: SetGuard | None,
     **content: Any,
 ) -> None:
@@ -151,15 +140,11 @@ def create(
         name=name,
         type=accelerator_type,
         zone=None if until_available else zone,
-        version=version,
         tier=tiers[0] if tiers else "on-demand",
-        run_for=run_seconds(run_for),
-        network=network,
-        subnetwork=subnetwork,
-        labels=labels,
         options=options,
         connect=connection(environment, **content) if then_connect else None,
         guard=guard,
+        **fields,
     )
     with open_session() as session:
         if until_available:
@@ -316,6 +301,7 @@ def connect_with(
 
 
 def _pass_on(session: Session, tokens: Sequence[str]) -> None:
+    from ..commands.tokens import MISSING
     from ..fleet.models import PassTokens
 
     for each in session.call(session.fleet.tokens.pass_on(PassTokens(names=[*tokens]))):

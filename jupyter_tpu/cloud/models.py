@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Struct
 
 from ..errors import InvalidInput, TPUError
+from ..options import option
 
 Tier = Literal["on-demand", "spot", "reserved", "flex-start"]
 
@@ -139,24 +140,63 @@ class DataDisk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class NodeOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a new TPU has beyond its type, image and network."""
 
-    #: The shape of the slice, such as 2x2x4, where a type has several; the type then may be that of
-    #: the chip only: v4, v5litepod, v5p or v6e.
-    topology: str = ""
-    description: str = ""
-    #: Whether the hosts have internal addresses only. They are then reached through IAP.
-    internal_ips: bool = False
-    #: The email of the service account as which programs on the hosts call Google, and its scopes;
-    #: the project's default, with all scopes, where nothing is given.
-    service_account: str = ""
-    scopes: list[str] = []
-    data_disks: list[DataDisk] = []
-    #: Network tags, for firewall rules.
-    tags: list[str] = []
-    #: What the hosts' metadata server gives to programs there.
-    metadata: dict[str, str] = {}
-    #: The text of a script that each host runs as root at each start.
-    startup_script: str = ""
-    secure_boot: bool = False
+    topology: Annotated[
+        str,
+        option(
+            "Shape of the slice, such as 2x2x4; the type may then be v4, v5litepod, v5p or v6e."
+        ),
+    ] = ""
+    internal_ips: Annotated[
+        bool,
+        option(
+            "No external addresses. Connecting then uses IAP, or a machine in the same network."
+        ),
+    ] = False
+    service_account: Annotated[
+        str,
+        option(
+            "Email of the account with which programs on the hosts call Google.",
+            metavar="EMAIL",
+            default="the project's",
+        ),
+    ] = ""
+    scopes: Annotated[
+        list[str],
+        option(
+            "What that account may do, such as storage-ro.",
+            metavar="SCOPE,…",
+            default="cloud-platform",
+            typed="words",
+        ),
+    ] = []
+    data_disks: Annotated[
+        list[DataDisk],
+        option(
+            "A persistent disk to attach.",
+            "--data-disk",
+            metavar="source=DISK[,mode=read-only]",
+            typed="disk",
+            typing_hint="Repeatable.",
+        ),
+    ] = []
+    tags: Annotated[
+        list[str], option("Network tags, for firewall rules.", metavar="TAG,…", typed="words")
+    ] = []
+    #: The hosts' metadata server gives it to programs there.
+    metadata: Annotated[
+        dict[str, str],
+        option(
+            "Metadata of the hosts.",
+            typing_hint="Not for secrets: other users of this computer see commands.",
+        ),
+    ] = {}
+    #: Its text.
+    startup_script: Annotated[
+        str,
+        option("A script that each host runs as root at each start.", typed="file"),
+    ] = ""
+    description: Annotated[str, option("A description, for people.", metavar="TEXT")] = ""
+    secure_boot: Annotated[bool, option("Boot with Secure Boot.", "--shielded-secure-boot")] = False
 
 
 class NodeSpec(Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InvalidInput, Reason, TPUError
 from .nodes import find_node
@@ -30,16 +30,15 @@ class Copy(NamedTuple):
     sources: list[str]
     destination: str
 
-    def request(self, hosts: str = "0", *, overwrite: bool = False) -> CopyFiles:
-        """The same for the fleet."""
+    def request(self, **fields: Any) -> CopyFiles:
+        """The same for the fleet, with other *fields* of it."""
         from ..fleet.models import CopyFiles
 
         return CopyFiles(
             sources=self.sources,
             destination=self.destination,
             download=not self.to_tpu,
-            hosts=hosts,
-            overwrite=overwrite,
+            **fields,
         )
 
 
@@ -79,30 +78,28 @@ def _remote(word: str) -> tuple[str, str]:
 
 
 async def copy_files(
-    wanted: Copy,
-    worker: int | str,
+    tpu: str,
+    request: CopyFiles,
     target: Target,
     *,
-    overwrite: bool,
     report: Report,
     ended: Callable[[HostCopy], None],
 ) -> list[HostCopy]:
     """Copies; returns each host's part. On the core thread.
 
-    worker: a host's number, or "all". Raises `FilesExist`, and what `copying` raises.
+    Raises `FilesExist`, and what `copying` raises.
     """
+    from ..fleet.core.host_numbers import host_numbers
     from ..fleet.files import spreading
-    from ..fleet.forwarding.ports import check_host
     from ..links import default_links
 
-    node, cloud = await find_node(wanted.tpu, target)
+    node, cloud = await find_node(tpu, target)
     if not node.endpoints:
         raise TPUError(
             f"{node.name.node} is {node.state}.", Reason.CONFLICT, "This needs a READY TPU."
         )
-    hosts = list(range(len(node.endpoints))) if isinstance(worker, str) else [worker]
-    check_host(node, hosts[0])
-    if not wanted.to_tpu and len(hosts) > 1:
+    hosts = host_numbers(request.hosts, len(node.endpoints), node.name.node)
+    if request.download and len(hosts) > 1:
         raise InvalidInput(
             "Files of several hosts would have the same names here.",
             "Give the number of one host, such as --worker 0.",
@@ -111,16 +108,14 @@ async def copy_files(
     links.use_one_connection()
     await links.prepare(node)
     try:
-        return await spreading.copy_files(
-            links, node, hosts, wanted.request(overwrite=overwrite), report=report, ended=ended
-        )
+        return await spreading.copy_files(links, node, hosts, request, report=report, ended=ended)
     finally:
         await links.close()
 
 
-def copy_in_session(session: Session, wanted: Copy, hosts: str, *, overwrite: bool) -> Operation:
+def copy_in_session(session: Session, wanted: Copy, fields: dict[str, Any]) -> Operation:
     """Starts the copy as an operation of the fleet; it continues when this process ends."""
-    request = wanted.request(hosts, overwrite=overwrite)
+    request = wanted.request(**fields)
     if wanted.to_tpu:
         request.sources = [_full(path) for path in request.sources]
     else:

@@ -4,27 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
-from .times import local_time, seconds
+from .times import local_time
 
 if TYPE_CHECKING:
     from ..fleet.models import TPU
-
-#: Its value is a duration: see `run_seconds`.
-run_for_option = click.option(
-    "--run-for",
-    "--max-run-duration",
-    "run_for",
-    metavar="TIME",
-    help="How long a flex-start TPU runs, such as 90m, 4h or 2d; at most 7d. Then Google deletes "
-    "it.",
-)
-
-
-def run_seconds(run_for: str | None) -> float | None:
-    """Raises INVALID for what is not a duration."""
-    return seconds(run_for) if run_for else None
 
 
 def run_text(tpu: TPU) -> str:

@@ -22,16 +22,34 @@ class Argument(click.Argument):
         self.description = help  # not "help": click has that since 8.5, and would show it, too
 
 
+class LazyOptions(click.Option):
+    """Stands for several options, which are made when their command is used."""
+
+    def __init__(
+        self, names: Sequence[str], *, make: Callable[[], list[click.Option]], **settings: Any
+    ) -> None:
+        super().__init__(names, **settings)
+        self.make = make
+
+
 class Command(click.Command):
     """A command whose arguments have help, and whose repeatable options take several values.
 
     ``--packages flax optax`` means ``--packages flax --packages optax``.
     """
 
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        self.params = [
+            parameter
+            for given in self.params
+            for parameter in (given.make() if isinstance(given, LazyOptions) else [given])
+        ]
+        return super().get_params(ctx)
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         repeatable = {
             name
-            for parameter in self.params
+            for parameter in self.get_params(ctx)
             if isinstance(parameter, click.Option) and parameter.multiple
             for name in parameter.opts
         }
@@ -40,7 +58,7 @@ class Command(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         lines = [
             (parameter.metavar or "", parameter.description)
-            for parameter in self.params
+            for parameter in self.get_params(ctx)
             if isinstance(parameter, Argument)
         ]
         if lines:
@@ -62,6 +80,7 @@ class WrappingCommand(Command):
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        self.get_params(ctx)  # makes them
         before = self._own_options(args)
         words = args[before + 1 :]
         after = self._own_options(words)
@@ -393,19 +412,6 @@ copied_paths = argument(
     metavar="SRC... DST",
     help="Files and folders. NAME:PATH is on a TPU; PATH is relative to its home folder, or "
     "absolute.",
-)
-cwd_option = click.option(
-    "--cwd",
-    default="",
-    show_default=False,
-    metavar="DIR",
-    help="Folder on the hosts.  [default: the home folder]",
-)
-timeout_option = click.option(
-    "--timeout", type=float, metavar="SECONDS", help="Stop it after this time."
-)
-ENVIRONMENT_OF_COMMAND = (
-    'Find Python and programs of this environment first.  [default: "default", if the TPU has it]'
 )
 environment_option = click.option(
     "--env",

@@ -6,11 +6,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from ..errors import InvalidInput
-from .grammar import parameters
-from .times import deadline, local_time, seconds
+from .field_options import options_of
+from .times import local_time
 
 if TYPE_CHECKING:
     from ..fleet.models import Guard, SetGuard
@@ -22,59 +20,25 @@ _REASONS = {
 }
 _ACTS = {"stop": "stops", "delete": "is deleted"}
 
-_options = parameters(
-    click.option(
-        "--max-idle",
-        metavar="TIME",
-        help="Stop it after this time, such as 2h, without a running cell, job, terminal or "
-        "program.",
-    ),
-    click.option(
-        "--max-cost",
-        type=click.FloatRange(min=0, min_open=True),
-        metavar="USD",
-        help="Stop it when its cost since creation reaches about this amount.",
-    ),
-    click.option(
-        "--until", metavar="TIME", help="Stop it at this time, or after a time such as 8h."
-    ),
-    click.option(
-        "--then-delete",
-        is_flag=True,
-        help="Delete it with its disk instead of stopping it.",
-    ),
-)
-
 
 def guard_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """The options, which *function* gets as `guard` (SetGuard, or None without any)."""
 
     @wraps(function)
-    def with_guard(
-        *args: Any,
-        max_idle: str | None,
-        max_cost: float | None,
-        until: str | None,
-        then_delete: bool,
-        **others: Any,
-    ) -> Any:
-        from ..fleet.models import SetGuard
+    def with_guard(*args: Any, guard: dict[str, Any], **others: Any) -> Any:
+        return function(*args, guard=_guard(guard), **others)
 
-        wanted: SetGuard | None = None
-        if max_idle or max_cost is not None or until:
-            wanted = SetGuard(
-                action="delete" if then_delete else "stop",
-                idle=seconds(max_idle) if max_idle else None,
-                max_cost=max_cost,
-                until=deadline(until) if until else "",
-            )
-        elif then_delete:
-            raise InvalidInput(
-                "--then-delete needs a limit.", "Add --max-idle, --max-cost or --until."
-            )
-        return function(*args, guard=wanted, **others)
+    return options_of("SetGuard", "idle", "max_cost", "until", "action", into="guard")(with_guard)
 
-    return _options(with_guard)
+
+def _guard(fields: dict[str, Any]) -> SetGuard | None:
+    from ..fleet.models import SetGuard
+
+    if fields.keys() & {"idle", "max_cost", "until"}:
+        return SetGuard(**fields)
+    if "action" in fields:
+        raise InvalidInput("--then-delete needs a limit.", "Add --max-idle, --max-cost or --until.")
+    return None
 
 
 def countdown(guard: Guard) -> str:

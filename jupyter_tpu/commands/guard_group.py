@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import InvalidInput
+from .field_options import options_of
 from .grammar import Group, examples, tpu_argument
 from .guard import guard_options, guard_text
 from .owners import confirm_name_option, confirmed_names
 from .printing import json_option, note, print_json
 from .session import Session, open_session, tpu_ref
-from .times import seconds
 
 if TYPE_CHECKING:
     from ..fleet.models import Guard, SetGuard
@@ -35,17 +35,10 @@ def guard() -> None:
 )
 @tpu_argument()
 @guard_options
-@click.option(
-    "--notice",
-    default="5m",
-    metavar="TIME",
-    help="Announce it this long before, at most 60m.",
-)
+@options_of("SetGuard", "notice", into="guard")
 @confirm_name_option
 @json_option
-def set_guard(
-    name: str, guard: SetGuard | None, notice: str, confirmed: tuple[str, ...], as_json: bool
-) -> None:
+def set_guard(name: str, guard: SetGuard | None, confirmed: tuple[str, ...], as_json: bool) -> None:
     """Set or replace the guard of a TPU. When it acts, everything that runs there ends."""
     if guard is None:
         raise InvalidInput("A guard needs a limit.", "Add --max-idle, --max-cost or --until.")
@@ -53,7 +46,7 @@ def set_guard(
 
     with open_session() as session:
         ref, typed = _confirmed(session, name, confirmed)
-        guard = structs.replace(guard, notice=seconds(notice), confirm_name=typed)
+        guard = structs.replace(guard, confirm_name=typed)
         note("Checking whether the TPU has the permission.")
         found = session.call(session.fleet.guards.set(ref, guard))
     _print(name, found, as_json)
@@ -71,17 +64,16 @@ def show(name: str, as_json: bool) -> None:
 
 @guard.command("keep", epilog=examples("jupyter tpu guard keep my-tpu --for 3h"))
 @tpu_argument()
-@click.option("--for", "length", default="1h", metavar="TIME", help="How long.")
+@options_of("KeepTPU", "seconds")
 @confirm_name_option
 @json_option
-def keep(name: str, length: str, confirmed: tuple[str, ...], as_json: bool) -> None:
+def keep(name: str, fields: dict[str, Any], confirmed: tuple[str, ...], as_json: bool) -> None:
     """Keep a TPU running for some time, even if it reaches a limit."""
     from ..fleet.models import KeepTPU
 
-    kept = seconds(length)
     with open_session() as session:
         ref, typed = _confirmed(session, name, confirmed)
-        wanted = KeepTPU(seconds=kept, confirm_name=typed)
+        wanted = KeepTPU(confirm_name=typed, **fields)
         found = session.call(session.fleet.guards.keep(ref, wanted))
     _print(name, found, as_json)
 

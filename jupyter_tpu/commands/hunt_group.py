@@ -11,7 +11,7 @@ import click
 from ..errors import InvalidInput
 from ..wording import count
 from .connection import connection, content_options
-from .flex_start import run_for_option, run_seconds
+from .field_options import options_of
 from .grammar import (
     Group,
     argument,
@@ -25,10 +25,9 @@ from .grammar import (
 )
 from .guard import guard_options
 from .hunts import describe_hunt, hunt_table
-from .node_options import network_options, node_options, version_option
+from .node_options import node_options
 from .printing import json_option, print_json
 from .session import Session, open_session
-from .times import deadline as end_of
 
 if TYPE_CHECKING:
     from ..cloud import NodeOptions
@@ -71,37 +70,9 @@ _options = parameters(
         type=click.Choice(["on-demand", "spot", "reserved", "flex-start"]),
         help="Repeatable, in order of preference.  [default: on-demand]",
     ),
-    run_for_option,
-    click.option(
-        "--deadline",
-        default="",
-        show_default=False,
-        metavar="TIME",
-        help="Begin no attempt after 90m, 8h or 2d, or after a time such as 2026-07-01T08:00.",
-    ),
-    click.option(
-        "--queued/--no-queued",
-        default=None,
-        help="Let each attempt wait in Google's queue, even while this computer is off.  "
-        "[default: if the deadline is more than 4 hours away]",
-    ),
-    click.option(
-        "--direct",
-        is_flag=True,
-        help="In a hunt that waits in the queue, also try each zone, type and tier without it.",
-    ),
-    click.option(
-        "--again",
-        is_flag=True,
-        help="Begin again each time Google preempts the TPU, until you stop the hunt.",
-    ),
-    click.option(
-        "--when-preempted",
-        is_flag=True,
-        help="Like --again, for an existing TPU of this name: begin when Google preempts it.",
-    ),
-    version_option(),
-    network_options,
+    options_of("CreateTPU", "run_for"),
+    options_of("StartHunt", "deadline", "queued", "direct", "again", "when_preempted", into="hunt"),
+    options_of("CreateTPU", "version", "network", "subnetwork"),
     click.option(
         "--connect", "then_connect", is_flag=True, help="Then connect it (see `connect`)."
     ),
@@ -129,20 +100,12 @@ def hunt_options(function: Callable[..., None]) -> Callable[..., None]:
         types: tuple[str, ...],
         zones: tuple[str, ...],
         tiers: tuple[Any, ...],
-        run_for: str | None,
-        deadline: str,
-        queued: bool | None,
-        direct: bool,
-        again: bool,
-        when_preempted: bool,
-        version: str | None,
-        network: str | None,
-        subnetwork: str | None,
+        hunt: dict[str, Any],
+        fields: dict[str, Any],
         then_connect: bool,
         environment: str,
         max_price: float | None,
         options: NodeOptions,
-        labels: dict[str, str],
         guard: SetGuard | None,
         **others: Any,
     ) -> None:
@@ -156,28 +119,14 @@ def hunt_options(function: Callable[..., None]) -> Callable[..., None]:
         wanted = CreateTPU(
             name=tpu,
             type=types[0],
-            version=version,
-            run_for=run_seconds(run_for),
-            network=network,
-            subnetwork=subnetwork,
-            labels=labels,
             options=options,
             max_price=max_price,
             connect=connection(environment, **others) if then_connect else None,
             guard=guard,
+            **fields,
         )
-        hunt = StartHunt(
-            tpu=wanted,
-            zones=[*zones],
-            types=[*types],
-            tiers=[*tiers],
-            deadline=end_of(deadline) if deadline else "",
-            queued=queued,
-            direct=direct,
-            again=again,
-            when_preempted=when_preempted,
-        )
-        function(*args, wanted=hunt, **own)
+        start = StartHunt(tpu=wanted, zones=[*zones], types=[*types], tiers=[*tiers], **hunt)
+        function(*args, wanted=start, **own)
 
     return _options(guard_options(with_options))
 

@@ -5,19 +5,17 @@ this machine.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import InvalidInput
+from .field_options import options_of
 from .grammar import (
-    ENVIRONMENT_OF_COMMAND,
     Group,
     argument,
     command_argument,
-    cwd_option,
     examples,
-    hosts_option,
     program,
     tpu_argument,
 )
@@ -63,35 +61,21 @@ def job() -> None:
 @tpu_argument()
 @command_argument
 @tpu_of_script_option
-@hosts_option
-@cwd_option
-@click.option("--env", "environment", metavar="ENV", help=ENVIRONMENT_OF_COMMAND)
-@click.option(
-    "--name", "title", default="", show_default=False, metavar="TEXT",
-    help="What to call the job.  [default: the program's name]",
-)  # fmt: skip
+@options_of("StartJob", "hosts", "cwd", "environment", "name")
 @click.option(
     "--pass-env", "passed", multiple=True, metavar="VARIABLE...",
     help="Environment variables of this machine that the job gets, too.",
 )  # fmt: skip
 @click.option("--env-file", metavar="FILE", help="A file with lines VARIABLE=VALUE for the job.")
-@click.option(
-    "--restart-with-tpu",
-    is_flag=True,
-    help="Start it again after the TPU is restarted, or created again after a preemption.",
-)
+@options_of("StartJob", "restart_with_tpu")
 @json_option
 def start(
     name: str,
     command: tuple[str, ...],
     tpu: str | None,
-    hosts: str,
-    cwd: str,
-    environment: str | None,
-    title: str,
+    fields: dict[str, Any],
     passed: tuple[str, ...],
     env_file: str | None,
-    restart_with_tpu: bool,
     as_json: bool,
 ) -> None:
     """Start a job on hosts of a TPU.
@@ -103,21 +87,17 @@ def start(
     from ..fleet.models import StartJob
 
     script = script_of(name, command, tpu)
-    if script is not None and cwd:
+    if script is not None and fields.get("cwd"):
         raise click.UsageError("SCRIPT.py runs in its project's folder, without --cwd.")
     request = StartJob(
         command=as_text(list(command) or [name]),
-        name=title,
-        hosts=hosts,
-        cwd=cwd,
-        environment=environment,
         variables=variables(env_file, passed),
-        restart_with_tpu=restart_with_tpu,
+        **fields,
     )
     with open_session() as session:
         if script is not None:
             name = tpu or only_tpu(session)
-            request.name = title or script.name
+            request.name = request.name or script.name
             request.command = as_text(script_command(script, command))
             request.cwd = send_project(
                 session, name, script, lambda sending: wait_with_notes(session, sending)
@@ -128,7 +108,7 @@ def start(
         return print_json(started)
     print(f"Started job {started.id} ({started.name}) on {started.tpu}")
     _print_remarks(started)
-    if restart_with_tpu and not followed:
+    if request.restart_with_tpu and not followed:
         note("It is started again with the TPU only while a Jupyter server is running.")
     note(f"Its output: {program()} job logs {name} {started.id} --follow")
 
@@ -246,17 +226,14 @@ class _Output:
 @job.command("stop")
 @tpu_argument()
 @_id_argument
-@click.option(
-    "--patience", type=float, default=10.0, metavar="SECONDS",
-    help="Time from SIGTERM to SIGKILL.",
-)  # fmt: skip
+@options_of("StopJob", "patience")
 @json_option
-def stop(name: str, id: str, patience: float, as_json: bool) -> None:
+def stop(name: str, id: str, fields: dict[str, Any], as_json: bool) -> None:
     """Stop a job, and all that it started."""
     from ..fleet.models import StopJob
 
     with open_session() as session:
-        stopped = session.call(session.fleet.jobs.stop(name, id, StopJob(patience=patience)))
+        stopped = session.call(session.fleet.jobs.stop(name, id, StopJob(**fields)))
     if as_json:
         return print_json(stopped)
     print(f"Job {stopped.id}: {stopped.state}")

@@ -2,47 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from .doctor import numbered
-from .grammar import hosts_option
+from .field_options import options_of
+from .grammar import parameters
 from .tables import problem_text, size, table
 
 if TYPE_CHECKING:
     from ..fleet.models import MemoryLine, MemoryProfile, MemoryProfiles, Profile
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 #: Lines of a memory profile that are shown, and the smallest part of all that one has.
 _LINES, _SMALLEST = 60, 0.005
 _EMULATED = "emulated: JAX on the CPU of this computer"
 
 
-def profile_options(function: F) -> F:
-    """--seconds, --worker (as *hosts*), --port and --memory."""
-    for option in (
-        click.option(
-            "--memory",
-            is_flag=True,
-            help="Show what fills the memory of the devices instead, by the lines of the programs.",
-        ),
-        click.option(
-            "--port",
-            type=click.IntRange(1, 65535),
-            metavar="PORT",
-            help="Also trace programs that are not kernels, such as jobs, which called "
-            "jax.profiler.start_server(PORT).",
-        ),
-        hosts_option,
-        click.option(
-            "--seconds", type=float, default=3.0, metavar="SECONDS", help="Duration of the trace."
-        ),
-    ):
-        function = option(function)
-    return function
+#: --seconds, --worker, --port as *fields* of ProfileTPU, and --memory.
+profile_options = parameters(
+    options_of("ProfileTPU", "seconds", "hosts", "port"),
+    click.option(
+        "--memory",
+        is_flag=True,
+        help="Show what fills the memory of the devices instead, by the lines of the programs.",
+    ),
+)
 
 
 def traced_line(profile: Profile) -> str:

@@ -33,6 +33,12 @@ def seconds(text: str) -> float:
     return length
 
 
+def duration(length: float) -> str:
+    """The shortest text that `seconds` reads as so many, in whole minutes."""
+    unit = next(unit for unit in "dhm" if length % _UNITS[unit] == 0 or unit == "m")
+    return f"{length / _UNITS[unit]:.0f}{unit}"
+
+
 def _seconds(text: str) -> float | None:
     number, unit = text[:-1], text[-1:]
     if unit in _UNITS and number.isascii() and number.isdecimal() and len(number) < 6:

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..commands.attached import describe_attached, machine_options
 from ..commands.chip_split import split
 from ..commands.doctor_command import doctor
+from ..commands.field_options import options_of
 from ..commands.grammar import (
     CONTEXT,
-    ENVIRONMENT_OF_COMMAND,
     Group,
     argument,
     copied_paths,
-    cwd_option,
     examples,
     hosts_option,
     local_port_option,
     ports_argument,
-    timeout_option,
     tpu_argument,
     worker_option,
 )
@@ -141,9 +139,7 @@ def top(name: str | None, hosts: str) -> None:
 def profile(
     kernels: NotebookKernels,
     name: str | None,
-    seconds: float,
-    hosts: str,
-    port: int | None,
+    fields: dict[str, Any],
     memory: bool,
 ) -> None:
     """Trace the programs of a TPU (default: the one used last), on all hosts at once.
@@ -161,10 +157,11 @@ def profile(
             Reason.NOT_FOUND,
             "Name the TPU: %tpu profile NAME",
         )
+    request = ProfileTPU(**fields)
     if memory:
-        show_memory(name, MemoryQuery(hosts=hosts))
+        show_memory(name, MemoryQuery(hosts=request.hosts))
     else:
-        show_trace(name, ProfileTPU(seconds=seconds, hosts=hosts, port=port))
+        show_trace(name, request)
 
 
 @line.group("chips", cls=Group)
@@ -218,19 +215,10 @@ def free_chips(name: str, hosts: str, yes: bool) -> None:
 @click.option(
     "--tpu", metavar="NAME", help="The TPU.  [default: the one used last, or the only READY one]"
 )
-@hosts_option
-@cwd_option
-@timeout_option
-@click.option("--env", "environment", metavar="ENV", help=ENVIRONMENT_OF_COMMAND)
+@options_of("StartRun", "hosts", "cwd", "timeout", "environment")
 @click.pass_obj
 def run(
-    kernels: NotebookKernels,
-    words: tuple[str, ...],
-    tpu: str | None,
-    hosts: str,
-    cwd: str,
-    timeout: float | None,
-    environment: str | None,
+    kernels: NotebookKernels, words: tuple[str, ...], tpu: str | None, fields: dict[str, Any]
 ) -> None:
     """Run a command on the hosts of a TPU, by default on all of them at once.
 
@@ -239,10 +227,7 @@ def run(
     from ..fleet.models import StartRun
     from .runs import run_command
 
-    request = StartRun(
-        command=[*words], hosts=hosts, cwd=cwd, timeout=timeout, environment=environment
-    )
-    run_command(tpu or kernels.last_tpu, request)
+    run_command(tpu or kernels.last_tpu, StartRun(command=[*words], **fields))
 
 
 @line.group("tunnel", cls=Group, short_form="open", aliases={"remove": "close"})
@@ -299,21 +284,10 @@ def close(ids: tuple[str, ...]) -> None:
 
 @line.command("sync", epilog=examples("%tpu sync", "%tpu sync ~/project", "%tpu sync --pull"))
 @argument("folder", default=".", metavar="[DIR]", help="The folder here.")
-@click.option("--to", "remote", default="", metavar="DIR", help="The folder on the TPU.")
-@click.option("--pull", is_flag=True, help="Copy from the TPU to here.")
-@click.option(
-    "--overwrite", is_flag=True, help="Also replace files that were changed in the target."
-)
+@options_of("SyncProject", "remote", "pull", "overwrite")
 @tpu_option
 @click.pass_obj
-def sync(
-    kernels: NotebookKernels,
-    folder: str,
-    remote: str,
-    pull: bool,
-    overwrite: bool,
-    tpu: str | None,
-) -> None:
+def sync(kernels: NotebookKernels, folder: str, fields: dict[str, Any], tpu: str | None) -> None:
     """Copy what has changed in a folder to all hosts of the TPU, or with --pull back from host 0.
 
     Without DIR it is this notebook's working folder. A file that was changed on both sides is not
@@ -330,7 +304,7 @@ def sync(
             "Start one with %tpu connect NAME, or add --tpu NAME.",
         )
     path = os.path.abspath(os.path.expanduser(folder))
-    request = SyncProject(folder=path, remote=remote, pull=pull, overwrite=overwrite)
+    request = SyncProject(folder=path, **fields)
     with open_session() as session:
         sync_project(session, name, request, lambda operation: wait_for(session, operation))
 
@@ -344,16 +318,8 @@ def sync(
     ),
 )
 @copied_paths
-@click.option(
-    "--worker",
-    "-w",
-    "hosts",
-    default="0",
-    metavar="N|all",
-    help='Numbers of hosts, such as 0 or 0,2-5, or "all": they send the files on to each other.',
-)
-@click.option("--overwrite", is_flag=True, help="Replace files that exist.")
-def copy(paths: tuple[str, ...], hosts: str, overwrite: bool) -> None:
+@options_of("CopyFiles", "hosts", "overwrite")
+def copy(paths: tuple[str, ...], fields: dict[str, Any]) -> None:
     """Copy files and folders to hosts of a TPU, or from one host to here.
 
     A copy that was interrupted continues where it stopped when you repeat it.
@@ -361,6 +327,6 @@ def copy(paths: tuple[str, ...], hosts: str, overwrite: bool) -> None:
     from ..commands.copy import copy_in_session, parse
 
     with open_session() as session:
-        operation = copy_in_session(session, parse(paths), hosts, overwrite=overwrite)
+        operation = copy_in_session(session, parse(paths), fields)
         wait_for(session, operation)
         print(session.call(session.fleet.operations.get(operation.id)).log[-1])

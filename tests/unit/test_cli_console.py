@@ -310,11 +310,7 @@ def test_every_command_has_a_help_of_its_own(
 
 
 #: Options that do nothing if they are not given: they have no default to show.
-WITHOUT_DEFAULT = {"between_hosts", "data", "description", "remote", "requirements"} | {
-    "startup_script",
-    "subnetwork",
-    "topology",
-}
+WITHOUT_DEFAULT = {"between_hosts", "data", "requirements"}
 
 
 @pytest.mark.parametrize(("words", "command"), all_commands())
@@ -349,7 +345,8 @@ def test_options_reach_their_command() -> None:
     words = "create t --type v4-8 --zone z --spot --network n --subnetwork s --connect --no-wait"
     args = parsed(*words.split(), "--packages", "flax", "optax", "--packages", "einops")
     assert (args["name"], args["accelerator_type"], args["zone"]) == ("t", "v4-8", "z")
-    assert (args["network"], args["subnetwork"], args["spot"]) == ("n", "s", True)
+    assert args["fields"] == {"network": "n", "subnetwork": "s"}
+    assert args["spot"] is True
     assert (args["then_connect"], args["no_wait"], args["environment"]) == (True, True, "default")
     assert args["packages"] == ("flax", "optax", "einops")
 

@@ -4,6 +4,7 @@ Each is defined here once; the OpenAPI document and the frontend's TypeScript ty
 these classes. Times are RFC 3339 in UTC, sizes in bytes unless a name says otherwise.
 """
 
+from ...cloud.models import NodeOptions
 from ...environment import Finding, FoundPython, FoundPythons, HostSetup, InstalledPackage
 from .attached import AttachMachine, DetachMachine, MachineCheck, MachineHost
 from .catalog import Catalog
@@ -216,6 +217,7 @@ __all__ = [
     "MemoryQuery",
     "MirroredProject",
     "NetworkSetup",
+    "NodeOptions",
     "NotCopied",
     "OpenApp",
     "OpenTensorBoard",

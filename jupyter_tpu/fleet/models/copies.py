@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from ...options import option
 from .problems import Problem
 
 
@@ -23,10 +24,14 @@ class CopyFiles(Struct, kw_only=True, forbid_unknown_fields=True):
     destination: str = ""
     #: From a host to here.
     download: bool = False
-    #: "all", "0" or "0,2-5"; one host for a download.
-    hosts: str = "0"
-    #: Replace files that exist.
-    overwrite: bool = False
+    #: One host for a download.
+    hosts: Annotated[
+        str,
+        option(
+            "Hosts: 0, 0,2-5, or all. One host sends the files on to the others.", "--worker", "-w"
+        ),
+    ] = "0"
+    overwrite: Annotated[bool, option("Replace files that exist.")] = False
 
 
 class FileProblem(Struct, kw_only=True):

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from ...options import option
 from .problems import Problem
 
 #: What is done with the TPU.
@@ -18,14 +19,30 @@ class SetGuard(Struct, kw_only=True, forbid_unknown_fields=True):
     """When a TPU stops or deletes itself: at the first of these limits, of which one is needed."""
 
     #: A TPU of several hosts, and a spot TPU, can only be deleted.
-    action: GuardAction = "stop"
-    #: Seconds without a running cell, job, terminal over SSH or other program that works.
-    idle: Annotated[float, Meta(ge=60, le=30 * 86_400)] | None = None
-    #: USD, of all that it has cost since its creation.
-    max_cost: Annotated[float, Meta(gt=0)] | None = None
-    until: str = ""  # a time with a time zone
-    #: Seconds for which it is announced before; of an idle limit at most as long as that.
-    notice: Annotated[float, Meta(ge=0, le=3600)] = 300.0
+    action: Annotated[
+        GuardAction,
+        option("Delete it with its disk instead of stopping it.", "--then-delete", value="delete"),
+    ] = "stop"
+    idle: Annotated[
+        Annotated[float, Meta(ge=60, le=30 * 86_400)] | None,
+        option(
+            "Stop it after this time without a running cell, job, terminal or other program.",
+            "--max-idle",
+            typed="duration",
+        ),
+    ] = None
+    max_cost: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        option("Stop it when its cost since creation reaches about this amount.", unit="USD"),
+    ] = None
+    #: With a time zone.
+    until: Annotated[str, option("Stop it at this time.", typed="time")] = ""
+    #: Of an idle limit it is at most as long as that.
+    notice: Annotated[
+        float,
+        Meta(ge=0, le=3600),
+        option("Announce it this long before, at most one hour.", typed="duration"),
+    ] = 300.0
     #: Its name, which is required where it is another person's. Not needed for a new TPU.
     confirm_name: str = ""
 
@@ -33,8 +50,11 @@ class SetGuard(Struct, kw_only=True, forbid_unknown_fields=True):
 class KeepTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     """How long a TPU is kept, even if its guard reaches a limit."""
 
-    #: Counted from now.
-    seconds: Annotated[float, Meta(ge=60, le=30 * 86_400)] = 3600.0
+    seconds: Annotated[
+        float,
+        Meta(ge=60, le=30 * 86_400),
+        option("How long, from now.", "--for", typed="duration"),
+    ] = 3600.0
     #: Its name, which is required where it is another person's.
     confirm_name: str = ""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from msgspec import Struct, field
 
 from ...cloud.models import Tier
+from ...options import option
 from .costs import Cost
 from .problems import Problem
 from .tpus import CreateTPU
@@ -25,20 +26,31 @@ class StartHunt(Struct, kw_only=True, forbid_unknown_fields=True):
     #: The most wanted first, also of the tiers.
     types: list[str] = []
     tiers: list[Tier] = []
-    #: No attempt begins later: RFC 3339, such as "2026-07-01T08:00:00Z".
-    deadline: str = ""
-    #: Whether each attempt is a queued resource, which Google continues while this computer is off.
-    #: null: if the deadline is more than four hours away.
-    queued: bool | None = None
-    #: Whether each is tried without the queue, too, in a hunt that waits in it.
-    direct: bool = False
-    #: Whether it begins again each time Google preempts the TPU that it has found. Then it deletes
-    #: what is left of that TPU. It ends when it is stopped, or when another person or program
-    #: deletes the TPU.
-    again: bool = False
-    #: As `again`, but it begins when Google preempts the TPU of this name, which must exist. By
-    #: default the next one is connected as that TPU.
-    when_preempted: bool = False
+    #: RFC 3339, such as "2026-07-01T08:00:00Z".
+    deadline: Annotated[str, option("Begin no attempt after this time.", typed="time")] = ""
+    #: Each attempt is then a queued resource.
+    queued: Annotated[
+        bool | None,
+        option(
+            "Let each attempt wait in Google's queue, even while this computer is off.",
+            "--queued/--no-queued",
+            default="if the deadline is more than 4 hours away",
+        ),
+    ] = None
+    direct: Annotated[
+        bool,
+        option("In a hunt that waits in the queue, also try each zone, type and tier without it."),
+    ] = False
+    #: Then it deletes what is left of that TPU. It ends when it is stopped, or when another person
+    #: or program deletes the TPU.
+    again: Annotated[
+        bool, option("Begin again each time Google preempts the TPU, until you stop the hunt.")
+    ] = False
+    #: By default the next one is connected as that TPU.
+    when_preempted: Annotated[
+        bool,
+        option("For an existing TPU of this name: begin when Google preempts it, again and again."),
+    ] = False
 
     @property
     def repeats(self) -> bool:

@@ -6,11 +6,34 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from ...options import option
 from .problems import Problem
 
 Text = Annotated[str, Meta(pattern=r"^[^\x00]*$", description="text without NUL characters")]
 VariableName = Annotated[
     str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="the name of a variable")
+]
+
+#: Which hosts, of what all of them can do.
+Hosts = Annotated[str, option("Hosts: all, 0, or 0,2-5.", "--worker")]
+WorkingFolder = Annotated[
+    Text,
+    Meta(max_length=4096),
+    option(
+        "Folder on the hosts, absolute or relative to the home folder.",
+        "--cwd",
+        metavar="DIR",
+        default="the home folder",
+    ),
+]
+CommandEnvironment = Annotated[
+    str | None,
+    option(
+        "Find Python and programs of this environment first.",
+        "--env",
+        metavar="ENV",
+        default='"default", if the TPU has it',
+    ),
 ]
 
 
@@ -19,25 +42,29 @@ class StartJob(Struct, kw_only=True, forbid_unknown_fields=True):
 
     #: The program and its arguments. No shell reads them: for one, give ["sh", "-c", …].
     command: Annotated[list[str], Meta(min_length=1, max_length=10_000)]
-    #: What it is called; "": the program's name.
-    name: Annotated[Text, Meta(max_length=80)] = ""
-    #: Which hosts: "all", or numbers such as "0,2-5".
-    hosts: str = "all"
-    #: The working folder on the hosts, relative to the home folder.
-    cwd: Annotated[Text, Meta(max_length=4096)] = ""
-    #: Whose programs come first, such as its `python`. None: "default" if there is one; "": none.
-    environment: str | None = None
+    name: Annotated[
+        Text,
+        Meta(max_length=80),
+        option("What to call the job.", metavar="TEXT", default="the program's name"),
+    ] = ""
+    hosts: Hosts = "all"
+    cwd: WorkingFolder = ""
+    #: "": none.
+    environment: CommandEnvironment = None
     #: More environment variables. They are never shown.
     variables: dict[VariableName, str] = {}
-    #: Starts it again when the TPU has been restarted, or created again after a preemption.
-    restart_with_tpu: bool = False
+    restart_with_tpu: Annotated[
+        bool,
+        option("Start it again after the TPU is restarted, or created again after a preemption."),
+    ] = False
 
 
 class StopJob(Struct, kw_only=True, forbid_unknown_fields=True):
     """How to stop a job."""
 
-    #: Seconds from SIGTERM to SIGKILL.
-    patience: Annotated[float, Meta(ge=0, le=3600)] = 10.0
+    patience: Annotated[
+        float, Meta(ge=0, le=3600), option("Time from SIGTERM to SIGKILL.", unit="seconds")
+    ] = 10.0
 
 
 class HostJob(Struct, kw_only=True):

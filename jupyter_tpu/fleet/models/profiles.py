@@ -6,23 +6,32 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from ...options import option
+from .jobs import Hosts
 from .problems import Problem
 
 
 class ProfileTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     """A trace of all hosts of a TPU at once, to be shown in TensorBoard (xprof)."""
 
-    #: Up to 120.
-    seconds: float = 3.0
-    #: Numbers such as "0,2-5", or "all".
-    hosts: str = "all"
+    seconds: Annotated[
+        float, option("Duration of the trace, at most two minutes.", unit="seconds")
+    ] = 3.0
+    hosts: Hosts = "all"
     #: The ids of the kernels to trace; []: all that use JAX.
     kernels: list[str] = []
-    #: Programs that are not kernels, such as jobs, are traced if they called
-    #: ``jax.profiler.start_server`` with this port, on each host.
-    port: Annotated[int, Meta(ge=1, le=65535)] | None = None
-    #: The folder on the hosts to write to; "": the default folder for all traces.
-    logdir: Annotated[str, Meta(max_length=4096)] = ""
+    port: Annotated[
+        Annotated[int, Meta(ge=1, le=65535)] | None,
+        option(
+            "Also trace programs that are not kernels, such as jobs, which called "
+            "jax.profiler.start_server(PORT)."
+        ),
+    ] = None
+    logdir: Annotated[
+        str,
+        Meta(max_length=4096),
+        option("A folder on the hosts.", metavar="DIR", default="~/.jupyter-tpu/traces"),
+    ] = ""
 
 
 class Trace(Struct, kw_only=True):

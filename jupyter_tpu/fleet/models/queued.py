@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from ...cloud.models import Tier
+from ...options import option
 from .problems import Problem
 from .tpus import CreateTPU
 
@@ -17,11 +18,19 @@ class QueueTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     #: What is created, and how. Its name is also that of the queued resource; several TPUs are
     #: called NAME-0, NAME-1, …
     tpu: CreateTPU
-    #: More than one: a multislice, whose TPUs are slices of one job.
-    node_count: Annotated[int, Meta(ge=1, le=256)] = 1
-    reservation: str = ""
-    #: When to give up: RFC 3339, such as "2026-07-01T08:00:00Z"; "" for never.
-    valid_until: str = ""
+    node_count: Annotated[
+        int,
+        Meta(ge=1, le=256),
+        option("Number of TPUs: NAME-0, NAME-1 …, as slices of one job.", metavar="N"),
+    ] = 1
+    reservation: Annotated[str, option("The name of the reservation.", default="the project's")] = (
+        ""
+    )
+    #: RFC 3339, such as "2026-07-01T08:00:00Z".
+    valid_until: Annotated[
+        str,
+        option("When to give up.", "--valid-until-duration", default="never", typed="time"),
+    ] = ""
 
 
 class DeleteQueued(Struct, kw_only=True, forbid_unknown_fields=True):

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from .jobs import Text
+from ...options import option
+from .jobs import CommandEnvironment, Hosts, WorkingFolder
 from .problems import Problem
 
 
@@ -15,14 +16,13 @@ class StartRun(Struct, kw_only=True, forbid_unknown_fields=True):
 
     #: The program and its arguments, which no shell changes. `["sh", "-c", "…"]` for one.
     command: Annotated[list[str], Meta(min_length=1)]
-    #: "all", or numbers and ranges: "0", "0,2-5".
-    hosts: str = "all"
-    #: Its folder, relative to the home folder or absolute; "": the home folder.
-    cwd: Text = ""
-    #: Seconds after which it is ended.
-    timeout: Annotated[float, Meta(gt=0)] | None = None
-    #: The environment whose Python and programs it finds first; None: "default" if there is one.
-    environment: str | None = None
+    hosts: Hosts = "all"
+    cwd: WorkingFolder = ""
+    timeout: Annotated[
+        Annotated[float, Meta(gt=0)] | None, option("Stop it after this time.", unit="seconds")
+    ] = None
+    #: "": none.
+    environment: CommandEnvironment = None
     #: Whether input will be sent. Otherwise it is empty.
     input: bool = False
     #: Seconds after which it is stopped if no client asks about it any more; None: never.

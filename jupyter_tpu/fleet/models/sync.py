@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from ...options import option
 from .problems import Problem
 
 #: How many paths of a kind a result lists; `SyncCounts` has all.
@@ -19,26 +20,38 @@ class SyncProject(Struct, kw_only=True, forbid_unknown_fields=True):
 
     #: The folder here, absolute or with ~.
     folder: str
-    #: The folder on the hosts: absolute, or relative to the home folder. "": the name of `folder`.
-    remote: str = ""
-    #: Copy from the TPU to here, and from which host.
-    pull: bool = False
-    host: int = 0
-    #: Also delete what the source no longer has where that is not done automatically: in a
-    #: pull, and where nothing is left in the source.
-    delete: bool = False
-    #: Replace what the target has changed.
-    overwrite: bool = False
-    #: Only these files and folders, relative to the folder. []: all.
-    only: list[str] = []
-    #: Only compare.
-    dry_run: bool = False
-    #: Continue, and copy each change, until the operation is cancelled.
-    watch: bool = False
-    #: Larger files are left out; MB.
-    max_file: Megabytes = 100.0
-    #: A folder with more than this is not synced; MB.
-    max_total: Megabytes = 1000.0
+    remote: Annotated[
+        str,
+        option(
+            "The folder on the TPU, absolute or relative to the home folder.",
+            "--to",
+            metavar="DIR",
+            default="the local folder's name",
+        ),
+    ] = ""
+    pull: Annotated[bool, option("Copy from the TPU to here.")] = False
+    host: Annotated[int, option("Number of the host to copy from.", "--worker", metavar="N")] = 0
+    delete: Annotated[
+        bool,
+        option(
+            "When copying from the TPU: also delete what was deleted there. To the TPU: also if "
+            "the local folder is empty."
+        ),
+    ] = False
+    overwrite: Annotated[bool, option("Also replace files that were changed in the target.")] = (
+        False
+    )
+    #: Relative to the folder.
+    only: Annotated[
+        list[str], option("Only these files and folders in it.", metavar="PATH...")
+    ] = []
+    dry_run: Annotated[bool, option("Only show what would be copied.")] = False
+    #: It ends when the operation is cancelled.
+    watch: Annotated[
+        bool, option("Continue, and copy each change.", typing_hint="Ctrl-C ends it.")
+    ] = False
+    max_file: Annotated[Megabytes, option("Leave out files larger than this.", unit="MB")] = 100.0
+    max_total: Annotated[Megabytes, option("Refuse folders larger than this.", unit="MB")] = 1000.0
 
 
 class SyncConflict(Struct, kw_only=True):

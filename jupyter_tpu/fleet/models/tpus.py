@@ -9,6 +9,7 @@ from msgspec import Meta, Struct, field
 
 from ...cloud.models import Maintenance, NodeOptions, NodeState, Tier
 from ...links import LinkState
+from ...options import option
 from .costs import Cost
 from .environments import ConnectTPU, Environment
 from .guard import Guard, GuardStop, SetGuard
@@ -35,14 +36,29 @@ class CreateTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     name: TPUName
     type: str
     zone: str | None = None
-    version: str | None = None
+    version: Annotated[
+        str | None,
+        option(
+            "Runtime version (OS image).",
+            "--version",
+            "--runtime-version",
+            default="depends on the type",
+        ),
+    ] = None
     tier: Tier = "on-demand"
-    #: How many seconds a flex-start TPU runs before Google deletes it: 60 to 604800. Required for
-    #: flex-start, not allowed otherwise.
-    run_for: float | None = None
-    network: str | None = None
-    subnetwork: str | None = None
-    labels: dict[str, str] = {}
+    #: Required for flex-start, not allowed otherwise.
+    run_for: Annotated[
+        float | None,
+        option(
+            "How long a flex-start TPU runs before Google deletes it: 1 minute to 7 days.",
+            "--run-for",
+            "--max-run-duration",
+            typed="duration",
+        ),
+    ] = None
+    network: Annotated[str | None, option("VPC network.", default="the project's")] = None
+    subnetwork: Annotated[str | None, option("Subnetwork of the VPC network.")] = None
+    labels: Annotated[dict[str, str], option("Labels.")] = {}
     #: What costs something is created only if its price was confirmed: any price, or one of at most
     #: *max_price* USD an hour. What is inside a grant needs neither.
     confirm_price: bool = False

@@ -16,35 +16,22 @@ export interface INodeOptionFields {
   otherOptions: INodeOptions;
 }
 
-const NONE: INodeOptions = {
-  topology: '',
-  description: '',
-  internal_ips: false,
-  service_account: '',
-  scopes: [],
-  data_disks: [],
-  tags: [],
-  metadata: {},
-  startup_script: '',
-  secure_boot: false
-};
-
 /** What the fields show of *options* and *labels*. */
 export function nodeOptionFields(
-  options = NONE,
+  options: INodeOptions = {},
   labels: { [key: string]: string } = {}
 ): INodeOptionFields {
   return {
-    internalIPs: options.internal_ips,
-    serviceAccount: options.service_account,
-    dataDisks: options.data_disks
+    internalIPs: options.internal_ips ?? false,
+    serviceAccount: options.service_account ?? '',
+    dataDisks: (options.data_disks ?? [])
       .map(({ mode, source }) => source + (mode === 'read-only' ? ':ro' : ''))
       .join('\n'),
-    tags: options.tags.join(' '),
+    tags: (options.tags ?? []).join(' '),
     labels: Object.entries(labels)
       .map(([key, value]) => `${key}=${value}`)
       .join('\n'),
-    startupScript: options.startup_script,
+    startupScript: options.startup_script ?? '',
     otherOptions: options
   };
 }
@@ -71,9 +58,12 @@ export function nodeOptionsOf(fields: INodeOptionFields): {
     tags: packagesIn(fields.tags),
     startup_script: fields.startupScript.trim() ? fields.startupScript : ''
   };
-  const wanted = JSON.stringify(options) !== JSON.stringify(NONE);
   return {
-    ...(wanted ? { options } : {}),
+    ...(Object.values(options).some(isGiven) ? { options } : {}),
     ...(Object.keys(labels).length ? { labels } : {})
   };
+}
+
+function isGiven(value: boolean | string | object): boolean {
+  return typeof value === 'object' ? Object.keys(value).length > 0 : !!value;
 }

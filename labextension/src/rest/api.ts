@@ -238,7 +238,9 @@ export interface ICopyFiles {
   sources: string[];
   destination?: string;
   download?: boolean;
+  /** Hosts: 0, 0,2-5, or all. One host sends the files on to the others. */
   hosts?: string;
+  /** Replace files that exist. */
   overwrite?: boolean;
 }
 
@@ -284,11 +286,19 @@ export interface ICreateTPU {
   name: string;
   type: string;
   zone?: string | null;
+  /** Runtime version (OS image). By default depends on the type. */
   version?: string | null;
   tier?: 'flex-start' | 'on-demand' | 'reserved' | 'spot';
+  /**
+   * How long a flex-start TPU runs before Google deletes it: 1 minute to 7
+   * days. In seconds.
+   */
   run_for?: number | null;
+  /** VPC network. By default the project's. */
   network?: string | null;
+  /** Subnetwork of the VPC network. */
   subnetwork?: string | null;
+  /** Labels. */
   labels?: { [key: string]: string };
   confirm_price?: boolean;
   max_price?: number | null;
@@ -300,7 +310,7 @@ export interface ICreateTPU {
 /** A persistent disk that each host gets in addition to its boot disk. */
 export interface IDataDisk {
   source: string;
-  mode: 'read-only' | 'read-write';
+  mode?: 'read-only' | 'read-write';
 }
 
 /**
@@ -804,6 +814,7 @@ export interface IJobLog {
 
 /** How long a TPU is kept, even if its guard reaches a limit. */
 export interface IKeepTPU {
+  /** How long, from now. In seconds. */
   seconds?: number;
   confirm_name?: string;
 }
@@ -957,16 +968,37 @@ export interface INetworkSetup {
 
 /** What a new TPU has beyond its type, image and network. */
 export interface INodeOptions {
-  topology: string;
-  description: string;
-  internal_ips: boolean;
-  service_account: string;
-  scopes: string[];
-  data_disks: IDataDisk[];
-  tags: string[];
-  metadata: { [key: string]: string };
-  startup_script: string;
-  secure_boot: boolean;
+  /**
+   * Shape of the slice, such as 2x2x4; the type may then be v4, v5litepod, v5p
+   * or v6e.
+   */
+  topology?: string;
+  /**
+   * No external addresses. Connecting then uses IAP, or a machine in the same
+   * network.
+   */
+  internal_ips?: boolean;
+  /**
+   * Email of the account with which programs on the hosts call Google. By
+   * default the project's.
+   */
+  service_account?: string;
+  /**
+   * What that account may do, such as storage-ro. By default cloud-platform.
+   */
+  scopes?: string[];
+  /** A persistent disk to attach. */
+  data_disks?: IDataDisk[];
+  /** Network tags, for firewall rules. */
+  tags?: string[];
+  /** Metadata of the hosts. */
+  metadata?: { [key: string]: string };
+  /** A script that each host runs as root at each start. */
+  startup_script?: string;
+  /** A description, for people. */
+  description?: string;
+  /** Boot with Secure Boot. */
+  secure_boot?: boolean;
 }
 
 /**
@@ -1122,10 +1154,17 @@ export interface IProfile {
  * A trace of all hosts of a TPU at once, to be shown in TensorBoard (xprof).
  */
 export interface IProfileTPU {
+  /** Duration of the trace, at most two minutes. In seconds. */
   seconds?: number;
+  /** Hosts: all, 0, or 0,2-5. */
   hosts?: string;
   kernels?: string[];
+  /**
+   * Also trace programs that are not kernels, such as jobs, which called
+   * jax.profiler.start_server(PORT).
+   */
   port?: number | null;
+  /** A folder on the hosts. By default ~/.jupyter-tpu/traces. */
   logdir?: string;
 }
 
@@ -1135,8 +1174,11 @@ export interface IProfileTPU {
  */
 export interface IQueueTPU {
   tpu: ICreateTPU;
+  /** Number of TPUs: NAME-0, NAME-1 …, as slices of one job. */
   node_count?: number;
+  /** The name of the reservation. By default the project's. */
   reservation?: string;
+  /** When to give up. By default never. */
   valid_until?: string;
 }
 
@@ -1310,10 +1352,18 @@ export interface ISSHKeyStatus {
  * one is needed.
  */
 export interface ISetGuard {
+  /** "delete": delete it with its disk instead of stopping it. */
   action?: 'delete' | 'stop';
+  /**
+   * Stop it after this time without a running cell, job, terminal or other
+   * program. In seconds.
+   */
   idle?: number | null;
+  /** Stop it when its cost since creation reaches about this amount. In USD. */
   max_cost?: number | null;
+  /** Stop it at this time. */
   until?: string;
+  /** Announce it this long before, at most one hour. In seconds. */
   notice?: number;
   confirm_name?: string;
 }
@@ -1396,33 +1446,68 @@ export interface IStartHunt {
   zones?: string[];
   types?: string[];
   tiers?: ('flex-start' | 'on-demand' | 'reserved' | 'spot')[];
+  /** Begin no attempt after this time. */
   deadline?: string;
+  /**
+   * Let each attempt wait in Google's queue, even while this computer is off.
+   * By default if the deadline is more than 4 hours away.
+   */
   queued?: boolean | null;
+  /**
+   * In a hunt that waits in the queue, also try each zone, type and tier
+   * without it.
+   */
   direct?: boolean;
+  /** Begin again each time Google preempts the TPU, until you stop the hunt. */
   again?: boolean;
+  /**
+   * For an existing TPU of this name: begin when Google preempts it, again and
+   * again.
+   */
   when_preempted?: boolean;
 }
 
 /** A command to run as a job. */
 export interface IStartJob {
   command: string[];
-  /** text without NUL characters */
+  /** What to call the job. By default the program's name. */
   name?: string;
+  /** Hosts: all, 0, or 0,2-5. */
   hosts?: string;
-  /** text without NUL characters */
+  /**
+   * Folder on the hosts, absolute or relative to the home folder. By default
+   * the home folder.
+   */
   cwd?: string;
+  /**
+   * Find Python and programs of this environment first. By default "default",
+   * if the TPU has it.
+   */
   environment?: string | null;
   variables?: { [key: string]: string };
+  /**
+   * Start it again after the TPU is restarted, or created again after a
+   * preemption.
+   */
   restart_with_tpu?: boolean;
 }
 
 /** A command to run on hosts of a TPU. */
 export interface IStartRun {
   command: string[];
+  /** Hosts: all, 0, or 0,2-5. */
   hosts?: string;
-  /** text without NUL characters */
+  /**
+   * Folder on the hosts, absolute or relative to the home folder. By default
+   * the home folder.
+   */
   cwd?: string;
+  /** Stop it after this time. In seconds. */
   timeout?: number | null;
+  /**
+   * Find Python and programs of this environment first. By default "default",
+   * if the TPU has it.
+   */
   environment?: string | null;
   input?: boolean;
   stop_unwatched?: number | null;
@@ -1445,6 +1530,7 @@ export interface IStep {
 
 /** How to stop a job. */
 export interface IStopJob {
+  /** Time from SIGTERM to SIGKILL. In seconds. */
   patience?: number;
 }
 
@@ -1492,15 +1578,31 @@ export interface ISyncCounts {
 /** What to sync. Here is the computer that runs Jupyter, or the command. */
 export interface ISyncProject {
   folder: string;
+  /**
+   * The folder on the TPU, absolute or relative to the home folder. By default
+   * the local folder's name.
+   */
   remote?: string;
+  /** Copy from the TPU to here. */
   pull?: boolean;
+  /** Number of the host to copy from. */
   host?: number;
+  /**
+   * When copying from the TPU: also delete what was deleted there. To the TPU:
+   * also if the local folder is empty.
+   */
   delete?: boolean;
+  /** Also replace files that were changed in the target. */
   overwrite?: boolean;
+  /** Only these files and folders in it. */
   only?: string[];
+  /** Only show what would be copied. */
   dry_run?: boolean;
+  /** Continue, and copy each change. */
   watch?: boolean;
+  /** Leave out files larger than this. In MB. */
   max_file?: number;
+  /** Refuse folders larger than this. In MB. */
   max_total?: number;
 }
 

@@ -1,0 +1,161 @@
+"""Options that are fields of a request, made from what is declared there (see `..options`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ..errors import InvalidInput
+from .connection import read_text
+from .grammar import LazyOptions, complete_environment, complete_version
+from .times import deadline, duration, seconds
+
+if TYPE_CHECKING:
+    from msgspec.inspect import Field
+
+    from ..cloud import DataDisk
+    from ..options import Option
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_COMPLETERS = {"environment": complete_environment, "version": complete_version}
+
+
+def options_of(model: str, *fields: str, into: str = "fields") -> Callable[[F], F]:
+    """The options for some *fields* of a *model* in `fleet.models`, or for all that are options.
+
+    The command gets the given ones as the dictionary *into*, for the model's constructor.
+    """
+
+    def make() -> list[click.Option]:
+        from msgspec.inspect import type_info
+
+        from ..fleet import models
+
+        info: Any = type_info(getattr(models, model))
+        declared = {field.name: field for field in info.fields}
+        names = fields or [name for name, field in declared.items() if _declared(field)]
+        return [_option(declared[name], into) for name in names]
+
+    return click.option(f"--{into}", cls=LazyOptions, make=make)
+
+
+def _declared(field: Field) -> Option | None:
+    extra: dict[str, Any] | None = getattr(field.type, "extra", None)
+    return extra.get("option") if extra else None
+
+
+def _option(field: Field, into: str) -> click.Option:
+    from msgspec import NODEFAULT, inspect
+
+    declared = _declared(field)
+    assert declared is not None, field.name
+    kind: Any = field.type.type  # type: ignore[attr-defined]
+    if isinstance(kind, inspect.UnionType):  # with None
+        kind = next(each for each in kind.types if not isinstance(each, inspect.NoneType))
+    names = declared.names or (f"--{field.name.replace('_', '-')}",)
+    parse, hint = _PARSERS[declared.typed], declared.typing_hint
+    metavar = declared.metavar or _METAVARS.get(declared.typed) or declared.unit or field.name
+    settings: dict[str, Any] = {"metavar": metavar if declared.metavar else metavar.upper()}
+    default = None if field.default is NODEFAULT else field.default
+    match kind:
+        case inspect.BoolType():
+            settings = {"is_flag": True, "default": default}
+        case inspect.LiteralType() if declared.value:
+            settings = {"is_flag": True, "flag_value": declared.value, "default": None}
+        case inspect.ListType():
+            settings["multiple"] = True
+        case inspect.DictType():
+            settings = {"metavar": declared.metavar or "KEY=VALUE,…", "multiple": True}
+            parse = pairs
+        case inspect.IntType() | inspect.FloatType() if not declared.typed:
+            settings["type"] = _number(kind)
+    if "multiple" not in settings and "is_flag" not in settings and default not in (None, ""):
+        settings["default"] = _as_typed(default, declared.typed)
+    elif not hint:
+        hint = _HINTS.get(declared.typed, "")
+
+    def keep(ctx: click.Context, _: click.Parameter, value: Any) -> None:
+        given = ctx.params.setdefault(into, {})
+        if value not in (None, ()):
+            given[field.name] = parse(value, names[0])
+
+    without = f"  [default: {declared.default}]" if declared.default else ""
+    return click.Option(
+        [*names, f"{into}_{field.name}"],
+        help=" ".join(filter(None, (declared.text, hint))) + without,
+        shell_complete=_COMPLETERS.get(field.name),
+        expose_value=False,
+        callback=keep,
+        **settings,
+    )
+
+
+def _number(kind: Any) -> click.ParamType | type:
+    """The type of a number's option, with the bounds of its field."""
+    from msgspec import inspect
+
+    plain, ranged = (
+        (int, click.IntRange) if isinstance(kind, inspect.IntType) else (float, click.FloatRange)
+    )
+    least = kind.gt if kind.ge is None else kind.ge
+    if least is None and kind.le is None:
+        return plain
+    return ranged(least, kind.le, min_open=kind.gt is not None)
+
+
+# ---- values as they are typed --------------------------------------------------------------------
+
+
+def _words(values: Iterable[str]) -> list[str]:
+    return [word for value in values for word in value.split(",") if word]
+
+
+def pairs(values: Iterable[str], option: str) -> dict[str, str]:
+    """KEY=VALUE, with commas between several; raises INVALID that names the *option*."""
+    found = {}
+    for word in _words(values):
+        key, equals, value = word.partition("=")
+        if not key or not equals:
+            raise InvalidInput(f"{option} {word!r} is not KEY=VALUE.")
+        found[key] = value
+    return found
+
+
+def _disk(text: str, option: str) -> DataDisk:
+    from ..cloud import DataDisk
+
+    fields = pairs([text], option) if "=" in text else {"source": text}
+    mode = fields.pop("mode", "read-write")
+    source = fields.pop("source", "")
+    if fields or not source or mode not in ("read-write", "read-only"):
+        raise InvalidInput(
+            f"{option} {text!r} is not source=DISK,mode=MODE.",
+            "The mode is read-write or read-only.",
+        )
+    return DataDisk(source=source, mode="read-only" if mode == "read-only" else "read-write")
+
+
+def _as_typed(value: Any, typed: str) -> str:
+    """The inverse, for defaults."""
+    if typed == "duration":
+        return duration(value)
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+#: From the typed value (of a list: values) and the option's name to the field's value.
+_PARSERS: dict[str, Callable[[Any, str], Any]] = {
+    "": lambda value, _: [*value] if isinstance(value, tuple) else value,
+    "duration": lambda value, _: seconds(value),
+    "time": lambda value, _: deadline(value),
+    "file": lambda value, _: read_text(value),
+    "disk": lambda values, option: [_disk(each, option) for each in values],
+    "words": lambda values, _: _words(values),
+}
+_METAVARS = {"duration": "TIME", "time": "TIME", "file": "FILE"}
+_HINTS = {
+    "duration": "For example 90m, 2h or 1d.",
+    "time": "For example 2026-07-01T08:00, or 8h for 8 hours from now.",
+}
