@@ -141,6 +141,7 @@ async def test_a_host_whose_chips_serve_no_figures_is_told_apart_from_one_that_i
     await pod.fleet.runs.stop(pod.tpu, run.id)
     news = await pod.fleet.metrics.get(pod.tpu, LoadQuery(start=load.next, hosts="0"))
     [host] = news.hosts
+    assert host.problem is None
     assert [sample.state for sample in host.samples] == ["idle"]
     everything = await pod.fleet.metrics.get(pod.tpu, LoadQuery(start=0))
     assert [len(host.samples) for host in everything.hosts] == [3, 2]
