@@ -55,10 +55,11 @@ class ConnectedTPUs:
     def register(self, name: NodeName, record: EnvironmentRecord, *, stopped: bool = False) -> None:
         """Writes (or repairs) the kernelspecs of a ready environment."""
         environment = record.environment
-        self._registered[name, environment.name] = stopped
-        environment.kernelspec, environment.display_name = self.register_chips(name, record, ())
+        written = self._write(name, record, (), stopped=stopped)
+        environment.kernelspec, environment.display_name = written
         for chips in self._kernelspecs.choices(**_where(name), environment=environment.name):
-            self.register_chips(name, record, chips)
+            self._write(name, record, chips, stopped=stopped)
+        self._registered[name, environment.name] = stopped
         self._desired.save(name, record)
 
     def register_chips(
@@ -67,6 +68,12 @@ class ConnectedTPUs:
         """Writes the kernelspec of a ready environment with these *chips* of host 0 ((): all);
         returns its name and display name.
         """
+        stopped = self._registered.get((name, record.environment.name), False)
+        return self._write(name, record, chips, stopped=stopped)
+
+    def _write(
+        self, name: NodeName, record: EnvironmentRecord, chips: Sequence[int], *, stopped: bool
+    ) -> tuple[str, str]:
         return self._kernelspecs.register(
             **_where(name),
             worker=0,
@@ -77,7 +84,7 @@ class ConnectedTPUs:
             emulated=is_emulated(self._cloud, name),
             variables=single_host_variables(record.hosts),
             chips=chips,
-            stopped=self._registered.get((name, record.environment.name), False),
+            stopped=stopped,
         )
 
     def split(
