@@ -96,15 +96,15 @@ async def test_a_server_on_another_project_leaves_the_first_projects_tpus_alone(
 
     other = await servers.open(project="second")
     await other.tpus()
-    await other._observer.refresh()
-    await other._observer.refresh()
+    await other._core.observer.refresh()
+    await other._core.observer.refresh()
     assert (await other.status()).project == "second"
     assert desired(other) == {name}
     assert servers.kernelspecs() == 1
     await servers.close()
 
     again = await servers.open()
-    await again._observer.refresh()
+    await again._core.observer.refresh()
     assert desired(again) == {name}
 
 
