@@ -15,6 +15,7 @@ import pytest_asyncio
 from fleet_world import LIMIT, Server, World
 from waiting import eventually
 
+from jupyter_tpu.backoff import Backoff
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.hunts import planner
 from jupyter_tpu.fleet.models import (
@@ -34,8 +35,8 @@ ZONES = ["us-west4-a", "us-central1-a", "us-west1-c"]
 async def world(
     emulator: Any, faults: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[World]:
-    monkeypatch.setitem(planner.MENDED_BY_TIME, Reason.NO_CAPACITY, (0.1, 0.1))
-    monkeypatch.setattr(planner, "GOOGLE", (0.1, 0.1))
+    monkeypatch.setitem(planner.MENDED_BY_TIME, Reason.NO_CAPACITY, Backoff(0.1, 0.1))
+    monkeypatch.setattr(planner, "GOOGLE", Backoff(0.1, 0.1))
     async with World(emulator, tmp_path) as world:
         yield world
 
@@ -148,7 +149,7 @@ async def test_the_next_server_goes_on_with_an_attempt_whose_answer_was_lost(
 async def test_a_stopped_hunt_leaves_nothing_whether_it_waits_or_tries(
     world: World, faults: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(planner.MENDED_BY_TIME, Reason.NO_CAPACITY, (3000.0, 3000.0))
+    monkeypatch.setitem(planner.MENDED_BY_TIME, Reason.NO_CAPACITY, Backoff(3000.0, 3000.0))
     faults(kind="no-capacity", zone=ZONES[0], count=1)
     servers = [await world.server(), await world.server()]
     asked = [each.fleet.hunts.start(request(name, ZONES[0])) for each in servers]
@@ -201,7 +202,7 @@ async def stands_in_the_way(server: Server, name: str) -> bool:
 async def test_in_the_queue_each_zone_has_its_turn_and_google_goes_on_without_a_server(
     world: World, faults: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planner, "TURN", (0.5, 3600.0))
+    monkeypatch.setattr(planner, "TURN", Backoff(0.5, 3600.0))
     faults(kind="quota", zone=ZONES[0])
     full = [faults(kind="no-capacity", zone=zone) for zone in ZONES[1:]]
     first = await world.server()

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from jupyter_tpu import clock as tpu_clock
+from jupyter_tpu.backoff import Backoff
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core.database import Database
@@ -504,9 +505,9 @@ class Interleavings(RuleBasedStateMachine):
         self.patch = pytest.MonkeyPatch()
         use_clock(world, self.patch)
         for reason in (Reason.QUOTA, Reason.NO_CAPACITY):
-            self.patch.setitem(planner.MENDED_BY_TIME, reason, (20.0, 80.0))
+            self.patch.setitem(planner.MENDED_BY_TIME, reason, Backoff(20.0, 80.0))
         # The first turn ends about when the usual queued resource gets room.
-        self.patch.setattr(planner, "TURN", (6.0, 60.0))
+        self.patch.setattr(planner, "TURN", Backoff(6.0, 60.0))
         self.patch.setattr(operations, "EVERY", 15.0)  # most of them find nothing to do
         world.start()
 
