@@ -12,14 +12,14 @@ pause differs: a deadline, an event, what the other side asks for. In use:
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-from msgspec import Struct
+from dataclasses import dataclass
 
 #: Steps after which every pause is the longest; floats end after 1023 doublings.
 _MOST_STEPS = 64
 
 
-class Backoff(Struct, frozen=True):
+@dataclass(frozen=True)
+class Backoff:
     """Pauses, each *factor* times the one before.
 
     Attributes
