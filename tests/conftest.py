@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from emulator_error import EmulatorError
 from hypothesis import HealthCheck, settings
 from shared_packages import share_packages
 from waiting import until
@@ -230,15 +231,6 @@ class EmulatorProcess:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         until(lambda: not running() & ending)
-
-
-class EmulatorError(Exception):
-    """An error answer of the emulator's REST side."""
-
-    def __init__(self, status: int, error: dict[str, Any]) -> None:
-        super().__init__(f"{status} {error.get('message')}")
-        self.status = status
-        self.error = error
 
 
 @pytest.fixture(scope="session")

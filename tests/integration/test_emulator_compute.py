@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import EmulatorError
+from emulator_error import EmulatorError
 from google.api_core import exceptions
 from google.auth.credentials import Credentials
 from google.cloud import compute_v1
