@@ -23,7 +23,7 @@ IMAGES, FAMILY = "ubuntu-os-accelerator-images", "ubuntu-accel-2204-amd64-tpu-v5
 
 
 class Fixed(Credentials):
-    """Credentials that are one token for ever."""
+    """Credentials that are one token, which does not change."""
 
     def __init__(self, token: str) -> None:
         super().__init__()

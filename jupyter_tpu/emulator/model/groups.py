@@ -290,7 +290,7 @@ class EmulatedGroups:
                 self.instances.begin_delete(instance, by="system")
 
     def _repair(self, group: GroupRecord) -> None:
-        """A slice is started again as a whole; a single instance is made anew."""
+        """A slice is started again as a whole; a single instance is made again."""
         instances = [self.instance(group, member) for member in group.members]
         now = self._model.now().timestamp()
         if any(each and 0 < each.restarts_at <= now for each in instances):

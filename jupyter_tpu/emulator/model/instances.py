@@ -275,7 +275,7 @@ class EmulatedInstances:
     # ---- what Google does by itself -------------------------------------------------------------
 
     def vanish(self, instance: InstanceRecord) -> None:
-        """It waited in vain; only its operation tells why."""
+        """It got no capacity in time; only its operation says why."""
         text = f"The zone '{instance.zone}' had no capacity in time."  # our wording
         self.failed(instance, NO_CAPACITY, text)
 
