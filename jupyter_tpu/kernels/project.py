@@ -12,7 +12,7 @@ from typing import Any
 
 from ..agent.protocol import messages
 from ..agent.protocol.events import SHELL
-from ..environment.project import (
+from ..environment.file_sync import (
     Mirror,
     MirrorHost,
     MirrorNews,

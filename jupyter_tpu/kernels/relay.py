@@ -26,7 +26,7 @@ from ..agent.protocol.events import (
     Message,
     Opened,
 )
-from ..environment.project import MirrorHost
+from ..environment.file_sync import MirrorHost
 from ..errors import Reason, TPUError
 from ..links import core_thread
 from ..ssh.host_values import InvalidAnswer

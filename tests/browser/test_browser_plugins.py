@@ -41,7 +41,7 @@ def test_without_the_panel_the_other_parts_work(
     context.close()
 
 
-@pytest.mark.long  # the fleet's part is in test_fleet_story.py, the panel's in environments.spec.ts
+@pytest.mark.long  # the fleet's part: test_lifecycle_story.py; the panel's: environments.spec.ts
 def test_a_typo_is_said_once_and_is_gone_with_its_environment(
     lab: LabPage, lab_server: LabServer
 ) -> None:

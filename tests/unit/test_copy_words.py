@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_tpu.environment.project import HostOutcome, SyncOutcome
+from jupyter_tpu.environment.file_sync import HostOutcome, SyncOutcome
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.files import copy_result, sync_result
 from jupyter_tpu.fleet.files.copying import FilesExist

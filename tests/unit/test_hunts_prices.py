@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 from google_model import Google
-from test_fleet_interleavings import NAMES, Server, World, use_clock
+from test_money_interleavings import NAMES, Server, World, use_clock
 
 from jupyter_tpu.cloud import Node, NodeName, NodeState
 from jupyter_tpu.errors import Reason, TPUError

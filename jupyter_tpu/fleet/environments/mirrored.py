@@ -7,7 +7,7 @@ from collections.abc import Callable
 from msgspec import structs
 
 from ...cloud import NodeName
-from ...environment.project import Mirror, SyncOutcome, default_mirrors
+from ...environment.file_sync import Mirror, SyncOutcome, default_mirrors
 from ..core.connections import HostConnections
 from ..files.sync_result import result_of
 from ..models import MirroredProject, Problem, SyncProject, SyncResult

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from ...cloud import Node
-from ...environment import project
-from ...environment.project import (
+from ...environment import file_sync
+from ...environment.file_sync import (
     Bases,
     LocalProject,
     SyncOptions,
@@ -62,7 +62,7 @@ class SyncService:
         else:
             host_id = self._connections.link(HostName(node.name, 0)).host_id
             claim = not (request.pull or request.dry_run)
-            remote = project.remote_folder(self._bases, host_id, folder, claim=claim)
+            remote = file_sync.remote_folder(self._bases, host_id, folder, claim=claim)
         elsewhere = not request.remote and remote != f"~/{folder.name}"
         request = msgspec.structs.replace(request, folder=str(folder), remote=remote)
 
@@ -90,7 +90,7 @@ class SyncService:
             only=tuple(request.only),
             dry_run=request.dry_run,
         )
-        steps = project.PULL_STEPS if request.pull else project.PUSH_STEPS
+        steps = file_sync.PULL_STEPS if request.pull else file_sync.PUSH_STEPS
         progress.plan(steps, len(node.endpoints), measured=True)
         common = (node.name.path, node.id, request.remote, request.folder)
         async with self._locks[common]:
@@ -105,7 +105,7 @@ class SyncService:
                 for worker in range(len(node.endpoints))
             ]
             if request.pull:
-                outcome = await project.pull(
+                outcome = await file_sync.pull(
                     links[request.host],
                     local,
                     request.remote,
@@ -115,7 +115,7 @@ class SyncService:
                     progress,
                 )
             else:
-                outcome = await project.push(
+                outcome = await file_sync.push(
                     links,
                     local,
                     request.remote,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...environment.project import HostOutcome, SyncOutcome
+from ...environment.file_sync import HostOutcome, SyncOutcome
 from ...errors import Reason, TPUError, error_for
 from ...wording import count, hosts_text, other_hosts, size_text
 from ..models import HostSync, NotCopied, Problem, SyncConflict, SyncCounts, SyncProject, SyncResult

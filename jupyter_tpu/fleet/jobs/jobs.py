@@ -10,7 +10,7 @@ from msgspec import structs
 
 from ...cloud import NodeName
 from ...concurrency import gather_or_cancel
-from ...environment.project import default_mirrors
+from ...environment.file_sync import default_mirrors
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName
 from ..core.connections import ANSWER

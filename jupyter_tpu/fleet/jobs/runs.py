@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from ...cloud import Node
-from ...environment.project import default_mirrors
+from ...environment.file_sync import default_mirrors
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName
 from ...tokens import passed_variables

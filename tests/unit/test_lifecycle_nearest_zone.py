@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from test_fleet_interleavings import World, use_clock
+from test_money_interleavings import World, use_clock
 
 from jupyter_tpu import catalog
 from jupyter_tpu.cli import vscode

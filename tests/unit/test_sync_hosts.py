@@ -10,9 +10,7 @@ import pytest
 from project_host import ProjectHost
 from waiting import eventually
 
-from jupyter_tpu.environment.on_host import stream
-from jupyter_tpu.environment.on_host.tree import hash_file
-from jupyter_tpu.environment.project import (
+from jupyter_tpu.environment.file_sync import (
     Bases,
     HostOutcome,
     LocalProject,
@@ -21,9 +19,11 @@ from jupyter_tpu.environment.project import (
     pull,
     push,
 )
-from jupyter_tpu.environment.project.ignore import ProjectRules
-from jupyter_tpu.environment.project.relay import Pack
-from jupyter_tpu.environment.project.remote import RemoteProject
+from jupyter_tpu.environment.file_sync.ignore import ProjectRules
+from jupyter_tpu.environment.file_sync.relay import Pack
+from jupyter_tpu.environment.file_sync.remote import RemoteProject
+from jupyter_tpu.environment.on_host import stream
+from jupyter_tpu.environment.on_host.tree import hash_file
 from jupyter_tpu.errors import ConnectionLost, Reason, TPUError
 
 pytestmark = pytest.mark.asyncio
@@ -302,7 +302,7 @@ async def test_a_target_that_changes_after_the_comparison_is_not_overwritten(
     write(syncs.here, a="1", b="1")
     await syncs.push()
     write(syncs.here, a="2", b="2")
-    signatures = "jupyter_tpu.environment.project.remote.RemoteProject.signatures"
+    signatures = "jupyter_tpu.environment.file_sync.remote.RemoteProject.signatures"
 
     async def meanwhile(*_: Any) -> dict:
         write(syncs.there(), a="there")
@@ -324,7 +324,7 @@ async def test_a_file_that_changes_while_it_is_sent_does_not_arrive_by_half(
         write(syncs.here, a="22")
         return before(*arguments)
 
-    monkeypatch.setattr("jupyter_tpu.environment.project.sync.pack", meanwhile)
+    monkeypatch.setattr("jupyter_tpu.environment.file_sync.sync.pack", meanwhile)
     outcome = (await syncs.push()).hosts[0]
     assert outcome.refused == [("a", "it was changed while it was sent")]
     assert content(syncs.there()) == {"b": "1"}
@@ -335,7 +335,7 @@ async def test_a_file_that_changes_while_it_is_sent_does_not_arrive_by_half(
 async def test_a_line_that_breaks_in_the_middle_costs_only_that_host_and_what_was_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jupyter_tpu.environment.project.relay.RELAY_FROM", 1 << 40)
+    monkeypatch.setattr("jupyter_tpu.environment.file_sync.relay.RELAY_FROM", 1 << 40)
     syncs = Syncs(tmp_path, 2)
     for index in range(8):
         (syncs.here / f"f{index}").write_bytes(os.urandom(MIB // 2))
@@ -418,7 +418,7 @@ def with_fault(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     """The host's program begins with *code*."""
     import json
 
-    from jupyter_tpu.environment.project import remote
+    from jupyter_tpu.environment.file_sync import remote
 
     def faulty(*modules: tuple[str, ...]) -> bytes:
         modules_there = json.loads(real(*modules))

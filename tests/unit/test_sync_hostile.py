@@ -9,11 +9,11 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from test_project_sync import MIB, Syncs, content, write
+from test_sync_hosts import MIB, Syncs, content, write
 
+from jupyter_tpu.environment.file_sync import HostOutcome, remote
+from jupyter_tpu.environment.file_sync.ignore import ProjectRules
 from jupyter_tpu.environment.on_host.tree import is_inside, is_safe
-from jupyter_tpu.environment.project import HostOutcome, remote
-from jupyter_tpu.environment.project.ignore import ProjectRules
 from jupyter_tpu.errors import Reason
 
 pytestmark = pytest.mark.asyncio

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from google_model import Google
 from msgspec import structs
-from test_fleet_interleavings import NAMES, Server, World, use_clock
+from test_money_interleavings import NAMES, Server, World, use_clock
 
 from jupyter_tpu.cloud import Node, NodeState
 from jupyter_tpu.errors import Reason

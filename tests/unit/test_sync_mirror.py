@@ -11,8 +11,8 @@ import pytest
 from project_host import ProjectHost
 from waiting import eventually
 
-from jupyter_tpu.environment.project import Mirrors, ProjectLocation, Watcher, find_project
-from jupyter_tpu.environment.project.location import project_at
+from jupyter_tpu.environment.file_sync import Mirrors, ProjectLocation, Watcher, find_project
+from jupyter_tpu.environment.file_sync.location import project_at
 from jupyter_tpu.errors import InvalidInput, Reason
 
 
@@ -199,7 +199,7 @@ async def test_a_folder_that_is_gone_ends_the_mirror_with_the_reason(tmp_path: P
 async def test_the_other_hosts_of_a_pod_get_the_project_too_and_no_cell_waits_for_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jupyter_tpu.environment.project.watcher._AGAIN", 0.5)
+    monkeypatch.setattr("jupyter_tpu.environment.file_sync.watcher._AGAIN", 0.5)
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "a.py").write_text("1")

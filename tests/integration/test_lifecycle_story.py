@@ -300,7 +300,7 @@ async def test_a_stopped_tpu_is_connected_again_when_it_is_started(
     await eventually(lambda: setting.kernelspecs()[0].endswith(f"{name} (emulated)"))
 
 
-@pytest.mark.long  # without hosts: test_fleet_created_guards.py
+@pytest.mark.long  # without hosts: test_guard_created.py
 @pytest.mark.asyncio
 async def test_a_guard_whose_time_has_passed_before_its_tpu_was_ready_stops_it_at_once(
     setting: Setting, emulator: Any, faults: Any
