@@ -10,12 +10,10 @@ from ..wording import count
 from .grammar import command, examples, project_option
 from .printing import json_option, note, print_json
 from .session import open_session
-from .tables import problem_text, state_text, table
+from .tables import Styled, problem_text, state_text, table
 from .times import age
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from ..fleet.models import OwnerUsage, Usage, UsedTPU
 
 
@@ -65,7 +63,7 @@ def usage_text(found: Usage) -> str:
     return "\n".join(lines)
 
 
-def _row(used: UsedTPU, found: Usage) -> tuple[str | Text, ...]:
+def _row(used: UsedTPU, found: Usage) -> tuple[str | Styled, ...]:
     from ..catalog import usd
 
     cost = used.cost
