@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -15,6 +15,7 @@ from ..commands.grammar import (
     tpu_argument,
     worker_option,
 )
+from ..commands.printing import list_options, print_list
 from ..commands.session import Session, open_session
 from ..commands.tables import host_text, problem_text, size, state_text, table
 from ..errors import Reason, TPUError
@@ -91,34 +92,33 @@ def open_app(
 
 
 @app.command("list")
-@json_option
-def list_apps(as_json: bool) -> None:
+@list_options
+def list_apps() -> None:
     """List the open web apps."""
     with open_session() as session:
         apps = session.call(session.fleet.apps.list())
-    if as_json:
-        print_json(apps)
-    elif not apps:
-        print("No apps are open. Open one: jupyter tpu app open NAME PORT")
-    else:
-        rows = [
-            (
-                each.id,
-                each.name,
-                host_text(each.tpu, each.host),
-                str(each.port),
-                each.logdir or each.path,
-                state_text(each.state),
-                size(each.sent),
-                size(each.received),
-            )
-            for each in apps
-        ]
-        heads = ("ID", "NAME", "TPU", "PORT", "SHOWS", "STATE", "SENT", "RECEIVED")
-        print(table(heads, rows))
-        for each in apps:
-            if each.problem is not None:
-                print(f"{each.id}: {problem_text(each.problem)}")
+    print_list(apps, _table)
+
+
+def _table(apps: Sequence[App]) -> str:
+    if not apps:
+        return "No apps are open. Open one: jupyter tpu app open NAME PORT"
+    rows = [
+        (
+            each.id,
+            each.name,
+            host_text(each.tpu, each.host),
+            str(each.port),
+            each.logdir or each.path,
+            state_text(each.state),
+            size(each.sent),
+            size(each.received),
+        )
+        for each in apps
+    ]
+    heads = ("ID", "NAME", "TPU", "PORT", "SHOWS", "STATE", "SENT", "RECEIVED")
+    problems = [f"{each.id}: {problem_text(each.problem)}" for each in apps if each.problem]
+    return "\n".join([table(heads, rows), *problems])
 
 
 @app.command("close", epilog=examples("jupyter tpu app close 8080"))

@@ -9,6 +9,7 @@ import click
 
 from ..agent.protocol.chosen_chips import numbers
 from ..commands.grammar import Group, argument, environment_option, examples, tpu_argument
+from ..commands.printing import list_options, print_list
 from ..commands.session import chosen_project, open_session
 from ..commands.tables import table
 from ..errors import Reason, TPUError
@@ -32,47 +33,39 @@ def kernel() -> None:
 
 @kernel.command("list", epilog=examples("jupyter tpu kernel list my-tpu"))
 @tpu_argument(required=False)
-@json_option
-def list_kernels(name: str | None, as_json: bool) -> None:
+@list_options
+def list_kernels(name: str | None) -> None:
     """List the TPU kernels in Jupyter's kernel pickers, or the kernels running on a TPU."""
     if name is None:
-        _list_kernelspecs(as_json)
-    else:
-        _list_running(name, as_json)
+        from ..kernels import KernelSpecs
 
-
-def _list_kernelspecs(as_json: bool) -> None:
-    """From this user's files, without a call to Google."""
-    from ..kernels import KernelSpecs
-
-    specs = KernelSpecs().list()
-    if as_json:
-        print_json(specs)
-    elif not specs:
-        print("No TPU has a kernel here. Add one: jupyter tpu connect NAME")
-    else:
-        rows = [
-            (
-                spec.display_name,
-                spec.config["tpu"],
-                spec.config["zone"],
-                spec.config["environment"],
-                spec.name,
-            )
-            for spec in specs
-        ]
-        print(table(("KERNEL", "TPU", "ZONE", "ENVIRONMENT", "KERNELSPEC"), rows))
-
-
-def _list_running(name: str, as_json: bool) -> None:
+        # From this user's files, without a call to Google.
+        print_list(KernelSpecs().list(), _kernelspec_table)
+        return
     with open_session() as session:
         kernels = kernels_now(session, name)
-    if as_json:
-        print_json(kernels)
-        return
+    print_list(kernels, lambda kernels: _running_table(name, kernels))
+
+
+def _kernelspec_table(specs: Sequence[KernelSpec]) -> str:
+    if not specs:
+        return "No TPU has a kernel here. Add one: jupyter tpu connect NAME"
+    rows = [
+        (
+            spec.display_name,
+            spec.config["tpu"],
+            spec.config["zone"],
+            spec.config["environment"],
+            spec.name,
+        )
+        for spec in specs
+    ]
+    return table(("KERNEL", "TPU", "ZONE", "ENVIRONMENT", "KERNELSPEC"), rows)
+
+
+def _running_table(name: str, kernels: Sequence[Kernel]) -> str:
     if not kernels:
-        print(f"No kernel runs on {name}.")
-        return
+        return f"No kernel runs on {name}."
     rows = [
         (
             each.id,
@@ -84,7 +77,7 @@ def _list_running(name: str, as_json: bool) -> None:
         )
         for each in kernels
     ]
-    print(table(("KERNEL", "HOST", "NOTEBOOK", "STATE", "USED BY", "CHIPS"), rows))
+    return table(("KERNEL", "HOST", "NOTEBOOK", "STATE", "USED BY", "CHIPS"), rows)
 
 
 def _chips_of(kernel: Kernel) -> str:

@@ -18,6 +18,7 @@ from ..commands.grammar import (
 )
 from ..commands.node_options import node_options, type_and_zone_options
 from ..commands.owners import confirm_name_option, confirmed_names
+from ..commands.printing import list_options, print_list
 from ..commands.session import open_session
 from ..commands.tables import problem_text, state_text, table
 from ..commands.times import local_time
@@ -129,17 +130,14 @@ def create(
 
 @queued.command("list")
 @project_option
-@json_option
-def list_all(as_json: bool) -> None:
+@list_options
+def list_all() -> None:
     """List the queued resources, and what each waits for."""
     from ..fleet.models import ListQuery
 
     with open_session() as session:
         found = session.call(session.fleet.queued.list(ListQuery(fresh=True)))
-    if as_json:
-        print_json(found)
-    else:
-        print(_table(found.queued))
+    print_list(found, lambda chosen: _table(chosen.queued), "queued")
     if found.problem is not None:
         note(f"This list may be incomplete: {problem_text(found.problem)}")
 

@@ -12,16 +12,17 @@ from ..commands.field_options import options_of
 from ..commands.grammar import (
     argument,
     command,
-    complete_zone,
     environment_option,
     examples,
-    project_option,
     tpu_argument,
 )
 from ..commands.guard import guard_options, guard_text
 from ..commands.node_options import node_options, type_and_zone_options
+from ..commands.printing import formatted
 from ..commands.session import Session, open_session, tpu_ref
-from ..commands.tables import problem_text, status_problems, tpu_table, type_text
+from ..commands.tables import problem_text, type_text
+from ..commands.watching import watch as watch_changes
+from ..commands.watching import watch_option
 from ..errors import InvalidInput, TPUError
 from ..wording import count
 from .approval import approve_cost
@@ -186,53 +187,28 @@ def create(
     return None
 
 
-@command("list")
-@click.option(
-    "--zone",
-    metavar="ZONE",
-    shell_complete=complete_zone,
-    help="Only the TPUs in this zone.  [default: all zones]",
-)
-@project_option
-@json_option
-def list_tpus(zone: str | None, as_json: bool) -> None:
-    """List the project's TPUs."""
-    from msgspec import structs
-
-    with open_session() as session:
-        found = session.tpus()
-        status = session.call(session.fleet.status())
-    if zone not in (None, "-"):  # "-" means all zones for gcloud, too
-        found = structs.replace(found, tpus=[tpu for tpu in found.tpus if tpu.zone == zone])
-    problem = found.problem
-    if problem is not None and not found.tpus:
-        raise problem.to_error()
-    if as_json:
-        print_json(found)
-    else:
-        print(tpu_table(found))
-    if problem is not None:
-        note(f"This list may be incomplete: {problem_text(problem)}")
-    for line in status_problems(status):
-        note(line)
-
-
 @command("describe")
 @tpu_argument()
+@watch_option
 @json_option
-def describe(name: str, as_json: bool) -> None:
+def describe(name: str, watch: bool, as_json: bool) -> None:
     """Show a TPU's hosts, environments, shared folders and running kernels."""
-    with open_session() as session:
+
+    def look() -> str:
         tpu = session.call(session.fleet.tpu(name))
         if tpu.shares is None and tpu.connection.value == "connected":
             tpu.shares = _shared_folders(session, tpu)
         if as_json:
-            return print_json(tpu)
-        kernels = running_kernels(session, tpu)
-    from .description import description
+            return formatted(tpu)
+        from .description import description
 
-    print(description(tpu, kernels))
-    return None
+        return description(tpu, running_kernels(session, tpu))
+
+    with open_session() as session:
+        if watch:
+            watch_changes(session, look, lambda: False)
+        else:
+            print(look())
 
 
 def _shared_folders(session: Session, tpu: TPU) -> SharedFolders | None:

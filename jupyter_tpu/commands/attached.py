@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..wording import count
-from .grammar import argument, parameters
+from .grammar import argument, parameters, program
 
 if TYPE_CHECKING:
     from ..fleet.models import TPU
@@ -38,9 +38,10 @@ machine_options = parameters(
 )
 
 
-def describe_attached(tpu: TPU, connect: str) -> str:
-    """connect: the command that connects it: "jupyter tpu connect"."""
+def describe_attached(tpu: TPU) -> str:
+    """What was attached, and the command that connects it."""
     chips = f"{count(tpu.chips, 'TPU chip')}: {tpu.type}" if tpu.chips else "no TPU chips"
     note = "" if tpu.chips else " JAX uses its CPU."
     what = f"{count(len(tpu.hosts), 'host')}, {chips}" if len(tpu.hosts) > 1 else chips
-    return f"{tpu.name} is attached ({what}).{note} To use it in notebooks: {connect} {tpu.name}"
+    connect = f"{program()} connect {tpu.name}"
+    return f"{tpu.name} is attached ({what}).{note} To use it in notebooks: {connect}"

@@ -6,7 +6,7 @@ import click
 
 from .grammar import Group, argument, complete_zone, examples, project_option
 from .prices import grant_table, price_table
-from .printing import json_option, note, print_json
+from .printing import json_option, list_options, note, print_json, print_list
 from .session import open_session
 
 _name_argument = argument("title", metavar="NAME", help="Your name for it, such as trc-v5e.")
@@ -24,15 +24,12 @@ def grant() -> None:
 
 @grant.command("list")
 @project_option
-@json_option
-def list_all(as_json: bool) -> None:
+@list_options
+def list_all() -> None:
     """List the grants, and how many chips of each are in use."""
     with open_session() as session:
         found = session.call(session.fleet.grants.list())
-    if as_json:
-        print_json(found)
-    else:
-        print(grant_table(found))
+    print_list(found, grant_table)
 
 
 @grant.command(
@@ -128,15 +125,12 @@ def prices() -> None:
 
 
 @prices.command("list")
-@json_option
-def list_prices(as_json: bool) -> None:
+@list_options
+def list_prices() -> None:
     """List what an hour of one chip costs, with the date of each price."""
     with open_session() as session:
         found = session.call(session.fleet.prices.list())
-    if as_json:
-        print_json(found)
-    else:
-        print(price_table(found))
+    print_list(found, price_table, "prices")
 
 
 @prices.command("refresh")

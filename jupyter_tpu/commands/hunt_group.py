@@ -26,8 +26,10 @@ from .grammar import (
 from .guard import guard_options
 from .hunts import describe_hunt, hunt_table
 from .node_options import node_options
-from .printing import json_option, print_json
+from .printing import formatted, json_option, list_options, list_text, print_json
 from .session import Session, open_session
+from .watching import watch as watch_changes
+from .watching import watch_option
 
 if TYPE_CHECKING:
     from ..cloud import NodeOptions
@@ -153,29 +155,44 @@ def costs_money(candidates: Sequence[HuntCandidate]) -> bool:
     return any(each.cost.usd_per_hour != 0 for each in candidates if not each.ruled_out)
 
 
-@command("list")
-@json_option
-def list_hunts(as_json: bool) -> None:
+@command("list", epilog=examples("jupyter tpu hunt list --filter state=running --watch"))
+@watch_option
+@list_options
+def list_hunts(watch: bool) -> None:
     """List running and recent hunts, newest first."""
+
+    def look() -> str:
+        return list_text(session.call(session.fleet.hunts.list()), hunt_table)
+
     with open_session() as session:
-        hunts = session.call(session.fleet.hunts.list())
-    if as_json:
-        print_json(hunts)
-    else:
-        print(hunt_table(hunts))
+        if watch:
+            watch_changes(session, look, lambda: False)
+        elif text := look():
+            print(text)
 
 
 @command("describe", epilog=examples("jupyter tpu hunt describe my-tpu"))
 @hunt_argument
+@watch_option
 @json_option
-def describe(hunt: str, as_json: bool) -> None:
-    """Show where a hunt looks, its last attempts, and why they failed."""
-    with open_session() as session:
+def describe(hunt: str, watch: bool, as_json: bool) -> None:
+    """Show where a hunt looks, its last attempts, and why they failed.
+
+    With --watch, until the hunt has ended.
+    """
+    over = False
+
+    def look() -> str:
+        nonlocal over
         found = session.call(session.fleet.hunts.get(hunt))
-    if as_json:
-        print_json(found)
-    else:
-        print(describe_hunt(found))
+        over = found.state not in ("running", "paused")
+        return formatted(found) if as_json else describe_hunt(found)
+
+    with open_session() as session:
+        if watch:
+            watch_changes(session, look, lambda: over)
+        else:
+            print(look())
 
 
 @command("stop", epilog=examples("jupyter tpu hunt stop my-tpu"))

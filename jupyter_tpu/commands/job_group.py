@@ -21,7 +21,7 @@ from .grammar import (
 )
 from .jobs import job_table, read_logs, remarks, variables
 from .operations import wait_with_notes
-from .printing import json_option, note, print_json
+from .printing import json_option, list_options, note, print_json, print_list
 from .scripts import (
     as_text,
     only_tpu,
@@ -115,16 +115,13 @@ def start(
 
 @job.command("list")
 @tpu_argument(required=False)
-@json_option
-def list_jobs(name: str | None, as_json: bool) -> None:
+@list_options
+def list_jobs(name: str | None) -> None:
     """List the jobs of a TPU, or of all TPUs."""
     with open_session() as session:
         jobs = session.fleet.jobs
         found = session.call(jobs.all() if name is None else jobs.list(name))
-    if as_json:
-        print_json(found)
-    else:
-        print(job_table(found, of_one_tpu=name is not None))
+    print_list(found, lambda jobs: job_table(jobs, of_one_tpu=name is not None))
 
 
 @job.command(

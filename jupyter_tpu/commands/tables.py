@@ -62,13 +62,13 @@ class Styled:
     @property
     def width(self) -> int:
         """In columns of a terminal."""
-        return sum(_width(_one_line(text)) for text, _ in self._parts)
+        return sum(_width(one_line(text)) for text, _ in self._parts)
 
     def render(self) -> str:
         """For stdout: with colours if that is a terminal whose owner wants them."""
         colours = is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
         return "".join(
-            _with_style(_one_line(text), style) if colours and style else _one_line(text)
+            _with_style(one_line(text), style) if colours and style else one_line(text)
             for text, style in self._parts
         )
 
@@ -113,7 +113,8 @@ def _styled(cell: str | Styled) -> Styled:
     return cell if isinstance(cell, Styled) else Styled(cell)
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """For a cell: without line breaks and characters that a terminal obeys."""
     return printable(text).replace("\n", "\\u000a")
 
 

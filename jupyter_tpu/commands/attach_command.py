@@ -1,14 +1,15 @@
-"""``jupyter tpu attach``: machines that are reached by SSH alone."""
+"""``jupyter tpu attach`` and ``%tpu attach``: machines that are reached by SSH alone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..commands.attached import describe_attached, machine_options
-from ..commands.grammar import command, examples
-from ..commands.session import open_session
-from .console import confirm, json_option, print_json
+from .attached import describe_attached, machine_options
+from .grammar import command, examples
+from .printing import json_option, print_json
+from .questions import confirm
+from .session import open_session
 
 if TYPE_CHECKING:
     from ..fleet.models import MachineHost
@@ -45,7 +46,7 @@ def attach(
     if as_json:
         print_json(tpu)
     else:
-        print(describe_attached(tpu, "jupyter tpu connect"))
+        print(describe_attached(tpu))
 
 
 def confirm_keys(unknown: Sequence[MachineHost]) -> None:
