@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ..commands.field_options import options_of
 from ..commands.grammar import (
     Group,
     argument,
     command,
     examples,
     tpu_argument,
-    worker_option,
 )
 from ..commands.printing import list_options, print_list
 from ..commands.session import Session, open_session
@@ -58,34 +58,25 @@ def app() -> None:
 )
 @tpu_argument()
 @argument("port", type=int, metavar="PORT", help="The port on the host.")
-@click.option("--path", default="/", metavar="PATH", help="The page to open.")
-@click.option(
-    "--allow-external",
-    is_flag=True,
-    help="Let the page connect and send forms to any address, including programs on this computer. "
-    "Only for apps you trust.",
-)
-@worker_option
+@options_of("OpenApp", "path", "allow_external", "host")
 @browser_option
 @json_option
 def open_app(
     name: str,
     port: int,
-    path: str,
-    allow_external: bool,
-    worker: int,
+    fields: dict[str, Any],
     no_browser: bool,
     as_json: bool,
 ) -> None:
     """Open a web app that a host serves on a port."""
     from ..fleet.models import OpenApp
 
-    if allow_external:
+    wanted = OpenApp(port=port, **fields)
+    if wanted.allow_external:
         note(
             "This page may connect and send forms to any address, also to programs on this "
             "computer. Open only apps you trust."
         )
-    wanted = OpenApp(port=port, host=worker, path=path, allow_external=allow_external)
     with open_session() as session:
         opened = session.call(session.fleet.apps.open(name, wanted))
         _show(session, opened, no_browser, as_json)
@@ -148,27 +139,17 @@ def close_app(id: str, as_json: bool) -> None:
 
 @command("tensorboard", epilog=examples("jupyter tpu tensorboard my-tpu --logdir ~/runs"))
 @tpu_argument()
-@click.option(
-    "--logdir", required=True, metavar="DIR", help="A folder on the host, or gs://BUCKET/FOLDER."
-)
-@click.option(
-    "--allow-missing",
-    is_flag=True,
-    help="Open a folder that does not exist yet. TensorBoard shows it when there are logs.",
-)
-@worker_option
+@options_of("OpenTensorBoard", "logdir", "allow_missing", "host")
 @browser_option
 @json_option
-def tensorboard(
-    name: str, logdir: str, allow_missing: bool, worker: int, no_browser: bool, as_json: bool
-) -> None:
+def tensorboard(name: str, fields: dict[str, Any], no_browser: bool, as_json: bool) -> None:
     """Open TensorBoard (with xprof) for a folder of a host.
 
     It is installed on the host if it is missing.
     """
     from ..fleet.models import OpenTensorBoard
 
-    wanted = OpenTensorBoard(logdir=logdir, host=worker, allow_missing=allow_missing)
+    wanted = OpenTensorBoard(**fields)
     with open_session() as session:
         operation = session.call(session.fleet.tensorboard.open(name, wanted))
         ended = finish(session, operation, progress_stream(as_json))

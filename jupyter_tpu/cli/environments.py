@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from ..commands.connection import connection, content_options
+from ..commands.connection import Content, content_options
 from ..commands.grammar import Group, argument, environment_option, examples, tpu_argument
 from ..commands.printing import list_options, print_list
 from ..commands.session import open_session
@@ -92,12 +92,12 @@ def _table(name: str, environments: Sequence[Environment]) -> str:
 )
 @tpu_argument()
 @argument("environment", metavar="ENV", help="Name of the environment.")
-@content_options
+@content_options()
 @verbose_option
 @no_wait_option
 @json_option
 def create_environment(
-    name: str, environment: str, no_wait: bool, as_json: bool, **content: Any
+    name: str, environment: str, no_wait: bool, as_json: bool, content: Content
 ) -> None:
     """Create an environment on all hosts of a TPU, and its kernel.
 
@@ -105,7 +105,7 @@ def create_environment(
     """
     from .tpus import connect_with
 
-    connect_with(name, connection(environment, **content), no_wait=no_wait, as_json=as_json)
+    connect_with(name, content.request(environment), no_wait=no_wait, as_json=as_json)
 
 
 @env.command(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..agent.protocol.chosen_chips import numbers
+from ..commands.field_options import options_of
 from ..commands.grammar import Group, argument, environment_option, examples, tpu_argument
 from ..commands.printing import list_options, print_list
 from ..commands.session import chosen_project, open_session
@@ -210,16 +211,10 @@ def _is_of(spec: KernelSpec, ref: str, environment: str) -> bool:
     help="default: as c.JupyterTPU.warm_kernels says.",
 )
 @environment_option
-@click.option(
-    "--import",
-    "imports",
-    multiple=True,
-    metavar="MODULE...",
-    help="Modules to import in it, too. They must not use the chips.",
-)
+@options_of("KeepWarm", "imports")
 @json_option
 def warm_kernel(
-    name: str, setting: str, environment: str, imports: tuple[str, ...], as_json: bool
+    name: str, setting: str, environment: str, fields: dict[str, Any], as_json: bool
 ) -> None:
     """Keep a started kernel ready on a TPU, so that the next notebook starts faster.
 
@@ -228,7 +223,7 @@ def warm_kernel(
     from ..fleet.models import KeepWarm
 
     wanted = {"on": True, "off": False, "default": None}[setting]
-    request = KeepWarm(wanted=wanted, imports=list(imports))
+    request = KeepWarm(wanted=wanted, **fields)
     with open_session() as session:
         changed = session.call(session.fleet.environments.keep_warm(name, environment, request))
     if as_json:

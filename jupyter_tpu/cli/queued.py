@@ -61,7 +61,6 @@ def queued() -> None:
 )
 @options_of("CreateTPU", "run_for")
 @options_of("QueueTPU", "reservation", "node_count", "valid_until", into="queue")
-@options_of("CreateTPU", "network", "subnetwork")
 @node_options
 @yes_option("Create it without asking, whatever it costs.")
 @no_wait_option

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..commands.connection import connection, content_options
+from ..commands.connection import Content, content_options
 from ..commands.field_options import options_of
 from ..commands.grammar import (
     argument,
     command,
     environment_option,
     examples,
+    section,
     tpu_argument,
 )
 from ..commands.guard import guard_options, guard_text
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 )
 @argument("name", metavar="NAME", help="Lower-case letters, digits and hyphens.")
 @type_and_zone_options
-@options_of("CreateTPU", "version")
 @click.option(
     "--spot",
     "--preemptible",
@@ -54,13 +54,6 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Cheaper; Google may preempt it at any time.",
 )
-@click.option("--reserved", is_flag=True, help="From your project's reservation.")
-@click.option(
-    "--flex-start",
-    is_flag=True,
-    help="A TPU that runs for a limited time. Waits in Google's queue. Needs --run-for.",
-)
-@options_of("CreateTPU", "run_for", "network", "subnetwork")
 @click.option(
     "--connect",
     "then_connect",
@@ -74,24 +67,35 @@ if TYPE_CHECKING:
     "us-west4-a,us-east5-b; `hunt` can also try several types and tiers.",
 )
 @click.option(
-    "--queued",
-    is_flag=True,
-    help="With --until-available: wait in Google's queue, even while this computer is off.",
-)
-@node_options
-@environment_option
-@content_options
-@yes_option("Create it without asking, whatever it costs.")
-@click.option(
     "--max-price",
     type=click.FloatRange(min=0),
     metavar="USD",
     help="Create it without asking if it costs at most this price in USD an hour; otherwise fail.",
 )
-@guard_options
+@yes_option("Create it without asking, whatever it costs.")
+@options_of("CreateTPU", "version")
 @verbose_option
 @no_wait_option
 @json_option
+@section(
+    "Tiers and queues",
+    click.option("--reserved", is_flag=True, help="From your project's reservation."),
+    click.option(
+        "--flex-start",
+        is_flag=True,
+        help="A TPU that runs for a limited time. Waits in Google's queue. Needs --run-for.",
+    ),
+    options_of("CreateTPU", "run_for"),
+    click.option(
+        "--queued",
+        is_flag=True,
+        help="With --until-available: wait in Google's queue, even while this computer is off.",
+    ),
+)
+@section("Environment, with --connect", environment_option)
+@content_options("Environment, with --connect")
+@section("Guard: let it stop or delete itself", guard_options)
+@node_options
 def create(
     name: str,
     accelerator_type: str,
@@ -110,7 +114,7 @@ def create(
     as_json: bool,
     options: NodeOptions,
     guard: SetGuard | None,
-    **content: Any,
+    content: Content,
 ) -> None:
     """Create a TPU.
 
@@ -132,18 +136,15 @@ def create(
             "--queued needs --until-available.",
             "Add it; or ask for a queued resource with `jupyter tpu queued create`.",
         )
-    if not then_connect and any(content.values()):
-        raise InvalidInput(
-            "Options of an environment, such as --packages, need --connect.",
-            "Add --connect, or give them to `jupyter tpu connect` later.",
-        )
+    if not then_connect:
+        content.needs_connect()
     wanted = CreateTPU(
         name=name,
         type=accelerator_type,
         zone=None if until_available else zone,
         tier=tiers[0] if tiers else "on-demand",
         options=options,
-        connect=connection(environment, **content) if then_connect else None,
+        connect=content.request(environment) if then_connect else None,
         guard=guard,
         **fields,
     )
@@ -225,7 +226,7 @@ def _shared_folders(session: Session, tpu: TPU) -> SharedFolders | None:
 )
 @tpu_argument()
 @environment_option
-@content_options
+@content_options()
 @click.option(
     "--pass-env",
     "tokens",
@@ -243,14 +244,14 @@ def connect(
     tokens: tuple[str, ...],
     no_wait: bool,
     as_json: bool,
-    **content: Any,
+    content: Content,
 ) -> None:
     """Prepare a TPU for notebooks.
 
     Creates a Python environment with JAX on its hosts, and adds the environment's kernel to
     Jupyter's kernel pickers.
     """
-    wanted = connection(environment, **content)
+    wanted = content.request(environment)
     connect_with(name, wanted, no_wait=no_wait, as_json=as_json, tokens=tokens)
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..commands.field_options import options_of
 from ..commands.grammar import (
     Group,
     examples,
-    local_port_option,
     ports_argument,
     tpu_argument,
-    worker_option,
 )
 from ..commands.session import Session, open_session
 from ..commands.tables import TUNNEL_STATES, opened_tunnel
@@ -46,28 +45,19 @@ def tunnel() -> None:
 )
 @tpu_argument()
 @ports_argument
-@local_port_option
-@worker_option
-@click.option(
-    "--address",
-    default="127.0.0.1",
-    metavar="ADDRESS",
-    help="The local address to listen on.",
-)
+@options_of("OpenTunnel", "local_port", "host", "address")
 @json_option
 def open_tunnel(
     name: str,
     ports: list[tuple[int, int | None]],
-    local_port: int | None,
-    worker: int,
-    address: str,
+    fields: dict[str, Any],
     as_json: bool,
 ) -> None:
     """Forward local ports to ports of a host.
 
     `6006` means localhost:6006. If that is in use, another port is chosen, and the output says why.
     """
-    wanted = requests(ports, local_port, host=worker, address=address)
+    wanted = requests(ports, **fields)
     with open_session() as session:
         if session.server is None:
             return _keep_open(session, name, wanted, as_json)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import click
 
 from .chip_split import split
 from .chips import free_chips, use_table
+from .field_options import options_of
 from .grammar import Group, examples, hosts_option, tpu_argument
 from .printing import json_option, list_options, note, print_json, print_list
 from .questions import confirm, yes_option
@@ -41,16 +43,10 @@ def list_chips(name: str, hosts: str) -> None:
 )
 @tpu_argument()
 @hosts_option
-@click.option(
-    "--patience",
-    type=click.FloatRange(0, 60),
-    default=10.0,
-    metavar="SECONDS",
-    help="Time between SIGTERM and SIGKILL.",
-)
+@options_of("FreeChips", "patience")
 @yes_option("Do not ask.")
 @json_option
-def free(name: str, hosts: str, patience: float, yes: bool, as_json: bool) -> None:
+def free(name: str, hosts: str, fields: dict[str, Any], yes: bool, as_json: bool) -> None:
     """End what uses the chips of a TPU, and check that they are free.
 
     Shows what will be ended, and asks. Kernels are shut down, jobs and commands are stopped on all
@@ -59,7 +55,8 @@ def free(name: str, hosts: str, patience: float, yes: bool, as_json: bool) -> No
     uses the chips.
     """
     with open_session() as session:
-        freed = free_chips(session, name, hosts, asking(yes), note if as_json else _print, patience)
+        say = note if as_json else _print
+        freed = free_chips(session, name, hosts, asking(yes), say, **fields)
     if as_json:
         print_json(freed)
 

@@ -47,13 +47,14 @@ def section(title: str, *decorators: Callable[[Any], Any], rare: bool = False) -
         function = parameters(*decorators)(function)
         for parameter in function.__click_params__:  # type: ignore[attr-defined]
             if id(parameter) not in before:
-                _mark(parameter, title, rare)
+                mark(parameter, title, rare=rare)
         return function
 
     return decorate
 
 
-def _mark(parameter: click.Parameter, title: str, rare: bool) -> None:
+def mark(parameter: click.Parameter, title: str = "", *, rare: bool = False) -> None:
+    """Says in which part of the help an option is, and whether it is in `--help-all` only."""
     marked: Any = parameter
     marked.section, marked.rare = title, rare or is_rare(parameter)
 
@@ -66,7 +67,7 @@ def is_rare(parameter: click.Parameter) -> bool:
 def _made(lazy: LazyOptions) -> Iterator[click.Option]:
     """The options that it stands for, in its part of the help."""
     for option in lazy.make():
-        _mark(option, getattr(lazy, "section", ""), is_rare(lazy))
+        mark(option, getattr(lazy, "section", ""), rare=is_rare(lazy))
         yield option
 
 
@@ -108,6 +109,8 @@ class Command(click.Command):
                 formatter.write_dl(lines)
         sections: dict[str, list[tuple[str, str]]] = {"": []}
         for parameter in self.get_params(ctx):
+            if not isinstance(parameter, click.Option):
+                continue
             record = parameter.get_help_record(ctx)
             if record is not None and (ctx.meta.get(_ALL) or not is_rare(parameter)):
                 sections.setdefault(getattr(parameter, "section", ""), []).append(record)
@@ -452,12 +455,6 @@ ports_argument = argument(
     required=True,
     metavar="PORT[:LOCAL]...",
     help="Port on the host, and local port (default: the same if it is free, else any).",
-)
-local_port_option = click.option(
-    "--local-port",
-    type=int,
-    metavar="LOCAL",
-    help="Listen on this port.  [default: the port on the host if it is free, else any]",
 )
 worker_option = click.option(
     "--worker", type=int, default=0, metavar="N", help="Number of the host."

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import InvalidInput
 from ..wording import count
-from .connection import connection, content_options
+from .connection import Content, content_options
 from .field_options import options_of
 from .grammar import (
     Group,
@@ -22,6 +21,7 @@ from .grammar import (
     examples,
     parameters,
     project_option,
+    section,
 )
 from .guard import guard_options
 from .hunts import describe_hunt, hunt_table
@@ -72,24 +72,29 @@ _options = parameters(
         type=click.Choice(["on-demand", "spot", "reserved", "flex-start"]),
         help="Repeatable, in order of preference.  [default: on-demand]",
     ),
-    options_of("CreateTPU", "run_for"),
-    options_of("StartHunt", "deadline", "queued", "direct", "again", "when_preempted", into="hunt"),
-    options_of("CreateTPU", "version", "network", "subnetwork"),
+    options_of("StartHunt", "deadline", into="hunt"),
     click.option(
         "--connect", "then_connect", is_flag=True, help="Then connect it (see `connect`)."
     ),
-    node_options,
-    environment_option,
-    content_options,
     click.option(
         "--max-price",
         type=click.FloatRange(min=0),
         metavar="USD",
         help="Start it without asking, and try only what costs at most this price in USD an hour.",
     ),
+    options_of("CreateTPU", "version"),
 )
-#: Options that the command has itself.
-_OWN = ("yes", "no_wait", "as_json")
+_more_options = parameters(
+    section(
+        "How it looks",
+        options_of("StartHunt", "queued", "direct", "again", "when_preempted", into="hunt"),
+        options_of("CreateTPU", "run_for"),
+    ),
+    section("Environment, with --connect", environment_option),
+    content_options("Environment, with --connect"),
+    section("Guard: let it stop or delete itself", guard_options),
+    node_options,
+)
 
 
 def hunt_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -109,28 +114,26 @@ def hunt_options(function: Callable[..., None]) -> Callable[..., None]:
         max_price: float | None,
         options: NodeOptions,
         guard: SetGuard | None,
+        content: Content,
         **others: Any,
     ) -> None:
         from ..fleet.models import CreateTPU, StartHunt
 
-        own = {name: others.pop(name) for name in _OWN if name in others}
-        if not then_connect and any(others.values()):  # those of `content_options`
-            raise InvalidInput(
-                "Options of an environment, such as --packages, need --connect.", "Add --connect."
-            )
+        if not then_connect:
+            content.needs_connect()
         wanted = CreateTPU(
             name=tpu,
             type=types[0],
             options=options,
             max_price=max_price,
-            connect=connection(environment, **others) if then_connect else None,
+            connect=content.request(environment) if then_connect else None,
             guard=guard,
             **fields,
         )
         start = StartHunt(tpu=wanted, zones=[*zones], types=[*types], tiers=[*tiers], **hunt)
-        function(*args, wanted=start, **own)
+        function(*args, wanted=start, **others)
 
-    return _options(guard_options(with_options))
+    return _options(_more_options(with_options))
 
 
 def agreed(session: Session, wanted: StartHunt) -> tuple[Sequence[HuntCandidate], StartHunt]:

@@ -136,15 +136,7 @@ def list_jobs(name: str | None) -> None:
 @click.option("--follow", "-f", is_flag=True, help="Continue until the job ends, or Ctrl-C.")
 @click.option("--from", "first", type=int, metavar="N", help="Begin with line N.")
 @click.option("--tail", type=int, metavar="N", help="Begin with the last N lines.")
-@click.option(
-    "--search",
-    default="",
-    show_default=False,
-    metavar="TEXT",
-    help="Only lines with this text, in any case.",
-)
-@click.option("--worker", type=int, metavar="N", help="Only this host.  [default: all of the job]")
-@click.option("--attempt", type=int, metavar="N", help="Only this start.  [default: the last one]")
+@options_of("JobLogQuery", "search", "host", "attempt", into="query")
 @click.option("--numbers", "-n", is_flag=True, help="Print the number of each line.")
 @json_option
 def logs(
@@ -153,9 +145,7 @@ def logs(
     follow: bool,
     first: int | None,
     tail: int | None,
-    search: str,
-    worker: int | None,
-    attempt: int | None,
+    query: dict[str, Any],
     numbers: bool,
     as_json: bool,
 ) -> None:
@@ -169,11 +159,9 @@ def logs(
     begin = first if first is not None else -tail if tail is not None else 1
     with open_session() as session:
         found = session.call(session.fleet.jobs.get(name, id))
-        hosts = [each.host for each in found.attempts[-1].hosts] if worker is None else [worker]
-        queries = [
-            JobLogQuery(host=host, start=begin, search=search, attempt=attempt, limit=5000)
-            for host in hosts
-        ]
+        all_hosts = [each.host for each in found.attempts[-1].hosts]
+        hosts = [query.pop("host")] if "host" in query else all_hosts
+        queries = [JobLogQuery(host=host, start=begin, limit=5000, **query) for host in hosts]
         show = _Output(prefixed=len(hosts) > 1, numbers=numbers, begin=begin, follow=follow)
         shown = print_json if as_json else show.show
         session.call(

@@ -18,10 +18,8 @@ from ..commands.grammar import (
     copied_paths,
     examples,
     hosts_option,
-    local_port_option,
     ports_argument,
     tpu_argument,
-    worker_option,
 )
 from ..commands.grant_group import grant
 from ..commands.guard_group import guard
@@ -164,15 +162,12 @@ def tunnel() -> None:
 @tunnel.command("open")
 @tpu_argument()
 @ports_argument
-@local_port_option
-@worker_option
-def open_tunnel(
-    name: str, ports: list[tuple[int, int | None]], local_port: int | None, worker: int
-) -> None:
+@options_of("OpenTunnel", "local_port", "host")
+def open_tunnel(name: str, ports: list[tuple[int, int | None]], fields: dict[str, Any]) -> None:
     """Forward local ports to ports of a host."""
     from ..commands.tunnels import requests
 
-    wanted = requests(ports, local_port, host=worker)
+    wanted = requests(ports, **fields)
     with open_session() as session:
         if session.server is None:
             raise TPUError(

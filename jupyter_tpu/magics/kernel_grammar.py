@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from ..commands.connection import connection, content_options
+from ..commands.connection import Content, content_options
 from ..commands.grammar import (
     CONTEXT,
     Command,
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
 @click.command("connect", cls=Command)
 @tpu_argument()
 @environment_option
-@content_options
+@content_options()
 @click.pass_obj
 def connect(
     kernels: NotebookKernels,
     name: str,
     environment: str,
-    **content: Any,
+    content: Content,
 ) -> None:
     """Prepare a TPU, and start a kernel of this notebook on it."""
-    wanted = connection(environment, **content)
+    wanted = content.request(environment)
     with open_session() as session:
         tpu = session.call(session.fleet.tpu(name))
         ref = f"{tpu.zone}~{tpu.name}"
-        if kernelspec_of(tpu, environment) is None or any(content.values()):
+        if kernelspec_of(tpu, environment) is None or content:
             wait_for(session, session.call(session.fleet.connect(ref, wanted)))
             tpu = session.call(session.fleet.tpu(ref))
     spec = kernelspec_of(tpu, environment)
