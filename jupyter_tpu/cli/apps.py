@@ -36,7 +36,7 @@ def browser_option(function: F) -> F:
     )(function)
 
 
-@click.group("app", cls=Group, short_form="open")
+@click.group("app", cls=Group, short_form="open", aliases={"stop": "close"})
 def app() -> None:
     """Open web apps of a host in the browser.
 

@@ -14,7 +14,7 @@ from ..commands.printing import list_options, print_list
 from ..commands.session import chosen_project, open_session
 from ..commands.tables import table
 from ..errors import Reason, TPUError
-from .console import json_option, print_json
+from .console import confirm, json_option, print_json, yes_option
 from .losses import kernels_now
 from .waiting import finish
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _kernel_argument = argument("kernel", metavar="KERNEL", help="Kernel ID, or its unique prefix.")
 
 
-@click.group("kernel", cls=Group, aliases={"shutdown": "end", "stop": "end"})
+@click.group("kernel", cls=Group, aliases={"end": "stop", "shutdown": "stop"})
 def kernel() -> None:
     """Manage the kernels of TPUs."""
 
@@ -93,13 +93,20 @@ def _user_of(kernel: Kernel) -> str:
     return f"not in use (last used by {kernel.holder})" if kernel.holder else "not in use"
 
 
-@kernel.command("end", epilog=examples("jupyter tpu kernel end my-tpu 1b671a64"))
+@kernel.command("stop", epilog=examples("jupyter tpu kernel stop my-tpu 1b671a64"))
 @tpu_argument()
 @_kernel_argument
-def end_kernel(name: str, kernel: str) -> None:
-    """Shut down a kernel that runs on a TPU, even if others use it."""
+@yes_option("Shut it down without asking.")
+def stop_kernel(name: str, kernel: str, yes: bool) -> None:
+    """Shut down a kernel that runs on a TPU, even if others use it. Its variables are lost."""
     with open_session() as session:
         found = find_kernel(kernels_now(session, name), kernel, name)
+        if not yes:
+            confirm(
+                f"Shut down {_title(found)} ({found.state}{_other_user(found)})? Its variables "
+                "will be lost.",
+                "Add --yes to shut it down without asking.",
+            )
         session.call(session.fleet.kernels.shut_down(name, found.id))
     print(f"Shut down {_title(found)}.")
 
@@ -107,15 +114,25 @@ def end_kernel(name: str, kernel: str) -> None:
 @kernel.command("take", epilog=examples("jupyter tpu kernel take my-tpu 1b671a64"))
 @tpu_argument()
 @_kernel_argument
-def take_kernel(name: str, kernel: str) -> None:
+@yes_option("Take it without asking, even if somebody uses it.")
+def take_kernel(name: str, kernel: str, yes: bool) -> None:
     """Move a running kernel, with its notebook, to your Jupyter server.
 
     Its current user, if any, loses the kernel and is notified. Running cells continue.
     """
     with open_session() as session:
         found = find_kernel(kernels_now(session, name), kernel, name)
+        if found.attached and not yes:
+            confirm(
+                f"Take {_title(found)}{_other_user(found)}? They lose the kernel and are notified.",
+                "Add --yes to take it without asking.",
+            )
         session.call(session.fleet.kernels.take_over(name, found.id))
     print(f"Your Jupyter server now has {_title(found)}.")
+
+
+def _other_user(kernel: Kernel) -> str:
+    return f", used by {kernel.holder}" if kernel.attached and kernel.holder else ""
 
 
 def _title(kernel: Kernel) -> str:

@@ -18,6 +18,8 @@ from .console import confirm, json_option, print_json, yes_option
 if TYPE_CHECKING:
     from ..fleet.models import Operation
 
+#: Kinds whose cancelling deletes what they have created.
+_CREATES = ("create", "hunt", "queue")
 _operation_argument = argument("id", metavar="ID", help="Operation ID, or its unique prefix.")
 
 
@@ -47,14 +49,18 @@ def _table(operations: Sequence[Operation]) -> str:
 
 @operation.command("cancel", epilog=examples("jupyter tpu operation cancel 3f2a"))
 @_operation_argument
+@yes_option("Cancel it without asking.")
 @json_option
-def cancel(id: str, as_json: bool) -> None:
+def cancel(id: str, yes: bool, as_json: bool) -> None:
     """Cancel an operation, and wait until it has cleaned up.
 
     Cancelling a create deletes what was created.
     """
     with open_session() as session:
         found = _find(session, id)
+        if found.state == "running" and found.cancellable and not yes:
+            deletes = " What was created is deleted." if found.kind in _CREATES else ""
+            confirm(f"Cancel {activity(found)}?{deletes}", "Add --yes to cancel it without asking.")
         ended = _wait(session, session.call(session.fleet.operations.cancel(found.id)))
     if ended.state == "failed":
         raise_failure(ended)

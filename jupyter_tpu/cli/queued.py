@@ -172,11 +172,13 @@ def delete(
 
     with open_session() as session:
         found = session.call(session.fleet.queued.get(name))
-        if force and found.has_tpus and not yes:
-            confirm(
-                f"Delete {found.name} with {', '.join(found.tpus)} and everything on their disks?",
-                "Add --yes to delete it without asking.",
+        if not yes:
+            what = (
+                f" with {', '.join(found.tpus)} and everything on their disks"
+                if force and found.has_tpus
+                else f" ({found.state})"
             )
+            confirm(f"Delete {found.name}{what}?", "Add --yes to delete it without asking.")
         names = confirmed_names([found], confirmed, "delete it")
         options = DeleteQueued(force=force, confirm_name=found.name if found.name in names else "")
         ref = f"{found.zone}~{found.name}"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..fleet.models import SSHKeyStatus
 
 
-@click.group("ssh-key", cls=Group)
+@click.group("ssh-key", cls=Group, aliases={"show": "describe"})
 def ssh_key() -> None:
     """Show, add and remove the SSH key with which jupyter-tpu logs in to TPUs.
 
@@ -27,10 +27,10 @@ def ssh_key() -> None:
     """
 
 
-@ssh_key.command("show")
+@ssh_key.command("describe")
 @project_option
 @json_option
-def show(as_json: bool) -> None:
+def describe(as_json: bool) -> None:
     """Show the key, and where it is known."""
     with open_session() as session:
         found = session.call(session.fleet.ssh_key.show())

@@ -27,6 +27,7 @@ from .guard import guard_options
 from .hunts import describe_hunt, hunt_table
 from .node_options import node_options
 from .printing import formatted, json_option, list_options, list_text, print_json
+from .questions import confirm, yes_option
 from .session import Session, open_session
 from .watching import watch as watch_changes
 from .watching import watch_option
@@ -200,12 +201,20 @@ def describe(hunt: str, watch: bool, as_json: bool) -> None:
 
 @command("stop", epilog=examples("jupyter tpu hunt stop my-tpu"))
 @hunt_argument
+@yes_option("Stop it without asking.")
 @json_option
-def stop(hunt: str, as_json: bool) -> None:
+def stop(hunt: str, yes: bool, as_json: bool) -> None:
     """Stop a hunt, and delete what its current attempt has made."""
     from ..fleet.client import wait_for_end
 
     with open_session() as session:
+        found = session.call(session.fleet.hunts.get(hunt))
+        if found.state in ("running", "paused") and not yes:
+            confirm(
+                f"Stop the hunt for {found.name} after {count(found.attempted, 'attempt')}? What "
+                "its current attempt has made is deleted.",
+                "Add --yes to stop it without asking.",
+            )
         found = session.call(session.fleet.hunts.stop(hunt))
         operation = session.call(session.fleet.operations.get(found.id))
         session.call(wait_for_end(session.fleet, operation))

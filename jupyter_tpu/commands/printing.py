@@ -54,7 +54,7 @@ class _Format(click.ParamType):
     ) -> list[Any]:
         from click.shell_completion import CompletionItem
 
-        names = ("json", "yaml", "csv", "value(", "table(", "text")
+        names = ("json", "yaml", "csv", "text")  # with fields, a shell would want quotes
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 

@@ -300,7 +300,7 @@ def test_tpus_are_queued_listed_described_and_deleted(
     ]  # fmt: skip
     until = either.json("queued", "describe", name, "--json")["valid_until"]
     assert local_time(until) in row
-    assert f"Deleted {name}." in either.out("queued", "delete", name)
+    assert f"Deleted {name}." in either.out("queued", "delete", name, "--yes")
     assert name not in either.out("queued", "list")
 
 
@@ -653,7 +653,7 @@ def test_a_create_of_one_command_is_cancelled_by_another(
     [operation] = alone.json("operation", "list", "--json")
     assert (operation["kind"], operation["state"]) == ("create", "running")
     id = operation["id"]
-    assert alone.out("operation", "cancel", id[:6]) == f"Cancelled creating {name}.\n"
+    assert alone.out("operation", "cancel", id[:6], "--yes") == f"Cancelled creating {name}.\n"
     assert creating.communicate(timeout=LIMIT)[1].endswith(f"Cancelled creating {name}.\n")
     assert state_of(emulator, name) == ""
     assert "No operation begins with 'x'." in alone.complaint("operation", "cancel", "x")

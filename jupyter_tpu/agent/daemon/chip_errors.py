@@ -29,7 +29,7 @@ def booked_by(kernel: Dict[str, Any], wanted: List[int], tpu: str) -> OperationE
     return OperationError(
         "CHIPS_HELD",
         "%s in use by %s, which was started %s." % (_these(wanted, tpu), who, has),
-        "Shut down that kernel in the TPU panel, or with `jupyter tpu kernel end %s %s`."
+        "Shut down that kernel in the TPU panel, or with `jupyter tpu kernel stop %s %s`."
         % (tpu, kernel["id"]),
     )
 
@@ -61,7 +61,7 @@ def held_by(holder: Dict[str, Any], tpu: str) -> OperationError:
         notebook = os.path.basename(holder["notebook"])
         kernel = "of %s" % notebook if notebook else holder["kernel"]
         who = "the kernel %s (%s)" % (kernel, who)
-        hint = "Shut down that kernel in the TPU panel, or with `jupyter tpu kernel end %s %s`."
+        hint = "Shut down that kernel in the TPU panel, or with `jupyter tpu kernel stop %s %s`."
         hint %= tpu, holder["kernel"]
     elif holder["job"]:
         who = "the job %s (%s)" % (holder["job"], who)
