@@ -219,7 +219,7 @@ def sync(kernels: NotebookKernels, folder: str, fields: dict[str, Any], tpu: str
     ),
 )
 @copied_paths
-@options_of("CopyFiles", "hosts", "overwrite")
+@options_of("CopyFiles", "hosts", "overwrite", "make_folder")
 def copy(paths: tuple[str, ...], fields: dict[str, Any]) -> None:
     """Copy files and folders to hosts of a TPU, or from one host to here.
 

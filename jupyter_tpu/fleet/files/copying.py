@@ -68,6 +68,7 @@ async def upload(
     destination: str,
     *,
     overwrite: bool = False,
+    make_folder: bool = False,
     list_id: str = "",
     report: Report,
 ) -> HostCopy:
@@ -77,6 +78,7 @@ async def upload(
     ----------
     destination: on the host, relative to its home folder or absolute. A folder that exists gets
         the sources, as with `cp`.
+    make_folder: whether its folder is created if that is missing.
     list_id: under what name the host keeps the list of what it got, for `spreading`.
 
     Raises `FilesExist`, INVALID, NOT_FOUND, NO_FOLDER, PERMISSION, DISK_FULL, UNREACHABLE.
@@ -85,6 +87,7 @@ async def upload(
         "call": "receive",
         "destination": destination,
         "overwrite": overwrite,
+        "make_folder": make_folder,
         "list_id": list_id,
     }
 
@@ -101,6 +104,7 @@ async def download(
     destination: str,
     *,
     overwrite: bool = False,
+    make_folder: bool = False,
     report: Report,
 ) -> HostCopy:
     """Copies files and folders of a host to this computer; as :func:`upload` otherwise."""
@@ -119,6 +123,7 @@ async def download(
             asked=[name_of(each) for each in sources],
             rights=0o755,
             allows_link=is_inside,
+            make_folder=make_folder,
         ).receive()
 
     request = {"call": "send", "sources": list(sources)}

@@ -84,6 +84,10 @@ class CopyFiles(Struct, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = "0"
     overwrite: Annotated[bool, option("Replace files that exist.")] = False
+    make_folder: Annotated[
+        bool,
+        option("Create the folder of the destination if it is missing.", "--parents", "-p"),
+    ] = False
 
 
 class FileProblem(Struct, kw_only=True):

@@ -276,6 +276,8 @@ export interface ICopyFiles {
   hosts?: string;
   /** Replace files that exist. */
   overwrite?: boolean;
+  /** Create the folder of the destination if it is missing. */
+  make_folder?: boolean;
 }
 
 /**
