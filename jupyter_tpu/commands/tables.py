@@ -68,7 +68,7 @@ class Styled:
         """For stdout: with colours if that is a terminal whose owner wants them."""
         colours = is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
         return "".join(
-            _with_style(one_line(text), style) if colours and style else one_line(text)
+            _with_style(one_line(text), style) if colours and style and text else one_line(text)
             for text, style in self._parts
         )
 
