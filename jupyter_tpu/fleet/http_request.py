@@ -1,6 +1,4 @@
-"""One HTTP request, with the standard library's client: commands load it ten times faster than
-aiohttp, which only the websocket of events needs.
-"""
+"""One HTTP request with the standard library, which commands load faster than aiohttp."""
 
 from __future__ import annotations
 

@@ -582,7 +582,11 @@ def test_a_cell_that_is_not_waited_for_has_a_handle(notebook: Notebook, emulator
     assert "IndexError" in notebook.text("print(job.output)")
     # IPython's callbacks swallow an interrupt that comes before the cell's first line.
     notebook.run("%%tpu --no-wait --out job\nprint('begun', flush=True)\ntime.sleep(600)")
-    notebook.run("while job.output != 'begun\\n': time.sleep(0.01)\njob.interrupt()")
+    notebook.run("while job.output != 'begun\\n': time.sleep(0.01)")
+    refused = notebook.complaint("%tpu disconnect")
+    assert "A cell of this notebook is still running on magics. End it?" in refused
+    assert "or add --yes" in refused
+    notebook.run("job.interrupt()")
     *_, error = notebook.run("job.result()")
     assert error["ename"] == "KeyboardInterrupt"
 

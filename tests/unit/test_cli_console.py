@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from jupyter_tpu.cli import main
 from jupyter_tpu.cli.completion import VARIABLE
 from jupyter_tpu.cli.console import complain, confirm
-from jupyter_tpu.cli.root import tpu
+from jupyter_tpu.cli.root import COMMANDS, tpu
 from jupyter_tpu.cli.waiting import ProgressPrinter
 from jupyter_tpu.commands.grammar import Argument
 from jupyter_tpu.commands.operations import progress_line, raise_failure
@@ -468,3 +468,74 @@ complete_words jupyter l
     assert done.stdout.splitlines() == [
         "open list close", "open list close", "describe", "lab notebook",
     ]  # fmt: skip
+
+
+def help_text(*words: str, capsys: pytest.CaptureFixture[str]) -> str:
+    assert main([*words]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_help_has_six_parts_with_each_command_in_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines = help_text("--help", capsys=capsys).splitlines()
+    parts = [line for line in lines if line.endswith(":") and line[0] != " "][1:]
+    assert parts == [
+        "TPUs:",
+        "Capacity:",
+        "Work on hosts:",
+        "Kernels and environments:",
+        "Money:",
+        "Setup and problems:",
+    ]
+    for name in COMMANDS:
+        (line,) = [line for line in lines if line.startswith(f"  {name} ")]
+        assert line.endswith(".")
+    assert max(map(len, lines)) <= 80
+    assert lines.index("  create       Create a TPU; shows the price first.") < 25
+
+
+def test_what_is_rare_is_in_help_all_only(capsys: pytest.CaptureFixture[str]) -> None:
+    short = help_text("create", "--help", capsys=capsys)
+    whole = help_text("create", "--help-all", capsys=capsys)
+    for option in ("--type", "--spot", "--connect", "--packages", "--max-idle", "--help-all"):
+        assert f" {option}" in short, option
+        assert f" {option}" in whole, option
+    for option in ("--data-disk", "--setup-script", "--network", "--labels"):
+        assert f" {option}" not in short, option
+        assert f" {option}" in whole, option
+    assert short.count("\n") < 80
+    assert "--help-all" not in help_text("list", "--help", capsys=capsys)
+
+
+def test_words_of_other_tools_lead_to_the_command() -> None:
+    assert parsed("scp", "a", "t:")["paths"] == ("a", "t:")
+    assert parsed("exec", "t", "--", "ls") == parsed("run", "t", "--", "ls")
+    assert parsed("logs", "t")["id"] is None
+    assert parsed("login", "t")["name"] == "t"
+    assert parsed("guard", "show", "t") == parsed("guard", "describe", "t")
+    assert parsed("job", "remove", "t", "1") == parsed("job", "delete", "t", "1")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "stop t",
+        "delete t",
+        "disconnect t",
+        "detach t",
+        "kernel stop t k",
+        "kernel take t k",
+        "job stop t j",
+        "job delete t j",
+        "hunt stop t",
+        "queued delete t",
+        "operation cancel o",
+        "env delete t e",
+        "chips free t",
+    ],
+)
+def test_what_ends_work_can_be_agreed_to_on_the_command_line(words: str) -> None:
+    assert parsed(*words.split(), "--yes")["yes"] is True
+    assert parsed(*words.split(), "-q")["yes"] is True
+    assert parsed(*words.split())["yes"] is False
