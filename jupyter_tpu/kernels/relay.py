@@ -26,6 +26,7 @@ from ..agent.protocol.events import (
     Message,
     Opened,
 )
+from ..agent.protocol.requests import KernelStart
 from ..environment.file_sync import MirrorHost
 from ..errors import Reason, TPUError
 from ..links import core_thread
@@ -114,7 +115,7 @@ class Relay:
 
     async def launch(
         self, connection: Mapping[str, Any], request: Mapping[str, Any], timeout: float = 60.0
-    ) -> dict[str, Any]:
+    ) -> KernelStart:
         """Starts a kernel on the host. Returns when its keeper has started it.
 
         Parameters

@@ -7,13 +7,13 @@ import platform
 import shutil
 import socket
 import time
-from typing import Any, Dict
 
 from ..protocol.chips import chips
+from ..protocol.requests import HostProbe
 
 
-def probe() -> Dict[str, Any]:
-    """The result of ``request("probe")``; sizes in bytes, time in seconds since 1970."""
+def probe(version: str) -> HostProbe:
+    """The answer of the daemon of this *version*."""
     disk = shutil.disk_usage(os.path.expanduser("~"))
     return {
         "hostname": socket.gethostname(),
@@ -27,6 +27,7 @@ def probe() -> Dict[str, Any]:
         "home": os.path.expanduser("~"),
         "user": os.environ.get("USER", ""),
         "time": time.time(),
+        "agent": version,
     }
 
 
