@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..agent.protocol.records import Owner
-from ..agent.protocol.requests import GetProcessOwners, Probe
+from ..agent.protocol.requests import GetProcessOwners, GetTime
 from ..errors import Reason, TPUError
 from ..ssh.agent_answers import owners_by_pid
 from .diagnosis import COORDINATOR_PORTS, ClockOffset, ExaminedHost, HostFacts
@@ -92,7 +92,7 @@ async def _examine(
 
 async def _ask_agent(agent: AgentClient, examined: ExaminedHost) -> None:
     before = time.time()
-    there = (await agent.request(Probe()))["time"]
+    there = (await agent.request(GetTime()))["time"]
     # The host looked at its clock at some moment in between.
     examined.clock = ClockOffset(least=there - time.time(), most=there - before)
     if isinstance(examined.facts, HostFacts) and examined.facts.hardware.holders:

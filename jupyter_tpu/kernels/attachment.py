@@ -17,6 +17,7 @@ import socket
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from ..agent.protocol.declarations import Request
 from ..agent.protocol.events import (
     KEEPER,
     Failed,
@@ -122,9 +123,10 @@ class Attachment:
         self._wake()
         return number
 
-    def request(self, **request: Any) -> None:
+    def request(self, request: Request[None]) -> None:
         """Sends a request to the keeper itself, ahead of all waiting messages."""
-        self.send(KEEPER, [json.dumps(request).encode()], urgent=True)
+        fields = {"do": request.op, **request.params}
+        self.send(KEEPER, [json.dumps(fields).encode()], urgent=True)
 
     def acknowledge(self, message: Message | Gap) -> None:
         """The message was delivered, so its host may delete it."""

@@ -42,7 +42,6 @@ from .keepers import ChipsTaken, Keepers, KeeperSilent, StartError
 from .metadata import follow_announcements
 from .operation_error import OperationError
 from .owners import ProcessOwners
-from .probe import probe
 from .runs import Runs
 from .status import HostStatus
 from .warm_kernels import WarmKernels
@@ -206,9 +205,9 @@ class Daemon:
 
     # ---- requests
 
-    @handles(requests.Probe)
-    async def _probe(self, request: requests.Probe) -> requests.HostProbe:
-        return probe(self.version)
+    @handles(requests.GetTime)
+    async def _time(self, request: requests.GetTime) -> requests.HostTime:
+        return {"time": time.time()}
 
     @handles(requests.StartKernel)
     async def _start_kernel(self, request: requests.StartKernel) -> requests.KernelStart:
@@ -273,11 +272,11 @@ class Daemon:
 
     @handles(requests.GetKernelKey)
     async def _kernel_key(self, request: requests.GetKernelKey) -> requests.KernelKey:
-        return {"key": _existing(request.id, self._keepers.key(request.id))}
-
-    @handles(requests.SignalKernel)
-    async def _signal_kernel(self, request: requests.SignalKernel) -> Kernel:
-        return _existing(request.id, await self._keepers.signal(request.id, request.signal))
+        key = self._keepers.key(request.id)
+        if key is None:
+            message = "The kernel %s does not exist on the host." % request.id
+            raise OperationError("NOT_FOUND", message)
+        return {"key": key}
 
     @handles(requests.KeepWarm)
     async def _keep_warm(self, request: requests.KeepWarm) -> requests.WarmKernelList:
@@ -324,12 +323,6 @@ class Daemon:
     def _end_soon(self) -> None:
         # After the answer is sent.
         asyncio.get_running_loop().call_later(0.01, self._ended.set)
-
-
-def _existing(kernel_id: str, value: Any) -> Any:
-    if value is None:
-        raise OperationError("NOT_FOUND", "The kernel %s does not exist on the host." % kernel_id)
-    return value
 
 
 def _spec_from(request: requests.StartKernel) -> Dict[str, Any]:

@@ -136,11 +136,6 @@ class Keepers:
         with contextlib.suppress(KeeperSilent):
             await self._ask(folder, {"ask": "announce", "kind": kinds[-1] if kinds else ""})
 
-    async def signal(self, kernel_id: str, number: int) -> Optional[Kernel]:
-        """Sends the kernel a signal; None if there is none. Raises KeeperSilent."""
-        query = {"ask": "signal", "signal": number}
-        return await self._ask(kernel_folder(self.run, kernel_id), query)
-
     async def start(self, kernel_id: str, spec: Dict[str, Any]) -> Dict[str, Any]:
         """Starts a keeper, or uses a warm one.
 

@@ -269,9 +269,10 @@ class Notice(Record):
 
 
 class KeeperEvent(Record):
-    """What happened to the kernel; ``code`` is of "exited" and "ended", ``why`` of "paused"."""
+    """What happened to the kernel; ``code`` is of "exited" and "ended", ``why`` of "paused" and
+    "refused"."""
 
-    event: Literal["ready", "exited", "ended", "paused", "resumed"]
+    event: Literal["ready", "exited", "ended", "paused", "resumed", "refused"]
     code: NotRequired[Annotated[int, Bounds(ge=-(1 << 31), le=1 << 31)] | None]
     cause: NotRequired[Text]
     output: NotRequired[Text]

@@ -19,7 +19,6 @@ from .records import (
     HostPath,
     Job,
     Kernel,
-    Line,
     Load,
     Owner,
     Partial,
@@ -30,7 +29,6 @@ from .records import (
     Text,
     Token,
     WarmKernel,
-    Word,
 )
 
 if TYPE_CHECKING:
@@ -99,11 +97,6 @@ class GetKernelKey(Request[KernelKey], op="kernel_key"):
     id: str
 
 
-class SignalKernel(Request[Kernel], op="signal_kernel"):
-    id: str
-    signal: int
-
-
 class Ended(Record):
     ended: bool
 
@@ -137,25 +130,12 @@ class KeepWarm(Request[WarmKernelList], op="keep_warm", changes=True):
 # ---- the host
 
 
-class HostProbe(Record):
-    """Sizes in bytes. time: the host's clock, seconds since 1970."""
-
-    hostname: Line
-    python: Line
-    cpus: Count
-    disk_free: Count
-    disk_total: Count
-    memory: Count
-    emulated: bool
-    chips: Count
-    home: Line
-    user: Line
+class HostTime(Record):
     time: Seconds
-    agent: Word
 
 
-class Probe(Request[HostProbe], op="probe"):
-    """Facts about the host."""
+class GetTime(Request[HostTime], op="time"):
+    """The host's clock: seconds since 1970."""
 
 
 class OwnerList(Record):
