@@ -100,6 +100,13 @@ class GuardOperations:
         self._start({**rule, "keep": keep, "sources": self._sources})
         return await self._seen("keep", number)
 
+    @handles(requests.NoteClientStop)
+    async def _client_stops(self, request: requests.NoteClientStop) -> requests.GuardReport:
+        rule = files.read(files.RULE)
+        if rule is not None:
+            self._start({**rule, "client_stops": request.stops})
+        return {"guard": self.report()}
+
     async def _seen(self, key: str, number: str) -> requests.GuardReport:
         """The answer when the guard has seen what has this number, or after some seconds."""
         deadline = time.monotonic() + SEEN

@@ -344,6 +344,13 @@ class DelayGuard(Request[GuardReport], op="keep", changes=True):
     seconds: float
 
 
+class NoteClientStop(Request[GuardReport], op="client_stops"):
+    """A client begins to stop the TPU in the guard's place; or, not *stops*, it could not. The
+    limits that are reached do not stop the TPU again after its next start."""
+
+    stops: bool
+
+
 class RemoveGuard(Request[GuardReport], op="remove_guard", changes=True):
     """Removes the rule; the guard ends soon."""
 
