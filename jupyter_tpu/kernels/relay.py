@@ -229,7 +229,7 @@ class Relay:
         An interrupt ends the cells, too, that wait here for the project.
         """
         if number == SIGINT and self._interrupt_held() and self._responder.info is None:
-            return  # It still starts, and would die of it.
+            return  # It is still starting: SIGINT would kill it.
         if self._attachment is not None and self.code is None:
             self._attachment.request(SignalKernel(signal=int(number)))
 

@@ -120,7 +120,7 @@ class Jobs:
         return {job: status for job, status in zip(jobs, found) if status is not None}
 
     async def stop(self, job: str, patience: float) -> Optional[Job]:
-        """Begins to stop it; returns its status, None if there is no such job."""
+        """Requests a stop; returns the status of the job, None if there is no such job."""
         async with self._starting.setdefault(job, asyncio.Lock()):  # not before a start is done
             folder = job_folder(job)
             try:

@@ -51,7 +51,7 @@ class HostStatus:
         self._changed = asyncio.Event()
 
     def notify_changed(self) -> None:
-        """Something has changed: those who wait hear of it now."""
+        """Something has changed: the requests that wait are answered now."""
         event, self._changed = self._changed, asyncio.Event()
         event.set()
 

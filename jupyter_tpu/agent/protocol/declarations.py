@@ -46,8 +46,8 @@ class InvalidRequest(Exception):
 class Request(Generic[Answer]):
     """A request with these fields; one without a default is required. `answer`: its type.
 
-    Class arguments: ``op``, its name; ``changes``, whether clients that wait for news hear at once
-    of what it does.
+    Class arguments: ``op``, its name; ``changes``, whether clients that wait in `GetStatus` are
+    answered after it.
     """
 
     op: ClassVar[str]
