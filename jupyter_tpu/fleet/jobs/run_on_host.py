@@ -29,31 +29,15 @@ SIGNALS = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGKILL)
 GRACE, LINGER = 3.0, 0.5
 LONGEST_SOCKET = 107
 
-#: Of modules of the agent's protocol; what sends this program puts it before.
-SOURCES = globals().get("SOURCES", {})
-
-
-def module(name, source):
-    made = sys.modules[name] = type(sys)(name)
-    made.__package__ = "host"
-    if source:
-        exec(compile(source, name, "exec"), made.__dict__)
-    return made
-
 
 def environment(python, variables):
     """As the agent makes it, without what that imports for it."""
-    typing, package = module("typing", ""), module("host", "")
-    typing.__getattr__ = lambda name: None
-    package.__path__ = []
-    chips = module("host.chips", "")
+    typing = sys.modules["typing"] = type(sys)("typing")
+    vars(typing)["__getattr__"] = lambda name: None
+    from jupyter_tpu.agent.protocol.process_env import process_environment
 
-    def count(root="/"):
-        del sys.modules["typing"]
-        return module("host.chips", SOURCES["chips"]).chips(root)
-
-    chips.chips = count
-    return module("host.process_env", SOURCES["process_env"]).process_environment(python, variables)
+    del sys.modules["typing"]
+    return process_environment(python, variables)
 
 
 def claimed_socket(id):
@@ -231,7 +215,7 @@ def follow(run, listener):
             run.stop("abandoned")
         full = run.size >= BUFFER
         reading = [] if full else [pipe for number, pipe in run.pipes.items() if number]
-        wait = 30.0
+        wait = min(30.0, ABANDONED)
         if run.code is not None and not ended:
             wait = LINGER / 5
         elif run.code is None and run.ending is not None and run.signals:
@@ -311,7 +295,3 @@ def main():
         if path:
             os.unlink(path)
         os._exit(0)  # Python's own end takes longer
-
-
-if SOURCES:
-    main()
