@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from ..agent.bundle import UNPACK, Bundle, bundle
+from ..agent.bundle import Bundle, bundle
 from ..errors import InvalidInput
 from ..ssh.host_program import BOOT, SHELL, program
 from . import pythons
@@ -97,7 +97,7 @@ def startup_script(wanted: UnattendedStart) -> str:
         "command": wanted.command,
         "python_path": wanted.python_path,
         "environment": _environment(wanted.environment, emulated=wanted.emulated),
-        "agent": {**_packed(bundle()), "unpack": UNPACK},
+        "agent": _packed(bundle()),
         "guard": None if wanted.guard is None else structs.asdict(wanted.guard),
     }
     data = program("environment.on_host.unattended", level=0) + json.dumps(request).encode()
