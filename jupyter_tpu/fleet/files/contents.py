@@ -27,9 +27,8 @@ from ..core.finder import TPUFinder
 from ..core.host_numbers import host_number
 from ..models import Contents, CreateContents, RenameContents, SaveContents
 from .contents_on_host import LISTED, OPENED
-from .files import HostFiles, file_error
+from .files import PROGRAM, HostFiles, file_error
 
-_PROGRAM = "fleet.files.contents_on_host"
 #: Without its first slash. The file browser makes the path of a tab from it.
 BrowserPath = Annotated[str, Meta(pattern=r"(?s)\A(?!/|(.*/)?\.\.?(/|\Z))[^\0]{0,4096}\Z")]
 
@@ -128,7 +127,7 @@ class HostContents:
         path = checked(path)
         request = json.dumps({"call": call, "path": path, **more}).encode() + b"\n"
         async with self._link.stream_bulk(COMMAND) as stream:
-            await stream.write(program(_PROGRAM) + request + body)
+            await stream.write(program(PROGRAM) + request + body)
             line = decode_answer(await stream.read_line(), stream.errors, self._named(path))
             answer: ContentsAnswer = checked_answer(line, ContentsAnswer, call)
             if "error" in answer:
