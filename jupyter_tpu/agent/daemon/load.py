@@ -11,9 +11,9 @@ import time
 from collections import deque
 from typing import Any, Awaitable, Callable, Deque, Dict, List, Optional, Sequence, Tuple
 
-from ..keeper.owned_process import descendants
 from ..metrics.libtpu import read
 from ..protocol.chips import chip_devices, chips, holders
+from ..protocol.process_tree import descendants
 from ..protocol.timeouts import cancel_all, with_timeout
 
 #: Seconds that reading may take, and the samples that are kept.

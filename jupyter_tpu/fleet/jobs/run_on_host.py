@@ -129,11 +129,9 @@ class Run:
 
     def signal(self, number):
         """To its process group, and to those of its children that have left that."""
-        for pid in (-self.pid, *strays(self.pid)):
-            try:  # noqa: SIM105
-                os.kill(pid, number)
-            except OSError:
-                pass  # another user's, which the agent could end
+        from jupyter_tpu.agent.protocol.process_tree import signal_tree
+
+        signal_tree(self.pid, number)
 
     def whole(self):
         """Whether it has ended, and no more output is waited for."""
@@ -146,24 +144,6 @@ class Run:
         code, number = (self.code, -1) if self.code >= 0 else (-1, -self.code)
         return b"ended %d %d %s %.3f\n" % (
             code, number, self.cause.encode() or b"-", self.seconds)  # fmt: skip
-
-
-def strays(leader):
-    """The descendants of a process that are not in its group."""
-    children: "dict[int, list[tuple[int, int]]]" = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open("/proc/%s/stat" % name, "rb") as file:
-                parent, group = file.read().rpartition(b")")[2].split()[1:3]
-        except OSError:
-            continue
-        children.setdefault(int(parent), []).append((int(name), int(group)))
-    found, queue = [], [leader]
-    while queue:
-        below = children.get(queue.pop(), [])
-        found += [pid for pid, group in below if group != leader]
-        queue += [pid for pid, _ in below]
-    return found
 
 
 def hand_over(run, connection):
