@@ -41,7 +41,7 @@ def add_routes(app: web.Application, engine: Engine) -> None:
 def _quotas(faults: Faults) -> Iterator[dict[str, Any]]:
     """One of each generation and tier; -1 is unlimited."""
     quotas = [fault for fault in faults.list() if fault.kind == "quota"]
-    for generation in sorted({each.generation for each in types()}):
+    for generation in sorted({each.generation for each in types("tpu")}):
         for tier, name in (("on-demand", ""), ("spot", "Preemptible")):
             limits = [_limit(fault) for fault in quotas if _is_about(fault, generation, tier)]
             yield {
@@ -61,5 +61,5 @@ def _dimension(place: str, limit: int) -> dict[str, Any]:
 
 
 def _is_about(fault: Fault, generation: str, tier: str) -> bool:
-    of = {each.generation for each in types() if fault.type in (None, each.name, each.generation)}
+    of = {each.generation for each in types("tpu") if fault.type in (None, each.name, each.generation)}
     return generation in of and fault.tier in (None, tier)
