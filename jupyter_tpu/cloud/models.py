@@ -12,6 +12,9 @@ from ..errors import InvalidInput, TPUError
 from ..options import option
 
 Tier = Literal["on-demand", "spot", "reserved", "flex-start"]
+#: Google's control plane that made a TPU, and alone can change it: the Cloud TPU API, or Compute
+#: Engine.
+API = Literal["tpu", "compute"]
 
 _ZONE = re.compile(r"-|[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 
@@ -85,6 +88,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     external: str = ""  # "" where the host has no external address
     #: "USER@ALIAS" of a host whose address the user's OpenSSH knows; "": its cloud does.
     ssh: str = ""
+    #: The name of its VM; "" where only its TPU has a name. Not in the order of worker numbers.
+    instance: str = ""
 
 
 class Node(Struct, frozen=True, kw_only=True):
@@ -111,6 +116,16 @@ class Node(Struct, frozen=True, kw_only=True):
     queued: str = ""
     #: Whether it is a TPU Node: of the retired architecture, without hosts to log in to.
     retired: bool = False
+    api: API = "tpu"
+    #: Whether it waits for capacity. Nothing is billed until there is some.
+    waiting: bool = False
+    #: Whether it is several resources at its cloud, of which some are not made yet, or are deleted
+    #: already: another `begin_create` or `begin_delete` continues with the next one.
+    unfinished: bool = False
+    #: Why it will not be READY, while its cloud goes on trying; None for one that is not so.
+    problem: TPUError | None = None
+    #: When its cloud deletes it; RFC 3339, "" for never.
+    ends: str = ""
     #: All else that the cloud says of it, by the names and in the JSON of its API.
     details: dict[str, Any] = {}
 
@@ -210,6 +225,14 @@ class NodeSpec(Struct, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     metadata: dict[str, str] = {}  # in place of those in *options*
     options: NodeOptions = NodeOptions()
+    # Of Compute Engine only:
+    disk_gb: int = 200  # the boot disk of each host
+    #: NAME, or projects/P/reservations/NAME, or a block of it; for the tier "reserved".
+    reservation: str = ""
+    #: Seconds after which Google deletes it, even if this program does not run; 0: never.
+    run_for: float = 0.0
+    #: For how long flex-start waits for capacity, seconds; 0: what is not there is refused at once.
+    wait_for: float = 7200.0
 
 
 class QueuedSpec(Struct, frozen=True, kw_only=True):
@@ -255,6 +278,7 @@ class QueuedTPUs(Struct, frozen=True, kw_only=True):
     reservation: str = ""
     valid_until: str = ""  # RFC 3339
     labels: dict[str, str] = {}
+    unfinished: bool = False  # as of a `Node`
 
 
 class QueuedList(Struct, frozen=True, kw_only=True):
@@ -278,6 +302,7 @@ class OperationStatus(Struct, frozen=True):
 
     done: bool
     error: TPUError | None = None
+    waiting: bool = False  # for capacity
 
 
 #: What one host published about itself: (namespace, key) -> value; ("hostkeys", "ssh-ed25519").

@@ -63,10 +63,14 @@ class Cloud(Protocol):
         """What the cloud announces or does of the project's TPUs, by `Node.id`."""
 
     async def begin_create(self, name: NodeName, spec: NodeSpec) -> str:
-        """Asks for a TPU. A lack of capacity may show here or in the operation."""
+        """Asks for a TPU. A lack of capacity may show here or in the operation.
+
+        If a TPU is several resources there, a call makes the next one. Repeat it with the same
+        *spec* while the TPU is `Node.unfinished`: what was made before is not made twice.
+        """
 
     async def begin_delete(self, name: NodeName) -> str:
-        """Asks to delete whichever TPU has the name now."""
+        """Asks to delete whichever TPU has the name now. Repeat it while there is one."""
 
     async def begin_start(self, name: NodeName) -> str:
         """Asks to start a stopped TPU; as :meth:`begin_create`."""
