@@ -8,13 +8,11 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Struct
 
+from ..catalog import API
 from ..errors import InvalidInput, TPUError
 from ..options import option
 
 Tier = Literal["on-demand", "spot", "reserved", "flex-start"]
-#: Google's control plane that made a TPU, and alone can change it: the Cloud TPU API, or Compute
-#: Engine.
-API = Literal["tpu", "compute"]
 
 _ZONE = re.compile(r"-|[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 
@@ -116,7 +114,7 @@ class Node(Struct, frozen=True, kw_only=True):
     queued: str = ""
     #: Whether it is a TPU Node: of the retired architecture, without hosts to log in to.
     retired: bool = False
-    api: API = "tpu"
+    api: API = "tpu"  # which of Google's control planes made it, and alone can change it
     #: Whether it waits for capacity. Nothing is billed until there is some.
     waiting: bool = False
     #: Whether it is several resources at its cloud, of which some are not made yet, or are deleted
