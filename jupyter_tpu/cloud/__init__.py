@@ -1,8 +1,9 @@
 """What exists in a cloud: TPUs, what their hosts published, operations, types and zones.
 
-`Cloud` is what is asked of any cloud, in this project's own words and states. `CloudTPU` is the
-one of Google's Cloud TPU; the same code speaks to Google and to the emulator, and this room alone
-picks channel and credentials. `CloudWithAttached` adds machines that are reached by SSH alone.
+`Cloud` is what is asked of any cloud, in this project's own words and states. `CloudTPU` and
+`ComputeEngine` are Google's two control planes, and `GoogleCloud` is both in one; the same code
+speaks to Google and to the emulator, and this room alone picks channel and credentials.
+`CloudWithAttached` adds machines that are reached by SSH alone.
 """
 
 from .attached import (
@@ -17,7 +18,10 @@ from .attached import (
     is_emulated,
     without_chips,
 )
+from .compute_engine import ComputeEngine
+from .google import GoogleCloud
 from .models import (
+    API,
     DataDisk,
     Endpoint,
     GuestAttributes,
@@ -39,6 +43,7 @@ from .target import Target
 from .tpu import CloudTPU, has_ssh_key, uses_os_login
 
 __all__ = [
+    "API",
     "ATTACHED",
     "AttachedHost",
     "AttachedMachine",
@@ -46,8 +51,10 @@ __all__ = [
     "Cloud",
     "CloudTPU",
     "CloudWithAttached",
+    "ComputeEngine",
     "DataDisk",
     "Endpoint",
+    "GoogleCloud",
     "GuestAttributes",
     "Maintenance",
     "Node",

@@ -218,6 +218,7 @@ class NodeSpec(Struct, frozen=True, kw_only=True):
     type: str
     version: str
     tier: Tier = "on-demand"
+    api: API = "tpu"
     network: str | None = None
     subnetwork: str | None = None
     labels: dict[str, str] = {}
@@ -284,6 +285,7 @@ class QueuedList(Struct, frozen=True, kw_only=True):
 
     queued: tuple[QueuedTPUs, ...]
     unreachable: tuple[str, ...] = ()
+    unanswered: dict[API, TPUError] = {}  # as of a `NodeList`
 
 
 class NodeList(Struct, frozen=True, kw_only=True):
@@ -293,6 +295,8 @@ class NodeList(Struct, frozen=True, kw_only=True):
     unreachable: tuple[str, ...] = ()
     #: Why there are only the attached machines in it: their cloud did not answer.
     problem: TPUError | None = None
+    #: Control planes that did not answer, and why: TPUs of theirs are missing.
+    unanswered: dict[API, TPUError] = {}
 
 
 class OperationStatus(Struct, frozen=True):
