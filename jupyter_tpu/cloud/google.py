@@ -43,6 +43,7 @@ COMPUTE_OPERATION = "compute/"
 #: What a control plane answers that has no such zone, or is not used by the project.
 _NOT_THERE = (Reason.NOT_FOUND, Reason.INVALID, Reason.PERMISSION)
 _OTHER: dict[API, API] = {"tpu": "compute", "compute": "tpu"}
+_ENDINGS: dict[str, API] = {"tpu": "tpu", "compute": "compute"}
 
 
 class GoogleCloud(Cloud):
@@ -214,9 +215,7 @@ class GoogleCloud(Cloud):
     async def _ask_all(
         self, ask: Callable[[Cloud], Awaitable[_T]], zone: str
     ) -> dict[API, _T | TPUError]:
-        answers = await asyncio.gather(
-            *(_or_error(ask(cloud)) for cloud in self._clouds.values())
-        )
+        answers = await asyncio.gather(*(_or_error(ask(cloud)) for cloud in self._clouds.values()))
         return dict(zip(self._clouds, answers, strict=True))
 
     async def _split(
@@ -237,9 +236,9 @@ class GoogleCloud(Cloud):
             used = await self._known(lambda apis: apis.any_in(self.project, "compute"))
             if not used:
                 del failed["compute"]
-        if (error := failed.get("tpu")) is not None and zone != "-":
-            if error.reason in _NOT_THERE:  # zones that only Compute Engine has
-                del failed["tpu"]
+        error = failed.get("tpu")
+        if error is not None and zone != "-" and error.reason in _NOT_THERE:
+            del failed["tpu"]  # of a zone that only Compute Engine has
         return found, failed
 
     async def _all_of(
@@ -255,9 +254,7 @@ class GoogleCloud(Cloud):
 
     # ---- names ----
 
-    async def _where(
-        self, name: NodeName, act: Callable[[Cloud, NodeName], Awaitable[_T]]
-    ) -> _T:
+    async def _where(self, name: NodeName, act: Callable[[Cloud, NodeName], Awaitable[_T]]) -> _T:
         """*act* on the control plane that has the TPU; NOT_FOUND if none has."""
         plain, api = split_name(name)
         if api is None:
@@ -314,10 +311,9 @@ class GoogleCloud(Cloud):
 
 def split_name(name: NodeName) -> tuple[NodeName, API | None]:
     """The name at Google, and the control plane of one that is called NAME@compute or NAME@tpu."""
-    node, _, api = name.node.partition("@")
-    if api == "compute" or api == "tpu":
-        return structs.replace(name, node=node), api
-    return name, None
+    node, _, ending = name.node.partition("@")
+    api = _ENDINGS.get(ending)
+    return (structs.replace(name, node=node) if api else name), api
 
 
 def _called(name: NodeName, api: API) -> NodeName:

@@ -14,6 +14,9 @@ from ..options import option
 
 Tier = Literal["on-demand", "spot", "reserved", "flex-start"]
 
+#: The boot disk of a host of Compute Engine: the 10 GB of its image are too few for JAX.
+DISK_GB = 200
+
 _ZONE = re.compile(r"-|[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
@@ -225,7 +228,7 @@ class NodeSpec(Struct, frozen=True, kw_only=True):
     metadata: dict[str, str] = {}  # in place of those in *options*
     options: NodeOptions = NodeOptions()
     # Of Compute Engine only:
-    disk_gb: int = 200  # the boot disk of each host
+    disk_gb: int = DISK_GB  # the boot disk of each host
     #: NAME, or projects/P/reservations/NAME, or a block of it; for the tier "reserved".
     reservation: str = ""
     #: Seconds after which Google deletes it, even if this program does not run; 0: never.

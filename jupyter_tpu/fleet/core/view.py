@@ -80,6 +80,7 @@ def node_to_create(name: NodeName, operations: Sequence[OperationRecord]) -> Nod
         tier=wanted.tier,
         run_for=wanted.run_for,
         version=wanted.version or "",
+        api=wanted.api or "tpu",
     )
 
 
@@ -141,6 +142,7 @@ def view_tpu(facts: TPUFacts) -> TPU:
         operations=[o.id for o in running],
         labels=node.labels,
         queued=node.queued,
+        api=node.api,
         details=node.details,
     )
 
