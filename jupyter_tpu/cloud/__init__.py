@@ -17,7 +17,9 @@ from .attached import (
     is_emulated,
     without_chips,
 )
+from .compute_engine import ComputeEngine
 from .models import (
+    OPERATION_LABEL,
     DataDisk,
     Endpoint,
     GuestAttributes,
@@ -40,12 +42,14 @@ from .tpu import CloudTPU, has_ssh_key, uses_os_login
 
 __all__ = [
     "ATTACHED",
+    "OPERATION_LABEL",
     "AttachedHost",
     "AttachedMachine",
     "AttachedMachines",
     "Cloud",
     "CloudTPU",
     "CloudWithAttached",
+    "ComputeEngine",
     "DataDisk",
     "Endpoint",
     "GuestAttributes",

@@ -8,13 +8,14 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Struct
 
+from ..catalog import API
 from ..errors import InvalidInput, TPUError
 from ..options import option
 
 Tier = Literal["on-demand", "spot", "reserved", "flex-start"]
-#: Google's control plane that made a TPU, and alone can change it: the Cloud TPU API, or Compute
-#: Engine.
-API = Literal["tpu", "compute"]
+
+#: The label that a TPU carries for the operation which creates it.
+OPERATION_LABEL = "jupyter-tpu-operation"
 
 _ZONE = re.compile(r"-|[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 
@@ -267,6 +268,7 @@ class QueuedTPUs(Struct, frozen=True, kw_only=True):
 
     name: NodeName  # of the request, not of its TPUs
     state: QueuedState
+    id: str = ""  # the cloud's number of it; "": the time of its creation is its id
     initiator: str = ""  # of a suspension: "USER" or "SERVICE"
     error: TPUError | None = None  # why it failed
     created: str = ""  # RFC 3339; another one of the same name has another
