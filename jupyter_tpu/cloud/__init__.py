@@ -22,6 +22,7 @@ from .compute_engine import ComputeEngine
 from .google import GoogleCloud
 from .models import (
     API,
+    OPERATION_LABEL,
     DataDisk,
     Endpoint,
     GuestAttributes,
@@ -45,6 +46,7 @@ from .tpu import CloudTPU, has_ssh_key, uses_os_login
 __all__ = [
     "API",
     "ATTACHED",
+    "OPERATION_LABEL",
     "AttachedHost",
     "AttachedMachine",
     "AttachedMachines",

@@ -59,7 +59,9 @@ class GoogleCloud(Cloud):
         }
         self._tpu = self._clouds["tpu"]
         self._apis: KnownAPIs | None = None
-        self._seen: dict[NodeName, API] = {}  # where it was when it was last seen
+        # Where TPUs, and requests for some, were when they were last seen.
+        self._seen: dict[NodeName, API] = {}
+        self._seen_queued: dict[NodeName, API] = {}
 
     # ---- identity ----
 
@@ -118,19 +120,7 @@ class GoogleCloud(Cloud):
         plain, api = split_name(name)
         if api is not None:
             return structs.replace(await self._clouds[api].get_node(plain), name=name)
-        first = await self._known(lambda apis: apis.get(name))
-        first = self._seen.get(name, first)
-        try:
-            node = await self._clouds[first].get_node(name)
-        except TPUError as error:
-            if error.reason is not Reason.NOT_FOUND:
-                raise
-            self._seen.pop(name, None)
-            # Another process may have made it, or one of the name, on the other control plane.
-            try:
-                node = await self._clouds[_OTHER[first]].get_node(name)
-            except TPUError as other:
-                raise (error if other.reason in _NOT_THERE else other) from None
+        node, _ = await self._find(name, self._seen, lambda cloud: cloud.get_node(name))
         await self._note([node])
         return node
 
@@ -167,23 +157,42 @@ class GoogleCloud(Cloud):
         api: API = "compute" if operation.startswith(COMPUTE_OPERATION) else "tpu"
         return await self._clouds[api].operation(operation)
 
-    # ---- requests that wait for room: Cloud TPU only ----
+    # ---- requests that wait for room ----
 
     async def list_queued(self, zone: str = "-") -> QueuedList:
-        return await self._tpu.list_queued(zone)
+        """As `list_nodes`. Compute Engine has no names of its own for requests."""
+        answers = await self._ask_all(lambda cloud: cloud.list_queued(zone), zone)
+        lists, unanswered = await self._split(answers, zone)
+        queued = [each for found in lists.values() for each in found.queued]
+        for api, found in lists.items():
+            self._seen_queued |= {each.name: api for each in found.queued}
+        return QueuedList(
+            queued=tuple(queued),
+            unreachable=_united(each.unreachable for each in lists.values()),
+            unanswered=unanswered,
+        )
 
     async def get_queued(self, name: NodeName) -> QueuedTPUs:
-        return await self._tpu.get_queued(name)
+        return (await self._find(name, self._seen_queued, lambda cloud: cloud.get_queued(name)))[0]
 
     async def begin_queue(self, name: NodeName, spec: QueuedSpec) -> str:
-        await self._claim(name, "tpu")
-        return await self._tpu.begin_queue(name, spec)
+        """As `begin_create`."""
+        api = spec.node.api
+        await self._claim(structs.replace(name, node=spec.node_id), api)
+        self._seen_queued[name] = api
+        return await self._clouds[api].begin_queue(name, spec)
 
     async def begin_delete_queued(self, name: NodeName, *, force: bool) -> str:
-        return await self._tpu.begin_delete_queued(name, force=force)
+        cloud = await self._queued_where(name)
+        return await cloud.begin_delete_queued(name, force=force)
 
     async def begin_reset_queued(self, name: NodeName) -> str:
-        return await self._tpu.begin_reset_queued(name)
+        return await (await self._queued_where(name)).begin_reset_queued(name)
+
+    async def _queued_where(self, name: NodeName) -> Cloud:
+        if name not in self._seen_queued:
+            await self.get_queued(name)
+        return self._clouds[self._seen_queued[name]]
 
     # ---- its hosts ----
 
@@ -253,6 +262,27 @@ class GoogleCloud(Cloud):
         return tuple(dict.fromkeys(name for each in lists.values() for name in each))
 
     # ---- names ----
+
+    async def _find(
+        self, name: NodeName, seen: dict[NodeName, API], ask: Callable[[Cloud], Awaitable[_T]]
+    ) -> tuple[_T, API]:
+        """The answer of the control plane that has it: first of all, of the one that had it."""
+        first = seen.get(name) or await self._known(lambda apis: apis.get(name))
+        try:
+            found = await ask(self._clouds[first])
+        except TPUError as error:
+            if error.reason not in _NOT_THERE:
+                raise
+            seen.pop(name, None)
+            # Another process may have made it, or one of the name, on the other control plane.
+            try:
+                found = await ask(self._clouds[_OTHER[first]])
+            except TPUError as other:
+                # What is certain of both is NOT_FOUND.
+                raise (error if other.reason in _NOT_THERE else other) from None
+            first = _OTHER[first]
+        seen[name] = first
+        return found, first
 
     async def _where(self, name: NodeName, act: Callable[[Cloud, NodeName], Awaitable[_T]]) -> _T:
         """*act* on the control plane that has the TPU; NOT_FOUND if none has."""

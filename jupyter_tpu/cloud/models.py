@@ -16,6 +16,8 @@ Tier = Literal["on-demand", "spot", "reserved", "flex-start"]
 
 #: The boot disk of a host of Compute Engine: the 10 GB of its image are too few for JAX.
 DISK_GB = 200
+#: The label that a TPU carries for the operation which creates it.
+OPERATION_LABEL = "jupyter-tpu-operation"
 
 _ZONE = re.compile(r"-|[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 
@@ -269,6 +271,7 @@ class QueuedTPUs(Struct, frozen=True, kw_only=True):
 
     name: NodeName  # of the request, not of its TPUs
     state: QueuedState
+    id: str = ""  # the cloud's number of it; "": the time of its creation is its id
     initiator: str = ""  # of a suspension: "USER" or "SERVICE"
     error: TPUError | None = None  # why it failed
     created: str = ""  # RFC 3339; another one of the same name has another

@@ -154,8 +154,7 @@ class CreateService:
         self._being_checked.add(name)
         try:
             await self.require_new(name)
-            # The Cloud TPU API has no other way to get it. Compute Engine waits for it itself.
-            queued = request.tier == "flex-start" and request.api != "compute"
+            queued = request.tier == "flex-start"  # Google has no other way to get it
             if queued:
                 require_no_startup_script(request)
                 await self.require_not_queued(name)

@@ -172,7 +172,9 @@ class QueuedService:
                 "Use --force to delete it with its TPUs and everything on their disks.",
             )
         record = self._runner.new_record("unqueue", name)
-        record.claim = NodeClaim(want="absent", since=time.time(), node_id=found.created)
+        record.claim = NodeClaim(
+            want="absent", since=time.time(), node_id=found.id or found.created
+        )
         return await self._runner.start_exclusive(record, *self._work(record))
 
     async def reset(self, ref: str, options: ResetQueued | None = None) -> QueuedResource:
