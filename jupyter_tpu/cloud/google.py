@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from msgspec import structs
 
+from .. import catalog
 from ..catalog import API
 from ..errors import Reason, TPUError
 from .compute_engine import ComputeEngine
@@ -266,23 +267,35 @@ class GoogleCloud(Cloud):
     async def _find(
         self, name: NodeName, seen: dict[NodeName, API], ask: Callable[[Cloud], Awaitable[_T]]
     ) -> tuple[_T, API]:
-        """The answer of the control plane that has it: first of all, of the one that had it."""
+        """The answer of the control plane that has it. The one that had it is asked first; another
+        process may have made one of the name on the other one.
+        """
         first = seen.get(name) or await self._known(lambda apis: apis.get(name))
-        try:
-            found = await ask(self._clouds[first])
-        except TPUError as error:
-            if error.reason not in _NOT_THERE:
-                raise
-            seen.pop(name, None)
-            # Another process may have made it, or one of the name, on the other control plane.
+        problem: TPUError | None = None
+        both: tuple[API, API] = (first, _OTHER[first])
+        for api in both:
             try:
-                found = await ask(self._clouds[_OTHER[first]])
-            except TPUError as other:
-                # What is certain of both is NOT_FOUND.
-                raise (error if other.reason in _NOT_THERE else other) from None
-            first = _OTHER[first]
-        seen[name] = first
-        return found, first
+                found = await ask(self._clouds[api])
+            except TPUError as error:
+                if not await self._means_absent(error, api, name):
+                    raise
+                if problem is None or error.reason is Reason.NOT_FOUND:
+                    problem = error
+            else:
+                seen[name] = api
+                return found, api
+        seen.pop(name, None)
+        assert problem is not None
+        raise problem
+
+    async def _means_absent(self, error: TPUError, api: API, name: NodeName) -> bool:
+        """Whether *api* certainly has no TPU of that name."""
+        if error.reason is not Reason.PERMISSION:
+            return error.reason in _NOT_THERE
+        # Who may not ask does not know, unless there can be none.
+        if api == "tpu":
+            return not catalog.is_zone(name.zone, "tpu")
+        return not await self._known(lambda apis: apis.any_in(name.project, "compute"))
 
     async def _where(self, name: NodeName, act: Callable[[Cloud, NodeName], Awaitable[_T]]) -> _T:
         """*act* on the control plane that has the TPU; NOT_FOUND if none has."""

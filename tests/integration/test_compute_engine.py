@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -18,10 +18,9 @@ from jupyter_tpu.cloud import (
     NodeName,
     NodeSpec,
     NodeState,
-    QueuedSpec,
     Target,
 )
-from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.errors import TPUError
 
 ZONE = "us-east5-a"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHC2yl1hW7YPL3mTLmlS1VJmJWVm2S7x0wdnqMyQ2c2U"
