@@ -57,7 +57,7 @@ async def ended(cloud: ComputeEngine, operation: str) -> None:
 async def create(cloud: ComputeEngine, name: NodeName, wanted: NodeSpec) -> Node:
     """As the fleet does it: step by step, until it is READY."""
     await ended(cloud, await cloud.begin_create(name, wanted))
-    while (node := await cloud.get_node(name)).unfinished:
+    while (await cloud.get_node(name)).unfinished:
         await ended(cloud, await cloud.begin_create(name, wanted))
 
     async def ready() -> Node | None:
