@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-
 _UBUNTU_22 = "ubuntu-accel-2204-amd64-tpu-v5e-v5p-v6e"
 _UBUNTU_24 = "ubuntu-accel-2404-amd64-tpu-tpu7x"
 #: The project that has Compute Engine's images for TPUs.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -18,10 +18,9 @@ from jupyter_tpu.cloud import (
     NodeName,
     NodeSpec,
     NodeState,
-    QueuedSpec,
     Target,
 )
-from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.errors import TPUError
 
 ZONE = "us-east5-a"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHC2yl1hW7YPL3mTLmlS1VJmJWVm2S7x0wdnqMyQ2c2U"
@@ -58,7 +57,7 @@ async def ended(cloud: ComputeEngine, operation: str) -> None:
 async def create(cloud: ComputeEngine, name: NodeName, wanted: NodeSpec) -> Node:
     """As the fleet does it: step by step, until it is READY."""
     await ended(cloud, await cloud.begin_create(name, wanted))
-    while (node := await cloud.get_node(name)).unfinished:
+    while (await cloud.get_node(name)).unfinished:
         await ended(cloud, await cloud.begin_create(name, wanted))
 
     async def ready() -> Node | None:
