@@ -17,12 +17,13 @@ from .lookup import (
     versions,
     zones,
 )
-from .models import API, AcceleratorType, ChipPrice, MachineShape, RegionPrice
+from .models import API, API_NAMES, AcceleratorType, ChipPrice, MachineShape, RegionPrice
 from .prices import PRICES_READ, PRICES_SOURCE, SHIPPED, PriceTable, price_in, usd, usd_per_hour
 from .tables import IMAGE_FAMILIES, IMAGE_PROJECT
 
 __all__ = [
     "API",
+    "API_NAMES",
     "IMAGE_FAMILIES",
     "IMAGE_PROJECT",
     "PRICES_READ",

@@ -97,13 +97,21 @@ def type_of_topology(generation: str, topology: str) -> AcceleratorType:
     """The type of so many chips of *generation* ("v5e", or "v5litepod" as types begin); raises
     `UnknownType`. A type may have several topologies, of which the catalog knows the usual one.
     """
+    found = _of_topology(generation, topology)
+    if found is None:
+        chips = prod(int(side) for side in topology.split("x"))
+        raise UnknownType(f"{generation} with {chips} chips")
+    return found
+
+
+def _of_topology(generation: str, topology: str) -> AcceleratorType | None:
     sides = topology.split("x")
     chips = prod(int(side) for side in sides)
     for each in types():
         same_form = (each.chips, each.topology.count("x")) == (chips, len(sides) - 1)
         if same_form and generation in (each.generation, each.name.partition("-")[0]):
             return each
-    raise UnknownType(f"{generation} with {chips} chips")
+    return None
 
 
 def type_of_machine(machine_type: str, topology: str = "") -> AcceleratorType:
@@ -111,19 +119,28 @@ def type_of_machine(machine_type: str, topology: str = "") -> AcceleratorType:
 
     Raises `UnknownType`.
     """
+    found = _of_machine(machine_type, topology)
+    if found is None:
+        what = f" with the topology {topology}" if topology else ""
+        raise UnknownType(f"{machine_type}{what}")
+    return found
+
+
+def _of_machine(machine_type: str, topology: str = "") -> AcceleratorType | None:
     match = _MACHINE.fullmatch(machine_type)
+    if match is None:
+        return None
+    plain = f"{match['machine']}-{match['chips']}t"
     for each in types("compute"):
         shape = each.machine
-        assert shape is not None
-        plain = f"{match['machine']}-{match['chips']}t" if match else ""
-        if (shape.machine_type, shape.topology) == (plain, topology):
+        if shape is not None and (shape.machine_type, shape.topology) == (plain, topology):
             return each
-    raise UnknownType(f"{machine_type} with the topology {topology}" if topology else machine_type)
+    return None
 
 
 def is_machine_type(name: str) -> bool:
     """Whether *name* is a machine type of Compute Engine with TPUs, as far as known."""
-    return bool(_MACHINE.fullmatch(name)) and official_name(name) != name
+    return _of_machine(name) is not None
 
 
 def unlisted_type(name: str, zone: str) -> AcceleratorType:
@@ -235,14 +252,12 @@ def official_name(name: str) -> str:
     """
     if name in _by_name():
         return name
-    try:
-        if _MACHINE.fullmatch(name):
-            return type_of_machine(name).name
-        generation, dash, size = name.partition("-")
-        if _TOPOLOGY.fullmatch(size):
-            return type_of_topology(_GOOGLES_NAMES.get(generation, generation), size).name
-    except UnknownType:
-        return name
+    if (found := _of_machine(name)) is not None:
+        return found.name
+    generation, dash, size = name.partition("-")
+    if _TOPOLOGY.fullmatch(size):
+        found = _of_topology(_GOOGLES_NAMES.get(generation, generation), size)
+        return found.name if found is not None else name
     prefixes = {each.name: each.prefix for each in GENERATIONS} | _GOOGLES_NAMES
     return f"{prefixes.get(generation, generation)}{dash}{size}"
 

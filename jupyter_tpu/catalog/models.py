@@ -9,6 +9,7 @@ from msgspec import Struct
 #: Google's control planes for TPUs: the Cloud TPU API, and Compute Engine. A TPU that one of them
 #: made can't be managed by the other.
 API = Literal["tpu", "compute"]
+API_NAMES: dict[API, str] = {"tpu": "The Cloud TPU API", "compute": "Compute Engine"}
 
 
 class RegionPrice(Struct, kw_only=True, frozen=True):

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="A TPU that runs for a limited time. Waits in Google's queue. Needs --run-for.",
 )
-@options_of("CreateTPU", "run_for", "network", "subnetwork")
+@options_of("CreateTPU", "run_for", "api", "disk_gb", "network", "subnetwork")
 @click.option(
     "--connect",
     "then_connect",
@@ -164,6 +164,7 @@ def create(
             wanted,
             zone=quote.zone,
             version=quote.version,
+            api=quote.api,
             confirm_price=bool(quote.question),
             max_price=quote.cost.usd_per_hour if max_price is None else max_price,
         )

@@ -1,8 +1,9 @@
 """What exists in a cloud: TPUs, what their hosts published, operations, types and zones.
 
-`Cloud` is what is asked of any cloud, in this project's own words and states. `CloudTPU` is the
-one of Google's Cloud TPU; the same code speaks to Google and to the emulator, and this room alone
-picks channel and credentials. `CloudWithAttached` adds machines that are reached by SSH alone.
+`Cloud` is what is asked of any cloud, in this project's own words and states. `CloudTPU` and
+`ComputeEngine` are Google's two control planes, and `GoogleCloud` is both in one; the same code
+speaks to Google and to the emulator, and this room alone picks channel and credentials.
+`CloudWithAttached` adds machines that are reached by SSH alone.
 """
 
 from .attached import (
@@ -18,7 +19,9 @@ from .attached import (
     without_chips,
 )
 from .compute_engine import ComputeEngine
+from .google import GoogleCloud
 from .models import (
+    API,
     OPERATION_LABEL,
     DataDisk,
     Endpoint,
@@ -41,6 +44,7 @@ from .target import Target
 from .tpu import CloudTPU, has_ssh_key, uses_os_login
 
 __all__ = [
+    "API",
     "ATTACHED",
     "OPERATION_LABEL",
     "AttachedHost",
@@ -52,6 +56,7 @@ __all__ = [
     "ComputeEngine",
     "DataDisk",
     "Endpoint",
+    "GoogleCloud",
     "GuestAttributes",
     "Maintenance",
     "Node",

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from ..catalog import API
 from ..errors import InvalidInput, Reason, TPUError
 from ..paths import data_dir
 from .models import (
@@ -203,6 +204,14 @@ class CloudWithAttached:
     def in_project(self, project: str) -> Cloud:
         """Without the attached machines, which are in no project."""
         return self._cloud.in_project(project)
+
+    @property
+    def apis(self) -> tuple[API, ...]:
+        return self._cloud.apis
+
+    def of_api(self, api: API) -> Cloud:
+        """Without the attached machines, which Google does not know."""
+        return self._cloud.of_api(api)
 
     # ---- TPUs ----
 

@@ -14,6 +14,8 @@ from ..options import option
 
 Tier = Literal["on-demand", "spot", "reserved", "flex-start"]
 
+#: The boot disk of a host of Compute Engine: the 10 GB of its image are too few for JAX.
+DISK_GB = 200
 #: The label that a TPU carries for the operation which creates it.
 OPERATION_LABEL = "jupyter-tpu-operation"
 
@@ -117,7 +119,7 @@ class Node(Struct, frozen=True, kw_only=True):
     queued: str = ""
     #: Whether it is a TPU Node: of the retired architecture, without hosts to log in to.
     retired: bool = False
-    api: API = "tpu"
+    api: API = "tpu"  # which of Google's control planes made it, and alone can change it
     #: Whether it waits for capacity. Nothing is billed until there is some.
     waiting: bool = False
     #: Whether it is several resources at its cloud, of which some are not made yet, or are deleted
@@ -221,13 +223,14 @@ class NodeSpec(Struct, frozen=True, kw_only=True):
     type: str
     version: str
     tier: Tier = "on-demand"
+    api: API = "tpu"
     network: str | None = None
     subnetwork: str | None = None
     labels: dict[str, str] = {}
     metadata: dict[str, str] = {}  # in place of those in *options*
     options: NodeOptions = NodeOptions()
     # Of Compute Engine only:
-    disk_gb: int = 200  # the boot disk of each host
+    disk_gb: int = DISK_GB  # the boot disk of each host
     #: NAME, or projects/P/reservations/NAME, or a block of it; for the tier "reserved".
     reservation: str = ""
     #: Seconds after which Google deletes it, even if this program does not run; 0: never.
@@ -288,6 +291,7 @@ class QueuedList(Struct, frozen=True, kw_only=True):
 
     queued: tuple[QueuedTPUs, ...]
     unreachable: tuple[str, ...] = ()
+    unanswered: dict[API, TPUError] = {}  # as of a `NodeList`
 
 
 class NodeList(Struct, frozen=True, kw_only=True):
@@ -297,6 +301,8 @@ class NodeList(Struct, frozen=True, kw_only=True):
     unreachable: tuple[str, ...] = ()
     #: Why there are only the attached machines in it: their cloud did not answer.
     problem: TPUError | None = None
+    #: Control planes that did not answer, and why: TPUs of theirs are missing.
+    unanswered: dict[API, TPUError] = {}
 
 
 class OperationStatus(Struct, frozen=True):

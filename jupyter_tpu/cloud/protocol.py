@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from ..catalog import API
 from .models import (
     GuestAttributes,
     Maintenance,
@@ -50,6 +51,15 @@ class Cloud(Protocol):
 
     def in_project(self, project: str) -> Cloud:
         """The same place, of another project; its connections are its own."""
+
+    @property
+    def apis(self) -> tuple[API, ...]:
+        """Which of Google's control planes it asks."""
+        return ("tpu",)
+
+    def of_api(self, api: API) -> Cloud:
+        """The same place, by one of its :attr:`apis` only; its connections are the same."""
+        return self
 
     # ---- TPUs ----
 

@@ -65,6 +65,8 @@ def _option(field: Field, into: str) -> click.Option:
             settings = {"is_flag": True, "default": default}
         case inspect.LiteralType() if declared.value:
             settings = {"is_flag": True, "flag_value": declared.value, "default": None}
+        case inspect.LiteralType():
+            settings = {"type": click.Choice([*kind.values])}
         case inspect.ListType():
             settings["multiple"] = True
         case inspect.DictType():

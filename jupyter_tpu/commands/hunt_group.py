@@ -72,7 +72,7 @@ _options = parameters(
     ),
     options_of("CreateTPU", "run_for"),
     options_of("StartHunt", "deadline", "queued", "direct", "again", "when_preempted", into="hunt"),
-    options_of("CreateTPU", "version", "network", "subnetwork"),
+    options_of("CreateTPU", "api", "version", "disk_gb", "network", "subnetwork"),
     click.option(
         "--connect", "then_connect", is_flag=True, help="Then connect it (see `connect`)."
     ),

@@ -7,7 +7,16 @@ import importlib
 import os
 import time
 
-from ..cloud import Cloud, CloudTPU, CloudWithAttached, Node, NodeState, Target, is_emulated
+from ..cloud import (
+    Cloud,
+    CloudWithAttached,
+    GoogleCloud,
+    GuestAttributes,
+    Node,
+    NodeState,
+    Target,
+    is_emulated,
+)
 from ..cloud.tpu.rest import RestReader
 from ..errors import Reason, TPUError
 from ..ssh import Keepalive, KnownHosts, ensure_key, public_key, user_name
@@ -87,8 +96,12 @@ class Links:
         await asyncio.to_thread(importlib.import_module, "asyncssh")
         lookup = self._pool.lookup
         if is_emulated(self.cloud, node.name):  # their ports
-            reader = RestReader(self.cloud.target)
-            published = await asyncio.to_thread(reader.guest_attributes, node.name)
+            published: list[GuestAttributes] | None
+            if node.api == "compute":  # which needs no client
+                published = await self.cloud.guest_attributes(node.name)
+            else:
+                reader = RestReader(self.cloud.target)
+                published = await asyncio.to_thread(reader.guest_attributes, node.name)
             if published is not None:
                 lookup.note_attributes(node, published)
         lookup.note(node)
@@ -175,5 +188,5 @@ def default_links(target: Target | None = None) -> Links:
     known = _registries.setdefault(key, {})
     if target not in known:
         share_with = next(iter(known.values()), None)
-        known[target] = Links(CloudWithAttached(CloudTPU(target)), share_with=share_with)
+        known[target] = Links(CloudWithAttached(GoogleCloud(target)), share_with=share_with)
     return known[target]

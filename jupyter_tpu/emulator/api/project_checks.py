@@ -61,5 +61,7 @@ def _dimension(place: str, limit: int) -> dict[str, Any]:
 
 
 def _is_about(fault: Fault, generation: str, tier: str) -> bool:
-    of = {each.generation for each in types("tpu") if fault.type in (None, each.name, each.generation)}
+    of = {
+        each.generation for each in types("tpu") if fault.type in (None, each.name, each.generation)
+    }
     return generation in of and fault.tier in (None, tier)

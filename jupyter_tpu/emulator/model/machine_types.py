@@ -99,9 +99,7 @@ def _zones(name: str) -> tuple[str, ...]:
 
 
 MACHINE_TYPES = tuple(
-    MachineType(
-        name, chips, cpus, memory, tuple(sorted(zones.split())) if zones else _zones(name)
-    )
+    MachineType(name, chips, cpus, memory, tuple(sorted(zones.split())) if zones else _zones(name))
     for name, chips, cpus, memory, zones in (
         ("ct5lp-hightpu-1t", 1, 24, 48, _V5E),
         ("ct5lp-hightpu-4t", 4, 112, 192, _V5E),

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from msgspec import structs
 
 from ...cloud import Cloud, NodeName, NodeSpec
+from ...cloud.models import DISK_GB
 from ...environment import StepPlan
 from ...errors import Reason, TPUError
 from ...links import Links
@@ -22,8 +23,7 @@ from ..core.running_operation import CarryOut, OperationCancelled, Work
 from ..jobs.guard import check_guard, cost_deadline
 from ..models import ConnectTPU, CreateTPU, Operation, QueueTPU, Quote, SetGuard
 from ..models.catalog import image_warning, known_type
-from ..models.requests import validated
-from ..models.times import seconds_of
+from ..models.core import seconds_of, validated
 from ..money.grants import Grants
 from ..money.owners import OWNER, own_name
 from ..money.pricing import PriceDecision
@@ -67,7 +67,7 @@ class CreateService:
 
     async def quote(self, request: CreateTPU) -> Quote:
         """What :meth:`start` would create; raises what that raises at once."""
-        asked, (request, name) = request, await self.resolve(request)
+        asked, (request, name, api_reason) = request, await self._resolve(request)
         await self.require_new(name)
         accelerator = known_type(request.type)
         price = await self.price(request, name)
@@ -89,6 +89,11 @@ class CreateService:
             zone_reason=""
             if asked.zone
             else choices.another_zone(request.type, self._cloud.zone or "", name.zone),
+            api=request.api or "tpu",
+            api_reason=api_reason,
+            other_form=choices.other_form(request, name.zone)
+            if "compute" in self._cloud.apis
+            else "",
         )
 
     async def price(self, request: CreateTPU, name: NodeName) -> PriceDecision:
@@ -120,7 +125,12 @@ class CreateService:
 
     async def resolve(self, request: CreateTPU) -> tuple[CreateTPU, NodeName]:
         """The request with its defaults filled in. Raises INVALID for one that can't be met."""
-        request = validated(request)
+        request, name, _ = await self._resolve(request)
+        return request, name
+
+    async def _resolve(self, request: CreateTPU) -> tuple[CreateTPU, NodeName, str]:
+        """As `resolve`, with why that control plane makes it."""
+        request = self._availability.control_planes.named(validated(request))
         checks.check_labels(request.labels)
         node_options.check(request.options)
         request = node_options.named_type(request)
@@ -128,9 +138,11 @@ class CreateService:
             checks.check_environment(request.connect)
         require_guard(request)
         checks.check_run(request)
-        request = await self._availability.resolve_defaults(request)
+        request, api_reason = await self._availability.resolve(request)
+        checks.check_api(request)
         assert request.zone is not None
-        return request, NodeName(self._cloud.project, request.zone, request.name)
+        name = NodeName(self._cloud.project, request.zone, request.name)
+        return request, name, api_reason
 
     async def start(self, request: CreateTPU) -> Operation:
         """Raises INVALID for a request that can't be met, EXISTS for a name that is in use, and
@@ -239,6 +251,9 @@ class CreateService:
             type=request.type,
             version=request.version,
             tier=request.tier,
+            api=request.api or "tpu",
+            disk_gb=request.disk_gb or DISK_GB,
+            run_for=request.run_for or 0.0,
             network=request.network,
             subnetwork=request.subnetwork,
             labels={OWNER: own_name(), **request.labels, LABEL: label},
@@ -288,10 +303,11 @@ def _log_request(name: NodeName, request: CreateTPU, progress: OperationProgress
     accelerator = known_type(request.type)
     meaning = f" ({accelerator.meaning})" if accelerator else ""
     progress.log(f"Creating {name.node}: {request.type}{meaning} in {name.zone}")
-    if accelerator is not None and request.version != accelerator.version:
+    usual = accelerator.version_of(request.api or "tpu") if accelerator is not None else None
+    if usual is not None and request.version != usual:
         progress.log(
             f"{request.version} is not the usual version for {request.type}, which is "
-            f"{accelerator.version}. If JAX sees no chips there, that is the reason."
+            f"{usual}. If JAX sees no chips there, that is the reason."
         )
 
 

@@ -32,8 +32,7 @@ from ..models import (
     QueueTPU,
     ResetQueued,
 )
-from ..models.requests import validated
-from ..models.times import future_seconds
+from ..models.core import future_seconds, validated
 from ..money.owners import TPUOwner, TPUOwners
 from ..money.pricing import PriceDecision
 from .create import CreateService
@@ -138,7 +137,14 @@ class QueuedService:
             )
         if request.valid_until:
             future_seconds(request.valid_until, "valid_until", time.time())
-        wanted, name = await self._create.resolve(request.tpu)
+        if request.tpu.api == "compute":
+            raise InvalidInput(
+                "Compute Engine has no queued resources.",
+                "Create the TPU with flex-start, which waits for capacity, or start a hunt.",
+                field="api",
+            )
+        tpu = structs.replace(request.tpu, api="tpu")
+        wanted, name = await self._create.resolve(tpu)
         await self._create.require_new(name)
         await self._create.require_not_queued(name)
         price = _of_all(await self._create.price(wanted, name), request.node_count)

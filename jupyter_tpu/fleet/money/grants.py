@@ -17,8 +17,8 @@ from ..core.observed import ObservedState
 from ..core.records import OperationRecord
 from ..core.store import Store
 from ..models import Cost, Grant, GrantUse
-from ..models.costs import cost_of
-from ..models.requests import validated
+from ..models.core import validated
+from ..models.money import cost_of
 from . import pricing
 from .prices import Prices
 from .pricing import PriceDecision
@@ -217,7 +217,7 @@ class Grants:
         """What has or asks for chips, the oldest first; None while that is not known."""
         observed = self._observed
         zones = {zone for grant in self._grants.values() for zone in grant.zones}
-        if observed.unreachable is None or observed.unreachable & zones:
+        if observed.unreachable is None or observed.unanswered or observed.unreachable & zones:
             return None
         nodes = observed.nodes.values()
         return _used_chips(nodes, self._asked(), self._starting(), without=without)
