@@ -45,6 +45,8 @@ _MARK = "jupyter-tpu "
 #: continued.
 LEFTOVER = 3600.0
 _LONGEST_NAME = 63
+#: A request that Google has carried out so long ago is not one whose answer was lost; seconds.
+_REPEATED = 60.0
 
 
 class Slices:
@@ -137,9 +139,16 @@ class Slices:
             raise
 
     async def _insert(self, path: str, body: Body, label: str) -> str:
+        """*path* did not exist a moment ago."""
         collection = path.rpartition("/")[0]
         id = uuid.uuid5(_REQUESTS, f"{label} {path}")
-        return name_of(await self._calls.write("POST", collection, body, id=str(id)))
+        begun = await self._calls.write("POST", collection, body, id=str(id))
+        with readable("an operation"):
+            past = self._calls.now() - datetime.fromisoformat(begun["insertTime"])
+        if begun["status"] == "DONE" and past.total_seconds() > _REPEATED:
+            # It was made then, and somebody has deleted it since.
+            begun = await self._calls.write("POST", collection, body, id=str(uuid.uuid4()))
+        return name_of(begun)
 
     def _template_body(self, name: NodeName, spec: NodeSpec) -> Body:
         properties = template_properties(name, spec)

@@ -333,7 +333,7 @@ class Provisioning:
     def create_accepted(self, operation: str) -> None:
         self.claim.in_doubt = False
         self.claim.creating = operation
-        self._progress()
+        self._progress_on_creation()
 
     def create_failed(self, error: TPUError, now: float, *, sent: bool = True) -> None:
         """CreateNode raised *error*; *sent*: False where it certainly did not reach Google."""
@@ -397,7 +397,7 @@ class Provisioning:
         self._waiting = False
         if error is not None:
             self.claim.failure = Problem.of(error)
-        self._progress()
+        self._progress_on_creation()
 
     def delete_ended(self, error: TPUError | None) -> None:
         """Google's operation that deletes the node ended, with *error* or well."""
@@ -451,6 +451,12 @@ class Provisioning:
         self._unanswered = None
         self._node = None
         self.pause = POLLING.first
+
+    def _progress_on_creation(self) -> None:
+        pause = self.pause
+        self._progress()
+        if self.claim.node_id:  # a further part; if none ever comes of it, it is asked for slowly
+            self.pause = POLLING.next(pause)
 
     def _wait(self) -> None:
         waiting = self._waiting or (isinstance(self._node, ObservedNode) and self._node.waiting)
