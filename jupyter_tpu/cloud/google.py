@@ -18,6 +18,7 @@ from .. import catalog
 from ..catalog import API
 from ..errors import Reason, TPUError
 from .compute_engine import ComputeEngine
+from .host_numbers import HostNumbers, in_order_of, numbered
 from .known_apis import KnownAPIs
 from .models import (
     GuestAttributes,
@@ -60,6 +61,7 @@ class GoogleCloud(Cloud):
         }
         self._tpu = self._clouds["tpu"]
         self._apis: KnownAPIs | None = None
+        self._numbers = HostNumbers()
         # Where TPUs, and requests for some, were when they were last seen.
         self._seen: dict[NodeName, API] = {}
         self._seen_queued: dict[NodeName, API] = {}
@@ -111,8 +113,9 @@ class GoogleCloud(Cloud):
                 else:
                     nodes[node.name] = node
         await self._note(nodes.values())
+        known = await asyncio.to_thread(self._numbers.all)
         return NodeList(
-            nodes=tuple(nodes.values()),
+            nodes=tuple(numbered(node, known) for node in nodes.values()),
             unreachable=_united(each.unreachable for each in lists.values()),
             unanswered=unanswered,
         )
@@ -120,10 +123,11 @@ class GoogleCloud(Cloud):
     async def get_node(self, name: NodeName) -> Node:
         plain, api = split_name(name)
         if api is not None:
-            return structs.replace(await self._clouds[api].get_node(plain), name=name)
+            node = structs.replace(await self._clouds[api].get_node(plain), name=name)
+            return numbered(node, await asyncio.to_thread(self._numbers.all))
         node, _ = await self._find(name, self._seen, lambda cloud: cloud.get_node(name))
         await self._note([node])
-        return node
+        return numbered(node, await asyncio.to_thread(self._numbers.all))
 
     async def maintenance(self) -> dict[str, Maintenance]:
         found = dict(await self._tpu.maintenance())
@@ -203,7 +207,13 @@ class GoogleCloud(Cloud):
         )
 
     async def guest_attributes(self, name: NodeName) -> list[GuestAttributes]:
-        return await self._where(name, lambda cloud, plain: cloud.guest_attributes(plain))
+        """In the order of `Node.endpoints`."""
+        found = await self._where(name, lambda cloud, plain: cloud.guest_attributes(plain))
+        if len(found) < 2 or self._seen.get(name) == "tpu":
+            return found
+        listed = await self._where(name, lambda cloud, plain: cloud.get_node(plain))
+        known = await asyncio.to_thread(self._numbers.all)
+        return in_order_of(numbered(listed, known), listed, found)
 
     # ---- what can be created ----
 

@@ -93,6 +93,10 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     ssh: str = ""
     #: The name of its VM; "" where only its TPU has a name. Not in the order of worker numbers.
     instance: str = ""
+    id: str = ""  # Google's number of that VM; another one of the same name has another
+    #: Google's worker number, which is its place in the list. None: not known yet (see
+    #: `host_numbers`), or its place says it.
+    number: int | None = None
 
 
 class Node(Struct, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from ..cloud import (
 )
 from ..cloud.tpu.rest import RestReader
 from ..errors import Reason, TPUError
+from ..subscribers import Subscribers
 from ..ssh import Keepalive, KnownHosts, ensure_key, public_key, user_name
 from .life import LinkState
 from .link import Link
@@ -132,6 +133,17 @@ class Links:
                 elsewhere = link.address not in ("", now[2]) or (before or now)[0] != now[0]
                 if elsewhere or link.state in (LinkState.NEEDS_ATTENTION, LinkState.WAITING):
                     link.host_changed()
+
+    @property
+    def numbered(self) -> Subscribers[Node]:
+        """Called with a TPU whose hosts were just put into the order of Google's numbers."""
+        return self._pool.lookup.numbered
+
+    async def number_hosts(self, node: Node) -> Node:
+        """*node* with its hosts in the order of Google's numbers; asks them where these are not
+        known. Raises TPUError if no host answers.
+        """
+        return await self._pool.lookup.number_hosts(node)
 
     def key_metadata(self) -> dict[str, str]:
         """Metadata with which a new node accepts our key from its start. Raises KEY_FILE."""

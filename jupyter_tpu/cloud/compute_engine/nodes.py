@@ -195,6 +195,7 @@ def endpoint(instance: Body) -> Endpoint:
         internal=interface.get("networkIP", ""),
         external=access.get("natIP", ""),
         instance=str(instance["name"]),
+        id=str(instance["id"]),
     )
 
 
