@@ -276,9 +276,8 @@ class GoogleCloud(Cloud):
         """The answer of the control plane that has it. The one that had it is asked first; another
         process may have made one of the name on the other one.
         """
-        first = seen.get(name)
-        if first is None:
-            first = await self._known(lambda apis: apis.get(name))
+        known: API = await self._known(lambda apis: apis.get(name))
+        first = seen.get(name, known)
         problem: TPUError | None = None
         both: tuple[API, API] = (first, _OTHER[first])
         for api in both:

@@ -67,8 +67,7 @@ class CreateTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     ] = None
     #: Of the Cloud TPU API it can't be chosen.
     disk_gb: Annotated[
-        int | None,
-        Meta(ge=10, le=65536),
+        Annotated[int, Meta(ge=10, le=65536)] | None,
         option(
             "Size of each host's boot disk. Compute Engine only.",
             "--boot-disk-size",
