@@ -310,6 +310,9 @@ class CloudWithAttached:
     async def runtime_versions(self, zone: str) -> tuple[str, ...]:
         return await self._cloud.runtime_versions(zone)
 
+    async def sweep(self) -> list[str]:
+        return await self._cloud.sweep()
+
     async def close(self) -> None:
         await self._cloud.close()
 

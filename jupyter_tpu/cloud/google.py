@@ -226,6 +226,12 @@ class GoogleCloud(Cloud):
     async def runtime_versions(self, zone: str) -> tuple[str, ...]:
         return await self._all_of(lambda cloud: cloud.runtime_versions(zone), zone)
 
+    async def sweep(self) -> list[str]:
+        """Of Compute Engine, if the project has ever had TPUs there."""
+        if not await self._known(lambda apis: apis.any_in(self.project, "compute")):
+            return []
+        return await self._clouds["compute"].sweep()
+
     async def close(self) -> None:
         for cloud in self._clouds.values():
             await cloud.close()

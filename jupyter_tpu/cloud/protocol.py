@@ -133,5 +133,11 @@ class Cloud(Protocol):
     async def runtime_versions(self, zone: str) -> tuple[str, ...]:
         """The images (OS and drivers) offered in *zone*."""
 
+    async def sweep(self) -> list[str]:
+        """Deletes what TPUs that this program made have left in the project, and that costs
+        nothing; its names.
+        """
+        return []
+
     async def close(self) -> None:
         """Ends its connections; a later call would open others."""

@@ -20,7 +20,7 @@ from ..core.operation_progress import OperationProgress
 from ..core.operation_runner import OperationRunner
 from ..core.records import NodeClaim, OperationRecord
 from ..core.running_operation import CarryOut, OperationCancelled, Work
-from ..jobs.guard import check_guard, cost_deadline
+from ..jobs.guard import check_guard, cost_deadline, server_side_limit
 from ..models import ConnectTPU, CreateTPU, Operation, QueueTPU, Quote, SetGuard
 from ..models.catalog import image_warning, known_type
 from ..models.core import seconds_of, validated
@@ -213,12 +213,13 @@ class CreateService:
         if self._runner.known.running_on(name):
             raise _exists(name)
         try:
-            await self._cloud.get_node(name)
+            node = await self._cloud.get_node(name)
         except TPUError as error:
             if error.reason is Reason.NOT_FOUND:
                 return
             raise
-        raise _exists(name)
+        if not node.unfinished:  # what is left of one may be in nobody's way: its cloud decides
+            raise _exists(name)
 
     async def require_not_queued(self, name: NodeName) -> None:
         """As `require_new`, of the names of queued resources."""
@@ -242,8 +243,8 @@ class CreateService:
         assert request.version is not None
         assert request.zone is not None
         options = request.options
+        name = NodeName(self._cloud.project, request.zone, request.name)
         if job:
-            name = NodeName(self._cloud.project, request.zone, request.name)
             cost = (await self.price(request, name)).cost
             script = await self._unattended.script(request, name, job, cost)
             options = structs.replace(options, startup_script=script)
@@ -253,7 +254,7 @@ class CreateService:
             tier=request.tier,
             api=request.api or "tpu",
             disk_gb=request.disk_gb or DISK_GB,
-            run_for=request.run_for or 0.0,
+            run_for=await self._run_for(request, name),
             network=request.network,
             subnetwork=request.subnetwork,
             labels={OWNER: own_name(), **request.labels, LABEL: label},
@@ -262,6 +263,14 @@ class CreateService:
             ),
             options=node_options.resolved(options, project=self._cloud.project, zone=request.zone),
         )
+
+    async def _run_for(self, request: CreateTPU, name: NodeName) -> float:
+        """After how many seconds Google itself deletes it; 0: never."""
+        limits = [request.run_for or 0.0]
+        if request.guard is not None and request.api == "compute":
+            cost = (await self.price(request, name)).cost
+            limits.append(server_side_limit(request.guard, cost, time.time()))
+        return min(filter(None, limits), default=0.0)
 
     async def _create(
         self,
