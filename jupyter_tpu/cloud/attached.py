@@ -49,6 +49,7 @@ class AttachedHost(Struct, frozen=True, kw_only=True):
     address: str  # when it was attached; `ssh` knows the current one
     internal: str = ""  # its address for other hosts; "" if that is not known
     chips: tuple[str, ...] = ()  # the generation of each; "" of one that is not known
+    number: int | None = None  # Google's worker number, where the machine says it
 
     @property
     def endpoint(self) -> Endpoint:

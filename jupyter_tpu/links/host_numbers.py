@@ -1,18 +1,55 @@
-"""Asks a host for Google's number of it, which it has in its metadata."""
+"""Asks hosts for Google's numbers of them, which they have in their metadata."""
 
 from __future__ import annotations
 
+import asyncio
 import re
+import time
+from collections.abc import Awaitable, Callable
 
-from ..errors import TPUError
-from ..ssh import Connection
+from ..concurrency import gather_failures
+from ..errors import Reason, TPUError
+from ..ssh import Connection, HostAddress, connect
 
 _LIMIT = 20.0  # seconds
+#: A host's guest agent may take some time to accept our key: between two tries, seconds.
+_KEY_PAUSE = 1.0
+_AT_ONCE = 32
 _ASK = """\
 host=${GCE_METADATA_HOST:-metadata.google.internal}
 url=http://$host/computeMetadata/v1/instance/attributes/agent-worker-number
-curl -sf -m 8 -H 'Metadata-Flavor: Google' "$url" || wget -qO- -T 8 --header='Metadata-Flavor: Google' "$url"
+flavor='Metadata-Flavor: Google'
+curl -sf -m 8 -H "$flavor" "$url" || wget -qO- -T 8 --header="$flavor" "$url"
 """
+
+
+async def ask_host_numbers(
+    count: int, address: Callable[[int], Awaitable[tuple[HostAddress, float]]]
+) -> tuple[dict[int, int | None], dict[int, TPUError]]:
+    """What each of *count* hosts says, by its place, and why some can't be asked.
+
+    address: where a host is, and for how many seconds it may still reject our key.
+    """
+    limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def ask(place: int) -> int | None:
+        async with limit:
+            where, key_wait = await address(place)
+            until = time.monotonic() + key_wait
+            while True:
+                try:
+                    connection = await connect(where)
+                    break
+                except TPUError as error:
+                    if error.reason is not Reason.PERMISSION or time.monotonic() > until:
+                        raise
+                    await asyncio.sleep(_KEY_PAUSE)
+            try:
+                return await read_host_number(connection)
+            finally:
+                await connection.close()
+
+    return await gather_failures({place: ask(place) for place in range(count)})
 
 
 async def read_host_number(connection: Connection) -> int | None:

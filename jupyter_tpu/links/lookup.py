@@ -10,21 +10,19 @@ import asyncio
 import re
 import shutil
 import sys
-import time
 from pathlib import Path
 
 from msgspec import Struct
 
 from ..cloud import Cloud, Endpoint, GuestAttributes, Node, NodeName, NodeState, has_ssh_key
-from ..cloud.host_numbers import HostNumbers, is_numbered
-from ..concurrency import gather_failures
+from ..cloud.host_numbers import HostNumbers, is_numbered, numbered
 from ..errors import Reason, TPUError, error_for
 from ..retired import tpu_node_error
-from ..ssh import HostAddress, KnownHosts, connect, ensure_key, public_key, user_host
+from ..ssh import HostAddress, KnownHosts, ensure_key, public_key, user_host
 from ..ssh.known_hosts import KINDS
 from ..subscribers import Subscribers
 from . import logins
-from .host_numbers import read_host_number
+from .host_numbers import ask_host_numbers
 from .single_flight import SingleFlight
 
 #: Data about a node are shared by all its hosts for this long.
@@ -33,7 +31,6 @@ _FRESH = 1.0  # seconds
 #: A host's guest agent may take this long to accept a key that was just added to the node.
 _KEY_WAIT_NEW = 30.0  # seconds
 _KEY_WAIT = 5.0
-_KEY_PAUSE = 1.0
 
 #: If Google can't be asked, the last known address is tried: the host's key is pinned.
 _NO_ANSWER = (
@@ -101,6 +98,7 @@ class Lookup:
             cloud.guest_attributes, _FRESH
         )
         self._keys: SingleFlight[tuple[NodeName, str, str], bool] = SingleFlight(self._add_key)
+        self._host_numbers = HostNumbers()
         self._numbered: SingleFlight[NodeName, Node] = SingleFlight(self._number_hosts)
         self._last: dict[NodeName, Node] = {}
         self._attributes_last: dict[str, list[GuestAttributes]] = {}  # by node id
@@ -117,8 +115,8 @@ class Lookup:
             _check_state(node, host)
             if node.endpoints[host.worker].number is None:
                 raise TPUError(
-                    f"Which VM of {host.node.node} is its host {host.worker} is not known yet: some "
-                    "did not answer.",
+                    f"Which VM of {host.node.node} is host {host.worker} is not known yet, because "
+                    "some of them did not answer.",
                     Reason.UNREACHABLE,
                     "Retrying automatically.",
                 )
@@ -225,31 +223,18 @@ class Lookup:
         """
         node = await self._node(name)
 
-        async def ask(place: int) -> int | None:
+        async def address(place: int) -> tuple[HostAddress, float]:
             found = await self._resolve(node, HostName(name, place))
-            until = time.monotonic() + found.key_wait
-            while True:
-                try:
-                    connection = await connect(found.address)
-                    break
-                except TPUError as error:
-                    if error.reason is not Reason.PERMISSION or time.monotonic() > until:
-                        raise
-                    await asyncio.sleep(_KEY_PAUSE)
-            try:
-                return await read_host_number(connection)
-            finally:
-                await connection.close()
+            return found.address, found.key_wait
 
-        places = range(len(node.endpoints))
-        answers, failed = await gather_failures({place: ask(place) for place in places})
+        answers, failed = await ask_host_numbers(len(node.endpoints), address)
         numbers = {node.endpoints[place].id: n for place, n in answers.items() if n is not None}
         if len(set(numbers.values())) < len(numbers) or (not numbers and not failed):
             # Nobody numbers them, or they contradict each other: their names do.
             numbers = {each.id: place for place, each in enumerate(node.endpoints)}
         if not numbers:
             raise next(iter(failed.values()))
-        await asyncio.to_thread(HostNumbers().put, numbers)
+        await asyncio.to_thread(self._host_numbers.put, numbers)
         self._nodes.forget(name)
         self._attributes.forget(name)
         node = await self._node(name)
@@ -273,6 +258,8 @@ class Lookup:
             if error.reason not in _NO_ANSWER or name not in self._last:
                 raise
             return self._last[name]
+        if not is_numbered(node):
+            node = numbered(node, await asyncio.to_thread(self._host_numbers.all))
         self._last[name] = node
         return node
 

@@ -19,8 +19,8 @@ from ..cloud import (
 )
 from ..cloud.tpu.rest import RestReader
 from ..errors import Reason, TPUError
-from ..subscribers import Subscribers
 from ..ssh import Keepalive, KnownHosts, ensure_key, public_key, user_name
+from ..subscribers import Subscribers
 from .life import LinkState
 from .link import Link
 from .lookup import HostName, Lookup

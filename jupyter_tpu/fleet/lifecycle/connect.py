@@ -44,6 +44,7 @@ class ConnectService:
         defaults: EnvironmentDefaults,
     ) -> None:
         self._cloud = core.cloud
+        self._links = core.links
         self._desired = core.desired
         self._observer = core.observer
         self._connections = core.connections

@@ -109,7 +109,8 @@ def _image(
         node.version,
         "If JAX does not find the chips, delete the TPU and create it again with its type's "
         f"runtime version: jupyter tpu delete {name} --zone {zone}, and then "
-        f"jupyter tpu create {name} --type {kind.name} --zone {zone} --version {kind.version}",
+        f"jupyter tpu create {name} --type {kind.name} --zone {zone} --version "
+        f"{kind.version_of(node.api)}",
     )
     driven = any(
         isinstance(each.facts, environment.HostFacts) and each.facts.hardware.device_files
