@@ -182,6 +182,7 @@ def types_in(zone: str, api: API | None = None) -> tuple[AcceleratorType, ...]:
 def nearest_zones(zones: Iterable[str], home: str) -> list[str]:
     """*zones*, the nearest to *home* first: *home* itself, then those of its region
     ("us-central1"), of its part of the continent ("us-central"), of its continent, and of the US.
+    Of equally near ones, AI zones ("us-central1-ai1a") come last.
 
     >>> nearest_zones(["asia-northeast1-b", "us-central1-a", "us-central2-b", "us-east1-d"],
     ...               "us-central1-f")
@@ -197,7 +198,10 @@ def nearest_zones(zones: Iterable[str], home: str) -> list[str]:
         pairs = zip(places(zone), places(home), strict=True)
         return (*(one != other for one, other in pairs), not zone.startswith("us-"))
 
-    return sorted(zones, key=lambda zone: (distance(zone), zone))
+    def is_ai_zone(zone: str) -> bool:
+        return len(zone.rpartition("-")[2]) > 1
+
+    return sorted(zones, key=lambda zone: (distance(zone), is_ai_zone(zone), zone))
 
 
 def versions(api: API | None = None) -> tuple[str, ...]:

@@ -106,10 +106,10 @@ class ControlPlanes:
                 "compute",
                 f"Compute Engine makes it: the Cloud TPU API's quota for {what} is 0.",
             )
-        if compute == 0 and tpu != 0:
+        if not compute:
             return Choice("tpu")
-        why = "" if compute is None else " Compute Engine can make it, too: --api compute"
-        return Choice("tpu", f"The Cloud TPU API makes it.{why}" if why else "")
+        too = "Compute Engine can make it, too: --api compute"
+        return Choice("tpu", f"The Cloud TPU API makes it. {too}")
 
     async def quota(self, api: API, generation: str, tier: Tier, zone: str) -> int | None:
         """How many chips *api* allows there at most, -1 for no limit; None if that is not known.
