@@ -35,12 +35,18 @@ def name(world: ComputeWorld) -> Iterator[str]:
         yield name
 
 
+def others(*ways: Any) -> list[Any]:
+    """Ways that are like one which is always tested."""
+    ways = tuple(way if isinstance(way, tuple) else (way,) for way in ways)
+    return [pytest.param(*way, marks=pytest.mark.long) for way in ways]
+
+
 def outcome(ended: Operation) -> tuple[str, Reason | None]:
     return ended.state, ended.problem.reason if ended.problem is not None else None
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("part", [0, 1, 2])
+@pytest.mark.parametrize("part", [*others(0, 1), 2])
 async def test_a_part_whose_answer_is_lost_is_made_once(
     world: ComputeWorld, name: str, part: int
 ) -> None:
@@ -54,8 +60,10 @@ async def test_a_part_whose_answer_is_lost_is_made_once(
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("then", ["finished", "cancelled"])
-@pytest.mark.parametrize("part", [1, 2])
+@pytest.mark.parametrize(
+    ("part", "then"),
+    [(1, "finished"), (2, "cancelled"), *others((1, "cancelled"), (2, "finished"))],
+)
 async def test_a_server_that_ends_between_two_parts_is_followed_by_the_next(
     world: ComputeWorld, name: str, part: int, then: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,7 +101,7 @@ async def test_the_next_server_goes_on_deleting_where_the_last_one_ended(
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("part", [1, 2])
+@pytest.mark.parametrize("part", [*others(1), 2])
 async def test_a_login_that_expires_between_two_parts_only_delays_them(
     world: ComputeWorld, name: str, part: int
 ) -> None:
@@ -136,10 +144,12 @@ async def test_a_part_that_is_refused_takes_the_others_back_and_says_why(
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
-        ("no-capacity", Reason.NO_CAPACITY),
         ("late-error", Reason.NO_CAPACITY),
-        ("quota", Reason.QUOTA),
-        ("no-external-addresses", Reason.PERMISSION),
+        *others(
+            ("no-capacity", Reason.NO_CAPACITY),
+            ("quota", Reason.QUOTA),
+            ("no-external-addresses", Reason.PERMISSION),
+        ),
     ],
 )
 async def test_a_group_that_gets_no_instances_is_taken_back(
@@ -221,7 +231,9 @@ async def test_a_policy_that_another_group_uses_stays_and_keeps_nothing_from_bei
 async def test_of_two_people_who_create_one_slice_one_gets_it(
     world: ComputeWorld, name: str, tmp_path: Path
 ) -> None:
-    mine, theirs = await world.server(), await world.server(tmp_path / "theirs")
+    another = tmp_path / "theirs"
+    another.mkdir()
+    mine, theirs = await world.server(), await world.server(another)
     operations = await asyncio.gather(
         world.make(mine, name), world.make(theirs, name), return_exceptions=True
     )
