@@ -16,6 +16,8 @@ Tier = Literal["on-demand", "spot", "reserved", "flex-start"]
 
 #: The boot disk of a host of Compute Engine: the 10 GB of its image are too few for JAX.
 DISK_GB = 200
+#: For how long flex-start of Compute Engine waits for capacity at most; seconds.
+LONGEST_WAIT = 7200.0
 #: The label that a TPU carries for the operation which creates it.
 OPERATION_LABEL = "jupyter-tpu-operation"
 
@@ -240,7 +242,7 @@ class NodeSpec(Struct, frozen=True, kw_only=True):
     #: Seconds after which Google deletes it, even if this program does not run; 0: never.
     run_for: float = 0.0
     #: For how long flex-start waits for capacity, seconds; 0: what is not there is refused at once.
-    wait_for: float = 7200.0
+    wait_for: float = LONGEST_WAIT
 
 
 class QueuedSpec(Struct, frozen=True, kw_only=True):

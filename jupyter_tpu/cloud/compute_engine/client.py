@@ -13,6 +13,7 @@ from msgspec import structs
 from ... import catalog
 from ...errors import InvalidInput, Reason, TPUError
 from ..models import (
+    LONGEST_WAIT,
     OPERATION_LABEL,
     GuestAttributes,
     Maintenance,
@@ -30,7 +31,7 @@ from ..models import (
 from ..protocol import Cloud
 from ..target import Place, Target
 from .calls import ComputeCalls, name_of, path_of, readable
-from .machines import LONGEST_WAIT, accelerator_of, instance_body
+from .machines import accelerator_of, instance_body
 from .nodes import (
     TPU_FILTER,
     group_labels,
@@ -198,7 +199,7 @@ class ComputeEngine(Cloud):
                 "Compute Engine has a queue for single flex-start TPUs only.",
                 "Choose the tier flex-start, or create the TPU without the queue.",
             )
-        wait = float(LONGEST_WAIT)
+        wait = LONGEST_WAIT
         if spec.valid_until:
             wait = (datetime.fromisoformat(spec.valid_until) - self._calls.now()).total_seconds()
         node = structs.replace(

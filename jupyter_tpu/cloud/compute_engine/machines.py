@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import catalog
 from ...errors import InvalidInput
-from ..models import NodeName, NodeSpec, Tier
+from ..models import LONGEST_WAIT, NodeName, NodeSpec, Tier
 
 Body = dict[str, Any]
 
@@ -17,8 +17,6 @@ MODELS: dict[Tier, str] = {
     "flex-start": "FLEX_START",
     "reserved": "RESERVATION_BOUND",
 }
-#: Seconds for which flex-start waits at most.
-LONGEST_WAIT = 7200
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _RESERVATION = "compute.googleapis.com/reservation-name"
 _DISK = "hyperdisk-balanced"
@@ -61,7 +59,7 @@ def instance_body(name: NodeName, spec: NodeSpec) -> Body:
         "machineType": f"{zone}/machineTypes/{body['machineType']}",
     }
     if spec.tier == "flex-start":
-        wait = max(0, min(int(spec.wait_for), LONGEST_WAIT))
+        wait = max(0, min(int(spec.wait_for), int(LONGEST_WAIT)))
         body["params"] = {"requestValidForDuration": {"seconds": str(wait)}}
     return body
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from msgspec import structs
 
 from ...cloud import Cloud, NodeName, NodeSpec
-from ...cloud.models import DISK_GB
+from ...cloud.models import DISK_GB, LONGEST_WAIT
 from ...environment import StepPlan
 from ...errors import Reason, TPUError
 from ...links import Links
@@ -204,7 +204,7 @@ class CreateService:
             self._grants,
             self._runner,
             record,
-            spec=lambda: self.spec(request, claim.label, job),
+            spec=lambda: self.spec(request, claim.label, job, queued=queued),
             message=message,
         )
 
@@ -236,9 +236,12 @@ class CreateService:
             field="name",
         )
 
-    async def spec(self, request: CreateTPU, label: str, job: str = "") -> NodeSpec:
+    async def spec(
+        self, request: CreateTPU, label: str, job: str = "", *, queued: bool = True
+    ) -> NodeSpec:
         """What Google is asked for, with our label and key. *job*: the id of the one that the TPU
-        starts automatically; "" for none.
+        starts automatically; "" for none. *queued*: whether it waits for capacity where Google lets
+        it.
         """
         assert request.version is not None
         assert request.zone is not None
@@ -255,6 +258,7 @@ class CreateService:
             api=request.api or "tpu",
             disk_gb=request.disk_gb or DISK_GB,
             run_for=await self._run_for(request, name),
+            wait_for=LONGEST_WAIT if queued else 0.0,
             network=request.network,
             subnetwork=request.subnetwork,
             labels={OWNER: own_name(), **request.labels, LABEL: label},
