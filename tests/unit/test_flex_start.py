@@ -30,7 +30,10 @@ def wanted(**options: Any) -> CreateTPU:
         ({"tier": "spot", "run_for": 3600.0}, "Only a flex-start TPU"),
         ({"run_for": 7 * 86_400.0 + 1}, "must be 1 minute to 7 days"),
         ({"run_for": 59.0}, "must be 1 minute to 7 days"),
-        ({"type": "v4-8", "run_for": 3600.0}, "Google offers flex-start for v5e and v6e, not for"),
+        (
+            {"type": "v4-8", "run_for": 3600.0},
+            "Google offers flex-start for v5e, v6e, v5p and tpu7x, not for",
+        ),
     ],
 )
 def test_flex_start_needs_a_time_to_run_and_a_type_that_google_offers(

@@ -39,7 +39,8 @@ class Availability:
         if zone is not None:
             check_zone(zone)
         problem: Problem | None = None
-        zones, types, versions = catalog.zones(), catalog.types(), catalog.versions()
+        zones, versions = catalog.zones(), catalog.versions()
+        types = tuple(t for t in catalog.types() if {*t.apis()} & {*self._cloud.apis})
         project = cloud = default_zone = ""
         try:
             cloud = self._cloud.identity
