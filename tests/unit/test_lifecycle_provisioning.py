@@ -481,6 +481,19 @@ def test_a_part_that_is_refused_takes_back_the_others_and_says_why():
     assert (end.how, end.error.reason, google.parts) == ("failed", Reason.QUOTA, 0)
 
 
+def test_a_name_that_became_another_ones_while_a_part_was_refused_is_looked_at_again():
+    google = SlicesOfGoogle()
+    process = Process(google, NodeClaim(want="present", since=google.now, label=ours), None)
+    while not (google.parts == 1 and process.life.next(google.now) is NextCall.CREATE):
+        process.step("well")
+    google.node, google.parts = None, 0
+    google.create("")
+    process.step(Reason.PERMISSION)
+    assert process.life.next(google.now) is NextCall.NODE
+    end = run(process, None, [], {})
+    assert (end.how, google.deleted, google.node.state) == ("failed", [], "READY")
+
+
 def test_what_nobody_expects_any_more_is_not_created():
     google = Google()
     process = Process(google, NodeClaim(want="present", since=google.now, label=ours), None)

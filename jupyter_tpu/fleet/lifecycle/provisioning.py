@@ -353,6 +353,7 @@ class Provisioning:
             self.unanswered(error)
         else:
             claim.failure = Problem.of(error)
+            self._node = None  # the name may be another one's since it was seen
 
     def sending_delete(self, now: float) -> None:
         """DeleteNode is about to be sent."""
