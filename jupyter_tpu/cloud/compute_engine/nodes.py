@@ -123,7 +123,7 @@ def parse_group(group: Body, members: Sequence[Body], zone: str) -> Node:
     statuses = [str(each.get("status", "")) for each in members]
     topology = _topology(group)
     machine = _last(members[0]["machineType"]) if members else ""
-    tier = _tier(members[0]) if members else _TIERS.get(labels.get(TIER, ""), "on-demand")
+    tier = _tier(members[0]) if members else _labelled_tier(labels)
     state = _group_state(group, statuses, topology, tier)
     making = state in _MAKING
     error = _making_error(group, _project(group)) if making else None
@@ -365,6 +365,10 @@ def _tier(resource: Body) -> Tier:
     if model == "STANDARD" and affinity == "SPECIFIC_RESERVATION":
         return "reserved"
     return _TIERS.get(model, "spot" if scheduling.get("preemptible") else "on-demand")
+
+
+def _labelled_tier(labels: Mapping[str, str]) -> Tier:
+    return next((tier for tier in MODELS if tier == labels.get(TIER)), "on-demand")
 
 
 def _image(instance: Body) -> str:

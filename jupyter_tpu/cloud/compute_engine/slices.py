@@ -123,14 +123,14 @@ class Slices:
             await self._clear_leftovers(name, there)
             there = None
         if there is None:
-            return await self._insert(template, self._template_body(name, spec), label)
+            return await self._insert(template, self.template_body(name, spec), label)
         there = await self._calls.find(policy)
         if there is None:
-            return await self._insert(policy, self._policy_body(name, spec, label), label)
+            return await self._insert(policy, self.policy_body(name, spec, label), label)
         if str(there.get("description", "")) != _MARK + label:
             raise _not_ours("workload policy", name)
         try:
-            return await self._insert(_group(name), self._group_body(name, spec), label)
+            return await self._insert(_group(name), self.group_body(name, spec), label)
         except TPUError as error:
             if error.reason is Reason.EXISTS:
                 group = await self._calls.find(_group(name))
@@ -150,7 +150,7 @@ class Slices:
             begun = await self._calls.write("POST", collection, body, id=str(uuid.uuid4()))
         return name_of(begun)
 
-    def _template_body(self, name: NodeName, spec: NodeSpec) -> Body:
+    def template_body(self, name: NodeName, spec: NodeSpec) -> Body:
         properties = template_properties(name, spec)
         properties["labels"] = {**spec.labels, TYPE: spec.type, TIER: spec.tier}
         return {
@@ -159,7 +159,7 @@ class Slices:
             "properties": properties,
         }
 
-    def _policy_body(self, name: NodeName, spec: NodeSpec, label: str) -> Body:
+    def policy_body(self, name: NodeName, spec: NodeSpec, label: str) -> Body:
         shape = accelerator_of(spec.type).machine
         assert shape is not None
         return {
@@ -172,7 +172,7 @@ class Slices:
             },
         }
 
-    def _group_body(self, name: NodeName, spec: NodeSpec) -> Body:
+    def group_body(self, name: NodeName, spec: NodeSpec) -> Body:
         labels = {**spec.labels, TYPE: spec.type, TIER: spec.tier}
         body: Body = {
             "name": name.node,
