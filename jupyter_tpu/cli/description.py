@@ -70,6 +70,7 @@ def _facts(tpu: TPU) -> str:
         ("owner", f"{tpu.owner}{' (not you)' if tpu.not_yours else ''}"),
         ("connection", state_text(tpu.connection.value)),
         ("version", tpu.version),
+        ("made by", "" if tpu.attached else _MADE_BY[tpu.api]),
         ("tier", "" if tpu.attached else tpu.tier),
         ("runs for", run_text(tpu)),
         *_details(tpu),
@@ -83,6 +84,9 @@ def _facts(tpu: TPU) -> str:
         ("problem", problem_text(tpu.problem)),
     ]
     return "\n".join(render(Text(f"  {name:11} ").append(fact)) for name, fact in facts if fact)
+
+
+_MADE_BY = {"tpu": "the Cloud TPU API", "compute": "Compute Engine"}
 
 
 def _reached_by(tpu: TPU) -> str:

@@ -100,7 +100,7 @@ def parse_instance(data: Body) -> Node:
         id=str(data["id"]),
         type=type_of(_last(data["machineType"])),
         state=state,
-        cloud_state=word if word != state else "",
+        cloud_state=word if word not in (state, "RUNNING") else "",
         health_description=str(data.get("statusMessage", "")),
         version=_image(data),
         tier=tier,
@@ -112,7 +112,7 @@ def parse_instance(data: Body) -> Node:
         api="compute",
         waiting=word == "PENDING",
         ends=_ends(data),
-        details={key: value for key, value in data.items() if key not in _PARSED},
+        details={key: value for key, value in data.items() if key not in _PARSED} | _shown(data),
     )
 
 
@@ -134,7 +134,7 @@ def parse_group(group: Body, members: Sequence[Body], zone: str) -> Node:
         id=labels.get(OPERATION_LABEL) or str(group["id"]),
         type=labels.get(TYPE) or (type_of(machine, topology.get("acceleratorTopology", ""))),
         state=state,
-        cloud_state=str(topology.get("state", "")),
+        cloud_state="" if state is NodeState.READY else str(topology.get("state", "")),
         health_description=_progress(group, statuses, error) if making else "",
         version=_image(members[0]) if members else "",
         tier=tier,
@@ -153,8 +153,25 @@ def parse_group(group: Body, members: Sequence[Body], zone: str) -> Node:
             "group": group.get("selfLink", ""),
             "status": group.get("status", {}),
             "scheduling": members[0].get("scheduling", {}) if members else {},
+            **(_shown(members[0]) if members else {}),
         },
     )
+
+
+def _shown(instance: Body) -> dict[str, Any]:
+    """What is shown of every TPU, by the names that the Cloud TPU API has for it."""
+    interface: Body = next(iter(instance.get("networkInterfaces", ())), {})
+    account: Body = next(iter(instance.get("serviceAccounts", ())), {})
+    return {
+        "networkConfig": {key: interface.get(key, "") for key in ("network", "subnetwork")},
+        "serviceAccount": {"email": account.get("email", "")},
+        "tags": list(instance.get("tags", {}).get("items", ())),
+        "dataDisks": [
+            {"sourceDisk": disk.get("source", ""), "mode": disk.get("mode", "")}
+            for disk in instance.get("disks", ())
+            if not disk.get("boot")
+        ],
+    }
 
 
 def parse_template(template: Body, name: NodeName) -> Node:

@@ -196,10 +196,11 @@ class TPU(Struct, kw_only=True):
     health: str = ""
     version: str = ""
     tier: Tier = "on-demand"
-    #: How many seconds a flex-start TPU runs before Google deletes it. null for other TPUs, and for
-    #: those that jupyter-tpu did not create.
+    #: How many seconds it runs before Google deletes it: of flex-start, and of Compute Engine also
+    #: where its guard has a limit. null for other TPUs, and for those of the Cloud TPU API that
+    #: jupyter-tpu did not create.
     run_for: float | None = None
-    #: About when that time ends, counted from its creation; "" if that is not known.
+    #: When that time ends, as Google says it or counted from its creation; "" if it is not known.
     run_ends: str = ""
     emulated: bool = False
     #: A machine that is reached by SSH alone: it can't be started, stopped or deleted here.
