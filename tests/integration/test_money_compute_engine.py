@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from compute_world import INSERTS, PARTS, ZONE, ComputeWorld
 from waiting import eventually
 
 from jupyter_tpu.errors import Reason
+from jupyter_tpu.fleet.jobs.guard import SERVER_SIDE_GRACE
 from jupyter_tpu.fleet.lifecycle import provisioning
-from jupyter_tpu.fleet.models import Operation
+from jupyter_tpu.fleet.models import Operation, SetGuard
 
 REGION = "/compute/v1/projects/emulated/regions/us-east5"
 #: How many parts there are before each of them is asked for.
@@ -270,6 +272,26 @@ async def test_a_slice_is_deleted_as_a_group_and_never_instance_by_instance(
         *[("insert", kind) for kind in PARTS],
         *[("delete", kind) for kind in ("instanceGroupManagers", *PARTS[1::-1])],
     ]
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("type", ["v6e-4", *others("v6e-2x4")])
+async def test_a_guards_end_time_is_googles_too_for_when_the_guard_does_not_run(
+    world: ComputeWorld, name: str, type: str
+) -> None:
+    server = await world.server()
+    until = (datetime.now(UTC) + timedelta(hours=2)).isoformat()
+    guard = SetGuard(action="delete", until=until)
+    ended = await server.end(await world.make(server, name, type=type, guard=guard))
+    assert ended.state == "done"
+    for instance in world.items("instances"):
+        scheduling = instance["scheduling"]
+        seconds = int(scheduling["maxRunDuration"]["seconds"])
+        assert 7200 < seconds <= 7200 + SERVER_SIDE_GRACE
+        assert scheduling["instanceTerminationAction"] == "DELETE"
+        # An emulated Google deletes it then, whatever runs here.
+        world.fault("run-over", node=instance["name"])
+    await eventually(lambda: world.names("instances") == [], 60)
 
 
 async def _tpu(server: Any, name: str) -> Any:

@@ -58,8 +58,14 @@ class Slices:
     async def find(self, name: NodeName) -> Node | None:
         """The slice, also one of which only a part exists; None if it certainly does not."""
         if (group := await self.find_group(name)) is not None:
-            members = await self.members(group, name.zone)
-            group = await self._with_errors(group)
+            try:
+                members = await self.members(group, name.zone)
+                group = await self._with_errors(group)
+            except TPUError as error:
+                if error.reason is not Reason.NOT_FOUND:
+                    raise
+                # It is gone since a moment ago, but not all that belongs to it.
+                raise TPUError(error.message, Reason.UNAVAILABLE, "Try again.") from error
             with readable("a group"):
                 return parse_group(group, members, name.zone)
         template = await self._calls.find(_template(name))
