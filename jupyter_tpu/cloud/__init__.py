@@ -6,6 +6,10 @@ speaks to Google and to the emulator, and this room alone picks channel and cred
 `CloudWithAttached` adds machines that are reached by SSH alone.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from .attached import (
     ATTACHED,
     AttachedHost,
@@ -18,7 +22,6 @@ from .attached import (
     is_emulated,
     without_chips,
 )
-from .compute_engine import ComputeEngine
 from .google import GoogleCloud
 from .models import (
     API,
@@ -42,6 +45,9 @@ from .models import (
 from .protocol import Cloud
 from .target import Target
 from .tpu import CloudTPU, has_ssh_key, uses_os_login
+
+if TYPE_CHECKING:
+    from .compute_engine import ComputeEngine
 
 __all__ = [
     "API",
@@ -79,3 +85,12 @@ __all__ = [
     "uses_os_login",
     "without_chips",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`ComputeEngine` is loaded when it is first used."""
+    if name == "ComputeEngine":
+        from .compute_engine import ComputeEngine
+
+        return ComputeEngine
+    raise AttributeError(name)

@@ -17,7 +17,6 @@ from msgspec import structs
 from .. import catalog
 from ..catalog import API
 from ..errors import Reason, TPUError
-from .compute_engine import ComputeEngine
 from .host_numbers import HostNumbers, in_order_of, numbered
 from .known_apis import KnownAPIs
 from .models import (
@@ -55,16 +54,22 @@ class GoogleCloud(Cloud):
         self, target: Target | None = None, *, clouds: dict[API, Cloud] | None = None
     ) -> None:
         self.target = target if target is not None else Target.from_environment()
-        self._clouds: dict[API, Cloud] = clouds or {
-            "tpu": CloudTPU(self.target),
-            "compute": ComputeEngine(self.target),
-        }
-        self._tpu = self._clouds["tpu"]
+        self._tpu = clouds["tpu"] if clouds is not None else CloudTPU(self.target)
+        self._made = clouds
         self._apis: KnownAPIs | None = None
         self._numbers = HostNumbers()
         # Where TPUs, and requests for some, were when they were last seen.
         self._seen: dict[NodeName, API] = {}
         self._seen_queued: dict[NodeName, API] = {}
+
+    @property
+    def _clouds(self) -> dict[API, Cloud]:
+        if self._made is None:
+            # What it needs is loaded at the first call, and not when the server starts.
+            from .compute_engine import ComputeEngine
+
+            self._made = {"tpu": self._tpu, "compute": ComputeEngine(self.target)}
+        return self._made
 
     # ---- identity ----
 
@@ -92,7 +97,7 @@ class GoogleCloud(Cloud):
 
     @property
     def apis(self) -> tuple[API, ...]:
-        return tuple(self._clouds)
+        return ("tpu", "compute")
 
     def of_api(self, api: API) -> Cloud:
         return self._clouds[api]
@@ -233,7 +238,7 @@ class GoogleCloud(Cloud):
         return await self._clouds["compute"].sweep()
 
     async def close(self) -> None:
-        for cloud in self._clouds.values():
+        for cloud in (self._made or {"tpu": self._tpu}).values():
             await cloud.close()
 
     # ---- both ----

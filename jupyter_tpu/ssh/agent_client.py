@@ -14,11 +14,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ..agent.bundle import UNPACK, Bundle, bundle
+from ..agent.protocol.declarations import Answer, Request
 from ..agent.protocol.frames import LONGEST_ANSWER, LONGEST_REQUEST
 from ..agent.protocol.paths import keeper_socket
+from ..agent.protocol.records import Hello, Problem, Started
+from ..agent.protocol.requests import EndAgent
 from ..errors import ConnectionLost, Reason, TPUError, error_for
-from .agent_answers import ANSWERS, Hello, Problem, Started
-from .host_values import InvalidAnswer, checked, decoded
+from .agent_answers import checked_record
+from .host_values import InvalidAnswer, decoded
 
 #: Seconds to install and start the agent, and for an answer that takes no work.
 UP_TIMEOUT = 60.0
@@ -99,7 +102,7 @@ async def _up(run: Callable[..., Awaitable[Any]], packed: Bundle) -> dict[str, A
     except InvalidAnswer:
         answer = {}
     if "socket" in answer:
-        return checked(answer, Started, "up")
+        return checked_record(answer, Started, "up")
     if "errno 28" in done.stderr or "errno 122" in done.stderr:
         raise TPUError(
             "The host's disk is full.", Reason.DISK_FULL, "Delete files on the host and try again."
@@ -167,7 +170,7 @@ class AgentClient:
         """Returns when the daemon's hello has come; raises UNREACHABLE if it does not."""
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT):
-                self.hello = checked(await self._greeting, Hello, "hello")
+                self.hello = checked_record(await self._greeting, Hello, "hello")
         except TimeoutError as error:
             await self.close()
             raise ConnectionLost("the host") from error
@@ -180,14 +183,12 @@ class AgentClient:
         """Whether the channel has ended."""
         return self._closed
 
-    async def request(
-        self, op: str, *, timeout: float = REQUEST_TIMEOUT, **params: Any
-    ) -> dict[str, Any]:
-        """Asks the daemon to do *op* and returns its result.
+    async def request(self, request: Request[Answer], timeout: float = REQUEST_TIMEOUT) -> Answer:
+        """Asks the daemon, and returns its answer.
 
         Raises :class:`TPUError` with the daemon's reason, UNREACHABLE if the connection ends first,
         TIMEOUT after *timeout* seconds, INVALID if it is too large to be sent, `InvalidAnswer` if
-        the answer is not as `agent_answers` says.
+        the answer is not as its request declares.
         """
         if self._closed:
             raise ConnectionLost("the host")
@@ -195,7 +196,7 @@ class AgentClient:
         number = self._number
         future = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
-            self._ask(number, op, params)
+            self._ask(number, request)
             async with asyncio.timeout(timeout):
                 answer = await future
         except TimeoutError as error:
@@ -205,13 +206,13 @@ class AgentClient:
         finally:
             self._waiting.pop(number, None)
         if "error" in answer:
-            problem = checked(answer["error"], Problem, op)
+            problem = checked_record(answer["error"], Problem, request.op)
             raise error_for(problem["message"], problem["reason"], problem.get("hint", ""))
-        return checked(answer.get("result"), ANSWERS[op], op)
+        return checked_record(answer.get("result"), request.answer, request.op)
 
-    def _ask(self, number: int, op: str, params: dict[str, Any]) -> None:
-        request = {"id": number, "op": op, "params": params}
-        line = json.dumps(request, separators=(",", ":")).encode() + b"\n"
+    def _ask(self, number: int, request: Request[Any]) -> None:
+        message = {"id": number, "op": request.op, "params": request.params}
+        line = json.dumps(message, separators=(",", ":")).encode() + b"\n"
         if len(line) > LONGEST_REQUEST:
             raise TPUError(
                 f"The request has {len(line) >> 20} MiB; {LONGEST_REQUEST >> 20} MiB are possible.",
@@ -232,7 +233,7 @@ class AgentClient:
         """Tells the daemon that this client leaves. It ends now if it has nothing else to do."""
         if not self._closed:
             with contextlib.suppress(OSError):
-                self._ask(0, "end_agent", {})
+                self._ask(0, EndAgent())
                 async with asyncio.timeout(1.0):
                     await self._stream.drain()
             self._end()

@@ -15,10 +15,12 @@ from typing import Any
 import pytest
 from waiting import eventually, until
 
+from jupyter_tpu.agent.daemon.handlers import handlers
 from jupyter_tpu.agent.daemon.operation_error import OperationError
 from jupyter_tpu.agent.daemon.runs import Runs
 from jupyter_tpu.agent.protocol.process_env import process_environment
 from jupyter_tpu.agent.protocol.processes import start_time
+from jupyter_tpu.agent.protocol.requests import REQUESTS
 from jupyter_tpu.fleet.jobs.plain_run import PlainRun, _program
 
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else "python3"
@@ -65,13 +67,15 @@ class Agent:
         self.runs = Runs()
 
     async def ask(self, op: str, id: str = "r1", **params: Any) -> dict[str, Any]:
-        return await self.runs.operations()[op]({"id": id, "who": self, **params})
+        request = REQUESTS[op](id=id, **params)
+        request.client = self
+        return await handlers(self.runs)[op](request)
 
     async def rest(self, start: int) -> tuple[list[tuple[int, bytes]], dict[str, Any]]:
         """All output from *start* on, and the end."""
         output: list[tuple[int, bytes]] = []
         while True:
-            answer = await self.ask("read_run", **{"from": start})
+            answer = await self.ask("read_run", start=start)
             output += [(stream, base64.b64decode(data)) for stream, data in answer["output"]]
             start = answer["next"]
             if answer["ended"]:
@@ -172,12 +176,10 @@ async def test_a_longer_one_is_taken_over_with_its_output_input_and_end(
     with Program("sh", "-c", script, input=True) as program:
         program.line()
         assert program.output() == b"one\n"
-        answer = await agent.ask("run", begun="started", command=["false"], **{"from": 0})
+        answer = await agent.ask("run", begun="started", command=["false"], start=0)
         assert base64.b64decode(answer["output"][0][1]) == b"one\n"
         for start, data, end in ((0, b"x\n", False), (2, b"rest", True)):
-            await agent.ask(
-                "write_run", **{"from": start, "data": base64.b64encode(data), "end": end}
-            )
+            await agent.ask("write_run", start=start, data=base64.b64encode(data).decode(), end=end)
         output, ended = await agent.rest(4)
         assert sorted(output) == [(1, b"rest"), (2, b"two x\n")]
         assert (ended["code"], ended["signal"], ended["cause"]) == (3, None, "")

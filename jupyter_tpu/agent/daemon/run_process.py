@@ -14,6 +14,8 @@ from typing import Any, Deque, Dict, List, Optional, Tuple
 from ..keeper.owned_process import descendants
 from ..protocol import umask
 from ..protocol.processes import send_signal
+from ..protocol.records import RunEnd
+from ..protocol.requests import RunOutput
 from ..protocol.timeouts import cancel_all, is_set_within
 
 #: Bytes of output that are kept for a client, and that one answer carries about at most.
@@ -54,7 +56,7 @@ class RunProcess(asyncio.SubprocessProtocol):
     ) -> None:
         self.client: Any = None  # the connection that asked last
         self.since_client = time.monotonic()  # when that was closed, if it is None
-        self.ended: Optional[Dict[str, Any]] = None
+        self.ended: Optional[RunEnd] = None
         self._begun = time.monotonic()
         self._transport: Any = None  # once it was started
         self._started = asyncio.Event()  # or could not be
@@ -84,7 +86,7 @@ class RunProcess(asyncio.SubprocessProtocol):
 
     # ---- for the client
 
-    async def read(self, start: int) -> Dict[str, Any]:
+    async def read(self, start: int) -> RunOutput:
         """Output from the offset *start* on, which acknowledges all before it: ``output`` as pairs
         of 1 or 2 and base64, ``next`` (the offset after it), and ``ended`` with the last of it.
         """
@@ -102,8 +104,9 @@ class RunProcess(asyncio.SubprocessProtocol):
                 output.append((stream, bytearray()))
             output[-1][1].extend(data)
             size += len(data)
+        encoded: Any = [(stream, base64.b64encode(data).decode()) for stream, data in output]
         return {
-            "output": [(stream, base64.b64encode(data).decode()) for stream, data in output],
+            "output": encoded,
             "next": self._start + size,
             "ended": self.ended if size == self._size else None,
         }
@@ -174,7 +177,7 @@ class RunProcess(asyncio.SubprocessProtocol):
     async def _live(
         self, command: List[str], cwd: str, env: Dict[str, str], limit: Optional[float]
     ) -> None:
-        ended: Dict[str, Any] = {"code": None, "signal": None, "cause": "", "message": ""}
+        ended: Any = {"code": None, "signal": None, "cause": "", "message": ""}
         try:
             problem = await self._begin([os.path.expanduser(command[0]), *command[1:]], cwd, env)
             self._started.set()

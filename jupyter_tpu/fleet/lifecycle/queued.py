@@ -102,8 +102,11 @@ class QueuedService:
                         reason=Reason.UNAVAILABLE,
                         hint="Try again.",
                     )
+                for why in found.unanswered.values():
+                    answer.problem = Problem.of(why)
                 self._listed = (time.monotonic(), answer)
-                self._publish(answer.queued, {*found.unreachable})
+                unseen = (each.zone for each in self._known.values() if found.unanswered)
+                self._publish(answer.queued, {*found.unreachable, *unseen})
             return answer
 
     def find(self, id: str) -> QueuedResource | None:
