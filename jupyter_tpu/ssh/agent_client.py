@@ -13,7 +13,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ..agent.bundle import UNPACK, Bundle, bundle
+from ..agent.bundle import Bundle, bundle
 from ..agent.protocol.declarations import Answer, Request
 from ..agent.protocol.frames import LONGEST_ANSWER, LONGEST_REQUEST
 from ..agent.protocol.paths import keeper_socket
@@ -21,6 +21,7 @@ from ..agent.protocol.records import Hello, Problem, Started
 from ..agent.protocol.requests import EndAgent
 from ..errors import ConnectionLost, Reason, TPUError, error_for
 from .agent_answers import checked_record
+from .host_program import COMMAND, NO_PYTHON, program
 from .host_values import InvalidAnswer, decoded
 
 #: Seconds to install and start the agent, and for an answer that takes no work.
@@ -40,16 +41,7 @@ fi
 echo missing
 """
 
-#: Finds a Python, unpacks the bundle on stdin with it, and runs ``up``.
-_INSTALL = """\
-for python in python3 /usr/bin/python3 python3.13 python3.12 python3.11 python3.10 python3.9; do
-  if "$python" -c 'import sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null; then
-    "$python" -c "$2" "$1" && exec "$python" "$HOME/.jupyter-tpu/agent/$1" up
-    exit 1
-  fi
-done
-echo no python
-"""
+_INSTALL = "ssh.install_agent_on_host"
 
 
 async def ensure_agent(
@@ -85,18 +77,18 @@ async def _up(run: Callable[..., Awaitable[Any]], packed: Bundle) -> dict[str, A
     done = await run(["sh", "-c", _UP, "sh", packed.hash], timeout=UP_TIMEOUT, check=False)
     if done.stdout.strip() == "missing":
         done = await run(
-            ["sh", "-c", _INSTALL, "sh", packed.hash, UNPACK],
-            input=packed.data,
+            [*COMMAND, packed.hash],
+            input=program(_INSTALL) + packed.data,
             timeout=UP_TIMEOUT,
             check=False,
         )
-    last = done.stdout.strip().splitlines()[-1:] or [""]
-    if last[0] == "no python":
+    if done.returncode == NO_PYTHON:
         raise TPUError(
             "The host has no Python 3.8 or newer.",
             Reason.NO_PYTHON,
             "Install it, for example with `sudo apt-get install python3`.",
         )
+    last = done.stdout.strip().splitlines()[-1:] or [""]
     try:
         answer = decoded(last[0].encode("utf-8", "replace"), "up")
     except InvalidAnswer:

@@ -219,7 +219,7 @@ async def test_stopping_ends_the_children_too_even_those_that_left_its_group(cli
     answer = await client.start(sys.executable, "-c", code)
     child = int(base64.b64decode(answer["output"][0][1]))
     assert await client.ask("stop_run") == {"ended": True}
-    assert not alive(child)
+    await eventually(lambda: not alive(child))  # it was sent the signal, and is not waited for
     _, _, ended = await client.rest(await client.ask("read_run", start=answer["next"]))
     assert ended["cause"] == "stopped"
 

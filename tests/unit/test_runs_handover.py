@@ -21,7 +21,8 @@ from jupyter_tpu.agent.daemon.runs import Runs
 from jupyter_tpu.agent.protocol.process_env import process_environment
 from jupyter_tpu.agent.protocol.processes import start_time
 from jupyter_tpu.agent.protocol.requests import REQUESTS
-from jupyter_tpu.fleet.jobs.plain_run import PlainRun, _program
+from jupyter_tpu.fleet.jobs.plain_run import PlainRun
+from jupyter_tpu.ssh.host_program import argument
 
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else "python3"
 
@@ -30,7 +31,7 @@ class Program(subprocess.Popen[bytes]):
     """The program on a host, asked to start a command."""
 
     def __init__(self, *command: str, id: str = "r1", program: str = "", **request: Any) -> None:
-        words = [PYTHON, "-I", "-S", "-c", program or _program()]
+        words = [PYTHON, "-I", "-S", "-c", program or argument("fleet.jobs.run_on_host")]
         super().__init__(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.say(PlainRun(id, {"command": command, **request}, None)._encoded())  # type: ignore[arg-type]
 
@@ -44,16 +45,19 @@ class Program(subprocess.Popen[bytes]):
         return self.stdout.readline().split()
 
     def output(self) -> bytes:
-        """The next data of stdout or stderr."""
+        """The next data of stdout. The dynamic linker may have said something on stderr before."""
         assert self.stdout is not None
-        word, _, size = self.line()
-        assert word == b"output"
-        return self.stdout.read(int(size))
+        while True:
+            word, stream, size = self.line()
+            assert word == b"output"
+            data = self.stdout.read(int(size))
+            if stream == b"1":
+                return data
 
 
 def changed_program(text: bytes, other: bytes) -> str:
     """The program with *other* in place of *text*."""
-    head, data, tail = _program().split("'")
+    head, data, tail = argument("fleet.jobs.run_on_host").split("'")
     source = zlib.decompress(base64.b64decode(data))
     assert source.count(text) == 1
     source = source.replace(text, other)
@@ -128,7 +132,6 @@ def test_its_variables_are_those_of_the_agent(
     with Program("env", "-0", env=variables, python="/e/bin/python") as program:
         program.line()
         found = dict(pair.split("=", 1) for pair in program.output().decode().split("\0") if pair)
-        program.line()
         program.say(b".")
     for name in ("LINES", "COLUMNS"):  # set by libraries of this process, without Python
         found.pop(name, None)

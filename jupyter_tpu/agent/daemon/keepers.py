@@ -19,12 +19,13 @@ import time
 from typing import Any, Dict, List, Optional
 
 from ..keeper.endings import ASKED, ROOM, forget_ending, read_ending
-from ..keeper.owned_process import descendants, kill_leftovers
+from ..keeper.owned_process import kill_leftovers
 from ..protocol import frames, umask
 from ..protocol.chips import chip_devices, holders
 from ..protocol.paths import keeper_socket, kernel_folder, private_folder
 from ..protocol.peer import peer_process
 from ..protocol.process_env import process_environment
+from ..protocol.process_tree import descendants
 from ..protocol.processes import is_alive, signal_process, start_time
 from ..protocol.records import Kernel
 from ..protocol.requests import KernelFate

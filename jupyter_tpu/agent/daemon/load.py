@@ -11,9 +11,9 @@ import time
 from collections import deque
 from typing import Any, Awaitable, Callable, Deque, Dict, List, Optional, Sequence, Tuple, cast
 
-from ..keeper.owned_process import descendants
 from ..metrics.libtpu import read
 from ..protocol.chips import chip_devices, chips, holders
+from ..protocol.process_tree import descendants
 from ..protocol.records import Kernel, Load
 from ..protocol.timeouts import cancel_all, with_timeout
 

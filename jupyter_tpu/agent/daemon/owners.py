@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Collection, Dict, List, Optional
 
 from ..keeper.job_state import FINAL
-from ..keeper.owned_process import descendants
+from ..protocol.process_tree import descendants
 from ..protocol.records import Kernel, Owner
 from .jobs import Jobs
 from .keepers import Keepers

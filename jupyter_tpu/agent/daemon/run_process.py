@@ -11,9 +11,8 @@ import time
 from collections import deque
 from typing import Any, Deque, Dict, List, Optional, Tuple
 
-from ..keeper.owned_process import descendants
 from ..protocol import umask
-from ..protocol.processes import send_signal
+from ..protocol.process_tree import signal_tree
 from ..protocol.records import RunEnd
 from ..protocol.requests import RunOutput
 from ..protocol.timeouts import cancel_all, is_set_within
@@ -276,13 +275,7 @@ class RunProcess(asyncio.SubprocessProtocol):
         """To its process group, and to those of its children that have left that."""
         if self._transport is None or self._exited.is_set():
             return
-        leader = self._transport.get_pid()
-        targets = [-leader]
-        for pid in descendants(leader):
-            with contextlib.suppress(OSError):
-                if os.getpgid(pid) != leader:
-                    targets.append(pid)
-        send_signal(targets, number)
+        signal_tree(self._transport.get_pid(), number)
 
 
 def _not_found(program: str) -> str:

@@ -20,10 +20,12 @@ import time
 import zipfile
 import zlib
 
+from jupyter_tpu.ssh.install_agent_on_host import unpack
+
 from . import protocol
 from .host_setup import OPTIONAL, STEPS, apply_setup, setup_states
 from .packages import resolve
-from .paths import ROOT, environment_dir, exclusive_lock, private_dir, write_file
+from .paths import environment_dir, exclusive_lock, private_dir, write_file
 from .probe import environment_python, pythons
 from .processes import clean_environment
 from .protocol import HostError, emit
@@ -164,14 +166,14 @@ def zipped(files):
 class Agent:
     """The agent of this host; installed if it is not there.
 
-    hash, files: of its sources. unpack: the program that unpacks them.
+    hash, files: of its sources.
     """
 
-    def __init__(self, hash, files, unpack):
+    def __init__(self, hash, files):
+        folder = unpack(hash, zipped(files))
+        command = [sys.executable, folder, "up"]
         run = {"check": True, "env": clean_environment()}
-        subprocess.run([sys.executable, "-c", unpack, hash], input=zipped(files), **run)
-        folder = os.path.join(ROOT, "agent", hash)
-        up = subprocess.run([sys.executable, folder, "up"], stdout=subprocess.PIPE, **run)
+        up = subprocess.run(command, stdout=subprocess.PIPE, **run)
         self._path = json.loads(up.stdout)["socket"]
         sys.path.append(folder)
         self.requests = importlib.import_module("jupyter_tpu_agent.protocol.requests")
