@@ -122,7 +122,7 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
               {typeDescription(type, trans)}
               {form.otherForm && (
                 <>
-                  {'. '}
+                  {' '}
                   <Link
                     label={trans.__(
                       'Choose %1, which is %2',
