@@ -53,6 +53,7 @@ _PAUSES = (0.3, 0.7, 1.5, 3.0, 5.0, 8.0, 10.0)
 _REQUESTS = uuid.UUID("b6f1b3f4-0f0c-4c27-8f0a-5a3b7a1f5d3e")
 _GROUPS = "instanceGroupManagers"
 #: Of the machine types with TPUs, for lists.
+_REFUSED = ("ct5lp-",)  # of v5e: listed for GKE, and refused by `instances.insert`
 _TYPE_FILTER = 'name eq "(ct[0-9]|tpu).*"'
 
 
@@ -338,7 +339,8 @@ class ComputeEngine(Cloud):
         """The zones that list a machine type with TPUs. Not all of them make one."""
         found, _ = await self._calls.aggregated(self.project, "machineTypes", filter=_TYPE_FILTER)
         with readable("machine types"):
-            return tuple(sorted({each["zone"].rpartition("/")[2] for each in found}))
+            made = [each for each in found if not str(each["name"]).startswith(_REFUSED)]
+            return tuple(sorted({each["zone"].rpartition("/")[2] for each in made}))
 
     async def accelerator_types(self, zone: str) -> tuple[str, ...]:
         """The catalog's types that are made of the machine types listed in *zone*, and the names of
@@ -348,7 +350,8 @@ class ComputeEngine(Cloud):
         path = f"projects/{self.project}/zones/{zone}/machineTypes"
         found = await self._calls.items(path, filter=_TYPE_FILTER)
         with readable("machine types"):
-            listed = {str(each["name"]): None for each in found}
+            names = [str(each["name"]) for each in found]
+            listed = {name: None for name in names if not name.startswith(_REFUSED)}
         types = [
             each.name
             for each in catalog.types("compute")
