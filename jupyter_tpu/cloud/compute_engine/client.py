@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -30,6 +29,7 @@ from ..models import (
 )
 from ..protocol import Cloud
 from ..target import Place, Target
+from . import hosts
 from .calls import ComputeCalls, name_of, path_of, readable
 from .machines import accelerator_of, instance_body
 from .nodes import (
@@ -39,7 +39,6 @@ from .nodes import (
     is_slice,
     is_tpu,
     maintenance_of,
-    metadata_of,
     parse_group,
     parse_instance,
     parse_queued,
@@ -48,8 +47,6 @@ from .slices import Slices
 
 Body = dict[str, Any]
 
-#: Seconds before a change is made again, after someone else has changed the same instance.
-_PAUSES = (0.3, 0.7, 1.5, 3.0, 5.0, 8.0, 10.0)
 _REQUESTS = uuid.UUID("b6f1b3f4-0f0c-4c27-8f0a-5a3b7a1f5d3e")
 _GROUPS = "instanceGroupManagers"
 #: Of the machine types with TPUs, for lists.
@@ -241,7 +238,7 @@ class ComputeEngine(Cloud):
                     "labelFingerprint": now.get("labelFingerprint", ""),
                 }
 
-            await self._change(_instance(node.name), "setLabels", with_label)
+            await hosts.change(self._calls, _instance(node.name), "setLabels", with_label)
         elif (group := await self._slices.find_group(node.name)) is not None:
             await self._slices.set_all(group, "labels", {**group_labels(group), key: value})
 
@@ -253,7 +250,7 @@ class ComputeEngine(Cloud):
             left = {name: value for name, value in now.items() if name != key}
             return left if left != now else None
 
-        await self._change_metadata(node, without)
+        await hosts.change_metadata(self._calls, _host_paths(node), without)
 
     async def add_ssh_key(self, name: NodeName, user: str, public_key: str) -> bool:
         """Adds a line to the metadata ``ssh-keys`` of each host; other lines stay."""
@@ -267,7 +264,7 @@ class ComputeEngine(Cloud):
             return {**now, "ssh-keys": "\n".join([*lines, line])}
 
         node = await self.get_node(name)
-        changed = await self._change_metadata(node, with_key)
+        changed = await hosts.change_metadata(self._calls, _host_paths(node), with_key)
         if changed and not await self._is_instance(node):
             group = await self._slices.find_group(name)
             if group is not None:  # hosts that it makes again have it, too
@@ -276,62 +273,13 @@ class ComputeEngine(Cloud):
                 await self._slices.set_all(group, "metadata", keys)
         return changed
 
-    async def _change_metadata(
-        self, node: Node, change: Callable[[dict[str, str]], dict[str, str] | None]
-    ) -> bool:
-        """Of all its hosts; whether there was something to change."""
-
-        def changed(now: Body) -> Body | None:
-            wanted = change(metadata_of(now))
-            if wanted is None:
-                return None
-            return {
-                "items": [{"key": key, "value": value} for key, value in wanted.items()],
-                "fingerprint": now.get("metadata", {}).get("fingerprint", ""),
-            }
-
-        paths = [_instance(structs.replace(node.name, node=each)) for each in _hosts(node)]
-        done = [self._change(path, "setMetadata", changed) for path in paths]
-        return any(await asyncio.gather(*done))
-
-    async def _change(self, path: str, verb: str, change: Callable[[Body], Body | None]) -> bool:
-        """Replaces a field of an instance by what *change* makes of the instance; False where that
-        is None. Someone else's change at the same time is kept.
-        """
-        for pause in (*_PAUSES, None):
-            with readable("an instance"):
-                body = change(await self._calls.read(path))
-            if body is None:
-                return False
-            try:
-                await self._calls.change("POST", f"{path}/{verb}", body, id=str(uuid.uuid4()))
-                return True
-            except TPUError as error:
-                if error.reason is not Reason.CONFLICT or pause is None:
-                    raise
-                await asyncio.sleep(pause)
-        raise AssertionError  # the last attempt returns or raises
-
     async def guest_attributes(self, name: NodeName) -> list[GuestAttributes]:
         """In the order of `Node.endpoints`."""
         node = await self.get_node(name)
-        hosts = [structs.replace(name, node=each) for each in _hosts(node)]
-        return [*await asyncio.gather(*map(self._published, hosts))]
-
-    async def _published(self, host: NodeName) -> GuestAttributes:
         # An emulated host publishes its port, too.
         wanted = "" if self.emulated else "hostkeys/"
-        try:
-            found = await self._calls.read(
-                f"{_instance(host)}/getGuestAttributes", queryPath=wanted
-            )
-        except TPUError as error:
-            if error.reason is Reason.NOT_FOUND:  # nothing yet
-                return {}
-            raise
-        with readable("guest attributes"):
-            items = found.get("queryValue", {}).get("items", ())
-            return {(item["namespace"], item["key"]): item.get("value", "") for item in items}
+        asked = [hosts.published(self._calls, path, wanted) for path in _host_paths(node)]
+        return [*await asyncio.gather(*asked)]
 
     # ---- what can be created --------------------------------------------------------------------
 
@@ -427,8 +375,9 @@ def _nodes(instances: list[Body], groups: list[Body]) -> list[Node]:
     return [*found, *(node for node in alone if node.name not in names)]
 
 
-def _hosts(node: Node) -> list[str]:
-    return [endpoint.instance for endpoint in node.endpoints]
+def _host_paths(node: Node) -> list[str]:
+    names = [endpoint.instance for endpoint in node.endpoints]
+    return [_instance(structs.replace(node.name, node=each)) for each in names]
 
 
 def _instance(name: NodeName) -> str:
