@@ -6,10 +6,11 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from ..concurrency import gather_failures
 from ..errors import Reason, TPUError
-from ..ssh import Connection, HostAddress, connect
+from ..ssh import CompletedCommand, HostAddress, connect
 
 _LIMIT = 20.0  # seconds
 #: A host's guest agent may take some time to accept our key: between two tries, seconds.
@@ -52,7 +53,14 @@ async def ask_host_numbers(
     return await gather_failures({place: ask(place) for place in range(count)})
 
 
-async def read_host_number(connection: Connection) -> int | None:
+class _Host(Protocol):
+    """A connection or a link."""
+
+    @property
+    def run(self) -> Callable[..., Awaitable[CompletedCommand]]: ...
+
+
+async def read_host_number(connection: _Host) -> int | None:
     """The number; None for a machine that is not of a TPU, or does not say it."""
     try:
         done = await connection.run(

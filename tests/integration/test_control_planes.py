@@ -84,6 +84,14 @@ def test_host_0_of_a_slice_is_googles_worker_0(shell: Shell, emulator: Any) -> N
     assert f"[0] 0 {name}-w-002" in said
     assert f"[1] 1 {name}-w-001" in said
     assert shell.out("ssh", name, "--worker", "1", "--", "hostname").strip() == f"{name}-w-001"
+    # Google numbers them anew: the next check notices it.
+    file = Path(shell.environment["JUPYTER_TPU_DATA_DIR"]) / "host_numbers.json"
+    before = json.loads(file.read_text())
+    file.write_text(json.dumps({id: 1 - number for id, number in before.items()}))
+    assert "host 0 is Google's worker 1, host 1 is Google's worker 0" in (
+        shell.run("doctor", name).stdout
+    )
+    assert json.loads(file.read_text()) == before
     shell.out("delete", name, "--yes")
     assert at_compute_engine(emulator) == []
 
