@@ -246,7 +246,7 @@ class GoogleCloud(Cloud):
     async def _ask_all(
         self, ask: Callable[[Cloud], Awaitable[_T]], zone: str
     ) -> dict[API, _T | TPUError]:
-        answers = await asyncio.gather(*(_or_error(ask(cloud)) for cloud in self._clouds.values()))
+        answers = await asyncio.gather(*(_or_error(ask, cloud) for cloud in self._clouds.values()))
         return dict(zip(self._clouds, answers, strict=True))
 
     async def _split(
@@ -394,8 +394,8 @@ def _united(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(sorted({name for each in lists for name in each}))
 
 
-async def _or_error(answer: Awaitable[_T]) -> _T | TPUError:
+async def _or_error(ask: Callable[[Cloud], Awaitable[_T]], cloud: Cloud) -> _T | TPUError:
     try:
-        return await answer
+        return await ask(cloud)
     except TPUError as error:
         return error
