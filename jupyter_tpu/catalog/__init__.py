@@ -3,10 +3,13 @@
 from .lookup import (
     UnknownType,
     accelerator_type,
+    api_of_version,
     image_fits,
+    is_machine_type,
     is_zone,
     nearest_zones,
     official_name,
+    type_of_machine,
     type_of_topology,
     types,
     types_in,
@@ -14,24 +17,33 @@ from .lookup import (
     versions,
     zones,
 )
-from .models import AcceleratorType, ChipPrice, RegionPrice
+from .models import API, API_NAMES, AcceleratorType, ChipPrice, MachineShape, RegionPrice
 from .prices import PRICES_READ, PRICES_SOURCE, SHIPPED, PriceTable, price_in, usd, usd_per_hour
+from .tables import IMAGE_FAMILIES, IMAGE_PROJECT
 
 __all__ = [
+    "API",
+    "API_NAMES",
+    "IMAGE_FAMILIES",
+    "IMAGE_PROJECT",
     "PRICES_READ",
     "PRICES_SOURCE",
     "SHIPPED",
     "AcceleratorType",
     "ChipPrice",
+    "MachineShape",
     "PriceTable",
     "RegionPrice",
     "UnknownType",
     "accelerator_type",
+    "api_of_version",
     "image_fits",
+    "is_machine_type",
     "is_zone",
     "nearest_zones",
     "official_name",
     "price_in",
+    "type_of_machine",
     "type_of_topology",
     "types",
     "types_in",

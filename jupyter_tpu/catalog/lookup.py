@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from functools import cache
 from math import prod
 
-from .models import AcceleratorType
+from .models import API, AcceleratorType, MachineShape
 from .prices import SHIPPED
-from .tables import GENERATIONS, SIZES, VERSIONS
+from .tables import GENERATIONS, IMAGE_FAMILIES, SIZES, VERSIONS, Generation
+
+#: Of a machine type: "ct6e-standard-4t", and a second spelling, with "-tpu".
+_MACHINE = re.compile(r"(?P<machine>[a-z0-9]+-[a-z]+)-(?P<chips>\d+)t(-tpu)?")
+_TOPOLOGY = re.compile(r"\d+x\d+(x\d+)?")
+
+
+#: What else Google calls a generation; "v7x" is in the metadata of hosts.
+_GOOGLES_NAMES = {"v7x": "tpu7x", "ironwood": "tpu7x"}
 
 
 class UnknownType(LookupError):
@@ -25,8 +34,10 @@ class UnknownType(LookupError):
 
 
 @cache
-def types() -> tuple[AcceleratorType, ...]:
-    """All types, by generation and size."""
+def types(api: API | None = None) -> tuple[AcceleratorType, ...]:
+    """All types, by generation and size; with *api*, those that it can make."""
+    if api is not None:
+        return tuple(each for each in types() if api in each.apis())
     generations = {generation.name: generation for generation in GENERATIONS}
     found = []
     for generation_name, number, topology, chips_per_host, zones in SIZES:
@@ -34,6 +45,9 @@ def types() -> tuple[AcceleratorType, ...]:
         chips = prod(int(side) for side in topology.split("x"))
         hosts = chips // chips_per_host
         hbm = chips * generation.hbm_gib_per_chip
+        machine = _machine(generation, topology if hosts > 1 else "", chips_per_host)
+        tpu_zones = tuple(sorted(zones.split()))
+        others = [each for each in SIZES if (each[0], each[2]) == (generation_name, topology)]
         found.append(
             AcceleratorType(
                 name=f"{generation.prefix}-{number}",
@@ -46,13 +60,29 @@ def types() -> tuple[AcceleratorType, ...]:
                 devices_per_host=chips_per_host * generation.devices_per_chip,
                 hbm_gib=float(hbm),
                 topology=topology,
-                config_type=generation.config_type,
-                version=generation.image,
-                zones=tuple(sorted(zones.split())),
+                config_type=generation.config_type if tpu_zones else "",
+                version=generation.image if tpu_zones else generation.machine_image,
+                zones=tuple(sorted({*tpu_zones, *(machine.zones if machine else ())})),
                 prices=SHIPPED.region_prices(generation.name, chips, hosts),
+                tpu_zones=tpu_zones,
+                machine=machine,
+                other_form=next(
+                    (f"{generation.prefix}-{each[1]}" for each in others if each[1] != number), ""
+                ),
             )
         )
     return tuple(found)
+
+
+def _machine(generation: Generation, topology: str, chips_per_host: int) -> MachineShape | None:
+    if not generation.machine:
+        return None
+    return MachineShape(
+        machine_type=f"{generation.machine}-{chips_per_host}t",
+        topology=topology,
+        image=generation.machine_image,
+        zones=tuple(sorted(generation.machine_zones.split())),
+    )
 
 
 def accelerator_type(name: str) -> AcceleratorType:
@@ -67,13 +97,50 @@ def type_of_topology(generation: str, topology: str) -> AcceleratorType:
     """The type of so many chips of *generation* ("v5e", or "v5litepod" as types begin); raises
     `UnknownType`. A type may have several topologies, of which the catalog knows the usual one.
     """
+    found = _of_topology(generation, topology)
+    if found is None:
+        chips = prod(int(side) for side in topology.split("x"))
+        raise UnknownType(f"{generation} with {chips} chips")
+    return found
+
+
+def _of_topology(generation: str, topology: str) -> AcceleratorType | None:
     sides = topology.split("x")
     chips = prod(int(side) for side in sides)
     for each in types():
         same_form = (each.chips, each.topology.count("x")) == (chips, len(sides) - 1)
         if same_form and generation in (each.generation, each.name.partition("-")[0]):
             return each
-    raise UnknownType(f"{generation} with {chips} chips")
+    return None
+
+
+def type_of_machine(machine_type: str, topology: str = "") -> AcceleratorType:
+    """What Compute Engine's *machine_type* is: a slice of *topology*, or one host without one.
+
+    Raises `UnknownType`.
+    """
+    found = _of_machine(machine_type, topology)
+    if found is None:
+        what = f" with the topology {topology}" if topology else ""
+        raise UnknownType(f"{machine_type}{what}")
+    return found
+
+
+def _of_machine(machine_type: str, topology: str = "") -> AcceleratorType | None:
+    match = _MACHINE.fullmatch(machine_type)
+    if match is None:
+        return None
+    plain = f"{match['machine']}-{match['chips']}t"
+    for each in types("compute"):
+        shape = each.machine
+        if shape is not None and (shape.machine_type, shape.topology) == (plain, topology):
+            return each
+    return None
+
+
+def is_machine_type(name: str) -> bool:
+    """Whether *name* is a machine type of Compute Engine with TPUs, as far as known."""
+    return _of_machine(name) is not None
 
 
 def unlisted_type(name: str, zone: str) -> AcceleratorType:
@@ -97,24 +164,25 @@ def unlisted_type(name: str, zone: str) -> AcceleratorType:
 
 
 @cache
-def zones() -> tuple[str, ...]:
-    """All zones with TPUs, as far as known, in alphabetical order."""
-    return tuple(sorted({zone for accelerator in types() for zone in accelerator.zones}))
+def zones(api: API | None = None) -> tuple[str, ...]:
+    """All zones with TPUs (of *api*), as far as known, in alphabetical order."""
+    return tuple(sorted({zone for accelerator in types() for zone in accelerator.zones_of(api)}))
 
 
-def is_zone(name: str) -> bool:
+def is_zone(name: str, api: API | None = None) -> bool:
     """Whether *name* is a zone with TPUs, as far as known."""
-    return name in zones()
+    return name in zones(api)
 
 
-def types_in(zone: str) -> tuple[AcceleratorType, ...]:
+def types_in(zone: str, api: API | None = None) -> tuple[AcceleratorType, ...]:
     """The types offered in *zone*, as far as known; empty for a zone that is not known."""
-    return tuple(accelerator for accelerator in types() if zone in accelerator.zones)
+    return tuple(accelerator for accelerator in types() if zone in accelerator.zones_of(api))
 
 
 def nearest_zones(zones: Iterable[str], home: str) -> list[str]:
     """*zones*, the nearest to *home* first: *home* itself, then those of its region
     ("us-central1"), of its part of the continent ("us-central"), of its continent, and of the US.
+    Of equally near ones, AI zones ("us-central1-ai1a") come last.
 
     >>> nearest_zones(["asia-northeast1-b", "us-central1-a", "us-central2-b", "us-east1-d"],
     ...               "us-central1-f")
@@ -130,12 +198,26 @@ def nearest_zones(zones: Iterable[str], home: str) -> list[str]:
         pairs = zip(places(zone), places(home), strict=True)
         return (*(one != other for one, other in pairs), not zone.startswith("us-"))
 
-    return sorted(zones, key=lambda zone: (distance(zone), zone))
+    def is_ai_zone(zone: str) -> bool:
+        return len(zone.rpartition("-")[2]) > 1
+
+    return sorted(zones, key=lambda zone: (distance(zone), is_ai_zone(zone), zone))
 
 
-def versions() -> tuple[str, ...]:
-    """Runtime images, those in use today first."""
-    return VERSIONS
+def versions(api: API | None = None) -> tuple[str, ...]:
+    """Runtime versions of Cloud TPU, and families of Compute Engine's images. Those in use today
+    first.
+    """
+    return (*(VERSIONS if api != "compute" else ()), *(IMAGE_FAMILIES if api != "tpu" else ()))
+
+
+def api_of_version(version: str) -> API | None:
+    """What has that image; None if that is not known. A path, such as projects/P/global/images/I,
+    is an image of Compute Engine.
+    """
+    if version in IMAGE_FAMILIES or "/" in version:
+        return "compute"
+    return "tpu" if version in VERSIONS else None
 
 
 def image_fits(version: str, accelerator: AcceleratorType) -> bool | None:
@@ -143,8 +225,11 @@ def image_fits(version: str, accelerator: AcceleratorType) -> bool | None:
 
     A wrong one boots, and its JAX finds no TPU.
     """
-    if version == accelerator.version:
+    machine = accelerator.machine
+    if version == accelerator.version or (machine is not None and version == machine.image):
         return True
+    if version in IMAGE_FAMILIES:
+        return bool(machine and "tpu7x" not in f"{version} {machine.image}")
     old = accelerator.version == GENERATIONS[0].image  # v2 to v4 have one image
     if version in {each.image for each in GENERATIONS}:
         return False
@@ -161,9 +246,23 @@ def _by_name() -> dict[str, AcceleratorType]:
 
 
 def official_name(name: str) -> str:
-    """People say "v5e-8"; the API says "v5litepod-8". Other names are returned as they are."""
+    """The catalog's name of a type that is called *name*; others are returned as they are.
+
+    People say "v5e-8", where the API says "v5litepod-8". A machine type of Compute Engine
+    ("ct6e-standard-4t") is one host. A generation with a topology ("tpu7x-2x2x2") is a slice.
+
+    >>> [official_name(name) for name in ("v5e-8", "ct6e-standard-4t", "tpu7x-2x2x2", "v6e-4x4")]
+    ['v5litepod-8', 'v6e-4', 'tpu7x-16', 'v6e-16']
+    """
+    if name in _by_name():
+        return name
+    if (found := _of_machine(name)) is not None:
+        return found.name
     generation, dash, size = name.partition("-")
-    prefixes = {each.name: each.prefix for each in GENERATIONS}
+    if _TOPOLOGY.fullmatch(size):
+        found = _of_topology(_GOOGLES_NAMES.get(generation, generation), size)
+        return found.name if found is not None else name
+    prefixes = {each.name: each.prefix for each in GENERATIONS} | _GOOGLES_NAMES
     return f"{prefixes.get(generation, generation)}{dash}{size}"
 
 

@@ -2,7 +2,9 @@
 
 Those of v2 to v5e were read from gpuhunt's ``tpu_pricing.json`` (copied there by hand from Google's
 price list), those of v5p and v6e from skypilot-catalog's ``v8/gcp/vms.csv`` (made from Google's
-Cloud Billing Catalog). Spot prices change up to once a month. Reservations and grants have prices
+Cloud Billing Catalog), and those of v6e with a price of flex-start from the same catalog by a user
+in August 2026 (github.com/xbill9/gemma4-dev). They do not depend on the API that makes the TPU. No
+price of TPU7x is known. Spot prices change up to once a month. Reservations and grants have prices
 of their own. A TPU is charged while it is READY, used or not.
 """
 
@@ -14,7 +16,7 @@ from msgspec import structs
 
 from .models import AcceleratorType, ChipPrice, RegionPrice
 
-_GPUHUNT, _SKYPILOT = "2024-12-23", "2026"
+_GPUHUNT, _SKYPILOT, _USER = "2024-12-23", "2026", "2026-08"
 
 PRICES_READ = f"{_GPUHUNT} (v2 to v5e) and {_SKYPILOT} (v5p, v6e)"
 PRICES_SOURCE = (
@@ -23,7 +25,11 @@ PRICES_SOURCE = (
 
 #: The fields of `ChipPrice`, in its order. v2 and v3 have another price for a slice of a pod than
 #: for one host alone.
-_PER_CHIP: tuple[tuple[str, str, float, float | None, str], ...] = (
+_PER_CHIP: tuple[
+    tuple[str, str, float, float | None, str]
+    | tuple[str, str, float, float | None, str, float | None],
+    ...,
+] = (
     ("v2", "asia-east1", 1.305, None, _GPUHUNT),
     ("v2", "europe-west4", 1.2375, None, _GPUHUNT),
     ("v2 pod", "europe-west4", 1.65, None, _GPUHUNT),
@@ -48,11 +54,12 @@ _PER_CHIP: tuple[tuple[str, str, float, float | None, str], ...] = (
     ("v6e", "asia-northeast1", 3.24, 0.944, _SKYPILOT),
     ("v6e", "asia-south1", 3.24, 2.27, _SKYPILOT),
     ("v6e", "asia-southeast1", 2.97, 0.363, _SKYPILOT),
-    ("v6e", "europe-west4", 2.97, 1.037, _SKYPILOT),
+    ("v6e", "europe-west2", 3.24, None, _USER),
+    ("v6e", "europe-west4", 2.97, 1.782, _USER, 1.35),
     ("v6e", "us-central1", 2.70, 0.544, _SKYPILOT),
     ("v6e", "us-east1", 2.70, 0.544, _SKYPILOT),
     ("v6e", "us-east4", 2.70, 0.578, _SKYPILOT),
-    ("v6e", "us-east5", 2.70, 1.215, _SKYPILOT),
+    ("v6e", "us-east5", 2.70, 1.4033, _USER, 1.35),
     ("v6e", "us-south1", 2.70, 1.35, _SKYPILOT),
     ("v6e", "us-west1", 2.70, 0.544, _SKYPILOT),
 )
@@ -77,8 +84,9 @@ class PriceTable:
             RegionPrice(
                 region=row.region,
                 on_demand=round(row.on_demand * chips, 4),
-                spot=None if row.spot is None else round(row.spot * chips, 4),
+                spot=_times(row.spot, chips),
                 date=row.date,
+                flex_start=_times(row.flex_start, chips),
             )
             for row in self._rows.values()
             if row.name == (pods if pod else generation)
@@ -88,6 +96,10 @@ class PriceTable:
         """The same type with the prices of this table."""
         prices = self.region_prices(accelerator.generation, accelerator.chips, accelerator.hosts)
         return structs.replace(accelerator, prices=prices)
+
+
+def _times(price: float | None, chips: int) -> float | None:
+    return None if price is None else round(price * chips, 4)
 
 
 SHIPPED = PriceTable()

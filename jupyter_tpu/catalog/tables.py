@@ -1,15 +1,26 @@
-"""The tables of Cloud TPU: generations, sizes, zones and images, as data to be read by eye.
+"""The tables of TPUs: generations, sizes, zones and images, as data to be read by eye.
 
 Sources: Google's pages on TPU configurations, versions, zones and runtime images
-(cloud.google.com/tpu/docs: v2…v6e, supported-tpu-configurations, regions-zones, runtimes).
-The lists of zones are what is publicly known; a project may see more or fewer, and the API's own
-answer (locations, acceleratorTypes) comes first where there is one. TPU7x is absent on purpose:
-the Cloud TPU API does not offer it.
+(cloud.google.com/tpu/docs: v2…v6e, supported-tpu-configurations, regions-zones, runtimes), and on
+TPUs in Compute Engine (docs.cloud.google.com/compute/docs/tpus/tpu-machines).
+The lists of zones are what is publicly known; a project may see more or fewer, and the APIs' own
+answers (locations, acceleratorTypes, machineTypes) come first where there are some.
 """
 
 from __future__ import annotations
 
 from msgspec import Struct
+
+_UBUNTU_22 = "ubuntu-accel-2204-amd64-tpu-v5e-v5p-v6e"
+_UBUNTU_24 = "ubuntu-accel-2404-amd64-tpu-tpu7x"
+#: The project that has Compute Engine's images for TPUs.
+IMAGE_PROJECT = "ubuntu-os-accelerator-images"
+#: Families of those images, those in use today first.
+IMAGE_FAMILIES = (
+    _UBUNTU_24,
+    _UBUNTU_22,
+    "ubuntu-accelerator-2204-amd64-with-tpu-v5e-v5p-v6e",  # an older spelling
+)
 
 
 class Generation(Struct, kw_only=True, frozen=True):
@@ -20,7 +31,10 @@ class Generation(Struct, kw_only=True, frozen=True):
     config_type: str  # AcceleratorConfig.Type
     devices_per_chip: int  # what jax.devices() lists for one chip
     hbm_gib_per_chip: int
-    image: str  # the runtime image that fits
+    image: str  # Cloud TPU's runtime version that fits; "" where it does not have the generation
+    machine: str = ""  # how Compute Engine's machine types begin; "" where it does not have it
+    machine_image: str = ""  # the family of Compute Engine's images that fits
+    machine_zones: str = ""  # where Compute Engine has it
 
 
 GENERATIONS: tuple[Generation, ...] = (
@@ -63,6 +77,9 @@ GENERATIONS: tuple[Generation, ...] = (
         devices_per_chip=1,
         hbm_gib_per_chip=95,
         image="v2-alpha-tpuv5",
+        machine="ct5p-hightpu",
+        machine_image=_UBUNTU_22,
+        machine_zones="us-central1-a us-east5-a europe-west4-b",
     ),
     Generation(
         name="v6e",
@@ -71,6 +88,21 @@ GENERATIONS: tuple[Generation, ...] = (
         devices_per_chip=1,
         hbm_gib_per_chip=32,
         image="v2-alpha-tpuv6e",
+        machine="ct6e-standard",
+        machine_image=_UBUNTU_22,
+        machine_zones="us-central1-b us-east1-d us-east5-a us-east5-b us-south1-ai1b "
+        "europe-west4-a asia-northeast1-b southamerica-west1-a",
+    ),
+    Generation(
+        name="tpu7x",
+        prefix="tpu7x",
+        config_type="",
+        devices_per_chip=2,
+        hbm_gib_per_chip=192,
+        image="",
+        machine="tpu7x-standard",
+        machine_image=_UBUNTU_24,
+        machine_zones="us-central1-c us-central1-ai1a",
     ),
 )
 
@@ -89,9 +121,11 @@ _V6E = (
     "southamerica-west1-a"
 )
 
-#: (generation, number in the name, topology, chips per host, zones). A pod's hosts have 4 chips.
-#: v5p comes in every multiple of 128 beyond 128; those with compact tori are listed.
-SIZES: tuple[tuple[str, int, str, int, str], ...] = (
+#: (generation, number in the name, topology, chips per host, Cloud TPU's zones). A pod's hosts have
+#: 4 chips. v5p comes in every multiple of 128 beyond 128; those with compact tori are listed. A
+#: name with a topology in place of the number is for what only Compute Engine has: of v6e with 8
+#: chips, it has one host or two.
+SIZES: tuple[tuple[str, int | str, str, int, str], ...] = (
     ("v2", 8, "2x2", 4, _V2_SINGLE),
     ("v2", 32, "4x4", 4, _V2_PODS),
     ("v2", 128, "8x8", 4, _V2_PODS),
@@ -147,11 +181,22 @@ SIZES: tuple[tuple[str, int, str, int, str], ...] = (
     ("v6e", 1, "1x1", 1, _V6E),
     ("v6e", 4, "2x2", 4, _V6E),
     ("v6e", 8, "2x4", 8, _V6E),
+    ("v6e", "2x4", "2x4", 4, ""),
     ("v6e", 16, "4x4", 4, _V6E),
     ("v6e", 32, "4x8", 4, _V6E),
     ("v6e", 64, "8x8", 4, _V6E),
     ("v6e", 128, "8x16", 4, _V6E),
     ("v6e", 256, "16x16", 4, _V6E),
+    ("tpu7x", 8, "2x2x1", 4, ""),
+    ("tpu7x", 16, "2x2x2", 4, ""),
+    ("tpu7x", 32, "2x2x4", 4, ""),
+    ("tpu7x", 64, "2x4x4", 4, ""),
+    ("tpu7x", 128, "4x4x4", 4, ""),
+    ("tpu7x", 256, "4x4x8", 4, ""),
+    ("tpu7x", 512, "4x8x8", 4, ""),
+    ("tpu7x", 1024, "8x8x8", 4, ""),
+    ("tpu7x", 2048, "8x8x16", 4, ""),
+    ("tpu7x", 4096, "8x16x16", 4, ""),
 )
 
 #: Runtime images, those in use today first; the API does not refuse one that does not fit a type.

@@ -25,7 +25,14 @@ def approve_cost(quote: Quote, *, yes: bool, as_json: bool) -> None:
         where = f"{meaning}{' (emulated)' if quote.emulated else ''}, in {quote.zone}"
         out = sys.stderr if as_json else sys.stdout
         print(where, _sentence(price, quote.cost), sep="\n", file=out, flush=True)
-        for more in filter(None, (quote.zone_reason, quote.uncovered, quote.warning)):
+        notes = (
+            quote.zone_reason,
+            quote.other_form,
+            quote.api_reason,
+            quote.uncovered,
+            quote.warning,
+        )
+        for more in filter(None, notes):
             print(more, file=out, flush=True)
     if ask:
         shown = "" if can_ask() else f", {price}"

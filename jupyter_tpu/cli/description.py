@@ -68,6 +68,7 @@ def _facts(tpu: TPU) -> str:
         ("owner", f"{tpu.owner}{' (not you)' if tpu.not_yours else ''}"),
         ("connection", state_text(tpu.connection.value)),
         ("version", tpu.version),
+        ("made by", "" if tpu.attached else _MADE_BY[tpu.api]),
         ("tier", "" if tpu.attached else tpu.tier),
         ("runs for", run_text(tpu)),
         *_details(tpu),
@@ -81,6 +82,9 @@ def _facts(tpu: TPU) -> str:
         ("problem", problem_text(tpu.problem)),
     ]
     return "\n".join(Styled(f"  {name:11} ").append(fact).render() for name, fact in facts if fact)
+
+
+_MADE_BY = {"tpu": "the Cloud TPU API", "compute": "Compute Engine"}
 
 
 def _reached_by(tpu: TPU) -> str:

@@ -105,12 +105,12 @@ def _route(address: HostAddress) -> ProxyRoute:
 
 
 async def _find(args: argparse.Namespace) -> HostAddress:
-    from ..cloud import CloudTPU, CloudWithAttached, NodeName, Target
+    from ..cloud import CloudWithAttached, GoogleCloud, NodeName, Target
     from ..links import HostName
     from ..links.lookup import Lookup
 
     target = Target.from_environment(emulator=args.emulator, project=args.project, zone=args.zone)
-    cloud = CloudWithAttached(CloudTPU(target))
+    cloud = CloudWithAttached(GoogleCloud(target))
     lookup = Lookup(cloud)
     try:
         zone = args.zone or cloud.zone

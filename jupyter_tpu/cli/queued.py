@@ -91,6 +91,7 @@ def create(
         type=accelerator_type,
         zone=zone,
         tier=tier or ("reserved" if queue.get("reservation") else "on-demand"),
+        api="tpu",  # Compute Engine has no queued resources
         options=options,
         **fields,
     )

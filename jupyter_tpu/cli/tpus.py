@@ -85,7 +85,7 @@ if TYPE_CHECKING:
         is_flag=True,
         help="A TPU that runs for a limited time. Waits in Google's queue. Needs --run-for.",
     ),
-    options_of("CreateTPU", "run_for"),
+    options_of("CreateTPU", "run_for", "api", "disk_gb"),
     click.option(
         "--queued",
         is_flag=True,
@@ -166,6 +166,7 @@ def create(
             wanted,
             zone=quote.zone,
             version=quote.version,
+            api=quote.api,
             confirm_price=bool(quote.question),
             max_price=quote.cost.usd_per_hour if max_price is None else max_price,
         )

@@ -1,14 +1,17 @@
 """What exists in a cloud: TPUs, what their hosts published, operations, types and zones.
 
-`Cloud` is what is asked of any cloud, in this project's own words and states. `CloudTPU` is the
-one of Google's Cloud TPU; the same code speaks to Google and to the emulator, and this room alone
-picks channel and credentials. `CloudWithAttached` adds machines that are reached by SSH alone.
+`Cloud` is what is asked of any cloud, in this project's own words and states. `CloudTPU` and
+`ComputeEngine` are Google's two control planes, and `GoogleCloud` is both in one; the same code
+speaks to Google and to the emulator, and this room alone picks channel and credentials.
+`CloudWithAttached` adds machines that are reached by SSH alone.
 """
 
 from typing import TYPE_CHECKING
 
 from ..lazy import lazy_names
 from .models import (
+    API,
+    OPERATION_LABEL,
     DataDisk,
     Endpoint,
     GuestAttributes,
@@ -41,18 +44,24 @@ if TYPE_CHECKING:
         is_emulated,
         without_chips,
     )
+    from .compute_engine import ComputeEngine
+    from .google import GoogleCloud
     from .tpu import CloudTPU, has_ssh_key, uses_os_login
 
 __all__ = [
+    "API",
     "ATTACHED",
+    "OPERATION_LABEL",
     "AttachedHost",
     "AttachedMachine",
     "AttachedMachines",
     "Cloud",
     "CloudTPU",
     "CloudWithAttached",
+    "ComputeEngine",
     "DataDisk",
     "Endpoint",
+    "GoogleCloud",
     "GuestAttributes",
     "Maintenance",
     "Node",
@@ -84,6 +93,8 @@ __getattr__ = lazy_names(
             "ATTACHED AttachedHost AttachedMachine AttachedMachines CloudWithAttached "
             "attached_name check_ours is_attached is_emulated without_chips"
         ),
+        "compute_engine": "ComputeEngine",
+        "google": "GoogleCloud",
         "tpu": "CloudTPU has_ssh_key uses_os_login",
     },
 )

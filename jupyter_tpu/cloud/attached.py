@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from ..catalog import API
 from ..errors import InvalidInput, Reason, TPUError
 from ..paths import data_dir
 from .models import (
@@ -48,6 +49,7 @@ class AttachedHost(Struct, frozen=True, kw_only=True):
     address: str  # when it was attached; `ssh` knows the current one
     internal: str = ""  # its address for other hosts; "" if that is not known
     chips: tuple[str, ...] = ()  # the generation of each; "" of one that is not known
+    number: int | None = None  # Google's worker number, where the machine says it
 
     @property
     def endpoint(self) -> Endpoint:
@@ -204,6 +206,14 @@ class CloudWithAttached:
         """Without the attached machines, which are in no project."""
         return self._cloud.in_project(project)
 
+    @property
+    def apis(self) -> tuple[API, ...]:
+        return self._cloud.apis
+
+    def of_api(self, api: API) -> Cloud:
+        """Without the attached machines, which Google does not know."""
+        return self._cloud.of_api(api)
+
     # ---- TPUs ----
 
     async def list_nodes(self, zone: str = "-") -> NodeList:
@@ -300,6 +310,9 @@ class CloudWithAttached:
 
     async def runtime_versions(self, zone: str) -> tuple[str, ...]:
         return await self._cloud.runtime_versions(zone)
+
+    async def sweep(self) -> list[str]:
+        return await self._cloud.sweep()
 
     async def close(self) -> None:
         await self._cloud.close()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import threading
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import Reason, TPUError
 from ..wording import first_sentence
@@ -68,6 +69,29 @@ async def google_client() -> TpuAsyncClient:
 def google_token() -> str:
     """An access token of the Application Default Credentials; NO_CREDENTIALS without one."""
     return str(_fresh_credentials().token)
+
+
+class GoogleToken:
+    """The access token of the Application Default Credentials, for as long as a process runs.
+
+    It is asked for when it is needed, and again shortly before it expires. For any thread.
+    """
+
+    def __init__(self) -> None:
+        self._credentials: Any = None
+        self._lock = threading.Lock()
+
+    def get(self) -> str:
+        """Raises NO_CREDENTIALS."""
+        with self._lock:
+            if self._credentials is None or not self._credentials.valid:
+                self._credentials = None  # so that a login since then is seen
+                self._credentials = _fresh_credentials()
+            return str(self._credentials.token)
+
+    def refused(self) -> None:
+        """Google does not take the token (any more)."""
+        self._credentials = None
 
 
 def service_account() -> str:

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from ..catalog import ChipPrice
 from .google_apis import GoogleAPIs
+from .models import Tier
 
 #: The services with TPUs, and how many chips a unit of each is: v2 to v4 are sold by 8 cores.
 SERVICES = {"E000-3F24-B8AA": 4, "6F81-5844-456A": 1}
@@ -20,9 +21,11 @@ SERVICES = {"E000-3F24-B8AA": 4, "6F81-5844-456A": 1}
 _PAGES = 20
 #: "TpuV5e", "Tpu-v3", "TPU v6e"; not "Cloud TPU" alone.
 _GENERATION = re.compile(r"\btpu[- ]?v(\d+[ep]?)\b", re.IGNORECASE)
+#: Flex-start, which Google also calls Dynamic Workload Scheduler: it has no "Tpu" in it.
+_FLEX_START = re.compile(r"^DWS Defined Duration V(\d+[ep])\b", re.IGNORECASE)
 _KNOWN = frozenset({"v2", "v3", "v4", "v5e", "v5p", "v6e"})
 _WITH_PODS = frozenset({"v2", "v3"})  # whose pods have another price than single hosts
-#: Prices of other kinds: commitments, reservations and flex-start.
+#: Prices of other kinds: commitments, reservations, and flex-start in other words than above.
 _OTHER_KINDS = re.compile(
     r"\b(commit\w*|reserv\w*|calendar|dws|defined duration|flex\w*|subscription|fixed price"
     r"|capacity optimized)\b",
@@ -58,37 +61,51 @@ async def read_prices(apis: GoogleAPIs, *, today: str) -> CatalogPrices:
 
 def understand(skus: list[tuple[int, dict[str, Any]]], *, today: str) -> CatalogPrices:
     """The prices per chip in *skus*, each with the chips that one unit of it is."""
-    prices: dict[tuple[str, str], dict[bool, float]] = {}  # by name and region; whether it is spot
+    prices: dict[tuple[str, str], dict[Tier, float]] = {}  # by name and region
     unknown = set()
     for chips, sku in skus:
         text = str(sku.get("description", ""))
-        if sku.get("category", {}).get("resourceGroup") != "TPU" or _is_other_kind(sku, text):
+        of_tpus = sku.get("category", {}).get("resourceGroup") == "TPU" or _FLEX_START.match(text)
+        if not of_tpus or _is_other_kind(sku, text):
             continue
         name, price = _name(text), _price(sku)
         if name is None or price is None:
             unknown.add(text)
             continue
-        spot = bool(_SPOT.search(text)) or sku["category"].get("usageType") == "Preemptible"
+        tier: Tier = "on-demand"
+        if _FLEX_START.match(text):
+            tier = "flex-start"
+        elif _SPOT.search(text) or sku["category"].get("usageType") == "Preemptible":
+            tier = "spot"
         for region in sku.get("serviceRegions", ()):
-            prices.setdefault((name, region), {})[spot] = round(price / chips, 6)
+            prices.setdefault((name, region), {})[tier] = round(price / chips, 6)
     return CatalogPrices(
         prices=tuple(
-            ChipPrice(name=name, region=region, on_demand=by[False], spot=by.get(True), date=today)
+            ChipPrice(
+                name=name,
+                region=region,
+                on_demand=by["on-demand"],
+                spot=by.get("spot"),
+                date=today,
+                flex_start=by.get("flex-start"),
+            )
             for (name, region), by in sorted(prices.items())
-            if False in by
+            if "on-demand" in by
         ),
         unknown=tuple(sorted(unknown)),
     )
 
 
 def _is_other_kind(sku: dict[str, Any], text: str) -> bool:
+    if _FLEX_START.match(text):
+        return False
     usage = sku["category"].get("usageType", "OnDemand")
     return usage not in ("OnDemand", "Preemptible") or bool(_OTHER_KINDS.search(text))
 
 
 def _name(text: str) -> str | None:
     """ "v5e", "v2 pod"; None for a generation that the catalog of types does not have."""
-    match = _GENERATION.search(text)
+    match = _FLEX_START.match(text) or _GENERATION.search(text)
     generation = f"v{match[1].lower()}" if match else ""
     if generation not in _KNOWN:
         return None

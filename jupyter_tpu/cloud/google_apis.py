@@ -1,30 +1,33 @@
-"""Google's APIs in addition to Cloud TPU, as JSON over HTTP: prices, permissions, quotas,
-firewalls.
+"""Google's APIs in addition to Cloud TPU, as JSON over HTTP: Compute Engine, prices, permissions,
+quotas.
 
-Each is asked a few times and seldom, so that no client library is needed for it. An emulator has
-all of them at its own address.
+Few of their calls are needed, so that no client library is loaded for them. An emulator has all of
+them at its own address.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import urllib.error
 import urllib.request
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlencode
 
 from ..errors import Reason, TPUError
-from .auth import google_token, load_grpc
+from .auth import GoogleToken, load_grpc
 from .errors import call_error
-from .target import Target, read_emulator
+from .target import Place, Target
 
 TIMEOUT = 20.0  # seconds, for one answer
 
 
 class GoogleAPIs:
-    """Calls with the credentials of *target*, for a short time: the token is asked for once.
+    """Calls with the credentials of *target*.
 
     All methods raise TPUError: NO_CREDENTIALS, PERMISSION (an API that is disabled, too),
     NOT_FOUND, UNAVAILABLE, TIMEOUT, INTERNAL.
@@ -33,7 +36,13 @@ class GoogleAPIs:
     def __init__(self, target: Target, project: str = "") -> None:
         self._target = target
         self._project = project
-        self._access: tuple[str, str] | None = None  # an emulator's address, and the token
+        self._place = Place(target)
+        self._token = GoogleToken()
+        self._ahead = timedelta()  # the clock there, over this computer's
+
+    def now(self) -> datetime:
+        """The time by the clock that answered last, to the second."""
+        return datetime.now(UTC) + self._ahead
 
     async def get(self, api: str, path: str, **query: str) -> dict[str, Any]:
         """*api*: "compute"; *path*: "/compute/v1/projects/P"."""
@@ -53,9 +62,7 @@ class GoogleAPIs:
     def _call(
         self, method: str, api: str, path: str, query: dict[str, str], body: bytes | None
     ) -> dict[str, Any]:
-        if self._access is None:
-            self._access = self._sign_in()
-        base, token = self._access
+        base, token = self._sign_in()
         # An emulator has Cloud TPU at its root, and each other API under its name. (Compute
         # Engine's paths begin with it anyway.)
         bare = api == "tpu" or path.startswith(f"/{api}/")
@@ -74,6 +81,7 @@ class GoogleAPIs:
         try:
             with urllib.request.build_opener(*handlers).open(request, timeout=TIMEOUT) as response:
                 answer = json.load(response)
+                self._set_clock(response.headers.get("Date"))
         except urllib.error.HTTPError as error:
             raise self._refused(api, error) from error
         except TimeoutError as error:
@@ -94,10 +102,16 @@ class GoogleAPIs:
             raise self._unreadable(api)
         return answer
 
+    def _set_clock(self, date: str | None) -> None:
+        with contextlib.suppress(ValueError):
+            if date:
+                self._ahead = parsedate_to_datetime(date) - datetime.now(UTC)
+
     def _sign_in(self) -> tuple[str, str]:
-        if self._target.emulator is None:
-            return "", google_token()
-        address = read_emulator(self._target.emulator)
+        """An emulator's address, and the token."""
+        address = self._place.emulator
+        if address is None:
+            return "", self._token.get()
         try:
             with open(address.token_file, encoding="ascii") as file:
                 return address.rest, file.read().strip()
@@ -127,6 +141,8 @@ class GoogleAPIs:
             project=self._project,
             emulated=self._target.emulator is not None,
         )
+        if error.code == 401:
+            self._token.refused()
         problem.hint = problem.hint.replace("tpu.googleapis.com", f"{api}.googleapis.com")
         if problem.reason is Reason.NOT_FOUND:
             problem.hint = "Check the project's name."

@@ -8,10 +8,18 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Struct
 
+from ..catalog import API
 from ..errors import InvalidInput, TPUError
 from ..options import option
 
 Tier = Literal["on-demand", "spot", "reserved", "flex-start"]
+
+#: The boot disk of a host of Compute Engine: the 10 GB of its image are too few for JAX.
+DISK_GB = 200
+#: For how long flex-start of Compute Engine waits for capacity at most; seconds.
+LONGEST_WAIT = 7200.0
+#: The label that a TPU carries for the operation which creates it.
+OPERATION_LABEL = "jupyter-tpu-operation"
 
 _ZONE = re.compile(r"-|[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 
@@ -85,6 +93,12 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     external: str = ""  # "" where the host has no external address
     #: "USER@ALIAS" of a host whose address the user's OpenSSH knows; "": its cloud does.
     ssh: str = ""
+    #: The name of its VM; "" where only its TPU has a name. Not in the order of worker numbers.
+    instance: str = ""
+    id: str = ""  # Google's number of that VM; another one of the same name has another
+    #: Google's worker number, which is its place in the list. None: not known yet (see
+    #: `host_numbers`), or its place says it.
+    number: int | None = None
 
 
 class Node(Struct, frozen=True, kw_only=True):
@@ -111,6 +125,16 @@ class Node(Struct, frozen=True, kw_only=True):
     queued: str = ""
     #: Whether it is a TPU Node: of the retired architecture, without hosts to log in to.
     retired: bool = False
+    api: API = "tpu"  # which of Google's control planes made it, and alone can change it
+    #: Whether it waits for capacity. Nothing is billed until there is some.
+    waiting: bool = False
+    #: Whether it is several resources at its cloud, of which some are not made yet, or are deleted
+    #: already: another `begin_create` or `begin_delete` continues with the next one.
+    unfinished: bool = False
+    #: Why it will not be READY, while its cloud goes on trying; None for one that is not so.
+    problem: TPUError | None = None
+    #: When its cloud deletes it; RFC 3339, "" for never.
+    ends: str = ""
     #: All else that the cloud says of it, by the names and in the JSON of its API.
     details: dict[str, Any] = {}
 
@@ -205,11 +229,20 @@ class NodeSpec(Struct, frozen=True, kw_only=True):
     type: str
     version: str
     tier: Tier = "on-demand"
+    api: API = "tpu"
     network: str | None = None
     subnetwork: str | None = None
     labels: dict[str, str] = {}
     metadata: dict[str, str] = {}  # in place of those in *options*
     options: NodeOptions = NodeOptions()
+    # Of Compute Engine only:
+    disk_gb: int = DISK_GB  # the boot disk of each host
+    #: NAME, or projects/P/reservations/NAME, or a block of it; for the tier "reserved".
+    reservation: str = ""
+    #: Seconds after which Google deletes it, even if this program does not run; 0: never.
+    run_for: float = 0.0
+    #: For how long flex-start waits for capacity, seconds; 0: what is not there is refused at once.
+    wait_for: float = LONGEST_WAIT
 
 
 class QueuedSpec(Struct, frozen=True, kw_only=True):
@@ -244,6 +277,7 @@ class QueuedTPUs(Struct, frozen=True, kw_only=True):
 
     name: NodeName  # of the request, not of its TPUs
     state: QueuedState
+    id: str = ""  # the cloud's number of it; "": the time of its creation is its id
     initiator: str = ""  # of a suspension: "USER" or "SERVICE"
     error: TPUError | None = None  # why it failed
     created: str = ""  # RFC 3339; another one of the same name has another
@@ -255,6 +289,7 @@ class QueuedTPUs(Struct, frozen=True, kw_only=True):
     reservation: str = ""
     valid_until: str = ""  # RFC 3339
     labels: dict[str, str] = {}
+    unfinished: bool = False  # as of a `Node`
 
 
 class QueuedList(Struct, frozen=True, kw_only=True):
@@ -262,6 +297,7 @@ class QueuedList(Struct, frozen=True, kw_only=True):
 
     queued: tuple[QueuedTPUs, ...]
     unreachable: tuple[str, ...] = ()
+    unanswered: dict[API, TPUError] = {}  # as of a `NodeList`
 
 
 class NodeList(Struct, frozen=True, kw_only=True):
@@ -271,6 +307,8 @@ class NodeList(Struct, frozen=True, kw_only=True):
     unreachable: tuple[str, ...] = ()
     #: Why there are only the attached machines in it: their cloud did not answer.
     problem: TPUError | None = None
+    #: Control planes that did not answer, and why: TPUs of theirs are missing.
+    unanswered: dict[API, TPUError] = {}
 
 
 class OperationStatus(Struct, frozen=True):
@@ -278,6 +316,7 @@ class OperationStatus(Struct, frozen=True):
 
     done: bool
     error: TPUError | None = None
+    waiting: bool = False  # for capacity
 
 
 #: What one host published about itself: (namespace, key) -> value; ("hostkeys", "ssh-ed25519").

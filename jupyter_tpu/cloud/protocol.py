@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from ..catalog import API
 from .models import (
     GuestAttributes,
     Maintenance,
@@ -51,6 +52,15 @@ class Cloud(Protocol):
     def in_project(self, project: str) -> Cloud:
         """The same place, of another project; its connections are its own."""
 
+    @property
+    def apis(self) -> tuple[API, ...]:
+        """Which of Google's control planes it asks."""
+        return ("tpu",)
+
+    def of_api(self, api: API) -> Cloud:
+        """The same place, by one of its :attr:`apis` only; its connections are the same."""
+        return self
+
     # ---- TPUs ----
 
     async def list_nodes(self, zone: str = "-") -> NodeList:
@@ -63,10 +73,14 @@ class Cloud(Protocol):
         """What the cloud announces or does of the project's TPUs, by `Node.id`."""
 
     async def begin_create(self, name: NodeName, spec: NodeSpec) -> str:
-        """Asks for a TPU. A lack of capacity may show here or in the operation."""
+        """Asks for a TPU. A lack of capacity may show here or in the operation.
+
+        If a TPU is several resources there, a call makes the next one. Repeat it with the same
+        *spec* while the TPU is `Node.unfinished`: what was made before is not made twice.
+        """
 
     async def begin_delete(self, name: NodeName) -> str:
-        """Asks to delete whichever TPU has the name now."""
+        """Asks to delete whichever TPU has the name now. Repeat it while there is one."""
 
     async def begin_start(self, name: NodeName) -> str:
         """Asks to start a stopped TPU; as :meth:`begin_create`."""
@@ -118,6 +132,12 @@ class Cloud(Protocol):
 
     async def runtime_versions(self, zone: str) -> tuple[str, ...]:
         """The images (OS and drivers) offered in *zone*."""
+
+    async def sweep(self) -> list[str]:
+        """Deletes what TPUs that this program made have left in the project, and that costs
+        nothing; its names.
+        """
+        return []
 
     async def close(self) -> None:
         """Ends its connections; a later call would open others."""

@@ -72,3 +72,58 @@ def read_emulator(state_file: str) -> EmulatorAddress:
         Reason.UNAVAILABLE,
         f"Start it with `jupyter tpu emulator`, or unset {EMULATOR_VARIABLE}.",
     )
+
+
+class Place:
+    """What a *target* means now: its project and zone, and its emulator's address, if it has one.
+
+    Files are read when they are needed, and again when they have changed.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._address: EmulatorAddress | None = None
+        self._changed = 0  # when the state file was last changed, ns
+
+    @property
+    def emulator(self) -> EmulatorAddress | None:
+        """None where it is Google's; raises UNAVAILABLE where the emulator's file is missing."""
+        path = self.target.emulator
+        if path is None:
+            return None
+        try:
+            changed = os.stat(path).st_mtime_ns
+        except OSError:
+            changed = 0
+        if self._address is None or changed != self._changed:
+            self._address = read_emulator(path)
+            self._changed = changed
+        return self._address
+
+    @property
+    def identity(self) -> str:
+        """ "google", or "emulator:ID"."""
+        address = self.emulator
+        return f"emulator:{address.id}" if address is not None else "google"
+
+    @property
+    def project(self) -> str:
+        """The project of new TPUs and of lists; NO_PROJECT where none is set."""
+        if self.target.project:
+            return self.target.project
+        if (address := self.emulator) is not None:
+            return address.project
+        raise TPUError(
+            "No Google Cloud project is set.",
+            Reason.NO_PROJECT,
+            "Set one with `gcloud config set project PROJECT`.",
+        )
+
+    @property
+    def zone(self) -> str | None:
+        """The default zone, if one is set."""
+        if self.target.zone or self.target.emulator is None:
+            return self.target.zone
+        address = self.emulator
+        assert address is not None
+        return address.zone

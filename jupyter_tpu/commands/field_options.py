@@ -78,7 +78,7 @@ def _option(field: Field, into: str) -> click.Option:
         case inspect.LiteralType() if declared.value:
             settings = {"is_flag": True, "flag_value": declared.value, "default": None}
         case inspect.LiteralType():
-            settings["type"] = click.Choice(kind.values)
+            settings["type"] = click.Choice([*kind.values])
             settings.pop("metavar")
         case inspect.ListType():
             settings["multiple"] = True

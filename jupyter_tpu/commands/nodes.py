@@ -29,7 +29,7 @@ async def find_node(ref: str, target: Target) -> tuple[Node, Cloud]:
     from ..links import default_links
 
     cloud = default_links(target).cloud
-    listed = await _list_quickly(cloud, zone)
+    listed = await _list_quickly(cloud, zone, name)
     found = [n for n in listed.nodes if n.name.node == name and zone in ("", n.name.zone)]
     if not found and listed.problem is not None:
         raise listed.problem
@@ -45,8 +45,11 @@ async def find_node(ref: str, target: Target) -> tuple[Node, Cloud]:
     return found[0], cloud
 
 
-async def _list_quickly(cloud: Cloud, zone: str) -> NodeList:
-    """Without Google's client where that is possible: loading it takes longer than a short copy."""
+async def _list_quickly(cloud: Cloud, zone: str, name: str) -> NodeList:
+    """Without Google's client where that is possible: loading it takes longer than a short copy.
+
+    TPUs of Compute Engine are in it if the Cloud TPU API has none of that *name*.
+    """
     import asyncio
 
     from ..cloud import ATTACHED, NodeList
@@ -60,4 +63,7 @@ async def _list_quickly(cloud: Cloud, zone: str) -> NodeList:
         nodes = await asyncio.to_thread(RestReader(cloud.target).nodes, cloud.project)
     if nodes is None:
         return await cloud.list_nodes()
+    if "compute" in cloud.apis and all(node.name.node != name for node in nodes):
+        with contextlib.suppress(TPUError):  # the project may not use it
+            nodes += (await cloud.of_api("compute").list_nodes()).nodes
     return NodeList(nodes=(*nodes, *attached.nodes))

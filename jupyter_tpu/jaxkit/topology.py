@@ -46,10 +46,10 @@ class Topology(Struct, kw_only=True, frozen=True):
 def topology(name: str) -> Topology:
     """The topology of the catalog's type *name* ("v5litepod-8", "v5e-8") or of "tpu7x-2x2x1".
 
-    TPU7x is not in the catalog, since the Cloud TPU API does not offer it; the compiler knows it.
-    Raises `InvalidInput` with similar names.
+    The compiler knows more topologies of TPU7x than the catalog. Raises `InvalidInput` with similar
+    names.
     """
-    if isinstance(name, str) and name.startswith("tpu7x-"):
+    if isinstance(name, str) and name.startswith("tpu7x-") and "x" in name.removeprefix("tpu7x-"):
         return _tpu7x(name)
     kind = known_type(name)
     options: dict[str, Any] = {}

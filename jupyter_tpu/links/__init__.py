@@ -10,6 +10,7 @@ from .life import LinkState
 from .thread import CoreThread, core_thread
 
 if TYPE_CHECKING:
+    from .host_numbers import read_host_number
     from .link import Link
     from .lookup import HostGone, HostName, host_alias, no_such_host
     from .owned_kernels import OwnedKernel, end_orphans, register_owned
@@ -28,6 +29,7 @@ __all__ = [
     "end_orphans",
     "host_alias",
     "no_such_host",
+    "read_host_number",
     "register_owned",
 ]
 
@@ -37,6 +39,7 @@ _LATER = {
     "HostGone": "lookup",
     "HostName": "lookup",
     "host_alias": "lookup",
+    "read_host_number": "host_numbers",
     "no_such_host": "lookup",
     "Links": "registry",
     "OwnedKernel": "owned_kernels",

@@ -25,9 +25,9 @@ def fast_lookup(target: Target, host: HostName) -> HostAddress | None:
     public, login = stored_public_key(), logins.login(node)
     if not public or not (login.os_login or has_ssh_key(node, login.user, public)):
         return None
-    alias = host_alias(node.id, host.worker)
-    pinned = KnownHosts().keys(alias)
     endpoint = node.endpoints[host.worker]
+    alias = host_alias(node.id, host.worker, endpoint)
+    pinned = KnownHosts().keys(alias)
     if not pinned or not endpoint.external:
         return None
     port = 22

@@ -6,6 +6,7 @@ node are made once for all of them.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shutil
 import sys
@@ -13,12 +14,15 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ..cloud import Cloud, GuestAttributes, Node, NodeName, NodeState, has_ssh_key
+from ..cloud import Cloud, Endpoint, GuestAttributes, Node, NodeName, NodeState, has_ssh_key
+from ..cloud.host_numbers import HostNumbers, is_numbered, numbered
 from ..errors import Reason, TPUError, error_for
 from ..retired import tpu_node_error
 from ..ssh import HostAddress, KnownHosts, ensure_key, public_key, user_host
 from ..ssh.known_hosts import KINDS
+from ..subscribers import Subscribers
 from . import logins
+from .host_numbers import ask_host_numbers
 from .single_flight import SingleFlight
 
 #: Data about a node are shared by all its hosts for this long.
@@ -63,8 +67,12 @@ class HostGone(TPUError):
     """
 
 
-def host_alias(node_id: str, worker: int) -> str:
-    """The name of a host among the known hosts."""
+def host_alias(node_id: str, worker: int, endpoint: Endpoint | None = None) -> str:
+    """The name of a host among the known hosts. A host that is a VM of its own, with an id, can be
+    replaced by another one in the same TPU.
+    """
+    if endpoint is not None and endpoint.id:
+        return f"tpu.{endpoint.id}"
     return f"tpu.{node_id}-{worker}"
 
 
@@ -90,14 +98,32 @@ class Lookup:
             cloud.guest_attributes, _FRESH
         )
         self._keys: SingleFlight[tuple[NodeName, str, str], bool] = SingleFlight(self._add_key)
+        self._host_numbers = HostNumbers()
+        self._numbered: SingleFlight[NodeName, Node] = SingleFlight(self._number_hosts)
         self._last: dict[NodeName, Node] = {}
         self._attributes_last: dict[str, list[GuestAttributes]] = {}  # by node id
         self._reached: set[str] = set()  # ids of nodes that accepted our key
+        #: Called with a TPU whose hosts were just numbered.
+        self.numbered = Subscribers[Node]()
 
     async def find(self, host: HostName) -> ResolvedHost:
         """The address of *host*, and the keys needed to connect to it."""
         node = await self._node(host.node)
         _check_state(node, host)
+        if not is_numbered(node):
+            node = await self._numbered.get(node.name)
+            _check_state(node, host)
+            if node.endpoints[host.worker].number is None:
+                raise TPUError(
+                    f"Which VM of {host.node.node} is host {host.worker} is not known yet, because "
+                    "some of them did not answer.",
+                    Reason.UNREACHABLE,
+                    "Retrying automatically.",
+                )
+        return await self._resolve(node, host)
+
+    async def _resolve(self, node: Node, host: HostName) -> ResolvedHost:
+        """The host at that place of the list."""
         identity = ensure_key()
         if ssh := node.endpoints[host.worker].ssh:
             return await self._find_by_ssh(ssh, node, host, identity)
@@ -106,7 +132,7 @@ class Lookup:
             key_problem = await self._authorize(node, login.user, public_key(identity))
         else:  # keys in metadata do not count
             key_problem = login.rejected(str(host))
-        alias = host_alias(node.id, host.worker)
+        alias = host_alias(node.id, host.worker, node.endpoints[host.worker])
         published = await self._published(node, alias)
         pinned = self._pinned(node, host, alias, published)
         mine = published[host.worker] if host.worker < len(published) else {}
@@ -182,8 +208,39 @@ class Lookup:
         self._nodes.forget(name)
 
     async def close(self) -> None:
-        for shared in (self._nodes, self._attributes, self._keys):
+        for shared in (self._nodes, self._attributes, self._keys, self._numbered):
             await shared.close()
+
+    # ---- Google's numbers of hosts ---------------------------------------------------------
+
+    async def number_hosts(self, node: Node) -> Node:
+        """See `Links.number_hosts`."""
+        return node if is_numbered(node) else await self._numbered.get(node.name)
+
+    async def _number_hosts(self, name: NodeName) -> Node:
+        """Asks the hosts of a slice of Compute Engine for their numbers, and keeps these. Returns
+        the TPU with its hosts in their order, as far as they answered.
+        """
+        node = await self._node(name)
+
+        async def address(place: int) -> tuple[HostAddress, float]:
+            found = await self._resolve(node, HostName(name, place))
+            return found.address, found.key_wait
+
+        answers, failed = await ask_host_numbers(len(node.endpoints), address)
+        numbers = {node.endpoints[place].id: n for place, n in answers.items() if n is not None}
+        if len(set(numbers.values())) < len(numbers) or (not numbers and not failed):
+            # Nobody numbers them, or they contradict each other: their names do.
+            numbers = {each.id: place for place, each in enumerate(node.endpoints)}
+        if not numbers:
+            raise next(iter(failed.values()))
+        await asyncio.to_thread(self._host_numbers.put, numbers)
+        self._nodes.forget(name)
+        self._attributes.forget(name)
+        node = await self._node(name)
+        for listener in self.numbered:
+            listener(node)
+        return node
 
     # ---- the node --------------------------------------------------------------------------
 
@@ -201,6 +258,8 @@ class Lookup:
             if error.reason not in _NO_ANSWER or name not in self._last:
                 raise
             return self._last[name]
+        if not is_numbered(node):
+            node = numbered(node, await asyncio.to_thread(self._host_numbers.all))
         self._last[name] = node
         return node
 
@@ -249,11 +308,15 @@ class Lookup:
         new: dict[str, tuple[str, ...]] = {}
         names: dict[str, str] = {}
         for worker, attributes in enumerate(published):
-            other = host_alias(node.id, worker)
+            if worker >= len(node.endpoints):
+                break
+            endpoint = node.endpoints[worker]
+            other = host_alias(node.id, worker, endpoint)
             keys = host_keys(attributes)
             if keys and (other == alias or not self._known_hosts.keys(other)):
                 new[other] = keys
-                names[other] = f"{node.name.project}/{node.name.zone}/{node.name.node}/{worker}"
+                place = endpoint.instance or worker
+                names[other] = f"{node.name.project}/{node.name.zone}/{node.name.node}/{place}"
         if alias not in new:
             raise TPUError(
                 f"{host} has not published its host key yet, so its identity can't be checked.",

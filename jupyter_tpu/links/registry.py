@@ -7,10 +7,20 @@ import importlib
 import os
 import time
 
-from ..cloud import Cloud, CloudTPU, CloudWithAttached, Node, NodeState, Target, is_emulated
+from ..cloud import (
+    Cloud,
+    CloudWithAttached,
+    GoogleCloud,
+    GuestAttributes,
+    Node,
+    NodeState,
+    Target,
+    is_emulated,
+)
 from ..cloud.tpu.rest import RestReader
 from ..errors import Reason, TPUError
 from ..ssh import Keepalive, KnownHosts, ensure_key, public_key, user_name
+from ..subscribers import Subscribers
 from .life import LinkState
 from .link import Link
 from .lookup import HostName, Lookup
@@ -87,8 +97,12 @@ class Links:
         await asyncio.to_thread(importlib.import_module, "asyncssh")
         lookup = self._pool.lookup
         if is_emulated(self.cloud, node.name):  # their ports
-            reader = RestReader(self.cloud.target)
-            published = await asyncio.to_thread(reader.guest_attributes, node.name)
+            published: list[GuestAttributes] | None
+            if node.api == "compute":  # which needs no client
+                published = await self.cloud.guest_attributes(node.name)
+            else:
+                reader = RestReader(self.cloud.target)
+                published = await asyncio.to_thread(reader.guest_attributes, node.name)
             if published is not None:
                 lookup.note_attributes(node, published)
         lookup.note(node)
@@ -119,6 +133,17 @@ class Links:
                 elsewhere = link.address not in ("", now[2]) or (before or now)[0] != now[0]
                 if elsewhere or link.state in (LinkState.NEEDS_ATTENTION, LinkState.WAITING):
                     link.host_changed()
+
+    @property
+    def numbered(self) -> Subscribers[Node]:
+        """Called with a TPU whose hosts were just put into the order of Google's numbers."""
+        return self._pool.lookup.numbered
+
+    async def number_hosts(self, node: Node) -> Node:
+        """*node* with its hosts in the order of Google's numbers; asks them where these are not
+        known. Raises TPUError if no host answers.
+        """
+        return await self._pool.lookup.number_hosts(node)
 
     def key_metadata(self) -> dict[str, str]:
         """Metadata with which a new node accepts our key from its start. Raises KEY_FILE."""
@@ -175,5 +200,5 @@ def default_links(target: Target | None = None) -> Links:
     known = _registries.setdefault(key, {})
     if target not in known:
         share_with = next(iter(known.values()), None)
-        known[target] = Links(CloudWithAttached(CloudTPU(target)), share_with=share_with)
+        known[target] = Links(CloudWithAttached(GoogleCloud(target)), share_with=share_with)
     return known[target]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from jupyter_server.extension.application import ExtensionApp
-from traitlets import Bool, Dict, List, TraitError, Unicode, Union, validate
+from traitlets import Bool, Dict, Enum, List, TraitError, Unicode, Union, validate
 
 from ..errors import Reason, TPUError
 from .compiling import Compilations, CompileHandler
@@ -49,6 +49,12 @@ class JupyterTPU(ExtensionApp):
     ).tag(config=True)
     project = Unicode(help="The Google Cloud project. Default: gcloud's project.").tag(config=True)
     zone = Unicode(help="The default zone. Default: gcloud's zone.").tag(config=True)
+    api = Enum(
+        ["", "tpu", "compute"],
+        default_value="",
+        help="What makes a TPU that both of Google's control planes offer: the Cloud TPU API "
+        "(tpu) or Compute Engine (compute). Default: what the project has quota for.",
+    ).tag(config=True)
     ssh_key = Unicode(
         help="The private SSH key. Default: a key that is created in Jupyter's data folder."
     ).tag(config=True)
@@ -122,6 +128,8 @@ class JupyterTPU(ExtensionApp):
         if self.ssh_key:
             # Launchers of kernels are other processes, which must use the same key.
             os.environ["JUPYTER_TPU_SSH_KEY"] = self.ssh_key
+        if self.api:
+            os.environ["JUPYTER_TPU_API"] = self.api
         ports = ProxyPorts(self.proxy_ports)
         self.fleet = FleetHandle(
             self._target,

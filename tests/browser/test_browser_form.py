@@ -140,3 +140,31 @@ def test_enter_in_a_field_adds_a_grant_and_removes_none(lab: LabPage) -> None:
     assert len(lab.server.call("GET", "grants")) == 2  # type: ignore[arg-type]
     for name in ("first", "second"):
         lab.server.call("DELETE", f"grants/{name}")
+
+
+def test_a_type_of_both_forms_offers_the_other_one_where_the_zone_has_it(lab: LabPage) -> None:
+    lab.open_form()
+    lab.choose_type("v6e-8")
+    lab.form.get_by_label("Zone", exact=True).select_option("us-east5-a")
+    expect(lab.form).to_contain_text("JAX sees 8 devices. Also on 2 VMs: v6e-2x4")
+    lab.form.get_by_role("button", name="Choose v6e-2x4").click()
+    expect(lab.form).to_contain_text("Also on 1 VM: v6e-8")
+    zones = lab.form.get_by_label("Zone", exact=True).locator("option")
+    expect(zones).not_to_have_count(0)
+
+
+def test_a_tpu7x_is_created_like_any_other_and_its_details_say_what_made_it(lab: LabPage) -> None:
+    name = "ironwood"
+    lab.open_form()
+    lab.form.get_by_label("Name").fill(name)
+    lab.choose_type("tpu7x-8")
+    lab.form.get_by_label("Zone", exact=True).select_option("us-central1-c")
+    lab.form.get_by_label("Connect when it is ready").uncheck()
+    lab.form.get_by_role("button", name="Create", exact=True).click()
+    lab.state(name, "Ready to connect")
+    tpu = lab.tpu(name)
+    expect(tpu).not_to_contain_text("Compute Engine")
+    tpu.get_by_role("button", name=name, exact=True).click()
+    expect(tpu).to_contain_text("Made byCompute Engine")
+    lab.server.finish(lab.server.call("DELETE", f"tpus/us-central1-c~{name}", {}))
+    lab.open_form()  # as the other tests leave it

@@ -11,7 +11,7 @@ from typing import Any
 
 from waiting import eventually
 
-from jupyter_tpu.cloud import CloudTPU, Target
+from jupyter_tpu.cloud import Cloud, CloudTPU, Target
 from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.models import CreateTPU, Operation
 from jupyter_tpu.kernels import KernelSpecs
@@ -25,8 +25,8 @@ LIMIT = 120.0  # seconds
 class Server:
     """A fleet as one server has it; others may open the same folder before or after it."""
 
-    def __init__(self, state_file: Path, folder: Path) -> None:
-        self._links = Links(CloudTPU(Target(emulator=str(state_file))))
+    def __init__(self, cloud: Cloud, folder: Path) -> None:
+        self._links = Links(cloud)
         self._folder = folder
         self.fleet: Fleet
 
@@ -71,8 +71,12 @@ class World:
         for server in list(self.servers):
             await self.stop(server)
 
-    async def server(self) -> Server:
-        server = await Server(self.emulator.state_file, self._folder).open()
+    def cloud(self) -> Cloud:
+        return CloudTPU(Target(emulator=str(self.emulator.state_file)))
+
+    async def server(self, folder: Path | None = None) -> Server:
+        """*folder*: of another user's server."""
+        server = await Server(self.cloud(), folder or self._folder).open()
         self.servers.append(server)
         return server
 

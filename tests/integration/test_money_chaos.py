@@ -20,9 +20,10 @@ import sqlite3
 import threading
 import time
 import urllib.error
+from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from adoption_server import Server
@@ -42,6 +43,17 @@ Table = collections.Counter[tuple[str, str]]
 
 
 class Lane:
+    #: What is created; how Google says that there is no capacity.
+    tpu: ClassVar[dict[str, Any]] = {"type": "v5litepod-1"}
+    no_capacity = "capacity"
+    #: Calls that fail, for "create", "delete", "look" and "poll".
+    methods: ClassVar[dict[str, list[str]]] = {
+        "create": ["CreateNode"],
+        "delete": ["DeleteNode"],
+        "look": ["GetNode"],
+        "poll": ["GetOperation"],
+    }
+
     def __init__(self, emulator: Any, zone: str, folder: Path, seed: str, kills: int) -> None:
         self.emulator = emulator
         self.zone = zone
@@ -64,22 +76,23 @@ class Lane:
 
     def misbehave(self, *methods: str) -> None:
         """One or two faults of calls that are to come, or none."""
-        for method in self.random.sample(methods, self.random.choice([0, 1, 1, 2])):
+        for what in self.random.sample(methods, self.random.choice([0, 1, 1, 2])):
+            method = self.random.choice(self.methods.get(what, self.methods["create"]))
             fault: dict[str, Any] = {"method": method, "count": self.random.randint(1, 3)}
-            if method == "GetOperation":
+            if what == "poll":
                 fault |= {"kind": "error", "code": self.random.choice(READ_CODES)}
-            elif method == "GetNode":
+            elif what == "look":
                 fault |= {"kind": "error", "code": self.random.choice(CODES[:3])}
-            elif method == "capacity":
+            elif what == "capacity":
                 fault = {"kind": "no-capacity", "count": 1}
-            elif method == "silence":
-                fault = {"kind": "silent", "method": "CreateNode", "count": 1, "seconds": 4}
-            elif method == "refusal":
+            elif what == "silence":
+                fault = {"kind": "silent", "method": method, "count": 1, "seconds": 4}
+            elif what == "refusal":
                 fault = {"kind": "refuse-delete", "count": 2}
             else:
                 kind = self.random.choice(["lost-answer", "error"])
-                # An error that is an answer to CreateNode would end the creation.
-                kind = "lost-answer" if method == "CreateNode" else kind
+                # An error that is an answer to a creation would end it.
+                kind = "lost-answer" if what == "create" else kind
                 codes = CODES[:3] if kind == "lost-answer" else CODES
                 fault |= {"kind": kind, "code": self.random.choice(codes)}
             self._inject(fault)
@@ -87,7 +100,7 @@ class Lane:
             self._inject({"kind": "slow", "seconds": self.random.uniform(0, 3), "count": 2})
 
     def _inject(self, fault: dict[str, Any]) -> None:
-        made = self.emulator.request("POST", "/emulator/v1/faults", {**fault, "zone": self.zone})
+        made = self.emulator.request("POST", "/emulator/v1/faults", {"zone": self.zone, **fault})
         self.faults.append(made["id"])
 
     def behave(self) -> None:
@@ -170,11 +183,11 @@ class Lane:
 
     def live(self, name: str) -> None:
         """One TPU from its creation to its end, with kills on the way."""
-        trouble = ["CreateNode", "GetOperation", "GetNode"]
+        trouble = ["create", "poll", "look"]
         trouble += ["capacity"] * (self.random.random() < 0.3)
         trouble += ["silence"] * (self.random.random() < 0.1)
         self.misbehave(*trouble)
-        body = {"name": name, "type": "v5litepod-1", "zone": self.zone, "connect": {}}
+        body = {"name": name, "zone": self.zone, "connect": {}, **self.tpu}
         creating = self.send("POST", "tpus", body)
         self.perhaps_kill(self.random.choice([0, 1, 1, 2, 3]))
         creating.join()
@@ -201,7 +214,7 @@ class Lane:
         self.nothing_is_left(name)
 
     def _cancel(self) -> bool:
-        self.misbehave("DeleteNode", "GetOperation", "GetNode", "refusal")
+        self.misbehave("delete", "poll", "look", "refusal")
         for operation in self.running():
             if operation["kind"] == "create":
                 answer = self.ask("DELETE", f"operations/{operation['id']}")
@@ -209,7 +222,7 @@ class Lane:
         return False
 
     def _delete(self, name: str, kills: int = 2) -> None:
-        self.misbehave("DeleteNode", "GetOperation", "GetNode")
+        self.misbehave("delete", "poll", "look")
         deleting = self.send("DELETE", f"tpus/{name}")
         self.perhaps_kill(min(self.random.choice([0, 1, 1, 2]), kills))
         deleting.join()
@@ -243,7 +256,8 @@ class Lane:
             assert node is None, ended
             # Where Google has forgotten the operation, it does not say why there is no TPU.
             why = ended["problem"]["message"]
-            assert "capacity" in why or why == f"Google has no TPU called {name} now.", ended
+            gone = f"Google has no TPU called {name} now."
+            assert self.no_capacity in why or why == gone, ended
             self.ends["create failed: no capacity"] += 1
             return
         assert ended["state"] == "done", ended
@@ -263,9 +277,15 @@ class Lane:
 
     def _working(self, name: str) -> list[str]:
         """Programs on the host that make environments; and agents beyond the first."""
-        lines = [p["cmdline"] for host in self.emulator.hosts(name) for p in host["processes"]]
+        lines = [p["cmdline"] for host in self.hosts(name) for p in host["processes"]]
+        hosts = max(1, len(self.hosts(name)))
         daemons = [line for line in map(str, lines) if "jupyter_tpu" in line and "daemon" in line]
-        return [line for line in map(str, lines) if "on_host" in line] + daemons[1:]
+        return [line for line in map(str, lines) if "on_host" in line] + daemons[hosts:]
+
+    def hosts(self, name: str) -> list[dict[str, Any]]:
+        """Those of a TPU, with what runs in them."""
+        found: list[dict[str, Any]] = self.emulator.hosts(name)
+        return found
 
     def _kernelspecs(self) -> list[str]:
         return [
@@ -298,6 +318,18 @@ class Lane:
 def test_servers_that_are_killed_at_any_moment_leave_nothing_that_is_not_shown(
     emulator: Any, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, capsys: Any
 ) -> None:
+    run_lanes(Lane, ZONES, emulator, tmp_path, tmp_path_factory, capsys)
+
+
+def run_lanes(
+    kind: type[Lane],
+    zones: Sequence[str],
+    emulator: Any,
+    folder: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    capsys: Any,
+) -> None:
+    """One lane of *kind* in each zone, on an emulator of their own."""
     seed = os.environ.get("CHAOS_SEED") or str(random.randrange(10**6))
     with capsys.disabled():
         print(f"\nCHAOS_SEED={seed}", flush=True)
@@ -305,8 +337,8 @@ def test_servers_that_are_killed_at_any_moment_leave_nothing_that_is_not_shown(
     share_packages(state, tmp_path_factory)
     emulator = type(emulator)(state, delay=0.7)  # no other test sees its faults
     lanes = [
-        Lane(emulator, zone, tmp_path / zone, f"{seed} {zone}", -(-KILLS // len(ZONES)))
-        for zone in ZONES
+        kind(emulator, zone, folder / zone, f"{seed} {zone}", -(-KILLS // len(zones)))
+        for zone in zones
     ]
     started = time.monotonic()
     try:
@@ -319,8 +351,8 @@ def test_servers_that_are_killed_at_any_moment_leave_nothing_that_is_not_shown(
                     lane.kills = 0  # where one has failed, the others come to an end
             for future in futures:
                 future.result()
-        paths = emulator.request("GET", "/v2/projects/emulated/locations/-/nodes").get("nodes", [])
-        assert not paths
+        for lane in lanes:
+            assert not lane.nodes()
     finally:
         emulator.stop()
         with capsys.disabled():

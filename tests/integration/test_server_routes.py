@@ -150,7 +150,7 @@ async def test_bad_bodies_are_answered_with_one_sentence_that_names_the_field(
 
 async def test_a_request_that_cannot_be_created_fails_at_once(call: Callable[..., Any]) -> None:
     for body, word in (
-        ({"name": "a", "type": "v5e-8"}, "v5litepod-8"),
+        ({"name": "a", "type": "v5litepod-9"}, "v5litepod-8"),
         ({"name": "a", "type": "v5p-8", "zone": "us-west4-a"}, "us-east5-a"),
         ({"name": "a", "type": "v5p-8", "zone": "us-west9-a"}, "us-west9-a"),
         ({"name": "a", "type": "v5litepod-8", "version": "v1"}, "v1"),

@@ -88,6 +88,7 @@ class Google:
     zone = "us-west4-a"
     emulated = False
     identity = "google"
+    apis = ("tpu",)
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
@@ -110,6 +111,9 @@ class Google:
         self._operations: dict[str, tuple[float, TPUError | None]] = {}
 
     # ---- as `Cloud` ----
+
+    def of_api(self, api: str) -> Google:
+        return self
 
     async def begin_create(self, name: NodeName, spec: NodeSpec) -> str:
         label = spec.labels[LABEL]
@@ -377,3 +381,100 @@ class Google:
 
     def may_go(self, name: NodeName) -> bool:
         return self.may_come(f"delete {name.node}")
+
+
+class GoogleSlices(Google):
+    """TPUs of several hosts, as Compute Engine has them: a template, a policy and a group.
+
+    A creation makes the next part, a deletion removes the last one. Only the group is billed, and
+    it is made of the other two. The same request is carried out once.
+    """
+
+    PARTS = 3
+    #: For how long a request is known; seconds.
+    KNOWN = 60.0
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        super().__init__(loop)
+        self.parts: dict[NodeName, int] = {}  # of ours, how many there are
+        self._requests: dict[tuple[str, int], tuple[float, str]] = {}
+
+    async def begin_create(self, name: NodeName, spec: NodeSpec) -> str:
+        label = spec.labels[LABEL]
+        part = self.parts.get(name, 0) + 1  # by what the backend has seen
+        return await self._call(
+            "create", lambda fate: self._make_part(name, label, part, fate), label
+        )
+
+    def _make_part(self, name: NodeName, label: str, part: int, fate: str) -> str:
+        asked, operation = self._requests.get((label, part), (float("-inf"), ""))
+        if self._loop.now - asked < self.KNOWN:
+            return operation
+        node = self.nodes.get(name)
+        if node is not None and (node.labels.get(LABEL) != label or not node.unfinished):
+            raise TPUError("It exists.", Reason.EXISTS)
+        if part != self.parts.get(name, 0) + 1:
+            raise TPUError("Its template does not exist.", Reason.INVALID)
+        operation = self._make(name, label, part, fate)
+        self._requests[label, part] = self._loop.now, operation
+        return operation
+
+    def _make(self, name: NodeName, label: str, part: int, fate: str) -> str:
+        refused = fate in ("no capacity", "leaves a wreck")
+        error = TPUError("There is no capacity.", Reason.NO_CAPACITY) if refused else None
+        if part < self.PARTS and error is not None:
+            return self._ended(1.0, error)
+        node = Node(
+            name=name,
+            id=label,
+            type="v6e-2x4",
+            state=NodeState.CREATING,
+            labels={LABEL: label},
+            unfinished=part < self.PARTS,
+            problem=error,  # a group goes on trying
+        )
+        self.nodes[name] = self.created[node.id] = node
+        self.parts[name] = part
+        if part < self.PARTS or error is not None:
+            return self._ended(1.0)
+        return self._begin("create", node, NodeState.READY)
+
+    def _delete(self, name: NodeName) -> str:
+        node = self._node(name)
+        if name not in self.parts or not (node.unfinished or node.state == "DELETING"):
+            return super()._delete(name)
+        if not self.deletes:
+            raise TPUError("It is in use.", Reason.CONFLICT)
+        if not node.unfinished:
+            raise TPUError("It is not ready.", Reason.CONFLICT)
+        self._remove_part(node)
+        return self._ended(1.0)
+
+    def _begin(
+        self, verb: str, node: Node, state: NodeState | None, error: TPUError | None = None
+    ) -> str:
+        if verb != "delete" or node.name not in self.parts:
+            return super()._begin(verb, node, state, error)
+
+        def end() -> None:
+            now = self.nodes.get(node.name)
+            if now is not None and now.id == node.id and now.state == "DELETING":
+                self._remove_part(now)
+
+        self._loop.call_later(TAKES[verb], end)
+        return self._ended(TAKES[verb])
+
+    def _remove_part(self, node: Node) -> None:
+        name = node.name
+        self.parts[name] -= 1
+        if not self.parts[name]:
+            del self.parts[name], self.nodes[name]
+            return
+        left = msgspec.structs.replace(
+            node, state=NodeState.CREATING, unfinished=True, problem=None
+        )
+        self.nodes[name] = left
+
+    def others_delete(self, name: NodeName) -> None:
+        self.parts.pop(name, None)
+        super().others_delete(name)

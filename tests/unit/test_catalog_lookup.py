@@ -44,14 +44,98 @@ def test_a_type_means_what_google_documents(
 
 @pytest.mark.parametrize("kind", catalog.types(), ids=lambda kind: kind.name)
 def test_the_number_in_a_name_agrees_with_chips_and_topology(kind: catalog.AcceleratorType) -> None:
-    number = int(kind.name.rpartition("-")[2])
-    counts_cores = kind.generation in ("v2", "v3", "v4", "v5p")
-    assert kind.chips == (number // 2 if counts_cores else number)
+    size = kind.name.rpartition("-")[2]
+    if size.isdecimal():
+        counts_cores = kind.generation in ("v2", "v3", "v4", "v5p", "tpu7x")
+        assert kind.chips == (int(size) // 2 if counts_cores else int(size))
+    else:
+        assert size == kind.topology
     assert prod(int(side) for side in kind.topology.split("x")) == kind.chips
     assert kind.hosts * kind.chips_per_host == kind.chips
     assert kind.version in catalog.versions()
     assert kind.zones
     assert all(catalog.is_zone(zone) for zone in kind.zones)
+
+
+@pytest.mark.parametrize(
+    ("name", "type", "hosts", "machine", "topology"),
+    [
+        ("tpu7x-8", "tpu7x-8", 1, "tpu7x-standard-4t", ""),
+        ("tpu7x-standard-4t", "tpu7x-8", 1, "tpu7x-standard-4t", ""),
+        ("tpu7x-2x2x2", "tpu7x-16", 2, "tpu7x-standard-4t", "2x2x2"),
+        ("v7x-16", "tpu7x-16", 2, "tpu7x-standard-4t", "2x2x2"),
+        ("ct6e-standard-8t", "v6e-8", 1, "ct6e-standard-8t", ""),
+        ("ct6e-standard-4t", "v6e-4", 1, "ct6e-standard-4t", ""),
+        ("ct6e-standard-4t-tpu", "v6e-4", 1, "ct6e-standard-4t", ""),
+        ("v6e-8", "v6e-8", 1, "ct6e-standard-8t", ""),
+        ("v6e-2x4", "v6e-2x4", 2, "ct6e-standard-4t", "2x4"),
+        ("v6e-4x4", "v6e-16", 4, "ct6e-standard-4t", "4x4"),
+        ("ct5p-hightpu-4t", "v5p-8", 1, "ct5p-hightpu-4t", ""),
+        ("v5p-2x2x4", "v5p-32", 4, "ct5p-hightpu-4t", "2x2x4"),
+    ],
+)
+def test_compute_engines_names_of_a_type_are_understood(
+    name: str, type: str, hosts: int, machine: str, topology: str
+) -> None:
+    kind = catalog.accelerator_type(catalog.official_name(name))
+    assert (kind.name, kind.hosts) == (type, hosts)
+    assert kind.machine is not None
+    assert (kind.machine.machine_type, kind.machine.topology) == (machine, topology)
+    assert catalog.type_of_machine(machine, topology) == kind
+
+
+def test_what_compute_engine_does_not_have_is_no_machine_type() -> None:
+    assert catalog.is_machine_type("ct6e-standard-4t")
+    for name in ("ct5lp-hightpu-4t", "n2-standard-8", "ct6e-standard-3t", "v6e-8"):
+        assert not catalog.is_machine_type(name)
+    with pytest.raises(catalog.UnknownType, match="ct6e-standard-8t with the topology 4x4"):
+        catalog.type_of_machine("ct6e-standard-8t", "4x4")
+
+
+@pytest.mark.parametrize(
+    ("name", "zone", "apis"),
+    [
+        ("v5litepod-8", "", ("tpu",)),
+        ("v4-8", "", ("tpu",)),
+        ("v6e-8", "", ("tpu", "compute")),
+        ("v6e-8", "us-south1-ai1b", ("compute",)),
+        ("v6e-2x4", "", ("compute",)),
+        ("v5p-8", "", ("tpu", "compute")),
+        ("tpu7x-8", "", ("compute",)),
+        ("tpu7x-8", "us-central1-ai1a", ("compute",)),
+        ("tpu7x-8", "us-central1-a", ()),
+    ],
+)
+def test_a_type_says_which_control_plane_can_make_it(
+    name: str, zone: str, apis: tuple[str, ...]
+) -> None:
+    assert catalog.accelerator_type(name).apis(zone) == apis
+
+
+def test_two_forms_of_as_many_chips_name_each_other() -> None:
+    forms = {kind.name: kind.other_form for kind in catalog.types() if kind.other_form}
+    assert forms == {"v6e-8": "v6e-2x4", "v6e-2x4": "v6e-8"}
+
+
+def test_images_belong_to_one_control_plane_and_to_its_generations() -> None:
+    v6e, seven = map(catalog.accelerator_type, ("v6e-8", "tpu7x-8"))
+    ubuntu_22 = "ubuntu-accelerator-2204-amd64-with-tpu-v5e-v5p-v6e"
+    assert catalog.image_fits(ubuntu_22, v6e) is True
+    assert catalog.image_fits(ubuntu_22, seven) is False
+    assert catalog.image_fits(seven.version, v6e) is False
+    assert catalog.image_fits("v2-alpha-tpuv6e", seven) is False
+    assert catalog.image_fits(ubuntu_22, catalog.accelerator_type("v5litepod-8")) is False
+    assert [catalog.api_of_version(each) for each in (ubuntu_22, "v2-alpha-tpuv6e", "mine")] == [
+        "compute",
+        "tpu",
+        None,
+    ]
+    assert catalog.api_of_version("projects/p/global/images/mine") == "compute"
+
+
+def test_an_ai_zone_is_near_its_region() -> None:
+    zones = ["us-central1-ai1a", "us-central1-c", "europe-west4-a"]
+    assert catalog.nearest_zones(zones, "us-central1-a")[-1] == "europe-west4-a"
 
 
 def test_every_zone_offers_something_and_an_unknown_one_nothing() -> None:
@@ -99,3 +183,14 @@ def test_a_price_is_of_all_chips_in_the_region_of_the_zone(
 def test_a_price_that_is_not_known_is_not_made_up() -> None:
     assert catalog.price_in(catalog.accelerator_type("v2-8"), "us-central1-b") is None
     assert catalog.price_in(catalog.accelerator_type("v6e-8"), "southamerica-west1-a") is None
+
+
+def test_flex_start_has_a_price_of_its_own_where_one_is_known() -> None:
+    price = catalog.price_in(catalog.accelerator_type("v6e-8"), "us-east5-a")
+    assert price is not None
+    assert (price.on_demand, price.spot, price.flex_start) == (21.6, 11.2264, 10.8)
+    assert price.date == "2026-08"
+    older = catalog.price_in(catalog.accelerator_type("v6e-8"), "us-central1-b")
+    assert older is not None
+    assert older.flex_start is None
+    assert catalog.accelerator_type("tpu7x-8").prices == ()

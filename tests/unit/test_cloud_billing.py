@@ -47,6 +47,20 @@ def test_prices_are_per_chip_also_where_google_sells_eight_cores() -> None:
     assert found.unknown == ()
 
 
+def test_the_price_of_flex_start_has_no_tpu_in_its_name() -> None:
+    found = understand(
+        [
+            (1, sku("TpuV6e running in Columbus", 2.7, regions=["us-east5"])),
+            (1, sku("DWS Defined Duration V6e in Columbus", 1.35, regions=["us-east5"], group="")),
+            (1, sku("Reserved DWS Defined Duration V6e in Columbus", 1.0, regions=["us-east5"])),
+            (1, sku("DWS Defined Duration A3 Core in Columbus", 0.1, group="CPU")),
+        ],
+        today=TODAY,
+    )
+    assert found.prices == (ChipPrice("v6e", "us-east5", 2.7, None, TODAY, 1.35),)
+    assert found.unknown == ()
+
+
 @pytest.mark.parametrize(
     "strange",
     [

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable, Collection, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
 from google_model import VirtualLoop
+from test_google_cloud import Both
 
 from jupyter_tpu.cloud import CloudTPU, NodeState
 from jupyter_tpu.cloud.models import Node, NodeList, NodeName
@@ -242,3 +244,64 @@ async def test_what_is_missing_is_looked_for_after_the_question_and_not_at_each_
         took = asyncio.get_running_loop().time() - begun
         assert took == pytest.approx(QUICK, rel=0.1)
         assert setting.cloud.calls - before == 2
+
+
+# ---- both control planes ---------------------------------------------------------------------
+
+
+@in_virtual_time
+async def test_a_poll_of_both_control_planes_is_one_list_of_each_whoever_looks(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path))
+    async with Setting() as setting:
+        both = Both()
+        setting.observer._cloud = both.cloud
+        both.tpu.add("old", "1")
+        both.compute.add("new", "2")
+        setting.needed = True
+
+        async def hour(panels: int) -> tuple[list[str], list[str]]:
+            both.tpu.calls, both.compute.calls = [], []
+
+            async def panel(phase: float) -> None:
+                await asyncio.sleep(phase)
+                while True:
+                    await setting.observer.ensure_recent()
+                    await asyncio.sleep(120)
+
+            async with asyncio.TaskGroup() as group:
+                looking = [group.create_task(panel(1.2 * number)) for number in range(panels)]
+                await asyncio.sleep(3600)
+                for each in looking:
+                    each.cancel()
+            return both.tpu.calls, both.compute.calls
+
+        alone, many = await hour(1), await hour(100)
+        for calls in (*alone, *many):
+            assert set(calls) == {"list"}
+            assert len(calls) == pytest.approx(3600 / SLOW, abs=4)
+
+
+@in_virtual_time
+async def test_tpus_of_a_control_plane_that_does_not_answer_are_shown_as_last_seen(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path))
+    async with Setting() as setting:
+        both = Both()
+        setting.observer._cloud = both.cloud
+        old, new = both.tpu.add("old", "1"), both.compute.add("new", "2")
+        await setting.observer.ensure_recent()
+        assert setting.observed.complete(new)
+        both.compute.failure = TPUError("No answer.", Reason.UNAVAILABLE)
+        del both.tpu.nodes[old]
+        await setting.observer.refresh()
+        assert [*setting.observed.nodes] == [new]
+        assert not setting.observed.complete(new), "it may be gone, and nothing is forgotten"
+        assert setting.observed.problem is not None
+        assert "Compute Engine did not answer" in setting.observed.problem.message
+        both.compute.failure = None
+        del both.compute.nodes[new]
+        await setting.observer.refresh()
+        assert (setting.observed.nodes, setting.observed.problem) == ({}, None)

@@ -30,7 +30,10 @@ def wanted(**options: Any) -> CreateTPU:
         ({"tier": "spot", "run_for": 3600.0}, "Only a flex-start TPU"),
         ({"run_for": 7 * 86_400.0 + 1}, "must be 1 minute to 7 days"),
         ({"run_for": 59.0}, "must be 1 minute to 7 days"),
-        ({"type": "v4-8", "run_for": 3600.0}, "Google offers flex-start for v5e and v6e, not for"),
+        (
+            {"type": "v4-8", "run_for": 3600.0},
+            "Google offers flex-start for v5e, v6e, v5p and tpu7x, not for",
+        ),
     ],
 )
 def test_flex_start_needs_a_time_to_run_and_a_type_that_google_offers(
@@ -58,8 +61,10 @@ def test_a_tpu_is_recognized_by_its_label(
     assert (node.tier, node.run_for) == (tier, run_for)
 
 
-def test_its_price_is_not_known_and_its_end_is_shown() -> None:
+def test_its_price_is_known_in_few_regions_and_its_end_is_shown() -> None:
     cost = cost_of("v6e-8", "us-east5-b", "flex-start", emulated=False)
+    assert (cost.usd_per_hour, cost.date) == (10.8, "2026-08")
+    cost = cost_of("v6e-8", "us-central1-b", "flex-start", emulated=False)
     assert (cost.usd_per_hour, cost.list_usd_per_hour) == (None, None)
     other = TPU(name="other", zone="us-east5-b", project="p")
     tpu = structs.replace(other, run_for=5400.0, run_ends="2027-01-15T09:30:00Z")

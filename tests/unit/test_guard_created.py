@@ -20,7 +20,12 @@ from jupyter_tpu.fleet.core.process_lease import ProcessLease
 from jupyter_tpu.fleet.core.store import Store
 from jupyter_tpu.fleet.core.view import TPUFacts, view_tpu
 from jupyter_tpu.fleet.jobs import guard_setting as guard_module
-from jupyter_tpu.fleet.jobs.guard import guard_rule, limit_passed
+from jupyter_tpu.fleet.jobs.guard import (
+    SERVER_SIDE_GRACE,
+    guard_rule,
+    limit_passed,
+    server_side_limit,
+)
 from jupyter_tpu.fleet.jobs.guard_setting import GuardService
 from jupyter_tpu.fleet.models import Cost, CreateTPU, Guard, Operation, Problem, SetGuard
 from jupyter_tpu.fleet.models.core import timestamp
@@ -251,3 +256,23 @@ async def test_a_command_that_has_ended_before_the_guard_was_set_is_named_on_the
     saved = await store.refresh() or store.snapshot
     process.runner.load(saved.operations, saved.requests)
     assert process.shown() is None, "the user has chosen another one"
+
+
+@pytest.mark.parametrize(
+    ("request_", "hours"),
+    [
+        (SetGuard(until=timestamp("seconds", at=NOW + 7200)), 2.0),
+        (SetGuard(max_cost=6.0), 3.0),
+        (SetGuard(max_cost=6.0, until=timestamp("seconds", at=NOW + 3600)), 1.0),
+        (SetGuard(until=timestamp("seconds", at=NOW - 60)), 0.0),
+    ],
+)
+def test_google_deletes_a_new_tpu_a_while_after_its_guard_should_have(
+    request_: SetGuard, hours: float
+) -> None:
+    limit = server_side_limit(request_, Cost(usd_per_hour=2.0), NOW)
+    assert limit == pytest.approx(hours * 3600 + SERVER_SIDE_GRACE)
+
+
+def test_a_guard_of_idle_time_only_is_none_of_googles() -> None:
+    assert server_side_limit(SetGuard(idle=3600.0), Cost(usd_per_hour=2.0), NOW) == 0

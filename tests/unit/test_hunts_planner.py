@@ -13,6 +13,7 @@ from msgspec import structs
 
 from jupyter_tpu import catalog
 from jupyter_tpu.cloud import NodeName
+from jupyter_tpu.cloud.compute_engine.errors import first_error
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.fleet.core.checks import check_run
 from jupyter_tpu.fleet.core.records import Candidate, HuntRecord
@@ -257,6 +258,108 @@ async def test_flex_start_waits_in_the_queue_in_every_hunt_and_has_its_time_to_r
         await planned("spot", "flex-start")
     with pytest.raises(TPUError, match="Only a flex-start TPU"):
         await planned("spot", run_for=3600.0)
+
+
+# ---- both control planes ---------------------------------------------------------------------
+
+
+def both(*places: str) -> HuntRecord:
+    record = hunt(*places, types=("v6e-8",))
+    record.candidates = [
+        structs.replace(each, api=api) for each in record.candidates for api in ("tpu", "compute")
+    ]
+    return record
+
+
+def test_what_one_control_plane_lacks_the_other_may_have() -> None:
+    record = both("us-east5-a", "us-east5-b")
+    assert tried(record, 0.0, NO_CAPACITY).api == "tpu"
+    other = tried(record, 0.0, quota(0, "region"))
+    assert (other.api, other.zone) == ("compute", "us-east5-a")
+    assert [(each.zone, each.api) for each in record.candidates if not each.ruled_out] == [
+        ("us-east5-a", "tpu"),
+        ("us-east5-b", "tpu"),
+    ]
+    assert tried(record, 0.0, NO_CAPACITY).zone == "us-east5-b"
+
+
+def test_compute_engines_words_for_no_quota_are_understood() -> None:
+    error = first_error(
+        [
+            {
+                "code": "QUOTA_EXCEEDED",
+                "message": "Quota 'TPUS_PER_TPU_FAMILY' exceeded.  Limit: 0.0 in region us-east5.",
+            }
+        ]
+    )
+    assert error is not None
+    assert (error.reason, error.scope) == (Reason.QUOTA, "region")
+    record = both("us-east5-a", "us-east5-b", "us-central1-b")
+    record.candidates = [each for each in record.candidates if each.api == "compute"]
+    tried(record, 0.0, error)
+    assert [each.zone for each in record.candidates if not each.ruled_out] == ["us-central1-b"]
+
+
+def test_an_internal_error_after_minutes_counts_as_no_capacity() -> None:
+    error = first_error([{"code": "INTERNAL_ERROR", "message": "Internal error."}])
+    assert error is not None
+    record = both("us-east5-a")
+    for _ in range(2):
+        tried(record, 0.0, error)
+    assert next_step(record, 0.0) == Wait(20.0)
+    assert [each.failures for each in record.candidates] == [1, 1]
+
+
+def test_a_request_that_is_slow_to_delete_has_a_longer_turn() -> None:
+    record = both("us-east5-a", "us-east5-b")
+    tpu, compute, *_ = record.candidates
+    assert (turn(record, tpu), turn(record, compute)) == (120.0, 1800.0)
+
+
+@pytest.mark.asyncio
+async def test_a_hunt_tries_each_control_plane_that_offers_the_type() -> None:
+    asked: list[CreateTPU] = []
+
+    async def by_quota(request: CreateTPU) -> tuple[CreateTPU, NodeName]:
+        asked.append(request)
+        found, name = await offered(request)
+        return structs.replace(found, api=request.api or "compute"), name
+
+    async def planned(type: str, **options: Any) -> list[tuple[str, str]]:
+        tpu = CreateTPU(name="t", type=type, **options)
+        request = StartHunt(tpu=tpu, zones=[tpu.zone or "us-east5-a"])
+        record = await candidates.plan(request, by_quota, lambda _: None, now=0.0)
+        first = candidates.request_of(request, record.candidates[0])
+        assert first.api == record.candidates[0].api
+        return [(each.type, each.api) for each in record.candidates]
+
+    # What the quota allows comes first.
+    assert await planned("v6e-8") == [("v6e-8", "compute"), ("v6e-8", "tpu")]
+    assert await planned("v6e-8", api="tpu") == [("v6e-8", "tpu")]
+    assert await planned("v6e-8", zone="us-south1-ai1b") == [("v6e-8", "compute")]
+    assert await planned("v6e-8", version="v2-alpha-tpuv6e") == [("v6e-8", "compute")]
+
+
+@pytest.mark.asyncio
+async def test_flex_start_is_first_asked_for_what_is_there_at_once() -> None:
+    async def compute(request: CreateTPU) -> tuple[CreateTPU, NodeName]:
+        found, name = await offered(request)
+        return structs.replace(found, api="compute"), name
+
+    async def planned(type: str, zones: list[str]) -> list[tuple[str, bool]]:
+        tpu = CreateTPU(name="t", type=type, api="compute", run_for=3600.0, tier="flex-start")
+        request = StartHunt(tpu=tpu, zones=zones, tiers=["flex-start"])
+        record = await candidates.plan(request, compute, lambda _: None, now=0.0)
+        return [(each.zone, record.waits(each)) for each in record.candidates]
+
+    zones = ["us-east5-a", "us-east5-b"]
+    assert await planned("v6e-8", zones) == [
+        *[(zone, False) for zone in zones],
+        *[(zone, True) for zone in zones],
+    ]
+    # Where nothing else can be tried, it waits at once. A slice always waits.
+    assert await planned("v6e-8", zones[:1]) == [("us-east5-a", True)]
+    assert await planned("v6e-16", zones) == [(zone, True) for zone in zones]
 
 
 @pytest.mark.asyncio

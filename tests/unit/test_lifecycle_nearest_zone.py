@@ -17,7 +17,7 @@ from jupyter_tpu.fleet.lifecycle.choices import another_zone
 from jupyter_tpu.fleet.models import CreateTPU
 
 #: Where v6e is.
-V6E = catalog.accelerator_type("v6e-8").zones
+V6E = catalog.accelerator_type("v6e-8").tpu_zones
 
 
 class Google:
@@ -26,17 +26,21 @@ class Google:
     emulated = False
     identity = "google"
     project = "p"
+    apis = ("tpu",)
 
     def __init__(self, zone: str | None, *, lists: bool = True, closed: str = "") -> None:
         self.zone = zone
         self._lists = lists
         self._closed = closed
 
+    def of_api(self, api: str) -> Google:
+        return self
+
     async def locations(self) -> tuple[str, ...]:
-        return (*catalog.zones(), "us-central1-f") if self._answer() else ()
+        return (*catalog.zones("tpu"), "us-central1-f") if self._answer() else ()
 
     async def accelerator_types(self, zone: str) -> tuple[str, ...]:
-        types = [kind.name for kind in catalog.types_in(zone) if zone != self._closed]
+        types = [kind.name for kind in catalog.types_in(zone, "tpu") if zone != self._closed]
         return tuple(types) if self._answer() else ()
 
     async def runtime_versions(self, zone: str) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from jupyter_tpu.fleet.lifecycle.provisioning import (
     Provisioning,
     ProvisioningResult,
 )
+from jupyter_tpu.fleet.models import Problem
 
 #: What a call may meet before the model behaves; "late" takes effect within SETTLE, unanswered.
 FATES = [
@@ -62,6 +63,10 @@ class Google:
                 elif verb == "delete" and self.node is not None and self.node.id == label:
                     self.delete()
 
+    def heeds(self, about: str) -> bool:
+        """Whether a creation that is still on its way would take effect."""
+        return True
+
     def create(self, label: str, error: TPUError | None = None) -> str:
         if self.node is not None:
             raise TPUError("There is one.", Reason.EXISTS)
@@ -101,6 +106,106 @@ class Google:
     @staticmethod
     def _now(node: ObservedNode, state: NodeState) -> ObservedNode:
         return ObservedNode(id=node.id, state=state, label=node.label)
+
+
+#: Of a slice: a template, a policy, and the group, without which nothing is billed.
+PARTS = 3
+#: How long the same request is taken for one that was carried out before; seconds.
+REPEATED = 60.0
+
+
+@dataclass
+class SlicesOfGoogle(Google):
+    """The name is one of a slice: each call makes or deletes one part of it.
+
+    Parts are made in their order, the last one only from the others, and the same request is
+    carried out once. Strangers have all of theirs at once.
+    """
+
+    parts: int = 0
+    heard: dict[tuple[str, int], str] = field(default_factory=dict)  # requests and operations
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        for at, verb, about in list(self.late):
+            if at <= self.now:
+                self.late.remove((at, verb, about))
+                label, _, part = about.partition(" ")
+                if verb == "create" and self.heeds(about):
+                    self.make(label, int(part), None)
+                elif verb == "delete" and self.node is not None and self.node.id == label:
+                    self.delete()
+
+    def heeds(self, about: str) -> bool:
+        label, _, text = about.partition(" ")
+        part = int(text)
+        if (label, part) in self.heard or part != self.parts + 1:
+            return False  # the same request, or one for which something is missing
+        return self.node is None if part == 1 else bool(self.node and self.node.label == label)
+
+    def create(self, label: str, error: TPUError | None = None) -> str:
+        if not label:
+            self.parts = PARTS
+            return super().create(label)
+        if self.node is not None and (self.node.label != label or not self.node.unfinished):
+            raise TPUError("There is one.", Reason.EXISTS)
+        part = self.parts + 1
+        if (label, part) in self.heard:
+            begun = self.operations[self.heard[label, part]][0] - 30
+            if self.now - begun < REPEATED:
+                return self.heard[label, part]
+        return self.make(label, part, error)
+
+    def make(self, label: str, part: int, error: TPUError | None) -> str:
+        if error is None or part == PARTS:  # a group is there, and its instances never are
+            self.parts = part
+            problem = Problem.of(error) if error is not None else None
+            self.node = ObservedNode(
+                id=label,
+                state=NodeState.CREATING,
+                label=label,
+                unfinished=part < PARTS,
+                problem=problem,
+            )
+            error = None
+        elif self.node is None:
+            raise error
+        self.heard[label, part] = self._begin("create", error)
+        return self.heard[label, part]
+
+    def delete(self) -> str:
+        if self.node is None or not self.node.label or self.parts == PARTS:
+            return super().delete()
+        self.remove_part()
+        name = f"operation-{len(self.operations)}"
+        self.operations[name] = (self.now, "ended", ObservedNode(id="", state="DELETING"), None)
+        return name
+
+    def remove_part(self) -> None:
+        assert self.node is not None
+        self.parts -= 1
+        if not self.parts:
+            self.deleted.append(self.node)
+        label = self.node.label
+        part = ObservedNode(id=label, state=NodeState.CREATING, label=label, unfinished=True)
+        self.node = part if self.parts else None
+
+    def settle(self) -> None:
+        for name, (at, verb, meant, error) in list(self.operations.items()):
+            if at > self.now or verb == "ended":
+                continue
+            self.operations[name] = (at, "ended", meant, error)
+            node = self.node
+            if node is None or node.id != meant.id:
+                continue
+            if verb == "delete" and node.label and self.parts == PARTS:
+                self.remove_part()
+            elif verb == "delete" and not node.label:
+                self.deleted.append(node)
+                self.node, self.parts = None, 0
+            elif verb == "create" and node.state == "CREATING" and not node.unfinished:
+                going = node.problem is not None
+                self.node = node if going else self._now(node, NodeState.READY)
 
 
 LOST = TPUError("No answer.", Reason.UNAVAILABLE)
@@ -153,6 +258,8 @@ class Process:
             raise LOST
         if fate == "late" and ask in (NextCall.CREATE, NextCall.DELETE):
             about = self.life.claim.label if ask is NextCall.CREATE else self.life.claim.node_id
+            if ask is NextCall.CREATE and isinstance(google, SlicesOfGoogle):
+                about = f"{about} {google.parts + 1}"
             google.late.append((google.now + SETTLE / 2, ask.value, about))
             raise LOST
         if ask is NextCall.CREATE:
@@ -250,15 +357,22 @@ strangers = st.dictionaries(turns, st.sampled_from(["creates", "deletes"]), max_
     strangers=strangers,
     give_up_at=st.none() | turns,
 )
-def test_a_creation_ends_with_what_is_true_at_google(data, cancel_at, fates, strangers, give_up_at):
-    google = Google()
+@pytest.mark.parametrize("kind", [Google, SlicesOfGoogle])
+def test_a_creation_ends_with_what_is_true_at_google(
+    kind, data, cancel_at, fates, strangers, give_up_at
+):
+    google = kind()
     claim = NodeClaim(want="present", since=google.now, label=ours)
     process = Process(google, claim, data.draw)
     end = run(process, cancel_at, fates, strangers, give_up_at)
     google.settle()
     node = google.node
     is_ours = node is not None and node.label == ours and node.state != "DELETING"
-    coming = [label for _, verb, label in google.late if verb == "create"]
+    if is_ours and node.unfinished:  # parts of which nothing is billed
+        by_others = end.how == "failed" and "deletes" in strangers.values()
+        assert by_others or end.how == "kept", "they are left, and nobody did that"
+        return
+    coming = [about for _, verb, about in google.late if verb == "create" and google.heeds(about)]
     if end.how == "ready":
         ready = is_ours and node.state == "READY"
         assert ready or "deletes" in strangers.values(), "it was deleted in that moment"
@@ -323,6 +437,67 @@ def test_another_ones_node_of_the_name_is_neither_taken_over_nor_deleted():
     assert run(process, 1, ["lost before"], {}).how == "gone"
     assert google.node is not None
     assert not google.deleted
+
+
+@pytest.mark.parametrize("killed_before", range(1, 12))
+@pytest.mark.parametrize("wanted", ["present", "absent"])
+def test_a_slice_whose_process_is_killed_before_any_step_is_finished_or_undone(
+    killed_before, wanted
+):
+    google = SlicesOfGoogle()
+    process = Process(google, NodeClaim(want="present", since=google.now, label=ours), None)
+    for _ in range(killed_before):
+        assert process.step("well") is None
+    process.step("killed")
+    process.begin()
+    if wanted == "absent":
+        process.life.cancel()
+        process.save()
+    end = run(process, None, [], {})
+    assert end.how == {"present": "ready", "absent": "gone"}[wanted]
+    assert google.parts == {"present": PARTS, "absent": 0}[wanted]
+
+
+@pytest.mark.parametrize("part", [2, 3])
+@pytest.mark.parametrize("renewed", [True, False])
+def test_a_login_that_expires_between_two_parts_is_waited_for_but_not_for_ever(part, renewed):
+    google = SlicesOfGoogle()
+    process = Process(google, NodeClaim(want="present", since=google.now, label=ours), None)
+    while google.parts < part - 1:
+        process.step("well")
+    for _ in range(20 if renewed else 400):
+        if process.step(Reason.NO_CREDENTIALS) is not None:
+            pytest.fail("nobody knows what is there")
+        if renewed:
+            assert google.parts == part - 1
+    end = run(process, None, [], {})
+    assert (end.how, google.parts) == (("ready", PARTS) if renewed else ("failed", 0))
+
+
+def test_a_part_that_is_refused_takes_back_the_others_and_says_why():
+    google = SlicesOfGoogle()
+    process = Process(google, NodeClaim(want="present", since=google.now, label=ours), None)
+    while google.parts < 1:
+        process.step("well")
+    while process.life.next(google.now) is not NextCall.CREATE:
+        process.step("well")
+    process.step(Reason.QUOTA)
+    end = run(process, None, ["lost before", "lost after", "killed"], {})
+    assert end.error is not None
+    assert (end.how, end.error.reason, google.parts) == ("failed", Reason.QUOTA, 0)
+
+
+def test_a_name_that_became_another_ones_while_a_part_was_refused_is_looked_at_again():
+    google = SlicesOfGoogle()
+    process = Process(google, NodeClaim(want="present", since=google.now, label=ours), None)
+    while not (google.parts == 1 and process.life.next(google.now) is NextCall.CREATE):
+        process.step("well")
+    google.node, google.parts = None, 0
+    google.create("")
+    process.step(Reason.PERMISSION)
+    assert process.life.next(google.now) is NextCall.NODE
+    end = run(process, None, [], {})
+    assert (end.how, google.deleted, google.node.label) == ("failed", [], "")
 
 
 def test_what_nobody_expects_any_more_is_not_created():

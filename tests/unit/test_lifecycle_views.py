@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import pytest
 
 from jupyter_tpu.cloud.attached import attached_name
 from jupyter_tpu.cloud.models import Endpoint, Node, NodeName, NodeState, QueuedTPUs
 from jupyter_tpu.commands.tables import type_text
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.fleet.core.records import OperationRecord
+from jupyter_tpu.fleet.core.states import advice
 from jupyter_tpu.fleet.core.view import TPUFacts, connection, view_tpu
 from jupyter_tpu.fleet.lifecycle.queued import meaning, view_queued
 from jupyter_tpu.fleet.models import TPU, ConnectionState, Operation, Problem
@@ -155,3 +159,30 @@ def test_a_queued_resource_says_that_it_is_emulated_and_then_nothing_of_money() 
     assert (emulated.emulated, emulated.meaning) == (True, "Its TPUs exist. Connect them.")
     assert "billed" in meaning("WAITING_FOR_RESOURCES", emulated=False)
     assert "billed" not in meaning("WAITING_FOR_RESOURCES", emulated=True)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({}, "Connect it, or stop or delete it."),
+        ({"api": "compute"}, "Connect it, or stop or delete it."),
+        ({"api": "compute", "tier": "spot"}, "Connect it, or delete it."),
+        ({"api": "compute", "endpoints": (Endpoint(internal="a"),) * 2}, "or delete it."),
+        (
+            {"state": NodeState.CREATING, "waiting": True},
+            "It waits for capacity, and is not billed.",
+        ),
+    ],
+)
+def test_what_can_be_done_follows_from_what_google_does_with_it(more: Any, said: str) -> None:
+    node = Node(
+        **{
+            "name": NodeName("p", "z", "n"),
+            "id": "1",
+            "type": "v6e-8",
+            "state": NodeState.READY,
+            "endpoints": (Endpoint(internal="a"),),
+            **more,
+        }
+    )
+    assert said in advice(node, free=True, connected=False)

@@ -105,7 +105,7 @@ def test_what_it_has_cost_is_its_hours_by_their_price() -> None:
         ("v4-8", "us-central2-b", "on-demand", False,
          "about $12.88 an hour (us-central2, on demand, list price of 2024-12-23)"),
         ("v6e-256", "us-east5-b", "spot", False,
-         "about $311.04 an hour (us-east5, spot, list price of 2026)"),
+         "about $359.24 an hour (us-east5, spot, list price of 2026-08)"),
         ("v5p-12288", "us-east5-a", "on-demand", False,
          "about $25,805 an hour (us-east5, on demand, list price of 2026)"),
         ("v4-8", "us-central2-b", "spot", False,

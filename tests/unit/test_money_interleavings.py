@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
-from google_model import LATENCY, Google, VirtualLoop
+from google_model import LATENCY, Google, GoogleSlices, VirtualLoop
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -299,12 +299,12 @@ async def _nothing(*_: object, **__: object) -> None:
 
 
 class World:
-    def __init__(self) -> None:
+    def __init__(self, kind: type[Google] = Google) -> None:
         self.loop = VirtualLoop()
         self.slept = 0.0  # in seconds: timers stand still then, and the clocks do not
         self.clock_set = 0.0  # by how many seconds the time of day was set
         asyncio.set_event_loop(self.loop)
-        self.google = Google(self.loop)
+        self.google = kind(self.loop)
         self.folder = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
         self.file = Database(self.folder / "fleet.sqlite", "google")
         self.servers: list[Server] = []
@@ -496,10 +496,11 @@ what_follows = st.builds(Then, pauses, st.booleans(), st.booleans(), st.booleans
 
 class Interleavings(RuleBasedStateMachine):
     queues = False  # whether hunts wait in the queue, too
+    kind: type[Google] = Google
 
     def __init__(self) -> None:
         super().__init__()
-        world = self.world = World()
+        world = self.world = World(self.kind)
         # What is logged of it is expected.
         logging.disable(logging.CRITICAL)
         self.patch = pytest.MonkeyPatch()
@@ -725,6 +726,12 @@ class ManyInterleavings(Interleavings):
     queues = True
 
 
+class SliceInterleavings(Interleavings):
+    """The same, of TPUs that are made and deleted part by part."""
+
+    kind = GoogleSlices
+
+
 SETTINGS = settings(
     max_examples=150,
     stateful_step_count=40,
@@ -733,5 +740,11 @@ SETTINGS = settings(
 )
 TestInterleavings = Interleavings.TestCase
 TestInterleavings.settings = SETTINGS
+TestSliceInterleavings = SliceInterleavings.TestCase
+TestSliceInterleavings.settings = settings(SETTINGS, max_examples=80)
+TestManySliceInterleavings = pytest.mark.timeout(1800)(
+    pytest.mark.long(type("ManySliceInterleavings", (SliceInterleavings,), {}).TestCase)
+)
+TestManySliceInterleavings.settings = settings(SETTINGS, max_examples=2000)
 TestManyInterleavings = pytest.mark.timeout(1800)(pytest.mark.long(ManyInterleavings.TestCase))
 TestManyInterleavings.settings = settings(SETTINGS, max_examples=2000)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from weakref import WeakValueDictionary
@@ -30,7 +29,7 @@ from ..models import (
     check_zone,
 )
 from ..protocol import Cloud
-from ..target import EmulatorAddress, Target, read_emulator
+from ..target import EmulatorAddress, Place, Target
 from .maintenance import list_maintenance
 from .nodes import has_ssh_key, node_message, node_path, parse_guest_attributes, parse_node
 from .operations import operation_status, wait_for_operation
@@ -66,10 +65,9 @@ class CloudTPU(Cloud):
 
     def __init__(self, target: Target | None = None) -> None:
         self.target = target if target is not None else Target.from_environment()
+        self._place = Place(self.target)
         self._connected: TpuAsyncClient | None = None
         self._connected_to: EmulatorAddress | None = None
-        self._address: EmulatorAddress | None = None
-        self._address_time = 0  # when the state file was last changed, ns
         self._lock: asyncio.Lock | None = None  # so that one client is made at a time
         self._updates: WeakValueDictionary[NodeName, asyncio.Lock] = WeakValueDictionary()
 
@@ -83,20 +81,12 @@ class CloudTPU(Cloud):
     @property
     def identity(self) -> str:
         """ "google", or "emulator:ID"; UNAVAILABLE where the emulator's file is missing."""
-        return f"emulator:{self._emulator().id}" if self.emulated else "google"
+        return self._place.identity
 
     @property
     def project(self) -> str:
         """The project of new TPUs and of lists; NO_PROJECT where none is set."""
-        if self.target.project:
-            return self.target.project
-        if self.emulated:
-            return self._emulator().project
-        raise TPUError(
-            "No Google Cloud project is set.",
-            Reason.NO_PROJECT,
-            "Set one with `gcloud config set project PROJECT`.",
-        )
+        return self._place.project
 
     @property
     def _known_project(self) -> str:
@@ -108,26 +98,11 @@ class CloudTPU(Cloud):
     @property
     def zone(self) -> str | None:
         """The default zone, if one is set."""
-        if self.target.zone or not self.emulated:
-            return self.target.zone
-        return self._emulator().zone
+        return self._place.zone
 
     def in_project(self, project: str) -> CloudTPU:
         """Cloud TPU of another project."""
         return CloudTPU(structs.replace(self.target, project=project))
-
-    def _emulator(self) -> EmulatorAddress:
-        """The emulator's address, read again when its state file has changed."""
-        path = self.target.emulator
-        assert path is not None
-        try:
-            changed = os.stat(path).st_mtime_ns
-        except OSError:
-            changed = 0
-        if self._address is None or changed != self._address_time:
-            self._address = read_emulator(path)
-            self._address_time = changed
-        return self._address
 
     # ---- nodes ---------------------------------------------------------------------------
 
@@ -349,7 +324,7 @@ class CloudTPU(Cloud):
         return f"projects/{self.project}/locations/{zone}"
 
     async def _client(self) -> TpuAsyncClient:
-        address = self._emulator() if self.emulated else None
+        address = self._place.emulator
         if self._connected is not None and address is self._connected_to:
             return self._connected
         if self._lock is None:

@@ -44,6 +44,9 @@ def _skus(service: str) -> Iterator[dict[str, Any]]:
             if row.spot is not None:
                 spot = f"{name} attached to Spot Preemptible VMs running in {row.region}"
                 yield _sku(spot, row.region, row.spot * chips, usage="Preemptible")
+            if row.flex_start is not None:
+                flex = f"DWS Defined Duration {name.removeprefix('Tpu')} running in {row.region}"
+                yield _sku(flex, row.region, row.flex_start * chips)
     if service == _BY_CHIP:
         yield _sku("TpuV99x in us-west4", "us-west4", 9.0)
         yield _sku("Commitment v1: TpuV5e in us-west4 for 1 Year", "us-west4", 0.84, "Commit1Yr")

@@ -12,7 +12,7 @@ from ..engine import Engine
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 
-_GROUPS = "insert get list resize delete listManagedInstances listErrors"
+_GROUPS = "insert get list patch resize delete listManagedInstances listErrors"
 #: What faults may name.
 COMPUTE_METHODS = frozenset(
     f"{collection}.{call}"

@@ -192,6 +192,11 @@ def _add_groups(
             request, target, "resize", lambda id: groups.resize(*key(request), int(text), id)
         )
 
+    async def patch(request: web.Request) -> web.Response:
+        body = await body_of(request, "InstanceGroupManager")
+        target = target_of(request, request.match_info["name"])
+        return begun(request, target, "patch", lambda id: groups.patch(*key(request), body, id))
+
     async def delete(request: web.Request) -> web.Response:
         target = target_of(request, request.match_info["name"])
         return begun(request, target, "delete", lambda id: groups.delete(*key(request), id))
@@ -241,6 +246,7 @@ def _add_groups(
     calls.add(f"{prefix}.insert", "POST", path, insert)
     calls.add(f"{prefix}.list", "GET", path, listed)
     calls.add(f"{prefix}.get", "GET", one, get)
+    calls.add(f"{prefix}.patch", "PATCH", one, patch)
     calls.add(f"{prefix}.delete", "DELETE", one, delete)
     calls.add(f"{prefix}.resize", "POST", f"{one}/resize", resize)
     listing = f"{one}/listManagedInstances"

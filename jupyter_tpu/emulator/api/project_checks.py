@@ -13,6 +13,7 @@ from aiohttp import web
 from ...catalog import types
 from ..engine import Engine
 from ..model.faults import Fault, Faults
+from ..model.machine_types import MACHINE_TYPES
 from .rest import json_body
 
 
@@ -29,6 +30,14 @@ def add_routes(app: web.Application, engine: Engine) -> None:
     async def list_quotas(request: web.Request) -> web.Response:
         return web.json_response({"quotaInfos": [*_quotas(faults)]})
 
+    async def list_compute_quotas(request: web.Request) -> web.Response:
+        return web.json_response({"quotaInfos": [*_compute_quotas(faults)]})
+
+    app.router.add_get(
+        "/cloudquotas/v1/projects/{project}/locations/global/services/compute.googleapis.com/"
+        "quotaInfos",
+        list_compute_quotas,
+    )
     app.router.add_post(
         "/cloudresourcemanager/v1/projects/{project:[^/:]+}:testIamPermissions", test_permissions
     )
@@ -41,7 +50,7 @@ def add_routes(app: web.Application, engine: Engine) -> None:
 def _quotas(faults: Faults) -> Iterator[dict[str, Any]]:
     """One of each generation and tier; -1 is unlimited."""
     quotas = [fault for fault in faults.list() if fault.kind == "quota"]
-    for generation in sorted({each.generation for each in types()}):
+    for generation in sorted({each.generation for each in types("tpu")}):
         for tier, name in (("on-demand", ""), ("spot", "Preemptible")):
             limits = [_limit(fault) for fault in quotas if _is_about(fault, generation, tier)]
             yield {
@@ -49,6 +58,37 @@ def _quotas(faults: Faults) -> Iterator[dict[str, Any]]:
                 "service": "tpu.googleapis.com",
                 "dimensionsInfos": [*limits, _dimension("global", -1)],
             }
+
+
+def _compute_quotas(faults: Faults) -> Iterator[dict[str, Any]]:
+    """Compute Engine's: of families on demand (v5p has its own), of generations preemptible."""
+    quotas = [fault for fault in faults.list() if fault.kind == "quota"]
+    for machine in sorted({each.name.partition("-")[0] for each in MACHINE_TYPES}):
+        family = next(each for each in MACHINE_TYPES if each.name.startswith(f"{machine}-")).family
+        generation = family.generation
+        for tier, preemptible in (("on-demand", False), ("spot", True)):
+            limits = [
+                _limit(fault)
+                for fault in quotas
+                if fault.tier in (None, tier)
+                and fault.type in (None, generation, machine, *_types_of(machine))
+            ]
+            name = f"TPU-{generation.removeprefix('tpu').upper()}-per-project-region"
+            own = preemptible or generation == "v5p"
+            dimensions = [*limits, _dimension("global", -1)]
+            for each in dimensions if not own else ():
+                each["dimensions"] = {**each.get("dimensions", {}), "tpu_family": machine.upper()}
+            yield {
+                "quotaId": f"{'PREEMPTIBLE-' if preemptible else ''}{name}"
+                if own
+                else "TPUS-PER-TPU-FAMILY-per-project-region",
+                "service": "compute.googleapis.com",
+                "dimensionsInfos": dimensions,
+            }
+
+
+def _types_of(machine: str) -> list[str]:
+    return [each.name for each in MACHINE_TYPES if each.name.startswith(f"{machine}-")]
 
 
 def _limit(fault: Fault) -> dict[str, Any]:
@@ -61,5 +101,7 @@ def _dimension(place: str, limit: int) -> dict[str, Any]:
 
 
 def _is_about(fault: Fault, generation: str, tier: str) -> bool:
-    of = {each.generation for each in types() if fault.type in (None, each.name, each.generation)}
+    of = {
+        each.generation for each in types("tpu") if fault.type in (None, each.name, each.generation)
+    }
     return generation in of and fault.tier in (None, tier)

@@ -111,6 +111,22 @@ class EmulatedGroups:
         self._set_size(group, size)
         return self.operations.begin("resize", group.path, group.id, request_id=request_id)
 
+    def patch(
+        self, project: str, place: str, name: str, body: Body, request_id: str
+    ) -> ComputeOperation:
+        """Changes what instances get that are made from now on; nothing else can be changed."""
+        group = self.get(project, place, name)
+        self._permission("update", group.path, group.zone)
+        if set(body) - {"allInstancesConfig"}:
+            raise api_errors.compute_invalid(  # our wording
+                f"The emulator changes allInstancesConfig only, not {', '.join(sorted(body))}."
+            )
+        asked = (body.get("allInstancesConfig") or {}).get("properties") or {}
+        now = (group.body.get("allInstancesConfig") or {}).get("properties") or {}
+        merged = {key: {**(now.get(key) or {}), **asked[key]} for key in asked}
+        group.body["allInstancesConfig"] = {"properties": {**now, **merged}}
+        return self.operations.begin("patch", group.path, group.id, request_id=request_id)
+
     def delete(self, project: str, place: str, name: str, request_id: str) -> ComputeOperation:
         group = self.get(project, place, name)
         self._permission("delete", group.path, group.zone)

@@ -78,6 +78,7 @@ class Limits:
 def _covers(fault: Fault, zone: str, accelerator: AcceleratorType, tier: Tier) -> bool:
     return (
         fault.zone in (None, zone)
-        and fault.type in (None, accelerator.name, accelerator.generation)
+        and fault.type
+        in (None, accelerator.name, accelerator.generation, accelerator.name.partition("-")[0])
         and fault.tier in (None, tier)
     )

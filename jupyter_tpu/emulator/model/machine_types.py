@@ -14,12 +14,7 @@ from ... import catalog
 from ...catalog import AcceleratorType
 from . import api_errors
 
-_V6E = (
-    "us-central1-b us-east1-d us-east5-a us-east5-b us-south1-ai1b europe-west4-a "
-    "asia-northeast1-b southamerica-west1-a"
-)
-_V5P = "us-central1-a us-east5-a europe-west4-b"
-_TPU7X = "us-central1-c us-central1-ai1a"
+#: GKE has them there; `instances.insert` refuses them.
 _V5E = "us-central1-a us-west4-a europe-west4-b"
 
 
@@ -35,13 +30,12 @@ class Family(Struct, frozen=True):
     sides: int  # of a topology
 
 
-IMAGES = "ubuntu-os-accelerator-images"
-_IMAGE_22 = "ubuntu-accel-2204-amd64-tpu-v5e-v5p-v6e"
-_IMAGE_24 = "ubuntu-accel-2404-amd64-tpu-tpu7x"
+IMAGES = catalog.IMAGE_PROJECT
+_IMAGE_24, _IMAGE_22, _OLDER_NAME = catalog.IMAGE_FAMILIES
 #: Family → its newest build.
 IMAGE_FAMILIES = {
     _IMAGE_22: f"{_IMAGE_22}-v20260803",
-    "ubuntu-accelerator-2204-amd64-with-tpu-v5e-v5p-v6e": f"{_IMAGE_22}-v20260803",
+    _OLDER_NAME: f"{_IMAGE_22}-v20260803",
     _IMAGE_24: f"{_IMAGE_24}-v20260716",
 }
 _FAMILIES = {
@@ -97,17 +91,24 @@ class MachineType(Struct, frozen=True):
         )
 
 
+def _zones(name: str) -> tuple[str, ...]:
+    """Where the catalog says that it is."""
+    machine = catalog.type_of_machine(name).machine
+    assert machine is not None
+    return machine.zones
+
+
 MACHINE_TYPES = tuple(
-    MachineType(name, chips, cpus, memory, tuple(sorted(zones.split())))
+    MachineType(name, chips, cpus, memory, tuple(sorted(zones.split())) if zones else _zones(name))
     for name, chips, cpus, memory, zones in (
         ("ct5lp-hightpu-1t", 1, 24, 48, _V5E),
         ("ct5lp-hightpu-4t", 4, 112, 192, _V5E),
         ("ct5lp-hightpu-8t", 8, 224, 384, _V5E),
-        ("ct5p-hightpu-4t", 4, 208, 448, _V5P),
-        ("ct6e-standard-1t", 1, 44, 176, _V6E),
-        ("ct6e-standard-4t", 4, 180, 720, _V6E),
-        ("ct6e-standard-8t", 8, 180, 1440, _V6E),
-        ("tpu7x-standard-4t", 4, 224, 960, _TPU7X),
+        ("ct5p-hightpu-4t", 4, 208, 448, ""),
+        ("ct6e-standard-1t", 1, 44, 176, ""),
+        ("ct6e-standard-4t", 4, 180, 720, ""),
+        ("ct6e-standard-8t", 8, 180, 1440, ""),
+        ("tpu7x-standard-4t", 4, 224, 960, ""),
     )
 )
 

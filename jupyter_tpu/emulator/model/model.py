@@ -111,15 +111,15 @@ class Model:
     # ---- what can be created --------------------------------------------------------------------
 
     def zones(self) -> tuple[str, ...]:
-        return catalog.zones()
+        return catalog.zones("tpu")
 
     def check_zone(self, zone: str) -> None:
-        if not catalog.is_zone(zone):
+        if not catalog.is_zone(zone, "tpu"):
             raise api_errors.unknown_location(zone)
 
     def accelerator_types(self, zone: str) -> tuple[catalog.AcceleratorType, ...]:
         self.check_zone(zone)
-        return catalog.types_in(zone)
+        return catalog.types_in(zone, "tpu")
 
     def accelerator_type(self, parent: str, zone: str, name: str) -> catalog.AcceleratorType:
         for accelerator in self.accelerator_types(zone):
@@ -129,7 +129,7 @@ class Model:
 
     def runtime_versions(self, zone: str) -> tuple[str, ...]:
         self.check_zone(zone)
-        return catalog.versions()
+        return catalog.versions("tpu")
 
     def runtime_version(self, parent: str, zone: str, name: str) -> str:
         if name not in self.runtime_versions(zone):
@@ -204,7 +204,7 @@ class Model:
         accelerator = self._requested_type(request, zone)
         if not request.version:
             raise api_errors.invalid_field("the runtime version must be given")
-        if request.version not in catalog.versions():
+        if request.version not in catalog.versions("tpu"):
             raise api_errors.unknown_version(request.version, zone)
         for network in request.networks:
             self.networks.check(project, zone, network)
@@ -387,7 +387,7 @@ class Model:
     # ---- internals ------------------------------------------------------------------------------
 
     def _requested_type(self, request: NodeRequest, zone: str) -> catalog.AcceleratorType:
-        offered = catalog.types_in(zone)
+        offered = catalog.types_in(zone, "tpu")
         if request.type:
             fitting = [accelerator for accelerator in offered if accelerator.name == request.type]
             description = request.type

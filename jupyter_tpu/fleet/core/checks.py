@@ -22,8 +22,9 @@ _TIMEZONE = re.compile(r"[A-Za-z][\w+-]*(/[A-Za-z][\w+-]*){0,2}", re.ASCII)
 LONGEST_SCRIPT = 64 * 1024
 
 #: The generations that Google offers as flex-start (cloud.google.com/tpu/docs/
-#: request-using-flex-start).
+#: request-using-flex-start): those of the Cloud TPU API, and others that Compute Engine has.
 _FLEX_START = ("v5e", "v6e")
+_COMPUTE_FLEX_START = ("v5p", "v6e", "tpu7x")
 _LONGEST_RUN = 7 * 86_400  # seconds, as Google has it
 
 
@@ -31,10 +32,33 @@ def check_run(request: CreateTPU) -> None:
     """Raises INVALID for flex-start of a type that has none, and as `check_run_for`."""
     check_run_for(request.run_for, request.tier)
     accelerator = known_type(request.type) if request.tier == "flex-start" else None
+    generation = accelerator.generation if accelerator is not None else ""
+    if not generation or generation in (*_FLEX_START, *_COMPUTE_FLEX_START):
+        return
+    raise InvalidInput(
+        f"Google offers flex-start for {', '.join((*_FLEX_START, 'v5p and tpu7x'))}, not for "
+        f"{request.type}.",
+        "Choose a type of these generations, or another tier.",
+        field="type",
+    )
+
+
+def check_api(request: CreateTPU) -> None:
+    """Raises INVALID for what the control plane that is to make it does not offer."""
+    if request.api == "compute":
+        return
+    if request.disk_gb is not None:
+        raise InvalidInput(
+            "The Cloud TPU API does not let you choose the size of the boot disk.",
+            "Omit it, or attach a disk with --data-disk.",
+            field="disk_gb",
+        )
+    accelerator = known_type(request.type) if request.tier == "flex-start" else None
     if accelerator is not None and accelerator.generation not in _FLEX_START:
         raise InvalidInput(
-            f"Google offers flex-start for {' and '.join(_FLEX_START)}, not for {request.type}.",
-            "Choose a type of these generations, or another tier.",
+            f"The Cloud TPU API offers flex-start for {' and '.join(_FLEX_START)}, not for "
+            f"{request.type}.",
+            "Choose Compute Engine (--api compute), a type of these generations, or another tier.",
             field="type",
         )
 

@@ -91,6 +91,7 @@ class Core:
         for needed in (lambda: desired.connected, lambda: known.resumable, known.waits_for_tpu):
             observer.register_need(needed)
         observer.polled.add(self._observe_links)
+        links.numbered.add(observer.upsert)
 
         self.loops = Loops(supervise=supervise)
         self.loops.register("poll of Google", observer.run, always=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ...cloud import Maintenance, Node, NodeName, NodeState
+from ...cloud import API, Maintenance, Node, NodeName, NodeState
 from ...errors import Reason, TPUError
 from ...retired import tpu_node_error
 from ..models import Problem
@@ -27,10 +27,12 @@ class ObservedState:
         self.asked = 0.0
         #: Zones that did not answer the last poll; None: the last poll failed, or there was none.
         self.unreachable: frozenset[str] | None = None
+        #: Control planes of Google that did not answer the last poll.
+        self.unanswered: frozenset[API] = frozenset()
 
     def complete(self, name: NodeName) -> bool:
         """Whether the last poll would have seen this TPU if it existed."""
-        if self.unreachable is None or name.project != self.project:
+        if self.unreachable is None or self.unanswered or name.project != self.project:
             return False
         return name.zone not in self.unreachable
 

@@ -12,6 +12,7 @@ import contextlib
 import time
 from collections.abc import Callable, Collection, Iterable
 
+from ...catalog import API_NAMES
 from ...cloud import Cloud, Node, NodeName, is_attached, without_chips
 from ...errors import Reason, TPUError
 from ...subscribers import Subscribers
@@ -212,12 +213,20 @@ class Observer:
             observed.unreachable = None
             return
         for name, node in observed.nodes.items():
-            if name.zone in missing:
+            if name.zone in missing or node.api in listed.unanswered:
                 nodes.setdefault(name, node)
         if _states(nodes) != _states(observed.nodes):
             self._changed_at = self._time()
         observed.nodes, observed.unreachable, observed.problem = nodes, missing, None
         observed.project, observed.asked = project, asked
+        observed.unanswered = frozenset(listed.unanswered)
+        for api, why in listed.unanswered.items():
+            observed.problem = Problem(
+                message=f"{API_NAMES[api]} did not answer. Its TPUs are shown as last seen, or are "
+                f"missing. {why.message}",
+                reason=why.reason,
+                hint=why.hint or "Will be retried.",
+            )
         if missing:
             observed.problem = Problem(
                 message=f"{', '.join(sorted(missing))} did not answer. TPUs there are shown as "

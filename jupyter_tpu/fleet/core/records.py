@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ...catalog import API
 from ...cloud import NodeName
 from ...cloud.models import Tier
 from ..models import (
@@ -102,7 +103,8 @@ class QueuedOrigin(Struct, frozen=True, kw_only=True):
 
 
 class Candidate(Struct, kw_only=True):
-    """A zone, type and tier of a hunt, and what was learned of it. Times: seconds since the epoch.
+    """A zone, type, tier and control plane of a hunt, and what was learned of it. Times: seconds
+    since the epoch.
 
     Read and changed by ``hunts/planner.py``.
     """
@@ -110,7 +112,9 @@ class Candidate(Struct, kw_only=True):
     zone: str
     type: str
     tier: Tier
-    #: Whether it is tried without the queue, in a hunt that waits in it.
+    api: API = "tpu"
+    #: Whether it is tried without the queue, in a hunt that waits in it. Of flex-start, which only
+    #: Compute Engine has without a queue: for what is available at once.
     direct: bool = False
     version: str = ""
     attempts: int = 0
@@ -153,8 +157,10 @@ class HuntRecord(Struct, kw_only=True):
     awaited: AwaitedTPU | None = None
 
     def waits(self, candidate: Candidate) -> bool:
-        """Whether *candidate* waits in Google's queue."""
-        return candidate.tier == "flex-start" or (self.queued and not candidate.direct)
+        """Whether *candidate* waits in Google's queue. Compute Engine's is for flex-start only."""
+        if candidate.tier == "flex-start":
+            return not candidate.direct
+        return self.queued and not candidate.direct and candidate.api == "tpu"
 
 
 #: What users ask of an operation that runs, in whichever process.

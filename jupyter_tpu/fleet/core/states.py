@@ -12,7 +12,6 @@ _WAIT = "Google is working on it. Wait."
 _ANOTHER = "Delete it, and create another one."
 _ADVICE = {
     NodeState.CREATING: "Google is creating it. Wait.",
-    NodeState.READY: "Connect it, or stop or delete it.",
     NodeState.STARTING: "Google is starting it. Wait.",
     NodeState.STOPPING: "Google is stopping it. Wait.",
     NodeState.STOPPED: "Start it, or delete it.",
@@ -43,10 +42,23 @@ def advice(node: Node, *, free: bool, connected: bool, guard_stop: GuardStop | N
         return "It is reached by SSH alone. Detach it when you no longer need it."
     if node.retired:
         return f"A TPU Node, which Google has retired. Delete it. {INSTEAD}"
-    done = connected and node.state is NodeState.READY
-    now = "Stop or delete it when you no longer need it." if done else _ADVICE[node.state]
+    if node.waiting:
+        return "It waits for capacity, and is not billed. Google ends that after 2 hours at most."
+    if node.state is NodeState.READY:
+        end = "stop or delete it" if _can_be_stopped(node) else "delete it"
+        later = f"{end.capitalize()} when you no longer need it."
+        now = later if connected else f"Connect it, or {end}."
+    else:
+        now = _ADVICE[node.state]
     who = f"{_stopped(guard_stop)} " if guard_stop is not None else ""
     return who + ("" if free else _BILLED.get(node.state, "")) + now
+
+
+def _can_be_stopped(node: Node) -> bool:
+    """Compute Engine starts neither slices again, nor hosts that run for a limited time."""
+    if node.api == "tpu":
+        return True
+    return len(node.endpoints) == 1 and node.tier in ("on-demand", "reserved")
 
 
 def _stopped(stop: GuardStop) -> str:

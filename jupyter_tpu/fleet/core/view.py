@@ -80,6 +80,7 @@ def node_to_create(name: NodeName, operations: Sequence[OperationRecord]) -> Nod
         tier=wanted.tier,
         run_for=wanted.run_for,
         version=wanted.version or "",
+        api=wanted.api or "tpu",
     )
 
 
@@ -141,11 +142,14 @@ def view_tpu(facts: TPUFacts) -> TPU:
         operations=[o.id for o in running],
         labels=node.labels,
         queued=node.queued,
+        api=node.api,
         details=node.details,
     )
 
 
 def _run_ends(node: Node) -> str:
+    if node.ends:  # Google says it
+        return timestamp("seconds", at=datetime.fromisoformat(node.ends).timestamp())
     if node.run_for is None or not node.created:
         return ""
     created = datetime.fromisoformat(node.created).timestamp()

@@ -1,15 +1,16 @@
-"""Where a hunt may look: the zones, types and tiers of a request that Google offers."""
+"""Where a hunt may look: the zones, types, tiers and control planes that Google offers."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC
 from typing import TypeVar
 
 from msgspec import structs
 
-from ...cloud import NodeName
+from ...catalog import API
+from ...cloud import NodeName, Tier
 from ...errors import InvalidInput, Reason, TPUError
 from ..core.checks import check_run_for
 from ..core.records import Candidate, HuntRecord
@@ -53,14 +54,7 @@ async def plan(
     queued = overnight if request.queued is None else request.queued
     hunt = HuntRecord(
         request=request,
-        candidates=[
-            structs.replace(found[zone][type], tier=tier, direct=direct)
-            for direct in ([True, False] if queued and request.direct else [False])
-            for type in types
-            for tier in tiers
-            for zone in zones
-            if not (direct and tier == "flex-start")  # Google has it in the queue only
-        ],
+        candidates=_ordered(found, types, tiers, zones, direct=queued and request.direct),
         deadline=deadline,
         queued=queued,
     )
@@ -76,6 +70,39 @@ async def plan(
     return hunt
 
 
+def _ordered(
+    found: Mapping[str, Mapping[str, Sequence[Candidate]]],
+    types: Sequence[str],
+    tiers: Sequence[Tier],
+    zones: Sequence[str],
+    *,
+    direct: bool,
+) -> list[Candidate]:
+    """The most wanted first. direct: each is tried without the queue, too."""
+    all_of_them = [
+        structs.replace(each, tier=tier)
+        for type in types
+        for tier in tiers
+        for zone in zones
+        for each in found[zone][type]
+    ]
+    first = [
+        structs.replace(each, direct=True)
+        for each in all_of_them
+        if (_can_be_probed(each) and len(all_of_them) > 1)
+        or (direct and each.tier != "flex-start" and each.api == "tpu")
+    ]
+    return [*first, *all_of_them]
+
+
+def _can_be_probed(candidate: Candidate) -> bool:
+    """Whether Google says in seconds that there is no capacity: it has no queue to wait in then."""
+    if candidate.tier != "flex-start" or candidate.api != "compute":
+        return False
+    accelerator = known_type(candidate.type)
+    return accelerator is not None and accelerator.hosts == 1 and not candidate.ruled_out
+
+
 def request_of(hunt: StartHunt, candidate: Candidate) -> CreateTPU:
     """What is created where *candidate* is tried."""
     return structs.replace(
@@ -83,6 +110,7 @@ def request_of(hunt: StartHunt, candidate: Candidate) -> CreateTPU:
         zone=candidate.zone,
         type=candidate.type,
         tier=candidate.tier,
+        api=candidate.api,
         version=candidate.version,
         run_for=hunt.tpu.run_for if candidate.tier == "flex-start" else None,
     )
@@ -109,18 +137,44 @@ async def _zones(
 
 async def _resolved(
     template: CreateTPU, zone: str, types: list[str], resolve: Resolve
-) -> dict[str, Candidate]:
-    """By type. One after the other: each list is asked of Google once."""
+) -> dict[str, list[Candidate]]:
+    """By type: one for each control plane that offers it, what would be chosen first. One after the
+    other: each list is asked of Google once.
+    """
     found = {}
     for type in types:
-        candidate = Candidate(zone=zone, type=type, tier=template.tier)
-        try:
-            wanted, _ = await resolve(structs.replace(template, zone=zone, type=type))
-        except TPUError as error:
-            if error.reason is not Reason.INVALID:
-                raise
-            candidate.ruled_out, candidate.problem = True, Problem.of(error)
-        else:
-            candidate.type, candidate.version = wanted.type, wanted.version or ""
-        found[type] = candidate
+        wanted = structs.replace(template, zone=zone, type=type)
+        first = await _candidate(wanted, resolve)
+        found[type] = [first]
+        if not first.ruled_out and (other := _other_api(wanted, first)) is not None:
+            second = await _candidate(structs.replace(wanted, api=other), resolve)
+            found[type] += [] if second.ruled_out else [second]
     return found
+
+
+async def _candidate(request: CreateTPU, resolve: Resolve) -> Candidate:
+    candidate = Candidate(
+        zone=request.zone or "",
+        type=request.type,
+        tier=request.tier,
+        api=request.api or "tpu",
+    )
+    try:
+        wanted, _ = await resolve(request)
+    except TPUError as error:
+        if error.reason is not Reason.INVALID:
+            raise
+        candidate.ruled_out, candidate.problem = True, Problem.of(error)
+    else:
+        candidate.type, candidate.version = wanted.type, wanted.version or ""
+        candidate.api = wanted.api or "tpu"
+    return candidate
+
+
+def _other_api(request: CreateTPU, found: Candidate) -> API | None:
+    """The other control plane that may offer it there; None where the request says which."""
+    accelerator = known_type(found.type)
+    if request.api is not None or request.version or accelerator is None:
+        return None
+    others = [api for api in accelerator.apis(found.zone) if api != found.api]
+    return others[0] if others else None

@@ -1,8 +1,9 @@
 """What a hunt tries next, and when; without I/O, clock or chance of its own.
 
-A :class:`HuntRecord` has the candidates (zone × type × tier) in the order in which they are wanted,
-and what was learned of each. :func:`next_step` reads it; :func:`learn` writes down why an attempt
-failed. Of the candidates that may be tried now, the one that failed least often is next.
+A :class:`HuntRecord` has the candidates (zone × type × tier × control plane) in the order in which
+they are wanted, and what was learned of each. :func:`next_step` reads it; :func:`learn` writes down
+why an attempt failed. Of the candidates that may be tried now, the one that failed least often is
+next.
 
 ====================  ==========================================================================
 why it failed         what that says
@@ -18,7 +19,10 @@ anything else         nothing about the candidate: all wait, as long as Google s
                       that doubles (no credentials, a rate limit, no network, a full disk)
 ====================  ==========================================================================
 
-An attempt that is a queued resource waits for room at Google: for its :func:`turn`.
+Capacity and quotas are those of a control plane: what one refuses, the other may have.
+
+An attempt that waits for room at Google does so for its :func:`turn`. Google could grant several
+requests at the same time, so that one is surely gone before the next is made.
 
 A hunt is over when all candidates are ruled out, and when its deadline has passed.
 """
@@ -53,6 +57,8 @@ MENDED_BY_TIME = {
 GOOGLE = Backoff(10.0, 300.0, jitter=_JITTER)
 #: How long an attempt of a candidate that waits for room at Google may keep the others waiting.
 TURN = Backoff(120.0, 1800.0)
+#: The same, of a request that Compute Engine takes long to delete: a user has seen 39 minutes.
+COMPUTE_TURN = Backoff(1800.0, 7200.0)
 #: A longer pause than any: what waits longer has met a clock that was set back. Seconds.
 _LONGEST = 3600.0
 
@@ -110,7 +116,8 @@ def turn(hunt: HuntRecord, candidate: Candidate) -> float | None:
     candidate to try: then there is no limit.
     """
     others = any(each is not candidate and not each.ruled_out for each in hunt.candidates)
-    return TURN.after(candidate.failures + 1) if others else None
+    turns = COMPUTE_TURN if candidate.api == "compute" else TURN
+    return turns.after(candidate.failures + 1) if others else None
 
 
 def learn(
@@ -150,7 +157,7 @@ def _in_scope(hunt: HuntRecord, candidate: Candidate, scope: str) -> list[Candid
     return [
         each
         for each in hunt.candidates
-        if each.tier == candidate.tier
+        if (each.tier, each.api) == (candidate.tier, candidate.api)
         and (
             each.zone == candidate.zone
             or scope == "project"

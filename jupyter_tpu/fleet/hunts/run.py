@@ -160,6 +160,7 @@ class HuntRun:
             zone=candidate.zone,
             type=candidate.type,
             tier=candidate.tier,
+            api=candidate.api,
             started=timestamp(),
             unattended=hunt.waits(candidate),
         )
@@ -229,7 +230,8 @@ class HuntRun:
         candidate = next(
             each
             for each in self._hunt.candidates
-            if (each.zone, each.type, each.tier) == (attempt.zone, attempt.type, attempt.tier)
+            if (each.zone, each.type, each.tier, each.api)
+            == (attempt.zone, attempt.type, attempt.tier, attempt.api)
             and self._hunt.waits(each) == attempt.unattended
         )
         self._end_attempt("failed", error)

@@ -265,6 +265,7 @@ class HuntService:
             zone=candidate.zone,
             type=candidate.type,
             tier=candidate.tier,
+            api=candidate.api,
             queued=hunt.waits(candidate),
             version=candidate.version,
             cost=cost_of(

@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from msgspec import convert
+from msgspec import convert, structs
 
 from ...agent.protocol import requests
 from ...agent.protocol.declarations import Request
@@ -283,6 +283,10 @@ def _needs_server(guard: Guard) -> bool:
     return guard.phase == "due" and guard.actor == "server"
 
 
+#: How much later than a guard Google deletes its TPU; seconds.
+SERVER_SIDE_GRACE = 900.0
+
+
 def cost_deadline(max_cost: float, cost: Cost, now: float, *, late: bool = False) -> float:
     """When a TPU will have cost *max_cost* USD if it continues to run; seconds since the epoch.
 
@@ -307,6 +311,16 @@ def cost_deadline(max_cost: float, cost: Cost, now: float, *, late: bool = False
             field="max_cost",
         )
     return now + (max_cost - cost.usd) / hourly * 3600.0
+
+
+def server_side_limit(request: SetGuard, cost: Cost, now: float) -> float:
+    """After how many seconds Google deletes a new TPU that has this guard, even if the guard does
+    not run any more; 0: never. That is after the guard has had the time to act.
+    """
+    ends = [seconds_of(request.until, "until")] if request.until else []
+    if request.max_cost is not None:
+        ends.append(cost_deadline(request.max_cost, structs.replace(cost, usd=0.0), now))
+    return max(0.0, min(ends) - now) + SERVER_SIDE_GRACE if ends else 0.0
 
 
 def limit_passed(request: SetGuard, cost: Cost, now: float) -> GuardReason:

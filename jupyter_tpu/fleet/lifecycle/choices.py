@@ -6,8 +6,11 @@ import difflib
 from collections.abc import Iterable
 
 from ... import catalog
-from ...catalog import AcceleratorType, UnknownType
+from ...catalog import API, AcceleratorType, UnknownType
 from ...errors import InvalidInput
+from ...wording import count
+from ..models import CreateTPU
+from ..models.catalog import known_type
 
 
 def zone(requested: str | None, default: str | None, known: Iterable[str]) -> str:
@@ -29,12 +32,12 @@ def zone(requested: str | None, default: str | None, known: Iterable[str]) -> st
     return chosen
 
 
-def default_zones(type: str, home: str, known: Iterable[str]) -> list[str]:
+def default_zones(type: str, home: str, known: Iterable[str], api: API | None = None) -> list[str]:
     """Where to create a TPU for which no zone was chosen, as far as the catalog knows: in *home*,
-    the user's default zone, or in the nearest zone that offers the type. The best first.
+    the user's default zone, or in the nearest zone that offers the type (by *api*). The best first.
     """
     try:
-        offered = {home, *catalog.accelerator_type(type).zones}
+        offered = {home, *catalog.accelerator_type(type).zones_of(api)}
     except UnknownType:
         offered = {home}
     return catalog.nearest_zones(offered.intersection(known), home)
@@ -45,6 +48,20 @@ def another_zone(type: str, home: str, zone: str) -> str:
     if not home or zone == home:
         return ""
     return f"{home}, your default zone, does not offer {type}. {zone} is the nearest one that does."
+
+
+def other_form(request: CreateTPU, zone: str) -> str:
+    """What a type's name does not say, where as many chips are offered in another form: that, and
+    how to get the other one; "" of other types.
+    """
+    kind = known_type(request.type)
+    other = known_type(kind.other_form) if kind is not None and kind.other_form else None
+    if kind is None or other is None or zone not in other.zones:
+        return ""
+    return (
+        f"{kind.name} is {count(kind.hosts, 'VM')} of {kind.chips_per_host} chips. For "
+        f"{count(other.hosts, 'VM')} of {other.chips_per_host} chips, choose {other.name}."
+    )
 
 
 def accelerator(requested: str, in_zone: str, offered: Iterable[str]) -> AcceleratorType | None:
@@ -67,8 +84,10 @@ def accelerator(requested: str, in_zone: str, offered: Iterable[str]) -> Acceler
     return kind
 
 
-def version(requested: str | None, kind: AcceleratorType | None, known: Iterable[str]) -> str:
-    """The runtime image to create with: the type's own unless one is asked for."""
+def version(
+    requested: str | None, kind: AcceleratorType | None, known: Iterable[str], api: API = "tpu"
+) -> str:
+    """The image to create with *api*: the type's own unless one is asked for."""
     if requested is None:
         if kind is None:
             raise InvalidInput(
@@ -76,12 +95,14 @@ def version(requested: str | None, kind: AcceleratorType | None, known: Iterable
                 "Choose a version.",
                 field="version",
             )
-        return kind.version
-    known = {*known, *catalog.versions()}
+        return kind.version_of(api)
+    known = {*known, *catalog.versions(api)}
+    if api == "compute" and "/" in requested:  # an image of somebody's own
+        return requested
     if requested not in known:
         raise InvalidInput(
             f"The runtime version {requested} does not exist.{_did_you_mean(requested, known)}",
-            f"The default for {kind.name} is {kind.version}." if kind else "",
+            f"The default for {kind.name} is {kind.version_of(api)}." if kind else "",
             field="version",
         )
     return requested

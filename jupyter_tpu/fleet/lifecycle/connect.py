@@ -44,6 +44,7 @@ class ConnectService:
         defaults: EnvironmentDefaults,
     ) -> None:
         self._cloud = core.cloud
+        self._links = core.links
         self._desired = core.desired
         self._observer = core.observer
         self._connections = core.connections
@@ -170,6 +171,8 @@ class ConnectService:
         if other := checks.another_node(node, record.node_id):
             raise other
         self._observer.observed.require_hosts(name)
+        node = await self._links.number_hosts(node)
+        self._observer.upsert(node)
         emulated = without_chips(self._cloud, node)
         if before is not None and before.node_id != node.id:
             before = None  # on another TPU of the same name, which is gone

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from msgspec import structs
 
 from ...cloud import Cloud, NodeName, NodeSpec
+from ...cloud.models import DISK_GB, LONGEST_WAIT
 from ...environment import StepPlan
 from ...errors import Reason, TPUError
 from ...links import Links
@@ -19,7 +20,7 @@ from ..core.operation_progress import OperationProgress
 from ..core.operation_runner import OperationRunner
 from ..core.records import NodeClaim, OperationRecord
 from ..core.running_operation import CarryOut, OperationCancelled, Work
-from ..jobs.guard import check_guard, cost_deadline
+from ..jobs.guard import check_guard, cost_deadline, server_side_limit
 from ..models import ConnectTPU, CreateTPU, Operation, QueueTPU, Quote, SetGuard
 from ..models.catalog import image_warning, known_type
 from ..models.core import seconds_of, validated
@@ -66,7 +67,7 @@ class CreateService:
 
     async def quote(self, request: CreateTPU) -> Quote:
         """What :meth:`start` would create; raises what that raises at once."""
-        asked, (request, name) = request, await self.resolve(request)
+        asked, (request, name, api_reason) = request, await self._resolve(request)
         await self.require_new(name)
         accelerator = known_type(request.type)
         price = await self.price(request, name)
@@ -88,6 +89,11 @@ class CreateService:
             zone_reason=""
             if asked.zone
             else choices.another_zone(request.type, self._cloud.zone or "", name.zone),
+            api=request.api or "tpu",
+            api_reason=api_reason,
+            other_form=choices.other_form(request, name.zone)
+            if "compute" in self._cloud.apis
+            else "",
         )
 
     async def price(self, request: CreateTPU, name: NodeName) -> PriceDecision:
@@ -119,7 +125,12 @@ class CreateService:
 
     async def resolve(self, request: CreateTPU) -> tuple[CreateTPU, NodeName]:
         """The request with its defaults filled in. Raises INVALID for one that can't be met."""
-        request = validated(request)
+        request, name, _ = await self._resolve(request)
+        return request, name
+
+    async def _resolve(self, request: CreateTPU) -> tuple[CreateTPU, NodeName, str]:
+        """As `resolve`, with why that control plane makes it."""
+        request = self._availability.control_planes.named(validated(request))
         checks.check_labels(request.labels)
         node_options.check(request.options)
         request = node_options.named_type(request)
@@ -127,9 +138,11 @@ class CreateService:
             checks.check_environment(request.connect)
         require_guard(request)
         checks.check_run(request)
-        request = await self._availability.resolve_defaults(request)
+        request, api_reason = await self._availability.resolve(request)
+        checks.check_api(request)
         assert request.zone is not None
-        return request, NodeName(self._cloud.project, request.zone, request.name)
+        name = NodeName(self._cloud.project, request.zone, request.name)
+        return request, name, api_reason
 
     async def start(self, request: CreateTPU) -> Operation:
         """Raises INVALID for a request that can't be met, EXISTS for a name that is in use, and
@@ -191,7 +204,7 @@ class CreateService:
             self._grants,
             self._runner,
             record,
-            spec=lambda: self.spec(request, claim.label, job),
+            spec=lambda: self.spec(request, claim.label, job, queued=queued),
             message=message,
         )
 
@@ -200,12 +213,13 @@ class CreateService:
         if self._runner.known.running_on(name):
             raise _exists(name)
         try:
-            await self._cloud.get_node(name)
+            node = await self._cloud.get_node(name)
         except TPUError as error:
             if error.reason is Reason.NOT_FOUND:
                 return
             raise
-        raise _exists(name)
+        if not node.unfinished:  # what is left of one may be in nobody's way: its cloud decides
+            raise _exists(name)
 
     async def require_not_queued(self, name: NodeName) -> None:
         """As `require_new`, of the names of queued resources."""
@@ -222,15 +236,18 @@ class CreateService:
             field="name",
         )
 
-    async def spec(self, request: CreateTPU, label: str, job: str = "") -> NodeSpec:
+    async def spec(
+        self, request: CreateTPU, label: str, job: str = "", *, queued: bool = True
+    ) -> NodeSpec:
         """What Google is asked for, with our label and key. *job*: the id of the one that the TPU
-        starts automatically; "" for none.
+        starts automatically; "" for none. *queued*: whether it waits for capacity where Google lets
+        it.
         """
         assert request.version is not None
         assert request.zone is not None
         options = request.options
+        name = NodeName(self._cloud.project, request.zone, request.name)
         if job:
-            name = NodeName(self._cloud.project, request.zone, request.name)
             cost = (await self.price(request, name)).cost
             script = await self._unattended.script(request, name, job, cost)
             options = structs.replace(options, startup_script=script)
@@ -238,6 +255,10 @@ class CreateService:
             type=request.type,
             version=request.version,
             tier=request.tier,
+            api=request.api or "tpu",
+            disk_gb=request.disk_gb or DISK_GB,
+            run_for=await self._run_for(request, name),
+            wait_for=LONGEST_WAIT if queued else 0.0,
             network=request.network,
             subnetwork=request.subnetwork,
             labels={OWNER: own_name(), **request.labels, LABEL: label},
@@ -246,6 +267,14 @@ class CreateService:
             ),
             options=node_options.resolved(options, project=self._cloud.project, zone=request.zone),
         )
+
+    async def _run_for(self, request: CreateTPU, name: NodeName) -> float:
+        """After how many seconds Google itself deletes it; 0: never."""
+        limits = [request.run_for or 0.0]
+        if request.guard is not None and request.api == "compute":
+            cost = (await self.price(request, name)).cost
+            limits.append(server_side_limit(request.guard, cost, time.time()))
+        return min(filter(None, limits), default=0.0)
 
     async def _create(
         self,
@@ -287,10 +316,11 @@ def _log_request(name: NodeName, request: CreateTPU, progress: OperationProgress
     accelerator = known_type(request.type)
     meaning = f" ({accelerator.meaning})" if accelerator else ""
     progress.log(f"Creating {name.node}: {request.type}{meaning} in {name.zone}")
-    if accelerator is not None and request.version != accelerator.version:
+    usual = accelerator.version_of(request.api or "tpu") if accelerator is not None else None
+    if usual is not None and request.version != usual:
         progress.log(
             f"{request.version} is not the usual version for {request.type}, which is "
-            f"{accelerator.version}. If JAX sees no chips there, that is the reason."
+            f"{usual}. If JAX sees no chips there, that is the reason."
         )
 
 

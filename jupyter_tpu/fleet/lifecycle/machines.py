@@ -12,7 +12,7 @@ from ... import environment, ssh
 from ...cloud import AttachedHost, AttachedMachine, AttachedMachines, attached_name
 from ...concurrency import gather_failures
 from ...errors import InvalidInput, Reason, TPUError, error_for
-from ...links import HostName, host_alias
+from ...links import HostName, host_alias, read_host_number
 from ...ssh import user_host
 from ...wording import count, other_hosts
 from ..models import AttachMachine
@@ -66,10 +66,13 @@ async def attach(name: str, request: AttachMachine, store: AttachedMachines) -> 
         lambda worker: _examine(HostName(node, worker), inspected[worker][0], addresses[worker]),
     )
     require_one_slice(hosts)
+    order = in_googles_order(hosts)
+    hosts = [hosts[place] for place in order]
+    aliases = [host_alias(id, worker) for worker in range(len(hosts))]
     pin = functools.partial(
         ssh.KnownHosts().pin,
-        {each.alias: each.host_keys for each in addresses},
-        {each.alias: f"{node.path}/{worker}" for worker, each in enumerate(addresses)},
+        {aliases[worker]: addresses[place].host_keys for worker, place in enumerate(order)},
+        {alias: f"{node.path}/{worker}" for worker, alias in enumerate(aliases)},
     )
     machine = AttachedMachine(name=name, id=id, hosts=tuple(hosts), created=timestamp())
     return await asyncio.to_thread(store.add, machine, pin)
@@ -81,9 +84,11 @@ async def _examine(
     connection = await _connect(host, address)
     try:
         machine = await environment.describe_machine(_ConnectedHost(where, connection))
+        number = await read_host_number(connection) if machine.chips else None
     finally:
         await connection.close()
     return AttachedHost(
+        number=number,
         alias=host.alias,
         user=host.user,
         address=host.address,
@@ -182,6 +187,15 @@ def _require_known(request: AttachMachine, inspected: Sequence[ResolvedMachine])
             f"Connect once with {' and '.join(f'`ssh {alias}`' for alias in unknown)}, and compare "
             "the fingerprint. Or compare it elsewhere, and add --host-key FINGERPRINT.",
         )
+
+
+def in_googles_order(hosts: Sequence[AttachedHost]) -> list[int]:
+    """Their places by Google's worker numbers, if all have one; else as they were given."""
+    places = list(range(len(hosts)))
+    numbers = [host.number for host in hosts]
+    if sorted(number for number in numbers if number is not None) != places:
+        return places
+    return sorted(places, key=lambda place: numbers[place] or 0)
 
 
 def require_one_slice(hosts: Sequence[AttachedHost]) -> None:

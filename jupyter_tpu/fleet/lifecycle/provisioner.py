@@ -16,6 +16,7 @@ from ..core.observer import Observer
 from ..core.operation_progress import OperationProgress
 from ..core.operation_runner import OperationRunner
 from ..core.records import OperationRecord, OperationRequest
+from ..models import Problem
 from ..models.money import billing_words
 from ..money.grants import Grants
 from .provisioning import LABEL, NextCall, ObservedNode, Provisioning, ProvisioningResult
@@ -234,7 +235,7 @@ class Provisioner(ABC, Generic[Spec]):
                 provisioning.unanswered(error)
             return
         if not status.done:
-            provisioning.operation_runs()
+            provisioning.operation_runs(waiting=status.waiting)
         elif operation == provisioning.claim.creating:
             provisioning.create_ended(status.error)
         else:
@@ -267,8 +268,18 @@ class NodeProvisioner(Provisioner[NodeSpec]):
 
     async def _describe(self) -> ObservedNode:
         node = await self._cloud.get_node(self._name)
-        self._observer.upsert(node)
-        return ObservedNode(id=node.id, state=node.state, label=node.labels.get(LABEL, ""))
+        if node.unfinished:  # nothing is there that could be used, or that lists would have
+            self._observer.remove(self._name)
+        else:
+            self._observer.upsert(node)
+        return ObservedNode(
+            id=node.id,
+            state=node.state,
+            label=node.labels.get(LABEL, ""),
+            waiting=node.waiting,
+            problem=Problem.of(node.problem) if node.problem is not None else None,
+            unfinished=node.unfinished,
+        )
 
     def _on_missing(self) -> None:
         self._observer.remove(self._name)

@@ -26,6 +26,9 @@ present, accepted        Google's operation, until it ends
   … which failed         as *absent*, then failed with Google's words
   … and waits for room   the node, until `claim.withdraw_at`; then DELETE, which is refused if it
                          has room meanwhile: then the node again, until it is READY
+  … and is unfinished    CREATE once more, which takes the next step; if that is refused, or no one
+                         expects it any longer, as *absent*, then failed
+  … and has a problem    as *absent*, then failed: Google would go on trying
 present, in doubt        the node: ours, continue; another's, failed (EXISTS); missing, wait
                          until it is settled and CREATE once more
 absent, node is ours     DELETE at once, since that goes by the name, which someone else may have
@@ -48,13 +51,13 @@ from typing import Literal
 from msgspec import Struct
 
 from ...backoff import POLLING, Backoff
-from ...cloud import NodeState
+from ...cloud import OPERATION_LABEL, NodeState
 from ...errors import Reason, TPUError
 from ..core.records import NodeClaim
 from ..models import Problem
 
 #: The label that a node carries for the operation which creates it.
-LABEL = "jupyter-tpu-operation"
+LABEL = OPERATION_LABEL
 #: How long a CreateNode without an answer may still take effect; twice its deadline. Seconds.
 SETTLE = 120.0
 #: How long after the user asked for it a node is still created (or started, or stopped); later,
@@ -106,6 +109,7 @@ class ObservedNode(Struct, frozen=True, kw_only=True):
     label: str = ""  # the value of LABEL
     waiting: bool = False  # for room: there is nothing yet that could be used
     problem: Problem | None = None  # why it is not on its way to READY, where that is known
+    unfinished: bool = False  # a part of it is not made yet, or is deleted already
 
 
 class Provisioning:
@@ -124,6 +128,7 @@ class Provisioning:
         self._thing = thing
         self._node: ObservedNode | Literal["missing"] | None = None  # None: to be looked at
         self._end: ProvisioningResult | None = None
+        self._waiting = False  # what is being created, for room
 
     @property
     def problem(self) -> TPUError | None:
@@ -147,7 +152,8 @@ class Provisioning:
         if claim.want == "absent" or claim.failure is not None:
             return self._remove(now)
         if claim.creating:
-            return NextCall.CREATING
+            overdue = self._waiting and 0 < claim.withdraw_at <= now
+            return self._withdraw(now) if overdue else NextCall.CREATING
         if not claim.sent:
             return self._create(now)
         node = self._node
@@ -167,24 +173,29 @@ class Provisioning:
                 Reason.EXISTS,
                 "Choose another name.",
             )
+        if node.unfinished:
+            return self._create(now)
         if node.state is NodeState.READY:
             return self._ended(ProvisioningResult("ready"))
-        if node.state in _ON_ITS_WAY:
-            if not (node.waiting and 0 < claim.withdraw_at <= now):
-                return self._refresh_node()
-            claim.withdrawing = True
-            claim.withdraw_at = now + _AGAIN  # where that is refused
-            claim.failure = Problem(
-                message=f"There was no capacity for {self._what} while it waited.",
-                reason=Reason.NO_CAPACITY,
-            )
-            return self._remove(now)
+        if node.state in _ON_ITS_WAY and node.problem is None:
+            overdue = node.waiting and 0 < claim.withdraw_at <= now
+            return self._withdraw(now) if overdue else self._refresh_node()
         message = f"{self._what} was created and is now {node.state}."
         problem = node.problem or Problem(message=message, reason=Reason.CONFLICT)
-        if claim.tidy:
+        if claim.tidy or node.problem is not None:
             claim.failure = problem
             return self._remove(now)
         return self._ended(ProvisioningResult("failed", problem.to_error()))
+
+    def _withdraw(self, now: float) -> NextCall | ProvisioningResult:
+        claim = self.claim
+        claim.withdrawing = True
+        claim.withdraw_at = now + _AGAIN  # where that is refused
+        claim.failure = Problem(
+            message=f"There was no capacity for {self._what} while it waited.",
+            reason=Reason.NO_CAPACITY,
+        )
+        return self._remove(now)
 
     def _remove(self, now: float) -> NextCall | ProvisioningResult:
         claim, node = self.claim, self._node
@@ -227,18 +238,25 @@ class Provisioning:
         return 0 < self.claim.until <= now
 
     def _create(self, now: float) -> NextCall | ProvisioningResult:
-        if self.is_too_late(now):
-            return self._failed(
-                f"{self._what} was not created in time.", Reason.TIMEOUT, "Create it again."
-            )
-        if now - self.claim.since <= EXPECTED:
+        if not self.is_too_late(now) and now - self.claim.since <= EXPECTED:
             return NextCall.CREATE
-        reason = f" {self._unanswered.message}" if self._unanswered else ""
-        return self._failed(
-            f"{self._what} was not created within {EXPECTED / 60:.0f} minutes.{reason}",
-            Reason.INTERRUPTED,
-            "Create it again.",
-        )
+        if self.is_too_late(now):
+            problem = Problem(
+                message=f"{self._what} was not created in time.",
+                reason=Reason.TIMEOUT,
+                hint="Create it again.",
+            )
+        else:
+            reason = f" {self._unanswered.message}" if self._unanswered else ""
+            problem = Problem(
+                message=f"{self._what} was not created within {EXPECTED / 60:.0f} minutes.{reason}",
+                reason=Reason.INTERRUPTED,
+                hint="Create it again.",
+            )
+        if self.claim.node_id:  # a part of it is there
+            self.claim.failure = problem
+            return self._remove(now)
+        return self._ended(ProvisioningResult("failed", problem.to_error()))
 
     def _refresh_node(self) -> NextCall:
         self._node = None
@@ -315,7 +333,7 @@ class Provisioning:
     def create_accepted(self, operation: str) -> None:
         self.claim.in_doubt = False
         self.claim.creating = operation
-        self._progress()
+        self._progress_on_creation()
 
     def create_failed(self, error: TPUError, now: float, *, sent: bool = True) -> None:
         """CreateNode raised *error*; *sent*: False where it certainly did not reach Google."""
@@ -328,11 +346,14 @@ class Provisioning:
         if error.reason is Reason.EXISTS:
             self._progress()  # it may be ours, from an answer that was lost
             return
-        claim.sent = 0.0  # there is nothing of it
-        if error.reason is Reason.RATE_LIMITED:
+        claim.sent = 0.0  # there is nothing of it, or no more than before
+        # A login that expires between two parts is renewed soon: what is there is kept until then.
+        renewed = bool(claim.node_id) and error.reason is Reason.NO_CREDENTIALS
+        if error.reason is Reason.RATE_LIMITED or renewed:
             self.unanswered(error)
         else:
             claim.failure = Problem.of(error)
+            self._node = None  # the name may be another one's since it was seen
 
     def sending_delete(self, now: float) -> None:
         """DeleteNode is about to be sent."""
@@ -364,18 +385,20 @@ class Provisioning:
         else:
             self._end = ProvisioningResult("failed", error)
 
-    def operation_runs(self) -> None:
-        """The operation that was asked for has not ended."""
+    def operation_runs(self, *, waiting: bool = False) -> None:
+        """The operation that was asked for has not ended. *waiting*: for room."""
         self._unanswered = None
         self._node = None
+        self._waiting = waiting
         self._wait()
 
     def create_ended(self, error: TPUError | None) -> None:
         """Google's operation that creates the node ended, with *error* or well."""
         self.claim.creating = ""
+        self._waiting = False
         if error is not None:
             self.claim.failure = Problem.of(error)
-        self._progress()
+        self._progress_on_creation()
 
     def delete_ended(self, error: TPUError | None) -> None:
         """Google's operation that deletes the node ended, with *error* or well."""
@@ -407,7 +430,7 @@ class Provisioning:
         self._node = node
         if self._is_ours(node):
             self.claim.node_id = node.id
-            self.claim.in_doubt = False
+            self.claim.in_doubt &= node.unfinished  # the next part may still come
             if node.state is NodeState.DELETING:
                 self.claim.refusal = None
         self._wait()
@@ -430,7 +453,13 @@ class Provisioning:
         self._node = None
         self.pause = POLLING.first
 
+    def _progress_on_creation(self) -> None:
+        pause = self.pause
+        self._progress()
+        if self.claim.node_id:  # a further part; if none ever comes of it, it is asked for slowly
+            self.pause = POLLING.next(pause)
+
     def _wait(self) -> None:
-        waiting = isinstance(self._node, ObservedNode) and self._node.waiting
+        waiting = self._waiting or (isinstance(self._node, ObservedNode) and self._node.waiting)
         pauses = _POLLING_BLOCKED if waiting or self.problem else POLLING
         self.pause = pauses.next(self.pause)

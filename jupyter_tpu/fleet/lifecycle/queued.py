@@ -102,8 +102,11 @@ class QueuedService:
                         reason=Reason.UNAVAILABLE,
                         hint="Try again.",
                     )
+                for why in found.unanswered.values():
+                    answer.problem = Problem.of(why)
                 self._listed = (time.monotonic(), answer)
-                self._publish(answer.queued, {*found.unreachable})
+                unseen = (each.zone for each in self._known.values() if found.unanswered)
+                self._publish(answer.queued, {*found.unreachable, *unseen})
             return answer
 
     def find(self, id: str) -> QueuedResource | None:
@@ -137,7 +140,14 @@ class QueuedService:
             )
         if request.valid_until:
             future_seconds(request.valid_until, "valid_until", time.time())
-        wanted, name = await self._create.resolve(request.tpu)
+        if request.tpu.api == "compute":
+            raise InvalidInput(
+                "Compute Engine has no queued resources.",
+                "Create the TPU with flex-start, which waits for capacity, or start a hunt.",
+                field="api",
+            )
+        tpu = structs.replace(request.tpu, api="tpu")
+        wanted, name = await self._create.resolve(tpu)
         await self._create.require_new(name)
         await self._create.require_not_queued(name)
         price = _of_all(await self._create.price(wanted, name), request.node_count)
@@ -165,7 +175,9 @@ class QueuedService:
                 "Use --force to delete it with its TPUs and everything on their disks.",
             )
         record = self._runner.new_record("unqueue", name)
-        record.claim = NodeClaim(want="absent", since=time.time(), node_id=found.created)
+        record.claim = NodeClaim(
+            want="absent", since=time.time(), node_id=found.id or found.created
+        )
         return await self._runner.start_exclusive(record, *self._work(record))
 
     async def reset(self, ref: str, options: ResetQueued | None = None) -> QueuedResource:

@@ -125,9 +125,10 @@ class QueuedNodeProvisioner(NodeProvisioner):
 
 def _seen(found: QueuedTPUs, state: NodeState) -> ObservedNode:
     return ObservedNode(
-        id=found.created,
+        id=found.id or found.created,
         state=state,
         label=found.labels.get(LABEL, ""),
         waiting=found.state in _WAITING,
         problem=failure(found),
+        unfinished=found.unfinished,
     )

@@ -39,7 +39,7 @@ def image_warning(version: str, type: str) -> str:
         return ""
     return (
         f"The runtime version {version} does not fit {type}: JAX would find no TPU. "
-        f"{accelerator.version} fits."
+        f"{accelerator.version_of(catalog.api_of_version(version) or 'tpu')} fits."
     )
 
 

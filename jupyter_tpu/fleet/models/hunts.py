@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Struct, field
 
+from ...catalog import API
 from ...cloud.models import Tier
 from ...options import option
 from .core import Problem
@@ -17,7 +18,9 @@ AttemptState = Literal["trying", "failed", "found", "cancelled"]
 
 
 class StartHunt(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A TPU to search for: in each of the zones, as each of the types, in each of the tiers."""
+    """A TPU to search for: in each of the zones, as each of the types, in each of the tiers, and by
+    each of Google's control planes that offers it.
+    """
 
     #: What is created, and how. It names zone, type and tier where the lists below are empty.
     tpu: CreateTPU
@@ -59,11 +62,12 @@ class StartHunt(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class HuntCandidate(Struct, kw_only=True):
-    """A zone, type and tier that a hunt tries."""
+    """A zone, type, tier and control plane that a hunt tries."""
 
     zone: str
     type: str
     tier: Tier
+    api: API = "tpu"
     #: Whether it waits in Google's queue.
     queued: bool = False
     version: str = ""
@@ -84,6 +88,7 @@ class HuntAttempt(Struct, kw_only=True):
     zone: str
     type: str
     tier: Tier
+    api: API = "tpu"
     state: AttemptState = "trying"
     started: str = ""
     ended: str = ""

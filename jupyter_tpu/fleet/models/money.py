@@ -53,7 +53,11 @@ def cost_of(
     price = catalog.price_in(prices.of(accelerator), zone) if accelerator is not None else None
     listed = None
     if price is not None:
-        listed = {"on-demand": price.on_demand, "spot": price.spot}.get(tier)
+        listed = {
+            "on-demand": price.on_demand,
+            "spot": price.spot,
+            "flex-start": price.flex_start,
+        }.get(tier)
     return Cost(
         usd_per_hour=0.0 if emulated or grant else listed,
         list_usd_per_hour=listed,

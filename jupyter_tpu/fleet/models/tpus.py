@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
 
+from ...catalog import API
 from ...cloud.models import Maintenance, NodeOptions, NodeState, Tier
 from ...links import LinkState
 from ...options import option
@@ -45,6 +46,15 @@ class CreateTPU(Struct, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = None
     tier: Tier = "on-demand"
+    #: A TPU that one of Google's control planes made can't be managed by the other.
+    api: Annotated[
+        API | None,
+        option(
+            "What makes it: the Cloud TPU API (tpu) or Compute Engine (compute).",
+            "--api",
+            default="what has the type, and quota for it",
+        ),
+    ] = None
     #: Required for flex-start, not allowed otherwise.
     run_for: Annotated[
         float | None,
@@ -53,6 +63,16 @@ class CreateTPU(Struct, kw_only=True, forbid_unknown_fields=True):
             "--run-for",
             "--max-run-duration",
             typed="duration",
+        ),
+    ] = None
+    #: Of the Cloud TPU API it can't be chosen.
+    disk_gb: Annotated[
+        Annotated[int, Meta(ge=10, le=65536)] | None,
+        option(
+            "Size of each host's boot disk. Compute Engine only.",
+            "--boot-disk-size",
+            unit="GB",
+            default="200",
         ),
     ] = None
     network: Annotated[str | None, option("VPC network.", default="the project's")] = None
@@ -91,6 +111,12 @@ class Quote(Struct, kw_only=True):
     uncovered: str = ""
     #: Why it is not the default zone, where no zone was asked for; "" otherwise.
     zone_reason: str = ""
+    #: What makes it, and why that, where the other control plane can make it, too.
+    api: API = "tpu"
+    api_reason: str = ""
+    #: Another type with as many chips on another number of hosts, in a sentence; "" if none is
+    #: offered there.
+    other_form: str = ""
 
 
 class DeleteTPU(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -170,10 +196,11 @@ class TPU(Struct, kw_only=True):
     health: str = ""
     version: str = ""
     tier: Tier = "on-demand"
-    #: How many seconds a flex-start TPU runs before Google deletes it. null for other TPUs, and for
-    #: those that jupyter-tpu did not create.
+    #: How many seconds it runs before Google deletes it: of flex-start, and of Compute Engine also
+    #: where its guard has a limit. null for other TPUs, and for those of the Cloud TPU API that
+    #: jupyter-tpu did not create.
     run_for: float | None = None
-    #: About when that time ends, counted from its creation; "" if that is not known.
+    #: When that time ends, as Google says it or counted from its creation; "" if it is not known.
     run_ends: str = ""
     emulated: bool = False
     #: A machine that is reached by SSH alone: it can't be started, stopped or deleted here.
@@ -212,6 +239,8 @@ class TPU(Struct, kw_only=True):
     labels: dict[str, str] = {}
     #: The name of the queued resource that it came from; "" for one that did not.
     queued: str = ""
+    #: Which of Google's control planes made it.
+    api: API = "tpu"
     #: All else that Google says of it, by the names of its API: networks, disks, tags, symptoms,
     #: and what this program does not know.
     details: dict[str, Any] = {}

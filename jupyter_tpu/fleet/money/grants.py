@@ -217,7 +217,7 @@ class Grants:
         """What has or asks for chips, the oldest first; None while that is not known."""
         observed = self._observed
         zones = {zone for grant in self._grants.values() for zone in grant.zones}
-        if observed.unreachable is None or observed.unreachable & zones:
+        if observed.unreachable is None or observed.unanswered or observed.unreachable & zones:
             return None
         nodes = observed.nodes.values()
         return _used_chips(nodes, self._asked(), self._starting(), without=without)

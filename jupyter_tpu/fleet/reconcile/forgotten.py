@@ -1,5 +1,5 @@
 """What its user seems to have forgotten: TPUs that are billed, and nothing here uses them; queued
-resources that use quota for nothing.
+resources that use quota for nothing; parts of TPUs that are left over.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Iterable
 
-from ...cloud import Node
+from ...cloud import Cloud, Node
 from ...errors import TPUError
 from ..core.desired import DesiredState
 from ..jobs.jobs import JobService
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 #: A TPU counts as forgotten if it is READY for longer, and nothing here uses it; seconds.
 FORGOTTEN = 4 * 3600.0
-#: Seconds between two looks for queued resources: usually, and after one that failed.
+#: Seconds between two looks for queued resources and leftovers: usually, and after one that failed.
 PAUSES = (86_400.0, 3600.0)
 
 
@@ -90,3 +90,27 @@ class ForgottenQueued:
                         each.state,
                         each.name,
                     )
+
+
+class Leftovers:
+    """Deletes what is left of TPUs that were never finished, or deleted by others: it is free, and
+    there is a quota for it.
+    """
+
+    def __init__(self, cloud: Cloud, first_look: float) -> None:
+        self._cloud = cloud
+        self._pause = first_look
+
+    async def run(self) -> None:
+        usual, after_failure = PAUSES
+        while True:
+            await asyncio.sleep(self._pause)
+            try:
+                swept = await self._cloud.sweep()
+            except TPUError as error:
+                log.debug("Leftovers can't be deleted: %s", error)
+                self._pause = after_failure
+                continue
+            self._pause = usual
+            if swept:
+                log.info("Deleted what TPUs have left: %s", ", ".join(swept))

@@ -12,7 +12,7 @@ from ..kernels.subject import Kernels
 from ..lifecycle.subject import Lifecycle
 from ..money.subject import Money
 from .controller import Controller
-from .forgotten import ForgottenQueued, ForgottenTPUs
+from .forgotten import ForgottenQueued, ForgottenTPUs, Leftovers
 from .operations import OperationService, Takeover
 from .poller import HostPoller
 from .usage import UsageService
@@ -58,6 +58,7 @@ class Reconcile:
         core.tpus.register(self._describe)
         forgotten_queued = ForgottenQueued(lifecycle.queued, FIRST_LOOK)
         core.loops.register("forgotten queued resources", forgotten_queued.run)
+        core.loops.register("leftovers", Leftovers(core.cloud, FIRST_LOOK).run)
 
         self.usage = UsageService(core, money, self._forgotten)
         core.ending.push_async_callback(self.usage.close)

@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import re
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec import Struct, field
 
-from ...cloud import Cloud, Node, NodeState, QueuedState, is_attached
+from ...catalog import API_NAMES
+from ...cloud import Cloud, Node, NodeList, NodeState, QueuedList, QueuedState, is_attached
 from ...cloud.models import QueuedTPUs
 from ...errors import InvalidInput, Reason, TPUError
 from ...links.single_flight import SingleFlight
@@ -48,10 +49,12 @@ class _Listing(Struct):
         except TPUError as error:
             self.note(f"{project}: {error.message}", error.reason, error.hint)
 
-    def missing(self, zones: Collection[str]) -> None:
-        """These zones did not answer."""
-        if zones:
+    def missing(self, listed: NodeList | QueuedList) -> None:
+        """What did not answer: zones, or a control plane."""
+        if zones := listed.unreachable:
             self.note(f"{', '.join(zones)} did not answer.", Reason.UNAVAILABLE, "Try again.")
+        for api, why in listed.unanswered.items():
+            self.note(f"{API_NAMES[api]}: {why.message}", why.reason, why.hint)
 
     def note(self, message: str, reason: Reason, hint: str) -> None:
         problem = Problem(message=message, reason=reason, hint=hint)
@@ -126,7 +129,7 @@ class UsageService:
             with listing.noting(project):
                 found = await other.list_nodes()
                 listing.nodes += found.nodes
-                listing.missing(found.unreachable)
+                listing.missing(found)
             await _list_queued(other, project, listing)
         finally:
             await other.close()
@@ -188,7 +191,7 @@ async def _list_queued(cloud: Cloud, project: str, listing: _Listing) -> None:
     with listing.noting(project):
         found = await cloud.list_queued()
         listing.queued += found.queued
-        listing.missing(found.unreachable)
+        listing.missing(found)
 
 
 def _most_expensive(used: UsedTPU) -> tuple[float, float, str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import structs
@@ -9,7 +10,8 @@ from msgspec import structs
 from ... import environment
 from ...catalog import AcceleratorType
 from ...cloud import Node
-from ...links import HostName
+from ...cloud.host_numbers import HostNumbers
+from ...links import HostName, Link, read_host_number
 from ..core.core import Core
 from ..models import CheckSetup, Diagnosis, HostDifference, HostVersions
 from ..models.catalog import known_type
@@ -45,6 +47,7 @@ class Doctor:
             link.acquire()
         try:
             hosts = await environment.examine(links, ready, node.endpoints[0].internal)
+            numbers = await _changed_numbers(node, links)
         finally:
             for link in links:
                 link.release()
@@ -64,6 +67,7 @@ class Doctor:
         findings = environment.diagnose(hosts, expected)
         if kind is not None and (image := _image(node, kind, hosts)) is not None:
             findings.insert(0, image)
+        findings += numbers
         return Diagnosis(
             tpu=node.name.node,
             zone=node.name.zone,
@@ -91,6 +95,28 @@ class Doctor:
         self._desired.save(node.name, record)
 
 
+async def _changed_numbers(node: Node, links: Sequence[Link]) -> list[environment.Finding]:
+    """Whether the hosts of a slice of Compute Engine still have the numbers by which they are
+    listed. If not, the new ones are used from now on.
+    """
+    if node.api != "compute" or len(links) < 2:
+        return []
+    said = await asyncio.gather(*map(read_host_number, links))
+    changed = [(host, now) for host, now in enumerate(said) if now is not None and now != host]
+    if not changed:
+        return []
+    found = {node.endpoints[host].id: now for host, now in changed}
+    await asyncio.to_thread(HostNumbers().put, found)
+    which = ", ".join(f"host {host} is Google's worker {now}" for host, now in changed)
+    return [
+        environment.Report().warning(
+            "numbers",
+            f"Google has numbered the hosts anew: {which}.",
+            "jupyter-tpu uses the new numbers from now on. Restart kernels and jobs of this TPU.",
+        )
+    ]
+
+
 def _network(node: Node) -> str:
     """The name of the VPC network that its hosts are in."""
     network = node.details.get("networkConfig", {}).get("network", "")
@@ -109,7 +135,8 @@ def _image(
         node.version,
         "If JAX does not find the chips, delete the TPU and create it again with its type's "
         f"runtime version: jupyter tpu delete {name} --zone {zone}, and then "
-        f"jupyter tpu create {name} --type {kind.name} --zone {zone} --version {kind.version}",
+        f"jupyter tpu create {name} --type {kind.name} --zone {zone} --version "
+        f"{kind.version_of(node.api)}",
     )
     driven = any(
         isinstance(each.facts, environment.HostFacts) and each.facts.hardware.device_files

@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any
 
-from ...catalog import AcceleratorType
+from msgspec import structs
+
+from ...catalog import API, AcceleratorType
 from ...cloud import Cloud, preflight, uses_os_login
 from ...cloud.compute import ANYWHERE, IAP_RANGE, SSH, Networks, ProjectMetadata
 from ...cloud.google_apis import GoogleAPIs
@@ -26,6 +28,11 @@ from ..models.setup import image_finding
 #: Seconds before its end in which a key in the Google account is worth a warning.
 _EXPIRES_SOON = 3 * 24 * 3600.0
 _REPORT = Report()
+#: What a project without one of them lacks.
+_ONLY_IN: dict[API, str] = {
+    "tpu": "TPUs up to v5e, and queued resources, need this API.",
+    "compute": "TPU7x and newer need it.",
+}
 _QUOTAS = "https://console.cloud.google.com/iam-admin/quotas"
 
 
@@ -47,11 +54,13 @@ class Preflight:
         if isinstance(project, Finding):
             findings.insert(0, project)
         else:
-            findings = [await self._api(project), *findings]
-            if findings[0].state != "problem":
+            answers = await self._control_planes(project)
+            findings = [*answers.values(), *findings]
+            usable = [api for api, found in answers.items() if found.state == "ok"]
+            if usable:
                 apis = GoogleAPIs(self._cloud.target, project)
                 findings += await asyncio.gather(
-                    self._permissions(apis, project),
+                    *(self._permissions(apis, project, api) for api in usable),
                     self._firewall(apis, project, request.network or "default"),
                 )
                 findings += await self._os_login(apis, project)
@@ -78,32 +87,57 @@ class Preflight:
             return _REPORT.problem("key", error.message, error.hint)
         return _REPORT.ok("key", "Your SSH key for TPUs is ready.")
 
-    async def _api(self, project: str) -> Finding:
-        try:
-            zones = await self._cloud.locations()
-        except TPUError as error:
-            check = "login" if error.reason is Reason.NO_CREDENTIALS else "api"
-            return _REPORT.problem(check, error.message, error.hint)
-        return _REPORT.ok(
-            "api", f"The Cloud TPU API answers for the project {project}: {len(zones)} zones."
+    async def _control_planes(self, project: str) -> dict[API, Finding]:
+        """Whether each answers. One that does not is a problem if the other does not, either."""
+        planes = self._cloud.apis
+        found = dict(
+            zip(planes, await asyncio.gather(*(self._api(project, p) for p in planes)), strict=True)
         )
+        if any(each.state == "ok" for each in found.values()):
+            for api, each in found.items():
+                if each.state == "problem":
+                    found[api] = structs.replace(
+                        each, state="warning", message=f"{each.message} {_ONLY_IN[api]}"
+                    )
+        elif len({each.message for each in found.values()}) == 1:  # there is no login, for example
+            return {"tpu": found["tpu"]}
+        return found
 
-    async def _permissions(self, apis: GoogleAPIs, project: str) -> Finding:
+    async def _api(self, project: str, api: API) -> Finding:
+        check = "api" if api == "tpu" else "compute-api"
+        try:
+            zones = await self._cloud.of_api(api).locations()
+        except TPUError as error:
+            if error.reason is Reason.NO_CREDENTIALS:
+                check = "login"
+            return _REPORT.problem(check, error.message, error.hint)
+        what = f"answers for the project {project}: {len(zones)} zones"
+        if api == "tpu":
+            return _REPORT.ok(check, f"The Cloud TPU API {what}.")
+        return _REPORT.ok(check, f"Compute Engine {what} with TPUs.")
+
+    async def _permissions(self, apis: GoogleAPIs, project: str, api: API) -> Finding:
+        of_compute = api == "compute"
+        check = "compute-permission" if of_compute else "permission"
+        where = " with Compute Engine" if of_compute else ""
         missing = await _answer_or_finding(
-            "permission",
-            "Whether your account may create TPUs is not known",
-            preflight.missing_permissions(apis, project),
+            check,
+            f"Whether your account may create TPUs{where} is not known",
+            preflight.missing_permissions(apis, project, api),
         )
         if isinstance(missing, Finding):
             return missing
         if missing:
-            return _REPORT.problem(
-                "permission",
-                f"Your account lacks permissions in {project}: {', '.join(missing)}.",
+            role = "roles/compute.instanceAdmin.v1" if of_compute else "roles/tpu.admin"
+            report = _REPORT.warning if of_compute else _REPORT.problem
+            needed = " TPU7x and newer need them." if of_compute else ""
+            return report(
+                check,
+                f"Your account lacks permissions in {project}: {', '.join(missing)}.{needed}",
                 "Ask the project's owner: gcloud projects add-iam-policy-binding "
-                f"{project} --member user:YOUR_ACCOUNT --role roles/tpu.admin",
+                f"{project} --member user:YOUR_ACCOUNT --role {role}",
             )
-        return _REPORT.ok("permission", "Your account may create, connect and delete TPUs.")
+        return _REPORT.ok(check, f"Your account may create, connect and delete TPUs{where}.")
 
     async def _os_login(self, apis: GoogleAPIs, project: str) -> list[Finding]:
         """Whether the project uses OS Login, and no username for that is set."""
@@ -189,38 +223,65 @@ class Preflight:
         findings = [_REPORT.ok("type", f"{wanted.zone} offers {type}.")]
         accelerator = known_type(type)
         if accelerator is not None and wanted.version is not None:
-            use = f"Use {accelerator.version}, or leave out the version."
+            fitting = accelerator.version_of(wanted.api or "tpu")
+            use = f"Use {fitting}, or leave out the version."
             findings.append(image_finding(accelerator, wanted.version, use))
-            findings.append(await self._quota(apis, project, accelerator, wanted))
+            can = [
+                api
+                for api in self._cloud.apis
+                if request.version is None or api == wanted.api
+                if api == wanted.api or api in accelerator.apis(wanted.zone)
+            ]
+            quotas = await asyncio.gather(
+                *(self._quota(apis, project, accelerator, wanted, api) for api in can)
+            )
+            if any(each.state == "ok" for each in quotas):  # the other one can make it
+                quotas = [
+                    structs.replace(each, state="warning") if each.state == "problem" else each
+                    for each in quotas
+                ]
+            findings += quotas
         return findings
 
     async def _quota(
-        self, apis: GoogleAPIs, project: str, accelerator: AcceleratorType, wanted: CreateTPU
+        self,
+        apis: GoogleAPIs,
+        project: str,
+        accelerator: AcceleratorType,
+        wanted: CreateTPU,
+        api: API,
     ) -> Finding:
         zone, hint = str(wanted.zone), f"Look at the quotas: {_QUOTAS}"
+        of_compute = api == "compute"
+        check, whose = ("compute-quota", "Compute Engine's ") if of_compute else ("quota", "The ")
         found = await _answer_or_finding(
-            "quota",
-            "The quota is not known",
+            check,
+            f"{whose}quota is not known",
             preflight.quotas(
-                apis, project, generation=accelerator.generation, tier=wanted.tier, zone=zone
+                apis,
+                project,
+                generation=accelerator.generation,
+                tier=wanted.tier,
+                zone=zone,
+                api=api,
             ),
         )
         if isinstance(found, Finding):
             return found
         what = f"{accelerator.generation} ({wanted.tier}) in {zone}"
         if not found:
-            return _REPORT.unknown("quota", f"No quota for {what} was found.", hint)
-        limited = [quota for quota in found if quota.limit >= 0]
-        if not limited:
-            return _REPORT.ok("quota", f"There is no limit for {what}.")
-        lowest = min(limited, key=lambda quota: quota.limit)
-        if lowest.limit == 0:
-            return _REPORT.problem(
-                "quota",
-                f"The quota {lowest.name} for {what} is 0.",
-                f"Choose another zone or tier, or ask for quota: {_QUOTAS}",
-            )
-        return _REPORT.ok("quota", f"The quota {lowest.name} for {what} is {lowest.limit}.")
+            of_whom = "quota of Compute Engine" if of_compute else "quota"
+            return _REPORT.unknown(check, f"No {of_whom} for {what} was found.", hint)
+        limit = preflight.allowed(found, wanted.tier)
+        if limit is None or limit < 0:
+            at = "At Compute Engine there" if of_compute else "There"
+            return _REPORT.ok(check, f"{at} is no limit for {what}.")
+        deciding = next(quota for quota in found if quota.limit == limit)
+        text = f"{whose}quota {deciding.name} for {what} is {limit}."
+        if limit == 0:
+            ask = f"Choose another zone or tier, or ask for quota: {_QUOTAS}"
+            return _REPORT.problem(check, text, ask)
+        return _REPORT.ok(check, text)
 
 
 async def _answer_or_finding(check: str, unknown: str, question: Coroutine[Any, Any, Any]) -> Any:

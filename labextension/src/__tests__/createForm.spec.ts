@@ -151,6 +151,41 @@ describe('CreateForm', () => {
     expect(form.nearestZone).toBe('us-central1-b');
   });
 
+  it('lets the server choose the image that fits, unless one is entered', async () => {
+    const { form } = await openForm();
+    expect(form.fields.version).toBe('v2-alpha-tpuv5-lite');
+    expect(form.request.version).toBeNull();
+    form.set('version', 'mine');
+    expect(form.request.version).toBe('mine');
+    form.set('version', '');
+    expect(form.request.version).toBeNull();
+  });
+
+  it('names the other form of a type where the zone offers it', async () => {
+    const one = {
+      ...catalog.types[0],
+      name: 'v6e-8',
+      zones: ['us-central1-a', 'us-west4-a'],
+      other_form: 'v6e-2x4'
+    };
+    const two = {
+      ...one,
+      name: 'v6e-2x4',
+      hosts: 2,
+      zones: ['us-central1-a'],
+      other_form: 'v6e-8'
+    };
+    const { form } = await openForm({
+      'GET catalog': [200, { ...catalog, types: [...catalog.types, one, two] }]
+    });
+    expect(form.otherForm).toBeUndefined();
+    form.set('type', 'v6e-8');
+    form.set('zone', 'us-central1-a');
+    expect(form.otherForm?.name).toBe('v6e-2x4');
+    form.set('zone', 'us-west4-a');
+    expect(form.otherForm).toBeUndefined();
+  });
+
   it('groups types by generation', async () => {
     const { form } = await openForm();
     expect(
@@ -267,7 +302,7 @@ describe('CreateForm', () => {
       name: 'mine',
       type: 'v5litepod-8',
       zone: 'us-central1-a',
-      version: 'v2-alpha-tpuv5-lite',
+      version: null,
       tier: 'spot',
       network: null,
       subnetwork: null,

@@ -19,6 +19,7 @@ function anAttempt(more: Partial<IHuntAttempt> = {}): IHuntAttempt {
     zone: 'us-west4-a',
     type: 'v5litepod-8',
     tier: 'spot',
+    api: 'tpu',
     state: 'failed',
     started: '2026-10-14T10:00:00Z',
     ended: '2026-10-14T10:01:00Z',

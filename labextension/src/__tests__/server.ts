@@ -242,6 +242,9 @@ export function aQuote(more: Partial<IQuote> = {}): IQuote {
     question: 'v5litepod-8 costs about $9.60 an hour.',
     uncovered: '',
     warning: '',
+    api: 'tpu',
+    api_reason: '',
+    other_form: '',
     ...more
   };
 }
@@ -272,6 +275,7 @@ export function aTPU(more: Partial<ITPU> = {}): ITPU {
     health: '',
     version: 'v2-alpha-tpuv5-lite',
     tier: 'on-demand',
+    api: 'tpu',
     run_for: null,
     run_ends: '',
     emulated: true,
@@ -449,7 +453,10 @@ const type = {
   config_type: '',
   hosts: 1,
   topology: '',
-  zones: ['us-central1-a', 'us-west4-a']
+  zones: ['us-central1-a', 'us-west4-a'],
+  tpu_zones: [],
+  machine: null,
+  other_form: ''
 };
 
 export const catalog: ICatalog = {
@@ -468,7 +475,7 @@ export const catalog: ICatalog = {
       version: 'tpu-ubuntu2204-base',
       zones: ['us-central2-b'],
       prices: [
-        { region: 'us-central2', on_demand: 51.52, spot: null, date: '2024' }
+        { region: 'us-central2', on_demand: 51.52, spot: null, date: '2024', flex_start: null }
       ]
     },
     {
@@ -483,8 +490,8 @@ export const catalog: ICatalog = {
       hbm_gib: 128,
       version: 'v2-alpha-tpuv5-lite',
       prices: [
-        { region: 'us-central1', on_demand: 9.6, spot: 5.04, date: '2024' },
-        { region: 'us-west4', on_demand: 9.6, spot: 4.08, date: '2024' }
+        { region: 'us-central1', on_demand: 9.6, spot: 5.04, date: '2024', flex_start: null },
+        { region: 'us-west4', on_demand: 9.6, spot: 4.08, date: '2024', flex_start: null }
       ]
     }
   ],

@@ -169,6 +169,14 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
     return name ? known : this._suggestedType();
   }
 
+  /** As many chips on another number of VMs, if the zone offers that. */
+  get otherForm(): IAcceleratorType | undefined {
+    const other = this.catalog?.types.find(
+      type => type.name === this.type?.other_form
+    );
+    return other?.zones.includes(this.fields.zone) ? other : undefined;
+  }
+
   /** The types by generation, in the catalog's order. */
   get generations(): [string, IAcceleratorType[]][] {
     const groups = new Map<string, IAcceleratorType[]>();
@@ -315,7 +323,8 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
       name: fields.name,
       type: fields.type,
       zone: fields.zone || null,
-      version: fields.version || null,
+      // Which one fits depends on the control plane, which the server chooses.
+      version: (this._edited.has('version') && fields.version) || null,
       tier: fields.tier,
       ...(this.limited ? { run_for: Number(fields.runFor) } : {}),
       network: fields.network || null,

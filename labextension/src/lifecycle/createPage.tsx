@@ -9,7 +9,7 @@ import { HuntFields } from '../hunts/huntFields';
 import { coveringGrant } from '../money/costLabels';
 import { Price } from '../money/price';
 import { typeDescription } from '../panel/tpuLabels';
-import { Disclosure, EmptyState, Alert } from '../ui/elements';
+import { Disclosure, EmptyState, Alert, Link } from '../ui/elements';
 import { failureText } from '../ui/failures';
 import { Check, Field, TextField } from '../ui/field';
 import { FormPage, PackagesField, useUnfolding } from '../ui/formPage';
@@ -116,7 +116,33 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
       />
       <Field
         label={trans.__('Type')}
-        help={type ? typeDescription(type, trans) : undefined}
+        help={
+          type && (
+            <>
+              {typeDescription(type, trans)}
+              {form.otherForm && (
+                <>
+                  {' '}
+                  <Link
+                    label={trans.__(
+                      'Choose %1, which is %2',
+                      form.otherForm.name,
+                      form.otherForm.meaning
+                    )}
+                    onClick={() => form.set('type', form.otherForm!.name)}
+                  >
+                    {trans._n(
+                      'Also on %1 VM: %2',
+                      'Also on %1 VMs: %2',
+                      form.otherForm.hosts,
+                      form.otherForm.name
+                    )}
+                  </Link>
+                </>
+              )}
+            </>
+          )
+        }
         problem={form.problemOf('type')}
       >
         {attributes => (

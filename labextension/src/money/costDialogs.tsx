@@ -29,6 +29,8 @@ export async function confirmCost(
       <p>
         <Price cost={cost} tier={tier} trans={trans} />
       </p>
+      {quote.other_form && <p>{quote.other_form}</p>}
+      {quote.api_reason && <p>{quote.api_reason}</p>}
       {quote.uncovered && <p>{quote.uncovered}</p>}
       {quote.warning && <p>{quote.warning}</p>}
       <p>

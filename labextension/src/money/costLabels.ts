@@ -28,11 +28,12 @@ export function catalogCost(
     one => one.region === zone.replace(/-[^-]*$/, '')
   );
   const listed =
-    (tier === 'spot'
-      ? price?.spot
-      : tier === 'on-demand'
-        ? price?.on_demand
-        : null) ?? null;
+    {
+      spot: price?.spot,
+      'on-demand': price?.on_demand,
+      'flex-start': price?.flex_start,
+      reserved: null
+    }[tier] ?? null;
   return {
     usd_per_hour: emulated ? 0 : listed,
     list_usd_per_hour: listed,

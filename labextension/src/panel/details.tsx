@@ -123,6 +123,12 @@ function About(props: { tpu: ITPU; actions: Actions }): JSX.Element {
       <dd title={tpu.version}>{tpu.version}</dd>
       <dt>{trans.__('Tier')}</dt>
       <dd>{tierLabel(tpu.tier, trans)}</dd>
+      <dt>{trans.__('Made by')}</dt>
+      <dd>
+        {tpu.api === 'compute'
+          ? trans.__('Compute Engine')
+          : trans.__('Cloud TPU API')}
+      </dd>
       {tpu.run_for !== null && (
         <>
           <dt>{trans.__('Runs for')}</dt>

@@ -16,6 +16,9 @@ export interface IAcceleratorType {
   version: string;
   zones: string[];
   prices: IRegionPrice[];
+  tpu_zones: string[];
+  machine: IMachineShape | null;
+  other_form: string;
 }
 
 /** Where to add the key that jupyter-tpu uses for TPUs. */
@@ -208,6 +211,7 @@ export interface IChipPrice {
   on_demand: number;
   spot: number | null;
   date: string;
+  flex_start: number | null;
 }
 
 /** The chips of a TPU, host by host. */
@@ -326,10 +330,19 @@ export interface ICreateTPU {
   version?: string | null;
   tier?: 'flex-start' | 'on-demand' | 'reserved' | 'spot';
   /**
+   * What makes it: the Cloud TPU API (tpu) or Compute Engine (compute). By
+   * default what has the type, and quota for it.
+   */
+  api?: 'compute' | 'tpu' | null;
+  /**
    * How long a flex-start TPU runs before Google deletes it: 1 minute to 7
    * days. In seconds.
    */
   run_for?: number | null;
+  /**
+   * Size of each host's boot disk. Compute Engine only. In GB. By default 200.
+   */
+  disk_gb?: number | null;
   /** VPC network. By default the project's. */
   network?: string | null;
   /** Subnetwork of the VPC network. */
@@ -760,6 +773,7 @@ export interface IHuntAttempt {
   zone: string;
   type: string;
   tier: 'flex-start' | 'on-demand' | 'reserved' | 'spot';
+  api: 'compute' | 'tpu';
   state: 'cancelled' | 'failed' | 'found' | 'trying';
   started: string;
   ended: string;
@@ -767,11 +781,12 @@ export interface IHuntAttempt {
   unattended: boolean;
 }
 
-/** A zone, type and tier that a hunt tries. */
+/** A zone, type, tier and control plane that a hunt tries. */
 export interface IHuntCandidate {
   zone: string;
   type: string;
   tier: 'flex-start' | 'on-demand' | 'reserved' | 'spot';
+  api: 'compute' | 'tpu';
   queued: boolean;
   version: string;
   cost: ICost;
@@ -940,6 +955,14 @@ export interface IMachineHost {
   user: string;
   host_key: string;
   known: boolean;
+}
+
+/** How Compute Engine makes a TPU type. */
+export interface IMachineShape {
+  machine_type: string;
+  topology: string;
+  image: string;
+  zones: string[];
 }
 
 /** Maintenance of a TPU by its cloud, which ends all that runs there. */
@@ -1291,6 +1314,9 @@ export interface IQuote {
   warning: string;
   uncovered: string;
   zone_reason: string;
+  api: 'compute' | 'tpu';
+  api_reason: string;
+  other_form: string;
 }
 
 /** Why something failed; the words of the REST contract. */
@@ -1333,6 +1359,7 @@ export interface IRegionPrice {
   on_demand: number;
   spot: number | null;
   date: string;
+  flex_start: number | null;
 }
 
 /**
@@ -1527,7 +1554,7 @@ export interface ISplitChips {
 
 /**
  * A TPU to search for: in each of the zones, as each of the types, in each of
- * the tiers.
+ * the tiers, and by each of Google's control planes that offers it.
  */
 export interface IStartHunt {
   tpu: ICreateTPU;
@@ -1749,6 +1776,7 @@ export interface ITPU {
   operations: string[];
   labels: { [key: string]: string };
   queued: string;
+  api: 'compute' | 'tpu';
   details: { [key: string]: unknown };
 }
 

@@ -10,7 +10,7 @@ import React, {
 /** A label, its field, and a line of help or why the input is invalid. */
 export function Field(props: {
   label: string;
-  help?: string;
+  help?: React.ReactNode;
   problem?: string;
   children: (attributes: {
     id: string;

@@ -1,0 +1,168 @@
+"""What Compute Engine is asked for: the hosts of a TPU, as instances or as a template of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import catalog
+from ...errors import InvalidInput
+from ..models import LONGEST_WAIT, NodeName, NodeSpec, Tier
+
+Body = dict[str, Any]
+
+#: Tier → provisioning model.
+MODELS: dict[Tier, str] = {
+    "on-demand": "STANDARD",
+    "spot": "SPOT",
+    "flex-start": "FLEX_START",
+    "reserved": "RESERVATION_BOUND",
+}
+_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+_RESERVATION = "compute.googleapis.com/reservation-name"
+_DISK = "hyperdisk-balanced"
+
+
+def region_of(zone: str) -> str:
+    """ "us-central1", of us-central1-c and of us-central1-ai1a."""
+    return zone.rpartition("-")[0]
+
+
+def accelerator_of(type: str) -> catalog.AcceleratorType:
+    """The type; raises INVALID for one that Compute Engine does not have."""
+    try:
+        found = catalog.accelerator_type(catalog.official_name(type))
+    except catalog.UnknownType as error:
+        raise InvalidInput(str(error), "Choose a type of Compute Engine.", field="type") from None
+    if found.machine is None:
+        raise InvalidInput(
+            f"Compute Engine has no {type}.",
+            "Use the Cloud TPU API for it: --api tpu",
+            field="type",
+        )
+    return found
+
+
+def type_of(machine_type: str, topology: str = "") -> str:
+    """The catalog's name of what has such hosts; Google's own where it has none."""
+    try:
+        return catalog.type_of_machine(machine_type, topology).name
+    except catalog.UnknownType:
+        return f"{machine_type} {topology}".rstrip()
+
+
+def instance_body(name: NodeName, spec: NodeSpec) -> Body:
+    """compute.Instance, for a TPU of one host."""
+    zone = f"zones/{name.zone}"
+    body = _properties(name, spec, f"{zone}/diskTypes/")
+    body |= {
+        "name": name.node,
+        "machineType": f"{zone}/machineTypes/{body['machineType']}",
+    }
+    if spec.tier == "flex-start":
+        wait = max(0, min(int(spec.wait_for), int(LONGEST_WAIT)))
+        body["params"] = {"requestValidForDuration": {"seconds": str(wait)}}
+    return body
+
+
+def template_properties(name: NodeName, spec: NodeSpec) -> Body:
+    """compute.InstanceProperties, for each host of a slice."""
+    return _properties(name, spec, "")
+
+
+def _properties(name: NodeName, spec: NodeSpec, disk_types: str) -> Body:
+    shape = accelerator_of(spec.type).machine
+    assert shape is not None
+    options = spec.options
+    image = spec.version or shape.image
+    if "/" not in image:
+        image = f"projects/{catalog.IMAGE_PROJECT}/global/images/family/{image}"
+    boot = {
+        "boot": True,
+        "autoDelete": True,
+        "initializeParams": {
+            "sourceImage": image,
+            "diskSizeGb": str(spec.disk_gb),
+            "diskType": f"{disk_types}{_DISK}",
+        },
+    }
+    more = [
+        {"source": disk.source, "mode": disk.mode.upper().replace("-", "_")}
+        for disk in options.data_disks
+    ]
+    # Guests publish their host keys only where that is switched on.
+    metadata = {"enable-guest-attributes": "TRUE", **spec.metadata}
+    body: Body = {
+        "machineType": shape.machine_type,
+        "disks": [boot, *more],
+        "networkInterfaces": [_interface(name, spec)],
+        "scheduling": _scheduling(spec),
+        "serviceAccounts": [
+            {"email": options.service_account or "default", "scopes": options.scopes or [_SCOPE]}
+        ],
+        "labels": spec.labels,
+        "metadata": {"items": [{"key": key, "value": text} for key, text in metadata.items()]},
+    }
+    if options.description:
+        body["description"] = options.description
+    if options.tags:
+        body["tags"] = {"items": options.tags}
+    if options.secure_boot:
+        body["shieldedInstanceConfig"] = {"enableSecureBoot": True}
+    if affinity := _affinity(spec):
+        body["reservationAffinity"] = affinity
+    return body
+
+
+def _interface(name: NodeName, spec: NodeSpec) -> Body:
+    found: Body = {"nicType": "GVNIC"}
+    if spec.network or not spec.subnetwork:
+        found["network"] = _full(spec.network or "default", "global/networks/")
+    if spec.subnetwork:
+        place = f"regions/{region_of(name.zone)}/subnetworks/"
+        found["subnetwork"] = _full(spec.subnetwork, place)
+    if not spec.options.internal_ips:
+        found["accessConfigs"] = [{"name": "External NAT", "type": "ONE_TO_ONE_NAT"}]
+    return found
+
+
+def _full(name: str, place: str) -> str:
+    return name if "/" in name else place + name
+
+
+def _scheduling(spec: NodeSpec) -> Body:
+    found: Body = {
+        "provisioningModel": MODELS[spec.tier],
+        "onHostMaintenance": "TERMINATE",  # TPUs can't move to another machine
+    }
+    if spec.tier == "spot":
+        found |= {"automaticRestart": False, "instanceTerminationAction": "STOP"}
+    if spec.tier == "reserved":
+        found["instanceTerminationAction"] = "DELETE"
+    if spec.run_for:
+        found["maxRunDuration"] = {"seconds": str(int(spec.run_for))}
+        found["instanceTerminationAction"] = "DELETE"
+    elif spec.tier == "flex-start":
+        raise InvalidInput(
+            "A flex-start TPU needs a run time.",
+            "Set it, for example --run-for 4h. Google deletes the TPU after that time.",
+            field="run_for",
+        )
+    return found
+
+
+def _affinity(spec: NodeSpec) -> Body | None:
+    if spec.tier == "flex-start":
+        return {"consumeReservationType": "NO_RESERVATION"}
+    if spec.tier != "reserved":
+        return None
+    if not spec.reservation:
+        raise InvalidInput(
+            "Compute Engine needs the name of the reservation.",
+            "Give it: its name, or projects/PROJECT/reservations/NAME.",
+            field="reservation",
+        )
+    return {
+        "consumeReservationType": "SPECIFIC_RESERVATION",
+        "key": _RESERVATION,
+        "values": [spec.reservation],
+    }

@@ -1,0 +1,298 @@
+"""Slices of Compute Engine when its API loses answers, refuses or is silent, and when servers end
+between two of their parts: what is said is what is true at the cloud, and nothing is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from compute_world import INSERTS, PARTS, ZONE, ComputeWorld
+from waiting import eventually
+
+from jupyter_tpu.errors import Reason
+from jupyter_tpu.fleet.jobs.guard import SERVER_SIDE_GRACE
+from jupyter_tpu.fleet.lifecycle import provisioning
+from jupyter_tpu.fleet.models import Operation, SetGuard
+
+REGION = "/compute/v1/projects/emulated/regions/us-east5"
+#: How many parts there are before each of them is asked for.
+STATES = ("gone", "1 parts", "2 parts")
+
+
+@pytest_asyncio.fixture
+async def world(emulator: Any, faults: Any, tmp_path: Path) -> AsyncIterator[ComputeWorld]:
+    async with ComputeWorld(emulator, tmp_path) as world:
+        yield world
+
+
+@pytest.fixture
+def name(world: ComputeWorld) -> Iterator[str]:
+    with world.new_name() as name:
+        yield name
+
+
+def others(*ways: Any) -> list[Any]:
+    """Ways that are like one which is always tested."""
+    ways = tuple(way if isinstance(way, tuple) else (way,) for way in ways)
+    return [pytest.param(*way, marks=pytest.mark.long) for way in ways]
+
+
+def outcome(ended: Operation) -> tuple[str, Reason | None]:
+    return ended.state, ended.problem.reason if ended.problem is not None else None
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("part", [*others(0, 1), 2])
+async def test_a_part_whose_answer_is_lost_is_made_once(
+    world: ComputeWorld, name: str, part: int
+) -> None:
+    server = await world.server()
+    world.fault("lost-answer", method=INSERTS[part], code="UNAVAILABLE", count=1)
+    ended = await server.end(await world.make(server, name))
+    assert (ended.state, world.state(name)) == ("done", "ACTIVE")
+    assert len(world.names(*PARTS)) == 3
+    ended = await server.end(await server.fleet.delete(name))
+    assert (ended.state, world.names()) == ("done", [])
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("part", "then"),
+    [(1, "finished"), (2, "cancelled"), *others((1, "cancelled"), (2, "finished"))],
+)
+async def test_a_server_that_ends_between_two_parts_is_followed_by_the_next(
+    world: ComputeWorld, name: str, part: int, then: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provisioning, "SETTLE", 3.0)
+    first = await world.server()
+    silent = world.fault("silent", method=INSERTS[part], count=1)
+    operation = await world.make(first, name)
+    await world.used(silent)
+    assert world.state(name) == STATES[part]
+    await world.stop(first)
+    second = await world.server()
+    if then == "cancelled":
+        await second.fleet.operations.cancel(operation.id)
+    ended = await second.ended(operation.id)
+    if then == "cancelled":
+        assert (ended.state, world.names()) == ("cancelled", [])
+    else:
+        assert (ended.state, world.state(name)) == ("done", "ACTIVE")
+
+
+@pytest.mark.asyncio
+async def test_the_next_server_goes_on_deleting_where_the_last_one_ended(
+    world: ComputeWorld, name: str
+) -> None:
+    first = await world.server()
+    await first.end(await world.make(first, name))
+    world.fault("error", method="resourcePolicies.delete", code="UNAVAILABLE")
+    operation = await first.fleet.delete(name)
+    await eventually(lambda: world.state(name) == "2 parts", 60)
+    await world.stop(first)
+    second = await world.server()
+    world.behave()
+    ended = await second.ended(operation.id)
+    assert (ended.state, world.names()) == ("done", [])
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("part", [*others(1), 2])
+async def test_a_login_that_expires_between_two_parts_only_delays_them(
+    world: ComputeWorld, name: str, part: int
+) -> None:
+    server = await world.server()
+    expired = world.fault("error", method=INSERTS[part], code="UNAUTHENTICATED", count=1)
+    operation = await world.make(server, name)
+    await world.used(expired)
+    ended = await server.end(operation)
+    assert (ended.state, world.state(name)) == ("done", "ACTIVE")
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("part", "code", "message", "reason"),
+    [
+        (
+            1,
+            "RESOURCE_EXHAUSTED",
+            "Quota 'RESOURCE_POLICIES' exceeded.  Limit: 10.0 in region us-east5.",
+            Reason.QUOTA,
+        ),
+        (2, "PERMISSION_DENIED", "You may not.", Reason.PERMISSION),
+    ],
+)
+async def test_a_part_that_is_refused_takes_the_others_back_and_says_why(
+    world: ComputeWorld, name: str, part: int, code: str, message: str, reason: Reason
+) -> None:
+    server = await world.server()
+    world.fault("error", method=INSERTS[part], code=code, message=message)
+    # And they are not taken back at once.
+    world.fault("error", method="regionInstanceTemplates.delete", code="UNAVAILABLE", count=1)
+    ended = await server.end(await world.make(server, name))
+    assert outcome(ended) == ("failed", reason)
+    assert ended.problem is not None
+    assert message.split()[0] in ended.problem.message
+    assert world.names() == []
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("late-error", Reason.NO_CAPACITY),
+        *others(
+            ("no-capacity", Reason.NO_CAPACITY),
+            ("quota", Reason.QUOTA),
+            ("no-external-addresses", Reason.PERMISSION),
+        ),
+    ],
+)
+async def test_a_group_that_gets_no_instances_is_taken_back(
+    world: ComputeWorld, name: str, fault: str, reason: Reason
+) -> None:
+    """Its operation was done without an error, and Google would go on trying."""
+    server = await world.server()
+    world.fault(fault, zone=ZONE)
+    ended = await server.end(await world.make(server, name))
+    assert (outcome(ended), world.names()) == (("failed", reason), [])
+
+
+@pytest.mark.asyncio
+async def test_a_group_that_stays_empty_and_says_nothing_is_waited_for_and_can_be_cancelled(
+    world: ComputeWorld, name: str
+) -> None:
+    server = await world.server()
+    world.fault("empty-group", zone=ZONE)
+    operation = await world.make(server, name)
+    await eventually(lambda: world.state(name) == "empty group")
+    tpu = await eventually(lambda: _tpu(server, name))
+    assert tpu.state == "CREATING"
+    await server.fleet.operations.cancel(operation.id)
+    ended = await server.end(operation)
+    assert (ended.state, world.names()) == ("cancelled", [])
+
+
+@pytest.mark.asyncio
+async def test_somebody_elses_template_of_the_name_stays(world: ComputeWorld, name: str) -> None:
+    template = {
+        "name": f"{name}-a",
+        "properties": {
+            "machineType": "ct6e-standard-4t",
+            "disks": [{"boot": True, "initializeParams": {"sourceImage": "projects/x/i"}}],
+            "networkInterfaces": [{}],
+            "scheduling": {"onHostMaintenance": "TERMINATE"},
+        },
+    }
+    world.emulator.request("POST", f"{REGION}/instanceTemplates", template)
+    server = await world.server()
+    ended = await server.end(await world.make(server, name))
+    assert outcome(ended) == ("failed", Reason.INVALID)
+    assert ended.problem is not None
+    assert f"A template called {name}-a exists" in ended.problem.message
+    assert world.names() == [f"{name}-a"]
+
+
+@pytest.mark.asyncio
+async def test_a_policy_that_another_group_uses_stays_and_keeps_nothing_from_being_deleted(
+    world: ComputeWorld, name: str
+) -> None:
+    server = await world.server()
+    await server.end(await world.make(server, name))
+    (theirs,) = world.items("instanceTemplates")
+    properties = theirs["properties"] | {"labels": {}}
+    mine = {"name": f"{name}-theirs", "properties": properties}
+    world.emulator.request("POST", f"{REGION}/instanceTemplates", mine)
+    place = "projects/emulated/regions/us-east5"
+    group = {
+        "name": f"{name}-theirs",
+        "instanceTemplate": f"{place}/instanceTemplates/{name}-theirs",
+        "targetSize": 0,
+        "targetSizePolicy": {"mode": "BULK"},
+        "resourcePolicies": {"workloadPolicy": f"{place}/resourcePolicies/{name}-a"},
+    }
+    groups = f"/compute/v1/projects/emulated/zones/{ZONE}/instanceGroupManagers"
+    world.emulator.request("POST", groups, group)
+    ended = await server.end(await server.fleet.delete(name))
+    assert ended.state == "done"
+    assert world.names("resourcePolicies") == [f"{name}-a"]
+    assert world.names("instanceTemplates", "instanceGroupManagers") == [f"{name}-theirs"] * 2
+    # The name can't be used while it is so, and says so; nothing is left of that.
+    ended = await server.end(await world.make(server, name))
+    assert outcome(ended) == ("failed", Reason.INVALID)
+    assert world.names("instanceTemplates") == [f"{name}-theirs"]
+
+
+@pytest.mark.asyncio
+async def test_of_two_people_who_create_one_slice_one_gets_it(
+    world: ComputeWorld, name: str, tmp_path: Path
+) -> None:
+    another = tmp_path / "theirs"
+    another.mkdir()
+    mine, theirs = await world.server(), await world.server(another)
+    operations = await asyncio.gather(
+        world.make(mine, name), world.make(theirs, name), return_exceptions=True
+    )
+    ended = [
+        await server.end(operation)
+        for server, operation in zip((mine, theirs), operations, strict=True)
+        if isinstance(operation, Operation)
+    ]
+    outcomes = sorted(map(outcome, ended))
+    assert outcomes[0] == ("done", None)
+    assert outcomes[1:] in ([], [("failed", Reason.EXISTS)])
+    assert (world.state(name), len(world.names(*PARTS))) == ("ACTIVE", 3)
+    (winner,) = [s for s, e in zip((mine, theirs), ended, strict=False) if e.state == "done"]
+    assert (await winner.end(await winner.fleet.delete(name))).state == "done"
+    assert world.names() == []
+
+
+@pytest.mark.asyncio
+async def test_a_slice_is_deleted_as_a_group_and_never_instance_by_instance(
+    world: ComputeWorld, name: str
+) -> None:
+    server = await world.server()
+    await server.end(await world.make(server, name))
+    await server.end(await server.fleet.delete(name))
+    asked = []
+    for place in (f"zones/{ZONE}", "regions/us-east5"):
+        path = f"/compute/v1/projects/emulated/{place}/operations"
+        for each in world.emulator.request("GET", path)["items"]:
+            target = each["targetLink"].rpartition("/")[2]
+            if target.startswith(name) and each["user"] != "system":
+                collection = each["targetLink"].split("/")[-2]
+                asked.append((each["insertTime"], each["operationType"], collection))
+    assert [(verb, kind) for _, verb, kind in sorted(asked)] == [
+        *[("insert", kind) for kind in PARTS],
+        *[("delete", kind) for kind in ("instanceGroupManagers", *PARTS[1::-1])],
+    ]
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("type", ["v6e-4", *others("v6e-2x4")])
+async def test_a_guards_end_time_is_googles_too_for_when_the_guard_does_not_run(
+    world: ComputeWorld, name: str, type: str
+) -> None:
+    server = await world.server()
+    until = (datetime.now(UTC) + timedelta(hours=2)).isoformat()
+    guard = SetGuard(action="delete", until=until)
+    ended = await server.end(await world.make(server, name, type=type, guard=guard))
+    assert ended.state == "done"
+    for instance in world.items("instances"):
+        scheduling = instance["scheduling"]
+        seconds = int(scheduling["maxRunDuration"]["seconds"])
+        assert 7200 < seconds <= 7200 + SERVER_SIDE_GRACE
+        assert scheduling["instanceTerminationAction"] == "DELETE"
+        # An emulated Google deletes it then, whatever runs here.
+        world.fault("run-over", node=instance["name"])
+    await eventually(lambda: world.names("instances") == [], 60)
+
+
+async def _tpu(server: Any, name: str) -> Any:
+    return next((tpu for tpu in (await server.fleet.tpus()).tpus if tpu.name == name), None)
