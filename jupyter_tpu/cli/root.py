@@ -59,6 +59,7 @@ COMMANDS = {
     "ssh": "ssh:ssh",
     "ssh-config": "ssh:ssh_config",
     "vscode": "vscode:vscode",
+    "server": "server:server",
     "api": "api:api",
     "emulator": "emulator:emulator",
     "completion": "completion:completion",

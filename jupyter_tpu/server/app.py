@@ -21,6 +21,7 @@ from .fleet_handle import FleetHandle
 from .handlers import handlers
 from .jax import JaxService, jax_handlers
 from .kernel_errors import explain_kernel_errors
+from .kernelspecs import hide_launchers
 from .prometheus import PrometheusHandler
 from .proxy import PATTERN, ProxyHandler
 from .proxy_ports import ProxyPorts
@@ -107,6 +108,7 @@ class JupyterTPU(ExtensionApp):
         super().initialize()
         assert self.serverapp is not None
         explain_kernel_errors(self.serverapp.web_app)
+        hide_launchers(self.serverapp.web_app)
         self._adoption: Adoption | None = None
         if self.keep_kernels:
             from .adoption import Adoption

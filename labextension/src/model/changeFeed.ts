@@ -5,8 +5,8 @@ import { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
 import { IChange } from '../rest/api';
+import { CHANGE_SCHEMA } from '../rest/changeSchema';
 
-export const CHANGE_SCHEMA = 'https://events.jupyter-tpu.org/change/v1';
 
 /** A source of changes. */
 export interface IChangeFeed extends IDisposable {
