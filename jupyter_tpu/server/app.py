@@ -14,7 +14,7 @@ from ..errors import Reason, TPUError
 from .compiling import Compilations, CompileHandler
 from .contents import PATTERN as CONTENTS
 from .contents import ContentsHandler
-from .events import CHANGE, SCHEMA
+from .events import CHANGE, REFUSED_SCHEMA, SCHEMA
 from .files import CONTENT_PATTERN, ContentHandler, FileHandler
 from .files import PATTERN as FILES
 from .fleet_handle import FleetHandle
@@ -149,7 +149,8 @@ class JupyterTPU(ExtensionApp):
         ):
             self.handlers.append((pattern, handler, {"fleet": self.fleet}))
         assert self.serverapp.event_logger is not None
-        self.serverapp.event_logger.register_event_schema(SCHEMA)
+        for schema in (SCHEMA, REFUSED_SCHEMA):
+            self.serverapp.event_logger.register_event_schema(schema)
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
         """Continues what earlier servers left. Nothing waits for it."""

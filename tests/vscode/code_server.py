@@ -63,7 +63,8 @@ class CodeServer:
             "security.workspace.trust.startupPrompt": "never",
             "security.workspace.trust.banner": "never",
             "git.enabled": False,
-            "window.newWindowDimensions": "default",
+            "chat.disableAIFeatures": True,
+            "workbench.secondarySideBar.defaultVisibility": "hidden",
         }
         (user / "settings.json").write_text(json.dumps({**quiet, **settings}))
         node = FOLDER / "node_modules" / "node" / "bin"
@@ -161,7 +162,7 @@ class Window:
     def __init__(self, page: Page, server: CodeServer) -> None:
         self.page = page
         self.server = server
-        self.tree = page.get_by_role("tree", name="Cloud TPUs")
+        self.tree = page.get_by_role("tree", name="TPUs")
         self.view = page.locator("#workbench\\.view\\.extension\\.jupyterTpu")
         self.picker = page.locator(".quick-input-widget:visible")
         self.toasts = page.locator(".notification-toast")
@@ -189,7 +190,9 @@ class Window:
     def act(self, name: str, entry: str) -> None:
         """Chooses an entry of the menu of a row."""
         self.row(name).first.click(button="right")
-        self.page.get_by_role("menuitem", name=entry, exact=True).click()
+        # A click may come too soon after the one that opened the menu.
+        self.page.get_by_role("menuitem", name=entry, exact=True).hover()
+        self.page.keyboard.press("Enter")
 
     def command(self, name: str) -> None:
         """Runs a command by the palette."""
@@ -206,6 +209,34 @@ class Window:
         field = self.picker.locator("input").last
         field.fill(text)
         field.press("Enter")
+
+    def open_file(self, name: str) -> None:
+        """Opens a file of the workspace by its name."""
+        self.page.keyboard.press("Control+p")
+        self.picker.locator("input").first.fill(name)
+        self.picker.get_by_role("option", name=name).first.click()
+
+    def select_kernel(self, *path: str) -> None:
+        """Selects a kernel of the notebook in front by what the kernel picker shows."""
+        first = self.picker.get_by_role("option", name=path[0])
+
+        def offered() -> bool:
+            self.page.keyboard.press("Escape")  # the list is not renewed while it is shown
+            self.page.locator(".kernel-label:visible").click()
+            self.page.wait_for_timeout(1000)  # ms
+            return first.count() > 0
+
+        until(offered, 120, self.picker.inner_text)
+        for text in path:
+            self.picker.get_by_role("option", name=text).first.click()
+
+    def run_all(self) -> None:
+        self.page.locator(".codicon-notebook-execute-all:visible").click()
+
+    def output(self) -> Locator:
+        """The outputs of the notebook in front, which are in a frame of a frame."""
+        frame = self.page.locator("iframe.webview.ready").first.content_frame
+        return frame.locator("#active-frame").content_frame.locator("#container")
 
     def terminal_text(self) -> str:
         """What the terminal shows; its rows are drawn on a canvas, but for screen readers."""

@@ -4,7 +4,11 @@ import * as http from 'node:http';
 import * as https from 'node:https';
 
 import { addressOf } from '../../labextension/src/rest/address';
-import { bodyOf, Failure, failureOf } from '../../labextension/src/rest/failure';
+import {
+  bodyOf,
+  Failure,
+  failureOf
+} from '../../labextension/src/rest/failure';
 import {
   FleetRequests,
   IParameters,

@@ -19,7 +19,9 @@ export class Collection implements vscode.Disposable {
     this._disposables.push(
       this._changed,
       onDidOpenNotebookDocument(document => this._offer(document)),
-      vscode.extensions.onDidChange(() => notebookDocuments.forEach(one => this._offer(one)))
+      vscode.extensions.onDidChange(() =>
+        notebookDocuments.forEach(one => this._offer(one))
+      )
     );
     _session.stateChanged.connect(this._onSession, this);
     notebookDocuments.forEach(one => this._offer(one));
@@ -31,8 +33,13 @@ export class Collection implements vscode.Disposable {
   }
 
   private async _offer(document: vscode.NotebookDocument): Promise<void> {
-    const extension = vscode.extensions.getExtension<Jupyter>(JUPYTER_EXTENSION);
-    if (document.notebookType !== 'jupyter-notebook' || this._offered || !extension) {
+    const extension =
+      vscode.extensions.getExtension<Jupyter>(JUPYTER_EXTENSION);
+    if (
+      document.notebookType !== 'jupyter-notebook' ||
+      this._offered ||
+      !extension
+    ) {
       return;
     }
     this._offered = true;
@@ -59,7 +66,9 @@ export class Collection implements vscode.Disposable {
       return [];
     }
     const url = this._session.connection?.client.server.url;
-    const label = url ? `Jupyter server at ${new URL(url).host}` : 'Start a Jupyter server';
+    const label = url
+      ? `Jupyter server at ${new URL(url).host}`
+      : 'Start a Jupyter server';
     return [{ id: ID, label }];
   }
 

@@ -3,9 +3,15 @@
 import { ISignal, Signal } from '@lumino/signaling';
 
 import { IChangeFeed } from '../../labextension/src/model/changeFeed';
-import { IChange } from '../../labextension/src/rest/api';
-import { CHANGE_SCHEMA } from '../../labextension/src/rest/changeSchema';
+import { IChange, IProblem } from '../../labextension/src/rest/api';
+import {
+  CHANGE_SCHEMA,
+  KERNEL_REFUSED_SCHEMA
+} from '../../labextension/src/rest/changeSchema';
 import { IServer } from './client';
+
+/** Why the server has not started a kernel. */
+export type Refusal = Pick<IProblem, 'message' | 'hint'>;
 
 /** Milliseconds between two attempts to connect: the first pause, and the longest. */
 const PAUSE = { first: 500, longest: 30_000 };
@@ -31,6 +37,11 @@ export class EventFeed implements IChangeFeed {
 
   get connectedChanged(): ISignal<this, boolean> {
     return this._connectedChanged;
+  }
+
+  /** A kernel of this server was not started, for this window or another client. */
+  get refused(): ISignal<this, Refusal> {
+    return this._refused;
   }
 
   get isDisposed(): boolean {
@@ -85,6 +96,8 @@ export class EventFeed implements IChangeFeed {
     }
     if (event?.schema_id === CHANGE_SCHEMA) {
       this._changed.emit(event as unknown as IChange);
+    } else if (event?.schema_id === KERNEL_REFUSED_SCHEMA) {
+      this._refused.emit(event as unknown as Refusal);
     }
   }
 
@@ -100,6 +113,7 @@ export class EventFeed implements IChangeFeed {
   private _connectedChanged = new Signal<this, boolean>(this);
   private _failures = 0;
   private _isDisposed = false;
+  private _refused = new Signal<this, Refusal>(this);
   private _socket?: WebSocket;
   private _timer?: ReturnType<typeof setTimeout>;
 }

@@ -12,8 +12,8 @@ import { createTPU, startHunt } from './commands/create';
 import * as hosts from './commands/hosts';
 import * as lifecycle from './commands/lifecycle';
 import * as servers from './commands/servers';
-import { INode, summary } from './nodes';
-import { Session } from './session';
+import { INode, nameOf, summary } from './nodes';
+import { IConnection, Session } from './session';
 import { Sources } from './source';
 import { Tree } from './tree';
 import { words } from './words';
@@ -23,8 +23,13 @@ export function activate(context: vscode.ExtensionContext): void {
   const session = new Session(() => sources.source());
   const commands = new Commands(session, sources);
   const tree = new Tree(session);
-  const view = vscode.window.createTreeView('jupyterTpu', { treeDataProvider: tree });
-  const item = vscode.window.createStatusBarItem('jupyterTpu', vscode.StatusBarAlignment.Left);
+  const view = vscode.window.createTreeView('jupyterTpu', {
+    treeDataProvider: tree
+  });
+  const item = vscode.window.createStatusBarItem(
+    'jupyterTpu',
+    vscode.StatusBarAlignment.Left
+  );
   item.name = 'Cloud TPU';
   item.command = 'jupyterTpu.focus';
   context.subscriptions.push(session, view, item, new Collection(session));
@@ -33,12 +38,12 @@ export function activate(context: vscode.ExtensionContext): void {
     showState(session, view);
     showItem(session, item);
   };
-  let observed: unknown = null;
+  let observed: IConnection | null = null;
   session.stateChanged.connect(() => {
-    const sync = session.connection?.sync;
-    if (sync && sync !== observed) {
-      observed = sync;
-      sync.operationEnded.connect((_, operation) => notifyEnd(operation));
+    const connection = session.connection;
+    if (connection && connection !== observed) {
+      observed = connection;
+      observe(connection);
     }
     show();
   });
@@ -95,14 +100,20 @@ function showState(session: Session, view: vscode.TreeView<INode>): void {
   const { connection, state } = session;
   const problem = connection?.sync.problem;
   void vscode.commands.executeCommand('setContext', 'jupyterTpu.state', state);
-  void vscode.commands.executeCommand('setContext', 'jupyterTpu.loaded', connection?.sync.phase === 'ready');
+  void vscode.commands.executeCommand(
+    'setContext',
+    'jupyterTpu.loaded',
+    connection?.sync.phase === 'ready'
+  );
   view.message =
     problem instanceof Failure
       ? failureLine(problem, words)
       : state === 'failed' || state === 'broken'
         ? session.message
         : undefined;
-  view.description = connection ? new URL(connection.client.server.url).host : '';
+  view.description = connection
+    ? new URL(connection.client.server.url).host
+    : '';
 }
 
 function showItem(session: Session, item: vscode.StatusBarItem): void {
@@ -115,12 +126,38 @@ function showItem(session: Session, item: vscode.StatusBarItem): void {
   item.text = `$(${tone === 'moving' ? 'sync~spin' : 'server-environment'}) ${text}`;
   item.tooltip = 'Cloud TPUs';
   item.backgroundColor =
-    tone === 'bad' ? new vscode.ThemeColor('statusBarItem.warningBackground') : undefined;
+    tone === 'bad'
+      ? new vscode.ThemeColor('statusBarItem.warningBackground')
+      : undefined;
   item.show();
 }
 
+/** What a window says of a server without being asked. */
+function observe({ events, sync }: IConnection): void {
+  sync.operationEnded.connect((_, operation) => notifyEnd(operation));
+  // The Jupyter extension only offers its kernel picker again, and says that a kernel is dead.
+  events.refused.connect((_, { hint, message }) => {
+    void vscode.window.showErrorMessage(
+      `The kernel could not be started. ${message} ${hint}`.trim()
+    );
+  });
+  sync.kernelProblem.connect((_, kernel) => {
+    if (kernel.state === 'dead' && kernel.problem) {
+      const why = failureLine(Failure.of(kernel.problem), words);
+      void vscode.window.showWarningMessage(`${nameOf(kernel)}: ${why}`);
+    }
+  });
+}
+
 /** The kinds whose success is news; of all others only a failure is. */
-const NEWS: IOperation['kind'][] = ['connect', 'create', 'delete', 'hunt', 'start', 'stop'];
+const NEWS: IOperation['kind'][] = [
+  'connect',
+  'create',
+  'delete',
+  'hunt',
+  'start',
+  'stop'
+];
 
 function notifyEnd(operation: IOperation): void {
   const title = operationTitle(operation, words);
@@ -128,11 +165,15 @@ function notifyEnd(operation: IOperation): void {
   if (state === 'failed') {
     const log = 'Show Log';
     const why = problem ? failureLine(Failure.of(problem), words) : '';
-    void vscode.window.showErrorMessage(`${title}. ${why}`, log).then(answer => {
-      if (answer === log) {
-        void vscode.commands.executeCommand('jupyterTpu.showLog', { operation: { id } });
-      }
-    });
+    void vscode.window
+      .showErrorMessage(`${title}. ${why}`, log)
+      .then(answer => {
+        if (answer === log) {
+          void vscode.commands.executeCommand('jupyterTpu.showLog', {
+            operation: { id }
+          });
+        }
+      });
   } else if (state === 'done' && NEWS.includes(kind)) {
     void vscode.window.showInformationMessage(`${title}.`);
   }
@@ -156,9 +197,14 @@ function adviseJupyter(context: vscode.ExtensionContext): void {
       find
     );
     if (answer === find) {
-      await vscode.commands.executeCommand('workbench.extensions.search', JUPYTER_EXTENSION);
+      await vscode.commands.executeCommand(
+        'workbench.extensions.search',
+        JUPYTER_EXTENSION
+      );
     }
   };
-  context.subscriptions.push(vscode.workspace.onDidOpenNotebookDocument(advise));
+  context.subscriptions.push(
+    vscode.workspace.onDidOpenNotebookDocument(advise)
+  );
   vscode.workspace.notebookDocuments.forEach(advise);
 }

@@ -67,7 +67,10 @@ export function judge({ code, stderr, stdout }: IOutput): Finding {
   } catch {
     // Something else is in front of it, or it is no JSON.
   }
-  return { state: 'failed', message: 'The answer of Python is not understood.' };
+  return {
+    state: 'failed',
+    message: 'The answer of Python is not understood.'
+  };
 }
 
 function output(
@@ -86,7 +89,10 @@ function output(
     let stdout = '';
     let stderr = '';
     process.stdout.on('data', part => (stdout += part));
-    process.stderr.on('data', part => (stderr = (stderr + part).slice(-10_000)));
+    process.stderr.on(
+      'data',
+      part => (stderr = (stderr + part).slice(-10_000))
+    );
     process.on('error', reject);
     process.on('close', code => resolve({ code, stdout, stderr }));
   });

@@ -1,15 +1,30 @@
 // What the tree shows, without VS Code: nodes with labels, and what a command on one is about.
 
-import { attemptPlace, attemptState, huntOutlook } from '../../labextension/src/hunts/huntLabels';
+import {
+  attemptPlace,
+  attemptState,
+  huntOutlook
+} from '../../labextension/src/hunts/huntLabels';
 import { jobState } from '../../labextension/src/jobs/jobLabels';
 import { isOver } from '../../labextension/src/jobs/jobModel';
-import { holderLabel, kernelName, kernelStateLabel } from '../../labextension/src/kernels/kernelLabels';
+import {
+  holderLabel,
+  kernelName,
+  kernelStateLabel
+} from '../../labextension/src/kernels/kernelLabels';
 import { portLabel } from '../../labextension/src/forwarding/portLabels';
 import { availableActions } from '../../labextension/src/model/availableActions';
 import { isOf, keyOf, Resources } from '../../labextension/src/model/resources';
 import { hourlyCost } from '../../labextension/src/money/costLabels';
-import { currentStep, operationTitle } from '../../labextension/src/operations/operationLabels';
-import { linkLabel, maintenanceText, tpuStatus } from '../../labextension/src/panel/tpuLabels';
+import {
+  currentStep,
+  operationTitle
+} from '../../labextension/src/operations/operationLabels';
+import {
+  linkLabel,
+  maintenanceText,
+  tpuStatus
+} from '../../labextension/src/panel/tpuLabels';
 import {
   IApp,
   IHunt,
@@ -101,9 +116,7 @@ function tpuNode(
     tpu,
     children: [
       ...(tpu.problem ? [problemNode(key, tpu.problem)] : []),
-      ...(maintenance
-        ? [problemNode(`${key} maintenance`, maintenance)]
-        : []),
+      ...(maintenance ? [problemNode(`${key} maintenance`, maintenance)] : []),
       ...operations
         .filter(one => one.state !== 'done')
         .map(one => operationNode(one, resources.hunt(one.id), language, now)),
@@ -134,10 +147,17 @@ function hostNode(tpu: ITPU, index: number): INode {
   };
 }
 
+/** A kernel's name, without what the Jupyter extension adds to that of its notebook. */
+export function nameOf(kernel: IKernel): string {
+  const hex = '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}';
+  const added = new RegExp(`-(jvsc-)?(${hex})+(?=\\.ipynb$)`);
+  return kernelName(kernel, words).replace(added, '');
+}
+
 function kernelNode(tpu: ITPU, kernel: IKernel): INode {
   return {
     id: `${keyOf(tpu)} kernel ${kernel.id}`,
-    label: kernelName(kernel, words),
+    label: nameOf(kernel),
     description: kernelStateLabel(kernel.state, words),
     tooltip: sentence(kernel.problem) || holderLabel(kernel, words),
     icon: 'notebook',

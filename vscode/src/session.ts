@@ -13,12 +13,12 @@ export type State = 'idle' | 'searching' | 'starting' | Finding['state'];
 
 /** How the server is found: by a Python on this machine, or by its address. */
 export type Source =
-  | { python: string; environment: NodeJS.ProcessEnv }
-  | { server: IServer };
+  { python: string; environment: NodeJS.ProcessEnv } | { server: IServer };
 
 /** A running server, and what it has. */
 export interface IConnection {
   client: NodeClient;
+  events: EventFeed;
   resources: Resources;
   sync: Synchronizer;
 }
@@ -122,9 +122,10 @@ export class Session extends Store {
     this._disconnect();
     const client = new NodeClient(server);
     const resources = new Resources(new StoredIds());
-    const sync = new Synchronizer(resources, client, new EventFeed(server));
+    const events = new EventFeed(server);
+    const sync = new Synchronizer(resources, client, events);
     sync.stateChanged.connect(this._onSync, this);
-    this._connection = { client, resources, sync };
+    this._connection = { client, events, resources, sync };
     sync.open();
     void sync.refresh(false);
   }

@@ -41,7 +41,8 @@ export class Sources {
     const folder = vscode.workspace.workspaceFolders?.[0]?.uri;
     try {
       const active = api?.environments.getActiveEnvironmentPath(folder);
-      const found = active && (await api?.environments.resolveEnvironment(active));
+      const found =
+        active && (await api?.environments.resolveEnvironment(active));
       if (found?.executable.uri) {
         return found.executable.uri.fsPath;
       }
@@ -65,7 +66,9 @@ export class Sources {
     const before = this._context.globalState.get<string>(ADDRESS);
     if (before) {
       this._tokens.delete(before);
-      await Promise.resolve(this._context.secrets.delete(before)).catch(() => undefined);
+      await Promise.resolve(this._context.secrets.delete(before)).catch(
+        () => undefined
+      );
     }
     await this._context.globalState.update(ADDRESS, server?.url);
     if (server) {
@@ -99,7 +102,8 @@ export class Sources {
       })
     );
     const api = await pythonAPI();
-    const changed = api?.environments.onDidChangeActiveEnvironmentPath?.(listener);
+    const changed =
+      api?.environments.onDidChangeActiveEnvironmentPath?.(listener);
     if (changed) {
       this._context.subscriptions.push(changed);
     }

@@ -7,7 +7,6 @@ import { ISignal, Signal } from '@lumino/signaling';
 import { IChange } from '../rest/api';
 import { CHANGE_SCHEMA } from '../rest/changeSchema';
 
-
 /** A source of changes. */
 export interface IChangeFeed extends IDisposable {
   /** The server says that something has changed. */

@@ -2,7 +2,10 @@
 
 import * as vscode from 'vscode';
 
-import { Action, availableActions } from '../../../labextension/src/model/availableActions';
+import {
+  Action,
+  availableActions
+} from '../../../labextension/src/model/availableActions';
 import { keyOf } from '../../../labextension/src/model/resources';
 import { tpuStatus } from '../../../labextension/src/panel/tpuLabels';
 import { ITPU } from '../../../labextension/src/rest/api';
@@ -45,14 +48,19 @@ export class Commands {
   /** The server, started now if it has to be. Throws where there is none. */
   async connection(): Promise<IConnection> {
     if (!vscode.workspace.isTrusted) {
-      throw new Error('Trust this workspace first: nothing is started in it until then.');
+      throw new Error(
+        'Trust this workspace first: nothing is started in it until then.'
+      );
     }
     const ready = this.session.connection;
     if (ready) {
       return ready;
     }
     const found = await vscode.window.withProgress(
-      { location: vscode.ProgressLocation.Notification, title: 'Starting the Jupyter server of jupyter-tpu' },
+      {
+        location: vscode.ProgressLocation.Notification,
+        title: 'Starting the Jupyter server of jupyter-tpu'
+      },
       () => this.session.connect()
     );
     if (!found) {
@@ -62,7 +70,11 @@ export class Commands {
   }
 
   /** The TPU of *node*, else one that the user picks among those for which *action* is possible. */
-  async tpu(node: INode | undefined, action: Action, title: string): Promise<ITPU> {
+  async tpu(
+    node: INode | undefined,
+    action: Action,
+    title: string
+  ): Promise<ITPU> {
     const { client, resources } = await this.connection();
     if (node?.tpu) {
       return resources.tpu(keyOf(node.tpu)) ?? node.tpu;
@@ -161,7 +173,11 @@ export function must<T>(entered: T | undefined): T {
 }
 
 /** Asks before something is lost or costs money; throws `Given` unless the user agrees. */
-export async function ask(question: string, detail: string, button: string): Promise<void> {
+export async function ask(
+  question: string,
+  detail: string,
+  button: string
+): Promise<void> {
   const answer = await vscode.window.showWarningMessage(
     question,
     { modal: true, detail },

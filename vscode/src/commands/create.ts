@@ -2,8 +2,15 @@
 
 import * as vscode from 'vscode';
 
-import { NAME_PATTERN, nameRule } from '../../../labextension/src/lifecycle/names';
-import { catalogCost, hourlyCost, priceText } from '../../../labextension/src/money/costLabels';
+import {
+  NAME_PATTERN,
+  nameRule
+} from '../../../labextension/src/lifecycle/names';
+import {
+  catalogCost,
+  hourlyCost,
+  priceText
+} from '../../../labextension/src/money/costLabels';
 import { tierLabel } from '../../../labextension/src/panel/tpuLabels';
 import {
   IAcceleratorType,
@@ -26,7 +33,13 @@ export async function createTPU(commands: Commands): Promise<void> {
   const zone = await pickZone(catalog, type);
   const tier = await pickTier(catalog, type, zone);
   const name = await enterName(commands);
-  const request: ICreateTPU = { name, type: type.name, zone, tier, connect: {} };
+  const request: ICreateTPU = {
+    name,
+    type: type.name,
+    zone,
+    tier,
+    connect: {}
+  };
   const quote = await client.quote(request);
   if (quote.question) {
     await ask(`Create ${name}?`, quoteDetail(quote), 'Create');
@@ -59,7 +72,9 @@ export async function startHunt(commands: Commands): Promise<void> {
   const candidates = all.filter(one => !one.ruled_out);
   if (!candidates.length) {
     const problem = all[0]?.problem;
-    throw problem ? Failure.of(problem) : new Error('Nothing of this can be created.');
+    throw problem
+      ? Failure.of(problem)
+      : new Error('Nothing of this can be created.');
   }
   if (candidates.some(one => one.cost.usd_per_hour !== 0)) {
     await ask(`Hunt for ${name}?`, huntDetail(candidates), 'Start Hunt');
@@ -108,7 +123,9 @@ async function pickType(catalog: ICatalog): Promise<IAcceleratorType> {
 function zoneItems(catalog: ICatalog, type: IAcceleratorType) {
   const first = catalog.suggested_zones[type.name];
   return [...type.zones]
-    .sort((a, b) => Number(b === first) - Number(a === first) || a.localeCompare(b))
+    .sort(
+      (a, b) => Number(b === first) - Number(a === first) || a.localeCompare(b)
+    )
     .map(zone => ({
       label: zone,
       description: catalog.emulated
@@ -118,7 +135,10 @@ function zoneItems(catalog: ICatalog, type: IAcceleratorType) {
     }));
 }
 
-async function pickZone(catalog: ICatalog, type: IAcceleratorType): Promise<string> {
+async function pickZone(
+  catalog: ICatalog,
+  type: IAcceleratorType
+): Promise<string> {
   const picked = await vscode.window.showQuickPick(zoneItems(catalog, type), {
     title: `Zone for ${type.name}`,
     placeHolder: 'Zone'
@@ -126,7 +146,10 @@ async function pickZone(catalog: ICatalog, type: IAcceleratorType): Promise<stri
   return must(picked).label;
 }
 
-async function pickZones(catalog: ICatalog, type: IAcceleratorType): Promise<string[]> {
+async function pickZones(
+  catalog: ICatalog,
+  type: IAcceleratorType
+): Promise<string[]> {
   const picked = must(
     await vscode.window.showQuickPick(zoneItems(catalog, type), {
       title: `Zones for ${type.name}`,
@@ -148,7 +171,8 @@ async function pickTier(
       description: catalog.emulated
         ? 'emulated: free'
         : hourlyCost(catalogCost(type, zone, tier, false), words),
-      detail: tier === 'spot' ? 'Google can preempt it at any time.' : undefined,
+      detail:
+        tier === 'spot' ? 'Google can preempt it at any time.' : undefined,
       tier
     })),
     { title: `${type.name} · ${zone}`, placeHolder: 'On demand or Spot' }
@@ -159,7 +183,10 @@ async function pickTier(
 async function pickTiers(): Promise<Tier[]> {
   const both = { label: 'On demand or Spot', tiers: TIERS };
   const picked = await vscode.window.showQuickPick(
-    [...TIERS.map(tier => ({ label: tierLabel(tier, words), tiers: [tier] })), both],
+    [
+      ...TIERS.map(tier => ({ label: tierLabel(tier, words), tiers: [tier] })),
+      both
+    ],
     { title: 'Hunt', placeHolder: 'On demand or Spot' }
   );
   return must(picked).tiers;
@@ -182,7 +209,16 @@ async function enterName(commands: Commands): Promise<string> {
   );
 }
 
-function quoteDetail({ cost, hosts, meaning, tier, type, uncovered, warning, zone }: IQuote): string {
+function quoteDetail({
+  cost,
+  hosts,
+  meaning,
+  tier,
+  type,
+  uncovered,
+  warning,
+  zone
+}: IQuote): string {
   return [
     `${type} · ${zone}`,
     meaning,

@@ -13,15 +13,24 @@ import { INode } from '../nodes';
 import { words } from '../words';
 import { ask, Commands, must, refOf } from './context';
 
-export async function openTerminal(commands: Commands, node?: INode): Promise<void> {
+export async function openTerminal(
+  commands: Commands,
+  node?: INode
+): Promise<void> {
   const tpu = await commands.tpu(node, 'terminal', 'Open Terminal');
   const host = await commands.host(node, tpu);
   const args = ['ssh', refOf(tpu), '--worker', `${host}`];
-  await commands.openTerminal(tpu.hosts.length > 1 ? `${tpu.name} ${host}` : tpu.name, args);
+  await commands.openTerminal(
+    tpu.hosts.length > 1 ? `${tpu.name} ${host}` : tpu.name,
+    args
+  );
 }
 
 /** Opens a window of VS Code on a host, by the Remote - SSH extension. */
-export async function openWindow(commands: Commands, node?: INode): Promise<void> {
+export async function openWindow(
+  commands: Commands,
+  node?: INode
+): Promise<void> {
   const tpu = await commands.tpu(node, 'terminal', 'Open Window on Host');
   const host = await commands.host(node, tpu);
   if (vscode.env.remoteName) {
@@ -37,16 +46,25 @@ export async function openWindow(commands: Commands, node?: INode): Promise<void
       search
     );
     if (answer === search) {
-      await vscode.commands.executeCommand('workbench.extensions.search', 'ms-vscode-remote.remote-ssh');
+      await vscode.commands.executeCommand(
+        'workbench.extensions.search',
+        'ms-vscode-remote.remote-ssh'
+      );
     }
     return;
   }
   const uri = await windowUri(commands, tpu, host);
-  await vscode.commands.executeCommand('vscode.openFolder', uri, { forceNewWindow: true });
+  await vscode.commands.executeCommand('vscode.openFolder', uri, {
+    forceNewWindow: true
+  });
 }
 
 /** The address of a host's home folder; asks before it changes ~/.ssh/config. */
-async function windowUri(commands: Commands, tpu: ITPU, host: number): Promise<vscode.Uri> {
+async function windowUri(
+  commands: Commands,
+  tpu: ITPU,
+  host: number
+): Promise<vscode.Uri> {
   const args = ['vscode', '--remote', refOf(tpu), '--worker', `${host}`];
   let result = await run(commands, args);
   if (result.stderr.includes('ssh-config --write')) {
@@ -60,7 +78,9 @@ async function windowUri(commands: Commands, tpu: ITPU, host: number): Promise<v
   }
   const found = /^vscode:\/\/vscode-remote\/(.+?)(\/.*)$/m.exec(result.stdout);
   if (!found) {
-    throw new Error(result.stderr.trim() || 'The address of the host is not known.');
+    throw new Error(
+      result.stderr.trim() || 'The address of the host is not known.'
+    );
   }
   const [, authority, path] = found;
   return vscode.Uri.from({
@@ -70,13 +90,18 @@ async function windowUri(commands: Commands, tpu: ITPU, host: number): Promise<v
   });
 }
 
-async function run(commands: Commands, args: string[]): Promise<{ stdout: string; stderr: string }> {
+async function run(
+  commands: Commands,
+  args: string[]
+): Promise<{ stdout: string; stderr: string }> {
   const python = await commands.sources.python();
   const env = commands.sources.environment();
-  return promisify(execFile)(python, [...CLI, ...args], { env }).catch(error => ({
-    stdout: String(error.stdout ?? ''),
-    stderr: String(error.stderr || error.message)
-  }));
+  return promisify(execFile)(python, [...CLI, ...args], { env }).catch(
+    error => ({
+      stdout: String(error.stdout ?? ''),
+      stderr: String(error.stderr || error.message)
+    })
+  );
 }
 
 /** Runs the open file on all hosts of a TPU; its project is copied there first. */
@@ -99,7 +124,10 @@ export async function runFile(commands: Commands, node?: INode): Promise<void> {
 }
 
 /** Copies the workspace to all hosts, and then each change, until the task is ended. */
-export async function syncFolder(commands: Commands, node?: INode): Promise<void> {
+export async function syncFolder(
+  commands: Commands,
+  node?: INode
+): Promise<void> {
   const folders = vscode.workspace.workspaceFolders ?? [];
   const folder =
     folders.length > 1
@@ -131,21 +159,44 @@ async function jobOf(
     resources
       .jobs(tpu)
       .filter(suits)
-      .map(job => ({ label: job.name, description: `${tpu.name} · ${jobState(job, words)}`, job, tpu }))
+      .map(job => ({
+        label: job.name,
+        description: `${tpu.name} · ${jobState(job, words)}`,
+        job,
+        tpu
+      }))
   );
   if (!items.length) {
-    throw new Error('There is no such job. Start one with `jupyter tpu job start`.');
+    throw new Error(
+      'There is no such job. Start one with `jupyter tpu job start`.'
+    );
   }
-  return must(await vscode.window.showQuickPick(items, { title, placeHolder: 'Job' }));
+  return must(
+    await vscode.window.showQuickPick(items, { title, placeHolder: 'Job' })
+  );
 }
 
-export async function followJob(commands: Commands, node?: INode): Promise<void> {
+export async function followJob(
+  commands: Commands,
+  node?: INode
+): Promise<void> {
   const { job, tpu } = await jobOf(commands, node, () => true, 'Follow Job');
-  await commands.runTask(`${job.name} on ${tpu.name}`, ['job', 'logs', refOf(tpu), job.id, '--follow']);
+  await commands.runTask(`${job.name} on ${tpu.name}`, [
+    'job',
+    'logs',
+    refOf(tpu),
+    job.id,
+    '--follow'
+  ]);
 }
 
 export async function stopJob(commands: Commands, node?: INode): Promise<void> {
-  const { job, tpu } = await jobOf(commands, node, one => !isOver(one), 'Stop Job');
+  const { job, tpu } = await jobOf(
+    commands,
+    node,
+    one => !isOver(one),
+    'Stop Job'
+  );
   await ask(
     `Stop ${job.name}?`,
     'The command and its processes are sent SIGTERM and, after 10 seconds, SIGKILL. The output is kept.',
@@ -155,16 +206,29 @@ export async function stopJob(commands: Commands, node?: INode): Promise<void> {
   await client.jobs.stop(tpu, job.id);
 }
 
-export async function shutDownKernel(commands: Commands, node?: INode): Promise<void> {
+export async function shutDownKernel(
+  commands: Commands,
+  node?: INode
+): Promise<void> {
   const { client, resources } = await commands.connection();
   const { id } = must(node?.kernel);
   const tpu = must(node?.tpu);
-  await ask('Shut down this kernel?', 'Its variables will be lost.', 'Shut Down');
+  await ask(
+    'Shut down this kernel?',
+    'Its variables will be lost.',
+    'Shut Down'
+  );
   await client.kernels.shutDown(tpu, id);
-  resources.setKernels(tpu, resources.kernels(tpu).filter(one => one.id !== id));
+  resources.setKernels(
+    tpu,
+    resources.kernels(tpu).filter(one => one.id !== id)
+  );
 }
 
-export async function forwardPort(commands: Commands, node?: INode): Promise<void> {
+export async function forwardPort(
+  commands: Commands,
+  node?: INode
+): Promise<void> {
   const tpu = await commands.tpu(node, 'tunnel', 'Forward Port');
   const host = await commands.host(node, tpu);
   const typed = must(
@@ -193,7 +257,10 @@ export async function forwardPort(commands: Commands, node?: INode): Promise<voi
 }
 
 /** Opens what a tunnel or a web app leads to. */
-export async function openPort(commands: Commands, node?: INode): Promise<void> {
+export async function openPort(
+  commands: Commands,
+  node?: INode
+): Promise<void> {
   if (node?.tunnel) {
     const address = `http://127.0.0.1:${node.tunnel.local_port}/`;
     await vscode.env.openExternal(vscode.Uri.parse(address));
@@ -202,13 +269,19 @@ export async function openPort(commands: Commands, node?: INode): Promise<void> 
   }
 }
 
-async function openApp(commands: Commands, { id }: Pick<IApp, 'id'>): Promise<void> {
+async function openApp(
+  commands: Commands,
+  { id }: Pick<IApp, 'id'>
+): Promise<void> {
   const { client } = await commands.connection();
   const { url } = await client.apps.visit(id);
   await vscode.env.openExternal(vscode.Uri.parse(url, true));
 }
 
-export async function closePort(commands: Commands, node?: INode): Promise<void> {
+export async function closePort(
+  commands: Commands,
+  node?: INode
+): Promise<void> {
   const { client, resources, sync } = await commands.connection();
   if (node?.tunnel && node.tpu) {
     if (node.tunnel.connections > 0) {
@@ -218,7 +291,11 @@ export async function closePort(commands: Commands, node?: INode): Promise<void>
     resources.dropPort(node.tunnel.id);
   } else if (node?.app) {
     if (node.app.kind === 'tensorboard') {
-      await ask(`Close ${node.app.name}?`, 'TensorBoard is ended on the host.', 'Close');
+      await ask(
+        `Close ${node.app.name}?`,
+        'TensorBoard is ended on the host.',
+        'Close'
+      );
     }
     await client.apps.close(node.app.id);
     resources.dropPort(node.app.id);
@@ -229,7 +306,10 @@ export async function closePort(commands: Commands, node?: INode): Promise<void>
 /** Milliseconds: the first start of TensorBoard on a host installs it. */
 const TENSORBOARD_LIMIT = 600_000;
 
-export async function openTensorBoard(commands: Commands, node?: INode): Promise<void> {
+export async function openTensorBoard(
+  commands: Commands,
+  node?: INode
+): Promise<void> {
   const tpu = await commands.tpu(node, 'tensorboard', 'Open TensorBoard');
   const host = await commands.host(node, tpu);
   const logdir = must(
@@ -241,10 +321,18 @@ export async function openTensorBoard(commands: Commands, node?: INode): Promise
     })
   ).trim();
   const { client, resources, sync } = await commands.connection();
-  const started = await client.tensorboard.open(tpu, { logdir, host, allow_missing: true });
+  const started = await client.tensorboard.open(tpu, {
+    logdir,
+    host,
+    allow_missing: true
+  });
   sync.putOperation(started);
   const ended = await vscode.window.withProgress(
-    { location: vscode.ProgressLocation.Notification, title: `Opening TensorBoard on ${tpu.name}`, cancellable: true },
+    {
+      location: vscode.ProgressLocation.Notification,
+      title: `Opening TensorBoard on ${tpu.name}`,
+      cancellable: true
+    },
     (_, token) =>
       new Promise<typeof started | null>(resolve => {
         const finish = (result: typeof started | null) => {

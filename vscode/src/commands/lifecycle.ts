@@ -14,18 +14,30 @@ export async function connect(commands: Commands, node?: INode): Promise<void> {
   const { client, sync } = await commands.connection();
   const unfinished = tpu.environments.find(one => one.state === 'failed');
   sync.putOperation(
-    await client.connect(tpu, unfinished ? { environment: unfinished.name } : {})
+    await client.connect(
+      tpu,
+      unfinished ? { environment: unfinished.name } : {}
+    )
   );
 }
 
-export async function disconnect(commands: Commands, node?: INode): Promise<void> {
+export async function disconnect(
+  commands: Commands,
+  node?: INode
+): Promise<void> {
   const tpu = await commands.tpu(node, 'disconnect', 'Disconnect');
   const { client, sync } = await commands.connection();
   const ends = await ending(commands, tpu);
   if (ends.kernels) {
-    await ask(`Disconnect ${tpu.name}?`, `This shuts down ${ends.kernels}. Their variables will be lost.`, 'Disconnect');
+    await ask(
+      `Disconnect ${tpu.name}?`,
+      `This shuts down ${ends.kernels}. Their variables will be lost.`,
+      'Disconnect'
+    );
   }
-  sync.putOperation(await client.disconnect(tpu, { end_kernels: !!ends.kernels }));
+  sync.putOperation(
+    await client.disconnect(tpu, { end_kernels: !!ends.kernels })
+  );
 }
 
 export async function start(commands: Commands, node?: INode): Promise<void> {
@@ -34,7 +46,11 @@ export async function start(commands: Commands, node?: INode): Promise<void> {
   const price = tpu.cost.usd_per_hour;
   if (!tpu.emulated) {
     const pay = price === 0 ? '' : 'You pay while it is ready, used or not.';
-    await ask(`Start ${tpu.name}?`, `${priceText(tpu.cost, words)}\n${pay}`, 'Start');
+    await ask(
+      `Start ${tpu.name}?`,
+      `${priceText(tpu.cost, words)}\n${pay}`,
+      'Start'
+    );
   }
   const name = await commands.confirmName(tpu);
   sync.putOperation(
@@ -49,10 +65,18 @@ export async function stop(commands: Commands, node?: INode): Promise<void> {
   const tpu = await commands.tpu(node, 'stop', 'Stop');
   const { client, sync } = await commands.connection();
   const ends = await ending(commands, tpu);
-  await ask(`Stop ${tpu.name}?`, [ends.text, 'Its disk is kept.'].filter(Boolean).join('\n'), 'Stop');
+  await ask(
+    `Stop ${tpu.name}?`,
+    [ends.text, 'Its disk is kept.'].filter(Boolean).join('\n'),
+    'Stop'
+  );
   const name = await commands.confirmName(tpu);
   sync.putOperation(
-    await client.stop(tpu, { end_kernels: !!ends.kernels, end_jobs: !!ends.jobs, ...name })
+    await client.stop(tpu, {
+      end_kernels: !!ends.kernels,
+      end_jobs: !!ends.jobs,
+      ...name
+    })
   );
 }
 
@@ -62,12 +86,18 @@ export async function remove(commands: Commands, node?: INode): Promise<void> {
   const ends = await ending(commands, tpu);
   await ask(
     `Delete ${tpu.name}?`,
-    [ends.text, 'Everything on its disk will be lost.'].filter(Boolean).join('\n'),
+    [ends.text, 'Everything on its disk will be lost.']
+      .filter(Boolean)
+      .join('\n'),
     'Delete'
   );
   const name = await commands.confirmName(tpu);
   sync.putOperation(
-    await client.delete(tpu, { end_kernels: !!ends.kernels, end_jobs: !!ends.jobs, ...name })
+    await client.delete(tpu, {
+      end_kernels: !!ends.kernels,
+      end_jobs: !!ends.jobs,
+      ...name
+    })
   );
 }
 
@@ -82,7 +112,9 @@ interface IEnding {
 async function ending(commands: Commands, tpu: ITPU): Promise<IEnding> {
   const { client, resources } = await commands.connection();
   const running = ['starting', 'running', 'stopping', 'waiting', 'unknown'];
-  const jobs = resources.jobs(tpu).filter(one => running.includes(one.state)).length;
+  const jobs = resources
+    .jobs(tpu)
+    .filter(one => running.includes(one.state)).length;
   let kernels = tpu.kernels;
   if (tpu.state === 'READY' && tpu.connection === 'connected') {
     try {
@@ -91,7 +123,9 @@ async function ending(commands: Commands, tpu: ITPU): Promise<IEnding> {
       // The host does not answer: the number of the list is the newest.
     }
   }
-  const kernelsText = kernels ? words._n('%1 kernel', '%1 kernels', kernels) : '';
+  const kernelsText = kernels
+    ? words._n('%1 kernel', '%1 kernels', kernels)
+    : '';
   const jobsText = jobs ? words._n('%1 job', '%1 jobs', jobs) : '';
   const both = [kernelsText, jobsText].filter(Boolean).join(' and ');
   return {
@@ -101,7 +135,10 @@ async function ending(commands: Commands, tpu: ITPU): Promise<IEnding> {
   };
 }
 
-export async function cancelOperation(commands: Commands, node?: INode): Promise<void> {
+export async function cancelOperation(
+  commands: Commands,
+  node?: INode
+): Promise<void> {
   const { client, resources, sync } = await commands.connection();
   let operation = node?.operation;
   if (!operation) {
@@ -111,12 +148,22 @@ export async function cancelOperation(commands: Commands, node?: INode): Promise
     if (!items.length) {
       throw new Error('Nothing is under way that can be cancelled.');
     }
-    operation = must(await vscode.window.showQuickPick(items, { placeHolder: 'Cancel' })).one;
+    operation = must(
+      await vscode.window.showQuickPick(items, { placeHolder: 'Cancel' })
+    ).one;
   }
   if (operation.kind === 'create') {
-    await ask(`Stop creating ${operation.tpu}?`, 'Everything created so far is deleted.', 'Stop Creating');
+    await ask(
+      `Stop creating ${operation.tpu}?`,
+      'Everything created so far is deleted.',
+      'Stop Creating'
+    );
   } else if (operation.kind === 'hunt') {
-    await ask(`Stop the hunt for ${operation.tpu}?`, 'What it has begun is deleted.', 'Stop Hunt');
+    await ask(
+      `Stop the hunt for ${operation.tpu}?`,
+      'What it has begun is deleted.',
+      'Stop Hunt'
+    );
   }
   sync.putOperation(await client.operations.cancel(operation.id));
 }

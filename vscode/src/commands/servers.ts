@@ -33,7 +33,10 @@ export async function choosePython(): Promise<void> {
   if (known.includes('python.setInterpreter')) {
     await vscode.commands.executeCommand('python.setInterpreter');
   } else {
-    await vscode.commands.executeCommand('workbench.action.openSettings', 'jupyterTpu.python');
+    await vscode.commands.executeCommand(
+      'workbench.action.openSettings',
+      'jupyterTpu.python'
+    );
   }
 }
 
@@ -68,7 +71,10 @@ export async function useServer({ session, sources }: Commands): Promise<void> {
       prompt: 'Its address. Leave empty for the server of your Python.',
       placeHolder: 'http://127.0.0.1:8888/',
       ignoreFocusOut: true,
-      validateInput: value => (!value || /^https?:\/\/[^/]+/.test(value) ? undefined : 'An address such as http://127.0.0.1:8888/')
+      validateInput: value =>
+        !value || /^https?:\/\/[^/]+/.test(value)
+          ? undefined
+          : 'An address such as http://127.0.0.1:8888/'
     })
   ).trim();
   if (!url) {
@@ -79,14 +85,19 @@ export async function useServer({ session, sources }: Commands): Promise<void> {
   const token = must(
     await vscode.window.showInputBox({
       title: 'Token of the Jupyter Server',
-      prompt: '`jupyter server list` shows it. It is kept in VS Code’s secret storage.',
+      prompt:
+        '`jupyter server list` shows it. It is kept in VS Code’s secret storage.',
       password: true,
       ignoreFocusOut: true
     })
   ).trim();
   const address = new URL(url);
   const path = address.pathname.replace(/\/(lab|tree)\/?$/, '/');
-  const server = { url: `${address.origin}${path.replace(/\/*$/, '/')}`, token, pid: 0 };
+  const server = {
+    url: `${address.origin}${path.replace(/\/*$/, '/')}`,
+    token,
+    pid: 0
+  };
   await new NodeClient(server).status(); // says why not, before anything is kept
   await sources.use(server);
   await session.search();
