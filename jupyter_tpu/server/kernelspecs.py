@@ -15,7 +15,10 @@ from ..kernels.specs import PROVISIONER
 
 def hide_launchers(application: Any) -> None:
     """Changes what the routes of kernelspecs in *application* answer of kernelspecs of ours."""
-    from jupyter_server.services.kernelspecs.handlers import KernelSpecHandler, MainKernelSpecHandler
+    from jupyter_server.services.kernelspecs.handlers import (
+        KernelSpecHandler,
+        MainKernelSpecHandler,
+    )
 
     for rule in application.wildcard_router.rules:
         if isinstance(rule.target, type):

@@ -1,4 +1,4 @@
-"""A real VS Code (code-server) with our extension, in folders of its own, and a browser's page of it.
+"""A real VS Code (code-server) with our extension, in folders of its own, and a page of it.
 
 ``CODE_SERVER`` names a folder where code-server is installed; else `scripts/code-server` has put
 one into .code-server. ``JUPYTER_VSIX`` names a build of Microsoft's Jupyter extension.
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
+import sys
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 from ports import free_port
@@ -243,5 +244,36 @@ class Window:
         return self.page.locator(".terminal-wrapper.active .xterm-accessibility").inner_text()
 
 
-def clean(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
+# ---- Jupyter's side ------------------------------------------------------------------------------
+
+
+def jupyter_servers(variables: dict[str, str]) -> list[Any]:
+    """The running Jupyter servers of this user's folders."""
+    from jupyter_tpu.fleet.servers import running_servers
+
+    return running_servers(Path(variables["JUPYTER_RUNTIME_DIR"]))
+
+
+def server_of(variables: dict[str, str]) -> tuple[str, str]:
+    """The URL and the token, as `jupyter tpu server` gives them to VS Code."""
+    done = subprocess.run(
+        [sys.executable, "-m", "jupyter_tpu.cli", "server", "--start", "--json"],
+        env={**os.environ, **variables},
+        check=True,
+        capture_output=True,
+        timeout=300,
+    )
+    found = json.loads(done.stdout)
+    return found["url"], found["token"]
+
+
+def finish(rest: Callable[..., Any], operation: Any) -> Any:
+    """Waits until an operation has been done, and gives its last state."""
+
+    def ended() -> Any:
+        now = rest("GET", f"operations/{operation['id']}")
+        return now if now["state"] != "running" else None
+
+    found = until(ended, 300, lambda: str(rest("GET", f"operations/{operation['id']}")))
+    assert found["state"] == "done", found
+    return found

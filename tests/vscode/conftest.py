@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -13,13 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from code_server import CodeServer, Window, build_vsix, is_installed
+from code_server import (
+    CodeServer,
+    Window,
+    build_vsix,
+    finish,
+    is_installed,
+    jupyter_servers,
+    server_of,
+)
 from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
-from waiting import until
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "browser"))
 
-from lab_server import WINDOW, chromium  # noqa: E402
+from lab_server import WINDOW, chromium
 
 # A limit is only there for what never comes: a page on a busy machine takes its time.
 expect.set_options(timeout=90_000)
@@ -55,7 +61,7 @@ def variables(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[s
 def start_vscode(
     vsix: Path, variables: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., CodeServer]]:
-    """``start_vscode(settings=…, trusting=…, jupyter=…)``: another VS Code, ended with the tests."""
+    """``start_vscode(settings, trusting=…, jupyter=…)``: another VS Code, ended with the tests."""
     started: list[CodeServer] = []
 
     def start(settings: dict[str, object] | None = None, **options: Any) -> CodeServer:
@@ -120,13 +126,6 @@ def window(vscode: CodeServer, open_window: Callable[..., Window]) -> Window:
     return open_window(vscode, vscode.workspace)
 
 
-def jupyter_servers(variables: dict[str, str]) -> list[Any]:
-    """The running Jupyter servers of this user's folders."""
-    from jupyter_tpu.fleet.servers import running_servers
-
-    return running_servers(Path(variables["JUPYTER_RUNTIME_DIR"]))
-
-
 @pytest.fixture(scope="session")
 def rest(variables: dict[str, str]) -> Callable[..., Any]:
     """``rest("GET", "tpus")``: a call of the server that VS Code uses, started if there is none."""
@@ -145,19 +144,6 @@ def rest(variables: dict[str, str]) -> Callable[..., Any]:
     return call
 
 
-def server_of(variables: dict[str, str]) -> tuple[str, str]:
-    """The URL and the token, as `jupyter tpu server` gives them to VS Code."""
-    done = subprocess.run(
-        [sys.executable, "-m", "jupyter_tpu.cli", "server", "--start", "--json"],
-        env={**os.environ, **variables},
-        check=True,
-        capture_output=True,
-        timeout=300,
-    )
-    found = json.loads(done.stdout)
-    return found["url"], found["token"]
-
-
 @pytest.fixture(scope="session")
 def tpu(rest: Callable[..., Any]) -> str:
     """The name of a connected TPU of 4 devices that tests share."""
@@ -165,18 +151,6 @@ def tpu(rest: Callable[..., Any]) -> str:
     body = {"name": name, "type": "v5litepod-4", "zone": "us-central1-a", "connect": {}}
     finish(rest, rest("POST", "tpus", body))
     return name
-
-
-def finish(rest: Callable[..., Any], operation: Any) -> Any:
-    """Waits until an operation has been done, and gives its last state."""
-
-    def ended() -> Any:
-        now = rest("GET", f"operations/{operation['id']}")
-        return now if now["state"] != "running" else None
-
-    found = until(ended, 300, lambda: str(rest("GET", f"operations/{operation['id']}")))
-    assert found["state"] == "done", found
-    return found
 
 
 @pytest.fixture(autouse=True, scope="session")

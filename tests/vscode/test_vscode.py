@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from code_server import JUPYTER_VSIX, CodeServer, Window
-from conftest import finish, jupyter_servers
+from code_server import JUPYTER_VSIX, CodeServer, Window, finish, jupyter_servers
 from playwright.sync_api import expect
 from ports import free_port
 from waiting import until
@@ -91,7 +90,7 @@ def test_the_server_is_started_and_a_tpu_is_created_and_deleted_after_questions(
     expect(window.picker).to_contain_text("lower-case letters")
     window.enter("from-vscode")
     expect(window.row("from-vscode")).to_contain_text("Connected", timeout=300_000)
-    expect(window.toasts.filter(has_text="Created from-vscode")).to_be_visible()
+    expect(window.toasts.filter(has_text="Connected from-vscode")).to_be_visible()
     assert len(jupyter_servers(variables)) == 1
     window.act("from-vscode", "Delete")
     expect(window.dialog).to_contain_text("Everything on its disk will be lost.")
