@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import urllib.request
@@ -179,7 +180,7 @@ class Window:
 
     def row(self, name: str) -> Locator:
         """The row of the tree whose label begins with *name*."""
-        return self.tree.get_by_role("treeitem", name=name)
+        return self.tree.get_by_role("treeitem", name=re.compile(f"^{re.escape(name)}"))
 
     def expand(self, name: str) -> None:
         row = self.row(name).first

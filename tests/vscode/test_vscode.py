@@ -145,16 +145,12 @@ def test_the_kernel_of_a_stopped_tpu_says_why_it_does_not_start(
 def test_a_hunt_is_followed_and_stopped_in_the_tree(
     window: Window, tpu: str, faults: Callable[..., Any]
 ) -> None:
-    faults(kind="no-capacity", zone="us-west4-a", count=1000)
+    faults(kind="no-capacity", count=1000)
     window.command("TPU: Hunt for Capacity")
     window.pick("v5litepod-8")
-    window.picker.get_by_role("checkbox").first.wait_for()
-    window.picker.locator("input[type=text]").fill("us-west4-a")
-    row = window.picker.get_by_role("option", name="us-west4-a")
-    if row.get_attribute("aria-checked") != "true":
-        row.click()
-    window.picker.locator("input[type=text]").fill("")
-    window.picker.locator(".quick-input-action, .monaco-button").get_by_text("OK").click()
+    zones = window.picker.get_by_role("checkbox", name="emulated: free")
+    expect(zones.first).to_be_visible()  # the first one is suggested
+    window.picker.get_by_role("button", name="OK").click()
     window.picker.get_by_role("option", name="Spot").first.click()
     window.enter("wanted")
     hunt = window.row("Hunting for wanted")

@@ -57,6 +57,12 @@ export class Tree implements vscode.TreeDataProvider<INode> {
       color ? new vscode.ThemeColor(color) : undefined
     );
     item.contextValue = node.context;
+    // Otherwise a screen reader says only what the tooltip has.
+    item.accessibilityInformation = {
+      label: [node.label, node.description, node.tooltip]
+        .filter(Boolean)
+        .join(', ')
+    };
     return item;
   }
 
