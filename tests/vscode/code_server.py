@@ -66,6 +66,8 @@ class CodeServer:
             "security.workspace.trust.banner": "never",
             "git.enabled": False,
             "chat.disableAIFeatures": True,
+            "terminal.integrated.gpuAcceleration": "off",  # its text is in the page then
+            "remote.autoForwardPorts": False,
             "workbench.secondarySideBar.defaultVisibility": "hidden",
         }
         (user / "settings.json").write_text(json.dumps({**quiet, **settings}))
@@ -226,6 +228,11 @@ class Window:
             self.page.keyboard.press("Escape")  # the list is not renewed while it is shown
             self.page.locator(".kernel-label:visible").click()
             self.page.wait_for_timeout(1000)  # ms
+            # Where a kernel is selected already, also by the Jupyter extension itself.
+            others = self.picker.get_by_role("option", name="Select Another Kernel")
+            if first.count() == 0 and others.count() > 0:
+                others.click()
+                self.page.wait_for_timeout(1000)
             return first.count() > 0
 
         until(offered, 120, self.picker.inner_text)
@@ -241,8 +248,9 @@ class Window:
         return frame.locator("#active-frame").content_frame.locator("#container")
 
     def terminal_text(self) -> str:
-        """What the terminal shows; its rows are drawn on a canvas, but for screen readers."""
-        return self.page.locator(".terminal-wrapper.active .xterm-accessibility").inner_text()
+        """What the terminal shows."""
+        rows = self.page.locator(".terminal-wrapper.active .xterm-rows")
+        return rows.inner_text().replace("\xa0", " ") if rows.count() else ""
 
 
 # ---- Jupyter's side ------------------------------------------------------------------------------

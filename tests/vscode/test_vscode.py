@@ -157,9 +157,9 @@ def test_a_hunt_is_followed_and_stopped_in_the_tree(
     expect(hunt).to_be_visible()
     expect(window.row("1. v5litepod-8 · Spot · ").first).to_be_visible()
     expect(window.page.locator(".statusbar")).to_contain_text("hunting")
+    window.page.screenshot(path=Path(__file__).parent / "out" / "hunt.png")
     window.act("Hunting for wanted", "Cancel Operation")
     expect(window.dialog).to_contain_text("Stop the hunt for wanted?")
-    window.page.screenshot(path=Path(__file__).parent / "out" / "hunt.png")
     window.dialog.get_by_role("button", name="Stop Hunt").click()
     expect(hunt).to_have_count(0)
 
