@@ -74,10 +74,15 @@ export function rootNodes(
   return [
     ...(problem ? [problemNode('list', problem)] : []),
     ...resources.operations
-      .filter(one => one.state !== 'done' && !listed(one))
+      .filter(one => isShown(one) && !listed(one))
       .map(one => operationNode(one, resources.hunt(one.id), language, now)),
     ...resources.tpus.map(tpu => tpuNode(tpu, resources, language, now))
   ];
+}
+
+/** What was done, or cancelled by the user, is no news. */
+function isShown({ state }: IOperation): boolean {
+  return state === 'running' || state === 'failed';
 }
 
 function tpuNode(
@@ -118,7 +123,7 @@ function tpuNode(
       ...(tpu.problem ? [problemNode(key, tpu.problem)] : []),
       ...(maintenance ? [problemNode(`${key} maintenance`, maintenance)] : []),
       ...operations
-        .filter(one => one.state !== 'done')
+        .filter(one => isShown(one))
         .map(one => operationNode(one, resources.hunt(one.id), language, now)),
       ...tpu.hosts.map(host => hostNode(tpu, host.index)),
       ...resources.kernels(tpu).map(kernel => kernelNode(tpu, kernel)),

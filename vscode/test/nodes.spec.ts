@@ -82,6 +82,18 @@ it('shows a hunt with its attempts, the newest first, before there is a TPU', ()
   });
 });
 
+it('shows what runs or has failed, not what the user has cancelled', () => {
+  const states = ['running', 'failed', 'cancelled', 'done'] as const;
+  const operations = states.map(state =>
+    anOperation({ id: state, kind: 'hunt', tpu: state, state })
+  );
+  const nodes = rootNodes(resourcesOf([], operations), null, 'en');
+  expect(nodes.map(node => node.operation?.state).sort()).toEqual([
+    'failed',
+    'running'
+  ]);
+});
+
 it('names a kernel by its notebook, without what the Jupyter extension adds', () => {
   for (const added of [`-${UUID}`, `-jvsc-${UUID}${UUID}`]) {
     const kernel = aKernel({ notebook: `train-set${added}.ipynb` });
