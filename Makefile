@@ -8,8 +8,8 @@ SOURCES := tsconfig.json $(shell find labextension/src labextension/style labext
 # The tests start many Python processes, so modules must be compiled once only.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: lab setup dist test test-python test-frontend test-browser test-long test-oldest \
-	test-newest release lint format bench types screenshots clean
+.PHONY: lab setup dist vsix test test-python test-frontend test-browser test-vscode test-long \
+	test-oldest test-newest release lint format bench types screenshots clean
 
 # In few lines: what pip, npm and the build say is shown only if they fail.
 lab:
@@ -45,6 +45,19 @@ dist: .venv/bin/uv node_modules/.package-lock.json
 	rm -rf dist
 	$(BIN)/uv build --quiet --out-dir dist
 	@ls -l dist
+
+# The extension for VS Code. `vsce` is Microsoft's own tool for packing it.
+VSIX ?= $(CURDIR)/dist/jupyter-tpu.vsix
+
+vsix: node_modules/.package-lock.json vscode/node_modules/.package-lock.json
+	mkdir -p $(dir $(VSIX))
+	cp LICENSE vscode/LICENSE
+	cd vscode && node_modules/.bin/vsce package --no-dependencies --out $(VSIX)
+	@rm vscode/LICENSE
+
+vscode/node_modules/.package-lock.json: vscode/package-lock.json
+	cd vscode && npm ci --ignore-scripts --no-fund --no-audit --loglevel=error
+	@touch $@
 
 # Lint and the frontend's tests run beside pytest. The output of each comes in one piece.
 test: setup .venv/compiled
@@ -92,7 +105,7 @@ TORCH ?= torch==2.13.0
 	@touch $@
 
 # JAX uses this machine's CPU, although libtpu is installed.
-test-python test-browser test-long test-oldest test-newest bench: export JAX_PLATFORMS := cpu
+test-python test-browser test-vscode test-long test-oldest test-newest bench: export JAX_PLATFORMS := cpu
 
 # Seven processes keep two cores busy, because most tests wait for hosts, kernels or browsers.
 PROCESSES ?= 7
@@ -106,6 +119,12 @@ test-python: setup .venv/compiled
 
 test-browser: setup
 	$(PYTEST) tests/browser
+
+# The VS Code extension in a real VS Code, which this installs. Its notebooks are tested where
+# JUPYTER_VSIX names a build of Microsoft's Jupyter extension, which no registry has.
+test-vscode: setup
+	$(if $(CODE_SERVER),,scripts/code-server)
+	$(PYTEST) tests/vscode
 
 test-long: setup .venv/compiled
 	scripts/system-packages
@@ -158,4 +177,5 @@ screenshots: setup
 	$(BIN)/python scripts/screenshots.py
 
 clean:
-	rm -rf .venv .venv-oldest .venv-newest node_modules jupyter_tpu/labextension labextension/lib .lab dist
+	rm -rf .venv .venv-oldest .venv-newest node_modules jupyter_tpu/labextension labextension/lib \
+		.lab dist vscode/node_modules vscode/out .code-server

@@ -9,6 +9,8 @@ export default defineConfig([
   {
     ignores: [
       'labextension/lib',
+      'vscode/out',
+      'vscode/node_modules',
       'tests/browser/out',
       'jupyter_tpu',
       '**/*.d.ts'
@@ -22,7 +24,10 @@ export default defineConfig([
     files: ['**/*.ts', '**/*.tsx'],
     languageOptions: {
       globals: { ...globals.browser },
-      parserOptions: { project: 'tsconfig.json', sourceType: 'module' }
+      parserOptions: {
+        project: ['tsconfig.json', 'vscode/tsconfig.json'],
+        sourceType: 'module'
+      }
     },
     rules: {
       '@typescript-eslint/naming-convention': [
@@ -47,6 +52,15 @@ export default defineConfig([
   },
   {
     files: ['**/__tests__/**'],
+    rules: {
+      'jupyter/no-untranslated-string': 'off',
+      'jupyter/prefer-lazy-imports': 'off',
+      'jupyter/require-disposable-ownership': 'off'
+    }
+  },
+  {
+    // JupyterLab's rules are not for VS Code.
+    files: ['vscode/**'],
     rules: {
       'jupyter/no-untranslated-string': 'off',
       'jupyter/prefer-lazy-imports': 'off',

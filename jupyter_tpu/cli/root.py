@@ -79,6 +79,7 @@ GROUPS = {
         "ssh-config": ("ssh:ssh_config", "Let ssh, scp, git and VS Code find TPUs by name."),
         "ssh-key": ("ssh_keys:ssh_key", "The SSH key with which you log in to TPUs."),
         "logging": ("logs:logging", "Whether Google stores the logs of hosts."),
+        "server": ("server:server", "Show the Jupyter server in use, or start one."),
         "vscode": ("vscode:vscode", "Write tasks for VS Code that create TPUs."),
         "completion": ("completion:completion", "Let your shell complete commands and TPUs."),
         "api": ("api:api", "Call the REST interface of your Jupyter server."),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import Reason, TPUError
@@ -91,7 +91,7 @@ def open_session() -> Iterator[Session]:
     target = current_target()
     core = core_thread()
     others: list[Catalog] = []
-    found = core.wait(_serving(target, others))
+    found = core.wait(find_server(target, others))
     if found is None and others and chosen_project():
         print(
             f"Your Jupyter server works on the project {others[0].project or '(none)'}. "
@@ -118,14 +118,16 @@ async def _own_fleet(target: Target) -> FleetAPI:
     return await Fleet.open(default_links(target), KernelSpecs(), supervise=False)
 
 
-async def _serving(target: Target, others: list[Catalog]) -> tuple[Server, FleetClient] | None:
-    """The newest server that works on *target*, with its client; adds to *others* what the other
-    servers work on.
+async def find_server(
+    target: Target, others: list[Catalog], usable: Callable[[Server], bool] = lambda _: True
+) -> tuple[Server, FleetClient] | None:
+    """The newest *usable* server that works on *target*, with its client; adds to *others* what
+    the other servers work on.
     """
     from ..fleet.servers import running_servers
 
     for server in running_servers():
-        if server.password:
+        if server.password or not usable(server):
             continue
         client = client_of(server)
         catalog = await catalog_of(client)

@@ -14,13 +14,14 @@ from ..errors import Reason, TPUError
 from .compiling import Compilations, CompileHandler
 from .contents import PATTERN as CONTENTS
 from .contents import ContentsHandler
-from .events import CHANGE, SCHEMA
+from .events import CHANGE, REFUSED_SCHEMA, SCHEMA
 from .files import CONTENT_PATTERN, ContentHandler, FileHandler
 from .files import PATTERN as FILES
 from .fleet_handle import FleetHandle
 from .handlers import handlers
 from .jax import JaxService, jax_handlers
 from .kernel_errors import explain_kernel_errors
+from .kernelspecs import hide_launchers
 from .prometheus import PrometheusHandler
 from .proxy import PATTERN, ProxyHandler
 from .proxy_ports import ProxyPorts
@@ -113,6 +114,7 @@ class JupyterTPU(ExtensionApp):
         super().initialize()
         assert self.serverapp is not None
         explain_kernel_errors(self.serverapp.web_app)
+        hide_launchers(self.serverapp.web_app)
         self._adoption: Adoption | None = None
         if self.keep_kernels:
             from .adoption import Adoption
@@ -155,7 +157,8 @@ class JupyterTPU(ExtensionApp):
         ):
             self.handlers.append((pattern, handler, {"fleet": self.fleet}))
         assert self.serverapp.event_logger is not None
-        self.serverapp.event_logger.register_event_schema(SCHEMA)
+        for schema in (SCHEMA, REFUSED_SCHEMA):
+            self.serverapp.event_logger.register_event_schema(schema)
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
         """Continues what earlier servers left. Nothing waits for it."""

@@ -7,6 +7,21 @@ from typing import Any
 #: The schema's id, by which listeners recognise our events.
 CHANGE = "https://events.jupyter-tpu.org/change/v1"
 
+#: The schema's id of a kernel that could not be started or restarted.
+KERNEL_REFUSED = "https://events.jupyter-tpu.org/kernel-refused/v1"
+
+#: For clients that do not show what the request was answered with, such as VS Code.
+REFUSED_SCHEMA: dict[str, Any] = {
+    "$id": KERNEL_REFUSED,
+    "version": "1",
+    "title": "A kernel on a TPU could not be started or restarted",
+    "personal-data": True,
+    "description": "Why, as the request was answered.",
+    "type": "object",
+    "required": ["message", "reason", "hint"],
+    "properties": {name: {"type": "string"} for name in ("message", "reason", "hint")},
+}
+
 #: It does not describe the objects, which the OpenAPI document does: validating an operation's
 #: whole log for each new line would be expensive.
 SCHEMA: dict[str, Any] = {

@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 from ..errors import TPUError
+from .events import KERNEL_REFUSED
 from .handlers import STATUS
 
 
@@ -40,6 +41,9 @@ def _explaining(base: Any) -> type:
                 "hint": problem.hint,
             }
             self.finish(json.dumps(fields))
+            self.event_logger.emit(
+                schema_id=KERNEL_REFUSED, data={**fields, "message": problem.message}
+            )
 
         def log_exception(self, kind: Any, error: Any, traceback: Any) -> None:
             problem = _problem(error)

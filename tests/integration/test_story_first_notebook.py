@@ -8,6 +8,7 @@ options.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import subprocess
@@ -22,6 +23,10 @@ import pytest
 from adoption_server import FOLDERS, LIMIT, Server
 from nbclient import NotebookClient
 from waiting import until
+from websocket import create_connection
+
+from jupyter_tpu.kernels import KernelSpecs
+from jupyter_tpu.server.events import KERNEL_REFUSED
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DEVICES = 8
@@ -89,7 +94,12 @@ def test_a_newcomer_runs_a_notebook_on_a_tpu_that_was_created_and_connected(
 ) -> None:
     assert (environment["state"], environment["devices"]) == ("ready", DEVICES)
     specs = server.request("GET", "/api/kernelspecs")["kernelspecs"]
-    assert "emulated" in specs[environment["kernelspec"]]["spec"]["display_name"]
+    spec = specs[environment["kernelspec"]]["spec"]
+    assert "emulated" in spec["display_name"]
+    # A program of this computer is not where it runs; clients show it as that.
+    assert spec["argv"] == []
+    one = server.request("GET", f"/api/kernelspecs/{environment['kernelspec']}")["spec"]
+    assert (one["argv"], one["display_name"]) == ([], spec["display_name"])
 
     notebook = nbformat.read(EXAMPLES / "first-steps.ipynb", as_version=4)
     NotebookClient(notebook, timeout=120, kernel_name=environment["kernelspec"]).execute()
@@ -98,6 +108,37 @@ def test_a_newcomer_runs_a_notebook_on_a_tpu_that_was_created_and_connected(
     assert devices["data"]["text/plain"].count("CpuDevice") == DEVICES
     # A connected TPU keeps its agent, and nothing of the kernel.
     wait_until_processes_are(emulator, "story", environment["before"], besides=" daemon")
+
+
+def test_a_kernel_that_is_refused_is_also_an_event_with_the_reason(
+    server: Server, emulator: Any
+) -> None:
+    """For clients that do not show how their request was answered, as VS Code."""
+    name, _ = KernelSpecs(Path(server.environment["JUPYTER_DATA_DIR"]) / "kernels").register(
+        project=emulator.state.project,
+        zone="us-west4-a",
+        tpu="nowhere",
+        worker=0,
+        environment="default",
+        python_version="3.12",
+        host_python="/python",
+        emulator=str(emulator.state_file),
+        emulated=True,
+        variables={},
+    )
+    url = server.url.replace("http", "ws") + "/api/events/subscribe"
+    header = {"Authorization": f"token {server.token}"}
+    with contextlib.closing(create_connection(url, timeout=LIMIT, header=header)) as events:
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            server.request("POST", "/api/kernels", {"name": name})
+        answer = json.load(refused.value)
+        while True:
+            event = json.loads(events.recv())
+            if event["schema_id"] == KERNEL_REFUSED:
+                break
+    assert event["message"] in answer["message"]
+    assert "nowhere" in event["message"]
+    assert (event["reason"], event["hint"]) == (answer["reason"], answer["hint"])
 
 
 def outputs(environment: dict[str, Any], name: str) -> list[Any]:

@@ -1,7 +1,8 @@
 import { ServerConnection } from '@jupyterlab/services';
 import { afterEach, expect, it, vi } from 'vitest';
 
-import { CHANGE_SCHEMA, ServerChangeFeed } from '../model/changeFeed';
+import { ServerChangeFeed } from '../model/changeFeed';
+import { CHANGE_SCHEMA } from '../rest/changeSchema';
 import { IChange } from '../rest/api';
 
 /** Sockets that open, close and bring messages when the test says so. */

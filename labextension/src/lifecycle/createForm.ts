@@ -28,15 +28,13 @@ import {
 } from '../rest/api';
 import { Form } from '../ui/form';
 import { CreateDefaults } from './createDefaults';
+import { NAME_PATTERN } from './names';
 import {
   INodeOptionFields,
   nodeOptionFields,
   nodeOptionsOf
 } from './nodeOptions';
 import { hasSetup, ISetupFields, setupFields, setupOf } from './setupForm';
-
-/** The server's rule for names (`TPUName` in fleet/models/tpus.py; a test compares them). */
-export const NAME_PATTERN = '^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$';
 
 /** The suggested type: the smallest full host of the current chip. */
 const USUAL_TYPE = 'v5litepod-8';
@@ -109,13 +107,6 @@ type Preset = 'packages' | 'apt' | 'timezone' | 'script';
 function mayBe(tier: IFields['tier'], fields: IFields): boolean {
   const others = fields.hunt ? fields.otherTiers : [];
   return [fields.tier, ...others].includes(tier);
-}
-
-/** The whole rule for names, to be read before a mistake. */
-export function nameRule(trans: TranslationBundle): string {
-  return trans.__(
-    '1–40 lower-case letters, digits and hyphens. Starts with a letter, ends with a letter or digit.'
-  );
 }
 
 export class CreateForm extends Form<IFields, IOperation | IHunt> {

@@ -5,8 +5,7 @@ import { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
 import { IChange } from '../rest/api';
-
-export const CHANGE_SCHEMA = 'https://events.jupyter-tpu.org/change/v1';
+import { CHANGE_SCHEMA } from '../rest/changeSchema';
 
 /** A source of changes. */
 export interface IChangeFeed extends IDisposable {

@@ -10,9 +10,9 @@ import {
   IOperation,
   IProblem
 } from '../rest/api';
-import { TPUClient } from '../rest/client';
 import { Failure } from '../rest/failure';
-import { Store } from '../ui/store';
+import { FleetRequests } from '../rest/requests';
+import { Store } from '../ui/observable';
 import { IChangeFeed } from './changeFeed';
 import { Resources } from './resources';
 
@@ -33,7 +33,7 @@ export class Synchronizer extends Store {
   /** Disposes of *changes* with itself. */
   constructor(
     readonly resources: Resources,
-    private _client: TPUClient,
+    private _client: FleetRequests,
     private _changes: IChangeFeed
   ) {
     super();

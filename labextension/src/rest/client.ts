@@ -1,14 +1,17 @@
 // The one file that calls the server extension's REST interface. The requests of the fleet are made
 // from its routes; here is how they are sent, and what is more than a request.
 
-import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
 import { TPURef } from '../model/resources';
+import { addressOf } from './address';
 import { IAppVisit, IGuard, IHostFile, IVisitApp } from './api';
 import { bodyOf, Failure, failureOf } from './failure';
 import { FleetRequests, IParameters, IQuery, IReference } from './requests';
 import { IUploadOptions, putFile } from './upload';
+
+Failure.isNetworkError = error =>
+  error instanceof ServerConnection.NetworkError;
 
 /** The server extension. Every method throws `Failure`. */
 export class TPUClient extends FleetRequests {
@@ -104,18 +107,6 @@ export class TPUClient extends FleetRequests {
   }
 
   private _url(path: (string | IReference)[], query: IQuery = {}): string {
-    const parts = path.map(part =>
-      typeof part === 'string' ? part : `${part.zone}~${part.name}`
-    );
-    const url = URLExt.join(
-      this._settings.baseUrl,
-      'jupyter-tpu/v1',
-      ...parts.map(encodeURIComponent)
-    );
-    const given = Object.entries(query).flatMap(([name, value]) =>
-      value === undefined ? [] : [[name, String(value)]]
-    );
-    const text = new URLSearchParams(given).toString();
-    return text ? `${url}?${text}` : url;
+    return addressOf(this._settings.baseUrl, path, query);
   }
 }

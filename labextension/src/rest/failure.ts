@@ -1,7 +1,5 @@
 // Why a call of the server failed.
 
-import { ServerConnection } from '@jupyterlab/services';
-
 import { IProblem, Reason } from './api';
 
 /**
@@ -33,12 +31,15 @@ export class Failure extends Error {
     return new Failure(message, reason, hint, retry_after, field);
   }
 
+  /** Whether an error means that the server does not answer, to be set by the way it is called. */
+  static isNetworkError: (error: unknown) => boolean = () => false;
+
   /** A failure for whatever was thrown. */
   static from(error: unknown): Failure {
     if (error instanceof Failure) {
       return error;
     }
-    if (error instanceof ServerConnection.NetworkError) {
+    if (Failure.isNetworkError(error)) {
       return new Failure('', 'NETWORK');
     }
     return new Failure(

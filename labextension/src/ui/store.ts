@@ -1,39 +1,10 @@
-// State that React components read, and how they follow its changes.
+// How React components follow the changes of a store.
 
-import { VDomModel } from '@jupyterlab/ui-components';
 import { useCallback, useSyncExternalStore } from 'react';
 
-/** A model that counts its changes, so that React can compare two states. */
-export class Store extends VDomModel {
-  /** Grows with each change. */
-  get version(): number {
-    return this._version;
-  }
+import { Store } from './observable';
 
-  protected changed(): void {
-    if (!this.isDisposed) {
-      this._version += 1;
-      this.stateChanged.emit();
-    }
-  }
-
-  private _version = 0;
-}
-
-/** Resolves with what *find* returns as soon as that is not null: now, or after a change. */
-export function until<T>(store: Store, find: () => T | null): Promise<T> {
-  return new Promise(resolve => {
-    const onChange = () => {
-      const found = find();
-      if (found !== null) {
-        store.stateChanged.disconnect(onChange);
-        resolve(found);
-      }
-    };
-    store.stateChanged.connect(onChange);
-    onChange();
-  });
-}
+export { Store, until } from './observable';
 
 /** Renders the component again when the store changes. */
 export function useStore<T extends Store>(store: T): T {

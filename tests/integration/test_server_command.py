@@ -1,0 +1,84 @@
+"""`jupyter tpu server` finds a server or starts one, once, and only this computer reaches it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from waiting import until
+
+
+@pytest.fixture
+def environment(emulator: Any, tmp_path: Path) -> Iterator[dict[str, str]]:
+    """That of a user with folders of its own. The servers that it starts are ended."""
+    names = (
+        "JUPYTER_TPU_DATA_DIR",
+        "JUPYTER_DATA_DIR",
+        "JUPYTER_RUNTIME_DIR",
+        "JUPYTER_CONFIG_DIR",
+    )
+    own = {name: str(tmp_path / name.lower()) for name in names}
+    yield {**os.environ, **own, **emulator.environment, "HOME": str(tmp_path)}
+    from jupyter_tpu.fleet.servers import running_servers
+
+    for server in running_servers(Path(own["JUPYTER_RUNTIME_DIR"])):
+        os.kill(server.pid, signal.SIGTERM)
+        until(lambda pid=server.pid: not psutil.pid_exists(pid), 60)
+
+
+def begin(environment: dict[str, str], *options: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "jupyter_tpu.cli", "server", *options],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_two_that_start_a_server_at_once_get_one_that_listens_on_loopback_only(
+    environment: dict[str, str],
+) -> None:
+    none = begin(environment)
+    assert "jupyter tpu server --start" in none.communicate(timeout=120)[1]
+    assert none.returncode == 1
+    assert begin(environment, "--json").communicate(timeout=120)[0] == "null\n"
+
+    both = [begin(environment, "--start", "--json") for _ in range(2)]
+    answers = [json.loads(each.communicate(timeout=300)[0]) for each in both]
+    assert answers[0] == answers[1]
+    server = answers[0]
+
+    process = psutil.Process(server["pid"])
+    listening = [each for each in process.net_connections() if each.status == psutil.CONN_LISTEN]
+    assert {each.laddr.ip for each in listening} == {"127.0.0.1"}
+    assert server["token"] not in " ".join(process.cmdline())
+    log = Path(environment["JUPYTER_TPU_DATA_DIR"], "server.log")
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    request = urllib.request.Request(
+        f"{server['url']}jupyter-tpu/v1/status",
+        headers={"Authorization": f"token {server['token']}"},
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        assert json.load(answer)["emulated"]
+    assert server["url"] in begin(environment).communicate(timeout=120)[0]
+
+
+def test_a_server_that_ends_at_its_start_says_why(environment: dict[str, str]) -> None:
+    config = Path(environment["JUPYTER_CONFIG_DIR"])
+    config.mkdir()
+    (config / "jupyter_server_config.py").write_text("raise SystemExit('no server today')")
+    failed = begin(environment, "--start")
+    said = failed.communicate(timeout=300)[1]
+    assert failed.returncode == 1
+    assert "The Jupyter server ended at its start. no server today" in said

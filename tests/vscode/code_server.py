@@ -1,0 +1,288 @@
+"""A real VS Code (code-server) with our extension, in folders of its own, and a page of it.
+
+``CODE_SERVER`` names a folder where code-server is installed; else `scripts/code-server` has put
+one into .code-server. ``JUPYTER_VSIX`` names a build of Microsoft's Jupyter extension.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Locator, Page, expect
+from ports import free_port
+from waiting import until
+
+ROOT = Path(__file__).parents[2]
+FOLDER = Path(os.environ.get("CODE_SERVER") or ROOT / ".code-server")
+#: Microsoft's Jupyter extension, which can't be had from a registry; None: without it.
+JUPYTER_VSIX = os.environ.get("JUPYTER_VSIX")
+JUPYTER_ID = "ms-toolsai.jupyter"
+#: Those of this process by which another server, cloud or proxy would be found.
+FOREIGN = ("JUPYTER_", "CLOUDSDK_", "GOOGLE_", "GCLOUD_", "VSCODE_")
+
+
+class CodeServer:
+    """A running code-server.
+
+    Parameters
+    ----------
+    folder: where all its files are; made by this.
+    settings: the user's settings.
+    variables: environment variables, for it and what it starts.
+    trusting: whether every workspace is trusted without a question.
+    jupyter: whether Microsoft's extension is installed, too.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        vsix: Path,
+        *,
+        settings: Mapping[str, object],
+        variables: Mapping[str, str],
+        trusting: bool = True,
+        jupyter: bool = False,
+    ) -> None:
+        self.workspace = folder / "workspace"
+        self.home = folder / "home"
+        self.log = folder / "code-server.log"
+        user = folder / "user" / "User"
+        for each in (self.workspace, self.home, user, folder / "extensions"):
+            each.mkdir(parents=True)
+        quiet = {
+            "workbench.startupEditor": "none",
+            "workbench.tips.enabled": False,
+            "telemetry.telemetryLevel": "off",
+            "extensions.ignoreRecommendations": True,
+            "security.workspace.trust.startupPrompt": "never",
+            "security.workspace.trust.banner": "never",
+            "git.enabled": False,
+            "chat.disableAIFeatures": True,
+            "terminal.integrated.gpuAcceleration": "off",  # its text is in the page then
+            "remote.autoForwardPorts": False,
+            "workbench.secondarySideBar.defaultVisibility": "hidden",
+        }
+        (user / "settings.json").write_text(json.dumps({**quiet, **settings}))
+        node = FOLDER / "node_modules" / "node" / "bin"
+        libraries = [str(each) for each in FOLDER.glob("system/usr/lib/*-linux-gnu")]
+        own = {name: v for name, v in os.environ.items() if not name.startswith(FOREIGN)}
+        self.environment = {
+            **own,
+            **variables,
+            "HOME": str(self.home),
+            "PATH": f"{node}:{own['PATH']}",
+            "LD_LIBRARY_PATH": ":".join([*libraries, own.get("LD_LIBRARY_PATH", "")]),
+        }
+        program = FOLDER / "node_modules" / ".bin" / "code-server"
+        common = [
+            str(program),
+            f"--user-data-dir={folder / 'user'}",
+            f"--extensions-dir={folder / 'extensions'}",
+        ]
+        for each in [vsix, *([Path(JUPYTER_VSIX)] if jupyter and JUPYTER_VSIX else [])]:
+            subprocess.run(
+                [*common, "--install-extension", str(each)],
+                env=self.environment,
+                check=True,
+                capture_output=True,
+                timeout=300,
+            )
+        self.port = free_port()
+        command = [
+            *common,
+            f"--bind-addr=127.0.0.1:{self.port}",
+            *("--auth", "none", "--disable-telemetry", "--disable-update-check"),
+            *("--disable-getting-started-override",),
+            *(["--disable-workspace-trust"] if trusting else []),
+            *(["--enable-proposed-api", JUPYTER_ID] if jupyter else []),
+        ]
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                command,
+                env=self.environment,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            until(self._answers, 120, self.log.read_text)
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def stop(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(30)
+
+    def _answers(self) -> bool:
+        assert self._process.poll() is None, self.log.read_text()
+        try:
+            urllib.request.urlopen(f"{self.url}/healthz", timeout=30).close()
+        except OSError:
+            return False
+        return True
+
+
+def is_installed() -> bool:
+    return (FOLDER / "node_modules" / ".bin" / "code-server").exists()
+
+
+def build_vsix(folder: Path) -> Path:
+    """The extension as users get it, from this checkout."""
+    path = folder / "jupyter-tpu.vsix"
+    node = FOLDER / "node_modules" / "node" / "bin"
+    subprocess.run(
+        ["make", "--no-print-directory", "vsix", f"VSIX={path}"],
+        cwd=ROOT,
+        env={**os.environ, "PATH": f"{os.environ['PATH']}:{node}"},
+        check=True,
+        capture_output=True,
+        timeout=300,
+    )
+    return path
+
+
+class Window:
+    """A window of VS Code in a browser's page, as its user sees it."""
+
+    def __init__(self, page: Page, server: CodeServer) -> None:
+        self.page = page
+        self.server = server
+        self.tree = page.get_by_role("tree", name="TPUs")
+        self.view = page.locator("#workbench\\.view\\.extension\\.jupyterTpu")
+        self.picker = page.locator(".quick-input-widget:visible")
+        self.toasts = page.locator(".notification-toast")
+        self.dialog = page.locator(".monaco-dialog-box")
+
+    def open(self, folder: Path | None = None) -> None:
+        """Opens VS Code on *folder*, or without a workspace, and its view of TPUs."""
+        query = f"?folder={folder}" if folder else "?ew=true"
+        self.page.goto(f"{self.server.url}/{query}", timeout=120_000)
+        self.page.locator(".monaco-workbench").wait_for(timeout=120_000)
+        self.page.get_by_role("tab", name="Cloud TPU").first.click(timeout=120_000)
+        expect(self.view).to_be_visible(timeout=60_000)
+
+    def row(self, name: str) -> Locator:
+        """The row of the tree whose label begins with *name*."""
+        return self.tree.get_by_role("treeitem", name=re.compile(f"^{re.escape(name)}"))
+
+    def expand(self, name: str) -> None:
+        row = self.row(name).first
+        expect(row).to_be_visible(timeout=120_000)
+        if row.get_attribute("aria-expanded") == "false":
+            row.locator(".monaco-tl-twistie").click()
+        expect(row).to_have_attribute("aria-expanded", "true")
+
+    def act(self, name: str, entry: str) -> None:
+        """Chooses an entry of the menu of a row."""
+        self.row(name).first.click(button="right")
+        # A click may come too soon after the one that opened the menu.
+        self.page.get_by_role("menuitem", name=entry, exact=True).hover()
+        self.page.keyboard.press("Enter")
+
+    def command(self, name: str) -> None:
+        """Runs a command by the palette."""
+        self.page.keyboard.press("F1")
+        self.picker.locator("input").first.fill(f">{name}")
+        self.picker.get_by_role("option", name=name).first.click()
+
+    def pick(self, text: str) -> None:
+        """Picks what *text* finds."""
+        self.picker.locator("input[type=text]").first.fill(text)
+        self.picker.get_by_role("option", name=text).first.click()
+
+    def enter(self, text: str) -> None:
+        field = self.picker.locator("input").last
+        field.fill(text)
+        field.press("Enter")
+
+    def open_file(self, name: str) -> None:
+        """Opens a file of the workspace by its name."""
+        self.page.keyboard.press("Control+p")
+        self.picker.locator("input").first.fill(name)
+        self.picker.get_by_role("option", name=name).first.click()
+
+    def select_kernel(self, *path: str) -> None:
+        """Selects a kernel of the notebook in front by what the kernel picker shows."""
+        first = self.picker.get_by_role("option", name=path[0])
+
+        def offered() -> bool:
+            self.page.keyboard.press("Escape")  # the list is not renewed while it is shown
+            self.page.locator(".kernel-label:visible").click()
+            self.page.wait_for_timeout(1000)  # ms
+            # Where a kernel is selected already, also by the Jupyter extension itself.
+            others = self.picker.get_by_role("option", name="Select Another Kernel")
+            if first.count() == 0 and others.count() > 0:
+                others.click()
+                self.page.wait_for_timeout(1000)
+            return first.count() > 0
+
+        until(offered, 120, self.picker.inner_text)
+        for text in path:
+            self.picker.get_by_role("option", name=text).first.click()
+
+    def run_all(self) -> None:
+        self.page.locator(".codicon-notebook-execute-all:visible").click()
+
+    def output(self) -> Locator:
+        """The outputs of the notebook in front, which are in a frame of a frame."""
+        frame = self.page.locator("iframe.webview.ready").first.content_frame
+        return frame.locator("#active-frame").content_frame.locator("#container")
+
+    def terminal_text(self) -> str:
+        """What the terminal shows."""
+        rows = self.page.locator(".terminal-wrapper.active .xterm-rows")
+        return rows.inner_text().replace("\xa0", " ") if rows.count() else ""
+
+
+# ---- Jupyter's side ------------------------------------------------------------------------------
+
+
+def jupyter_servers(variables: dict[str, str]) -> list[Any]:
+    """The running Jupyter servers of this user's folders."""
+    from jupyter_tpu.fleet.servers import running_servers
+
+    return running_servers(Path(variables["JUPYTER_RUNTIME_DIR"]))
+
+
+def server_of(variables: dict[str, str]) -> tuple[str, str]:
+    """The URL and the token, as `jupyter tpu server` gives them to VS Code."""
+    done = subprocess.run(
+        [sys.executable, "-m", "jupyter_tpu.cli", "server", "--start", "--json"],
+        env={**os.environ, **variables},
+        check=True,
+        capture_output=True,
+        timeout=300,
+    )
+    found = json.loads(done.stdout)
+    return found["url"], found["token"]
+
+
+def finish(rest: Callable[..., Any], operation: Any) -> Any:
+    """Waits until an operation has been done, and gives its last state."""
+
+    def ended() -> Any:
+        now = rest("GET", f"operations/{operation['id']}")
+        return now if now["state"] != "running" else None
+
+    found = until(ended, 300, lambda: str(rest("GET", f"operations/{operation['id']}")))
+    assert found["state"] == "done", found
+    return found

@@ -1,0 +1,161 @@
+"""VS Code with the extension, an emulator, and Chromium. For `make test-vscode` only."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from code_server import (
+    CodeServer,
+    Window,
+    build_vsix,
+    finish,
+    is_installed,
+    jupyter_servers,
+    server_of,
+)
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "browser"))
+
+from lab_server import WINDOW, chromium
+
+# A limit is only there for what never comes: a page on a busy machine takes its time.
+expect.set_options(timeout=90_000)
+OUT = Path(__file__).parent / "out"
+
+
+@pytest.fixture(scope="session")
+def vsix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if not is_installed():
+        pytest.skip("SKIPPED FOR WANT OF code-server: run `make test-vscode`")
+    return build_vsix(tmp_path_factory.mktemp("vsix"))
+
+
+@pytest.fixture(scope="session")
+def variables(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a user whose cloud is the emulator, with Jupyter's folders of its own."""
+    folder = tmp_path_factory.mktemp("jupyter")
+    names = {
+        "JUPYTER_TPU_DATA_DIR": "tpu",
+        "JUPYTER_DATA_DIR": "data",
+        "JUPYTER_RUNTIME_DIR": "runtime",
+        "JUPYTER_CONFIG_DIR": "config",
+        "IPYTHONDIR": "ipython",
+        "CLOUDSDK_CONFIG": "gcloud",
+    }
+    for part in names.values():
+        (folder / part).mkdir(mode=0o700)
+    found = {name: str(folder / part) for name, part in names.items()}
+    return {**found, "JUPYTER_TPU_EMULATOR": str(emulator.state_file)}
+
+
+@pytest.fixture(scope="session")
+def start_vscode(
+    vsix: Path, variables: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., CodeServer]]:
+    """``start_vscode(settings, trusting=…, jupyter=…)``: another VS Code, ended with the tests."""
+    started: list[CodeServer] = []
+
+    def start(settings: dict[str, object] | None = None, **options: Any) -> CodeServer:
+        settings = {"jupyterTpu.python": sys.executable, **(settings or {})}
+        folder = tmp_path_factory.mktemp("vscode")
+        merged = {**variables, **options.pop("variables", {})}
+        server = CodeServer(folder, vsix, settings=settings, variables=merged, **options)
+        started.append(server)
+        return server
+
+    yield start
+    for server in started:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def vscode(start_vscode: Callable[..., CodeServer]) -> CodeServer:
+    """VS Code that trusts its workspace, with Microsoft's Jupyter extension where that is had."""
+    return start_vscode(jupyter=True)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if chromium() is None:
+        pytest.skip("SKIPPED FOR WANT OF chromium: install it, or say where it is: CHROMIUM_PATH")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    context = browser.new_context(**WINDOW)
+    context.set_default_timeout(120_000)  # ms
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def open_window(
+    context: BrowserContext, request: pytest.FixtureRequest
+) -> Iterator[Callable[..., Window]]:
+    """``open_window(server, folder)``: a window, of which a picture is taken at the end."""
+    windows: list[Window] = []
+
+    def open(server: CodeServer, folder: Path | None = None) -> Window:
+        window = Window(context.new_page(), server)
+        windows.append(window)
+        window.open(folder)
+        return window
+
+    yield open
+    OUT.mkdir(exist_ok=True)
+    name = re.sub(r"\W+", "-", request.node.name).strip("-")
+    for number, window in enumerate(windows):
+        window.page.screenshot(path=OUT / f"{name}-{number}.png")
+
+
+@pytest.fixture
+def window(vscode: CodeServer, open_window: Callable[..., Window]) -> Window:
+    return open_window(vscode, vscode.workspace)
+
+
+@pytest.fixture(scope="session")
+def rest(variables: dict[str, str]) -> Callable[..., Any]:
+    """``rest("GET", "tpus")``: a call of the server that VS Code uses, started if there is none."""
+
+    def call(method: str, path: str, body: object = None) -> Any:
+        url, token = server_of(variables)
+        request = urllib.request.Request(
+            f"{url}jupyter-tpu/v1/{path}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"token {token}"},
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.loads(answer.read() or "null")
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def tpu(rest: Callable[..., Any]) -> str:
+    """The name of a connected TPU of 4 devices that tests share."""
+    name = "shared"
+    body = {"name": name, "type": "v5litepod-4", "zone": "us-central1-a", "connect": {}}
+    finish(rest, rest("POST", "tpus", body))
+    return name
+
+
+@pytest.fixture(autouse=True, scope="session")
+def end_servers(variables: dict[str, str]) -> Iterator[None]:
+    """What VS Code has started outlives it, as it must: it is ended here."""
+    yield
+    for server in jupyter_servers(variables):
+        os.kill(server.pid, 15)

@@ -1,0 +1,230 @@
+"""The extension in a real VS Code, as its user sees it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from code_server import JUPYTER_VSIX, CodeServer, Window, finish, jupyter_servers
+from playwright.sync_api import expect
+from ports import free_port
+from waiting import until
+
+needs_jupyter = pytest.mark.skipif(
+    JUPYTER_VSIX is None,
+    reason="SKIPPED FOR WANT OF Microsoft's Jupyter extension: JUPYTER_VSIX names a build of it",
+)
+CELL = "import jax, platform\nprint('runs on', platform.node(), len(jax.devices()))"
+
+
+def notebook(path: Path, source: str) -> None:
+    """Writes a notebook with one code cell."""
+    cell = {"cell_type": "code", "id": "c0", "metadata": {}, "source": source}
+    cell |= {"outputs": [], "execution_count": None}
+    path.write_text(
+        json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+    )
+
+
+# ---- before there is a server --------------------------------------------------------------------
+
+
+def test_nothing_starts_in_an_untrusted_workspace(
+    start_vscode: Callable[..., CodeServer], open_window: Callable[..., Window], tmp_path: Path
+) -> None:
+    """The Python that the extension would run leaves a mark."""
+    mark = tmp_path / "ran"
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\ntouch {mark}\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    server = start_vscode({"jupyterTpu.python": str(python)}, trusting=False)
+    window = open_window(server, server.workspace)
+    expect(window.view).to_contain_text("Nothing is started in a workspace that you do not trust")
+    window.command("TPU: Create")
+    expect(window.toasts.first).to_contain_text("Trust this workspace first")
+    assert not mark.exists()
+
+
+def test_a_python_without_jupyter_tpu_says_what_to_install(
+    start_vscode: Callable[..., CodeServer], open_window: Callable[..., Window], tmp_path: Path
+) -> None:
+    environment = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
+    python = environment / "bin" / "python"
+    server = start_vscode({"jupyterTpu.python": str(python)})
+    window = open_window(server)  # without a workspace
+    expect(window.view).to_contain_text("jupyter-tpu is not installed in this Python")
+    expect(window.view.get_by_role("button", name="Install It")).to_be_visible()
+    window.command("TPU: Open Terminal on Host")
+    expect(window.toasts.first).to_contain_text(f"{python} -m pip install jupyter-tpu")
+
+
+def test_a_python_that_is_not_there_is_named(
+    start_vscode: Callable[..., CodeServer], open_window: Callable[..., Window]
+) -> None:
+    server = start_vscode({"jupyterTpu.python": "/nowhere/python"})
+    window = open_window(server, server.workspace)
+    expect(window.view).to_contain_text("This Python can’t be run")
+    expect(window.view).to_contain_text("/nowhere/python")
+
+
+# ---- with a server -------------------------------------------------------------------------------
+
+
+def test_the_server_is_started_and_a_tpu_is_created_and_deleted_after_questions(
+    window: Window, variables: dict[str, str]
+) -> None:
+    window.view.get_by_role("button", name="Start Jupyter Server").click()
+    window.view.get_by_role("button", name="Create TPU").click()
+    window.pick("v5litepod-4")
+    window.pick("us-central1-a")
+    window.pick("On demand")
+    window.enter("Not A Name")
+    expect(window.picker).to_contain_text("lower-case letters")
+    window.enter("from-vscode")
+    expect(window.row("from-vscode")).to_contain_text("Connected", timeout=300_000)
+    expect(window.toasts.filter(has_text="Connected from-vscode")).to_be_visible()
+    assert len(jupyter_servers(variables)) == 1
+    window.act("from-vscode", "Delete")
+    expect(window.dialog).to_contain_text("Everything on its disk will be lost.")
+    window.dialog.get_by_role("button", name="Delete").click()
+    expect(window.row("from-vscode")).to_have_count(0)
+
+
+def test_two_windows_use_one_server_and_show_the_same(
+    vscode: CodeServer, open_window: Callable[..., Window], tpu: str, variables: dict[str, str]
+) -> None:
+    first, second = (open_window(vscode, vscode.workspace) for _ in range(2))
+    for window in (first, second):
+        expect(window.row(tpu)).to_contain_text("Connected")
+    assert len(jupyter_servers(variables)) == 1
+
+
+@needs_jupyter
+def test_a_cell_runs_on_a_tpu_whose_kernel_shows_no_path_of_this_computer(
+    window: Window, tpu: str
+) -> None:
+    notebook(window.server.workspace / "cell.ipynb", CELL)
+    window.open_file("cell.ipynb")
+    window.select_kernel("Cloud TPUs")
+    option = window.picker.get_by_role("option", name=f"· {tpu}")
+    if option.count() == 0:  # the Jupyter extension keeps the list from before there was the TPU
+        window.picker.locator(".codicon-refresh").click()
+    expect(option).to_be_visible()
+    assert "python" not in option.inner_text().lower().replace("python 3.", "")
+    option.click()
+    window.run_all()
+    expect(window.output()).to_contain_text("runs on t1v-n-")
+    expect(window.output()).to_contain_text("-w-0 4")
+    window.expand(tpu)
+    expect(window.row("cell.ipynb")).to_contain_text("idle")
+
+
+@needs_jupyter
+def test_the_kernel_of_a_stopped_tpu_says_why_it_does_not_start(
+    window: Window, rest: Callable[..., Any], tpu: str
+) -> None:
+    finish(rest, rest("POST", f"tpus/{tpu}/stop", {"end_kernels": True, "end_jobs": True}))
+    try:
+        expect(window.row(tpu)).to_contain_text("Stopped")
+        notebook(window.server.workspace / "stopped.ipynb", CELL)
+        window.open_file("stopped.ipynb")
+        window.select_kernel("Cloud TPUs", f"· {tpu}")
+        window.run_all()
+        why = window.toasts.filter(has_text=f"{tpu} is stopped. Start it first.")
+        expect(why).to_be_visible()
+    finally:
+        finish(rest, rest("POST", f"tpus/{tpu}/start", {}))
+
+
+def test_a_hunt_is_followed_and_stopped_in_the_tree(
+    window: Window, tpu: str, faults: Callable[..., Any]
+) -> None:
+    faults(kind="no-capacity", count=1000)
+    window.command("TPU: Hunt for Capacity")
+    window.pick("v5litepod-8")
+    zones = window.picker.get_by_role("checkbox", name="emulated: free")
+    expect(zones.first).to_be_visible()  # the first one is suggested
+    window.picker.get_by_role("button", name="OK").click()
+    window.picker.get_by_role("option", name="Spot").first.click()
+    window.enter("wanted")
+    hunt = window.row("Hunting for wanted")
+    expect(hunt).to_be_visible()
+    expect(window.row("1. v5litepod-8 · Spot · ").first).to_be_visible()
+    expect(window.page.locator(".statusbar")).to_contain_text("hunting")
+    window.page.screenshot(path=Path(__file__).parent / "out" / "hunt.png")
+    window.act("Hunting for wanted", "Cancel Operation")
+    expect(window.dialog).to_contain_text("Stop the hunt for wanted?")
+    window.dialog.get_by_role("button", name="Stop Hunt").click()
+    expect(hunt).to_have_count(0)
+
+
+def test_a_terminal_and_the_open_file_run_on_a_host(window: Window, tpu: str) -> None:
+    (window.server.workspace / "where.py").write_text(
+        "import platform; print('file on', platform.node())"
+    )
+    window.expand(tpu)
+    window.act("Host 0", "Open Terminal on Host")
+    expect(window.page.locator(".terminal-wrapper.active")).to_be_visible()
+    until(lambda: "@t1v-n-" in window.terminal_text(), 120, window.terminal_text)
+    window.open_file("where.py")
+    window.command("TPU: Run File on All Hosts")
+    window.pick(tpu)
+    until(lambda: "file on t1v-n-" in window.terminal_text(), 120, window.terminal_text)
+
+
+def test_a_forwarded_port_and_a_job_are_in_the_tree(
+    window: Window, rest: Callable[..., Any], tpu: str
+) -> None:
+    job = rest(
+        "POST",
+        f"tpus/{tpu}/jobs",
+        {"command": ["sh", "-c", "echo from-the-job; sleep 600"], "name": "long"},
+    )
+    window.expand(tpu)
+    expect(window.row("long")).to_contain_text("running")
+    window.act("long", "Follow Job")
+    until(lambda: "from-the-job" in window.terminal_text(), 120, window.terminal_text)
+    window.act("long", "Stop Job")
+    window.dialog.get_by_role("button", name="Stop").click()
+    expect(window.row("long")).to_contain_text("stopped")
+    window.act(tpu, "Forward Port")
+    window.enter("8080")
+    expect(window.row("127.0.0.1:").filter(has_text="host 0:8080")).to_contain_text("open")
+    window.act("127.0.0.1:", "Close")
+    expect(window.row("127.0.0.1:")).to_have_count(0)
+    rest("DELETE", f"tpus/{tpu}/jobs/{job['id']}")
+
+
+def test_without_microsofts_extension_and_behind_a_proxy_the_tree_works_and_says_what_is_missing(
+    start_vscode: Callable[..., CodeServer], open_window: Callable[..., Window], tpu: str
+) -> None:
+    """The proxy is one that is not there: what goes to it fails."""
+    proxy = f"http://127.0.0.1:{free_port()}"
+    server = start_vscode(
+        {"http.proxy": proxy}, variables={"HTTP_PROXY": proxy, "http_proxy": proxy}
+    )
+    notebook(server.workspace / "cell.ipynb", CELL)
+    window = open_window(server, server.workspace)
+    expect(window.row(tpu)).to_contain_text("Connected")
+    window.open_file("cell.ipynb")
+    expect(window.toasts.first).to_contain_text("install the Jupyter extension")
+
+
+def test_a_server_that_ends_is_noticed_and_another_one_is_started(
+    window: Window, tpu: str, variables: dict[str, str]
+) -> None:
+    expect(window.row(tpu)).to_contain_text("Connected")
+    [server] = jupyter_servers(variables)
+    os.kill(server.pid, signal.SIGTERM)
+    window.view.get_by_role("button", name="Start Jupyter Server").click(timeout=120_000)
+    expect(window.row(tpu)).to_contain_text("Connected")
+    [other] = jupyter_servers(variables)
+    assert other.pid != server.pid

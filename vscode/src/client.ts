@@ -1,0 +1,107 @@
+// Requests to a Jupyter server, over Node's own HTTP: the panel's are for a browser.
+
+import * as http from 'node:http';
+import * as https from 'node:https';
+
+import { addressOf } from '../../labextension/src/rest/address';
+import {
+  bodyOf,
+  Failure,
+  failureOf
+} from '../../labextension/src/rest/failure';
+import {
+  FleetRequests,
+  IParameters,
+  IReference
+} from '../../labextension/src/rest/requests';
+
+/** A Jupyter server, and what it asks of a client. */
+export interface IServer {
+  /** Ends in "/". */
+  url: string;
+  token: string;
+  /** 0: not known, because it is on another machine. */
+  pid: number;
+}
+
+/** Milliseconds: some answers wait 20 seconds for news, and hosts are asked for others. */
+const LIMIT = 90_000;
+
+/** The most that an answer may have, in characters. */
+const MOST = 64_000_000;
+
+/** The server extension of one server. Every method throws `Failure`. */
+export class NodeClient extends FleetRequests {
+  constructor(readonly server: IServer) {
+    super();
+  }
+
+  /** Ends the Jupyter server. */
+  async shutDown(): Promise<void> {
+    await this._send('POST', new URL('api/shutdown', this.server.url).href);
+  }
+
+  protected async send<T>(
+    method: string,
+    path: (string | IReference)[],
+    { body, query, signal }: IParameters
+  ): Promise<T> {
+    const url = addressOf(this.server.url, path, query);
+    return bodyOf<T>(await this._send(method, url, body, signal));
+  }
+
+  private async _send(
+    method: string,
+    url: string,
+    body?: object,
+    signal?: AbortSignal
+  ): Promise<string> {
+    let answer: { status: number; text: string };
+    try {
+      answer = await exchange(method, url, this.server.token, body, signal);
+    } catch {
+      throw new Failure('', 'NETWORK');
+    }
+    if (answer.status >= 200 && answer.status < 300) {
+      return answer.text;
+    }
+    throw failureOf(answer.status, answer.text);
+  }
+}
+
+function exchange(
+  method: string,
+  url: string,
+  token: string,
+  body?: object,
+  signal?: AbortSignal
+): Promise<{ status: number; text: string }> {
+  const data = body && JSON.stringify(body);
+  const headers: http.OutgoingHttpHeaders = {
+    ...(token ? { Authorization: `token ${token}` } : {}),
+    ...(data
+      ? {
+          'Content-Type': 'application/json',
+          'Content-Length': Buffer.byteLength(data)
+        }
+      : {})
+  };
+  const { request } = url.startsWith('https:') ? https : http;
+  return new Promise((resolve, reject) => {
+    const sent = request(url, { method, headers, signal }, answer => {
+      let text = '';
+      answer.setEncoding('utf8');
+      answer.on('data', (part: string) => {
+        text += part;
+        if (text.length > MOST) {
+          sent.destroy(new Error('The answer is too long.'));
+        }
+      });
+      answer.on('end', () => resolve({ status: answer.statusCode ?? 0, text }));
+      answer.on('error', reject);
+    });
+    sent.setTimeout(LIMIT, () => sent.destroy(new Error('No answer.')));
+    sent.on('error', reject);
+    sent.end(data);
+  });
+}

@@ -1,0 +1,100 @@
+// "Cloud TPUs" in the kernel picker of Microsoft's Jupyter extension.
+
+import type { Jupyter, JupyterServer } from '@vscode/jupyter-extension';
+import * as vscode from 'vscode';
+
+import { explanation } from './explanation';
+import { Session } from './session';
+
+export const JUPYTER_EXTENSION = 'ms-toolsai.jupyter';
+/** Always the same, so that a notebook finds its server again, whatever port that has. */
+const ID = 'jupyter-tpu';
+const DOCUMENTATION =
+  'https://github.com/jupyter-tpu/jupyter-tpu/blob/main/docs/vscode.md';
+
+/** Offers the server of *session* as soon as a notebook is open, which is when it is needed. */
+export class Collection implements vscode.Disposable {
+  constructor(private _session: Session) {
+    const { notebookDocuments, onDidOpenNotebookDocument } = vscode.workspace;
+    this._disposables.push(
+      this._changed,
+      onDidOpenNotebookDocument(document => this._offer(document)),
+      vscode.extensions.onDidChange(() =>
+        notebookDocuments.forEach(one => this._offer(one))
+      )
+    );
+    _session.stateChanged.connect(this._onSession, this);
+    notebookDocuments.forEach(one => this._offer(one));
+  }
+
+  dispose(): void {
+    this._session.stateChanged.disconnect(this._onSession, this);
+    this._disposables.forEach(one => one.dispose());
+  }
+
+  private async _offer(document: vscode.NotebookDocument): Promise<void> {
+    const extension =
+      vscode.extensions.getExtension<Jupyter>(JUPYTER_EXTENSION);
+    if (
+      document.notebookType !== 'jupyter-notebook' ||
+      this._offered ||
+      !extension
+    ) {
+      return;
+    }
+    this._offered = true;
+    try {
+      const api = await extension.activate();
+      const collection = api.createJupyterServerCollection(ID, 'Cloud TPUs', {
+        onDidChangeServers: this._changed.event,
+        provideJupyterServers: () => this._servers(),
+        resolveJupyterServer: server => this._resolve(server)
+      });
+      collection.documentation = vscode.Uri.parse(DOCUMENTATION);
+      this._disposables.push(collection);
+    } catch (error) {
+      this._offered = false;
+      void vscode.window.showErrorMessage(
+        `The Jupyter extension does not take servers of other extensions: ${(error as Error).message}. Update it.`
+      );
+    }
+  }
+
+  /** One, whether it runs or not: choosing it starts it. */
+  private _servers(): JupyterServer[] {
+    if (!vscode.workspace.isTrusted) {
+      return [];
+    }
+    const url = this._session.connection?.client.server.url;
+    const label = url
+      ? `Jupyter server at ${new URL(url).host}`
+      : 'Start a Jupyter server';
+    return [{ id: ID, label }];
+  }
+
+  private async _resolve(server: JupyterServer): Promise<JupyterServer> {
+    const connection = await this._session.connect();
+    if (!connection) {
+      throw new Error(explanation(this._session));
+    }
+    const { token, url } = connection.client.server;
+    return {
+      ...server,
+      label: `Jupyter server at ${new URL(url).host}`,
+      connectionInformation: { baseUrl: vscode.Uri.parse(url), token }
+    };
+  }
+
+  private _onSession(): void {
+    const url = this._session.connection?.client.server.url ?? '';
+    if (url !== this._url) {
+      this._url = url;
+      this._changed.fire();
+    }
+  }
+
+  private _changed = new vscode.EventEmitter<void>();
+  private _disposables: vscode.Disposable[] = [];
+  private _offered = false;
+  private _url = '';
+}

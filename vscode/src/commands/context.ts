@@ -1,0 +1,192 @@
+// What all commands use: the server, questions, and programs that run in a terminal.
+
+import * as vscode from 'vscode';
+
+import {
+  Action,
+  availableActions
+} from '../../../labextension/src/model/availableActions';
+import { keyOf } from '../../../labextension/src/model/resources';
+import { tpuStatus } from '../../../labextension/src/panel/tpuLabels';
+import { ITPU } from '../../../labextension/src/rest/api';
+import { failureLine } from '../../../labextension/src/ui/failures';
+import { explanation } from '../explanation';
+import { CLI } from '../localServer';
+import { INode } from '../nodes';
+import { IConnection, Session } from '../session';
+import { Sources } from '../source';
+import { words } from '../words';
+
+/** A command was given up by the user. */
+export class Given extends Error {}
+
+export class Commands {
+  constructor(
+    readonly session: Session,
+    readonly sources: Sources
+  ) {}
+
+  /** Registers a command; *run* gets the node of the tree, or nothing from the palette. */
+  register(
+    name: string,
+    run: (node: INode | undefined) => Promise<unknown> | unknown
+  ): vscode.Disposable {
+    return vscode.commands.registerCommand(
+      `jupyterTpu.${name}`,
+      async (node?: INode) => {
+        try {
+          await run(node);
+        } catch (error) {
+          if (!(error instanceof Given)) {
+            void vscode.window.showErrorMessage(failureLine(error, words));
+          }
+        }
+      }
+    );
+  }
+
+  /** The server, started now if it has to be. Throws where there is none. */
+  async connection(): Promise<IConnection> {
+    if (!vscode.workspace.isTrusted) {
+      throw new Error(
+        'Trust this workspace first: nothing is started in it until then.'
+      );
+    }
+    const ready = this.session.connection;
+    if (ready) {
+      return ready;
+    }
+    const found = await vscode.window.withProgress(
+      {
+        location: vscode.ProgressLocation.Notification,
+        title: 'Starting the Jupyter server of jupyter-tpu'
+      },
+      () => this.session.connect()
+    );
+    if (!found) {
+      throw new Error(explanation(this.session));
+    }
+    return found;
+  }
+
+  /** The TPU of *node*, else one that the user picks among those for which *action* is possible. */
+  async tpu(
+    node: INode | undefined,
+    action: Action,
+    title: string
+  ): Promise<ITPU> {
+    const { client, resources } = await this.connection();
+    if (node?.tpu) {
+      return resources.tpu(keyOf(node.tpu)) ?? node.tpu;
+    }
+    const { tpus } = await client.tpus();
+    const possible = tpus.filter(tpu =>
+      availableActions(tpu, resources.allOf(tpu)).includes(action)
+    );
+    if (!possible.length) {
+      throw new Error(
+        tpus.length
+          ? `${title}: not possible with any of your TPUs now.`
+          : 'You have no TPU. Create one with “TPU: Create”.'
+      );
+    }
+    const picked = await vscode.window.showQuickPick(
+      possible.map(tpu => ({
+        label: tpu.name,
+        description: `${tpuStatus(tpu, words).label} · ${tpu.type} · ${tpu.zone}`,
+        tpu
+      })),
+      { title, placeHolder: 'TPU' }
+    );
+    return must(picked).tpu;
+  }
+
+  /** A host of *tpu*: that of *node*, the only one, or one that the user picks. */
+  async host(node: INode | undefined, tpu: ITPU): Promise<number> {
+    if (node?.host !== undefined || tpu.hosts.length < 2) {
+      return node?.host ?? 0;
+    }
+    const picked = await vscode.window.showQuickPick(
+      tpu.hosts.map(host => ({
+        label: `Host ${host.index}`,
+        description: host.external_address || host.internal_address,
+        index: host.index
+      })),
+      { title: tpu.name, placeHolder: 'Host' }
+    );
+    return must(picked).index;
+  }
+
+  /** Asks for *tpu*'s name where it is another person's; {}: it is not. */
+  async confirmName(tpu: ITPU): Promise<{ confirm_name?: string }> {
+    if (!tpu.not_yours) {
+      return {};
+    }
+    const typed = await vscode.window.showInputBox({
+      prompt: `${tpu.name} belongs to ${tpu.owner}. To continue, type “${tpu.name}”.`
+    });
+    return { confirm_name: must(typed).trim() };
+  }
+
+  /** A shell, or another program that is used in its terminal, which closes with it. */
+  async openTerminal(name: string, args: string[]): Promise<void> {
+    const terminal = vscode.window.createTerminal({
+      name,
+      shellPath: await this.sources.python(),
+      shellArgs: [...CLI, ...args],
+      env: this.sources.variables(),
+      iconPath: new vscode.ThemeIcon('server-environment')
+    });
+    terminal.show();
+  }
+
+  /** A program whose output stays after its end. */
+  async runTask(name: string, args: string[], cwd?: string): Promise<void> {
+    const execution = new vscode.ProcessExecution(
+      await this.sources.python(),
+      [...CLI, ...args],
+      { cwd, env: this.sources.variables() }
+    );
+    const task = new vscode.Task(
+      { type: 'jupyter-tpu', name },
+      vscode.TaskScope.Workspace,
+      name,
+      'TPU',
+      execution,
+      []
+    );
+    task.presentationOptions = {
+      focus: true,
+      panel: vscode.TaskPanelKind.Dedicated,
+      reveal: vscode.TaskRevealKind.Always
+    };
+    await vscode.tasks.executeTask(task);
+  }
+}
+
+/** What the user has entered or picked; throws `Given` if that is nothing. */
+export function must<T>(entered: T | undefined): T {
+  if (entered === undefined) {
+    throw new Given();
+  }
+  return entered;
+}
+
+/** Asks before something is lost or costs money; throws `Given` unless the user agrees. */
+export async function ask(
+  question: string,
+  detail: string,
+  button: string
+): Promise<void> {
+  const answer = await vscode.window.showWarningMessage(
+    question,
+    { modal: true, detail },
+    button
+  );
+  must(answer);
+}
+
+/** How the command line names a TPU. */
+export function refOf(tpu: ITPU): string {
+  return `${tpu.zone}/${tpu.name}`;
+}

@@ -1,0 +1,248 @@
+// Creating a TPU, or hunting for one: type, zone and price, and the question before money.
+
+import * as vscode from 'vscode';
+
+import {
+  NAME_PATTERN,
+  nameRule
+} from '../../../labextension/src/lifecycle/names';
+import {
+  catalogCost,
+  hourlyCost,
+  priceText
+} from '../../../labextension/src/money/costLabels';
+import { tierLabel } from '../../../labextension/src/panel/tpuLabels';
+import {
+  IAcceleratorType,
+  ICatalog,
+  ICreateTPU,
+  IHuntCandidate,
+  IQuote
+} from '../../../labextension/src/rest/api';
+import { Failure } from '../../../labextension/src/rest/failure';
+import { words } from '../words';
+import { ask, Commands, must } from './context';
+
+type Tier = 'on-demand' | 'spot';
+const TIERS: Tier[] = ['on-demand', 'spot'];
+
+export async function createTPU(commands: Commands): Promise<void> {
+  const { client, sync } = await commands.connection();
+  const catalog = await loadCatalog(commands);
+  const type = await pickType(catalog);
+  const zone = await pickZone(catalog, type);
+  const tier = await pickTier(catalog, type, zone);
+  const name = await enterName(commands);
+  const request: ICreateTPU = {
+    name,
+    type: type.name,
+    zone,
+    tier,
+    connect: {}
+  };
+  const quote = await client.quote(request);
+  if (quote.question) {
+    await ask(`Create ${name}?`, quoteDetail(quote), 'Create');
+  }
+  sync.putOperation(
+    await client.create({
+      ...request,
+      confirm_price: !!quote.question,
+      max_price: quote.cost.usd_per_hour
+    })
+  );
+}
+
+export async function startHunt(commands: Commands): Promise<void> {
+  const { client, resources, sync } = await commands.connection();
+  const catalog = await loadCatalog(commands);
+  const type = await pickType(catalog);
+  const zones = await pickZones(catalog, type);
+  const tiers = await pickTiers();
+  const name = await enterName(commands);
+  const tpu: ICreateTPU = {
+    name,
+    type: type.name,
+    zone: zones[0],
+    tier: tiers[0],
+    connect: {}
+  };
+  const request = { tpu, zones, types: [type.name], tiers };
+  const all = await client.hunts.quote(request);
+  const candidates = all.filter(one => !one.ruled_out);
+  if (!candidates.length) {
+    const problem = all[0]?.problem;
+    throw problem
+      ? Failure.of(problem)
+      : new Error('Nothing of this can be created.');
+  }
+  if (candidates.some(one => one.cost.usd_per_hour !== 0)) {
+    await ask(`Hunt for ${name}?`, huntDetail(candidates), 'Start Hunt');
+  }
+  const prices = candidates.map(one => one.cost.usd_per_hour);
+  const known = prices.filter((price): price is number => price !== null);
+  const hunt = await client.hunts.start({
+    ...request,
+    tpu: {
+      ...tpu,
+      confirm_price: true,
+      max_price: known.length === prices.length ? Math.max(...known) : null
+    }
+  });
+  resources.putHunt(hunt);
+  sync.putOperation(await client.operations.get(hunt.id));
+}
+
+async function loadCatalog(commands: Commands): Promise<ICatalog> {
+  const { client } = await commands.connection();
+  const catalog = await client.catalog();
+  if (!catalog.types.length && catalog.problem) {
+    throw Failure.of(catalog.problem);
+  }
+  return catalog;
+}
+
+async function pickType(catalog: ICatalog): Promise<IAcceleratorType> {
+  const picked = await vscode.window.showQuickPick(
+    catalog.types.map(type => {
+      const zone = catalog.suggested_zones[type.name] ?? type.zones[0] ?? '';
+      const cost = catalogCost(type, zone, 'on-demand', catalog.emulated);
+      return {
+        label: type.name,
+        description: type.meaning,
+        detail: catalog.emulated ? 'emulated: free' : hourlyCost(cost, words),
+        type
+      };
+    }),
+    { title: 'TPU Type', matchOnDescription: true, placeHolder: 'Type' }
+  );
+  return must(picked).type;
+}
+
+/** The suggested zone first, each with the price of the type there. */
+function zoneItems(catalog: ICatalog, type: IAcceleratorType) {
+  const first = catalog.suggested_zones[type.name];
+  return [...type.zones]
+    .sort(
+      (a, b) => Number(b === first) - Number(a === first) || a.localeCompare(b)
+    )
+    .map(zone => ({
+      label: zone,
+      description: catalog.emulated
+        ? 'emulated: free'
+        : hourlyCost(catalogCost(type, zone, 'on-demand', false), words),
+      picked: zone === first
+    }));
+}
+
+async function pickZone(
+  catalog: ICatalog,
+  type: IAcceleratorType
+): Promise<string> {
+  const picked = await vscode.window.showQuickPick(zoneItems(catalog, type), {
+    title: `Zone for ${type.name}`,
+    placeHolder: 'Zone'
+  });
+  return must(picked).label;
+}
+
+async function pickZones(
+  catalog: ICatalog,
+  type: IAcceleratorType
+): Promise<string[]> {
+  const picked = must(
+    await vscode.window.showQuickPick(zoneItems(catalog, type), {
+      title: `Zones for ${type.name}`,
+      placeHolder: 'Zones to try, in turn',
+      canPickMany: true
+    })
+  );
+  return must(picked.length ? picked : undefined).map(one => one.label);
+}
+
+async function pickTier(
+  catalog: ICatalog,
+  type: IAcceleratorType,
+  zone: string
+): Promise<Tier> {
+  const picked = await vscode.window.showQuickPick(
+    TIERS.map(tier => ({
+      label: tierLabel(tier, words),
+      description: catalog.emulated
+        ? 'emulated: free'
+        : hourlyCost(catalogCost(type, zone, tier, false), words),
+      detail:
+        tier === 'spot' ? 'Google can preempt it at any time.' : undefined,
+      tier
+    })),
+    { title: `${type.name} · ${zone}`, placeHolder: 'On demand or Spot' }
+  );
+  return must(picked).tier;
+}
+
+async function pickTiers(): Promise<Tier[]> {
+  const both = { label: 'On demand or Spot', tiers: TIERS };
+  const picked = await vscode.window.showQuickPick(
+    [
+      ...TIERS.map(tier => ({ label: tierLabel(tier, words), tiers: [tier] })),
+      both
+    ],
+    { title: 'Hunt', placeHolder: 'On demand or Spot' }
+  );
+  return must(picked).tiers;
+}
+
+async function enterName(commands: Commands): Promise<string> {
+  const { resources } = await commands.connection();
+  const taken = new Set(resources.tpus.map(tpu => tpu.name));
+  let free = 'my-tpu';
+  for (let number = 2; taken.has(free); number += 1) {
+    free = `my-tpu-${number}`;
+  }
+  return must(
+    await vscode.window.showInputBox({
+      title: 'Name of the TPU',
+      value: free,
+      validateInput: value =>
+        new RegExp(NAME_PATTERN).test(value) ? undefined : nameRule(words)
+    })
+  );
+}
+
+function quoteDetail({
+  cost,
+  hosts,
+  meaning,
+  tier,
+  type,
+  uncovered,
+  warning,
+  zone
+}: IQuote): string {
+  return [
+    `${type} · ${zone}`,
+    meaning,
+    priceText(cost, words),
+    uncovered,
+    warning,
+    'You pay while it is ready, used or not.',
+    tier === 'spot'
+      ? 'Google can preempt it at any time.'
+      : hosts > 1
+        ? 'Delete it to stop paying.'
+        : 'Stop or delete it to stop paying.'
+  ]
+    .filter(Boolean)
+    .join('\n');
+}
+
+function huntDetail(candidates: IHuntCandidate[]): string {
+  return [
+    'The first of these that is available is created:',
+    ...candidates.map(
+      ({ cost, tier, type, zone }) =>
+        `${type} · ${zone} · ${tierLabel(tier, words)}: ${priceText(cost, words)}`
+    ),
+    'You pay while it is ready, used or not.'
+  ].join('\n');
+}

@@ -1,0 +1,363 @@
+// What runs on hosts: terminals, windows, files, jobs, ports and TensorBoard.
+
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import * as vscode from 'vscode';
+
+import { isOver } from '../../../labextension/src/jobs/jobModel';
+import { jobState } from '../../../labextension/src/jobs/jobLabels';
+import { IApp, IJob, ITPU } from '../../../labextension/src/rest/api';
+import { Failure } from '../../../labextension/src/rest/failure';
+import { CLI } from '../localServer';
+import { INode } from '../nodes';
+import { words } from '../words';
+import { ask, Commands, must, refOf } from './context';
+
+export async function openTerminal(
+  commands: Commands,
+  node?: INode
+): Promise<void> {
+  const tpu = await commands.tpu(node, 'terminal', 'Open Terminal');
+  const host = await commands.host(node, tpu);
+  const args = ['ssh', refOf(tpu), '--worker', `${host}`];
+  await commands.openTerminal(
+    tpu.hosts.length > 1 ? `${tpu.name} ${host}` : tpu.name,
+    args
+  );
+}
+
+/** Opens a window of VS Code on a host, by the Remote - SSH extension. */
+export async function openWindow(
+  commands: Commands,
+  node?: INode
+): Promise<void> {
+  const tpu = await commands.tpu(node, 'terminal', 'Open Window on Host');
+  const host = await commands.host(node, tpu);
+  if (vscode.env.remoteName) {
+    throw new Error(
+      `This window is on another machine (${vscode.env.remoteName}), and so is the SSH configuration with your TPUs. Open ${tpu.name} from a local window, or use “TPU: Open Terminal on Host”.`
+    );
+  }
+  const known = await vscode.commands.getCommands();
+  if (!known.includes('opensshremotes.openEmptyWindow')) {
+    const search = 'Find the Extension';
+    const answer = await vscode.window.showInformationMessage(
+      'A window on a host needs the extension Remote - SSH.',
+      search
+    );
+    if (answer === search) {
+      await vscode.commands.executeCommand(
+        'workbench.extensions.search',
+        'ms-vscode-remote.remote-ssh'
+      );
+    }
+    return;
+  }
+  const uri = await windowUri(commands, tpu, host);
+  await vscode.commands.executeCommand('vscode.openFolder', uri, {
+    forceNewWindow: true
+  });
+}
+
+/** The address of a host's home folder; asks before it changes ~/.ssh/config. */
+async function windowUri(
+  commands: Commands,
+  tpu: ITPU,
+  host: number
+): Promise<vscode.Uri> {
+  const args = ['vscode', '--remote', refOf(tpu), '--worker', `${host}`];
+  let result = await run(commands, args);
+  if (result.stderr.includes('ssh-config --write')) {
+    await ask(
+      `Let VS Code find ${tpu.name} by its name?`,
+      'This adds one line to ~/.ssh/config, which includes the entries of your TPUs.',
+      'Add'
+    );
+    await run(commands, ['ssh-config', '--write']);
+    result = await run(commands, args);
+  }
+  const found = /^vscode:\/\/vscode-remote\/(.+?)(\/.*)$/m.exec(result.stdout);
+  if (!found) {
+    throw new Error(
+      result.stderr.trim() || 'The address of the host is not known.'
+    );
+  }
+  const [, authority, path] = found;
+  return vscode.Uri.from({
+    scheme: 'vscode-remote',
+    authority: decodeURIComponent(authority),
+    path: decodeURIComponent(path)
+  });
+}
+
+async function run(
+  commands: Commands,
+  args: string[]
+): Promise<{ stdout: string; stderr: string }> {
+  const python = await commands.sources.python();
+  const env = commands.sources.environment();
+  return promisify(execFile)(python, [...CLI, ...args], { env }).catch(
+    error => ({
+      stdout: String(error.stdout ?? ''),
+      stderr: String(error.stderr || error.message)
+    })
+  );
+}
+
+/** Runs the open file on all hosts of a TPU; its project is copied there first. */
+export async function runFile(commands: Commands, node?: INode): Promise<void> {
+  const document = vscode.window.activeTextEditor?.document;
+  if (document?.languageId !== 'python' || document.uri.scheme !== 'file') {
+    throw new Error('Open a Python file that is saved on this computer.');
+  }
+  const tpu = await commands.tpu(node, 'run', 'Run File on All Hosts');
+  if (!(await document.save())) {
+    throw new Error('The file could not be saved.');
+  }
+  const file = document.uri.fsPath;
+  const folder = vscode.workspace.getWorkspaceFolder(document.uri)?.uri.fsPath;
+  await commands.runTask(
+    `${vscode.workspace.asRelativePath(document.uri)} on ${tpu.name}`,
+    ['run', '--tpu', refOf(tpu), '--no-stdin', file],
+    folder
+  );
+}
+
+/** Copies the workspace to all hosts, and then each change, until the task is ended. */
+export async function syncFolder(
+  commands: Commands,
+  node?: INode
+): Promise<void> {
+  const folders = vscode.workspace.workspaceFolders ?? [];
+  const folder =
+    folders.length > 1
+      ? must(await vscode.window.showWorkspaceFolderPick())
+      : folders[0];
+  if (!folder) {
+    throw new Error('Open the folder that is to be copied.');
+  }
+  const tpu = await commands.tpu(node, 'sync', 'Copy Workspace to Hosts');
+  await commands.runTask(
+    `${folder.name} to ${tpu.name}`,
+    ['sync', folder.uri.fsPath, refOf(tpu), '--watch'],
+    folder.uri.fsPath
+  );
+}
+
+/** The job of *node*, or one that the user picks. */
+async function jobOf(
+  commands: Commands,
+  node: INode | undefined,
+  suits: (job: IJob) => boolean,
+  title: string
+): Promise<{ job: IJob; tpu: ITPU }> {
+  const { resources } = await commands.connection();
+  if (node?.job && node.tpu) {
+    return { job: node.job, tpu: node.tpu };
+  }
+  const items = resources.tpus.flatMap(tpu =>
+    resources
+      .jobs(tpu)
+      .filter(suits)
+      .map(job => ({
+        label: job.name,
+        description: `${tpu.name} · ${jobState(job, words)}`,
+        job,
+        tpu
+      }))
+  );
+  if (!items.length) {
+    throw new Error(
+      'There is no such job. Start one with `jupyter tpu job start`.'
+    );
+  }
+  return must(
+    await vscode.window.showQuickPick(items, { title, placeHolder: 'Job' })
+  );
+}
+
+export async function followJob(
+  commands: Commands,
+  node?: INode
+): Promise<void> {
+  const { job, tpu } = await jobOf(commands, node, () => true, 'Follow Job');
+  await commands.runTask(`${job.name} on ${tpu.name}`, [
+    'job',
+    'logs',
+    refOf(tpu),
+    job.id,
+    '--follow'
+  ]);
+}
+
+export async function stopJob(commands: Commands, node?: INode): Promise<void> {
+  const { job, tpu } = await jobOf(
+    commands,
+    node,
+    one => !isOver(one),
+    'Stop Job'
+  );
+  await ask(
+    `Stop ${job.name}?`,
+    'The command and its processes are sent SIGTERM and, after 10 seconds, SIGKILL. The output is kept.',
+    'Stop'
+  );
+  const { client } = await commands.connection();
+  await client.jobs.stop(tpu, job.id);
+}
+
+export async function shutDownKernel(
+  commands: Commands,
+  node?: INode
+): Promise<void> {
+  const { client, resources } = await commands.connection();
+  const { id } = must(node?.kernel);
+  const tpu = must(node?.tpu);
+  await ask(
+    'Shut down this kernel?',
+    'Its variables will be lost.',
+    'Shut Down'
+  );
+  await client.kernels.shutDown(tpu, id);
+  resources.setKernels(
+    tpu,
+    resources.kernels(tpu).filter(one => one.id !== id)
+  );
+}
+
+export async function forwardPort(
+  commands: Commands,
+  node?: INode
+): Promise<void> {
+  const tpu = await commands.tpu(node, 'tunnel', 'Forward Port');
+  const host = await commands.host(node, tpu);
+  const typed = must(
+    await vscode.window.showInputBox({
+      title: `Forward a Port of ${tpu.name}`,
+      prompt: 'Port on the host, such as 8080',
+      validateInput: value =>
+        /^\d{1,5}$/.test(value) && Number(value) > 0 && Number(value) < 65536
+          ? undefined
+          : 'A number from 1 to 65535.'
+    })
+  );
+  const { client, resources, sync } = await commands.connection();
+  const tunnel = await client.tunnels.open(tpu, { port: Number(typed), host });
+  resources.putTunnel(tunnel);
+  await sync.refresh(false);
+  const address = `http://127.0.0.1:${tunnel.local_port}/`;
+  const open = 'Open in Browser';
+  const answer = await vscode.window.showInformationMessage(
+    `127.0.0.1:${tunnel.local_port} is forwarded to port ${tunnel.port} of host ${host} of ${tpu.name}.`,
+    open
+  );
+  if (answer === open) {
+    await vscode.env.openExternal(vscode.Uri.parse(address));
+  }
+}
+
+/** Opens what a tunnel or a web app leads to. */
+export async function openPort(
+  commands: Commands,
+  node?: INode
+): Promise<void> {
+  if (node?.tunnel) {
+    const address = `http://127.0.0.1:${node.tunnel.local_port}/`;
+    await vscode.env.openExternal(vscode.Uri.parse(address));
+  } else if (node?.app) {
+    await openApp(commands, node.app);
+  }
+}
+
+async function openApp(
+  commands: Commands,
+  { id }: Pick<IApp, 'id'>
+): Promise<void> {
+  const { client } = await commands.connection();
+  const { url } = await client.apps.visit(id);
+  await vscode.env.openExternal(vscode.Uri.parse(url, true));
+}
+
+export async function closePort(
+  commands: Commands,
+  node?: INode
+): Promise<void> {
+  const { client, resources, sync } = await commands.connection();
+  if (node?.tunnel && node.tpu) {
+    if (node.tunnel.connections > 0) {
+      await ask('Close this tunnel?', 'It is in use.', 'Close');
+    }
+    await client.tunnels.close(node.tpu, node.tunnel.id);
+    resources.dropPort(node.tunnel.id);
+  } else if (node?.app) {
+    if (node.app.kind === 'tensorboard') {
+      await ask(
+        `Close ${node.app.name}?`,
+        'TensorBoard is ended on the host.',
+        'Close'
+      );
+    }
+    await client.apps.close(node.app.id);
+    resources.dropPort(node.app.id);
+  }
+  await sync.refresh(false);
+}
+
+/** Milliseconds: the first start of TensorBoard on a host installs it. */
+const TENSORBOARD_LIMIT = 600_000;
+
+export async function openTensorBoard(
+  commands: Commands,
+  node?: INode
+): Promise<void> {
+  const tpu = await commands.tpu(node, 'tensorboard', 'Open TensorBoard');
+  const host = await commands.host(node, tpu);
+  const logdir = must(
+    await vscode.window.showInputBox({
+      title: `TensorBoard on ${tpu.name}`,
+      prompt: 'Folder on the host, or gs://…',
+      value: '~/runs',
+      validateInput: value => (value.trim() ? undefined : 'A folder is needed.')
+    })
+  ).trim();
+  const { client, resources, sync } = await commands.connection();
+  const started = await client.tensorboard.open(tpu, {
+    logdir,
+    host,
+    allow_missing: true
+  });
+  sync.putOperation(started);
+  const ended = await vscode.window.withProgress(
+    {
+      location: vscode.ProgressLocation.Notification,
+      title: `Opening TensorBoard on ${tpu.name}`,
+      cancellable: true
+    },
+    (_, token) =>
+      new Promise<typeof started | null>(resolve => {
+        const finish = (result: typeof started | null) => {
+          sync.stateChanged.disconnect(look);
+          clearTimeout(timer);
+          resolve(result);
+        };
+        const timer = setTimeout(() => finish(null), TENSORBOARD_LIMIT);
+        const look = () => {
+          const now = resources.operation(started.id);
+          if (now && now.state !== 'running') {
+            finish(now);
+          } else if (sync.isDisposed) {
+            finish(null);
+          }
+        };
+        sync.stateChanged.connect(look);
+        token.onCancellationRequested(() => finish(null));
+        look();
+      })
+  );
+  if (ended?.problem) {
+    throw Failure.of(ended.problem);
+  }
+  if (ended?.app) {
+    await openApp(commands, { id: ended.app });
+  }
+}

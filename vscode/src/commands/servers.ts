@@ -1,0 +1,104 @@
+// Which Jupyter server and which Python are used.
+
+import * as vscode from 'vscode';
+
+import { NodeClient } from '../client';
+import { ask, Commands, must } from './context';
+
+export async function refresh({ session }: Commands): Promise<void> {
+  const ready = session.connection;
+  if (ready) {
+    await ready.sync.refresh();
+  } else if (vscode.workspace.isTrusted) {
+    await session.search();
+  }
+}
+
+export async function stopServer({ session }: Commands): Promise<void> {
+  const connection = session.connection;
+  if (!connection) {
+    throw new Error('No Jupyter server is used.');
+  }
+  const { url } = connection.client.server;
+  await ask(
+    `Stop the Jupyter server at ${new URL(url).host}?`,
+    'Kernels on TPUs continue, and the next server has them again. Local kernels end. No attempt of a hunt begins until a server runs.',
+    'Stop'
+  );
+  await connection.client.shutDown();
+}
+
+export async function choosePython(): Promise<void> {
+  const known = await vscode.commands.getCommands();
+  if (known.includes('python.setInterpreter')) {
+    await vscode.commands.executeCommand('python.setInterpreter');
+  } else {
+    await vscode.commands.executeCommand(
+      'workbench.action.openSettings',
+      'jupyterTpu.python'
+    );
+  }
+}
+
+/** In a terminal, where the user sees what happens. */
+export async function install({ session, sources }: Commands): Promise<void> {
+  const python = session.python || (await sources.python());
+  const args = ['-m', 'pip', 'install', '--upgrade', 'jupyter-tpu'];
+  const task = new vscode.Task(
+    { type: 'jupyter-tpu', name: 'install' },
+    vscode.TaskScope.Workspace,
+    'Install jupyter-tpu',
+    'TPU',
+    new vscode.ProcessExecution(python, args),
+    []
+  );
+  const execution = await vscode.tasks.executeTask(task);
+  const ended = vscode.tasks.onDidEndTaskProcess(event => {
+    if (event.execution === execution) {
+      ended.dispose();
+      if (event.exitCode === 0) {
+        void session.search(true);
+      }
+    }
+  });
+}
+
+/** Takes the address and the token of a server that runs elsewhere; empty: Python's own again. */
+export async function useServer({ session, sources }: Commands): Promise<void> {
+  const url = must(
+    await vscode.window.showInputBox({
+      title: 'Use Another Jupyter Server',
+      prompt: 'Its address. Leave empty for the server of your Python.',
+      placeHolder: 'http://127.0.0.1:8888/',
+      ignoreFocusOut: true,
+      validateInput: value =>
+        !value || /^https?:\/\/[^/]+/.test(value)
+          ? undefined
+          : 'An address such as http://127.0.0.1:8888/'
+    })
+  ).trim();
+  if (!url) {
+    await sources.use(null);
+    await session.search();
+    return;
+  }
+  const token = must(
+    await vscode.window.showInputBox({
+      title: 'Token of the Jupyter Server',
+      prompt:
+        '`jupyter server list` shows it. It is kept in VS Code’s secret storage.',
+      password: true,
+      ignoreFocusOut: true
+    })
+  ).trim();
+  const address = new URL(url);
+  const path = address.pathname.replace(/\/(lab|tree)\/?$/, '/');
+  const server = {
+    url: `${address.origin}${path.replace(/\/*$/, '/')}`,
+    token,
+    pid: 0
+  };
+  await new NodeClient(server).status(); // says why not, before anything is kept
+  await sources.use(server);
+  await session.search();
+}

@@ -1,0 +1,210 @@
+// Wires the parts of the extension.
+
+import * as vscode from 'vscode';
+
+import { operationTitle } from '../../labextension/src/operations/operationLabels';
+import { IOperation } from '../../labextension/src/rest/api';
+import { Failure } from '../../labextension/src/rest/failure';
+import { failureLine } from '../../labextension/src/ui/failures';
+import { Collection, JUPYTER_EXTENSION } from './collection';
+import { Commands } from './commands/context';
+import { createTPU, startHunt } from './commands/create';
+import * as hosts from './commands/hosts';
+import * as lifecycle from './commands/lifecycle';
+import * as servers from './commands/servers';
+import { INode, nameOf, summary } from './nodes';
+import { IConnection, Session } from './session';
+import { Sources } from './source';
+import { Tree } from './tree';
+import { words } from './words';
+
+export function activate(context: vscode.ExtensionContext): void {
+  const sources = new Sources(context);
+  const session = new Session(() => sources.source());
+  const commands = new Commands(session, sources);
+  const tree = new Tree(session);
+  const view = vscode.window.createTreeView('jupyterTpu', {
+    treeDataProvider: tree
+  });
+  const item = vscode.window.createStatusBarItem(
+    'jupyterTpu',
+    vscode.StatusBarAlignment.Left
+  );
+  item.name = 'Cloud TPU';
+  item.command = 'jupyterTpu.focus';
+  context.subscriptions.push(session, view, item, new Collection(session));
+
+  const show = () => {
+    showState(session, view);
+    showItem(session, item);
+  };
+  let observed: IConnection | null = null;
+  session.stateChanged.connect(() => {
+    const connection = session.connection;
+    if (connection && connection !== observed) {
+      observed = connection;
+      observe(connection);
+    }
+    show();
+  });
+  show();
+
+  const run: { [name: string]: (node?: INode) => unknown } = {
+    create: () => createTPU(commands),
+    hunt: () => startHunt(commands),
+    connect: node => lifecycle.connect(commands, node),
+    disconnect: node => lifecycle.disconnect(commands, node),
+    start: node => lifecycle.start(commands, node),
+    stop: node => lifecycle.stop(commands, node),
+    delete: node => lifecycle.remove(commands, node),
+    cancel: node => lifecycle.cancelOperation(commands, node),
+    showLog: node => lifecycle.showLog(commands, node),
+    openTerminal: node => hosts.openTerminal(commands, node),
+    openWindow: node => hosts.openWindow(commands, node),
+    runFile: node => hosts.runFile(commands, node),
+    syncFolder: node => hosts.syncFolder(commands, node),
+    followJob: node => hosts.followJob(commands, node),
+    stopJob: node => hosts.stopJob(commands, node),
+    shutDownKernel: node => hosts.shutDownKernel(commands, node),
+    forwardPort: node => hosts.forwardPort(commands, node),
+    openPort: node => hosts.openPort(commands, node),
+    closePort: node => hosts.closePort(commands, node),
+    openTensorBoard: node => hosts.openTensorBoard(commands, node),
+    refresh: () => servers.refresh(commands),
+    startServer: () => commands.connection(),
+    stopServer: () => servers.stopServer(commands),
+    choosePython: () => servers.choosePython(),
+    install: () => servers.install(commands),
+    useServer: () => servers.useServer(commands)
+  };
+  for (const [name, action] of Object.entries(run)) {
+    context.subscriptions.push(commands.register(name, action));
+  }
+
+  const look = () => {
+    if (vscode.workspace.isTrusted) {
+      void session.search();
+    }
+  };
+  context.subscriptions.push(vscode.workspace.onDidGrantWorkspaceTrust(look));
+  if (vscode.workspace.isTrusted) {
+    // It activates the Python extension.
+    void sources.onDidChange(look);
+  }
+  look();
+  adviseJupyter(context);
+}
+
+/** The welcome page of the view depends on the state, and its message on what is wrong. */
+function showState(session: Session, view: vscode.TreeView<INode>): void {
+  const { connection, state } = session;
+  const problem = connection?.sync.problem;
+  void vscode.commands.executeCommand('setContext', 'jupyterTpu.state', state);
+  void vscode.commands.executeCommand(
+    'setContext',
+    'jupyterTpu.loaded',
+    connection?.sync.phase === 'ready'
+  );
+  view.message =
+    problem instanceof Failure
+      ? failureLine(problem, words)
+      : state === 'failed' || state === 'broken'
+        ? session.message
+        : undefined;
+  view.description = connection
+    ? new URL(connection.client.server.url).host
+    : '';
+}
+
+function showItem(session: Session, item: vscode.StatusBarItem): void {
+  const { connection } = session;
+  if (connection?.sync.phase !== 'ready') {
+    item.hide(); // nothing to say
+    return;
+  }
+  const { text, tone } = summary(connection.resources);
+  item.text = `$(${tone === 'moving' ? 'sync~spin' : 'server-environment'}) ${text}`;
+  item.tooltip = 'Cloud TPUs';
+  item.backgroundColor =
+    tone === 'bad'
+      ? new vscode.ThemeColor('statusBarItem.warningBackground')
+      : undefined;
+  item.show();
+}
+
+/** What a window says of a server without being asked. */
+function observe({ events, sync }: IConnection): void {
+  sync.operationEnded.connect((_, operation) => notifyEnd(operation));
+  // The Jupyter extension only offers its kernel picker again, and says that a kernel is dead.
+  events.refused.connect((_, { hint, message }) => {
+    void vscode.window.showErrorMessage(
+      `The kernel could not be started. ${message} ${hint}`.trim()
+    );
+  });
+  sync.kernelProblem.connect((_, kernel) => {
+    if (kernel.state === 'dead' && kernel.problem) {
+      const why = failureLine(Failure.of(kernel.problem), words);
+      void vscode.window.showWarningMessage(`${nameOf(kernel)}: ${why}`);
+    }
+  });
+}
+
+/** The kinds whose success is news; of all others only a failure is. */
+const NEWS: IOperation['kind'][] = [
+  'connect',
+  'create',
+  'delete',
+  'hunt',
+  'start',
+  'stop'
+];
+
+function notifyEnd(operation: IOperation): void {
+  const title = operationTitle(operation, words);
+  const { id, kind, problem, state } = operation;
+  if (state === 'failed') {
+    const log = 'Show Log';
+    const why = problem ? failureLine(Failure.of(problem), words) : '';
+    void vscode.window
+      .showErrorMessage(`${title}. ${why}`, log)
+      .then(answer => {
+        if (answer === log) {
+          void vscode.commands.executeCommand('jupyterTpu.showLog', {
+            operation: { id }
+          });
+        }
+      });
+  } else if (state === 'done' && NEWS.includes(kind)) {
+    void vscode.window.showInformationMessage(`${title}.`);
+  }
+}
+
+/** Once: notebooks need Microsoft's Jupyter extension, the rest does not. */
+function adviseJupyter(context: vscode.ExtensionContext): void {
+  const told = 'jupyterTpu.toldJupyter';
+  const advise = async (document: vscode.NotebookDocument) => {
+    if (
+      document.notebookType !== 'jupyter-notebook' ||
+      vscode.extensions.getExtension(JUPYTER_EXTENSION) ||
+      context.globalState.get(told)
+    ) {
+      return;
+    }
+    await context.globalState.update(told, true);
+    const find = 'Find the Extension';
+    const answer = await vscode.window.showInformationMessage(
+      'To run notebooks on TPUs, install the Jupyter extension.',
+      find
+    );
+    if (answer === find) {
+      await vscode.commands.executeCommand(
+        'workbench.extensions.search',
+        JUPYTER_EXTENSION
+      );
+    }
+  };
+  context.subscriptions.push(
+    vscode.workspace.onDidOpenNotebookDocument(advise)
+  );
+  vscode.workspace.notebookDocuments.forEach(advise);
+}

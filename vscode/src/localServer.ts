@@ -1,0 +1,99 @@
+// Finds or starts the Jupyter server of a Python, by its `jupyter tpu server`.
+
+import { spawn } from 'node:child_process';
+
+import { IServer } from './client';
+
+/**
+ * Where a search for a server ended.
+ *
+ * missing: the Python has no jupyter-tpu; old: it has one without `jupyter tpu server`; broken: the
+ * Python itself can't be run.
+ */
+export type Finding =
+  | { state: 'running'; server: IServer }
+  | { state: 'stopped' }
+  | { state: 'missing' | 'old' }
+  | { state: 'broken' | 'failed'; message: string };
+
+/** What Python knows of us: a module, so that no program has to be in PATH. */
+export const CLI = ['-m', 'jupyter_tpu.cli'];
+
+/** Milliseconds: longer than the command's own limits. */
+const LIMIT = 300_000;
+
+export async function findServer(
+  python: string,
+  start: boolean,
+  environment: NodeJS.ProcessEnv,
+  signal?: AbortSignal
+): Promise<Finding> {
+  const args = [...CLI, 'server', '--json', ...(start ? ['--start'] : [])];
+  let result: IOutput;
+  try {
+    result = await output(python, args, environment, signal);
+  } catch (error) {
+    return { state: 'broken', message: (error as Error).message };
+  }
+  return judge(result);
+}
+
+export interface IOutput {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+/** What the answer of the command means. */
+export function judge({ code, stderr, stdout }: IOutput): Finding {
+  if (code !== 0) {
+    if (/No module named '?jupyter_tpu/.test(stderr)) {
+      return { state: 'missing' };
+    }
+    if (stderr.includes("No such command 'server'")) {
+      return { state: 'old' };
+    }
+    const message = stderr.trim().split('\n').slice(-2).join(' ');
+    return { state: 'failed', message: message || `Exit code ${code}` };
+  }
+  try {
+    const server = JSON.parse(stdout) as IServer | null;
+    if (server === null) {
+      return { state: 'stopped' };
+    }
+    if (typeof server.token === 'string' && new URL(server.url)) {
+      return { state: 'running', server };
+    }
+  } catch {
+    // Something else is in front of it, or it is no JSON.
+  }
+  return {
+    state: 'failed',
+    message: 'The answer of Python is not understood.'
+  };
+}
+
+function output(
+  python: string,
+  args: string[],
+  environment: NodeJS.ProcessEnv,
+  signal?: AbortSignal
+): Promise<IOutput> {
+  return new Promise((resolve, reject) => {
+    const process = spawn(python, args, {
+      env: environment,
+      signal,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      timeout: LIMIT
+    });
+    let stdout = '';
+    let stderr = '';
+    process.stdout.on('data', part => (stdout += part));
+    process.stderr.on(
+      'data',
+      part => (stderr = (stderr + part).slice(-10_000))
+    );
+    process.on('error', reject);
+    process.on('close', code => resolve({ code, stdout, stderr }));
+  });
+}

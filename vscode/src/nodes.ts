@@ -1,0 +1,294 @@
+// What the tree shows, without VS Code: nodes with labels, and what a command on one is about.
+
+import {
+  attemptPlace,
+  attemptState,
+  huntOutlook
+} from '../../labextension/src/hunts/huntLabels';
+import { jobState } from '../../labextension/src/jobs/jobLabels';
+import { isOver } from '../../labextension/src/jobs/jobModel';
+import {
+  holderLabel,
+  kernelName,
+  kernelStateLabel
+} from '../../labextension/src/kernels/kernelLabels';
+import { portLabel } from '../../labextension/src/forwarding/portLabels';
+import { availableActions } from '../../labextension/src/model/availableActions';
+import { isOf, keyOf, Resources } from '../../labextension/src/model/resources';
+import { hourlyCost } from '../../labextension/src/money/costLabels';
+import {
+  currentStep,
+  operationTitle
+} from '../../labextension/src/operations/operationLabels';
+import {
+  linkLabel,
+  maintenanceText,
+  tpuStatus
+} from '../../labextension/src/panel/tpuLabels';
+import {
+  IApp,
+  IHunt,
+  IJob,
+  IKernel,
+  IOperation,
+  IProblem,
+  ITPU,
+  ITunnel
+} from '../../labextension/src/rest/api';
+import { Tone } from '../../labextension/src/ui/translation';
+import { words } from './words';
+
+export interface INode {
+  /** The same for the same thing, so that it stays open. */
+  id: string;
+  label: string;
+  description?: string;
+  /** Longer than one line. */
+  tooltip?: string;
+  icon: string;
+  tone?: Tone;
+  /** What can be done with it: ";connect;stop;". */
+  context: string;
+  open?: boolean;
+  children?: INode[];
+  /** What a command on this node is about. */
+  tpu?: ITPU;
+  host?: number;
+  kernel?: IKernel;
+  job?: IJob;
+  tunnel?: ITunnel;
+  app?: IApp;
+  operation?: IOperation;
+  hunt?: IHunt;
+}
+
+/** All that there is: hunts and what is being created, then TPUs. */
+export function rootNodes(
+  resources: Resources,
+  problem: IProblem | null,
+  language: string,
+  now = new Date()
+): INode[] {
+  const listed = (one: IOperation) =>
+    resources.tpus.some(tpu => isOf(one, tpu));
+  return [
+    ...(problem ? [problemNode('list', problem)] : []),
+    ...resources.operations
+      .filter(one => isShown(one) && !listed(one))
+      .map(one => operationNode(one, resources.hunt(one.id), language, now)),
+    ...resources.tpus.map(tpu => tpuNode(tpu, resources, language, now))
+  ];
+}
+
+/** What was done, or cancelled by the user, is no news. */
+function isShown({ state }: IOperation): boolean {
+  return state === 'running' || state === 'failed';
+}
+
+function tpuNode(
+  tpu: ITPU,
+  resources: Resources,
+  language: string,
+  now: Date
+): INode {
+  const key = keyOf(tpu);
+  const operations = resources.operations.filter(one => isOf(one, tpu));
+  const status = tpuStatus(tpu, words);
+  const maintenance = maintenanceText(tpu, words, language);
+  const price = tpu.state === 'READY' && tpu.cost.usd_per_hour !== 0;
+  return {
+    id: key,
+    label: tpu.name,
+    description: [
+      status.label,
+      tpu.type,
+      tpu.emulated && 'emulated',
+      price && hourlyCost(tpu.cost, words)
+    ]
+      .filter(Boolean)
+      .join(' · '),
+    tooltip: [
+      `${tpu.name} · ${tpu.zone}`,
+      tpu.meaning,
+      sentence(tpu.problem),
+      tpu.advice
+    ]
+      .filter(Boolean)
+      .join('\n'),
+    icon: 'server-environment',
+    tone: status.tone,
+    context: `;is-tpu;${availableActions(tpu, resources.allOf(tpu)).join(';')};`,
+    tpu,
+    children: [
+      ...(tpu.problem ? [problemNode(key, tpu.problem)] : []),
+      ...(maintenance ? [problemNode(`${key} maintenance`, maintenance)] : []),
+      ...operations
+        .filter(one => isShown(one))
+        .map(one => operationNode(one, resources.hunt(one.id), language, now)),
+      ...tpu.hosts.map(host => hostNode(tpu, host.index)),
+      ...resources.kernels(tpu).map(kernel => kernelNode(tpu, kernel)),
+      ...resources.jobs(tpu).map(job => jobNode(tpu, job)),
+      ...resources.tunnels(tpu).map(tunnel => tunnelNode(tpu, tunnel)),
+      ...resources.apps(tpu).map(app => appNode(tpu, app))
+    ]
+  };
+}
+
+function hostNode(tpu: ITPU, index: number): INode {
+  const host = tpu.hosts[index];
+  const link = linkLabel(host, words);
+  return {
+    id: `${keyOf(tpu)} host ${index}`,
+    label: `Host ${index}`,
+    description: [link, host.external_address || host.internal_address]
+      .filter(Boolean)
+      .join(' · '),
+    tooltip: sentence(host.link.problem),
+    icon: 'vm',
+    tone: host.link.state === 'up' ? 'good' : link ? 'moving' : 'quiet',
+    context: tpu.state === 'READY' ? ';is-host;terminal;' : ';is-host;',
+    tpu,
+    host: index
+  };
+}
+
+/** A kernel's name, without what the Jupyter extension adds to that of its notebook. */
+export function nameOf(kernel: IKernel): string {
+  const hex = '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}';
+  const added = new RegExp(`-(jvsc-)?(${hex})+(?=\\.ipynb$)`);
+  return kernelName(kernel, words).replace(added, '');
+}
+
+function kernelNode(tpu: ITPU, kernel: IKernel): INode {
+  return {
+    id: `${keyOf(tpu)} kernel ${kernel.id}`,
+    label: nameOf(kernel),
+    description: kernelStateLabel(kernel.state, words),
+    tooltip: sentence(kernel.problem) || holderLabel(kernel, words),
+    icon: 'notebook',
+    tone: kernel.state === 'dead' ? 'bad' : 'good',
+    context: ';is-kernel;',
+    tpu,
+    kernel
+  };
+}
+
+function jobNode(tpu: ITPU, job: IJob): INode {
+  const bad = ['failed', 'lost'].includes(job.state);
+  return {
+    id: `${keyOf(tpu)} job ${job.id}`,
+    label: job.name,
+    description: jobState(job, words),
+    tooltip: job.command.join(' '),
+    icon: 'run-all',
+    tone: bad ? 'bad' : isOver(job) ? 'quiet' : 'moving',
+    context: isOver(job) ? ';is-job;' : ';is-job;is-running;',
+    tpu,
+    job
+  };
+}
+
+function tunnelNode(tpu: ITPU, tunnel: ITunnel): INode {
+  const { host, local_port, port, problem, state } = tunnel;
+  return {
+    id: `${keyOf(tpu)} tunnel ${tunnel.id}`,
+    label: `127.0.0.1:${local_port} → host ${host}:${port}`,
+    description: portLabel(state, words),
+    tooltip: sentence(problem),
+    icon: 'plug',
+    tone: state === 'open' ? 'good' : problem ? 'bad' : 'moving',
+    context: ';is-tunnel;',
+    tpu,
+    tunnel
+  };
+}
+
+function appNode(tpu: ITPU, app: IApp): INode {
+  return {
+    id: `${keyOf(tpu)} app ${app.id}`,
+    label: app.name || `Port ${app.port}`,
+    description: portLabel(app.state, words),
+    tooltip: sentence(app.problem) || app.logdir,
+    icon: app.kind === 'tensorboard' ? 'graph-line' : 'globe',
+    tone: app.state === 'open' ? 'good' : app.problem ? 'bad' : 'moving',
+    context: ';is-app;',
+    tpu,
+    app
+  };
+}
+
+function operationNode(
+  operation: IOperation,
+  hunt: IHunt | undefined,
+  language: string,
+  now: Date
+): INode {
+  const running = operation.state === 'running';
+  return {
+    id: `operation ${operation.id}`,
+    label: operationTitle(operation, words),
+    description: running
+      ? (hunt?.message ?? currentStep(operation, words))
+      : operation.problem?.message,
+    tooltip: [
+      sentence(operation.problem) || operation.message,
+      ...(hunt && running ? huntOutlook(hunt, now, language, words) : [])
+    ].join('\n'),
+    icon: running ? (hunt ? 'search' : 'sync') : 'error',
+    tone: running ? 'moving' : 'bad',
+    context: `;is-operation;${running && operation.cancellable ? 'cancellable;' : ''}`,
+    open: !!hunt,
+    operation,
+    hunt,
+    children: hunt?.attempts
+      .slice(-10)
+      .reverse()
+      .map(one => ({
+        id: `operation ${operation.id} ${one.number}`,
+        label: `${one.number}. ${attemptPlace(one, words)}`,
+        description:
+          one.state === 'failed' && one.problem
+            ? one.problem.message
+            : attemptState(one.state, words),
+        tooltip: sentence(one.problem),
+        icon:
+          one.state === 'trying'
+            ? 'sync'
+            : one.state === 'found'
+              ? 'pass'
+              : 'circle-slash',
+        context: ';attempt;'
+      }))
+  };
+}
+
+function problemNode(
+  of: string,
+  problem: { message: string; hint: string }
+): INode {
+  return {
+    id: `problem ${of}`,
+    label: problem.message,
+    tooltip: `${problem.message}\n${problem.hint}`.trim(),
+    icon: 'warning',
+    tone: 'bad',
+    context: ';problem;'
+  };
+}
+
+function sentence(problem: IProblem | null): string {
+  return problem ? `${problem.message} ${problem.hint}`.trim() : '';
+}
+
+/** What the status bar says: how many TPUs are there, and what is under way. */
+export function summary(resources: Resources): { text: string; tone: Tone } {
+  const { running, tpus } = resources;
+  const hunting = running.some(one => one.kind === 'hunt');
+  const ready = tpus.filter(tpu => tpu.state === 'READY').length;
+  const bad = tpus.some(tpu => tpu.connection === 'needs-attention');
+  const count = words._n('%1 TPU', '%1 TPUs', ready);
+  return {
+    text: hunting ? `${count}, hunting` : count,
+    tone: bad ? 'bad' : running.length ? 'moving' : 'quiet'
+  };
+}

@@ -1,0 +1,146 @@
+// Which server to use: the one of the user's Python, or one whose address the user has given.
+
+import * as vscode from 'vscode';
+
+import { IServer } from './client';
+import { Source } from './session';
+
+const PYTHON_EXTENSION = 'ms-python.python';
+/** Where the address of another server is kept; its token is in the SecretStorage. */
+const ADDRESS = 'jupyterTpu.server';
+
+/** As much as we need of the Python extension. */
+interface IPythonAPI {
+  environments: {
+    getActiveEnvironmentPath(resource?: vscode.Uri): { path: string };
+    resolveEnvironment(environment: {
+      path: string;
+    }): Promise<{ executable: { uri?: vscode.Uri } } | undefined>;
+    onDidChangeActiveEnvironmentPath: vscode.Event<unknown>;
+  };
+}
+
+export class Sources {
+  constructor(private _context: vscode.ExtensionContext) {}
+
+  /** Raises nothing that is only missing: the program that is run says that. */
+  async source(): Promise<Source> {
+    const server = await this._server();
+    return server
+      ? { server }
+      : { python: await this.python(), environment: this.environment() };
+  }
+
+  /** The Python of the setting, else that of the Python extension, else `python3`. */
+  async python(): Promise<string> {
+    const chosen = settings().get<string>('python')?.trim();
+    if (chosen) {
+      return chosen.replace(/^~(?=\/)/, process.env.HOME ?? '~');
+    }
+    const api = await pythonAPI();
+    const folder = vscode.workspace.workspaceFolders?.[0]?.uri;
+    try {
+      const active = api?.environments.getActiveEnvironmentPath(folder);
+      const found =
+        active && (await api?.environments.resolveEnvironment(active));
+      if (found?.executable.uri) {
+        return found.executable.uri.fsPath;
+      }
+    } catch {
+      // One without Python, or an older Python extension.
+    }
+    return process.platform === 'win32' ? 'python' : 'python3';
+  }
+
+  /** What Python gets: this process's environment and the user's setting. */
+  environment(): NodeJS.ProcessEnv {
+    return { ...process.env, ...this.variables() };
+  }
+
+  variables(): Record<string, string> {
+    return settings().get<Record<string, string>>('environment') ?? {};
+  }
+
+  /** Uses the server at *url* from now on; null: the one of Python. */
+  async use(server: Pick<IServer, 'url' | 'token'> | null): Promise<void> {
+    const before = this._context.globalState.get<string>(ADDRESS);
+    if (before) {
+      this._tokens.delete(before);
+      await Promise.resolve(this._context.secrets.delete(before)).catch(
+        () => undefined
+      );
+    }
+    await this._context.globalState.update(ADDRESS, server?.url);
+    if (server) {
+      this._tokens.set(server.url, server.token);
+      try {
+        await this._context.secrets.store(server.url, server.token);
+      } catch {
+        void vscode.window.showWarningMessage(
+          'This computer can’t store secrets, so the token is kept until you close this window.'
+        );
+      }
+    }
+  }
+
+  /** Whether the user has given a server's address. */
+  get isGiven(): boolean {
+    return !!this._context.globalState.get<string>(ADDRESS);
+  }
+
+  /** Another Python, or other variables. */
+  async onDidChange(listener: () => void): Promise<void> {
+    this._context.subscriptions.push(
+      vscode.workspace.onDidChangeConfiguration(event => {
+        if (
+          ['python', 'environment'].some(name =>
+            event.affectsConfiguration(`jupyterTpu.${name}`)
+          )
+        ) {
+          listener();
+        }
+      })
+    );
+    const api = await pythonAPI();
+    const changed =
+      api?.environments.onDidChangeActiveEnvironmentPath?.(listener);
+    if (changed) {
+      this._context.subscriptions.push(changed);
+    }
+  }
+
+  private async _server(): Promise<IServer | null> {
+    const url = this._context.globalState.get<string>(ADDRESS);
+    if (!url) {
+      return null;
+    }
+    let token = this._tokens.get(url);
+    if (token === undefined) {
+      token = await Promise.resolve(this._context.secrets.get(url)).catch(
+        () => undefined
+      );
+    }
+    if (token === undefined) {
+      throw new Error(
+        `The token of ${url} is not stored. Run “TPU: Use Another Jupyter Server” again.`
+      );
+    }
+    return { url, token, pid: 0 };
+  }
+
+  /** Those of this window, where secrets can't be stored. */
+  private _tokens = new Map<string, string>();
+}
+
+export function settings(): vscode.WorkspaceConfiguration {
+  return vscode.workspace.getConfiguration('jupyterTpu');
+}
+
+async function pythonAPI(): Promise<IPythonAPI | null> {
+  const extension = vscode.extensions.getExtension(PYTHON_EXTENSION);
+  try {
+    return extension ? ((await extension.activate()) as IPythonAPI) : null;
+  } catch {
+    return null; // it says why itself
+  }
+}

@@ -1,0 +1,92 @@
+// The view with TPUs.
+
+import * as vscode from 'vscode';
+
+import { keyOf } from '../../labextension/src/model/resources';
+import { Tone } from '../../labextension/src/ui/translation';
+import { INode, rootNodes } from './nodes';
+import { Session } from './session';
+
+const COLORS: { [tone in Tone]?: string } = {
+  good: 'testing.iconPassed',
+  moving: 'charts.yellow',
+  bad: 'list.errorForeground'
+};
+
+export class Tree implements vscode.TreeDataProvider<INode> {
+  constructor(private _session: Session) {
+    _session.stateChanged.connect(() => this._changed.fire(undefined));
+  }
+
+  get onDidChangeTreeData(): vscode.Event<undefined> {
+    return this._changed.event;
+  }
+
+  getChildren(node?: INode): INode[] {
+    if (!node) {
+      const connection = this._session.connection;
+      if (!connection) {
+        return []; // the welcome page says what to do
+      }
+      const { resources, sync } = connection;
+      const nodes = rootNodes(
+        resources,
+        sync.problem && 'scope' in sync.problem ? sync.problem : null,
+        vscode.env.language
+      );
+      return nodes;
+    }
+    if (node.tpu && node.host === undefined && node.id === keyOf(node.tpu)) {
+      void this._loadKernels(node);
+    }
+    return node.children ?? [];
+  }
+
+  getTreeItem(node: INode): vscode.TreeItem {
+    const { Collapsed, Expanded, None } = vscode.TreeItemCollapsibleState;
+    const item = new vscode.TreeItem(
+      node.label,
+      node.children?.length ? (node.open ? Expanded : Collapsed) : None
+    );
+    const color = node.tone && COLORS[node.tone];
+    item.id = node.id;
+    item.description = node.description;
+    item.tooltip = node.tooltip || undefined;
+    item.iconPath = new vscode.ThemeIcon(
+      node.icon,
+      color ? new vscode.ThemeColor(color) : undefined
+    );
+    item.contextValue = node.context;
+    // Otherwise a screen reader says only what the tooltip has.
+    item.accessibilityInformation = {
+      label: [node.label, node.description, node.tooltip]
+        .filter(Boolean)
+        .join(', ')
+    };
+    return item;
+  }
+
+  /** Once: after that events keep them up to date. */
+  private async _loadKernels({ tpu }: INode): Promise<void> {
+    const connection = this._session.connection;
+    if (!tpu || !connection || tpu.state !== 'READY') {
+      return;
+    }
+    const key = `${tpu.id} ${tpu.kernels}`;
+    if (this._loaded.get(keyOf(tpu)) === key) {
+      return;
+    }
+    this._loaded.set(keyOf(tpu), key);
+    try {
+      const kernels = await connection.client.kernels.list(tpu);
+      connection.resources.setKernels(tpu, kernels);
+      this._changed.fire(undefined);
+    } catch {
+      this._loaded.delete(keyOf(tpu)); // its host’s node says why it can’t be reached
+    }
+  }
+
+  private _changed = new vscode.EventEmitter<undefined>();
+  /** How many kernels a TPU had when they were listed. */
+  private _loaded = new Map<string, string>();
+}
