@@ -475,7 +475,13 @@ export const catalog: ICatalog = {
       version: 'tpu-ubuntu2204-base',
       zones: ['us-central2-b'],
       prices: [
-        { region: 'us-central2', on_demand: 51.52, spot: null, date: '2024', flex_start: null }
+        {
+          region: 'us-central2',
+          on_demand: 51.52,
+          spot: null,
+          date: '2024',
+          flex_start: null
+        }
       ]
     },
     {
@@ -490,8 +496,20 @@ export const catalog: ICatalog = {
       hbm_gib: 128,
       version: 'v2-alpha-tpuv5-lite',
       prices: [
-        { region: 'us-central1', on_demand: 9.6, spot: 5.04, date: '2024', flex_start: null },
-        { region: 'us-west4', on_demand: 9.6, spot: 4.08, date: '2024', flex_start: null }
+        {
+          region: 'us-central1',
+          on_demand: 9.6,
+          spot: 5.04,
+          date: '2024',
+          flex_start: null
+        },
+        {
+          region: 'us-west4',
+          on_demand: 9.6,
+          spot: 4.08,
+          date: '2024',
+          flex_start: null
+        }
       ]
     }
   ],
