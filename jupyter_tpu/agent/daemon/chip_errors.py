@@ -8,6 +8,7 @@ from typing import Any, Dict, List
 
 from ..protocol.chosen_chips import named
 from ..protocol.processes import origin
+from ..protocol.records import Kernel
 from .operation_error import OperationError
 
 
@@ -21,9 +22,9 @@ def without_driver(tpu: str) -> OperationError:
     )
 
 
-def booked_by(kernel: Dict[str, Any], wanted: List[int], tpu: str) -> OperationError:
+def booked_by(kernel: Kernel, wanted: List[int], tpu: str) -> OperationError:
     """The *kernel*, a keeper's status, was started with chips of those *wanted* ([]: all)."""
-    notebook = os.path.basename(kernel["notebook"])
+    notebook = os.path.basename(kernel["notebook"] or "")
     who = "the kernel %s" % ("of %s" % notebook if notebook else kernel["id"])
     has = "with %s" % named(kernel["booked"]) if kernel["booked"] else "for all chips"
     return OperationError(

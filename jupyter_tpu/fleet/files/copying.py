@@ -13,18 +13,14 @@ import os
 import posixpath
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from functools import cache
-from importlib.resources import files
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta, Struct
 
-from ...agent.protocol import login_shell
-from ...environment.host_program import COMMAND, program
 from ...environment.on_host.tree import is_inside
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link
+from ...ssh.host_program import COMMAND, program
 from ...ssh.host_values import checked
 from ...ssh.stream import CommandStream
 from ..models import FileProblem, HostCopy
@@ -46,7 +42,7 @@ HERE = "this computer"
 #: Between two attempts; seconds.
 PAUSE = 1.0
 
-_MODULES = ("protocol", "checks", "sender", "lists", "receiver", "main")
+_PROGRAM = "fleet.files.copy_on_host.main"
 
 
 class FilesExist(TPUError):
@@ -262,19 +258,8 @@ async def _pump_in(stream: CommandStream, writer: asyncio.StreamWriter) -> None:
     writer.close()
 
 
-@cache
-def _program() -> bytes:
-    folder = files(protocol.__package__)
-    return program(
-        [
-            (login_shell.__name__, Path(login_shell.__file__)),
-            *((name, folder.joinpath(f"{name}.py")) for name in _MODULES),
-        ]
-    )
-
-
 def _start(request: Mapping[str, Any]) -> bytes:
-    return _program() + json.dumps(request).encode() + b"\n"
+    return program(_PROGRAM) + json.dumps(request).encode() + b"\n"
 
 
 _Count = Annotated[int, Meta(ge=0, le=1 << 62)]

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import structs
 
 from ...cloud import Node
-from ...environment.host_program import COMMAND
 from ...errors import ConnectionLost, Reason, TPUError
 from ...links import HostName, Link, Links, LinkState
 from ...links.pod_ssh import authorize_hosts
+from ...ssh.host_program import COMMAND
 from ...ssh.host_values import InvalidAnswer
 from ..models import CopyFiles, HostCopy, Problem
 from .copying import Report, call_host, copy_of, download, upload

@@ -82,8 +82,7 @@ def main():
                 peer.send(done=done, total=total)
                 peer.flush()
 
-            sources = list(sys.modules[__package__].sources.items())
-            program = json.dumps(sources).encode() + b"\n"
+            program = sys.modules["__main__"].program
             peer.send(result=forward(program, report=Reports(report), **request))
         elif call == "forget":
             forget(request["list_id"])
