@@ -3,6 +3,7 @@ import 'uplot/dist/uPlot.min.css';
 import './panel.css';
 import './parts.css';
 import './tpu.css';
+import './page.css';
 import './operation.css';
 import './form.css';
 import './elsewhere.css';

@@ -197,6 +197,13 @@ class LabPage:
         """A TPU's entry in the list."""
         return self.panel.get_by_role("listitem", name=name, exact=True)
 
+    def open_page(self, name: str) -> Locator:
+        """Opens a TPU's page in the main area, or brings it to the front."""
+        self.tpu(name).get_by_role("button", name=name, exact=True).click()
+        page = self.page.locator(".jp-tpu-Page:visible")
+        expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
+        return page
+
     def state(self, name: str, word: str, *, timeout: float = 60.0) -> None:
         """Waits until a TPU shows a state; *timeout* in seconds."""
         states = self.tpu(name).locator(".jp-tpu-TPU-states")

@@ -161,24 +161,24 @@ def test_a_page_of_a_host_opens_in_a_tab_and_again_after_a_reload(
 ) -> None:
     page, name = lab.page, tpu["name"]
     lab.resize(320)
-    lab.tpu(name).get_by_role("button", name=name, exact=True).click()
-    lab.tpu(name).get_by_role("button", name=f"Open a web app on {name}").click()
+    lab.open_page(name).get_by_role("button", name=f"Open a web app on {name}").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Port on the TPU").fill(str(host.port))
     dialog.get_by_role("button", name="Open").click()
     expect(frame_of(page).get_by_text("A friendly page")).to_be_visible()
-    apps = lab.tpu(name).get_by_role("list", name=f"Web apps on {name}")
+    details = lab.open_page(name)
+    apps = details.get_by_role("list", name=f"Web apps on {name}")
     expect(apps).to_contain_text(f"Port {host.port}")
     expect(apps).to_contain_text("open")
     # Tunnels are beside it.
-    lab.tpu(name).get_by_role("button", name=f"New tunnel to {name}").click()
+    details.get_by_role("button", name=f"New tunnel to {name}").click()
     dialog.get_by_label("Port on the TPU").fill(str(host.port))
     dialog.get_by_role("button", name="Open").click()
-    tunnels = lab.tpu(name).get_by_role("list", name=f"Tunnels to {name}")
+    tunnels = details.get_by_role("list", name=f"Tunnels to {name}")
     expect(tunnels).to_contain_text(f"to port {host.port}")
     take_pictures(lab, "apps")
     tunnels.get_by_role("button", name=re.compile("Close the tunnel")).click()
-    expect(tunnels).to_be_empty()
+    expect(tunnels).to_have_count(0)
 
     # The layout keeps what was shown, and no address.
     def stored() -> str:
@@ -187,10 +187,15 @@ def test_a_page_of_a_host_opens_in_a_tab_and_again_after_a_reload(
     until(lambda: f'"port": {host.port}' in stored(), 60, stored)
     assert ".localhost" not in stored()
     page.goto(f"{lab.server.url}/lab?token={lab.server.token}")
+    # The TPU's page is there again, too, and in front.
+    close = page.get_by_role("button", name=f"Close Port {host.port}")
+    expect(close).to_be_visible()
+    page.get_by_role("tab", name=f"Port {host.port}").click()
     expect(frame_of(page).get_by_text("A friendly page")).to_be_visible()
-    # Closed in the panel: the tab says so, and opens it again.
-    lab.tpu(name).get_by_role("button", name=name, exact=True).click()
-    lab.tpu(name).get_by_role("button", name=f"Close Port {host.port}").click()
+    # Closed there: the tab says so, and opens it again.
+    lab.open_page(name)
+    close.click()
+    page.get_by_role("tab", name=f"Port {host.port}").click()
     closed = page.locator(".jp-tpu-App")
     expect(closed).to_contain_text(f"Port {host.port} is closed")
     closed.get_by_role("button", name="Open Again").click()
@@ -377,7 +382,7 @@ def test_a_log_folder_that_does_not_exist_is_said_in_the_tab(
     take_pictures(lab, "tensorboard-no-folder")
     expect(tab.get_by_role("button", name="Open Anyway")).to_be_visible()
     # The panel does not say it again.
-    expect(lab.tpu(tpu["name"])).not_to_contain_text("could not be opened")
+    expect(lab.panel).not_to_contain_text("could not be opened")
 
 
 def open_missing_folder(lab: LabPage, tpu: dict[str, Any]) -> Locator:

@@ -229,8 +229,7 @@ def test_what_is_saved_here_runs_there_and_the_panel_decides_what_both_have_chan
     expect(output(lab, 3)).to_contain_text("# theirs")
 
     lab.page.get_by_role("tab", name="TPU", exact=True).click()
-    lab.tpu("shared").get_by_role("button", name="shared", exact=True).click()
-    projects = lab.panel.locator(".jp-tpu-Section", has_text="Projects of Notebooks")
+    projects = lab.open_page("shared").locator(".jp-tpu-Section", has_text="Projects of Notebooks")
     expect(projects).to_contain_text("root → ~/root")
     expect(projects).to_contain_text("Not up to date")
     expect(projects).to_contain_text("1 file was not copied: both sides have changed it.")

@@ -116,7 +116,7 @@ def test_the_output_of_a_command_is_shown_below_the_notebook(
     page = open_notebook(context, lab_server, lab_server.port, "")
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("button", name="No Kernel").click()
-    choose_command(page, f"Run Command on {tpu['name']}")
+    choose_command(page, "TPU: Run Command…")
     dialog.get_by_label("Command").fill("echo from $HOSTNAME")
     dialog.get_by_role("button", name="Run", exact=True).click()
     output = page.locator(".jp-tpu-Run pre")
@@ -148,7 +148,7 @@ def test_an_app_opens_in_a_browser_window(
     expect(output).to_have_text(re.compile(r"port \d+"))
     port = re.findall(r"\d+", output.text_content() or "")[0]
 
-    choose_command(page, f"Open Web App on {tpu['name']}…")
+    choose_command(page, "TPU: Open Web App…")
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Port on the TPU").fill(port)
     with context.expect_page() as opened:

@@ -31,13 +31,14 @@ def test_a_tpu_is_created_connected_used_from_a_notebook_and_deleted(lab: LabPag
     lab.form.get_by_label("Connect when it is ready").uncheck()
     lab.form.get_by_role("button", name="Create", exact=True).click()
     tpu = lab.tpu(NAME)
-    expect(tpu).to_contain_text("8 chips · 1 host · 128 GB HBM")
+    expect(tpu).to_contain_text("v5litepod-8 · us-central1-a")
+    expect(tpu.get_by_role("button", name=NAME, exact=True)).to_be_focused()
     expect(panel).to_contain_text("Emulator: no real TPUs, no costs")
     lab.state(NAME, "Ready to connect")
 
     # Connected: with progress, steps and a log.
     tpu.get_by_role("button", name="Connect", exact=True).click()
-    operation = tpu.get_by_role("region", name=f"Connecting {NAME}")
+    operation = panel.get_by_role("region", name=f"Connecting {NAME}")
     expect(operation.get_by_role("progressbar")).to_have_attribute(
         "aria-valuenow", re.compile(r"\d+")
     )
@@ -65,12 +66,15 @@ def test_a_tpu_is_created_connected_used_from_a_notebook_and_deleted(lab: LabPag
     pictures(lab)
 
     # What the kernel has on the chips is drawn while it is shown.
-    tpu.get_by_role("button", name=f"Show memory and load of {NAME}").click()
-    expect(tpu).to_contain_text(re.compile(r"\d+ % · 0\.0 of 128\.0 GiB"))
-    plot = tpu.get_by_role("img", name=re.compile("Duty cycle and memory of host 0: "))
+    details = lab.open_page(NAME)
+    expect(details).to_contain_text("8 chips · 1 host · 128 GB HBM")
+    expect(details).to_contain_text(re.compile(r"\d+ % · 0\.0 of 128\.0 GiB"))
+    map_ = details.get_by_role("img", name=f"{NAME}: 8 chips as 2x4, 1 of 1 hosts connected")
+    expect(map_.locator(".jp-tpu-Map-chip")).to_have_count(8)
+    plot = details.get_by_role("img", name=re.compile("Duty cycle and memory of host 0: "))
     expect(plot.locator("canvas")).to_be_visible()
     page.screenshot(path=OUT / "load.png")
-    tpu.get_by_role("button", name=f"Hide memory and load of {NAME}").click()
+    details.get_by_role("button", name="Memory and load", exact=True).click()
     expect(plot).to_have_count(0)
 
     # Deleted: after a question that names what would be lost.
@@ -123,10 +127,10 @@ def test_an_example_that_is_opened_in_the_panel_runs_on_the_tpu(
 
 
 def pictures(lab: LabPage) -> None:
-    """The panel with all its details, light and dark, as narrow and as wide as it is made."""
-    lab.tpu(NAME).get_by_role("button", name=NAME, exact=True).click()
-    expect(lab.tpu(NAME)).to_contain_text("Environments")
-    expect(lab.tpu(NAME)).to_contain_text("Costs nothing")
+    """The panel and the page of the TPU, light and dark, as narrow and as wide as it is made."""
+    details = lab.open_page(NAME)
+    expect(details).to_contain_text("Environments")
+    expect(details).to_contain_text("Costs nothing")
     for theme in ("Light", "Dark"):
         lab.set_theme(f"JupyterLab {theme}")
         for width in (240, 320, 500):

@@ -61,7 +61,7 @@ it.each([
   [CommandIDs.showJob, ['New job on my-tpu', 'Show the output of train']]
 ])('without %s, the buttons %j do nothing', async (id, labels) => {
   const { actions, node } = await openWithout(id);
-  actions.view.open(keyOf(TPU));
+  await actions.open.tpu(TPU);
   await shows(node, 'Jobs');
   for (const label of labels) {
     const found = await vi.waitFor(() => {
@@ -97,7 +97,7 @@ it('says why the kernels of a TPU are not listed', async () => {
       { message: 'Host 0 is silent.', reason: 'UNAVAILABLE', hint: '' }
     ]
   });
-  actions.toggleDetails(TPU);
+  void actions.open.tpu(TPU);
   await shows(node, 'Kernels', 'Host 0 is silent.');
 });
 

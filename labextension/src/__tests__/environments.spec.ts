@@ -82,10 +82,11 @@ describe('an environment that failed', () => {
     expect(node.textContent).not.toContain('could not be connected');
     button(node, 'my-tpu').click();
     await shows(node, 'incomplete');
-    expect(count(node, 'matplotlb')).toBe(1);
+    const page = node.querySelector<HTMLElement>('.jp-tpu-Page')!;
+    expect(count(page, 'matplotlb')).toBe(1);
     // uv's words are there for those who want them.
-    button(node, 'Show details').click();
-    await shows(node, 'not found in the package registry');
+    button(page, 'Show details').click();
+    await shows(page, 'not found in the package registry');
   });
 
   it('is fixed in the form, which has what was asked for, and then says nothing', async () => {

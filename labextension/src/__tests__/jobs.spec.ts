@@ -5,7 +5,6 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { Actions } from '../actions/actions';
 import { JobLogView } from '../jobs/logView';
 import { TPUModel } from '../model/model';
-import { keyOf } from '../model/resources';
 import { StoredIds } from '../model/storedIds';
 import { addNotifications } from '../operations/notifications';
 import { IJobLine, IJobLog } from '../rest/api';
@@ -64,7 +63,7 @@ async function openJobs(...jobs: ReturnType<typeof aJob>[]) {
     [`POST ${JOBS}/j1/stop`]: [200, aJob({ state: 'stopping' })],
     [`DELETE ${JOBS}/j1`]: [204, '']
   });
-  opened.actions.view.open(keyOf(aTPU()));
+  await opened.actions.open.tpu(aTPU());
   await shows(opened.node, 'Jobs');
   return opened;
 }

@@ -3,15 +3,22 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 
 import { EVERY } from '../chips/loads';
-import { keyOf } from '../model/resources';
-import { IChipLoad, IHostLoad, ILoadSample, ITPU, ITPULoad } from '../rest/api';
+import {
+  IChipLoad,
+  IHost,
+  IHostLoad,
+  ILoadSample,
+  ITPU,
+  ITPULoad
+} from '../rest/api';
 import {
   button,
   disposeWidgets,
   IOpened,
   listOf,
   openPanel,
-  shows
+  shows,
+  widgets
 } from './opened';
 import { aTPU } from './server';
 
@@ -65,6 +72,11 @@ function aHost(host: number, more: Partial<IHostLoad> = {}): IHostLoad {
   };
 }
 
+function aHostOf(index: number): IHost {
+  const link = { state: 'up' as const, since: '', problem: null };
+  return { index, internal_address: '', external_address: '', link };
+}
+
 function aLoad(...hosts: IHostLoad[]): ITPULoad {
   return {
     tpu: 'my-tpu',
@@ -84,15 +96,13 @@ async function open(...answers: ITPULoad[]): Promise<IOpened> {
     [METRICS]: () => [200, answer()]
   });
   const { actions, node } = opened;
-  actions.view.visible = true;
-  actions.view.open(keyOf(tpu));
-  await shows(node, 'Memory and load');
   expect(opened.server.count(METRICS)).toBe(0);
-  button(node, 'Show memory and load of my-tpu').click();
+  await actions.open.tpu(tpu);
+  await shows(node, 'Memory and load');
   return opened;
 }
 
-it('draws what it gets, adds what comes later, and stops when it is hidden', async () => {
+it('draws what it gets, and adds what comes later', async () => {
   const first = aHost(0, {
     samples: [aSample(10, aChip(40, 2), aChip(20, 4))]
   });
@@ -119,8 +129,40 @@ it('draws what it gets, adds what comes later, and stops when it is hidden', asy
     'from=0',
     'from=7'
   ]);
-  button(node, 'Hide memory and load of my-tpu').click();
-  await vi.waitFor(() => expect(node.textContent).not.toContain('Chip 1'));
+});
+
+it('asks while the page or the list can be seen, and colours the map', async () => {
+  vi.useFakeTimers();
+  try {
+    const tpu = aTPU({ connection: 'connected', hosts: [aHostOf(0)] });
+    const sample = aSample(10, aChip(50, 8), aChip(0, 0));
+    const { actions, node, server } = await openPanel({
+      ...listOf(tpu),
+      [METRICS]: [200, aLoad(aHost(0, { samples: [sample] }))]
+    });
+    const [panel] = widgets;
+    panel.hide();
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(server.count(METRICS)).toBe(0);
+    await actions.open.tpu(tpu);
+    await vi.advanceTimersByTimeAsync(5 * EVERY);
+    expect(server.count(METRICS)).toBeGreaterThan(3);
+    const chips = [...node.querySelectorAll<SVGElement>('.jp-tpu-Map-chip')];
+    expect(chips).toHaveLength(8);
+    expect(chips[0].textContent).toContain('50 % · 8.0 of 16.0 GiB');
+    expect(Number(chips[0].style.fillOpacity)).toBeCloseTo(0.54);
+    button(node, 'HBM').click();
+    await vi.advanceTimersByTimeAsync(100);
+    expect(chips[1].style.fillOpacity).toBe('0.08');
+    const page = widgets[1];
+    page.hide();
+    await vi.advanceTimersByTimeAsync(EVERY);
+    const before = server.count(METRICS);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(server.count(METRICS)).toBe(before);
+  } finally {
+    vi.useRealTimers();
+  }
 });
 
 it('says of each host why there are no figures', async () => {

@@ -5,7 +5,7 @@ import { Widget } from '@lumino/widgets';
 import { expect, Mock, vi } from 'vitest';
 
 import { Actions } from '../actions/actions';
-import { NO_ARGUMENTS, SHOWN_BY } from '../actions/commandIDs';
+import { CommandIDs, NO_ARGUMENTS, SHOWN_BY } from '../actions/commandIDs';
 import { addCommands } from '../actions/commands';
 import { PackagesForm } from '../environments/packagesForm';
 import { ConnectForm } from '../lifecycle/connectForm';
@@ -13,6 +13,7 @@ import { CreateForm } from '../lifecycle/createForm';
 import { TPUModel } from '../model/model';
 import { TPUPanel } from '../panel/panel';
 import { PanelState } from '../panel/panelState';
+import { TPUPage } from '../tpuPage/page';
 import {
   Answer,
   noExamples,
@@ -29,6 +30,7 @@ export const widgets: Widget[] = [];
 /** After each test: files share this module, so that each of them asks for it. */
 export function disposeWidgets(): void {
   widgets.splice(0).forEach(widget => widget.dispose());
+  document.querySelectorAll('.jp-tpu-Test').forEach(node => node.remove());
 }
 
 export interface IOpened {
@@ -42,7 +44,7 @@ export interface IOpened {
   shown: Mock;
 }
 
-/** The panel in a document, with a model that has asked its server. */
+/** The panel in a document, and the pages that it opens, with a model that has asked its server. */
 export async function openPanel(
   answers: { [call: string]: Answer | 'no network' } = {},
   /** The commands of other parts of the extension. */
@@ -66,11 +68,20 @@ export async function openPanel(
   for (const id of shownBy) {
     commands.addCommand(id, { describedBy: NO_ARGUMENTS, execute: shown });
   }
-  const panel = new TPUPanel(actions, commands);
-  widgets.push(panel);
-  Widget.attach(panel, document.body);
-  await vi.waitFor(() => expect(panel.node.querySelector('h2')).toBeTruthy());
-  return { ...opened, actions, commands, node: panel.node, shown };
+  const node = document.createElement('div');
+  node.className = 'jp-tpu-Test';
+  document.body.append(node);
+  const show = (widget: Widget) => {
+    widgets.push(widget);
+    Widget.attach(widget, node);
+  };
+  commands.addCommand(CommandIDs.showTPU, {
+    describedBy: NO_ARGUMENTS,
+    execute: args => show(new TPUPage(args.tpu as string, actions, commands))
+  });
+  show(new TPUPanel(actions, commands));
+  await vi.waitFor(() => expect(node.querySelector('h2')).toBeTruthy());
+  return { ...opened, actions, commands, node, shown };
 }
 
 export function listOf(...tpus: object[]): { [call: string]: Answer } {

@@ -1,8 +1,9 @@
 import { IPaletteItem } from '@jupyterlab/apputils';
+import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 
-import { nameInPalette } from '../actions/commands';
+import { addCommands } from '../actions/commands';
 import { StatusItem } from '../panel/statusBar';
 import { IOperation, IProblem } from '../rest/api';
 import {
@@ -12,9 +13,11 @@ import {
   listOf,
   openPanel,
   shows,
+  type,
   widgets
 } from './opened';
 import {
+  Answer,
   aCost,
   aKernel,
   anOperation,
@@ -73,7 +76,7 @@ describe('an empty panel says what to do', () => {
 });
 
 describe('a TPU in the list', () => {
-  it('shows in words what it is and how it is', async () => {
+  it('says in words what it is and how it is', async () => {
     const { node } = await openPanel(
       listOf(
         connectedTPU({ kernels: 2 }),
@@ -84,12 +87,13 @@ describe('a TPU in the list', () => {
     for (const text of [
       'my-tpu',
       'emulated',
-      '8 chips · 1 host · 128 GB HBM',
+      'v5litepod-8 · us-central1-a',
       'Connected',
       '2 kernels'
     ]) {
       expect(mine.textContent).toContain(text);
     }
+    expect(mine.innerHTML).toContain('8 chips · 1 host · 128 GB HBM');
     expect(real.textContent).not.toContain('emulated');
     expect(real.textContent).toContain('Ready to connect');
   });
@@ -126,20 +130,21 @@ describe('a TPU in the list', () => {
       ...node.querySelectorAll('li.jp-tpu-TPU')
     ].map(one => one.textContent);
     expect(free).not.toContain('$');
-    expect(ready).toContain('About $9.60 an hour · about $28.80 so far');
-    expect(stopped).toContain(
-      'About $9.60 an hour when started · about $28.80 so far'
-    );
-    expect(unknown).toContain('Price unknown');
+    expect(ready).toContain('$9.60/h');
+    expect(stopped).not.toContain('$'); // only its disk is billed
+    expect(unknown).toContain('price unknown');
     expect(unknown).not.toContain('$');
-    expect(granted).toContain('In the grant trc');
+    expect(granted).toContain('in the grant trc');
     expect(granted).not.toContain('$');
     button(node, 'b-ready').click();
     await shows(
       node,
+      'About $9.60 an hour · about $28.80 so far',
       'About $9.60 an hour (us-central1, on demand, list price of 2024-12-23)',
       'Cost so farAbout $28.80'
     );
+    button(node, 'c-stopped').click();
+    await shows(node, 'About $9.60 an hour when started · about $28.80 so far');
   });
 
   it('says what a notebook uses of a TPU of several hosts', async () => {
@@ -153,11 +158,13 @@ describe('a TPU in the list', () => {
       listOf(aTPU({ type: 'v4-32', hosts: [0, 1, 2, 3].map(host) as never }))
     );
     await actions.model.loadCatalog();
+    button(node, 'my-tpu').click();
     await shows(node, 'A notebook uses one host: 4 of 16 devices.');
   });
 
-  it('folds the parts of its details', async () => {
-    const { node } = await openPanel(listOf(connectedTPU()));
+  it('folds the parts of its page, which stay so for all TPUs', async () => {
+    const other = connectedTPU({ name: 'other', id: 'other' });
+    const { node } = await openPanel(listOf(connectedTPU(), other));
     button(node, 'my-tpu').click();
     await shows(node, 'Python 3.12.4');
     const environments = button(node, 'Environments');
@@ -166,9 +173,43 @@ describe('a TPU in the list', () => {
       expect(environments.getAttribute('aria-expanded')).toBe('false');
       expect(node.textContent).not.toContain('Python 3.12.4');
     });
+    button(node, 'other').click();
+    await vi.waitFor(() =>
+      expect(node.querySelectorAll('.jp-tpu-Page h2')).toHaveLength(2)
+    );
+    expect(node.textContent).not.toContain('Python 3.12.4');
   });
 
-  it('opens its details with hosts and why a link is down', async () => {
+  it('says on its page when it was deleted, and is shown again when it is back', async () => {
+    const { changes, node } = await openPanel(listOf(connectedTPU()));
+    button(node, 'my-tpu').click();
+    await shows(node, 'Python 3.12.4');
+    changes.gone('tpu', 'us-central1-a/my-tpu');
+    const page = node.querySelector<HTMLElement>('.jp-tpu-Page')!;
+    await shows(page, 'There is no TPU my-tpu in us-central1-a', 'v5litepod-8');
+    changes.tpu(connectedTPU());
+    await shows(page, 'Python 3.12.4');
+  });
+
+  it('is found among many by words', async () => {
+    const many = [...Array(30).keys()].map(number =>
+      aTPU({ name: `tpu-${number}`, id: `${number}` })
+    );
+    const { changes, node } = await openPanel(listOf(...many));
+    await shows(node, 'tpu-29');
+    const rows = () => [...node.querySelectorAll('li.jp-tpu-TPU')];
+    expect(rows()).toHaveLength(30);
+    const input = node.querySelector<HTMLInputElement>('[type=search]')!;
+    type(input, 'us-central1 TPU-7');
+    await vi.waitFor(() => expect(rows()).toHaveLength(1));
+    type(input, 'stopped');
+    await shows(node, 'No TPU matches.');
+    changes.tpu({ ...many[3], state: 'STOPPED' });
+    await vi.waitFor(() => expect(rows()).toHaveLength(1));
+    expect(rows()[0].textContent).toContain('tpu-3');
+  });
+
+  it('opens its page with hosts and why a link is down', async () => {
     const problem = {
       message: 'It hung up.',
       reason: 'UNREACHABLE',
@@ -183,9 +224,7 @@ describe('a TPU in the list', () => {
       hosts: [{ ...host, external_address: '' } as never]
     });
     const { node } = await openPanel(listOf(tpu));
-    const name = button(node, 'my-tpu');
-    expect(name.getAttribute('aria-expanded')).toBe('false');
-    name.click();
+    button(node, 'my-tpu').click();
     await shows(
       node,
       '10.0.0.2',
@@ -193,9 +232,10 @@ describe('a TPU in the list', () => {
       'It hung up.',
       'Python 3.12.4 · JAX 0.7.2 · 8 cpu devices'
     );
-    expect(name.getAttribute('aria-expanded')).toBe('true');
     // What heals by itself is no alarm.
-    const row = node.querySelector('.jp-tpu-Row');
+    const row = [...node.querySelectorAll('.jp-tpu-Row')].find(one =>
+      one.textContent!.includes('10.0.0.2')
+    );
     expect(row?.querySelector('.jp-tpu-Dot.jp-mod-moving')).not.toBeNull();
     expect(row?.querySelector('.jp-tpu-Dot.jp-mod-bad')).toBeNull();
   });
@@ -368,6 +408,97 @@ describe('an operation', () => {
         'v4-32'
       );
     });
+  });
+});
+
+describe('the form', () => {
+  const create = (reason: IProblem['reason'], field = ''): Answer => [
+    409,
+    {
+      message: 'Not now.',
+      reason,
+      hint: '',
+      retry_after: null,
+      scope: '',
+      field
+    }
+  ];
+
+  it('keeps its input when it is refused, and its error has the focus', async () => {
+    const { actions, node } = await openPanel({
+      'POST quotes': [200, aQuote()],
+      'POST tpus': create('QUOTA')
+    });
+    actions.openCreateForm();
+    await shows(node, 'Advanced');
+    actions.createForm.set('name', 'mine');
+    button(node, 'Create').click();
+    await shows(node, 'Not now.');
+    const alert = node.querySelector('form [role=alert]')!;
+    expect(alert.parentElement).toBe(document.activeElement);
+    expect(node.querySelector('form input')).toHaveProperty('value', 'mine');
+  });
+
+  it('is left with Escape, and has what was typed when it is opened again', async () => {
+    const { actions, node } = await openPanel();
+    actions.openCreateForm();
+    await shows(node, 'Advanced');
+    actions.createForm.set('name', 'mine');
+    const press = { key: 'Escape', bubbles: true };
+    node
+      .querySelector('form input')!
+      .dispatchEvent(new KeyboardEvent('keydown', press));
+    await shows(node, 'No TPUs yet');
+    actions.openCreateForm();
+    await vi.waitFor(() =>
+      expect(node.querySelector('form input')).toHaveProperty('value', 'mine')
+    );
+  });
+
+  it('moves the focus to the row of what it created', async () => {
+    const operation = anOperation({ kind: 'create', tpu: 'mine' });
+    const { actions, changes, node } = await openPanel({
+      ...listOf(aTPU({ name: 'other', id: 'other' })),
+      'POST quotes': [200, aQuote()],
+      'POST tpus': [202, operation]
+    });
+    actions.openCreateForm();
+    await shows(node, 'Advanced');
+    actions.createForm.set('name', 'mine');
+    button(node, 'Create').click();
+    await shows(node, 'Creating mine');
+    changes.tpu(aTPU({ name: 'mine', state: 'CREATING' }));
+    await vi.waitFor(() =>
+      expect(button(node, 'mine')).toBe(document.activeElement)
+    );
+    // It goes to a neighbor when that is gone.
+    changes.gone('tpu', 'us-central1-a/mine');
+    await vi.waitFor(() =>
+      expect(button(node, 'other')).toBe(document.activeElement)
+    );
+  });
+
+  it('hunts for what Google had no capacity for', async () => {
+    const { actions, changes, node } = await openPanel();
+    const [, problem] = create('NO_CAPACITY') as [number, IProblem];
+    const failed = { kind: 'create', tpu: 'mine', state: 'failed' } as const;
+    changes.operation(anOperation({ ...failed, problem }));
+    await shows(node, 'mine could not be created');
+    button(node, 'Hunt in More Zones…').click();
+    await shows(node, 'Start Hunt');
+    expect(actions.createForm.fields).toMatchObject({
+      name: 'mine',
+      hunt: true
+    });
+  });
+
+  it('says what each type costs', async () => {
+    const { actions, node } = await openPanel();
+    actions.openCreateForm();
+    await shows(node, 'Advanced');
+    node.querySelector<HTMLElement>('[role=combobox]')!.click();
+    await shows(node, 'v5litepod-8 $9.60/h 8 chips · 1 host · 128 GB HBM');
+    await shows(node, 'v4-32 $51.52/h 16 chips');
   });
 });
 
@@ -625,24 +756,41 @@ describe('the commands', () => {
     expect(server.count('POST tpus/us-central1-a~off/start')).toBe(1);
   });
 
-  it('are in the palette with the name of each TPU', async () => {
-    const { actions, changes, commands } = await openPanel(listOf(aTPU()));
+  it('are in the palette once each, and ask for the TPU', async () => {
+    const tpus = [aTPU(), aTPU({ name: 'other' })];
+    const { actions, server } = await openPanel({
+      ...listOf(...tpus),
+      'POST tpus/us-central1-a~other/connect': [
+        202,
+        anOperation({ tpu: 'other' })
+      ]
+    });
     const items: IPaletteItem[] = [];
     const palette = {
-      addItem: (item: IPaletteItem) => {
-        items.push(item);
-        return { dispose: () => items.splice(items.indexOf(item), 1) };
-      }
+      addItem: (item: IPaletteItem) => items.push(item)
     };
-    nameInPalette(palette as never, 'TPU', commands, actions);
-    const labels = () =>
-      items.map(({ args, command }) => commands.label(command, args)).sort();
-    expect(labels()).toContain('TPU: Stop my-tpu…');
-    expect(labels()).not.toContain('TPU: Start my-tpu');
-    changes.tpu(aTPU({ state: 'STOPPED' }));
-    expect(labels()).toEqual(['TPU: Delete my-tpu…', 'TPU: Start my-tpu']);
-    changes.gone('tpu', 'us-central1-a/my-tpu');
-    expect(labels()).toEqual([]);
+    const commands = new CommandRegistry();
+    addCommands(commands, palette as never, actions);
+    const labels = items.map(({ args, command }) =>
+      commands.label(command, args)
+    );
+    expect(labels).toContain('TPU: Connect');
+    expect(new Set(labels).size).toBe(labels.length);
+    expect(labels.length).toBeLessThan(40);
+    // Only what some TPU allows is offered.
+    const args = { isPalette: true };
+    expect(commands.isEnabled('tpu:start', args)).toBe(false);
+    const done = commands.execute('tpu:connect', args);
+    await vi.waitFor(() => {
+      const select =
+        document.querySelector<HTMLSelectElement>('.jp-Dialog select');
+      expect(select).toBeTruthy();
+      select!.value = 'us-central1-a/other';
+      select!.dispatchEvent(new Event('change', { bubbles: true }));
+    });
+    await answerDialog('Ok');
+    await done;
+    expect(server.count('POST tpus/us-central1-a~other/connect')).toBe(1);
   });
 
   it('are in groups, and those for files, ports and chips in submenus', async () => {
@@ -712,6 +860,13 @@ describe('the commands', () => {
       const args = { tpu: `us-central1-a/${name}` };
       expect(commands.isEnabled('tpu:stop', args)).toBe(false);
     }
+  });
+
+  it('that are not about one TPU are in the menu of the panel', async () => {
+    const { node } = await openPanel();
+    button(node, 'More').click();
+    await shows(document.body, 'TPU Usage…', 'Queued Resources…', 'Grants…');
+    await shows(document.body, 'Attach a Machine…', 'Tokens…', 'Check Setup…');
   });
 
   it('fill the form in', async () => {

@@ -27,7 +27,7 @@ async function openDetails(answers: { [call: string]: Answer } = {}) {
     ...answers
   });
   const { actions, node } = opened;
-  actions.view.open('us-central1-a/my-tpu');
+  await actions.open.tpu(aTPU());
   const text = () => (node.textContent ?? '').replace(/\s+/g, ' ');
   await vi.waitFor(() => expect(text()).toContain('Tunnels'));
   const press = (label: string) => {

@@ -145,8 +145,8 @@ it('lists the folders that hosts named when they were asked, and takes one back'
   const { actions, changes, node, posts, server, tpu } = await open(
     aShare([aHost(1)], removal)
   );
-  actions.toggleDetails(tpu);
-  await shows(node, 'Shared folders');
+  void actions.open.tpu(tpu);
+  await shows(node, 'Show shared folders');
   expect(server.count(`GET ${SHARES}`)).toBe(0);
   button(node, 'Ask the hosts which folders they share').click();
   await vi.waitFor(() => expect(server.count(`GET ${SHARES}`)).toBe(1));

@@ -4,21 +4,15 @@ import { Notification } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 
-import { freeChips, splitChips } from '../chips/chipDialogs';
 import { Loads } from '../chips/loads';
 import { PackagesForm } from '../environments/packagesForm';
 import { CopyActions } from '../files/copyActions';
 import { ShareActions } from '../files/shareActions';
 import { FileTransfers } from '../files/transfers';
-import { askPort } from '../forwarding/portDialog';
-import { changeGuard } from '../guard/guardDialog';
 import { JobActions } from '../jobs/jobActions';
-import { showMemory } from '../jobs/profileDialogs';
 import { Examples } from '../kernels/examples';
 import { KernelActions } from '../kernels/kernelActions';
 import { IServerKernels } from '../kernels/serverKernels';
-import { approveCost } from '../lifecycle/approval';
-import { attachMachine } from '../lifecycle/attach';
 import { ConnectForm } from '../lifecycle/connectForm';
 import { CreateForm } from '../lifecycle/createForm';
 import { QueuedList } from '../lifecycle/queuedList';
@@ -26,7 +20,6 @@ import { Action, availableActions } from '../model/availableActions';
 import { Lookups } from '../model/lookups';
 import { TPUModel } from '../model/model';
 import { keyOf } from '../model/resources';
-import { confirmKeep, confirmStart } from '../money/costDialogs';
 import { GrantsForm } from '../money/grantsForm';
 import { UsageList } from '../money/usageList';
 import { PanelState } from '../panel/panelState';
@@ -41,19 +34,9 @@ import {
   ITPU,
   ITunnel
 } from '../rest/api';
-import { checkSetup, checkTPU } from '../setup/doctorDialogs';
-import { chooseLogging } from '../setup/logging';
 import { TokensForm } from '../setup/tokensForm';
 import { attempt } from '../ui/attempt';
 import { CommandIDs, SHOWN_BY } from './commandIDs';
-import {
-  askName,
-  confirmCancelCreate,
-  confirmCloseTensorBoard,
-  confirmCloseTunnel,
-  confirmDeleteQueued,
-  confirmInstallIpykernel
-} from './dialogs';
 import { Opener } from './opener';
 
 export class Actions {
@@ -76,7 +59,7 @@ export class Actions {
     this.open = new Opener(model, _commands, examples, trans);
     this.kernels = new KernelActions(model, serverKernels, trans);
     this.jobs = new JobActions(model, view, _commands, trans);
-    this.loads = new Loads(model.client.metrics, () => view.visible);
+    this.loads = new Loads(model.client.metrics);
     this.foundPythons = new Lookups(tpu => model.client.pythons.list(tpu));
     this.grantsForm = new GrantsForm(model.client.grants);
     this.usageList = new UsageList(model.client.usage);
@@ -111,14 +94,16 @@ export class Actions {
   }
 
   /** Checks what can keep a TPU from being created: of the form, or any. */
-  checkSetup(form?: CreateForm): Promise<void> {
+  async checkSetup(form?: CreateForm): Promise<void> {
     const { type, zone, version, tier, network } = form?.request ?? {};
     const request = { type, zone, version, tier, network };
+    const { checkSetup } = await import('../setup/doctorDialogs');
     return checkSetup(request, this.model, this.trans);
   }
 
   /** Asks for a machine that is reached by SSH, and adds it to the TPUs. */
-  attach(): Promise<void> {
+  async attach(): Promise<void> {
+    const { attachMachine } = await import('../lifecycle/attach');
     return attachMachine(this.model, this.trans);
   }
 
@@ -155,16 +140,24 @@ export class Actions {
         await this.open.files(tpu, 0);
         break;
       case 'check':
-        await checkTPU(tpu, this.model, this.language, this.trans);
+        await (
+          await import('../setup/doctorDialogs')
+        ).checkTPU(tpu, this.model, this.language, this.trans);
         break;
       case 'chips':
-        await freeChips(tpu, this.model, this.language, this.trans);
+        await (
+          await import('../chips/chipDialogs')
+        ).freeChips(tpu, this.model, this.language, this.trans);
         break;
       case 'guard':
-        await changeGuard(tpu, this.model, this.language, this.trans);
+        await (
+          await import('../guard/guardDialog')
+        ).changeGuard(tpu, this.model, this.language, this.trans);
         break;
       case 'split':
-        await splitChips(tpu, this.model, this.trans);
+        await (
+          await import('../chips/chipDialogs')
+        ).splitChips(tpu, this.model, this.trans);
         break;
       case 'connect':
         await this._connect(tpu);
@@ -188,7 +181,9 @@ export class Actions {
         await this.jobs.start(tpu);
         break;
       case 'memory':
-        await showMemory(tpu, this.model, this.trans);
+        await (
+          await import('../jobs/profileDialogs')
+        ).showMemory(tpu, this.model, this.trans);
         break;
       case 'notebook':
         await this.open.notebook(tpu);
@@ -270,10 +265,14 @@ export class Actions {
 
   /** Deletes a queued resource; asks first, since its TPUs and their disks go with it. */
   async deleteQueued(queued: IQueuedResource): Promise<void> {
-    if (await confirmDeleteQueued(queued, this.trans)) {
+    if (
+      await (await import('./dialogs')).confirmDeleteQueued(queued, this.trans)
+    ) {
       const title = this.trans.__('Delete %1?', queued.name);
       const ok = this.trans.__('Delete');
-      const name = await askName(queued, title, ok, this.trans);
+      const name = await (
+        await import('./dialogs')
+      ).askName(queued, title, ok, this.trans);
       if (name !== null) {
         await this.queuedList.delete(queued, name);
       }
@@ -284,21 +283,26 @@ export class Actions {
   async resetQueued(queued: IQueuedResource): Promise<void> {
     const title = this.trans.__('Reset %1?', queued.name);
     const ok = this.trans.__('Reset');
-    const name = await askName(queued, title, ok, this.trans);
+    const name = await (
+      await import('./dialogs')
+    ).askName(queued, title, ok, this.trans);
     if (name !== null) {
       await this.queuedList.reset(queued, name);
     }
   }
 
   /** Shows whether Cloud Logging stores a TPU's logs, and changes that if the user wants it. */
-  chooseLogging(tpu: ITPU): Promise<void> {
+  async chooseLogging(tpu: ITPU): Promise<void> {
+    const { chooseLogging } = await import('../setup/logging');
     return chooseLogging(tpu, this.model, this.trans);
   }
 
   /** Keeps a TPU for an hour that would stop itself; asks first for its name as *adopt* does. */
   async keep(tpu: ITPU): Promise<void> {
     const title = this.trans.__('Keep %1 for an hour?', tpu.name);
-    const name = await askName(tpu, title, this.trans.__('Keep'), this.trans);
+    const name = await (
+      await import('./dialogs')
+    ).askName(tpu, title, this.trans.__('Keep'), this.trans);
     if (name !== null) {
       await this.model.keep(tpu, name ? { confirm_name: name } : {});
     }
@@ -308,7 +312,9 @@ export class Actions {
   async adopt(tpu: ITPU): Promise<void> {
     const title = this.trans.__('Adopt %1?', tpu.name);
     const ok = this.trans.__('Adopt');
-    const name = await askName(tpu, title, ok, this.trans);
+    const name = await (
+      await import('./dialogs')
+    ).askName(tpu, title, ok, this.trans);
     if (name !== null && (await this.model.adopt(tpu, name))) {
       await this.usageList.load();
     }
@@ -330,7 +336,9 @@ export class Actions {
     const { ipykernel, name, path } = python;
     if (
       ipykernel ||
-      (await confirmInstallIpykernel(path, tpu.name, this.trans))
+      (await (
+        await import('./dialogs')
+      ).confirmInstallIpykernel(path, tpu.name, this.trans))
     ) {
       await this.model.connect(tpu, {
         environment: name,
@@ -347,11 +355,17 @@ export class Actions {
   async submit(form: CreateForm | ConnectForm): Promise<void> {
     if (
       form === this.createForm &&
-      !(await approveCost(this.createForm, this.trans))
+      !(await (
+        await import('../lifecycle/approval')
+      ).approveCost(this.createForm, this.trans))
     ) {
       return;
     }
+    const { fields } = this.createForm;
     if (await form.submit()) {
+      if (form === this.createForm) {
+        this.view.awaited = keyOf(fields);
+      }
       this.view.show('list');
     }
   }
@@ -384,7 +398,7 @@ export class Actions {
           if (this.packagesForm.isOf(operation)) {
             this.view.show('packages');
           } else {
-            this.view.open(keyOf(tpu)); // where its environments are
+            await this.open.tpu(tpu); // where its environments are
           }
           break;
         case 'copy':
@@ -403,9 +417,20 @@ export class Actions {
     model.dismiss(operation.id);
   }
 
+  /** Opens the form to go on looking for what Google had no capacity for. */
+  huntFor(operation: IOperation): void {
+    const { tpu: name, zone } = operation;
+    this.createForm.fill(this.model.createRequest(operation) ?? { name, zone });
+    this.createForm.set('hunt', true);
+    this.openCreateForm();
+    this.model.dismiss(operation.id);
+  }
+
   /** Ends the attempts to delete a TPU, if the user agrees that it stays. */
   async stopTrying(tpu: ITPU, operation: IOperation): Promise<void> {
-    if (await confirmKeep(tpu, this.trans)) {
+    if (
+      await (await import('../money/costDialogs')).confirmKeep(tpu, this.trans)
+    ) {
       await this.model.stopTrying(operation);
     }
   }
@@ -413,7 +438,12 @@ export class Actions {
   /** Cancels an operation; asks first where that deletes a TPU. */
   async cancel(operation: IOperation): Promise<void> {
     const asks = operation.kind === 'create';
-    if (!asks || (await confirmCancelCreate(operation.tpu, this.trans))) {
+    if (
+      !asks ||
+      (await (
+        await import('./dialogs')
+      ).confirmCancelCreate(operation.tpu, this.trans))
+    ) {
       await this.model.cancel(operation);
     }
   }
@@ -421,7 +451,12 @@ export class Actions {
   /** Closes a web app; asks first where that ends its server on the host. */
   async closeApp(tpu: ITPU, app: IApp): Promise<void> {
     const asks = app.kind === 'tensorboard';
-    if (!asks || (await confirmCloseTensorBoard(app, this.trans))) {
+    if (
+      !asks ||
+      (await (
+        await import('./dialogs')
+      ).confirmCloseTensorBoard(app, this.trans))
+    ) {
       await this.model.closeApp(tpu, app.id);
     }
   }
@@ -429,17 +464,11 @@ export class Actions {
   /** Closes a tunnel; asks first while it is in use. */
   async closeTunnel(tpu: ITPU, tunnel: ITunnel): Promise<void> {
     const asks = tunnel.connections > 0;
-    if (!asks || (await confirmCloseTunnel(tunnel, this.trans))) {
+    if (
+      !asks ||
+      (await (await import('./dialogs')).confirmCloseTunnel(tunnel, this.trans))
+    ) {
       await this.model.closeTunnel(tpu, tunnel.id);
-    }
-  }
-
-  /** Shows or hides a TPU's details, which include its kernels. */
-  toggleDetails(tpu: ITPU): void {
-    const key = keyOf(tpu);
-    this.view.toggle(key);
-    if (this.view.isOpen(key) && tpu.environments.length > 0) {
-      void this.kernels.load(tpu);
     }
   }
 
@@ -461,20 +490,28 @@ export class Actions {
   }
 
   private async _openTunnel(tpu: ITPU): Promise<void> {
+    const { askPort } = await import('../forwarding/portDialog');
     const request = await askPort('tunnel', tpu, this.trans);
     if (request) {
       await this.model.openTunnel(tpu, request);
-      this.view.open(keyOf(tpu));
+      await this.open.tpu(tpu); // where it is listed
     }
   }
 
   private async _start(tpu: ITPU): Promise<void> {
     const title = this.trans.__('Start %1?', tpu.name);
     const ok = this.trans.__('Start');
-    if (!tpu.emulated && !(await confirmStart(tpu, this.trans))) {
+    if (
+      !tpu.emulated &&
+      !(await (
+        await import('../money/costDialogs')
+      ).confirmStart(tpu, this.trans))
+    ) {
       return;
     }
-    const name = await askName(tpu, title, ok, this.trans);
+    const name = await (
+      await import('./dialogs')
+    ).askName(tpu, title, ok, this.trans);
     if (name !== null) {
       const price = tpu.cost.usd_per_hour;
       await this.model.start(tpu, {

@@ -36,6 +36,7 @@ export namespace CommandIDs {
   export const usage = 'tpu:usage';
   export const queued = 'tpu:queued';
   export const tokens = 'tpu:tokens';
+  export const setup = 'tpu:check-setup';
   export const tunnel = 'tpu:new-tunnel';
   export const upload = 'tpu:upload-files';
   export const browse = 'tpu:browse-files';
@@ -43,7 +44,20 @@ export namespace CommandIDs {
   export const showFiles = 'tpu:show-files';
   export const showJob = 'tpu:show-job';
   export const showRun = 'tpu:show-run';
+  export const showTPU = 'tpu:show-tpu';
 }
+
+/** The commands that are not about one TPU, in the order of the menus. */
+export const GENERAL = [
+  CommandIDs.create,
+  CommandIDs.attach,
+  CommandIDs.usage,
+  CommandIDs.queued,
+  CommandIDs.grants,
+  CommandIDs.tokens,
+  CommandIDs.setup,
+  CommandIDs.refresh
+];
 
 /** The commands that do something to one TPU. */
 export const COMMANDS: { [action in Action]: string } = {

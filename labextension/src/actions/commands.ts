@@ -1,22 +1,22 @@
 // The commands of the palette and the menus.
 
 import { ICommandPalette, InputDialog } from '@jupyterlab/apputils';
-import { addIcon, lockIcon, refreshIcon } from '@jupyterlab/ui-components';
+import {
+  addIcon,
+  checkIcon,
+  lockIcon,
+  refreshIcon
+} from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
-import { IDisposable } from '@lumino/disposable';
 
 import { Action, whyNotStoppable } from '../model/availableActions';
 import { keyOf } from '../model/resources';
-import {
-  actionLabel,
-  namedActionLabel,
-  notStoppableLabel
-} from '../panel/tpuLabels';
+import { actionLabel, notStoppableLabel } from '../panel/tpuLabels';
 import { ITPU } from '../rest/api';
 import { actionIcon } from '../ui/icons';
 import { Actions } from './actions';
-import { CommandIDs, COMMANDS, NO_ARGUMENTS, SHOWN_BY } from './commandIDs';
+import { CommandIDs, COMMANDS, GENERAL, NO_ARGUMENTS } from './commandIDs';
 
 /** Registers the commands of the palette and the menus. */
 export function addCommands(
@@ -91,6 +91,13 @@ export function addCommands(
       actions.openUsage();
     }
   });
+  commands.addCommand(CommandIDs.setup, {
+    label: trans.__('Check Setup…'),
+    caption: trans.__('Check what can keep a TPU from being created'),
+    icon: checkIcon,
+    describedBy: NO_ARGUMENTS,
+    execute: () => actions.checkSetup()
+  });
   commands.addCommand(CommandIDs.tokens, {
     label: trans.__('Tokens…'),
     caption: trans.__(
@@ -108,58 +115,17 @@ export function addCommands(
   }
 
   if (palette) {
-    for (const command of [
-      CommandIDs.attach,
-      CommandIDs.create,
-      CommandIDs.grants,
-      CommandIDs.queued,
-      CommandIDs.refresh,
-      CommandIDs.tokens,
-      CommandIDs.usage
-    ]) {
+    for (const command of GENERAL) {
       palette.addItem({ command, category, args: { isPalette: true } });
     }
-    nameInPalette(palette, category, commands, actions);
+    for (const action of Object.keys(COMMANDS) as Action[]) {
+      palette.addItem({
+        command: COMMANDS[action],
+        category,
+        args: { isPalette: true }
+      });
+    }
   }
-}
-
-/** What can be done now with each TPU is in the palette, with the TPU's name. */
-export function nameInPalette(
-  palette: ICommandPalette,
-  category: string,
-  commands: CommandRegistry,
-  actions: Actions
-): void {
-  const { model } = actions;
-  const items = new Map<string, IDisposable>();
-  const update = () => {
-    const wanted = new Map<string, [string, string]>();
-    for (const tpu of model.tpus) {
-      const key = keyOf(tpu);
-      for (const action of actions.available(tpu)) {
-        wanted.set(`${action} ${key}`, [COMMANDS[action], key]);
-      }
-    }
-    for (const [id, item] of [...items]) {
-      if (!wanted.has(id)) {
-        item.dispose();
-        items.delete(id);
-      }
-    }
-    for (const [id, [command, tpu]] of wanted) {
-      if (!items.has(id)) {
-        const args = { isPalette: true, tpu };
-        items.set(id, palette.addItem({ command, category, args }));
-      }
-    }
-  };
-  model.stateChanged.connect(update);
-  commands.commandChanged.connect((_, { id, type }) => {
-    if (type === 'added' && id && Object.values(SHOWN_BY).includes(id)) {
-      update();
-    }
-  });
-  update();
 }
 
 function addAction(
@@ -176,18 +142,11 @@ function addAction(
   commands.addCommand(COMMANDS[action], {
     label: args => {
       const tpu = args.tpu ? model.tpu(args.tpu as string) : undefined;
-      if (args.isPalette && tpu) {
-        const twins = model.tpus.filter(one => one.name === tpu.name).length;
-        return namedActionLabel(
-          action,
-          twins > 1 ? keyOf(tpu) : tpu.name,
-          trans
-        );
-      }
       const why = tpu && whyNotStoppable(tpu);
-      return why
+      const label = why
         ? notStoppableLabel(action, why, trans)
         : actionLabel(action, trans);
+      return args.isPalette ? trans.__('TPU: %1', label) : label;
     },
     icon: actionIcon(action),
     isEnabled: args => named(args).length > 0,

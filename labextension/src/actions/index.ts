@@ -17,6 +17,7 @@ import { ConnectForm } from '../lifecycle/connectForm';
 import { CreateDefaults, ICreateDefaults } from '../lifecycle/createDefaults';
 import { CreateForm } from '../lifecycle/createForm';
 import { TPUModel } from '../model/model';
+import { StoredIds } from '../model/storedIds';
 import { PanelState } from '../panel/panelState';
 import { ITPUActions, ITPUModel } from '../tokens';
 import { loadTranslation } from '../ui/translation';
@@ -48,7 +49,12 @@ const plugin: JupyterFrontEndPlugin<Actions> = {
       new CreateForm(model, defaults),
       new ConnectForm(model),
       new PackagesForm(model),
-      new PanelState(),
+      new PanelState(
+        new StoredIds(
+          window.localStorage,
+          `jupyter-tpu:folded:${serviceManager.serverSettings.baseUrl}`
+        )
+      ),
       commands,
       new ServerKernels(serviceManager, commands),
       new Examples(serviceManager.contents, commands),

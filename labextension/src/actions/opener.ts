@@ -5,23 +5,19 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
-import { askPort } from '../forwarding/portDialog';
 import {
   IAppTarget,
   portTarget,
   targetOf,
   tensorBoardTarget
 } from '../forwarding/target';
-import { askProfile, notifyUntraced } from '../jobs/profileDialogs';
-import { askRun } from '../jobs/runDialog';
 import { Examples } from '../kernels/examples';
 import { startableEnvironments } from '../model/availableActions';
 import { TPUModel } from '../model/model';
-import { keyOf } from '../model/resources';
+import { keyOf, TPURef } from '../model/resources';
 import { IEnvironment, IKernel, ITPU } from '../rest/api';
 import { attempt } from '../ui/attempt';
 import { CommandIDs } from './commandIDs';
-import { askExample, askLogdir } from './dialogs';
 
 /** Each opens something in a tab or a window, if the user does not cancel the question before it. */
 export class Opener {
@@ -32,8 +28,16 @@ export class Opener {
     private _trans: TranslationBundle
   ) {}
 
+  /** Shows the page of a TPU. */
+  async tpu(tpu: TPURef): Promise<void> {
+    if (this._commands.hasCommand(CommandIDs.showTPU)) {
+      await this._show(CommandIDs.showTPU, { tpu: keyOf(tpu) });
+    }
+  }
+
   /** Asks for a command, and shows its output in a tab. */
   async run(tpu: ITPU): Promise<void> {
+    const { askRun } = await import('../jobs/runDialog');
     const request = await askRun(tpu, this._trans);
     const run = request && (await this._model.startRun(tpu, request));
     if (run) {
@@ -81,6 +85,8 @@ export class Opener {
 
   /** Traces a kernel, or all programs that use JAX on all hosts, and shows that. */
   async profile(tpu: ITPU, kernel?: IKernel): Promise<void> {
+    const { askProfile, notifyUntraced } =
+      await import('../jobs/profileDialogs');
     const request = await askProfile(tpu, kernel, this._trans);
     const traced = request && (await this._model.profile(tpu, request));
     if (traced) {
@@ -91,7 +97,9 @@ export class Opener {
 
   async example(tpu: ITPU): Promise<void> {
     const [environment] = startableEnvironments(tpu);
-    const example = environment && (await askExample(tpu, this._trans));
+    const example =
+      environment &&
+      (await (await import('./dialogs')).askExample(tpu, this._trans));
     if (example) {
       try {
         await this._examples.open(example, environment);
@@ -103,6 +111,7 @@ export class Opener {
   }
 
   async port(tpu: ITPU): Promise<void> {
+    const { askPort } = await import('../forwarding/portDialog');
     const request = await askPort('app', tpu, this._trans);
     if (request) {
       const name = this._trans.__('Port %1', request.port);
@@ -111,7 +120,9 @@ export class Opener {
   }
 
   async tensorBoard(tpu: ITPU): Promise<void> {
-    const logdir = await askLogdir(tpu, this._trans);
+    const logdir = await (
+      await import('./dialogs')
+    ).askLogdir(tpu, this._trans);
     if (logdir) {
       const name = this._trans.__('TensorBoard');
       await this.app(tensorBoardTarget(tpu, logdir, name));

@@ -5,7 +5,7 @@ import React, { useEffect } from 'react';
 import { Actions } from '../actions/actions';
 import { keyOf } from '../model/resources';
 import { IChipLoad, IHostLoad, ITPU } from '../rest/api';
-import { Alert, HOSTS_SHOWN, Link, Section, ShowAll } from '../ui/elements';
+import { Alert, HOSTS_SHOWN, Section, ShowAll } from '../ui/elements';
 import { failureText } from '../ui/failures';
 import { useStore } from '../ui/store';
 import {
@@ -17,44 +17,58 @@ import {
   together,
   usedLabel
 } from './loadLabels';
+import { IKnownLoad } from './loads';
 import { Plot } from './plot';
 
 const DUTY = '--jp-brand-color1';
 const MEMORY = '--jp-warn-color1';
 
-export function Load(props: { tpu: ITPU; actions: Actions }): JSX.Element {
-  const { tpu, actions } = props;
-  const { trans, view } = actions;
-  const shown = `${keyOf(tpu)}#load-shown`;
-  const isShown = view.isOpen(shown);
+/** Follows the load of a TPU while it can be seen. */
+export function useLoad(
+  tpu: ITPU,
+  actions: Actions,
+  isSeen: () => boolean,
+  interval?: number
+): IKnownLoad {
+  const loads = useStore(actions.loads);
+  const answers = hasLoad(tpu);
+  useEffect(
+    () => (answers ? loads.follow(tpu, isSeen, interval) : undefined),
+    [loads, tpu.id, answers]
+  );
+  return (answers && loads.of(tpu)) || { load: null, failure: null };
+}
+
+/** Whether the hosts of a TPU can be asked. */
+export function hasLoad(tpu: ITPU): boolean {
+  return tpu.state === 'READY' && tpu.connection !== 'disconnected';
+}
+
+export function Load(props: {
+  tpu: ITPU;
+  known: IKnownLoad;
+  actions: Actions;
+}): JSX.Element {
+  const { actions } = props;
   return (
     <Section
-      id={`${keyOf(tpu)}#load`}
-      view={view}
-      title={trans.__('Memory and load')}
+      id="load"
+      view={actions.view}
+      title={actions.trans.__('Memory and load')}
     >
-      {isShown && <Live tpu={tpu} actions={actions} />}
-      <Link
-        label={
-          isShown
-            ? trans.__('Hide memory and load of %1', tpu.name)
-            : trans.__('Show memory and load of %1', tpu.name)
-        }
-        onClick={() => view.toggle(shown)}
-      >
-        {isShown ? trans.__('Hide') : trans.__('Show')}
-      </Link>
+      <Live {...props} />
     </Section>
   );
 }
 
-/** Asks while it is there. */
-function Live(props: { tpu: ITPU; actions: Actions }): JSX.Element {
-  const { tpu, actions } = props;
+function Live(props: {
+  tpu: ITPU;
+  known: IKnownLoad;
+  actions: Actions;
+}): JSX.Element {
+  const { tpu, actions, known } = props;
   const { trans, view } = actions;
-  const loads = useStore(actions.loads);
-  useEffect(() => loads.follow(tpu), [loads, tpu.id]);
-  const { load, failure } = loads.of(tpu) ?? { load: null, failure: null };
+  const { load, failure } = known;
   const all = `${keyOf(tpu)}#load-all`;
   const hosts = load?.hosts ?? [];
   const many = hosts.length > HOSTS_SHOWN;
@@ -164,7 +178,10 @@ function Chip(props: {
 }
 
 /** The words beside it say the same. */
-function Bar(props: { percent: number | null; kind: string }): JSX.Element {
+export function Bar(props: {
+  percent: number | null;
+  kind: string;
+}): JSX.Element {
   const { percent, kind } = props;
   return (
     <span className={`jp-tpu-Bar jp-mod-${kind}`} aria-hidden="true">

@@ -7,8 +7,11 @@ import { TPUClient } from '../rest/client';
 import { Failure } from '../rest/failure';
 import { Store } from '../ui/store';
 
-/** Time between two looks, and the samples of a host that are kept; ten minutes' worth. */
+/** Milliseconds between two looks: at one TPU, and at each of a list. */
 export const EVERY = 2000;
+export const EVERY_IN_LIST = 15000;
+
+/** The samples of a host that are kept: ten minutes' worth. */
 export const KEPT = 300;
 
 /** What is known of one TPU. */
@@ -18,11 +21,7 @@ export interface IKnownLoad {
 }
 
 export class Loads extends Store {
-  /** isSeen: whether the panel can be seen; else nothing is asked. */
-  constructor(
-    private _requests: TPUClient['metrics'],
-    private _isSeen: () => boolean
-  ) {
+  constructor(private _requests: TPUClient['metrics']) {
     super();
   }
 
@@ -31,18 +30,36 @@ export class Loads extends Store {
     return this._known.get(tpu.id);
   }
 
-  /** Asks again and again, until what is returned is called. */
-  follow(tpu: ITPU): () => void {
+  /**
+   * Asks again and again, until what is returned is called.
+   *
+   * @param isSeen whether the answer can be seen; else nothing is asked
+   * @param interval in milliseconds
+   */
+  follow(tpu: ITPU, isSeen: () => boolean, interval = EVERY): () => void {
     const poll = new Poll({
       name: `jupyter-tpu:load-${tpu.id}`,
       factory: () => this._ask(tpu),
-      frequency: { interval: EVERY, backoff: true, max: 30000 },
-      standby: () => (this._isSeen() ? 'when-hidden' : true)
+      frequency: { interval, backoff: true, max: Math.max(30000, interval) },
+      standby: () => (isSeen() ? 'when-hidden' : true)
     });
     return () => poll.dispose();
   }
 
+  /** The list and a page may follow the same TPU: one request at a time, so that no sample comes twice. */
   private async _ask(tpu: ITPU): Promise<void> {
+    if (this._asking.has(tpu.id)) {
+      return;
+    }
+    this._asking.add(tpu.id);
+    try {
+      await this._load(tpu);
+    } finally {
+      this._asking.delete(tpu.id);
+    }
+  }
+
+  private async _load(tpu: ITPU): Promise<void> {
     const before = this.of(tpu)?.load ?? null;
     try {
       const load = await this._requests.get(tpu, {
@@ -58,6 +75,7 @@ export class Loads extends Store {
     }
   }
 
+  private _asking = new Set<string>();
   private _known = new Map<string, IKnownLoad>();
 }
 

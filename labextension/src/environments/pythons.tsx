@@ -4,9 +4,8 @@ import React from 'react';
 
 import { Actions } from '../actions/actions';
 import { isBusy } from '../model/availableActions';
-import { keyOf } from '../model/resources';
 import { IFoundPython, ITPU } from '../rest/api';
-import { Alert, Link, Section, StateLabel } from '../ui/elements';
+import { Alert, Link, StateLabel } from '../ui/elements';
 import { failureText } from '../ui/failures';
 import { useStore } from '../ui/store';
 
@@ -15,16 +14,13 @@ export function FoundPythons(props: {
   actions: Actions;
 }): JSX.Element {
   const { tpu, actions } = props;
-  const { trans, view } = actions;
+  const { trans } = actions;
   const lookup = useStore(actions.foundPythons).of(tpu);
   const found = lookup?.found ?? null;
   const own = found?.pythons.filter(one => !one.base) ?? [];
   return (
-    <Section
-      id={`${keyOf(tpu)}#pythons`}
-      view={view}
-      title={trans.__('Python environments on the hosts')}
-    >
+    <>
+      {found && <h4>{trans.__('Python environments on the hosts')}</h4>}
       {lookup?.failure && <Alert {...failureText(lookup.failure, trans)} />}
       {found?.problems.map(one => (
         <Alert key={one} message={one} />
@@ -54,7 +50,7 @@ export function FoundPythons(props: {
           {found ? trans.__('Search again') : trans.__('Find environments')}
         </Link>
       )}
-    </Section>
+    </>
   );
 }
 

@@ -4,9 +4,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 
 import { TPUModel } from '../model/model';
 import { IOperation, ISyncConflict, ISyncResult, ITPU } from '../rest/api';
-import { askCopy } from './copyDialog';
 import { copyResult, wouldOverwrite } from './copyView';
-import { askSync } from './syncDialog';
 
 export class CopyActions {
   constructor(
@@ -15,6 +13,7 @@ export class CopyActions {
   ) {}
 
   async sync(tpu: ITPU): Promise<void> {
+    const { askSync } = await import('./syncDialog');
     const request = await askSync(tpu, this._synced, this._trans);
     if (request) {
       this._synced = request.folder;
@@ -43,6 +42,7 @@ export class CopyActions {
   }
 
   async copy(tpu: ITPU): Promise<void> {
+    const { askCopy } = await import('./copyDialog');
     const request = await askCopy(tpu, this._trans);
     if (request) {
       await this._model.copy(tpu, request);

@@ -3,7 +3,6 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import { confirmShare } from '../actions/dialogs';
 import { Lookups } from '../model/lookups';
 import { TPUModel } from '../model/model';
 import { keyOf } from '../model/resources';
@@ -69,7 +68,9 @@ export class ShareActions {
     if (operation.state !== 'done' || !result || !tpu) {
       return; // the panel says why
     }
-    const agreed = await confirmShare(result, this._trans);
+    const agreed = await (
+      await import('../actions/dialogs')
+    ).confirmShare(result, this._trans);
     this._model.dismiss(operation.id);
     if (agreed) {
       await this._model.share(tpu, { ...result.request, dry_run: false });

@@ -1,12 +1,11 @@
 // The folders that a TPU's hosts share.
 
-import { addIcon, closeIcon } from '@jupyterlab/ui-components';
+import { closeIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { Actions } from '../actions/actions';
-import { keyOf } from '../model/resources';
 import { ISharedFolder, ITPU } from '../rest/api';
-import { Alert, IconButton, Link, Section, StateLabel } from '../ui/elements';
+import { Alert, IconButton, Link, StateLabel } from '../ui/elements';
 import { failureText } from '../ui/failures';
 import { useStore } from '../ui/store';
 
@@ -16,22 +15,12 @@ export function SharedFolders(props: {
   actions: Actions;
 }): JSX.Element {
   const { tpu, actions } = props;
-  const { shares, trans, view } = actions;
+  const { shares, trans } = actions;
   const lookup = useStore(shares.lookups).of(tpu);
   const found = tpu.shares;
   return (
-    <Section
-      id={`${keyOf(tpu)}#shares`}
-      view={view}
-      title={trans.__('Shared folders')}
-      aside={
-        <IconButton
-          icon={addIcon}
-          label={trans.__('Share a folder of %1…', tpu.name)}
-          onClick={() => void actions.act('share', tpu)}
-        />
-      }
-    >
+    <>
+      {found && <h4>{trans.__('Shared folders')}</h4>}
       {lookup?.failure && <Alert {...failureText(lookup.failure, trans)} />}
       {found?.problems.map(one => (
         <Alert key={one} message={one} />
@@ -61,7 +50,7 @@ export function SharedFolders(props: {
           {found ? trans.__('Refresh') : trans.__('Show shared folders')}
         </Link>
       )}
-    </Section>
+    </>
   );
 }
 

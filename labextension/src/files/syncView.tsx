@@ -15,7 +15,7 @@ import {
   ISyncResult,
   ITPU
 } from '../rest/api';
-import { Alert, Section, StateLabel } from '../ui/elements';
+import { Alert, StateLabel } from '../ui/elements';
 import { failureText } from '../ui/failures';
 import { ago, Tone } from '../ui/translation';
 
@@ -109,16 +109,13 @@ export function Projects(props: {
   actions: Actions;
 }): JSX.Element | null {
   const { tpu, actions } = props;
-  const { trans, view } = actions;
+  const { trans } = actions;
   if (tpu.projects.length === 0) {
     return null;
   }
   return (
-    <Section
-      id={`${keyOf(tpu)}#projects`}
-      view={view}
-      title={trans.__('Projects of Notebooks')}
-    >
+    <>
+      <h4>{trans.__('Projects of Notebooks')}</h4>
       <ul>
         {tpu.projects.map(project => (
           <li
@@ -162,7 +159,7 @@ export function Projects(props: {
           </li>
         ))}
       </ul>
-    </Section>
+    </>
   );
 }
 

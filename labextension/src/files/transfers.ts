@@ -8,7 +8,6 @@ import { ITPU } from '../rest/api';
 import { Failure } from '../rest/failure';
 import { failureLine } from '../ui/failures';
 import { SUCCESS_TIMEOUT } from '../ui/wait';
-import { askDownload, askOverwrite, askUpload } from './fileDialogs';
 
 export class FileTransfers {
   constructor(
@@ -18,7 +17,9 @@ export class FileTransfers {
 
   /** Asks for files, and uploads them one after the other. */
   async upload(tpu: ITPU): Promise<void> {
-    const chosen = await askUpload(tpu, this._trans);
+    const chosen = await (
+      await import('./fileDialogs')
+    ).askUpload(tpu, this._trans);
     const folder = chosen?.folder.replace(/\/+$/, '') ?? '';
     const root = chosen?.folder.startsWith('/') ? '/' : '';
     for (const file of chosen?.files ?? []) {
@@ -29,7 +30,9 @@ export class FileTransfers {
 
   /** Asks for a file, and has the browser download it. */
   async download(tpu: ITPU): Promise<void> {
-    const chosen = await askDownload(tpu, this._trans);
+    const chosen = await (
+      await import('./fileDialogs')
+    ).askDownload(tpu, this._trans);
     if (!chosen) {
       return;
     }
@@ -61,7 +64,9 @@ export class FileTransfers {
       let exists = await this._exists(tpu, host, path);
       do {
         if (exists) {
-          overwrite = await askOverwrite(path, tpu, this._trans);
+          overwrite = await (
+            await import('./fileDialogs')
+          ).askOverwrite(path, tpu, this._trans);
           if (!overwrite) {
             return;
           }

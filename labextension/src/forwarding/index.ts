@@ -1,7 +1,7 @@
 // The plugin that shows web apps of hosts: one tab for each, opened again when the layout is
 // restored. Jupyter Notebook has no tabs: there, apps open in browser windows.
 
-/* eslint-disable jupyter/prefer-lazy-imports -- Tabs are restored at the start. */
+/* eslint-disable jupyter/prefer-lazy-imports -- Small; a tab is loaded when the first one opens. */
 
 import {
   ILabShell,
@@ -17,7 +17,7 @@ import { TPUModel } from '../model/model';
 import { ITPUModel } from '../tokens';
 import { loadTranslation } from '../ui/translation';
 import { AppOpener } from './appOpener';
-import { AppTab } from './appTab';
+import type { AppTab } from './appTab';
 import { IAppTarget, targetKey } from './target';
 
 const plugin: JupyterFrontEndPlugin<void> = {
@@ -40,16 +40,17 @@ const plugin: JupyterFrontEndPlugin<void> = {
       namespace: 'jupyter-tpu-apps'
     });
 
-    const addTab = (target: IAppTarget, shell: ILabShell): AppTab => {
+    const addTab = async (target: IAppTarget, shell: ILabShell) => {
+      const { AppTab } = await import('./appTab');
       const tab = new AppTab(target, model, opener, trans);
       void tracker.add(tab);
       shell.add(tab, 'main', { type: 'TPU App' });
       return tab;
     };
-    const openTab = (target: IAppTarget, shell: ILabShell) => {
+    const openTab = async (target: IAppTarget, shell: ILabShell) => {
       const key = targetKey(target);
       const open = tracker.find(one => targetKey(one.target) === key);
-      shell.activateById((open ?? addTab(target, shell)).id);
+      shell.activateById((open ?? (await addTab(target, shell))).id);
     };
 
     commands.addCommand(CommandIDs.showApp, {
@@ -100,7 +101,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
           ...(args as Pick<IAppTarget, 'tpu'>)
         };
         if (labShell) {
-          openTab(target, labShell);
+          await openTab(target, labShell);
         } else {
           await opener.openWindow(target);
         }

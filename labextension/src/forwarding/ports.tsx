@@ -10,7 +10,6 @@ import {
 import React from 'react';
 
 import { Actions } from '../actions/actions';
-import { keyOf } from '../model/resources';
 import { IApp, ITPU, ITunnel } from '../rest/api';
 import { IconButton, Section, StateLabel } from '../ui/elements';
 import { Tone } from '../ui/translation';
@@ -40,9 +39,13 @@ export function Ports(props: {
   return (
     <>
       <Section
-        id={`${keyOf(tpu)}#apps`}
+        id="apps"
         view={view}
         title={trans.__('Web apps')}
+        none={
+          apps.length === 0 &&
+          trans.__('Web apps on a host, such as TensorBoard')
+        }
         aside={
           <IconButton
             icon={addIcon}
@@ -57,16 +60,14 @@ export function Ports(props: {
             <App key={app.id} app={app} tpu={tpu} actions={actions} />
           ))}
         </ul>
-        {apps.length === 0 && (
-          <p className="jp-tpu-Row-more">
-            {trans.__('Web apps on a host, such as TensorBoard')}
-          </p>
-        )}
       </Section>
       <Section
-        id={`${keyOf(tpu)}#tunnels`}
+        id="tunnels"
         view={view}
         title={trans.__('Tunnels')}
+        none={
+          tunnels.length === 0 && trans.__('Local ports forwarded to a host')
+        }
         aside={
           <IconButton
             icon={addIcon}
@@ -86,11 +87,6 @@ export function Ports(props: {
             />
           ))}
         </ul>
-        {tunnels.length === 0 && (
-          <p className="jp-tpu-Row-more">
-            {trans.__('Local ports forwarded to a host')}
-          </p>
-        )}
       </Section>
     </>
   );

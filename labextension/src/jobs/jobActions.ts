@@ -4,13 +4,11 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 
 import { CommandIDs } from '../actions/commandIDs';
-import { confirmRemoveJob, confirmStopJob } from '../actions/dialogs';
 import { TPUModel } from '../model/model';
 import { keyOf } from '../model/resources';
 import { PanelState } from '../panel/panelState';
 import { IJob, ITPU } from '../rest/api';
 import { attempt } from '../ui/attempt';
-import { askJob } from './jobDialog';
 
 export class JobActions {
   constructor(
@@ -22,7 +20,9 @@ export class JobActions {
 
   /** Asks for a command, and starts it. */
   async start(tpu: ITPU): Promise<void> {
-    const request = await askJob(tpu, this._trans);
+    const request = await (
+      await import('./jobDialog')
+    ).askJob(tpu, this._trans);
     if (request && (await this._model.jobs.start(tpu, request))) {
       this._view.open(keyOf(tpu)); // where the job is
     }
@@ -39,13 +39,21 @@ export class JobActions {
   }
 
   async stop(tpu: ITPU, job: IJob): Promise<void> {
-    if (await confirmStopJob(job, this._trans)) {
+    if (
+      await (
+        await import('../actions/dialogs')
+      ).confirmStopJob(job, this._trans)
+    ) {
       await this._model.jobs.stop(tpu, job.id);
     }
   }
 
   async remove(tpu: ITPU, job: IJob): Promise<void> {
-    if (await confirmRemoveJob(job, this._trans)) {
+    if (
+      await (
+        await import('../actions/dialogs')
+      ).confirmRemoveJob(job, this._trans)
+    ) {
       await this._model.jobs.remove(tpu, job.id);
     }
   }

@@ -9,7 +9,6 @@ import {
 import React from 'react';
 
 import { Actions } from '../actions/actions';
-import { keyOf } from '../model/resources';
 import { IJob, ITPU } from '../rest/api';
 import { IconButton, Section, StateLabel } from '../ui/elements';
 import { JOB_TONES, jobDetails, jobState } from './jobLabels';
@@ -28,9 +27,12 @@ export function Jobs(props: {
   }
   return (
     <Section
-      id={`${keyOf(tpu)}#jobs`}
+      id="jobs"
       view={view}
       title={trans.__('Jobs')}
+      none={
+        jobs.length === 0 && trans.__('Commands that continue without Jupyter')
+      }
       aside={
         <IconButton
           icon={addIcon}
@@ -45,11 +47,6 @@ export function Jobs(props: {
           <Job key={job.id} job={job} tpu={tpu} actions={actions} />
         ))}
       </ul>
-      {jobs.length === 0 && (
-        <p className="jp-tpu-Row-more">
-          {trans.__('Commands that continue without Jupyter')}
-        </p>
-      )}
     </Section>
   );
 }

@@ -3,15 +3,10 @@
 
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { askName } from '../actions/dialogs';
 import { isOver } from '../jobs/jobModel';
 import { TPUModel } from '../model/model';
 import { IJob, IKernel, ITPU } from '../rest/api';
-import {
-  confirmDestructive,
-  confirmTakeOver,
-  DestructiveAction
-} from './kernelDialogs';
+import type { DestructiveAction } from './kernelDialogs';
 import { IServerKernels } from './serverKernels';
 
 export class KernelActions {
@@ -34,7 +29,11 @@ export class KernelActions {
       return;
     }
     const what = { kernels: [kernel] };
-    if (await confirmDestructive('kernel', tpu, what, this._trans)) {
+    if (
+      await (
+        await import('./kernelDialogs')
+      ).confirmDestructive('kernel', tpu, what, this._trans)
+    ) {
       const ended = await this._serverKernels.shutDown([kernel.id]);
       if (ended.length === 0) {
         await this._model.shutDownKernel(tpu, kernel.id);
@@ -48,7 +47,9 @@ export class KernelActions {
     // Its user may have changed since the list was shown.
     const now = (await this.load(tpu))?.find(one => one.id === kernel.id);
     if (
-      (await confirmTakeOver(now ?? kernel, tpu, this._trans)) &&
+      (await (
+        await import('./kernelDialogs')
+      ).confirmTakeOver(now ?? kernel, tpu, this._trans)) &&
       (await this._model.takeOverKernel(tpu, kernel.id))
     ) {
       await this._serverKernels.show(kernel.id);
@@ -81,7 +82,11 @@ export class KernelActions {
       const running = kernels === null ? tpu.kernels : kernels.length;
       if (action !== 'disconnect' || running > 0 || apps > 0) {
         const what = { environment, jobs, kernels };
-        if (!(await confirmDestructive(action, tpu, what, this._trans))) {
+        if (
+          !(await (
+            await import('./kernelDialogs')
+          ).confirmDestructive(action, tpu, what, this._trans))
+        ) {
           return;
         }
       }
@@ -90,7 +95,9 @@ export class KernelActions {
         confirm_name === undefined
       ) {
         const deletes = action === 'delete';
-        const name = await askName(
+        const name = await (
+          await import('../actions/dialogs')
+        ).askName(
           tpu,
           deletes
             ? this._trans.__('Delete %1?', tpu.name)

@@ -226,6 +226,14 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
     return catalogCost(this.type, zone, tier, !!this.catalog?.emulated);
   }
 
+  /** What a type costs in the chosen zone, or the nearest that has it, and the chosen tier. */
+  costOf(type: IAcceleratorType): ICost {
+    const { tier, zone } = this.fields;
+    const near = this.catalog?.suggested_zones[type.name];
+    const place = type.zones.includes(zone) ? zone : (near ?? type.zones[0]);
+    return catalogCost(type, place ?? '', tier, !!this.catalog?.emulated);
+  }
+
   /** What would be created, and what it costs; null, with a failure, if the server refuses it. */
   quote(): Promise<IQuote | null> {
     return this.send(() => this._model.client.quote(this.request));

@@ -6,7 +6,7 @@ import React, { useEffect, useId, useRef } from 'react';
 import { Actions } from '../actions/actions';
 import { durationLabel } from '../guard/guardLabels';
 import { HuntFields } from '../hunts/huntFields';
-import { coveringGrant } from '../money/costLabels';
+import { coveringGrant, usd } from '../money/costLabels';
 import { Price } from '../money/price';
 import { typeDescription } from '../panel/tpuLabels';
 import { Disclosure, EmptyState, Alert, Link } from '../ui/elements';
@@ -151,6 +151,10 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
             attributes={attributes}
             groups={form.generations}
             value={fields.type}
+            price={one => {
+              const { list_usd_per_hour: price } = form.costOf(one);
+              return price === null ? '' : trans.__('%1/h', usd(price));
+            }}
             onPick={name => form.set('type', name)}
             trans={trans}
           />

@@ -32,10 +32,12 @@ export function TypePicker(props: {
   attributes: React.InputHTMLAttributes<HTMLInputElement>;
   groups: Groups;
   value: string;
+  /** What a type costs, in a word or two; "" where that is not known. */
+  price: (type: IAcceleratorType) => string;
   onPick: (type: string) => void;
   trans: TranslationBundle;
 }): JSX.Element {
-  const { attributes, groups, onPick, trans, value } = props;
+  const { attributes, groups, onPick, price, trans, value } = props;
   const id = useId();
   const [open, setOpen] = useState(false);
   /** What is typed; null until then. */
@@ -141,18 +143,21 @@ export function TypePicker(props: {
               <div className="jp-tpu-Types-generation" aria-hidden="true">
                 {trans.__('TPU %1', generation)}
               </div>
-              {types.map(({ meaning, name }) => (
-                <div
-                  key={name}
-                  id={`${id}${name}`}
-                  role="option"
-                  aria-selected={name === current}
-                  title={`${name} · ${meaning}`}
-                  onClick={() => pick(name)}
-                >
-                  {name} <small>{meaning}</small>
-                </div>
-              ))}
+              {types.map(type => {
+                const { meaning, name } = type;
+                return (
+                  <div
+                    key={name}
+                    id={`${id}${name}`}
+                    role="option"
+                    aria-selected={name === current}
+                    title={`${name} · ${meaning}`}
+                    onClick={() => pick(name)}
+                  >
+                    {name} <b>{price(type)}</b> <small>{meaning}</small>
+                  </div>
+                );
+              })}
             </div>
           ))}
           {names.length === 0 && (

@@ -142,3 +142,16 @@ export function tpuCost(tpu: ITPU, trans: TranslationBundle): string {
   }
   return capitalized(parts.join(' · '));
 }
+
+/** What a TPU costs while it is as it is now, for its row in the list: "$9.60/h". */
+export function costNow(tpu: ITPU, trans: TranslationBundle): string {
+  const { grant, list_usd_per_hour: price } = tpu.cost;
+  if (tpu.emulated || tpu.attached || tpu.state !== 'READY') {
+    return '';
+  }
+  return grant
+    ? trans.__('in the grant %1', grant)
+    : price === null
+      ? trans.__('price unknown')
+      : trans.__('%1/h', usd(price));
+}

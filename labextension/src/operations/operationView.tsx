@@ -15,6 +15,7 @@ import { CopiedFiles, copyResult, wouldOverwrite } from '../files/copyView';
 import { shareResult, ShareSteps } from '../files/shareSteps';
 import { LeftOut, SyncSummary, syncResult } from '../files/syncView';
 import { HuntAttempts, HuntOutlook } from '../hunts/huntView';
+import { keyOf } from '../model/resources';
 import { IOperation, IStep } from '../rest/api';
 import { Disclosure, IconButton, Alert } from '../ui/elements';
 import { failureText } from '../ui/failures';
@@ -44,6 +45,7 @@ export function Operation(props: {
     <section
       className={`jp-tpu-Operation jp-mod-${operation.state}`}
       aria-label={title}
+      data-tpu={keyOf({ name: operation.tpu, zone: operation.zone })}
     >
       <div className="jp-tpu-Operation-head">
         {over ? (
@@ -87,7 +89,10 @@ export function Operation(props: {
       </div>
       {running && (
         <>
-          <Progress value={operation.progress} label={title} />
+          {/* A sync that waits for changes is at no end. */}
+          {!(operation.kind === 'sync' && operation.progress === 1) && (
+            <Progress value={operation.progress} label={title} />
+          )}
           {(cancelling || !hunt?.next_attempt) && (
             <div className="jp-tpu-Operation-step">
               {cancelling
@@ -129,6 +134,16 @@ export function Operation(props: {
                   ? trans.__('Packages…')
                   : trans.__('Show Environments')}
           </Button>
+          {operation.kind === 'create' &&
+            operation.problem?.reason === 'NO_CAPACITY' && (
+              <Button
+                className="jp-tpu-Button"
+                type="button"
+                onClick={() => actions.huntFor(operation)}
+              >
+                {trans.__('Hunt in More Zones…')}
+              </Button>
+            )}
         </Alert>
       )}
       {synced && (

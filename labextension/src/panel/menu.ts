@@ -5,7 +5,7 @@ import { MenuSvg } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { Menu } from '@lumino/widgets';
 
-import { CommandIDs, COMMANDS } from '../actions/commandIDs';
+import { CommandIDs, COMMANDS, GENERAL } from '../actions/commandIDs';
 import { Action, whyNotStoppable } from '../model/availableActions';
 import { keyOf } from '../model/resources';
 import { ITPU } from '../rest/api';
@@ -104,6 +104,19 @@ export class TPUMenu extends Menu {
         }
       }
     }
+    this._openBelow(button);
+  }
+
+  /** Opens with what is not about one TPU. */
+  openForAll(button: HTMLElement): void {
+    this.clearItems();
+    for (const command of GENERAL) {
+      this.addItem({ command });
+    }
+    this._openBelow(button);
+  }
+
+  private _openBelow(button: HTMLElement): void {
     this._button = button;
     const { left, bottom } = button.getBoundingClientRect();
     this.open(left, bottom);

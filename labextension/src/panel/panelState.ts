@@ -1,6 +1,9 @@
 // Which page of the panel is shown, and what is expanded.
 
+import { StoredIds } from '../model/storedIds';
 import { Store } from '../ui/store';
+
+export type Shade = 'duty' | 'memory' | 'kernel';
 
 export type Page =
   | 'connect'
@@ -12,7 +15,15 @@ export type Page =
   | 'tokens'
   | 'usage';
 
+/** The ids of what is folded end so. */
+const FOLDED = '#folded';
+
 export class PanelState extends Store {
+  /** *folded* keeps what the user has folded, also when the page is loaded again. */
+  constructor(private _folded = new StoredIds()) {
+    super();
+  }
+
   /** Whether the panel itself is visible. */
   visible = false;
 
@@ -25,24 +36,44 @@ export class PanelState extends Store {
     this.changed();
   }
 
-  /** Whether the details of a thing (a TPU's key, an operation's id) are shown. */
-  isOpen(id: string): boolean {
-    return this._open.has(id);
+  /** The key of a TPU whose row gets the focus when it is there; "" for none. */
+  awaited = '';
+
+  /** What colours the chips in the map of a slice. */
+  get shade(): Shade {
+    return this._shade;
   }
 
-  /** Shows the details of a thing. */
+  colorBy(shade: Shade): void {
+    this._shade = shade;
+    this.changed();
+  }
+
+  /** Whether a part, or the details of an operation (by its id), are shown; or folded: `ID#folded`. */
+  isOpen(id: string): boolean {
+    return this._setOf(id).has(id);
+  }
+
   open(id: string): void {
-    this._open.add(id);
+    this._setOf(id).add(id);
     this.changed();
   }
 
   toggle(id: string): void {
-    if (!this._open.delete(id)) {
-      this._open.add(id);
+    const all = this._setOf(id);
+    if (all.has(id)) {
+      all.delete(id);
+    } else {
+      all.add(id);
     }
     this.changed();
   }
 
+  private _setOf(id: string): StoredIds | Set<string> {
+    return id.endsWith(FOLDED) ? this._folded : this._open;
+  }
+
   private _open = new Set<string>();
+  private _shade: Shade = 'duty';
   private _page: Page = 'list';
 }

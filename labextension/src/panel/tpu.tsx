@@ -1,66 +1,62 @@
-// One TPU in the list.
+// One TPU in the list: a row that is rendered again only when it would look different.
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { addIcon, Button, ellipsesIcon } from '@jupyterlab/ui-components';
-import React, { useId } from 'react';
+import React, { memo } from 'react';
 
 import { Actions } from '../actions/actions';
-import { EnvironmentAlert } from '../environments/environments';
+import { dutyLabel, latest, together } from '../chips/loadLabels';
+import { EVERY_IN_LIST } from '../chips/loads';
+import { Bar, hasLoad, useLoad } from '../chips/loadView';
 import { kernelCountLabel } from '../kernels/kernelLabels';
 import { Action, primaryAction } from '../model/availableActions';
-import { isSame, keyOf } from '../model/resources';
-import { priceSource, tpuCost } from '../money/costLabels';
-import { Operation } from '../operations/operationView';
-import { IEnvironment, IOperation, ITPU } from '../rest/api';
-import { Disclosure, IconButton, StateLabel, Alert } from '../ui/elements';
-import { failureText, problemText } from '../ui/failures';
+import { keyOf } from '../model/resources';
+import { costNow, priceSource, tpuCost } from '../money/costLabels';
+import { ITPU } from '../rest/api';
+import { IconButton, StateLabel } from '../ui/elements';
 import { actionIcon } from '../ui/icons';
-import { Details } from './details';
 import { TPUMenu } from './menu';
-import {
-  actionLabel,
-  maintenanceText,
-  notebookDevices,
-  tpuStatus
-} from './tpuLabels';
+import { actionLabel, shortActionLabel, tpuStatus } from './tpuLabels';
 
-export function TPU(props: {
+interface IProps {
   tpu: ITPU;
-  operations: IOperation[];
+  /** What can be done with it now. */
+  able: Action[];
+  /** Whether it is the only thing that is emulated, so that its row has to say so. */
+  marked: boolean;
   actions: Actions;
   menu: TPUMenu;
-}): JSX.Element {
-  const { tpu, operations, actions, menu } = props;
-  const { model, trans, view } = actions;
-  const key = keyOf(tpu);
-  const details = useId();
-  const open = view.isOpen(key);
-  const able = actions.available(tpu);
+}
+
+export const TPU = memo(
+  Row,
+  (before, now) =>
+    before.tpu === now.tpu &&
+    before.marked === now.marked &&
+    before.able.join() === now.able.join()
+);
+
+function Row(props: IProps): JSX.Element {
+  const { tpu, able, marked, actions, menu } = props;
+  const { trans } = actions;
   const main = primaryAction(able);
-  const failure = model.failure(tpu);
   const status = tpuStatus(tpu, trans);
-  const cost = tpuCost(tpu, trans);
-  const type = model.catalog?.types.find(one => one.name === tpu.type);
-  const refused = model
-    .runningOn(tpu)
-    .find(operation => operation.undeleted === 'retrying');
-  const maintenance = maintenanceText(tpu, trans, actions.language);
-  const isTheProblem = (one: IEnvironment) => isSame(one.problem, tpu.problem);
+  const cost = costNow(tpu, trans);
+  const place =
+    tpu.attached && !tpu.chips ? tpu.zone : `${tpu.type} · ${tpu.zone}`;
   return (
-    <li className="jp-tpu-TPU" aria-label={tpu.name}>
+    <li className="jp-tpu-TPU" aria-label={tpu.name} data-tpu={keyOf(tpu)}>
       <div className="jp-tpu-TPU-head">
-        <Disclosure
-          open={open}
-          controls={details}
+        <button
+          type="button"
           className="jp-tpu-TPU-name"
-          onToggle={() => actions.toggleDetails(tpu)}
+          title={keyOf(tpu)}
+          onClick={() => void actions.open.tpu(tpu)}
         >
-          <span className="jp-tpu-TPU-label" title={key}>
-            {tpu.name}
-          </span>
-        </Disclosure>
-        {/* Where all are, the panel's head says so. */}
-        {tpu.emulated && !model.catalog?.emulated && <Emulated trans={trans} />}
+          {tpu.name}
+        </button>
+        {marked && <Emulated trans={trans} />}
+        {main && <MainButton action={main} tpu={tpu} actions={actions} short />}
         <IconButton
           icon={ellipsesIcon}
           label={trans.__('Actions for %1', tpu.name)}
@@ -69,85 +65,58 @@ export function TPU(props: {
           onClick={event => menu.openFor(event.currentTarget, able, tpu)}
         />
       </div>
-      <div className="jp-tpu-TPU-body">
-        <div className="jp-tpu-TPU-meaning">
-          {tpu.attached && !tpu.chips ? tpu.zone : `${tpu.type} · ${tpu.zone}`}
-          <br />
-          {tpu.meaning}
-          {type && tpu.hosts.length > 1 && (
-            <>
-              <br />
-              {notebookDevices(type, trans)}
-            </>
-          )}
-        </div>
-        <div className="jp-tpu-TPU-states">
-          <StateLabel tone={status.tone}>{status.label}</StateLabel>
-          {tpu.kernels > 0 && (
-            <span className="jp-tpu-State">
-              {kernelCountLabel(tpu.kernels, trans)}
-            </span>
-          )}
-        </div>
-        {tpu.state !== 'READY' && !tpu.problem && tpu.advice && (
-          <div>{tpu.advice}</div>
+      <div className="jp-tpu-TPU-place" title={`${place}\n${tpu.meaning}`}>
+        {place}
+      </div>
+      <div className="jp-tpu-TPU-states">
+        <StateLabel tone={status.tone}>{status.label}</StateLabel>
+        {tpu.kernels > 0 && (
+          <span className="jp-tpu-State">
+            {kernelCountLabel(tpu.kernels, trans)}
+          </span>
         )}
         {cost && (
-          <div title={priceSource(tpu.cost, tpu.tier, trans)}>{cost}</div>
+          <span
+            className="jp-tpu-State"
+            title={`${tpuCost(tpu, trans)}\n${priceSource(tpu.cost, tpu.tier, trans)}`}
+          >
+            {cost}
+          </span>
         )}
-        {/* While it goes on, the TPU's problem says so. */}
-        {maintenance && !(tpu.maintenance?.ongoing && tpu.problem) && (
-          <Alert kind="warning" {...maintenance} />
-        )}
-        {tpu.problem && !tpu.environments.some(isTheProblem) && (
-          <Alert kind="warning" {...problemText(tpu.problem, trans)}>
-            {refused && (
-              <Button
-                className="jp-tpu-Button"
-                onClick={() => void actions.stopTrying(tpu, refused)}
-              >
-                {trans.__('Stop Trying…')}
-              </Button>
-            )}
-          </Alert>
-        )}
-        {tpu.environments.map(environment => (
-          <EnvironmentAlert
-            key={environment.name}
-            environment={environment}
-            tpu={tpu}
-            actions={actions}
-          />
-        ))}
-        {failure && (
-          <Alert {...failureText(failure, trans)}>
-            <Button
-              className="jp-tpu-Button"
-              onClick={() => model.dismissFailure(tpu)}
-            >
-              {trans.__('Dismiss')}
-            </Button>
-          </Alert>
-        )}
-        {operations.map(operation => (
-          <Operation
-            key={operation.id}
-            operation={operation}
-            actions={actions}
-          />
-        ))}
-        {main && (
-          <div className="jp-tpu-Buttons">
-            <Main action={main} tpu={tpu} actions={actions} />
-          </div>
-        )}
-        {open && <Details id={details} tpu={tpu} actions={actions} />}
+        {hasLoad(tpu) && <LoadBar tpu={tpu} actions={actions} />}
       </div>
+      {tpu.state !== 'READY' && !tpu.problem && tpu.advice && (
+        <div className="jp-tpu-TPU-advice">{tpu.advice}</div>
+      )}
     </li>
   );
 }
 
-function Emulated(props: { trans: TranslationBundle }): JSX.Element {
+/** How busy its chips are together: "which of my TPUs is idle?" */
+function LoadBar(props: { tpu: ITPU; actions: Actions }): JSX.Element | null {
+  const { tpu, actions } = props;
+  const { trans, view } = actions;
+  const { load } = useLoad(tpu, actions, () => view.visible, EVERY_IN_LIST);
+  const all = together(
+    (load?.hosts ?? []).flatMap(host => latest(host)?.chips ?? [])
+  );
+  const hosts = load?.hosts ?? [];
+  const idle =
+    hosts.length > 0 &&
+    hosts.every(({ samples }) => samples[samples.length - 1]?.state === 'idle');
+  const label = idle ? trans.__('idle') : dutyLabel(all, trans);
+  return label ? (
+    <span
+      className="jp-tpu-TPU-load"
+      title={trans.__('Duty cycle of all chips: %1', label)}
+    >
+      <Bar percent={idle ? 0 : all.duty_cycle} kind="duty" />
+      {label}
+    </span>
+  ) : null;
+}
+
+export function Emulated(props: { trans: TranslationBundle }): JSX.Element {
   return (
     <span
       className="jp-tpu-Badge"
@@ -158,21 +127,28 @@ function Emulated(props: { trans: TranslationBundle }): JSX.Element {
   );
 }
 
-function Main(props: {
+/** The action that most people want next. */
+export function MainButton(props: {
   action: Action;
   tpu: ITPU;
   actions: Actions;
+  /** In as few words as there is room for. */
+  short?: boolean;
 }): JSX.Element {
-  const { action, tpu, actions } = props;
+  const { action, tpu, actions, short } = props;
+  const { trans } = actions;
   // The notebook icon is orange, which is not readable on the button.
   const Icon = action === 'notebook' ? addIcon : actionIcon(action);
+  const label = actionLabel(action, trans);
   return (
     <Button
       className={`jp-tpu-Button ${action === 'delete' ? '' : 'jp-mod-main'}`}
+      aria-label={label}
+      title={label}
       onClick={() => void actions.act(action, tpu)}
     >
       <Icon.react tag="span" elementSize="normal" />
-      {actionLabel(action, actions.trans)}
+      {short ? shortActionLabel(action, trans) : label}
     </Button>
   );
 }

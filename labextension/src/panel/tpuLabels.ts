@@ -257,70 +257,14 @@ export function actionLabel(action: Action, trans: TranslationBundle): string {
   }
 }
 
-/** What the command palette calls an action on one TPU. */
-export function namedActionLabel(
+/** The same in fewer words, for a button in the list. */
+export function shortActionLabel(
   action: Action,
-  tpu: string,
   trans: TranslationBundle
 ): string {
-  switch (action) {
-    case 'browse':
-      return trans.__('TPU: Browse Files of %1', tpu);
-    case 'check':
-      return trans.__('TPU: Check %1…', tpu);
-    case 'chips':
-      return trans.__('TPU: Free Chips of %1…', tpu);
-    case 'split':
-      return trans.__('TPU: Split Chips of %1…', tpu);
-    case 'guard':
-      return trans.__('TPU: Stop or Delete %1 Automatically…', tpu);
-    case 'connect':
-      return trans.__('TPU: Connect %1', tpu);
-    case 'console':
-      return trans.__('TPU: New Console on %1', tpu);
-    case 'delete':
-      return trans.__('TPU: Delete %1…', tpu);
-    case 'copy':
-      return trans.__('TPU: Copy Files and Folders to or from %1…', tpu);
-    case 'detach':
-      return trans.__('TPU: Detach %1…', tpu);
-    case 'disconnect':
-      return trans.__('TPU: Disconnect %1', tpu);
-    case 'download':
-      return trans.__('TPU: Download File from %1…', tpu);
-    case 'environment':
-      return trans.__('TPU: New Environment on %1…', tpu);
-    case 'example':
-      return trans.__('TPU: Open Example on %1…', tpu);
-    case 'job':
-      return trans.__('TPU: New Job on %1…', tpu);
-    case 'memory':
-      return trans.__('TPU: Memory Profile of %1…', tpu);
-    case 'notebook':
-      return trans.__('TPU: New Notebook on %1', tpu);
-    case 'profile':
-      return trans.__('TPU: Trace %1…', tpu);
-    case 'run':
-      return trans.__('TPU: Run Command on %1…', tpu);
-    case 'share':
-      return trans.__('TPU: Share a Folder of %1…', tpu);
-    case 'start':
-      return trans.__('TPU: Start %1', tpu);
-    case 'stop':
-      return trans.__('TPU: Stop %1…', tpu);
-    case 'sync':
-      return trans.__('TPU: Sync a Folder with %1…', tpu);
-    case 'app':
-      return trans.__('TPU: Open Web App on %1…', tpu);
-    case 'tensorboard':
-      return trans.__('TPU: Open TensorBoard on %1…', tpu);
-    case 'terminal':
-      return trans.__('TPU: Open Terminal on %1', tpu);
-    case 'tunnel':
-      return trans.__('TPU: New Tunnel to %1…', tpu);
-    case 'upload':
-      return trans.__('TPU: Upload Files to %1…', tpu);
-  }
+  return action === 'notebook'
+    ? trans.__('Notebook')
+    : actionLabel(action, trans);
 }
 
 /**

@@ -142,32 +142,47 @@ interface IView {
   toggle(id: string): void;
 }
 
-/** A part of the details, with a heading that folds it. */
+/** A part of a TPU's page, with a heading that folds it. */
 export function Section(props: {
-  /** Where the view keeps whether it is folded. */
+  /** Where the view keeps whether it is folded: the same for all TPUs. */
   id: string;
   view: IView;
   title: string;
   /** Beside the title: how many there are, or a button. */
   aside?: React.ReactNode;
+  /** What to say in its only line where there is nothing. */
+  none?: string | false;
   children: React.ReactNode;
 }): JSX.Element {
-  const { aside, children, id, title, view } = props;
+  const { aside, children, id, none, title, view } = props;
   const content = useId();
   const folded = `${id}#folded`;
   const open = !view.isOpen(folded);
+  if (none) {
+    return (
+      <section className="jp-tpu-Section jp-mod-none" aria-label={title}>
+        <div className="jp-tpu-Section-head">
+          <h3>{title}</h3>
+          <span className="jp-tpu-Section-none">{none}</span>
+          {aside}
+        </div>
+      </section>
+    );
+  }
   return (
-    <section className="jp-tpu-Section">
-      <h4>
-        <Disclosure
-          open={open}
-          controls={content}
-          onToggle={() => view.toggle(folded)}
-        >
-          {title}
-        </Disclosure>
+    <section className="jp-tpu-Section" aria-label={title}>
+      <div className="jp-tpu-Section-head">
+        <h3>
+          <Disclosure
+            open={open}
+            controls={content}
+            onToggle={() => view.toggle(folded)}
+          >
+            {title}
+          </Disclosure>
+        </h3>
         {aside}
-      </h4>
+      </div>
       {open && (
         <div id={content} className="jp-tpu-Section-content">
           {children}

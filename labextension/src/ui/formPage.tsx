@@ -56,6 +56,7 @@ export function FormPage(props: {
   const { actions, children, first, form, label, nameProblem, send } = props;
   const { trans, view } = actions;
   const node = useRef<HTMLFormElement>(null);
+  const alert = useRef<HTMLDivElement>(null);
   const seen = useRef(form.failure);
   useEffect(() => {
     // In a part that was folded, the field is there only after another rendering.
@@ -63,9 +64,15 @@ export function FormPage(props: {
       form.refused && form.failure !== seen.current
         ? node.current?.querySelector<HTMLElement>('[aria-invalid="true"]')
         : null;
-    if (marked) {
+    // An error that is about no single field has the focus itself.
+    const focused =
+      marked ??
+      (form.failure && form.failure !== seen.current && !form.refused
+        ? alert.current
+        : null);
+    if (focused) {
       seen.current = form.failure;
-      marked.focus();
+      focused.focus();
     }
   });
   return (
@@ -84,28 +91,32 @@ export function FormPage(props: {
       }}
     >
       {children}
-      {form.failure && (
-        <Alert {...failureText(form.failure, trans)}>
-          {form instanceof CreateForm && (
-            <CheckSetup actions={actions} form={form} />
-          )}
-        </Alert>
-      )}
-      <div className="jp-tpu-Buttons">
-        <Button
-          className="jp-tpu-Button jp-mod-main"
-          type="submit"
-          disabled={form.submitting}
-        >
-          {send}
-        </Button>
-        <Button
-          className="jp-tpu-Button"
-          type="button"
-          onClick={() => view.show('list')}
-        >
-          {trans.__('Cancel')}
-        </Button>
+      <div className="jp-tpu-Form-end">
+        {form.failure && (
+          <div ref={alert} tabIndex={-1}>
+            <Alert {...failureText(form.failure, trans)}>
+              {form instanceof CreateForm && (
+                <CheckSetup actions={actions} form={form} />
+              )}
+            </Alert>
+          </div>
+        )}
+        <div className="jp-tpu-Buttons">
+          <Button
+            className="jp-tpu-Button jp-mod-main"
+            type="submit"
+            disabled={form.submitting}
+          >
+            {send}
+          </Button>
+          <Button
+            className="jp-tpu-Button"
+            type="button"
+            onClick={() => view.show('list')}
+          >
+            {trans.__('Cancel')}
+          </Button>
+        </div>
       </div>
     </form>
   );

@@ -6,8 +6,8 @@ import { Store } from './observable';
 
 export { Store, until } from './observable';
 
-/** Renders the component again when the store changes. */
-export function useStore<T extends Store>(store: T): T {
+/** Renders the component again when the store changes; *active*: whether it can be seen. */
+export function useStore<T extends Store>(store: T, active = true): T {
   const subscribe = useCallback(
     (onChange: () => void) => {
       store.stateChanged.connect(onChange);
@@ -17,6 +17,6 @@ export function useStore<T extends Store>(store: T): T {
     },
     [store]
   );
-  useSyncExternalStore(subscribe, () => store.version);
+  useSyncExternalStore(subscribe, () => (active ? store.version : -1));
   return store;
 }

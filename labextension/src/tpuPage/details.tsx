@@ -1,10 +1,16 @@
-// The details of one TPU: hosts, environments, kernels, jobs, web apps and tunnels.
+// The parts of a TPU's page: kernels, environments, jobs, files, ports, load, hosts, costs, details.
 
-import { closeIcon, stopIcon, terminalIcon } from '@jupyterlab/ui-components';
+import {
+  addIcon,
+  closeIcon,
+  stopIcon,
+  terminalIcon
+} from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { Actions } from '../actions/actions';
-import { Load } from '../chips/loadView';
+import { IKnownLoad } from '../chips/loads';
+import { hasLoad, Load } from '../chips/loadView';
 import { Environment } from '../environments/environments';
 import { FoundPythons } from '../environments/pythons';
 import { SharedFolders } from '../files/shareList';
@@ -22,6 +28,7 @@ import { whyNotStoppable } from '../model/availableActions';
 import { keyOf } from '../model/resources';
 import { usd } from '../money/costLabels';
 import { Price } from '../money/price';
+import { actionLabel, linkLabel, tierLabel } from '../panel/tpuLabels';
 import { IHost, IKernel, ITPU } from '../rest/api';
 import {
   Alert,
@@ -33,10 +40,9 @@ import {
   StateLabel
 } from '../ui/elements';
 import { failureText } from '../ui/failures';
-import { filesIcon, traceIcon } from '../ui/icons';
+import { actionIcon, filesIcon, traceIcon } from '../ui/icons';
 import { useStore } from '../ui/store';
 import { ago, Tone } from '../ui/translation';
-import { linkLabel, tierLabel } from './tpuLabels';
 
 const KERNEL_TONES: { [state: string]: Tone } = {
   busy: 'moving',
@@ -44,20 +50,29 @@ const KERNEL_TONES: { [state: string]: Tone } = {
   starting: 'moving'
 };
 
+/** The parts of a TPU's page below its map: the most used first, what is rarely needed last. */
 export function Details(props: {
-  id: string;
   tpu: ITPU;
+  load: IKnownLoad;
   actions: Actions;
 }): JSX.Element {
-  const { id, tpu, actions } = props;
-  const { trans, view } = actions;
-  const key = keyOf(tpu);
-  const kernels = actions.model.kernels(tpu);
-  const failure =
-    tpu.connection === 'connected' && actions.model.kernelsFailure(tpu);
+  const { tpu, load, actions } = props;
+  const ready = tpu.state === 'READY';
   return (
-    <div id={id} className="jp-tpu-Details">
-      <Section id={`${key}#about`} view={view} title={trans.__('About')}>
+    <div className="jp-tpu-Details">
+      <Kernels tpu={tpu} actions={actions} />
+      <Environments tpu={tpu} actions={actions} />
+      <Jobs tpu={tpu} actions={actions} />
+      {ready && <Files tpu={tpu} actions={actions} />}
+      <Ports tpu={tpu} actions={actions} />
+      {hasLoad(tpu) && <Load tpu={tpu} known={load} actions={actions} />}
+      <Hosts tpu={tpu} actions={actions} />
+      {!tpu.attached && <Costs tpu={tpu} actions={actions} />}
+      <Section
+        id="about"
+        view={actions.view}
+        title={actions.trans.__('Details')}
+      >
         <dl>
           {tpu.attached ? (
             <Attached tpu={tpu} actions={actions} />
@@ -66,56 +81,161 @@ export function Details(props: {
           )}
         </dl>
       </Section>
-      <Hosts tpu={tpu} actions={actions} />
-      {tpu.environments.length > 0 && (
-        <Section
-          id={`${key}#environments`}
-          view={view}
-          title={trans.__('Environments')}
-        >
-          <ul>
-            {tpu.environments.map(environment => (
-              <Environment
-                key={environment.name}
-                environment={environment}
-                tpu={tpu}
-                actions={actions}
-              />
-            ))}
-          </ul>
-        </Section>
-      )}
-      {tpu.state === 'READY' && <FoundPythons tpu={tpu} actions={actions} />}
-      {(kernels.length > 0 || failure) && (
-        <Section id={`${key}#kernels`} view={view} title={trans.__('Kernels')}>
-          {failure && <Alert {...failureText(failure, trans)} />}
-          <ul>
-            {kernels.map(kernel => (
-              <Kernel
-                key={kernel.id}
-                kernel={kernel}
-                tpu={tpu}
-                actions={actions}
-              />
-            ))}
-          </ul>
-        </Section>
-      )}
-      {tpu.state === 'READY' && tpu.connection !== 'disconnected' && (
-        <Load tpu={tpu} actions={actions} />
-      )}
-      <Jobs tpu={tpu} actions={actions} />
-      <Projects tpu={tpu} actions={actions} />
-      {tpu.state === 'READY' && <SharedFolders tpu={tpu} actions={actions} />}
-      <Ports tpu={tpu} actions={actions} />
     </div>
+  );
+}
+
+function Kernels(props: { tpu: ITPU; actions: Actions }): JSX.Element {
+  const { tpu, actions } = props;
+  const { model, trans } = actions;
+  const kernels = model.kernels(tpu);
+  const failure = tpu.connection === 'connected' && model.kernelsFailure(tpu);
+  return (
+    <Section
+      id="kernels"
+      view={actions.view}
+      title={trans.__('Kernels')}
+      none={
+        kernels.length === 0 &&
+        !failure &&
+        trans.__('Notebooks and consoles that run here')
+      }
+    >
+      {failure && <Alert {...failureText(failure, trans)} />}
+      <ul>
+        {kernels.map(kernel => (
+          <Kernel key={kernel.id} kernel={kernel} tpu={tpu} actions={actions} />
+        ))}
+      </ul>
+    </Section>
+  );
+}
+
+function Environments(props: {
+  tpu: ITPU;
+  actions: Actions;
+}): JSX.Element | null {
+  const { tpu, actions } = props;
+  const { trans } = actions;
+  const ready = tpu.state === 'READY';
+  if (!ready && tpu.environments.length === 0) {
+    return null;
+  }
+  return (
+    <Section
+      id="environments"
+      view={actions.view}
+      title={trans.__('Environments')}
+      aside={
+        <IconButton
+          icon={addIcon}
+          label={trans.__('New environment on %1', tpu.name)}
+          disabled={!actions.available(tpu).includes('environment')}
+          onClick={() => {
+            actions.openPanel();
+            void actions.act('environment', tpu);
+          }}
+        />
+      }
+    >
+      <ul>
+        {tpu.environments.map(environment => (
+          <Environment
+            key={environment.name}
+            environment={environment}
+            tpu={tpu}
+            actions={actions}
+          />
+        ))}
+      </ul>
+      {ready && <FoundPythons tpu={tpu} actions={actions} />}
+    </Section>
+  );
+}
+
+/** What is synced and shared, and what can be done with files. */
+function Files(props: { tpu: ITPU; actions: Actions }): JSX.Element {
+  const { tpu, actions } = props;
+  const { trans } = actions;
+  const able = actions.available(tpu);
+  const offered = (['browse', 'copy', 'sync', 'share'] as const).filter(one =>
+    able.includes(one)
+  );
+  return (
+    <Section
+      id="files"
+      view={actions.view}
+      title={trans.__('Files')}
+      aside={
+        <span className="jp-tpu-Row-buttons">
+          {offered.map(action => (
+            <IconButton
+              key={action}
+              icon={actionIcon(action)}
+              label={actionLabel(action, trans)}
+              onClick={() => void actions.act(action, tpu)}
+            />
+          ))}
+        </span>
+      }
+    >
+      <Projects tpu={tpu} actions={actions} />
+      <SharedFolders tpu={tpu} actions={actions} />
+    </Section>
+  );
+}
+
+/** What it costs, and when it stops by itself. */
+function Costs(props: { tpu: ITPU; actions: Actions }): JSX.Element {
+  const { tpu, actions } = props;
+  const { trans } = actions;
+  const since = ago(tpu.cost.since, Date.now(), actions.language);
+  return (
+    <Section id="costs" view={actions.view} title={trans.__('Costs')}>
+      <dl>
+        <dt>{trans.__('Price')}</dt>
+        <dd className="jp-mod-wrap">
+          <Price cost={tpu.cost} tier={tpu.tier} trans={trans} />
+        </dd>
+        {!tpu.emulated && (
+          <>
+            <dt>{trans.__('Cost so far')}</dt>
+            <dd>
+              {tpu.cost.usd === null
+                ? trans.__('Unknown')
+                : trans.__('About %1', usd(tpu.cost.usd))}
+            </dd>
+          </>
+        )}
+        {since && (
+          <>
+            <dt>{trans.__('Ready since')}</dt>
+            <dd title={tpu.cost.since}>{since}</dd>
+          </>
+        )}
+        {tpu.run_for !== null && (
+          <>
+            <dt>{trans.__('Runs for')}</dt>
+            <dd className="jp-mod-wrap">
+              {tpu.run_ends
+                ? trans.__(
+                    '%1, until about %2. Google then deletes it.',
+                    durationLabel(tpu.run_for, trans),
+                    shortTime(tpu.run_ends, actions.language)
+                  )
+                : durationLabel(tpu.run_for, trans)}
+            </dd>
+          </>
+        )}
+        {tpu.state === 'READY' && <Guard tpu={tpu} actions={actions} />}
+      </dl>
+    </Section>
   );
 }
 
 function About(props: { tpu: ITPU; actions: Actions }): JSX.Element {
   const { tpu, actions } = props;
   const { trans } = actions;
-  const since = ago(tpu.cost.since, Date.now(), actions.language);
   const created = ago(tpu.created, Date.now(), actions.language);
   return (
     <>
@@ -129,41 +249,6 @@ function About(props: { tpu: ITPU; actions: Actions }): JSX.Element {
           ? trans.__('Compute Engine')
           : trans.__('Cloud TPU API')}
       </dd>
-      {tpu.run_for !== null && (
-        <>
-          <dt>{trans.__('Runs for')}</dt>
-          <dd className="jp-mod-wrap">
-            {tpu.run_ends
-              ? trans.__(
-                  '%1, until about %2. Google then deletes it.',
-                  durationLabel(tpu.run_for, trans),
-                  shortTime(tpu.run_ends, actions.language)
-                )
-              : durationLabel(tpu.run_for, trans)}
-          </dd>
-        </>
-      )}
-      {since && (
-        <>
-          <dt>{trans.__('Ready since')}</dt>
-          <dd title={tpu.cost.since}>{since}</dd>
-        </>
-      )}
-      <dt>{trans.__('Price')}</dt>
-      <dd className="jp-mod-wrap">
-        <Price cost={tpu.cost} tier={tpu.tier} trans={trans} />
-      </dd>
-      {!tpu.emulated && (
-        <>
-          <dt>{trans.__('Cost so far')}</dt>
-          <dd>
-            {tpu.cost.usd === null
-              ? trans.__('Unknown')
-              : trans.__('About %1', usd(tpu.cost.usd))}
-          </dd>
-        </>
-      )}
-      {tpu.state === 'READY' && <Guard tpu={tpu} actions={actions} />}
       {created && (
         <>
           <dt>{trans.__('Created')}</dt>
@@ -267,7 +352,7 @@ function Hosts(props: { tpu: ITPU; actions: Actions }): JSX.Element | null {
   const up = tpu.hosts.filter(host => host.link.state === 'up').length;
   return (
     <Section
-      id={`${keyOf(tpu)}#hosts`}
+      id="hosts"
       view={view}
       title={trans.__('Hosts')}
       aside={

@@ -1,0 +1,77 @@
+// What keeps a TPU from working, and what to do: at the top of the list, and on the TPU's page.
+
+import { Button } from '@jupyterlab/ui-components';
+import React from 'react';
+
+import { Actions } from '../actions/actions';
+import { EnvironmentAlert } from '../environments/environments';
+import { isSame } from '../model/resources';
+import { IEnvironment, IOperation, ITPU } from '../rest/api';
+import { Alert } from '../ui/elements';
+import { failureText, problemText } from '../ui/failures';
+import { maintenanceText } from './tpuLabels';
+
+/** Whether an operation is shown above all TPUs. */
+export function isUrgent({ state }: IOperation): boolean {
+  return state === 'running' || state === 'failed';
+}
+
+/** Whether there is something that `Alerts` shows. */
+export function hasAlerts(tpu: ITPU, { model }: Actions): boolean {
+  return !!(
+    tpu.problem ||
+    tpu.maintenance ||
+    tpu.interruption ||
+    model.failure(tpu) ||
+    tpu.environments.some(one => one.problem)
+  );
+}
+
+export function Alerts(props: { tpu: ITPU; actions: Actions }): JSX.Element {
+  const { tpu, actions } = props;
+  const { model, trans } = actions;
+  const failure = model.failure(tpu);
+  const refused = model
+    .runningOn(tpu)
+    .find(operation => operation.undeleted === 'retrying');
+  const maintenance = maintenanceText(tpu, trans, actions.language);
+  const isTheProblem = (one: IEnvironment) => isSame(one.problem, tpu.problem);
+  return (
+    <>
+      {/* While it goes on, the TPU's problem says so. */}
+      {maintenance && !(tpu.maintenance?.ongoing && tpu.problem) && (
+        <Alert kind="warning" {...maintenance} />
+      )}
+      {tpu.problem && !tpu.environments.some(isTheProblem) && (
+        <Alert kind="warning" {...problemText(tpu.problem, trans)}>
+          {refused && (
+            <Button
+              className="jp-tpu-Button"
+              onClick={() => void actions.stopTrying(tpu, refused)}
+            >
+              {trans.__('Stop Trying…')}
+            </Button>
+          )}
+        </Alert>
+      )}
+      {tpu.environments.map(environment => (
+        <EnvironmentAlert
+          key={environment.name}
+          environment={environment}
+          tpu={tpu}
+          actions={actions}
+        />
+      ))}
+      {failure && (
+        <Alert {...failureText(failure, trans)}>
+          <Button
+            className="jp-tpu-Button"
+            onClick={() => model.dismissFailure(tpu)}
+          >
+            {trans.__('Dismiss')}
+          </Button>
+        </Alert>
+      )}
+    </>
+  );
+}

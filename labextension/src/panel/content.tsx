@@ -1,0 +1,396 @@
+// What the sidebar shows: the list of TPUs, what runs or has failed, and the panel's pages.
+
+import {
+  addIcon,
+  Button,
+  caretLeftIcon,
+  ellipsesIcon,
+  refreshIcon
+} from '@jupyterlab/ui-components';
+import { TranslationBundle } from '@jupyterlab/translation';
+import React, {
+  lazy,
+  RefObject,
+  Suspense,
+  useEffect,
+  useRef,
+  useState
+} from 'react';
+
+import { Actions } from '../actions/actions';
+import { keyOf } from '../model/resources';
+import { operationTitle } from '../operations/operationLabels';
+import { Operation } from '../operations/operationView';
+import { ICatalog, IOperation, ITPU } from '../rest/api';
+import {
+  Alert,
+  Disclosure,
+  EmptyState,
+  IconButton,
+  Link
+} from '../ui/elements';
+import { failureText, serverProblems } from '../ui/failures';
+import { CheckSetup } from '../ui/formPage';
+import { useStore } from '../ui/store';
+import { Alerts, hasAlerts, isUrgent } from './alerts';
+import { TPUMenu } from './menu';
+import { TPU } from './tpu';
+import { tpuStatus } from './tpuLabels';
+
+export interface IPanelProps {
+  actions: Actions;
+  menu: TPUMenu;
+}
+
+/** The pages beside the list, which is what most people see. */
+const Form = lazy(() => import('./pages'));
+
+export default function Panel(props: IPanelProps): JSX.Element {
+  const { actions, menu } = props;
+  const model = useStore(actions.model);
+  const view = useStore(actions.view);
+  const { trans } = actions;
+  const usable = model.phase === 'ready';
+  const page = usable ? view.page : 'list';
+  const toList = () => view.show('list');
+  return (
+    <>
+      <div className="jp-tpu-Header">
+        {view.page !== 'list' ? (
+          <>
+            <IconButton
+              icon={caretLeftIcon}
+              label={trans.__('Back to the list')}
+              onClick={toList}
+            />
+            <h2 title={pageTitle(actions)}>{pageTitle(actions)}</h2>
+          </>
+        ) : (
+          <>
+            <h2>{trans.__('TPU')}</h2>
+            <IconButton
+              icon={addIcon}
+              label={trans.__('New TPU')}
+              disabled={!usable}
+              onClick={() => actions.openCreateForm()}
+            />
+            <IconButton
+              icon={refreshIcon}
+              label={trans.__('Refresh')}
+              onClick={() => void model.refresh()}
+            />
+            <IconButton
+              icon={ellipsesIcon}
+              label={trans.__('More')}
+              hasPopup
+              disabled={!usable}
+              onClick={event => menu.openForAll(event.currentTarget)}
+            />
+          </>
+        )}
+      </div>
+      {model.catalog && <Project catalog={model.catalog} trans={trans} />}
+      <div
+        className="jp-tpu-Body"
+        onKeyDown={event => {
+          if (event.key === 'Escape' && page !== 'list') {
+            event.stopPropagation();
+            toList();
+          }
+        }}
+      >
+        {page === 'list' ? (
+          <List {...props} />
+        ) : (
+          <Suspense fallback={<EmptyState busy title={trans.__('Loading…')} />}>
+            <Form page={page} actions={actions} menu={menu} />
+          </Suspense>
+        )}
+      </div>
+      <div className="jp-tpu-ScreenReader" role="status">
+        {model.operations
+          .slice(0, 1)
+          .map(operation => operationTitle(operation, trans))}
+      </div>
+    </>
+  );
+}
+
+function Project(props: {
+  catalog: ICatalog;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const {
+    catalog: { emulated, project },
+    trans
+  } = props;
+  const text = emulated
+    ? trans.__('Emulator: no real TPUs, no costs')
+    : project
+      ? trans.__('Project %1', project)
+      : trans.__('No project');
+  return (
+    <div className="jp-tpu-Project" title={text}>
+      {text}
+    </div>
+  );
+}
+
+function pageTitle({
+  connectForm,
+  packagesForm,
+  trans,
+  view
+}: Actions): string {
+  switch (view.page) {
+    case 'create':
+      return trans.__('New TPU');
+    case 'packages':
+      return trans.__('Packages of %1', packagesForm.environment?.name ?? '');
+    case 'grants':
+      return trans.__('Grants');
+    case 'queued':
+      return trans.__('Queued resources');
+    case 'tokens':
+      return trans.__('Tokens');
+    case 'usage':
+      return trans.__('TPU usage');
+    default:
+      return connectForm.environment
+        ? trans.__('Environment %1', connectForm.environment.name)
+        : trans.__('New environment');
+  }
+}
+
+function List({ actions, menu }: IPanelProps): JSX.Element {
+  const { model, trans } = actions;
+  const again = (
+    <Button
+      className="jp-tpu-Button"
+      disabled={model.refreshing}
+      onClick={() => void model.refresh()}
+    >
+      {trans.__('Try Again')}
+    </Button>
+  );
+  const problem = model.problem && failureText(model.problem, trans);
+  if (model.phase === 'loading') {
+    return <EmptyState busy title={trans.__('Loading TPUs…')} />;
+  }
+  if (model.phase === 'missing' || model.phase === 'failed') {
+    return (
+      <EmptyState
+        title={
+          model.phase === 'missing'
+            ? trans.__('No TPUs available')
+            : trans.__('The list of TPUs could not be loaded')
+        }
+        text={problem?.message}
+        hint={problem?.hint}
+      >
+        {again}
+      </EmptyState>
+    );
+  }
+
+  const { operations } = model;
+  // What a hunt is trying to create comes and goes: the hunt shows it.
+  const hunted = new Set(
+    operations
+      .filter(one => one.kind === 'hunt' && one.state === 'running')
+      .map(one => keyOf({ name: one.tpu, zone: one.zone }))
+  );
+  const tpus = model.tpus.filter(tpu => !hunted.has(keyOf(tpu)));
+  const urgent = operations.filter(isUrgent);
+  const alerted = tpus.filter(tpu => hasAlerts(tpu, actions));
+  const ended = operations.filter(one => !isUrgent(one));
+  return (
+    <>
+      {model.status &&
+        serverProblems(model.status, trans).map(one => (
+          <Alert key={one.message} kind="warning" {...one} />
+        ))}
+      {problem && tpus.length > 0 && (
+        <Alert kind="warning" {...problem}>
+          {again}
+        </Alert>
+      )}
+      {(urgent.length > 0 || alerted.length > 0) && (
+        <section className="jp-tpu-Urgent" aria-label={trans.__('Now')}>
+          {urgent.map(operation => (
+            <Operation
+              key={operation.id}
+              operation={operation}
+              actions={actions}
+            />
+          ))}
+          {alerted.map(tpu => (
+            <section
+              key={keyOf(tpu)}
+              aria-label={trans.__('Problems of %1', tpu.name)}
+            >
+              {tpus.length > 1 && (
+                <Link onClick={() => void actions.open.tpu(tpu)}>
+                  {tpu.name}
+                </Link>
+              )}
+              <Alerts tpu={tpu} actions={actions} />
+            </section>
+          ))}
+        </section>
+      )}
+      {tpus.length === 0 && !urgent.some(one => one.state === 'running') && (
+        <EmptyState
+          title={
+            problem
+              ? trans.__('The TPUs could not be listed')
+              : trans.__('No TPUs yet')
+          }
+          text={
+            problem
+              ? problem.message
+              : trans.__(
+                  'Create a TPU and connect it. Its kernel then appears in the launcher and in the kernel pickers.'
+                )
+          }
+          hint={problem?.hint}
+        >
+          {problem ? (
+            again
+          ) : (
+            <Button
+              className="jp-tpu-Button jp-mod-main"
+              onClick={() => actions.openCreateForm()}
+            >
+              <addIcon.react tag="span" elementSize="normal" />
+              {trans.__('New TPU')}
+            </Button>
+          )}
+          <CheckSetup actions={actions} />
+        </EmptyState>
+      )}
+      {tpus.length > 0 && <Rows tpus={tpus} actions={actions} menu={menu} />}
+      {ended.length > 0 && <Ended operations={ended} actions={actions} />}
+    </>
+  );
+}
+
+/** So many are found at a glance; above that there is a field to search in. */
+const FILTERED_ABOVE = 10;
+
+function Rows(props: IPanelProps & { tpus: ITPU[] }): JSX.Element {
+  const { actions, menu, tpus } = props;
+  const { model, trans } = actions;
+  const [query, setQuery] = useState('');
+  const words = query.toLowerCase().split(/\s+/);
+  const many = tpus.length > FILTERED_ABOVE;
+  const shown = many
+    ? tpus.filter(tpu => {
+        const { label } = tpuStatus(tpu, trans);
+        const text = `${tpu.name} ${tpu.type} ${tpu.zone} ${label}`;
+        return words.every(word => text.toLowerCase().includes(word));
+      })
+    : tpus;
+  const list = useRef<HTMLUListElement>(null);
+  useFocus(list, shown, actions);
+  return (
+    <>
+      {many && (
+        <div className="jp-tpu-Filter">
+          <input
+            type="search"
+            className="jp-mod-styled"
+            aria-label={trans.__('Filter TPUs')}
+            placeholder={trans.__('Filter: name, type, zone or state')}
+            spellCheck={false}
+            value={query}
+            onChange={event => setQuery(event.target.value)}
+          />
+        </div>
+      )}
+      <ul ref={list} className="jp-tpu-List" aria-label={trans.__('TPUs')}>
+        {shown.map(tpu => (
+          <TPU
+            key={keyOf(tpu)}
+            tpu={tpu}
+            able={actions.available(tpu)}
+            marked={tpu.emulated && !model.catalog?.emulated}
+            actions={actions}
+            menu={menu}
+          />
+        ))}
+      </ul>
+      {shown.length === 0 && (
+        <p className="jp-tpu-Filter-none" role="status">
+          {trans.__('No TPU matches.')}
+        </p>
+      )}
+    </>
+  );
+}
+
+/** Moves the focus to the row of what was created, and from one that is gone to its neighbor. */
+function useFocus(
+  list: RefObject<HTMLUListElement>,
+  tpus: ITPU[],
+  { view }: Actions
+): void {
+  const focused = useRef(-1);
+  useEffect(() => {
+    const rows = [...(list.current?.children ?? [])] as HTMLElement[];
+    const focus = (row: HTMLElement | undefined) => {
+      row?.querySelector('button')?.focus();
+      row?.scrollIntoView?.({ block: 'nearest' });
+    };
+    const awaited = rows.find(row => row.dataset.tpu === view.awaited);
+    const { activeElement } = document;
+    const lost = activeElement === document.body || activeElement === null;
+    if (awaited) {
+      view.awaited = '';
+      focus(awaited);
+    } else if (lost && focused.current >= 0 && rows.length > 0) {
+      focus(rows[Math.min(focused.current, rows.length - 1)]);
+    }
+    focused.current = rows.findIndex(row =>
+      row.contains(document.activeElement)
+    );
+  }, [tpus.map(keyOf).join()]);
+}
+
+/** Operations that have ended. */
+function Ended(props: {
+  operations: IOperation[];
+  actions: Actions;
+}): JSX.Element {
+  const { operations, actions } = props;
+  const { model, trans, view } = actions;
+  const closed = view.isOpen('ended#closed');
+  return (
+    <section className="jp-tpu-Ended" aria-label={trans.__('Recent')}>
+      <div className="jp-tpu-Ended-head">
+        <Disclosure
+          open={!closed}
+          controls="jp-tpu-ended"
+          onToggle={() => view.toggle('ended#closed')}
+        >
+          {trans.__('Recent')}
+          <span className="jp-tpu-Details-count">{operations.length}</span>
+        </Disclosure>
+        <Link onClick={() => operations.forEach(({ id }) => model.dismiss(id))}>
+          {trans.__('Clear')}
+        </Link>
+      </div>
+      {!closed && (
+        <div id="jp-tpu-ended">
+          {operations.map(operation => (
+            <Operation
+              key={operation.id}
+              operation={operation}
+              actions={actions}
+            />
+          ))}
+        </div>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,39 @@
+// The pages of the panel beside its list. They are loaded when the first one is opened.
+
+import React from 'react';
+
+import { Actions } from '../actions/actions';
+import { PackagesPage } from '../environments/packagesPage';
+import { ConnectPage } from '../lifecycle/connectPage';
+import { CreatePage } from '../lifecycle/createPage';
+import { QueuedPage } from '../lifecycle/queuedPage';
+import { GrantsPage } from '../money/grantsPage';
+import { UsagePage } from '../money/usagePage';
+import { TokensPage } from '../setup/tokensPage';
+import { TPUMenu } from './menu';
+import { Page } from './panelState';
+
+interface IProps {
+  actions: Actions;
+  menu: TPUMenu;
+}
+
+type Shown = Exclude<Page, 'list'>;
+
+const PAGES: {
+  [page in Shown]: (props: IProps) => JSX.Element;
+} = {
+  connect: ConnectPage,
+  create: CreatePage,
+  grants: GrantsPage,
+  packages: PackagesPage,
+  queued: QueuedPage,
+  tokens: TokensPage,
+  usage: UsagePage
+};
+
+export default function Form(props: IProps & { page: Shown }): JSX.Element {
+  const { page, ...others } = props;
+  const Shown = PAGES[page];
+  return <Shown {...others} />;
+}

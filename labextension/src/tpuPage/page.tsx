@@ -1,0 +1,319 @@
+// The page of one TPU, in the main area: what needs attention, a map of its slice, and its parts.
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import {
+  Button,
+  ellipsesIcon,
+  ReactWidget,
+  refreshIcon
+} from '@jupyterlab/ui-components';
+import { CommandRegistry } from '@lumino/commands';
+import { Message } from '@lumino/messaging';
+import React, { useEffect, useRef } from 'react';
+
+import { Actions } from '../actions/actions';
+import { dutyLabel, latest, memoryLabel, together } from '../chips/loadLabels';
+import { IKnownLoad } from '../chips/loads';
+import { useLoad } from '../chips/loadView';
+import { kernelCountLabel } from '../kernels/kernelLabels';
+import { primaryAction } from '../model/availableActions';
+import { keyOf } from '../model/resources';
+import { priceSource, tpuCost } from '../money/costLabels';
+import { operationTitle } from '../operations/operationLabels';
+import { Operation } from '../operations/operationView';
+import { Alerts, isUrgent } from '../panel/alerts';
+import { TPUMenu } from '../panel/menu';
+import { Shade } from '../panel/panelState';
+import { Emulated, MainButton } from '../panel/tpu';
+import { notebookDevices, tpuStatus } from '../panel/tpuLabels';
+import { ITPU } from '../rest/api';
+import { EmptyState, IconButton, StateLabel } from '../ui/elements';
+import { useStore } from '../ui/store';
+import { Visibility } from '../ui/visibility';
+import { Details } from './details';
+import { KernelLegend, SliceMap } from './sliceMap';
+
+export class TPUPage extends ReactWidget {
+  /** *tpu*: its key. */
+  constructor(
+    readonly tpu: string,
+    private _actions: Actions,
+    commands: CommandRegistry
+  ) {
+    super();
+    this._menu = new TPUMenu(commands, _actions.trans);
+    this.addClass('jp-tpu-Panel');
+    this.addClass('jp-tpu-Page');
+  }
+
+  dispose(): void {
+    this._menu.dispose();
+    super.dispose();
+  }
+
+  protected onAfterShow(message: Message): void {
+    super.onAfterShow(message);
+    this._seen.on = true;
+  }
+
+  protected onAfterHide(message: Message): void {
+    super.onAfterHide(message);
+    this._seen.on = false;
+  }
+
+  protected onAfterAttach(message: Message): void {
+    super.onAfterAttach(message);
+    this._seen.on = this.isVisible;
+  }
+
+  protected render(): JSX.Element {
+    return (
+      <Page
+        id={this.tpu}
+        actions={this._actions}
+        menu={this._menu}
+        seen={this._seen}
+      />
+    );
+  }
+
+  private _menu: TPUMenu;
+  private _seen = new Visibility();
+}
+
+interface IProps {
+  actions: Actions;
+  menu: TPUMenu;
+  seen: Visibility;
+}
+
+function Page(props: IProps & { id: string }): JSX.Element {
+  const { actions, id, seen } = props;
+  const { trans } = actions;
+  const { on } = useStore(seen);
+  const model = useStore(actions.model, on);
+  useStore(actions.view, on);
+  const known = useRef<ITPU>();
+  const tpu = model.tpu(id);
+  known.current = tpu ?? known.current;
+  if (tpu) {
+    return <Known {...props} tpu={tpu} />;
+  }
+  if (model.phase === 'loading') {
+    return <EmptyState busy title={trans.__('Loading TPUs…')} />;
+  }
+  const [zone, name] = id.split('/');
+  const last = model
+    .operationsOf({ name, zone })
+    .find(one => one.kind === 'delete' || one.kind === 'detach');
+  return (
+    <EmptyState
+      title={
+        last
+          ? operationTitle(last, trans)
+          : trans.__('There is no TPU %1 in %2', name, zone)
+      }
+      text={
+        known.current &&
+        trans.__('It was a %1: %2.', known.current.type, known.current.meaning)
+      }
+    >
+      <Button className="jp-tpu-Button" onClick={() => actions.openPanel()}>
+        {trans.__('Show All TPUs')}
+      </Button>
+      <Button
+        className="jp-tpu-Button"
+        onClick={() => {
+          actions.openPanel();
+          actions.openUsage();
+        }}
+      >
+        {trans.__('TPU Usage…')}
+      </Button>
+    </EmptyState>
+  );
+}
+
+function Known(props: IProps & { tpu: ITPU }): JSX.Element {
+  const { actions, menu, seen, tpu } = props;
+  const { model, trans } = actions;
+  const load = useLoad(tpu, actions, () => seen.on);
+  const environments = tpu.environments.length > 0;
+  useEffect(() => {
+    if (seen.on && environments) {
+      void actions.kernels.load(tpu);
+    }
+  }, [seen.on, tpu.id, environments, tpu.kernels]);
+  const able = actions.available(tpu);
+  const main = primaryAction(able);
+  const status = tpuStatus(tpu, trans);
+  const cost = tpuCost(tpu, trans);
+  const type = model.catalog?.types.find(one => one.name === tpu.type);
+  const facts = [
+    tpu.attached && !tpu.chips ? '' : tpu.type,
+    tpu.zone,
+    tpu.meaning
+  ];
+  return (
+    <>
+      <div className="jp-tpu-Page-head">
+        <h2 title={keyOf(tpu)}>{tpu.name}</h2>
+        {tpu.emulated && <Emulated trans={trans} />}
+        <StateLabel tone={status.tone}>{status.label}</StateLabel>
+        {tpu.kernels > 0 && <span>{kernelCountLabel(tpu.kernels, trans)}</span>}
+        <span className="jp-tpu-Page-buttons">
+          {main && <MainButton action={main} tpu={tpu} actions={actions} />}
+          <IconButton
+            icon={refreshIcon}
+            label={trans.__('Refresh')}
+            onClick={() => void model.refresh()}
+          />
+          <IconButton
+            icon={ellipsesIcon}
+            label={trans.__('Actions for %1', tpu.name)}
+            hasPopup
+            disabled={able.length === 0}
+            onClick={event => menu.openFor(event.currentTarget, able, tpu)}
+          />
+        </span>
+      </div>
+      <p className="jp-tpu-Page-facts">
+        {facts.filter(Boolean).join(' · ')}
+        {type && tpu.hosts.length > 1 && (
+          <>
+            <br />
+            {notebookDevices(type, trans)}
+          </>
+        )}
+        {cost && (
+          <>
+            <br />
+            <span title={priceSource(tpu.cost, tpu.tier, trans)}>{cost}</span>
+          </>
+        )}
+      </p>
+      <Alerts tpu={tpu} actions={actions} />
+      {model
+        .operationsOf(tpu)
+        .filter(isUrgent)
+        .map(operation => (
+          <Operation
+            key={operation.id}
+            operation={operation}
+            actions={actions}
+          />
+        ))}
+      {tpu.hosts.length > 0 && tpu.chips > 0 && (
+        <Slice
+          tpu={tpu}
+          load={load}
+          topology={type?.topology ?? ''}
+          actions={actions}
+        />
+      )}
+      <Details tpu={tpu} load={load} actions={actions} />
+    </>
+  );
+}
+
+/** The map, with the choice of what colours it. */
+function Slice(props: {
+  tpu: ITPU;
+  load: IKnownLoad;
+  topology: string;
+  actions: Actions;
+}): JSX.Element {
+  const { actions, load, topology, tpu } = props;
+  const { model, trans, view } = actions;
+  const kernels = model.kernels(tpu);
+  const hosts = load.load?.hosts ?? [];
+  const { shade } = view;
+  return (
+    <section className="jp-tpu-Slice" aria-label={trans.__('Map of the slice')}>
+      <SliceMap
+        tpu={tpu}
+        topology={topology}
+        load={hosts}
+        kernels={kernels}
+        shade={shade}
+        trans={trans}
+      />
+      <div className="jp-tpu-Slice-side">
+        <p>
+          {topology && (
+            <>
+              {trans.__('Topology %1', topology)}
+              <br />
+            </>
+          )}
+          {linksText(tpu, trans)}
+          <br />
+          {totals(load, trans)}
+        </p>
+        <div
+          className="jp-tpu-Slice-shades"
+          role="group"
+          aria-label={trans.__('Color chips by')}
+        >
+          {shades(trans).map(([value, label]) => (
+            <button
+              key={value}
+              type="button"
+              className="jp-tpu-Link"
+              aria-pressed={value === shade}
+              onClick={() => view.colorBy(value)}
+            >
+              {label}
+            </button>
+          ))}
+        </div>
+        {shade === 'kernel' ? (
+          kernels.length > 0 ? (
+            <KernelLegend kernels={kernels} trans={trans} />
+          ) : (
+            <p>{trans.__('No kernel uses the chips.')}</p>
+          )
+        ) : (
+          <span
+            className={`jp-tpu-Map-scale jp-mod-${shade}`}
+            aria-hidden="true"
+          >
+            0 % <i /> 100 %
+          </span>
+        )}
+      </div>
+    </section>
+  );
+}
+
+function shades(trans: TranslationBundle): [Shade, string][] {
+  return [
+    ['duty', trans.__('Duty cycle')],
+    ['memory', trans.__('HBM')],
+    ['kernel', trans.__('Kernel')]
+  ];
+}
+
+function linksText(tpu: ITPU, trans: TranslationBundle): JSX.Element | string {
+  const up = tpu.hosts.filter(host => host.link.state === 'up').length;
+  const bad = tpu.hosts.filter(
+    host => !['up', 'down'].includes(host.link.state)
+  );
+  const text = trans.__('%1 of %2 hosts connected', up, tpu.hosts.length);
+  return bad.length === 0
+    ? text
+    : trans.__(
+        '%1; not host %2',
+        text,
+        bad.map(({ index }) => index).join(', ')
+      );
+}
+
+/** What all chips have together. */
+function totals({ load }: IKnownLoad, trans: TranslationBundle): string {
+  const chips = (load?.hosts ?? []).flatMap(host => latest(host)?.chips ?? []);
+  const all = together(chips);
+  return [dutyLabel(all, trans), memoryLabel(all, trans)]
+    .filter(Boolean)
+    .join(' · ');
+}
