@@ -15,18 +15,23 @@ from .lookup import (
     zones,
 )
 from .models import AcceleratorType, ChipPrice, RegionPrice
+from .peaks import PEAKS_READ, PEAKS_SOURCE, ChipPeak, chip_peak
 from .prices import PRICES_READ, PRICES_SOURCE, SHIPPED, PriceTable, price_in, usd, usd_per_hour
 
 __all__ = [
+    "PEAKS_READ",
+    "PEAKS_SOURCE",
     "PRICES_READ",
     "PRICES_SOURCE",
     "SHIPPED",
     "AcceleratorType",
+    "ChipPeak",
     "ChipPrice",
     "PriceTable",
     "RegionPrice",
     "UnknownType",
     "accelerator_type",
+    "chip_peak",
     "image_fits",
     "is_zone",
     "nearest_zones",

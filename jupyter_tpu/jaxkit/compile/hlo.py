@@ -103,6 +103,10 @@ class Program:
             for instruction in instructions
         }
 
+    def instruction(self, name: str) -> Instruction | None:
+        """The instruction called *name*, which is unique in a program."""
+        return self._by_name.get(name)
+
     def operation_of(self, value: str) -> tuple[str, str]:
         """(JAX's name of the operation that makes *value*, "file:line"); "" where not known."""
         instruction = self._by_name.get(value.split("{")[0])
@@ -150,21 +154,24 @@ class Program:
         """By kind, and whether a loop of unknown length was counted once."""
         counts: dict[str, list[int]] = {}
         unknown = False
-        for name, times, certain in self._runs():
+        for name, times, certain in self.runs():
             for instruction in self.computations[name]:
                 kind = instruction.operation.removesuffix("-start")
                 if kind not in _COLLECTIVES:
                     continue
                 unknown = unknown or not certain
-                found = counts.setdefault(kind, [0, 0])
+                found = counts.setdefault(kind, [0, 0, 0])
+                size = result_bytes(instruction)
                 found[0] += times
-                found[1] += times * result_bytes(instruction)
+                found[1] += times * size
+                found[2] += times * _sent_bytes(kind, size, _group(instruction.rest))
         rows = [
-            Collective(kind=kind, count=count, bytes=size) for kind, (count, size) in counts.items()
+            Collective(kind=kind, count=count, bytes=size, sent_bytes=sent)
+            for kind, (count, size, sent) in counts.items()
         ]
         return sorted(rows, key=lambda row: -row.bytes), unknown
 
-    def _runs(self) -> Iterator[tuple[str, int, bool]]:
+    def runs(self) -> Iterator[tuple[str, int, bool]]:
         """(computation, how often one run of the program executes it, whether that is certain)."""
         waiting = [(self.entry, 1, True)]
         for _ in range(100_000):  # calls form no cycles; a limit all the same
@@ -255,6 +262,30 @@ def result_bytes(instruction: Instruction) -> int:
         data = [array for array in arrays if array.shape or len(arrays) < 3]
         arrays = data[len(data) // 2 :]
     return sum(array.bytes for array in arrays)
+
+
+def _group(rest: str) -> int | None:
+    """How many devices a collective joins; None if its text does not say."""
+    iota = re.search(r"replica_groups=\[\d+,(\d+)\]<=", rest)
+    if iota:
+        return int(iota[1])
+    first = re.search(r"replica_groups=\{\{([\d,]+)\}", rest)
+    return len(first[1].split(",")) if first else None
+
+
+def _sent_bytes(kind: str, result: int, group: int | None) -> int:
+    """What one device sends when the *group* is a ring; without a known size, that of a long one.
+
+    https://jax-ml.github.io/scaling-book/sharding derives the factors.
+    """
+    others = (group - 1) / group if group else 1.0
+    if kind == "all-reduce":
+        return round(2 * others * result)
+    if kind == "reduce-scatter":
+        return result * ((group or 2) - 1)  # the result is one part
+    if kind in ("all-gather", "all-to-all", "ragged-all-to-all"):
+        return round(others * result)
+    return result
 
 
 class Allocation(NamedTuple):

@@ -39,6 +39,8 @@ class Collective(Struct, kw_only=True):
     count: int
     #: Result bytes on one device over all of them.
     bytes: int
+    #: What one device sends for them, if the devices of each form a ring.
+    sent_bytes: int = 0
 
 
 class CompileReport(Struct, kw_only=True):
@@ -71,6 +73,14 @@ class CompileReport(Struct, kw_only=True):
     collectives: list[Collective] = []
     flops: float | None = None
     bytes_accessed: float | None = None
+    #: What `flops` and `bytes_accessed` leave out: further runs of the bodies of loops (matrix
+    #: products, and what is read from and written to HBM), as read from the compiled program.
+    loop_flops: float | None = None
+    loop_bytes_accessed: float | None = None
+    #: A loop of unknown length was counted once.
+    unknown_loops: bool = False
+    #: Custom kernels (Pallas), in whose FLOPs and bytes nobody can look.
+    custom_kernels: int = 0
     flops_caveat: str = ""
     #: The compiler's sentence, if the program does not fit.
     message: str = ""
