@@ -200,14 +200,46 @@ class Program:
         body = self.computations.get(condition[1], []) if condition else []
         if not body or body[-1].operation != "compare" or "direction=LT" not in body[-1].rest:
             return None
-        constants = {
-            instruction.name: number[1]
-            for instruction in body
-            if (number := re.match(r"constant\((\d+)\)", instruction.rest))
-        }
-        operands = re.findall(r"%?([\w.\-]+)", body[-1].rest[len("compare(") :].split(")")[0])
-        found = [constants[operand] for operand in operands if operand in constants]
-        return int(found[0]) if len(found) == 1 else None
+        operands = operands_of(body[-1])
+        limits = [limit for name in operands if (limit := self._constant(name)) is not None]
+        if len(limits) != 1:
+            return None
+        return -(-limits[0] // self._step(loop, operands))
+
+    def _constant(self, name: str) -> int | None:
+        instruction = self._by_name.get(name)
+        number = re.match(r"constant\((\d+)\)", instruction.rest) if instruction else None
+        return int(number[1]) if number else None
+
+    def _step(self, loop: Instruction, compared: list[str]) -> int:
+        """What a loop adds to its counter each time: 2 where the compiler unrolled it twice."""
+        called = re.search(r"\bbody=%?([\w.\-]+)", loop.rest)
+        body = self.computations.get(called[1], []) if called else []
+        counters = [
+            int(index[1])
+            for name in compared
+            if (item := self._by_name.get(name)) and (index := re.search(r"index=(\d+)", item.rest))
+        ]
+        if len(counters) != 1 or not body or body[-1].operation != "tuple":
+            return 1
+        results = operands_of(body[-1])
+        after = self._by_name.get(results[counters[0]]) if counters[0] < len(results) else None
+        if after is None or after.operation != "add":
+            return 1
+        added = [step for name in operands_of(after) if (step := self._constant(name))]
+        return added[0] if len(added) == 1 else 1
+
+
+def operands_of(instruction: Instruction) -> list[str]:
+    """The names of an instruction's operands."""
+    start = instruction.rest.find("(")
+    depth = 0
+    for end in range(start, len(instruction.rest)):
+        depth += {"(": 1, ")": -1}.get(instruction.rest[end], 0)
+        if depth == 0:
+            text = re.sub(r"/\*.*?\*/", "", instruction.rest[start + 1 : end])
+            return re.findall(r"%([\w.\-]+)", text) or re.findall(r"[A-Za-z_][\w.\-]*", text)
+    return []
 
 
 def read_instruction(line: str) -> Instruction | None:

@@ -110,10 +110,10 @@ def row_of(report: CompileReport, on_demand: float | None, spot: float | None) -
     }
     if not report.fits:
         return PlanRow(**fixed, reason=f"Does not fit. {report.message}".strip())
-    if not _is_count(report.flops) or not _is_count(report.bytes_accessed):
-        return PlanRow(**fixed, reason="The compiler gives no FLOPs and bytes.")
+    if not _is_count(report.flops) or not _is_count(report.hbm_traffic_bytes):
+        return PlanRow(**fixed, reason="The compiler gives no FLOPs.")
     flops = (report.flops or 0.0) + (report.loop_flops or 0.0)
-    traffic = (report.bytes_accessed or 0.0) + (report.loop_bytes_accessed or 0.0)
+    traffic = report.hbm_traffic_bytes or 0.0
     sent = float(sum(row.sent_bytes for row in report.collectives))
     fixed |= {"flops": flops, "hbm_traffic_bytes": traffic, "sent_bytes": sent}
     peak = chip_peak(where.generation)

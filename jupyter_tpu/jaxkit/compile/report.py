@@ -73,10 +73,11 @@ class CompileReport(Struct, kw_only=True):
     collectives: list[Collective] = []
     flops: float | None = None
     bytes_accessed: float | None = None
-    #: What `flops` and `bytes_accessed` leave out: further runs of the bodies of loops (matrix
-    #: products, and what is read from and written to HBM), as read from the compiled program.
+    #: What `flops` leaves out: matrix products in further runs of the bodies of loops.
     loop_flops: float | None = None
-    loop_bytes_accessed: float | None = None
+    #: Read from and written to HBM in one run, loops included; `bytes_accessed`, the compiler's own
+    #: figure, counts a loop once, and what is in the chip's own memory, too.
+    hbm_traffic_bytes: float | None = None
     #: A loop of unknown length was counted once.
     unknown_loops: bool = False
     #: Custom kernels (Pallas), in whose FLOPs and bytes nobody can look.

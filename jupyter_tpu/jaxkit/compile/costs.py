@@ -1,7 +1,8 @@
-"""What the compiler's cost analysis leaves out: it counts the body of a loop once.
+"""What a run of a compiled program costs, where the compiler's own analysis does not say it.
 
-Layers under ``scan`` are the most of a model, so their further runs are counted here, from the
-compiled program: matrix products (which the TPU's compiler writes as convolutions), and the arrays
+The analysis counts the body of a loop once; but layers under ``scan`` are the most of a model. And
+its bytes include those in the chip's own memory. So the compiled program is read: the matrix
+products (which the TPU's compiler writes as convolutions) of further runs of loops, and the arrays
 that operations read from HBM and write to it. Elementwise arithmetic is left out: it costs what its
 bytes cost.
 """
@@ -13,7 +14,7 @@ from math import prod
 
 from msgspec import Struct
 
-from .hlo import ArrayText, Instruction, Program, arrays_of
+from .hlo import ArrayText, Instruction, Program, arrays_of, operands_of
 
 #: These move nothing; an asynchronous operation counts when it is done.
 _FREE = frozenset(
@@ -25,17 +26,17 @@ _LABELS = re.compile(r"dim_labels=(\w+)_(\w+)->(\w+)")
 _PARTS = re.compile(r"dynamic-slice|slice|gather")
 
 
-class LoopCosts(Struct, frozen=True):
-    """Of one device, in one run of the program, beyond the first run of each body."""
+class ProgramCosts(Struct, frozen=True):
+    """Of one device, in one run of the program."""
 
-    flops: float
-    bytes: float
+    loop_flops: float  # beyond the first run of each loop's body
+    hbm_traffic_bytes: float
     unknown_loops: bool
     custom_kernels: int
 
 
-def loop_costs(program: Program) -> LoopCosts:
-    """The costs of all further runs of the bodies of loops."""
+def program_costs(program: Program) -> ProgramCosts:
+    """The costs of one run of the program, on one device."""
     inner = _inner(program)
     flops = moved = 0.0
     unknown, kernels = False, 0
@@ -46,16 +47,16 @@ def loop_costs(program: Program) -> LoopCosts:
                 kernels += 1
             if times > 1:
                 flops += (times - 1) * matmul_flops(program, instruction)
-                if name not in inner:
-                    moved += (times - 1) * _moved_bytes(program, instruction)
-    return LoopCosts(flops, moved, unknown, kernels)
+            if name not in inner:
+                moved += times * _moved_bytes(program, instruction)
+    return ProgramCosts(flops, moved, unknown, kernels)
 
 
 def matmul_flops(program: Program, instruction: Instruction) -> float:
     """Two for each multiplication of a matrix product or convolution; 0 for other operations."""
     if instruction.operation not in ("dot", "convolution"):
         return 0.0
-    operands = [_arrays(program, name) for name in _operands(instruction)]
+    operands = [_arrays(program, name) for name in operands_of(instruction)]
     result = arrays_of(instruction.shape)
     if len(operands) != 2 or not all(len(arrays) == 1 for arrays in (*operands, result)):
         return 0.0
@@ -132,18 +133,18 @@ def _moved_bytes(program: Program, instruction: Instruction) -> float:
     if kind.endswith("-done") or _PARTS.fullmatch(kind):
         # Of what it reads only this part; what goes to the chip's own memory isn't written.
         return float(sum(a.bytes if _on_chip(a) else 2 * a.bytes for a in result))
-    names = _operands(instruction)
+    names = operands_of(instruction)
     if kind == "dynamic-update-slice" and len(names) > 1:
         return 2.0 * sum(_hbm_bytes(a) for a in _arrays(program, names[1]))
-    body: list[Instruction] = []
-    if kind == "fusion" and (called := re.search(r"\bcalls=%?([\w.\-]+)", instruction.rest)):
-        body = program.computations.get(called[1], [])
+    body = _fused(program, instruction)
     total = 0.0
     for position, name in enumerate(names):
         whole = sum(_hbm_bytes(a) for a in _arrays(program, name))
         total += min(whole, _read_by(program, body, position, whole))
     updates = {
-        item.shape: _operands(item)[1] for item in body if item.operation == "dynamic-update-slice"
+        item.shape: operands_of(item)[1]
+        for item in body
+        if item.operation == "dynamic-update-slice"
     }
     for array in result:
         written = _hbm_bytes(array)
@@ -157,29 +158,26 @@ def _moved_bytes(program: Program, instruction: Instruction) -> float:
 def _read_by(program: Program, body: list[Instruction], position: int, whole: int) -> int:
     """Of a fusion's operand: all of it, or the parts that slices take and updates replace."""
     parameter = next((i.name for i in body if i.rest.startswith(f"parameter({position})")), "")
-    users = [item for item in body if parameter and parameter in _operands(item)]
+    users = [item for item in body if parameter and parameter in operands_of(item)]
     if not users:
         return whole
     read = 0
     for user in users:
         if _PARTS.fullmatch(user.operation):
             read += sum(a.bytes for a in arrays_of(user.shape))
-        elif user.operation != "dynamic-update-slice" or _operands(user)[0] != parameter:
+        elif inside := _fused(program, user):
+            read += _read_by(program, inside, operands_of(user).index(parameter), whole)
+        elif user.operation != "dynamic-update-slice" or operands_of(user)[0] != parameter:
             return whole
     return read
 
 
-def _operands(instruction: Instruction) -> list[str]:
-    """The names of its operands."""
-    start = instruction.rest.find("(")
-    depth = 0
-    for end in range(start, len(instruction.rest)):
-        depth += {"(": 1, ")": -1}.get(instruction.rest[end], 0)
-        if depth == 0:
-            text = instruction.rest[start + 1 : end]
-            # With or without their types, which have commas of their own.
-            return re.findall(r"%([\w.\-]+)", text) or re.findall(r"[A-Za-z_][\w.\-]*", text)
-    return []
+def _fused(program: Program, instruction: Instruction) -> list[Instruction]:
+    """The instructions inside of a fusion; none for other operations."""
+    called = re.search(r"\bcalls=%?([\w.\-]+)", instruction.rest)
+    if instruction.operation != "fusion" or not called:
+        return []
+    return program.computations.get(called[1], [])
 
 
 def _arrays(program: Program, name: str) -> list[ArrayText]:
