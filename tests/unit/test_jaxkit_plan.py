@@ -112,6 +112,8 @@ def test_what_is_not_known_is_said_and_not_guessed() -> None:
     kernels = row_of(report("v5litepod-8", custom_kernels=2), 9.6, None)
     assert kernels.time is not None
     assert kernels.time.longest_ms is None
+    part = row_of(report("v5litepod-8", devices_used=1), 9.6, None)
+    assert part.notes == ("uses 1 of 8 devices",)
     v3 = row_of(report("v3-8"), 8.8, None)
     assert v3.time is None
     assert v3.reason == "No published peak figures of v3."

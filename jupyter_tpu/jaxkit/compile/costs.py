@@ -17,9 +17,9 @@ from msgspec import Struct
 from .hlo import ArrayText, Instruction, Program, arrays_of, operands_of
 
 #: These move nothing; an asynchronous operation counts when it is done.
-_FREE = frozenset(
-    "parameter constant tuple get-tuple-element bitcast while conditional call after-all "
-    "async-update iota partition-id replica-id".split()
+_FREE = re.compile(
+    r"parameter|constant|tuple|get-tuple-element|bitcast|while|conditional|call|after-all|"
+    r"async-update|iota|partition-id|replica-id|.*-start"
 )
 _CALLERS = ("while", "conditional", "call", "async-start")
 _LABELS = re.compile(r"dim_labels=(\w+)_(\w+)->(\w+)")
@@ -127,7 +127,7 @@ def _pairs(
 def _moved_bytes(program: Program, instruction: Instruction) -> float:
     """Bytes that an operation reads from HBM and writes to it."""
     kind = instruction.operation
-    if kind in _FREE or kind.endswith("-start"):
+    if _FREE.fullmatch(kind):
         return 0.0
     result = arrays_of(instruction.shape)
     if kind.endswith("-done") or _PARTS.fullmatch(kind):

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, get_args
 
+from ... import catalog
 from ...catalog import (
     PEAKS_READ,
     PEAKS_SOURCE,
@@ -16,7 +17,6 @@ from ...catalog import (
     accelerator_type,
     chip_peak,
     price_in,
-    types as catalog_types,
 )
 from ...errors import InvalidInput, Reason, TPUError
 from ..topology import GENERATIONS, topology
@@ -154,7 +154,7 @@ def _named(types: Iterable[str] | None, max_devices: int) -> list[str]:
         if name not in GENERATIONS:
             found.append(topology(name).type)
             continue
-        sizes = [kind.name for kind in catalog_types() if kind.generation == name]
+        sizes = [kind.name for kind in catalog.types() if kind.generation == name]
         if name == "tpu7x":
             sizes = ["tpu7x-2x2x1"]
         within = [size for size in sizes if topology(size).devices <= max_devices]
