@@ -72,6 +72,19 @@ def test_peaks_and_usual_efficiency_agree_with_published_training_runs(
     assert time.shortest_ms < 1e3 / tflops < time.longest_ms * 1.01
 
 
+def test_the_order_of_types_by_time_and_by_price_is_that_of_published_training_runs() -> None:
+    prices = {"v4": 3.22, "v5e": 1.20, "v5p": 4.20}  # a chip and hour
+    work = StepWork(flops=1e12, hbm_bytes=0, sent_bytes=0)
+    for one, tflops, _ in MAXTEXT:
+        for other, others, _ in MAXTEXT:
+            if one == other:
+                continue
+            ours, theirs = (step_time(work, peak_of(name), 1).ms for name in (one, other))
+            assert (ours < theirs) == (tflops > others)
+            cheaper = prices[one] / tflops < prices[other] / others
+            assert (ours * prices[one] < theirs * prices[other]) == cheaper
+
+
 def test_the_slowest_of_computing_memory_and_network_is_the_bound() -> None:
     peak = peak_of("v5e")
     # Each a second at the peak; ICI sends on 2 of 4 ports, which takes two.
