@@ -18,6 +18,7 @@ from .lookup import (
     zones,
 )
 from .models import API, API_NAMES, AcceleratorType, ChipPrice, MachineShape, RegionPrice
+from .peaks import PEAKS_READ, PEAKS_SOURCE, ChipPeak, chip_peak
 from .prices import PRICES_READ, PRICES_SOURCE, SHIPPED, PriceTable, price_in, usd, usd_per_hour
 from .tables import IMAGE_FAMILIES, IMAGE_PROJECT
 
@@ -26,10 +27,13 @@ __all__ = [
     "API_NAMES",
     "IMAGE_FAMILIES",
     "IMAGE_PROJECT",
+    "PEAKS_READ",
+    "PEAKS_SOURCE",
     "PRICES_READ",
     "PRICES_SOURCE",
     "SHIPPED",
     "AcceleratorType",
+    "ChipPeak",
     "ChipPrice",
     "MachineShape",
     "PriceTable",
@@ -37,6 +41,7 @@ __all__ = [
     "UnknownType",
     "accelerator_type",
     "api_of_version",
+    "chip_peak",
     "image_fits",
     "is_machine_type",
     "is_zone",

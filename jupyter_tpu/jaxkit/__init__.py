@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .compile.compiler import cheapest_type, compile_for
     from .compile.models import CompileLimits
+    from .compile.plan_table import Plan, PlanRow
+    from .compile.planner import plan
     from .compile.report import CompileReport
     from .convert import from_torch, linear_from_torch, linear_to_torch, to_torch
     from .keys import device_keys, fold_key, process_key
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 _HOME = {
     "CompileLimits": "compile.models",
     "CompileReport": "compile.report",
+    "Plan": "compile.plan_table",
+    "PlanRow": "compile.plan_table",
     "cheapest_type": "compile.compiler",
     "compile_for": "compile.compiler",
     "device_keys": "keys",
@@ -42,6 +46,7 @@ _HOME = {
     "load_weights": "weights",
     "padded_bytes": "tiles",
     "placement": "sharding.placement",
+    "plan": "compile.planner",
     "prefetch": "sharding.batches",
     "process_key": "keys",
     "save_weights": "weights",
@@ -55,6 +60,8 @@ _HOME = {
 __all__ = [
     "CompileLimits",
     "CompileReport",
+    "Plan",
+    "PlanRow",
     "cheapest_type",
     "compile_for",
     "device_keys",
@@ -69,6 +76,7 @@ __all__ = [
     "load_weights",
     "padded_bytes",
     "placement",
+    "plan",
     "prefetch",
     "process_key",
     "save_weights",

@@ -178,6 +178,7 @@ def _mesh(job: CompileJob, used: int, kind: Any) -> Any:
 
 def _measure(report: CompileReport, compiled: Any, job: CompileJob) -> None:
     from . import hlo
+    from .costs import program_costs
 
     stats = compiled.memory_analysis()
     assignment = _dumped(job, "after_optimizations-buffer-assignment.txt")
@@ -209,6 +210,9 @@ def _measure(report: CompileReport, compiled: Any, job: CompileJob) -> None:
     costs = compiled.cost_analysis() or {}
     report.flops = costs.get("flops")
     report.bytes_accessed = costs.get("bytes accessed")
+    more = program_costs(program)
+    report.loop_flops, report.hbm_traffic_bytes = more.loop_flops, more.hbm_traffic_bytes
+    report.unknown_loops, report.custom_kernels = more.unknown_loops, more.custom_kernels
     report.flops_caveat = (
         "FLOPs are per device; the compiler counts the body of a loop (scan, fori_loop) once "
         "and custom kernels not at all."

@@ -120,7 +120,7 @@ async def compile_code(request: CompileRequest, watch: Watch | None = None) -> C
     Cancelling it stops the process.
     """
     search = Search(types_to_try(request))
-    _need_libtpu()
+    need_libtpu()
     for name in search.names:
         where = topology(name)
         if watch is not None:
@@ -206,7 +206,7 @@ def _prepared(
     donate_argnums: Any,
 ) -> tuple[Topology, CompileJob, bytes]:
     where = topology(type)
-    _need_libtpu()
+    need_libtpu()
     from .export import export_program
 
     with quiet_libtpu():
@@ -229,7 +229,8 @@ def _prepared(
     return where, job, exported.blob
 
 
-def _need_libtpu() -> None:
+def need_libtpu() -> None:
+    """Raises `TPUError` with ENVIRONMENT and how to install it, where libtpu is missing."""
     if find_spec("libtpu") is not None and find_spec("flatbuffers") is not None:
         return
     if not sys.platform.startswith("linux"):

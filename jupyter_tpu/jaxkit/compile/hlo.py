@@ -103,6 +103,10 @@ class Program:
             for instruction in instructions
         }
 
+    def instruction(self, name: str) -> Instruction | None:
+        """The instruction called *name*, which is unique in a program."""
+        return self._by_name.get(name)
+
     def operation_of(self, value: str) -> tuple[str, str]:
         """(JAX's name of the operation that makes *value*, "file:line"); "" where not known."""
         instruction = self._by_name.get(value.split("{")[0])
@@ -150,21 +154,24 @@ class Program:
         """By kind, and whether a loop of unknown length was counted once."""
         counts: dict[str, list[int]] = {}
         unknown = False
-        for name, times, certain in self._runs():
+        for name, times, certain in self.runs():
             for instruction in self.computations[name]:
                 kind = instruction.operation.removesuffix("-start")
                 if kind not in _COLLECTIVES:
                     continue
                 unknown = unknown or not certain
-                found = counts.setdefault(kind, [0, 0])
+                found = counts.setdefault(kind, [0, 0, 0])
+                size = result_bytes(instruction)
                 found[0] += times
-                found[1] += times * result_bytes(instruction)
+                found[1] += times * size
+                found[2] += times * _sent_bytes(kind, size, _group(instruction.rest))
         rows = [
-            Collective(kind=kind, count=count, bytes=size) for kind, (count, size) in counts.items()
+            Collective(kind=kind, count=count, bytes=size, sent_bytes=sent)
+            for kind, (count, size, sent) in counts.items()
         ]
         return sorted(rows, key=lambda row: -row.bytes), unknown
 
-    def _runs(self) -> Iterator[tuple[str, int, bool]]:
+    def runs(self) -> Iterator[tuple[str, int, bool]]:
         """(computation, how often one run of the program executes it, whether that is certain)."""
         waiting = [(self.entry, 1, True)]
         for _ in range(100_000):  # calls form no cycles; a limit all the same
@@ -193,14 +200,46 @@ class Program:
         body = self.computations.get(condition[1], []) if condition else []
         if not body or body[-1].operation != "compare" or "direction=LT" not in body[-1].rest:
             return None
-        constants = {
-            instruction.name: number[1]
-            for instruction in body
-            if (number := re.match(r"constant\((\d+)\)", instruction.rest))
-        }
-        operands = re.findall(r"%?([\w.\-]+)", body[-1].rest[len("compare(") :].split(")")[0])
-        found = [constants[operand] for operand in operands if operand in constants]
-        return int(found[0]) if len(found) == 1 else None
+        operands = operands_of(body[-1])
+        limits = [limit for name in operands if (limit := self._constant(name)) is not None]
+        if len(limits) != 1:
+            return None
+        return -(-limits[0] // self._step(loop, operands))
+
+    def _constant(self, name: str) -> int | None:
+        instruction = self._by_name.get(name)
+        number = re.match(r"constant\((\d+)\)", instruction.rest) if instruction else None
+        return int(number[1]) if number else None
+
+    def _step(self, loop: Instruction, compared: list[str]) -> int:
+        """What a loop adds to its counter each time: 2 where the compiler unrolled it twice."""
+        called = re.search(r"\bbody=%?([\w.\-]+)", loop.rest)
+        body = self.computations.get(called[1], []) if called else []
+        counters = [
+            int(index[1])
+            for name in compared
+            if (item := self._by_name.get(name)) and (index := re.search(r"index=(\d+)", item.rest))
+        ]
+        if len(counters) != 1 or not body or body[-1].operation != "tuple":
+            return 1
+        results = operands_of(body[-1])
+        after = self._by_name.get(results[counters[0]]) if counters[0] < len(results) else None
+        if after is None or after.operation != "add":
+            return 1
+        added = [step for name in operands_of(after) if (step := self._constant(name))]
+        return added[0] if len(added) == 1 else 1
+
+
+def operands_of(instruction: Instruction) -> list[str]:
+    """The names of an instruction's operands."""
+    start = instruction.rest.find("(")
+    depth = 0
+    for end in range(start, len(instruction.rest)):
+        depth += {"(": 1, ")": -1}.get(instruction.rest[end], 0)
+        if depth == 0:
+            text = re.sub(r"/\*.*?\*/", "", instruction.rest[start + 1 : end])
+            return re.findall(r"%([\w.\-]+)", text) or re.findall(r"[A-Za-z_][\w.\-]*", text)
+    return []
 
 
 def read_instruction(line: str) -> Instruction | None:
@@ -255,6 +294,30 @@ def result_bytes(instruction: Instruction) -> int:
         data = [array for array in arrays if array.shape or len(arrays) < 3]
         arrays = data[len(data) // 2 :]
     return sum(array.bytes for array in arrays)
+
+
+def _group(rest: str) -> int | None:
+    """How many devices a collective joins; None if its text does not say."""
+    iota = re.search(r"replica_groups=\[\d+,(\d+)\]<=", rest)
+    if iota:
+        return int(iota[1])
+    first = re.search(r"replica_groups=\{\{([\d,]+)\}", rest)
+    return len(first[1].split(",")) if first else None
+
+
+def _sent_bytes(kind: str, result: int, group: int | None) -> int:
+    """What one device sends when the *group* is a ring; without a known size, that of a long one.
+
+    https://jax-ml.github.io/scaling-book/sharding derives the factors.
+    """
+    others = (group - 1) / group if group else 1.0
+    if kind == "all-reduce":
+        return round(2 * others * result)
+    if kind == "reduce-scatter":
+        return result * ((group or 2) - 1)  # the result is one part
+    if kind in ("all-gather", "all-to-all", "ragged-all-to-all"):
+        return round(others * result)
+    return result
 
 
 class Allocation(NamedTuple):

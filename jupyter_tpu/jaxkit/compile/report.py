@@ -39,6 +39,8 @@ class Collective(Struct, kw_only=True):
     count: int
     #: Result bytes on one device over all of them.
     bytes: int
+    #: What one device sends for them, if the devices of each form a ring.
+    sent_bytes: int = 0
 
 
 class CompileReport(Struct, kw_only=True):
@@ -71,6 +73,15 @@ class CompileReport(Struct, kw_only=True):
     collectives: list[Collective] = []
     flops: float | None = None
     bytes_accessed: float | None = None
+    #: What `flops` leaves out: matrix products in further runs of the bodies of loops.
+    loop_flops: float | None = None
+    #: Read from and written to HBM in one run, loops included; `bytes_accessed`, the compiler's own
+    #: figure, counts a loop once, and what is in the chip's own memory, too.
+    hbm_traffic_bytes: float | None = None
+    #: A loop of unknown length was counted once.
+    unknown_loops: bool = False
+    #: Custom kernels (Pallas), in whose FLOPs and bytes nobody can look.
+    custom_kernels: int = 0
     flops_caveat: str = ""
     #: The compiler's sentence, if the program does not fit.
     message: str = ""

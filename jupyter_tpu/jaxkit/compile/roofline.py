@@ -1,0 +1,77 @@
+"""From FLOPs and bytes to the time of a step: the roofline model, with an honest range.
+
+A device computes, reads and writes HBM, and sends over ICI at the same time; the slowest of the
+three is the bound. The shortest time is that at peak figures: no program in bf16 is faster. The
+expected time takes off what programs usually reach. The longest one is the sum of all three at poor
+efficiency, as if nothing overlapped.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from ...catalog import ChipPeak
+
+Bound = Literal["compute", "HBM", "ICI"]
+
+#: Shares of the peak that are usual, and poor ones. Compute: MaxText publishes 55 to 71.5 % for
+#: dense models on v4, v5e and v5p. HBM: an assumption, for want of published steps.
+_USUAL_COMPUTE, _POOR_COMPUTE = 0.64, 0.55
+_USUAL_HBM, _POOR_HBM = 0.8, 0.5
+
+
+class StepWork(Struct, kw_only=True, frozen=True):
+    """What one device does in a step."""
+
+    flops: float
+    hbm_bytes: float
+    sent_bytes: float  # over ICI
+    #: There is more that could not be counted: the longest time is not known.
+    incomplete: bool = False
+
+
+class StepTime(Struct, kw_only=True, frozen=True):
+    """How long a step takes, in ms."""
+
+    ms: float
+    shortest_ms: float
+    #: None: there is work that could not be counted.
+    longest_ms: float | None
+    bound: Bound
+    #: At usual efficiency, each alone; `ici_ms` is None where the bandwidth is not known.
+    compute_ms: float
+    hbm_ms: float
+    ici_ms: float | None
+
+
+def step_time(work: StepWork, peak: ChipPeak, devices_per_chip: int) -> StepTime:
+    """The time of a step on devices of which a chip with *peak* has *devices_per_chip*.
+
+    ICI: a collective is a ring over one dimension of the torus, which sends on two ports; at best
+    it uses all ports, at worst, on a line without wrap-around, one. Latencies are left out.
+    """
+    compute = 1e3 * work.flops / (peak.bf16_flops / devices_per_chip)
+    hbm = 1e3 * work.hbm_bytes / (peak.hbm_bytes / devices_per_chip)
+    ici: float | None = None
+    if work.sent_bytes == 0:
+        ici = 0.0
+    elif peak.ici_bytes is not None:
+        ici = 1e3 * work.sent_bytes / (peak.ici_bytes / 2 / devices_per_chip)  # over all ports
+    parts: dict[Bound, float] = {
+        "compute": compute / _USUAL_COMPUTE,
+        "HBM": hbm / _USUAL_HBM,
+        "ICI": (ici or 0.0) * peak.ici_ports / 2,
+    }
+    bound = max(parts, key=lambda part: parts[part])
+    longest = compute / _POOR_COMPUTE + hbm / _POOR_HBM + (ici or 0.0) * peak.ici_ports
+    return StepTime(
+        ms=parts[bound],
+        shortest_ms=max(compute, hbm, ici or 0.0),
+        longest_ms=None if ici is None or work.incomplete else longest,
+        bound=bound,
+        compute_ms=parts["compute"],
+        hbm_ms=parts["HBM"],
+        ici_ms=None if ici is None else parts["ICI"],
+    )

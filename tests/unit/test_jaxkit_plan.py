@@ -1,0 +1,208 @@
+"""The planner's arithmetic: a step's time from its work, its price, and the order of types.
+
+Those that ask libtpu's compiler are in integration/test_jaxkit_plan.py.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from jupyter_tpu import catalog
+from jupyter_tpu.jaxkit.compile.costs import matmul_flops, program_costs
+from jupyter_tpu.jaxkit.compile.hlo import Program
+from jupyter_tpu.jaxkit.compile.plan_table import Plan, PlanRow
+from jupyter_tpu.jaxkit.compile.planner import row_of
+from jupyter_tpu.jaxkit.compile.report import Collective, CompileReport
+from jupyter_tpu.jaxkit.compile.roofline import StepWork, step_time
+
+#: MaxText's README and configs/README: (generation, TFLOP/s a chip, MFU in %), dense models.
+MAXTEXT = (
+    ("v5p", 328, 71.5),  # 32B, v5p-128
+    ("v5p", 323, 70.3),  # 64B, v5p-128
+    ("v5p", 315, 68.7),  # 128B, v5p-256
+    ("v5p", 316, 68.8),  # 128B, v5p-512
+    ("v5p", 294, 64.0),  # 512B, v5p-1024
+    ("v5p", 297, 64.8),  # 1024B, v5p-4096
+    ("v5e", 120, 61.1),  # 16B, v5e-256
+    ("v5e", 132, 66.9),  # 32B
+    ("v5e", 118, 59.9),  # 64B
+    ("v5e", 110, 56.1),  # 128B
+    ("v4", 156, 56.7),  # 22B, v4-128
+    ("v4", 154, 56.0),  # 52B, v4-384
+)
+
+
+def report(type: str, **changes: Any) -> CompileReport:
+    """Of a program of 1 TFLOP a device, in which nothing else takes time."""
+    fields: dict[str, Any] = {
+        "type": type,
+        "topology": "",
+        "devices": 8,
+        "devices_used": 8,
+        "hosts": 1,
+        "fits": True,
+        "hbm_bytes": 16 << 30,
+        "needed_bytes": 1 << 30,
+        "flops": 1e12,
+        "hbm_traffic_bytes": 0.0,
+    }
+    return CompileReport(**(fields | changes))
+
+
+def peak_of(generation: str) -> catalog.ChipPeak:
+    peak = catalog.chip_peak(generation)
+    assert peak is not None
+    return peak
+
+
+@pytest.mark.parametrize(("generation", "tflops", "mfu"), MAXTEXT)
+def test_peaks_and_usual_efficiency_agree_with_published_training_runs(
+    generation: str, tflops: float, mfu: float
+) -> None:
+    peak = peak_of(generation)
+    # MaxText divided by the same peak.
+    assert 100 * tflops * 1e12 / peak.bf16_flops == pytest.approx(mfu, abs=0.4)
+    work = StepWork(flops=1e12, hbm_bytes=0, sent_bytes=0)
+    time = step_time(work, peak, 1)
+    assert 1e3 / time.ms == pytest.approx(tflops, rel=0.25)
+    assert time.longest_ms is not None
+    assert time.shortest_ms < 1e3 / tflops < time.longest_ms * 1.01
+
+
+def test_the_order_of_types_by_time_and_by_price_is_that_of_published_training_runs() -> None:
+    prices = {"v4": 3.22, "v5e": 1.20, "v5p": 4.20}  # a chip and hour
+    work = StepWork(flops=1e12, hbm_bytes=0, sent_bytes=0)
+    for one, tflops, _ in MAXTEXT:
+        for other, others, _ in MAXTEXT:
+            if one == other:
+                continue
+            ours, theirs = (step_time(work, peak_of(name), 1).ms for name in (one, other))
+            assert (ours < theirs) == (tflops > others)
+            cheaper = prices[one] / tflops < prices[other] / others
+            assert (ours * prices[one] < theirs * prices[other]) == cheaper
+
+
+def test_the_slowest_of_computing_memory_and_network_is_the_bound() -> None:
+    peak = peak_of("v5e")
+    # Each a second at the peak; ICI sends on 2 of 4 ports, which takes two.
+    work = {"flops": 197e12, "hbm_bytes": 819e9, "sent_bytes": 200e9}
+    idle = dict.fromkeys(work, 0.0)
+    bounds = {"flops": "compute", "hbm_bytes": "HBM", "sent_bytes": "ICI"}
+    for name, bound in bounds.items():
+        alone = step_time(StepWork(**(idle | {name: work[name]})), peak, 1)
+        assert alone.bound == bound
+        assert alone.shortest_ms == pytest.approx(1000)
+    together = step_time(StepWork(**work), peak, 1)
+    assert together.bound == "ICI"
+    assert together.ms == pytest.approx(2000)
+    assert together.shortest_ms == pytest.approx(1000)
+    assert together.longest_ms == pytest.approx(1000 / 0.55 + 2000 + 4000)
+    # A device of TPU7x is half a chip.
+    core = step_time(StepWork(flops=2307e12, hbm_bytes=0, sent_bytes=0), peak_of("tpu7x"), 2)
+    assert core.shortest_ms == pytest.approx(2000)
+
+
+def test_a_step_is_priced_by_the_hour_of_the_whole_tpu() -> None:
+    row = row_of(report("v5litepod-8", flops=197e12 * 0.64), 9.6, 4.08)
+    assert row.time is not None
+    assert row.time.ms == pytest.approx(1000)
+    assert row.usd_per_1000_steps == pytest.approx(1000 * 9.6 / 3600)
+    assert row.usd_for_1000_steps("spot") == pytest.approx(1000 * 4.08 / 3600)
+    unknown = row_of(report("tpu7x-2x2x1"), None, None)
+    assert unknown.time is not None
+    assert unknown.usd_per_1000_steps is None
+
+
+def test_what_is_not_known_is_said_and_not_guessed() -> None:
+    sends = [Collective(kind="all-reduce", count=1, bytes=8, sent_bytes=14)]
+    v4 = row_of(report("v4-16", collectives=sends), 25.76, None)
+    assert v4.time is not None
+    assert v4.time.longest_ms is None
+    assert "ICI bandwidth is not known" in v4.notes[0]
+    kernels = row_of(report("v5litepod-8", custom_kernels=2), 9.6, None)
+    assert kernels.time is not None
+    assert kernels.time.longest_ms is None
+    part = row_of(report("v5litepod-8", devices_used=1), 9.6, None)
+    assert part.notes == ("uses 1 of 8 devices",)
+    v3 = row_of(report("v3-8"), 8.8, None)
+    assert v3.time is None
+    assert v3.reason == "No published peak figures of v3."
+    large = row_of(report("v5litepod-8", fits=False, message="Used 20G of 15.75G"), 9.6, None)
+    assert large.time is None
+    assert large.reason == "Does not fit. Used 20G of 15.75G"
+
+
+def test_the_table_says_all_that_a_row_lacks() -> None:
+    rows = (
+        row_of(report("v5litepod-8"), 9.6, 4.08),
+        row_of(report("tpu7x-2x2x1"), None, None),
+        PlanRow(type="v5p-8", hbm_bytes=95 << 30, reason="Not compiled: <the time> was over."),
+    )
+    plan = Plan(
+        rows=rows, tier="on-demand", zone="", partial=True, prices="Prices, 2024", peaks="Peaks"
+    )
+    text = str(plan)
+    assert "not known" in text
+    assert "Not compiled: <the time> was over." in text
+    assert "This table is partial" in text
+    assert "Prices, 2024" in text
+    assert plan.best == rows[0]
+    html = plan._repr_html_()
+    assert "<table>" in html
+    assert "&lt;the time&gt;" in html
+    first, second, _ = json.loads(plan.to_json())["rows"]
+    assert first["usd_per_1000_steps"] == rows[0].usd_per_1000_steps
+    assert first["time"]["bound"] == "compute"
+    assert second["usd_per_1000_steps"] is None
+
+
+UNROLLED = """HloModule loop
+
+%body (p: (u32[], bf16[8,16])) -> (u32[], bf16[8,16]) {
+  %p = (u32[], bf16[8,16]{1,0}) parameter(0)
+  %i = u32[] get-tuple-element(%p), index=0
+  %x = bf16[8,16]{1,0:T(8,128)(2,1)S(1)} get-tuple-element(%p), index=1
+  %two = u32[] constant(2)
+  %next = u32[] add(%i, %two)
+  %w = bf16[16,16]{1,0} constant({...})
+  %y = bf16[8,16]{1,0:T(8,128)(2,1)S(1)} convolution(%x, %w), dim_labels=bf_io->bf
+  ROOT %t = (u32[], /*index=1*/bf16[8,16]{1,0}) tuple(%next, %y)
+}
+
+%cond (q: (u32[], bf16[8,16])) -> pred[] {
+  %q = (u32[], bf16[8,16]{1,0}) parameter(0)
+  %j = u32[] get-tuple-element(%q), index=0
+  %four = u32[] constant(4)
+  ROOT %less = pred[] compare(%j, %four), direction=LT
+}
+
+ENTRY %main (a: (u32[], bf16[8,16])) -> (u32[], bf16[8,16]) {
+  %a = (u32[], bf16[8,16]{1,0}) parameter(0)
+  ROOT %loop = (u32[], bf16[8,16]{1,0}) while(%a), condition=%cond, body=%body
+}
+"""
+
+
+def test_a_loop_that_the_compiler_unrolled_runs_half_as_often() -> None:
+    costs = program_costs(Program(UNROLLED))
+    assert not costs.unknown_loops
+    assert costs.loop_flops == 2 * 8 * 16 * 16  # the second of two runs
+    # The weights come from HBM in both runs; x and y stay on the chip, the rest is a counter.
+    assert costs.hbm_traffic_bytes == pytest.approx(2 * 16 * 16 * 2, abs=64)
+
+
+def test_a_batch_of_products_written_as_a_convolution_counts_without_its_padding() -> None:
+    text = """ENTRY %main (a: bf16[16,32,64], b: bf16[16,64,8]) -> bf16[16,32,8] {
+  %a = bf16[16,32,64]{2,1,0} parameter(0)
+  %b = bf16[16,64,8]{2,1,0} parameter(1)
+  ROOT %c = bf16[16,32,8]{2,1,0} convolution(%a, %b), window={size=16 stride=15 pad=0_0 \
+lhs_dilate=16}, dim_labels=0bf_0io->0bf
+}
+"""
+    program = Program(text)
+    product = program.instruction("c")
+    assert product is not None
+    assert matmul_flops(program, product) == 2 * 16 * 32 * 64 * 8
