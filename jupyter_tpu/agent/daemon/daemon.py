@@ -237,7 +237,8 @@ class Daemon:
         output that no client has acknowledged), ``when_full`` ("pause" the kernel, the default, or
         "drop" the oldest output), ``needs_chips`` (waits for chips that another process holds),
         ``chips`` (numbers: it gets these, and no other kernel does), ``tpu`` (the TPU's name in
-        messages).
+        messages), ``pod`` (a kernel on all ``hosts``, so many, to which this one has the
+        ``address``).
         """
         spec = _spec_from(params)
         kernel_id = spec["id"]
@@ -386,7 +387,7 @@ def _spec_from(params: Dict[str, Any]) -> Dict[str, Any]:
         with contextlib.suppress(OSError):  # the sync says why
             os.makedirs(mirror, exist_ok=True)
             cwd = mirror
-    return {
+    spec = {
         "id": str(params["id"]),
         "launch": str(params["launch"]),
         "python": python,
@@ -399,6 +400,13 @@ def _spec_from(params: Dict[str, Any]) -> Dict[str, Any]:
         "journal_limit": params.get("journal_limit"),
         "when_full": params.get("when_full"),
     }
+    if params.get("pod"):
+        member = {name: spec[name] for name in ("python", "env", "cwd")}
+        member["mirrored"] = cwd != home and bool(params.get("mirror"))
+        member["needs_chips"] = bool(params.get("needs_chips"))
+        hosts, address = int(params["pod"]["hosts"]), str(params["pod"]["address"])
+        spec["pod"] = {"hosts": hosts, "address": address, "member": member}
+    return spec
 
 
 def _variables(params: Dict[str, Any]) -> Dict[str, str]:

@@ -1,0 +1,623 @@
+"""The conductor: the process that is the pod kernel, kept on host 0.
+
+For the keeper it is a Jupyter kernel. It has the process next to each host's kernel started, runs
+each cell on all of them in the same order, and puts their output together. What concerns one
+process only (completion, inspection, widgets, the debugger) is host 0's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import time
+import traceback
+from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Tuple
+
+from ..protocol import messages
+from ..protocol.events import CONTROL, IOPUB, SHELL, STDIN
+from ..protocol.timeouts import exit_within, is_set_within
+from .cell_output import CellOutput, Request
+from .connection import HostConnection
+from .pod_start import PodStart
+from .pod_state import (
+    OUT_OF_STEP,
+    STARTING,
+    Abort,
+    Action,
+    Cell,
+    Check,
+    Finish,
+    Interrupt,
+    Look,
+    PodState,
+    Ready,
+    Refuse,
+    Result,
+    Run,
+    host_ranges,
+    parse_hosts,
+)
+from .relaying import Parsed, Relay, parse
+from .sockets import KernelSockets
+
+#: The type of what hosts are asked; see `pod_member`.
+KIND = "jupyter_tpu_pod"
+#: Seconds after which a kernel whose hosts are still starting answers, so that its first cell can
+#: say what it waits for.
+PATIENCE = 10.0
+#: Seconds for the hosts to say where they are, and to shut down.
+ANSWER, SHUT_DOWN = 0.4, 3.0
+#: The ports at which JAX's coordinator is expected; the first free one is used.
+PORTS = range(8476, 8483)
+#: How many cells of the past are remembered, for output that comes late.
+PAST = 256
+_HOSTS = re.compile(r"%%hosts?[ \t]+([^\n]*?)[ \t]*(?:\n|$)")
+_COMMAND = re.compile(r"\s*%hosts?(?:[ \t]+(\w+))?\s*$")
+_USAGE = (
+    "%%hosts 0,3-5 in the first line of a cell runs it on these hosts only. %hosts shows the "
+    "hosts, %hosts check checks whether they are in step, and %hosts continue runs cells although "
+    "they are not."
+)
+
+
+class Asked(NamedTuple):
+    """What a message to a host was for."""
+
+    host: int
+    what: str  # "cell", "start", "check", "stack"
+    number: int
+    part: str = ""
+
+
+class Passed(NamedTuple):
+    """A client's request that host 0 answers itself."""
+
+    message: Parsed
+    waits: FrozenSet[str]  # for "reply", "idle"
+
+
+class Conductor:
+    """One pod kernel.
+
+    Parameters
+    ----------
+    connection: the contents of the connection file.
+    spec: ``hosts`` (their number), ``address`` (of host 0 in the pod's network), and what
+        `connection.HostConnection` gives to each host.
+    sources: the agent's folder.
+    """
+
+    def __init__(self, connection: Dict[str, Any], spec: Dict[str, Any], sources: str) -> None:
+        self._count: int = spec["hosts"]
+        self._address: str = spec["address"]
+        self._client = messages.MessageSigner(connection["key"], "kernel")
+        key = os.urandom(24).hex()
+        self._signer = messages.MessageSigner(key, "conductor")
+        self._relay = Relay(self._client, self._signer)
+        self._state = PodState(self._count)
+        self._start = PodStart(self._count, time.monotonic())
+        self._sockets = KernelSockets(connection, self._from_client)
+        member = {**spec["member"], "key": key}
+        self._hosts = [
+            HostConnection(
+                host,
+                {**member, "host": host},
+                sources,
+                self._from_host,
+                self._noted,
+                self._gone,
+            )
+            for host in range(self._count)
+        ]
+        self._asked: Dict[str, Asked] = {}  # by the message's id
+        self._requests: Dict[str, Passed] = {}  # that host 0 answers itself, by id
+        self._cells: Dict[str, Request] = {}  # that have not ended
+        self._output: Optional[CellOutput] = None  # of the cell that runs
+        self._looked: Dict[int, None] = {}  # hosts that are being asked where they are
+        self._inputs: List[Dict[str, Any]] = []  # what was typed in the running cell
+        self._awaiting: Dict[int, int] = {}  # hosts that wait for input, and for which
+        self._prompts: Dict[int, int] = {}  # how often each host has asked for input
+        self._questions: Dict[int, Dict[str, Any]] = {}  # the latest of each host
+        self._replies: Dict[int, Dict[str, Any]] = {}  # of hosts whose output has not ended
+        self._silenced: Dict[int, None] = {}  # hosts whose output has ended, but not their cell
+        self._past: Dict[str, bytes] = {}  # headers of the latest cells, by host 0's requests
+        self._held: Optional[List[Tuple[int, List[bytes]]]] = []  # until the hosts have started
+        self._code = 0
+        self._ended = asyncio.Event()
+        self._all_told = asyncio.Event()  # where the hosts are that were asked
+        self._changed = asyncio.Event()  # when something is due has
+
+    async def run(self) -> int:
+        """Runs until the kernel is shut down, or all hosts' kernels have ended."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, self._interrupt)
+        loop.add_signal_handler(signal.SIGTERM, self._ended.set)
+        tasks = [asyncio.ensure_future(self._keep_time()), asyncio.ensure_future(self._watch())]
+        await self._ended.wait()
+        exit_within(SHUT_DOWN + 2.0)
+        for host in self._hosts:
+            host.end()
+        await asyncio.gather(*(host.wait_closed(SHUT_DOWN) for host in self._hosts))
+        for task in tasks:
+            task.cancel()
+        self._sockets.close()
+        return self._code
+
+    async def _watch(self) -> None:
+        """Ends with the keeper, and answers for hosts that take long to start."""
+        parent, begun = os.getppid(), time.monotonic()
+        while True:
+            await asyncio.sleep(0.5)
+            if os.getppid() != parent:
+                self._ended.set()
+            if self._start.tick(time.monotonic()):
+                self._started()
+            if self._held is not None and time.monotonic() > begun + PATIENCE:
+                self._release_held()
+
+    async def _keep_time(self) -> None:
+        while True:
+            due = self._state.next_deadline
+            self._changed.clear()
+            await is_set_within(
+                self._changed, None if due is None else max(0.0, due - time.monotonic())
+            )
+            self._do(self._state.tick(time.monotonic()))
+
+    # ---- start
+
+    def _noted(self, host: int, note: Dict[str, Any]) -> None:
+        """What the process next to a host's kernel says."""
+        if note.get("event") == "ready":
+            self._start_answered(host, "kernels", {})
+        elif note.get("event") == "exited" and host == 0:
+            self._code = int(note.get("code") or 0)
+
+    def _gone(self, host: int, reason: str) -> None:
+        self._looked.pop(host, None)
+        self._do(self._state.died(host, reason, time.monotonic()))
+        if host == 0:
+            passed, self._requests = self._requests, {}
+            for request in passed.values():
+                self._answer_for_dead(request.message, SHELL)
+        if not self._state.living:
+            self._ended.set()
+
+    def _start_answered(self, host: int, part: str, answer: Dict[str, Any]) -> None:
+        if not self._start.answered(host, part, answer, time.monotonic()):
+            return
+        address = "%s:%d" % (self._address, _free_port(self._address))
+        ask = self._start.next(address, address, time.monotonic())
+        if ask is None:
+            self._started()
+            return
+        for each in range(self._count):
+            self._ask(each, SHELL, Asked(each, "start", 0, ask.do), ask.do, ask.arguments.get(each))
+
+    def _started(self) -> None:
+        start = self._start
+        self._do(self._state.started(checkable=start.joined, problem=start.problem))
+
+    def _release_held(self) -> None:
+        held, self._held = self._held or [], None
+        for channel, parts in held:
+            self._from_client(channel, parts)
+
+    # ---- from clients
+
+    def _from_client(self, channel: int, parts: List[bytes]) -> None:
+        if self._held is not None and channel == SHELL:
+            self._held.append((channel, parts))
+            return
+        try:
+            message = parse(parts)
+        except ValueError:
+            return
+        if channel == STDIN:
+            self._answer_input(message)
+        elif message.kind == "shutdown_request":
+            self._reply(message, "shutdown_reply", channel, {"status": "ok", **message.content})
+            self._ended.set()
+        elif message.kind == "interrupt_request":
+            self._interrupt()
+            self._reply(message, "interrupt_reply", channel, {"status": "ok"})
+        elif message.kind == "execute_request" and not message.fields.get("subshell_id"):
+            self._submit(message)
+        else:
+            if 0 in self._state.dead:
+                self._answer_for_dead(message, channel)
+                return
+            waits = {"reply", "idle"} if message.kind.endswith("_request") else {"idle"}
+            self._requests[message.id] = Passed(message, frozenset(waits))
+            self._hosts[0].send(channel, self._relay.to_host(message))
+
+    def _answer_for_dead(self, message: Parsed, channel: int) -> None:
+        """Host 0 can't answer any more, and clients wait for its answer."""
+        if message.kind.endswith("_request"):
+            self._publish("status", {"execution_state": "busy"}, message.header)
+            error = {"status": "error", "ename": "KernelDied", "evalue": self._state.dead[0]}
+            kind = message.kind.replace("_request", "_reply")
+            self._reply(message, kind, channel, {**error, "traceback": []})
+            self._publish("status", {"execution_state": "idle"}, message.header)
+
+    def _submit(self, message: Parsed) -> None:
+        content = message.content
+        code = str(content.get("code", ""))
+        silent = bool(content.get("silent"))
+        stop = bool(content.get("stop_on_error", True)) and not silent
+        request = Request(message.idents, message.header, content, code, 0, silent)
+        self._cells[message.id] = request
+        hosts: Optional[FrozenSet[int]] = None
+        chosen = _HOSTS.match(code)
+        command = _COMMAND.match(code)
+        if command:
+            self._run_command(message, command.group(1) or "")
+            return
+        if chosen:
+            try:
+                hosts = parse_hosts(chosen.group(1), self._count)
+            except ValueError as error:
+                self._refuse(message.id, "UsageError", str(error), [])
+                return
+            content = {**content, "code": code[chosen.end() :]}
+            self._cells[message.id] = request._replace(content=content, first_line=1)
+        if self._state.phase == STARTING and self._start.waiting:
+            self._say(request.header, self._start.waiting)
+        self._do(self._state.submit(Cell(message.id, hosts, stop)))
+
+    def _run_command(self, message: Parsed, word: str) -> None:
+        """Runs `%hosts`, `%hosts check` or `%hosts continue`."""
+        state = self._state
+        if word == "check":
+            self._begin_cell(self._cells[message.id])
+            self._do(state.check(Cell(message.id), time.monotonic()))
+            return
+        text = _USAGE
+        if word == "continue":
+            problem = state.proceed()
+            text = "Cells run again. Ignored: %s" % problem if problem else "Nothing to ignore."
+            if state.dead and problem:
+                text += " They run on %s." % host_ranges(state.living)
+        elif not word:
+            lines = ["%s: %s" % (host_ranges(state.living), state.phase)] if state.living else []
+            text = "\n".join([*lines, *state.dead.values()])
+            if state.phase == OUT_OF_STEP:
+                text += "\nThe hosts are out of step. %s" % state.problem
+        self._begin_cell(self._cells[message.id])
+        header = self._cells[message.id].header
+        self._publish("stream", {"name": "stdout", "text": text + "\n"}, header)
+        self._end_cell(message.id, _OK)
+
+    def _answer_input(self, message: Parsed) -> None:
+        """What was typed goes to all hosts that ask for it, now or later."""
+        if message.kind == "input_reply":
+            self._inputs.append(message.content)
+            for host, number in list(self._awaiting.items()):
+                if number < len(self._inputs):
+                    del self._awaiting[host]
+                    self._send_input(host, number)
+
+    def _send_input(self, host: int, number: int) -> None:
+        self._hosts[host].send(STDIN, self._signer.message("input_reply", self._inputs[number]))
+
+    # ---- what the state machine wants
+
+    def _do(self, actions: List[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Run):
+                self._run(action)
+            elif isinstance(action, Interrupt):
+                for host in action.hosts:
+                    self._hosts[host].signal(signal.SIGINT)
+                self._show_interrupted(action.hosts)
+            elif isinstance(action, Look):
+                self._look(action)
+            elif isinstance(action, Check):
+                for host in action.hosts:
+                    asked = Asked(host, "check", action.number)
+                    self._ask(host, SHELL, asked, "check", {"number": 1000 + action.number})
+            elif isinstance(action, Finish):
+                self._finish(action)
+            elif isinstance(action, Refuse):
+                self._refuse(action.cell.id, *self._refusal(action.problem))
+            elif isinstance(action, Abort):
+                self._abort(action.cell.id)
+            elif isinstance(action, Ready) and self._held is not None:
+                self._release_held()
+        self._changed.set()
+
+    def _run(self, action: Run) -> None:
+        request = self._cells[action.cell.id]
+        self._inputs, self._awaiting, self._prompts = [], {}, dict.fromkeys(action.hosts, 0)
+        self._replies, self._silenced = {}, {}
+        self._output = CellOutput(
+            request,
+            "pod-%d-%s" % (action.number, self._client.session[:8]),
+            action.hosts,
+            lambda kind, content: self._publish(kind, content, request.header),
+        )
+        self._publish("status", {"execution_state": "busy"}, request.header)
+        notices, self._start.notices = self._start.notices, []
+        if notices:
+            self._say(request.header, "\n".join(notices))
+        # What has to be aborted is decided here, for all hosts alike.
+        running = {**request.content, "stop_on_error": False}
+        counting = {**running, "code": "pass", "user_expressions": {}}
+        for host in (*action.hosts, *action.others):
+            content = running if host in action.hosts else counting
+            asked = Asked(host, "cell", action.number)
+            id = self._send(host, SHELL, "execute_request", content, asked)
+            if host == 0:
+                self._past[id] = request.header
+                for old in list(self._past)[:-PAST]:
+                    del self._past[old]
+
+    def _look(self, action: Look) -> None:
+        task = asyncio.ensure_future(self._look_at(action))
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    async def _look_at(self, action: Look) -> None:
+        """Asks hosts where they are in the running cell, and shows it."""
+        output = self._output
+        for host in action.hosts:
+            self._looked[host] = None
+            self._ask(host, CONTROL, Asked(host, "stack", self._state.number), "stack", {})
+        self._all_told.clear()
+        await is_set_within(self._all_told, ANSWER)
+        self._looked.clear()
+        if action.why == "slow" and output is not None and output is self._output:
+            busy = [host for host in self._state.busy if host in action.hosts]
+            if busy:
+                output.show_slow(sorted(self._state.results), busy, action.seconds)
+
+    def _show_interrupted(self, hosts: Tuple[int, ...]) -> None:
+        raised = {host: each for host, each in self._state.results.items() if each.status != "ok"}
+        if raised and hosts and self._output is not None:
+            self._output.show_interrupted(hosts, raised)
+
+    def _finish(self, action: Finish) -> None:
+        output, self._output = self._output, None
+        self._awaiting = {}
+        if output is not None and output.request is self._cells.get(action.cell.id):
+            self._end_cell(action.cell.id, output.finish(action))
+        elif action.problem:  # of `%hosts check`
+            self._refuse(action.cell.id, *self._refusal(action.problem), begun=True)
+        else:
+            text = "All hosts are in step.\n"
+            header = self._cells[action.cell.id].header
+            self._publish("stream", {"name": "stdout", "text": text}, header)
+            self._end_cell(action.cell.id, _OK)
+
+    def _refusal(self, problem: str) -> Tuple[str, str, List[str]]:
+        from .cell_output import RESTART
+
+        if self._state.phase == OUT_OF_STEP:
+            return "OutOfStep", problem, [RESTART]
+        return "HostError", problem, []
+
+    def _refuse(
+        self, id: str, ename: str, evalue: str, more: List[str], begun: bool = False
+    ) -> None:
+        """Ends a cell that does not run with an error."""
+        request = self._cells[id]
+        if not begun:
+            self._begin_cell(request)
+        lines = ["\x1b[0;31m%s\x1b[0m: %s" % (ename, evalue), *more]
+        error = {"ename": ename, "evalue": evalue, "traceback": lines}
+        if not request.silent:
+            self._publish("error", error, request.header)
+        self._end_cell(id, {"status": "error", "execution_count": None, **error})
+
+    def _abort(self, id: str) -> None:
+        self._begin_cell(self._cells[id])
+        self._end_cell(id, {"status": "aborted"})
+
+    def _begin_cell(self, request: Request) -> None:
+        self._publish("status", {"execution_state": "busy"}, request.header)
+
+    def _end_cell(self, id: str, content: Dict[str, Any]) -> None:
+        request = self._cells.pop(id)
+        reply = self._client.message(
+            "execute_reply", content, parent=request.header, idents=request.idents
+        )
+        self._sockets.send(SHELL, reply)
+        self._publish("status", {"execution_state": "idle"}, request.header)
+
+    def _interrupt(self) -> None:
+        if self._state.phase == STARTING:
+            self._start.interrupt()
+            self._started()
+        self._do(self._state.interrupt(time.monotonic()))
+
+    # ---- to and from hosts
+
+    def _ask(
+        self, host: int, channel: int, asked: Asked, do: str, arguments: Optional[Dict[str, Any]]
+    ) -> None:
+        self._send(host, channel, KIND, {"do": do, "arguments": arguments or {}}, asked)
+
+    def _send(
+        self, host: int, channel: int, kind: str, content: Dict[str, Any], asked: Asked
+    ) -> str:
+        """Sends a message of the conductor; returns its id."""
+        message = self._signer.message(kind, content)
+        id = str(messages.decode_part(message, messages.HEADER)["msg_id"])
+        self._asked[id] = asked
+        self._hosts[host].send(channel, message)
+        return id
+
+    def _from_host(self, host: int, channel: int, parts: List[bytes]) -> None:
+        if host in self._state.dead:
+            return
+        try:
+            message = parse(parts)
+            asked = self._asked.get(message.parent)
+            if asked is not None and asked.host == host:
+                self._answered(host, channel, message, asked)
+            elif host == 0:
+                self._pass_on(channel, message)
+        except Exception as error:  # what a host sends must not end the kernel
+            traceback.print_exc()
+            text = "Host %d sent a message that can't be read: %r." % (host, error)
+            self._hosts[host].end()
+            self._gone(host, text)
+
+    def _answered(self, host: int, channel: int, message: Parsed, asked: Asked) -> None:
+        """A host's message about something that the conductor has asked."""
+        now = time.monotonic()
+        if message.kind == KIND:
+            del self._asked[message.parent]
+            answer = dict(message.content["answer"])
+            if asked.what == "start":
+                self._start_answered(host, asked.part, answer)
+            elif asked.what == "check":
+                problem = str(answer.get("problem", ""))
+                if problem:
+                    problem = "The check failed on host %d: %s" % (host, problem[:500])
+                self._do(self._state.checked(host, asked.number, problem, now))
+            elif asked.what == "stack":
+                self._looked.pop(host, None)
+                if not self._looked:
+                    self._all_told.set()
+                if self._output is not None and asked.number == self._state.number:
+                    self._output.note_position(host, answer.get("frames"))
+        elif asked.what != "cell" or asked.number != self._state.number:
+            return
+        elif channel == SHELL and message.kind == "execute_reply":
+            self._replies[host] = message.content
+            self._end_on(host, asked.number, message.parent)
+        elif message.kind == "status":
+            if message.content.get("execution_state") == "idle":
+                self._silenced[host] = None
+                self._end_on(host, asked.number, message.parent)
+        elif channel == STDIN and message.kind == "input_request":
+            self._input_requested(host, message)
+        elif channel == IOPUB and self._output is not None:
+            output = self._output
+            if output.note(host, message.kind, message.content):
+                parent = output.request.header
+                self._sockets.send(IOPUB, self._relay.to_client(message, message.idents, parent))
+
+    def _end_on(self, host: int, number: int, id: str) -> None:
+        """A host has ended the cell when both its reply and the end of its output have come."""
+        if host not in self._replies or host not in self._silenced:
+            return
+        del self._asked[id]
+        content = self._replies[host]
+        self._awaiting.pop(host, None)
+        if self._output is not None:
+            self._output.replies[host] = content
+        count = content.get("execution_count")
+        result = Result(
+            str(content.get("status")),
+            str(content.get("ename", ""))[:200],
+            str(content.get("evalue", ""))[:2000],
+            count if isinstance(count, int) else None,
+        )
+        self._do(self._state.finished(host, number, result, time.monotonic()))
+        if self._output is not None and host == self._output.leader:
+            self._ask_instead()
+
+    def _input_requested(self, host: int, message: Parsed) -> None:
+        """Host 0's question is shown, and its answer goes to all."""
+        number = self._prompts[host]
+        self._prompts[host] += 1
+        if number < len(self._inputs):
+            self._send_input(host, number)
+            return
+        self._awaiting[host] = number
+        self._questions[host] = message.content
+        if self._output is not None:
+            if host == self._output.leader:
+                self._ask_user(message.content)
+            elif self._output.leader in self._state.results:
+                self._ask_instead()
+
+    def _ask_instead(self) -> None:
+        """The first host has ended the cell, and another one asks for input."""
+        for host in self._awaiting:
+            question = self._questions[host]
+            prompt = "[%s] %s" % (host_ranges([host]), question.get("prompt", ""))
+            self._ask_user({**question, "prompt": prompt})
+            return
+
+    def _ask_user(self, content: Dict[str, Any]) -> None:
+        assert self._output is not None
+        request = self._output.request
+        self._sockets.send(
+            STDIN,
+            self._client.message(
+                "input_request", content, parent=request.header, idents=request.idents
+            ),
+        )
+
+    def _pass_on(self, channel: int, message: Parsed) -> None:
+        """What host 0 answers or publishes itself."""
+        passed = self._requests.get(message.parent)
+        if passed is None:
+            if channel == IOPUB and message.kind not in ("status", "iopub_welcome", KIND):
+                # Of a thread that goes on after its cell, for example.
+                parent = self._past.get(message.parent, b"{}")
+                self._sockets.send(IOPUB, self._relay.to_client(message, message.idents, parent))
+            return
+        request, waits = passed
+        idents = message.idents if channel == IOPUB else request.idents
+        self._sockets.send(channel, self._relay.to_client(message, idents, request.header))
+        if channel != IOPUB:
+            waits -= {"reply"}
+        elif message.kind == "status" and message.content.get("execution_state") == "idle":
+            waits -= {"idle"}
+        if waits:
+            self._requests[message.parent] = Passed(request, waits)
+        else:
+            del self._requests[message.parent]
+
+    # ---- to clients
+
+    def _publish(self, kind: str, content: Dict[str, Any], parent: bytes) -> None:
+        topic = b"kernel." + kind.encode()
+        self._sockets.send(
+            IOPUB, self._client.message(kind, content, parent=parent, idents=[topic])
+        )
+
+    def _say(self, header: bytes, text: str) -> None:
+        self._publish("stream", {"name": "stderr", "text": text + "\n"}, header)
+
+    def _reply(self, message: Parsed, kind: str, channel: int, content: Dict[str, Any]) -> None:
+        self._sockets.send(
+            channel,
+            self._client.message(kind, content, parent=message.header, idents=message.idents),
+        )
+
+
+#: The reply of a cell that the conductor runs itself.
+_OK: Dict[str, Any] = {"status": "ok", "execution_count": None, "user_expressions": {}}
+
+
+def _free_port(address: str) -> int:
+    """A port at which host 0's coordinator can listen."""
+    for port in (*PORTS, 0):
+        with socket.socket() as listening, contextlib.suppress(OSError):
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind((address, port))
+            return int(listening.getsockname()[1])
+    return PORTS[0]
+
+
+def run_conductor(connection_file: str, sources: str) -> int:
+    """The process's main. What to do is in ``pod.json``, next to the connection file."""
+    with open(connection_file) as file:
+        connection = json.load(file)
+    with open(os.path.join(os.path.dirname(connection_file), "pod.json")) as file:
+        spec = json.load(file)
+
+    async def conduct() -> int:
+        return await Conductor(connection, spec, sources).run()
+
+    code = asyncio.run(conduct())
+    os._exit(code if 0 <= code < 256 else 1)
