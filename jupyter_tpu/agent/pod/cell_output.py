@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from .folding import Fold, Transcript, bundle, differences, plain
-from .pod_state import Finish, Result, host_ranges
+from .pod_state import Finish, Result, host_ranges, sentence
 
 #: What to do when the hosts are out of step.
 RESTART = (
@@ -91,7 +91,7 @@ class CellOutput:
         """Some hosts are done, others have been busy since then for so many seconds."""
         lines = [
             "%s done. %s still running, %.0f s later:"
-            % (_are(done), _are(busy).capitalize(), seconds)
+            % (sentence(_are(done)), sentence(_are(busy)), seconds)
         ]
         lines += self._where(busy, "is at", "are at")
         lines.append(
@@ -168,7 +168,7 @@ class CellOutput:
             )
             fine = [host for host, each in end.results.items() if each.status == "ok"]
             if fine:
-                notes.append("%s finished without an error" % host_ranges(fine))
+                notes.append("%s finished without an error" % sentence(host_ranges(fine)))
             content["evalue"] += " (%s)" % host_ranges(_alike(failed, first))
             self._show_tracebacks(failed, first, end)
         if end.problem:
@@ -203,7 +203,9 @@ class CellOutput:
                 text = "raised %s: %s" % (result.ename, result.evalue)
                 groups.setdefault(text[:LONGEST], []).append(host)
         return [
-            text if results[hosts[0]].status == "died" else "%s %s" % (host_ranges(hosts), text)
+            text
+            if results[hosts[0]].status == "died"
+            else "%s %s" % (sentence(host_ranges(hosts)), text)
             for text, hosts in groups.items()
         ]
 
@@ -218,12 +220,11 @@ class CellOutput:
         lines = []
         for position, at in groups.items():
             if position:
-                lines.append(
-                    "%s %s %s" % (host_ranges(at), one if len(at) == 1 else several, position)
-                )
+                verb = one if len(at) == 1 else several
+                lines.append("%s %s %s" % (sentence(host_ranges(at)), verb, position))
             else:
                 word = always if len(at) == 1 else always.replace("was ", "were ")
-                lines.append("%s %s" % (host_ranges(at), word))
+                lines.append("%s %s" % (sentence(host_ranges(at)), word))
         return lines
 
 

@@ -121,9 +121,11 @@ class PodStart:
         local = sum(int(answer.get("local", 0)) for answer in answers.values())
         for host, answer in sorted(answers.items()):
             if answer.get("devices") != local or answer.get("processes") != self._hosts:
-                return (
-                    "JAX on host %d sees %s devices of %s hosts. All hosts together have %d."
-                    % (host, answer.get("devices"), answer.get("processes"), local)
+                return "JAX on host %d sees %s devices of %s hosts. All hosts together have %d." % (
+                    host,
+                    answer.get("devices"),
+                    answer.get("processes"),
+                    local,
                 )
         kinds: Dict[str, List[int]] = {}
         for host, answer in answers.items():

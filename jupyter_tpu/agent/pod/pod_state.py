@@ -28,7 +28,7 @@ Callers pass each event to a method, and do what the returned actions say, in th
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Deque, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Tuple, Union
+from typing import Deque, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Tuple, Union
 
 #: Seconds from the first error of a cell until the hosts that are still busy are interrupted, and
 #: the seconds before that at which they are asked where they are.
@@ -37,7 +37,10 @@ GRACE, LOOK = 1.0, 0.5
 #: are; each report after that takes twice as long.
 SLOW = 10.0
 #: Seconds for a check, and for a host to react to an interrupt before it gets another one.
-CHECK_LIMIT, REACTION = 5.0, 3.0
+CHECK_LIMIT, REACTION = 5.0, 2.0
+#: How often a host is interrupted that may wait for one that has ended the cell. Then the cell ends
+#: without it: some operations can't be interrupted.
+INTERRUPTS = 2
 
 STARTING, IDLE, RUNNING, CHECKING = "starting", "idle", "running", "checking"
 OUT_OF_STEP = "out of step"
@@ -46,7 +49,8 @@ OUT_OF_STEP = "out of step"
 class Result(NamedTuple):
     """How a cell ended on one host."""
 
-    status: str  # "ok", "error", "aborted"; "died" if the kernel ended
+    #: "ok", "error", "aborted"; "died": the kernel ended; "stuck": it does not react to interrupts.
+    status: str
     ename: str = ""
     evalue: str = ""
     execution_count: Optional[int] = None
@@ -143,6 +147,7 @@ class PodState:
         self._participants: FrozenSet[int] = frozenset()
         self._interrupted: FrozenSet[int] = frozenset()
         self._by_user = False
+        self._interrupts = 0  # of the running cell
         self._checks = 0
         self._check_failed = ""
         self._deadlines: Dict[str, float] = {}  # what happens next: "look", "grace", …
@@ -208,6 +213,7 @@ class PodState:
         self.number += 1
         self._busy = dict.fromkeys(self.living)
         self._results, self._interrupted, self._by_user = {}, frozenset(), False
+        self._interrupts = 0
         self._participants = frozenset(hosts)
         self._deadlines, self._uneven_since, self._patience = {}, None, SLOW
         return [Run(cell, self.number, hosts, others)]
@@ -325,8 +331,8 @@ class PodState:
             return [Interrupt(self.living)]
         if self.phase == RUNNING:
             self._by_user = True
-            self._deadlines["again"] = now + REACTION
-            return [Interrupt(self.busy)]
+            self._interrupts = 0
+            return self._interrupt(now)
         if self.phase == CHECKING and "abandon" not in self._deadlines:
             self._check_failed = "The check of the hosts was interrupted."
             return self._fail_check(now)
@@ -385,11 +391,29 @@ class PodState:
             self._patience *= 2
             self._deadlines["slow"] = since + self._patience
             return [Look(self.cell, waiting, "slow", now - since)] if waiting else []
-        # "grace", or "again": a host that has not reacted.
-        self._deadlines["again"] = now + REACTION
         if name == "grace":
             self._interrupted = frozenset(self._busy)
+        elif self._interrupts >= INTERRUPTS:
+            return self._give_up()
+        return self._interrupt(now)
+
+    def _interrupt(self, now: float) -> List[Action]:
+        self._interrupts += 1
+        self._deadlines["again"] = now + REACTION
         return [Interrupt(self.busy)]
+
+    def _give_up(self) -> List[Action]:
+        """Ends the cell without the hosts that do not react, if others have ended it."""
+        stuck = [host for host in self._busy if host in self._participants]
+        if not self._results or not stuck:
+            return []
+        problem = "%s not react to the interrupt." % (
+            sentence(host_ranges(stuck)) + (" does" if len(stuck) == 1 else " do")
+        )
+        for host in stuck:
+            self._results[host] = Result("stuck", "Interrupted", problem)
+        self._out_of_step(self._difference() or problem)
+        return self._finish()
 
     def proceed(self) -> str:
         """The user wants to run cells although the hosts are out of step. Returns the problem that
@@ -399,6 +423,11 @@ class PodState:
         if self.phase == OUT_OF_STEP and self.living:
             self.phase, self.problem = IDLE, ""
         return problem
+
+
+def sentence(text: str) -> str:
+    """*text* with a capital at its beginning."""
+    return text[:1].upper() + text[1:]
 
 
 def host_ranges(hosts: Iterable[int]) -> str:
@@ -433,13 +462,3 @@ def parse_hosts(text: str, hosts: int) -> FrozenSet[int]:
             raise ValueError("The hosts are 0 to %d, and %r names others." % (hosts - 1, part))
         chosen |= set(range(begin, end + 1))
     return frozenset(chosen)
-
-
-def describe(state: PodState) -> Dict[str, Any]:
-    """What `%hosts` prints of it."""
-    return {
-        "phase": state.phase,
-        "problem": state.problem,
-        "dead": dict(state.dead),
-        "cells": state.number,
-    }
