@@ -182,7 +182,7 @@ class PodState:
         """All hosts have started and are in step, or can't be because of a *problem*."""
         if self.phase != STARTING:
             return []
-        self.checkable = checkable
+        self.checkable = checkable and not problem
         if problem:
             self._out_of_step(problem)
         else:
@@ -452,8 +452,8 @@ def parse_hosts(text: str, hosts: int) -> FrozenSet[int]:
     """The hosts in "0,3-5"; raises ValueError with a sentence for what is none."""
     chosen = set()
     for part in text.replace(" ", "").split(","):
-        first, _, last = part.partition("-")
-        if not first.isdecimal() or (last and not last.isdecimal()):
+        first, dash, last = part.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
             raise ValueError(
                 "%r does not name hosts. Write for example 2, or 0,3-5." % text.strip()
             )
