@@ -12,7 +12,7 @@ from tornado import web
 
 from ..errors import InvalidInput, TPUError
 from ..fleet.models import Contents, CreateContents, RenameContents, SaveContents
-from ..fleet.models.requests import parse_request
+from ..fleet.models.core import parse_request
 from ..links import core_thread
 from .files import FileHandler
 from .routes import CONTENTS_PATH, ROOT

@@ -15,7 +15,7 @@ from tornado import web
 
 from ..errors import Reason, TPUError
 from ..fleet.models import Problem
-from ..fleet.models.requests import parse_query, parse_request, validated
+from ..fleet.models.core import parse_query, parse_request, validated
 from .fleet_handle import FleetHandle
 from .openapi import document
 from .routes import ROOT, Route, paths

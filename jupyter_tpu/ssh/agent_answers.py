@@ -376,6 +376,7 @@ ANSWERS: dict[str, Any] = {
     "guard": GuardShown,
     "keep": GuardShown,
     "remove_guard": GuardShown,
+    "client_stops": GuardShown,
     "prepare_delete": EndedKernels,
     "end_agent": Ended,
 }

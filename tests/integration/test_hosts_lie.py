@@ -107,5 +107,5 @@ def test_a_name_that_is_no_text_is_shown_and_published(server: Server) -> None:
     }
     report(server, 0, [kernel])
     until(lambda: [each["id"] for each in server.tpu("GET", f"tpus/{TPU}/kernels")] == ["k"])
-    assert server.tpu("GET", f"tpus/{TPU}/kernels")[0]["notebook"] == "d�t�.ipynb"
+    assert server.tpu("GET", f"tpus/{TPU}/kernels")[0]["notebook"] == "d?t?.ipynb"
     assert not problem(server)

@@ -28,7 +28,7 @@ from jupyter_tpu.fleet.models import (
     SetGuard,
     StartJob,
 )
-from jupyter_tpu.fleet.models.times import timestamp
+from jupyter_tpu.fleet.models.core import timestamp
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import Links
 

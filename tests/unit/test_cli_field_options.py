@@ -11,7 +11,7 @@ from jupyter_tpu.commands.field_options import options_of
 from jupyter_tpu.commands.grammar import CONTEXT, Command
 from jupyter_tpu.errors import InvalidInput
 from jupyter_tpu.fleet.models import NodeOptions, SetGuard, StartJob, SyncProject
-from jupyter_tpu.fleet.models.times import seconds_of
+from jupyter_tpu.fleet.models.core import seconds_of
 from jupyter_tpu.server.openapi import document
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from jupyter_tpu.catalog import ChipPrice, PriceTable, accelerator_type
 from jupyter_tpu.cloud.billing import understand
-from jupyter_tpu.fleet.models.costs import cost_of
+from jupyter_tpu.fleet.models.money import cost_of
 
 TODAY = "2026-11-22"
 

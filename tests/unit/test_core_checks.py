@@ -16,7 +16,7 @@ from jupyter_tpu.fleet.core.operation_progress import OperationProgress
 from jupyter_tpu.fleet.environments.environment import create_environment, steps
 from jupyter_tpu.fleet.lifecycle import choices
 from jupyter_tpu.fleet.models import ConnectTPU, CreateTPU, DeleteTPU, Operation
-from jupyter_tpu.fleet.models.requests import parse_request, validated
+from jupyter_tpu.fleet.models.core import parse_request, validated
 
 ZONES = catalog.zones()
 

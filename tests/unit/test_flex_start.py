@@ -16,7 +16,7 @@ from jupyter_tpu.commands.times import local_time
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.fleet.core.checks import check_run
 from jupyter_tpu.fleet.models import TPU, CreateTPU, TPUList
-from jupyter_tpu.fleet.models.costs import cost_of
+from jupyter_tpu.fleet.models.money import cost_of
 
 
 def wanted(**options: Any) -> CreateTPU:

@@ -23,7 +23,7 @@ from jupyter_tpu.fleet.jobs import guard_setting as guard_module
 from jupyter_tpu.fleet.jobs.guard import guard_rule, limit_passed
 from jupyter_tpu.fleet.jobs.guard_setting import GuardService
 from jupyter_tpu.fleet.models import Cost, CreateTPU, Guard, Operation, Problem, SetGuard
-from jupyter_tpu.fleet.models.times import timestamp
+from jupyter_tpu.fleet.models.core import timestamp
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
 NOW = 1_700_000_000.0

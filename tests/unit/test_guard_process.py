@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_tpu.agent.daemon.guard_operations import GuardOperations
 from jupyter_tpu.agent.daemon.guard_process import GuardProcess
 from jupyter_tpu.agent.guard import files
 from jupyter_tpu.agent.guard.decision import Verdict
@@ -23,3 +24,22 @@ async def test_a_rule_that_can_not_be_read_is_still_the_rule(
     assert await guard._next_rule(rule, soon) == rule
     files.remove(files.RULE)
     assert await guard._next_rule(rule, soon) is None
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(("told", "done"), [([], False), ([True], True), ([True, False], False)])
+async def test_limits_that_a_client_acted_upon_do_not_count_after_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[bool], done: bool
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    rule = {"number": "1", "sources": "sources", "keep": None, "action": "stop", "until": 1.0}
+    files.write(files.RULE, rule)
+    files.write(files.REPORT, {"number": "1", "boot": "before", "asked": False, "phase": "due"})
+    operations = GuardOperations("sources")
+    monkeypatch.setattr(operations, "_ensure_process", lambda: None)
+    for stops in told:
+        await operations.operations()["client_stops"]({"stops": stops})
+    guard = GuardProcess("sources")
+    decision = guard._resume(files.read(files.RULE) or {})
+    assert guard._done is done
+    assert (decision.rule.until is None) is done

@@ -17,7 +17,7 @@ from jupyter_tpu.fleet.core.states import advice
 from jupyter_tpu.fleet.core.store import Store
 from jupyter_tpu.fleet.jobs.guard_stops import GuardStops
 from jupyter_tpu.fleet.models import TPU, Guard, GuardStop, TPUList
-from jupyter_tpu.fleet.models.times import timestamp
+from jupyter_tpu.fleet.models.core import timestamp
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
 NODE = Node(name=NAME, id="7", type="v5litepod-8", state=NodeState.READY)

@@ -16,7 +16,7 @@ from jupyter_tpu.errors import InvalidInput
 from jupyter_tpu.fleet.core.operation_progress import OperationProgress
 from jupyter_tpu.fleet.hunts import run as hunt_run
 from jupyter_tpu.fleet.models import ConnectTPU, CreateTPU, DeleteTPU, Operation, StartHunt
-from jupyter_tpu.fleet.models.times import timestamp
+from jupyter_tpu.fleet.models.core import timestamp
 from jupyter_tpu.fleet.money.owners import OWNER, own_name
 from jupyter_tpu.fleet.reconcile import forgotten
 

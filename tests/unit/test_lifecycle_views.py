@@ -12,7 +12,7 @@ from jupyter_tpu.fleet.core.records import OperationRecord
 from jupyter_tpu.fleet.core.view import TPUFacts, connection, view_tpu
 from jupyter_tpu.fleet.lifecycle.queued import meaning, view_queued
 from jupyter_tpu.fleet.models import TPU, ConnectionState, Operation, Problem
-from jupyter_tpu.fleet.models.costs import cost_of
+from jupyter_tpu.fleet.models.money import cost_of
 from jupyter_tpu.fleet.money.owners import UNKNOWN
 from jupyter_tpu.links import LinkState
 

@@ -13,7 +13,7 @@ from jupyter_tpu.cloud.models import Node, NodeName, NodeState, Tier
 from jupyter_tpu.commands.costs import hourly, so_far
 from jupyter_tpu.fleet.core.store import Store
 from jupyter_tpu.fleet.models import TPU, Cost
-from jupyter_tpu.fleet.models.costs import cost_of, running_cost
+from jupyter_tpu.fleet.models.money import cost_of, running_cost
 from jupyter_tpu.fleet.money.run_times import RunTimes
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")

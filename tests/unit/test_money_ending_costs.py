@@ -24,7 +24,7 @@ from jupyter_tpu.fleet.models import (
     StartHunt,
     StopTPU,
 )
-from jupyter_tpu.fleet.models.times import timestamp
+from jupyter_tpu.fleet.models.core import timestamp
 
 NAME = NAMES[0]
 TPU = CreateTPU(name=NAME.node, type="v5litepod-1", zone=Google.zone, confirm_price=True)

@@ -11,7 +11,7 @@ from test_money_interleavings import NAMES, Server, World, use_clock
 
 from jupyter_tpu.cloud import Node, NodeState
 from jupyter_tpu.fleet.models import CreateTPU, Grant, QueueTPU, StartHunt, StartTPU
-from jupyter_tpu.fleet.models.times import timestamp
+from jupyter_tpu.fleet.models.core import timestamp
 
 GRANT = Grant(
     name="trc", types=["v5e"], zones=[Google.zone], tiers=["on-demand"], chips=1, project="p"

@@ -39,6 +39,7 @@ class GuardOperations:
             "guard": self._show,
             "keep": self._keep,
             "remove_guard": self._remove,
+            "client_stops": self._client_stops,
         }
 
     def resume(self) -> None:
@@ -118,6 +119,16 @@ class GuardOperations:
         keep = {"number": number, "seconds": float(params["seconds"])}
         self._start({**rule, "keep": keep, "sources": self._sources})
         return await self._seen("keep", number)
+
+    async def _client_stops(self, params: Dict[str, Any]) -> Dict[str, Any]:
+        """A client begins to stop the TPU in the guard's place; or, not ``stops``, it could not.
+
+        The limits that are reached do not stop the TPU again after its next start.
+        """
+        rule = files.read(files.RULE)
+        if rule is not None:
+            self._start({**rule, "client_stops": bool(params["stops"])})
+        return {"guard": self.report()}
 
     async def _seen(self, key: str, number: str) -> Dict[str, Any]:
         """The answer when the guard has seen what has this number, or after some seconds."""

@@ -149,7 +149,8 @@ class GuardProcess:
             # What was counted before does not count. If it was stopped when that was due, the
             # limits of time and cost have done what they are for. After a delete there is no start.
             state = None
-            self._done |= bool(report.get("asked")) and rule["action"] == "stop"
+            asked = report.get("asked") or rule.get("client_stops")
+            self._done |= bool(asked) and rule["action"] == "stop"
         return GuardDecision(self._limits(rule), state)
 
     def _limits(self, rule: Optional[Dict[str, Any]]) -> GuardRule:

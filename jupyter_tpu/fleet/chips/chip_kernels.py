@@ -7,7 +7,7 @@ from ...errors import InvalidInput, Reason, TPUError
 from ..core.core import Core
 from ..models import ChipKernel, ChipKernels, SplitChips
 from ..models.catalog import known_type
-from ..models.requests import validated
+from ..models.core import validated
 
 
 class ChipKernelService:

@@ -34,8 +34,7 @@ from ..models import (
     Problem,
     StopJob,
 )
-from ..models.requests import validated
-from ..models.times import timestamp
+from ..models.core import timestamp, validated
 
 #: Seconds in which the link to a host must be up, and a kernel must end.
 REACH, END_KERNEL = 30.0, 20.0

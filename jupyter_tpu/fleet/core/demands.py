@@ -10,7 +10,7 @@ from ...cloud import NodeName
 from ...cloud.models import Tier
 from ..models import CreateTPU
 from ..models.catalog import known_type
-from ..models.times import timestamp
+from ..models.core import timestamp
 from .records import OperationRecord
 
 

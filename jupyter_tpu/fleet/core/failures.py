@@ -13,7 +13,7 @@ from ...backoff import Backoff
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
 from ..models import FailingTPU, Problem
-from ..models.times import timestamp
+from ..models.core import timestamp
 
 log = logging.getLogger(__name__)
 

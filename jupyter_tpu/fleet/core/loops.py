@@ -11,7 +11,7 @@ import msgspec
 from ...backoff import Backoff
 from ...concurrency import cancel_all
 from ..models import LoopStatus
-from ..models.times import timestamp
+from ..models.core import timestamp
 
 log = logging.getLogger(__name__)
 

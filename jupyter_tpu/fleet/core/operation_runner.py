@@ -13,8 +13,8 @@ from ...concurrency import cancel_all
 from ...errors import Reason, TPUError
 from ...subscribers import Subscribers
 from ..models import Operation, Problem
+from ..models.core import timestamp
 from ..models.operation_kinds import KINDS
-from ..models.times import timestamp
 from .database import KEEP_AT_MOST
 from .known_operations import KnownOperations
 from .operation_progress import OperationProgress

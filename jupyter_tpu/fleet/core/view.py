@@ -15,13 +15,12 @@ from ...retired import tpu_node_error
 from ...wording import count
 from ..models import TPU, ConnectionState, Cost, Environment, Host, LinkStatus, Operation, Problem
 from ..models.catalog import known_type
-from ..models.costs import billing_words, running_cost
+from ..models.core import timestamp
+from ..models.files import MirroredProject, SharedFolders
 from ..models.guard import Guard, GuardStop
-from ..models.interruptions import Interruption
+from ..models.kernels import Interruption
+from ..models.money import billing_words, running_cost
 from ..models.operation_kinds import KINDS
-from ..models.shares import SharedFolders
-from ..models.sync import MirroredProject
-from ..models.times import timestamp
 from .records import OperationRecord
 from .states import advice
 

@@ -18,7 +18,7 @@ from ..core.operation_progress import OperationProgress
 from ..core.records import EnvironmentRecord
 from ..models import ConnectTPU, Environment, EnvironmentLock, HostVersions, Problem
 from ..models.catalog import known_type
-from ..models.times import timestamp
+from ..models.core import timestamp
 
 #: How long the links may take to come up; a TPU that just became ready needs a while. Seconds.
 LINKS_UP = 180.0

@@ -35,9 +35,8 @@ from ..models import (
     Problem,
     RemoveEnvironment,
 )
+from ..models.core import timestamp, validated
 from ..models.operation_kinds import KINDS
-from ..models.requests import validated
-from ..models.times import timestamp
 from .environment import LINKS, connect_hosts, lock_of, wait_until_up
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from ..core.core import Core
 from ..core.host_numbers import host_numbers
 from ..core.operation_progress import OperationProgress
 from ..models import CopyFiles, CopyResult, HostCopy, Operation
-from ..models.requests import validated
+from ..models.core import validated
 from .copy_result import failure_of, summary
 from .copying import FilesExist
 from .spreading import copy_files

@@ -29,8 +29,7 @@ from ..models import (
     ShareStep,
     SharingState,
 )
-from ..models.requests import validated
-from ..models.times import timestamp
+from ..models.core import timestamp, validated
 
 _EXAMINE = StepPlan("examine", "Check the hosts", 1)
 _SERVER = StepPlan("server", "Share the folder of host 0", 2, all_hosts=False)

@@ -23,7 +23,7 @@ from ...links import HostName, no_such_host
 from ..core.core import Core
 from ..core.operation_progress import OperationProgress
 from ..models import Operation, SyncProject, SyncResult
-from ..models.requests import validated
+from ..models.core import validated
 from .sync_result import failure_of, result_of, summary
 
 #: Files of one folder at most.

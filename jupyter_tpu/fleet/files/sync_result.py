@@ -6,8 +6,8 @@ from ...environment.file_sync import HostOutcome, SyncOutcome
 from ...errors import Reason, TPUError, error_for
 from ...wording import count, hosts_text, other_hosts, size_text
 from ..models import HostSync, NotCopied, Problem, SyncConflict, SyncCounts, SyncProject, SyncResult
-from ..models.sync import LISTED
-from ..models.times import timestamp
+from ..models.core import timestamp
+from ..models.files import LISTED
 
 
 def result_of(request: SyncProject, outcome: SyncOutcome) -> SyncResult:

@@ -16,8 +16,7 @@ from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName
 from ..core.core import Core
 from ..models import App, AppVisit, OpenApp, Problem, VisitApp
-from ..models.requests import validated
-from ..models.times import timestamp
+from ..models.core import timestamp, validated
 from .ports import COUNT_EVERY, ForwardedPort, check_host_port
 
 if TYPE_CHECKING:

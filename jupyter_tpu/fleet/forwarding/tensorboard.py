@@ -12,7 +12,7 @@ from ...links import HostName, Link, LinkState
 from ..core.core import Core
 from ..core.operation_progress import OperationProgress
 from ..models import OpenApp, OpenTensorBoard, Operation
-from ..models.requests import validated
+from ..models.core import validated
 from .apps import Apps
 from .ports import check_host
 

@@ -25,8 +25,7 @@ from ...ssh.listening import LOOPBACK
 from ..core.core import Core
 from ..core.records import TunnelRecord
 from ..models import OpenTunnel, Problem, Tunnel
-from ..models.requests import validated
-from ..models.times import timestamp
+from ..models.core import timestamp, validated
 from .ports import COUNT_EVERY, ForwardedPort, check_host_port, check_port
 
 #: Addresses other than loopback that tunnels may listen on, with blanks or commas between them.

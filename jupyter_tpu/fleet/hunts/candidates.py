@@ -15,7 +15,7 @@ from ..core.checks import check_run_for
 from ..core.records import Candidate, HuntRecord
 from ..models import CreateTPU, Problem, StartHunt
 from ..models.catalog import known_type
-from ..models.times import future_seconds
+from ..models.core import future_seconds
 from .planner import Exhausted, next_step
 
 T = TypeVar("T")

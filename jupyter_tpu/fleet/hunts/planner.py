@@ -35,7 +35,7 @@ from ...errors import Reason, TPUError
 from ..core.records import Candidate, HuntRecord
 from ..models import Problem
 from ..models.catalog import known_type
-from ..models.times import timestamp
+from ..models.core import timestamp
 
 #: Pauses are up to a quarter shorter or longer, by chance: many hunts do not ask in step.
 _JITTER = (0.75, 1.25)

@@ -28,8 +28,8 @@ from ..lifecycle.create import CreateService
 from ..lifecycle.provisioner import NodeProvisioner
 from ..lifecycle.provisioning import ProvisioningResult
 from ..models import HuntAttempt, Problem, QueueTPU
+from ..models.core import timestamp
 from ..models.hunts import AttemptState
-from ..models.times import timestamp
 from .candidates import request_of
 from .planner import Attempt, Exhausted, Wait, clock_set, learn, next_step, turn
 from .preempted import PreemptedTPUs

@@ -25,10 +25,9 @@ from ..core.store import Store
 from ..lifecycle.create import CreateService, require_guard
 from ..lifecycle.unattended import require_no_startup_script
 from ..models import Hunt, HuntCandidate, StartHunt
-from ..models.costs import cost_of
+from ..models.core import future_seconds, timestamp, validated
 from ..models.hunts import HuntState
-from ..models.requests import validated
-from ..models.times import future_seconds, timestamp
+from ..models.money import cost_of
 from ..money.grants import Grants
 from . import candidates, webhook
 from .planner import Wait, due, next_step

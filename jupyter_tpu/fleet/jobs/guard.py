@@ -31,8 +31,7 @@ from ..models import (
     RemoveGuard,
     SetGuard,
 )
-from ..models.requests import validated
-from ..models.times import future_seconds, seconds_of, timestamp
+from ..models.core import future_seconds, seconds_of, timestamp, validated
 from ..money.owners import TPUOwners
 from .guard_stops import GuardStops
 

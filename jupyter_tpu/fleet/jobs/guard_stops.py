@@ -15,7 +15,7 @@ from ..core.observed import ObservedState
 from ..core.records import GuardRecord
 from ..core.store import Store
 from ..models import Guard, GuardReason, GuardStop
-from ..models.times import seconds_of, timestamp
+from ..models.core import seconds_of, timestamp
 
 #: Seconds by which a stop may come before the time that the guard has said last.
 EARLY = 60.0

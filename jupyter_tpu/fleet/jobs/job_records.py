@@ -15,7 +15,7 @@ from msgspec import structs
 from ..core.records import JobRecord
 from ..core.store import Store
 from ..models import HostJob, JobAttempt
-from ..models.times import timestamp
+from ..models.core import timestamp
 from .job_views import FINAL
 
 #: So many attempts of a job are kept.

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.records import JobRecord
 from ..models import HostJob, Job, JobLine, JobLog
-from ..models.times import timestamp
+from ..models.core import timestamp
 
 #: States of a job on a host in which nothing changes any more.
 FINAL = ("ended", "failed", "lost")

@@ -18,8 +18,7 @@ from ..core.core import Core
 from ..core.host_numbers import host_numbers
 from ..core.records import JobRecord
 from ..models import Job, JobLog, JobLogQuery, StartJob, StopJob
-from ..models.requests import validated
-from ..models.times import timestamp
+from ..models.core import timestamp, validated
 from .job_follower import JobFollower
 from .job_records import JobRecords, begin_attempt
 from .job_views import is_final, job_log, view

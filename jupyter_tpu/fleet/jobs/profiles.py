@@ -33,7 +33,7 @@ from ..models import (
     ProfileTPU,
     Trace,
 )
-from ..models.requests import validated
+from ..models.core import validated
 from .pprof import read_memory_profile
 
 #: Where traces go by default; below the home.

@@ -23,8 +23,7 @@ from ..core.desired import DesiredState
 from ..core.finder import TPUFinder
 from ..core.host_numbers import host_numbers
 from ..models import OutputPart, Run, RunInput, RunOutput, StartRun
-from ..models.requests import validated
-from ..models.times import timestamp
+from ..models.core import timestamp, validated
 from .host_run import FollowedRun
 
 #: Bytes of output that are kept of a run, and that one answer carries about at most.

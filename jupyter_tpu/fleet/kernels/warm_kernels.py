@@ -17,7 +17,7 @@ from ...environment import single_host_variables
 from ...errors import InvalidInput, Reason, TPUError
 from ..core.core import Core
 from ..models import KeepWarm, WarmKernel
-from ..models.requests import validated
+from ..models.core import validated
 
 
 class WarmKernelSpec(Struct, frozen=True, kw_only=True):

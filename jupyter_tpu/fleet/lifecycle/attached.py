@@ -19,7 +19,7 @@ from ..forwarding.tensorboard import TensorBoardService
 from ..jobs.job_views import FINAL
 from ..kernels.kernels import shut_down_error
 from ..models import TPU, AttachMachine, DetachMachine, Job, MachineCheck, MachineHost, Operation
-from ..models.requests import validated
+from ..models.core import validated
 from . import machines
 from .power import CANCEL_CONNECT
 from .running_work import RunningWork

@@ -26,7 +26,7 @@ from ..environments.environment import (
 from ..forwarding.tensorboard import TensorBoardService
 from ..kernels.kernels import shut_down_error
 from ..models import ConnectTPU, DisconnectTPU, Operation, StartJob
-from ..models.requests import validated
+from ..models.core import validated
 from .defaults import EnvironmentDefaults
 from .node_options import STARTUP_SCRIPT
 from .power import CANCEL_CONNECT

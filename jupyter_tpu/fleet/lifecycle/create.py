@@ -22,8 +22,7 @@ from ..core.running_operation import CarryOut, OperationCancelled, Work
 from ..jobs.guard import check_guard, cost_deadline
 from ..models import ConnectTPU, CreateTPU, Operation, QueueTPU, Quote, SetGuard
 from ..models.catalog import image_warning, known_type
-from ..models.requests import validated
-from ..models.times import seconds_of
+from ..models.core import seconds_of, validated
 from ..money.grants import Grants
 from ..money.owners import OWNER, own_name
 from ..money.pricing import PriceDecision

@@ -15,7 +15,7 @@ from ...text_files import read_text
 from ..core.checks import check_environment
 from ..environments.environment import add_request
 from ..models import ConnectTPU
-from ..models.requests import validated
+from ..models.core import validated
 
 
 class EnvironmentDefaults(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

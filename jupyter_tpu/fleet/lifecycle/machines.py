@@ -16,7 +16,7 @@ from ...links import HostName, host_alias
 from ...ssh import user_host
 from ...wording import count, other_hosts
 from ..models import AttachMachine
-from ..models.times import timestamp
+from ..models.core import timestamp
 
 #: So many machines are connected to at a time.
 _AT_ONCE = 16

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -30,6 +31,8 @@ from .provisioner import NodeProvisioner
 from .provisioning import EXPECTED, SETTLE
 from .queued_origin import QueuedOrigins, leftover_hint
 from .running_work import RunningWork
+
+log = logging.getLogger(__name__)
 
 #: Answers after which it is not known whether a change was made.
 _UNHEARD = (
@@ -174,12 +177,29 @@ class PowerService:
             self._guard_stops.stopping(node, record.guard_reason, time.time())
         why = shut_down_error(f"stop {name.node}", f"Start {name.node}. Then restart the kernel.")
         await self._work.shut_down_kernels(name, why, progress)
+        if record.guard_reason is not None:
+            await self._tell_guard(name, stops=True)
         self._connections.release(name)
         progress.begin("stop")
-        await self._change(
-            record, self._cloud.begin_stop, NodeState.READY, NodeState.STOPPED, progress
-        )
+        try:
+            await self._change(
+                record, self._cloud.begin_stop, NodeState.READY, NodeState.STOPPED, progress
+            )
+        except TPUError:
+            if record.guard_reason is not None:
+                await self._tell_guard(name, stops=False)
+            raise
         progress.done("stop")
+
+    async def _tell_guard(self, name: NodeName, *, stops: bool) -> None:
+        """Tells the guard on host 0 that this operation stops the TPU in its place, or could not.
+
+        A guard that does not hear it stops the TPU again after its next start.
+        """
+        try:
+            await self._connections.request(name, "client_stops", stops=stops)
+        except TPUError as error:
+            log.warning("The guard of %s was not told of its stop: %s", name.node, error)
 
     async def delete(
         self, name: NodeName, options: DeleteTPU, *, for_hunt: bool = False

@@ -16,7 +16,7 @@ from ..core.observer import Observer
 from ..core.operation_progress import OperationProgress
 from ..core.operation_runner import OperationRunner
 from ..core.records import OperationRecord, OperationRequest
-from ..models.costs import billing_words
+from ..models.money import billing_words
 from ..money.grants import Grants
 from .provisioning import LABEL, NextCall, ObservedNode, Provisioning, ProvisioningResult
 

@@ -32,8 +32,7 @@ from ..models import (
     QueueTPU,
     ResetQueued,
 )
-from ..models.requests import validated
-from ..models.times import future_seconds
+from ..models.core import future_seconds, validated
 from ..money.owners import TPUOwner, TPUOwners
 from ..money.pricing import PriceDecision
 from .create import CreateService

@@ -6,14 +6,14 @@ these classes. Times are RFC 3339 in UTC, sizes in bytes unless a name says othe
 
 from ...cloud.models import NodeOptions
 from ...environment import Finding, FoundPython, FoundPythons, HostSetup, InstalledPackage
-from .attached import AttachMachine, DetachMachine, MachineCheck, MachineHost
-from .catalog import Catalog
+from .catalog import Catalog, PriceList
 from .changes import Change
 from .chips import (
     ChipBooking,
     ChipHolder,
     ChipKernel,
     ChipKernels,
+    ChipLoad,
     ChipUse,
     DeletedLock,
     FreeChips,
@@ -21,11 +21,13 @@ from .chips import (
     FreedHolder,
     HolderToEnd,
     HostChips,
+    HostLoad,
+    LoadQuery,
+    LoadSample,
     SplitChips,
+    TPULoad,
 )
-from .copies import CopyFiles, CopyResult, FileProblem, HostCopy
-from .costs import Cost
-from .doctor import CheckSetup, Diagnosis
+from .core import FailingTPU, FleetStatus, LoopStatus, Operation, Problem, Step, StopTrying
 from .environments import (
     ChangePackages,
     ConnectTPU,
@@ -39,7 +41,31 @@ from .environments import (
     RemoveEnvironment,
     WarmKernel,
 )
-from .files import Contents, CreateContents, HostFile, RenameContents, SaveContents
+from .files import (
+    Contents,
+    CopyFiles,
+    CopyResult,
+    CreateContents,
+    FileProblem,
+    HostCopy,
+    HostFile,
+    HostShare,
+    HostSync,
+    MirroredProject,
+    NotCopied,
+    RenameContents,
+    SaveContents,
+    SharedFolder,
+    SharedFolders,
+    ShareFolder,
+    ShareResult,
+    ShareStep,
+    SharingState,
+    SyncConflict,
+    SyncCounts,
+    SyncProject,
+    SyncResult,
+)
 from .forwarding import (
     App,
     AppVisit,
@@ -49,7 +75,6 @@ from .forwarding import (
     Tunnel,
     VisitApp,
 )
-from .grants import Grant, GrantUse
 from .guard import (
     Guard,
     GuardAction,
@@ -60,73 +85,70 @@ from .guard import (
     SetGuard,
 )
 from .hunts import Hunt, HuntAttempt, HuntCandidate, StartHunt
-from .interruptions import Checkpoint, Interruption
 from .jobs import (
     HostJob,
+    HostRun,
     Job,
     JobAttempt,
     JobLine,
     JobLog,
     JobLogQuery,
-    StartJob,
-    StopJob,
-)
-from .kernels import Kernel
-from .logs import SetLogging, TPULogging
-from .metrics import ChipLoad, HostLoad, LoadQuery, LoadSample, TPULoad
-from .networks import NetworkSetup, SetUpNetwork
-from .operations import Operation, Step, StopTrying
-from .prices import PriceList
-from .problems import Problem
-from .profiles import (
     MemoryLine,
     MemoryProfile,
     MemoryProfiles,
     MemoryQuery,
+    OutputPart,
     Profile,
     ProfileTPU,
+    Run,
+    RunInput,
+    RunOutput,
+    StartJob,
+    StartRun,
+    StopJob,
     Trace,
 )
-from .queued import DeleteQueued, QueuedResource, QueuedResources, QueueTPU, ResetQueued
-from .runs import HostRun, OutputPart, Run, RunInput, RunOutput, StartRun
-from .shares import (
-    HostShare,
-    SharedFolder,
-    SharedFolders,
-    ShareFolder,
-    ShareResult,
-    ShareStep,
-    SharingState,
+from .kernels import Checkpoint, Interruption, Kernel
+from .money import Cost, Grant, GrantUse, OwnerUsage, Usage, UsedTPU
+from .setup import (
+    AddSSHKey,
+    CheckSetup,
+    Diagnosis,
+    NetworkSetup,
+    PassTokens,
+    RemoveSSHKey,
+    SetLogging,
+    SetUpNetwork,
+    SSHKeyPlace,
+    SSHKeyStatus,
+    Token,
+    TPULogging,
 )
-from .ssh_keys import AddSSHKey, RemoveSSHKey, SSHKeyPlace, SSHKeyStatus
-from .status import FailingTPU, FleetStatus, LoopStatus
-from .sync import (
-    HostSync,
-    MirroredProject,
-    NotCopied,
-    SyncConflict,
-    SyncCounts,
-    SyncProject,
-    SyncResult,
-)
-from .tokens import PassTokens, Token
 from .tpus import (
     TPU,
     AdoptTPU,
+    AttachMachine,
     ConnectionState,
     CreateTPU,
+    DeleteQueued,
     DeleteTPU,
+    DetachMachine,
     Host,
     LinkStatus,
     ListQuery,
+    MachineCheck,
+    MachineHost,
+    QueuedResource,
+    QueuedResources,
+    QueueTPU,
     Quote,
+    ResetQueued,
     StartTPU,
     StopTPU,
     Tier,
     TPUList,
     TPUName,
 )
-from .usage import OwnerUsage, Usage, UsedTPU
 
 __all__ = [
     "TPU",

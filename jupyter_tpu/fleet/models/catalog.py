@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from ... import catalog
-from ...catalog import AcceleratorType, UnknownType
-from .problems import Problem
+from ...catalog import AcceleratorType, ChipPrice, UnknownType
+from .core import Problem
 
 
 class Catalog(Struct, kw_only=True):
@@ -41,3 +41,13 @@ def image_warning(version: str, type: str) -> str:
         f"The runtime version {version} does not fit {type}: JAX would find no TPU. "
         f"{accelerator.version} fits."
     )
+
+
+class PriceList(Struct, kw_only=True):
+    """Prices per chip and hour, in USD. What is about to be created costs so much, about."""
+
+    #: When Google's Cloud Billing Catalog was last read; "" if it never was: all are shipped ones.
+    read: str = ""
+    prices: list[ChipPrice]
+    #: Descriptions of prices for TPUs that were not understood, so that they are not in *prices*.
+    unknown: list[str] = []

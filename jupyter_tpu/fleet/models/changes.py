@@ -6,16 +6,14 @@ from typing import Literal
 
 from msgspec import Struct
 
+from .catalog import PriceList
+from .core import Operation
 from .forwarding import App, Tunnel
-from .grants import Grant
 from .hunts import Hunt
-from .jobs import Job
+from .jobs import Job, Run
 from .kernels import Kernel
-from .operations import Operation
-from .prices import PriceList
-from .queued import QueuedResource
-from .runs import Run
-from .tpus import TPU
+from .money import Grant
+from .tpus import TPU, QueuedResource
 
 What = Literal[
     "tpu", "operation", "kernel", "tunnel", "app", "run", "job", "hunt", "grant", "queued", "prices"

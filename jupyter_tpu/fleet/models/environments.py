@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, field
 
 from ...environment import HostSetup
+from .core import Problem
 from .jobs import Text
-from .problems import Problem
 
 # Python's "$" also matches in front of a last newline; "(?!\n)" makes it mean the end, as it does
 # in the OpenAPI document and in JavaScript.

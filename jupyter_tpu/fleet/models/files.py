@@ -1,10 +1,13 @@
-"""Files on hosts."""
+"""Files of hosts: their contents, copies, shared folders and synced projects."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
+
+from ...options import option
+from .core import Problem
 
 
 class HostFile(Struct, kw_only=True):
@@ -57,3 +60,273 @@ class RenameContents(Struct, kw_only=True):
     """The new path."""
 
     path: str
+
+
+class CopyFiles(Struct, kw_only=True, forbid_unknown_fields=True):
+    """What to copy. Here is the computer that runs Jupyter, or the command.
+
+    Source and destination mean what they mean for `cp -r`: a folder that exists gets the sources,
+    another name becomes theirs.
+    """
+
+    #: Files and folders. Here: absolute, or with ~. On a host: absolute, or relative to the home
+    #: folder.
+    sources: Annotated[list[str], Meta(min_length=1)]
+    #: "": the home folder of the other side.
+    destination: str = ""
+    #: From a host to here.
+    download: bool = False
+    #: One host for a download.
+    hosts: Annotated[
+        str,
+        option(
+            "Hosts: 0, 0,2-5, or all. One host sends the files on to the others.", "--worker", "-w"
+        ),
+    ] = "0"
+    overwrite: Annotated[bool, option("Replace files that exist.")] = False
+
+
+class FileProblem(Struct, kw_only=True):
+    """A file that was not copied, and why."""
+
+    path: str
+    message: str
+
+
+class HostCopy(Struct, kw_only=True):
+    """What was copied to one host, or from it."""
+
+    host: int
+    state: Literal["done", "failed"] = "done"
+    #: Of what was sent now.
+    files: int = 0
+    bytes: int = 0
+    #: How many files were there already, with the same size and time.
+    unchanged: int = 0
+    #: Where the files and folders that were named are now.
+    targets: list[str] = []
+    #: The first 100 files that were not copied, and how many there are.
+    problems: list[FileProblem] = []
+    problem_count: int = 0
+    #: Why nothing more was copied.
+    problem: Problem | None = None
+
+
+class CopyResult(Struct, kw_only=True):
+    """What was asked for, and how it went on each host.
+
+    Where files would be overwritten, the operation fails with EXISTS, nothing was changed, and
+    `existing` has the first 100 of them.
+    """
+
+    request: CopyFiles
+    copies: list[HostCopy] = []
+    existing: list[str] = []
+    existing_count: int = 0
+
+
+class ShareFolder(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A folder of host 0 that the other hosts get, at the same path."""
+
+    #: Absolute, or relative to the home folder. It is created if it does not exist.
+    folder: str = "shared"
+    #: Other TPUs of the zone, whose hosts get it, too.
+    tpus: list[str] = []
+    #: Take it from the hosts again: from all, or those of `tpus`. The files stay on host 0.
+    remove: bool = False
+    #: Change nothing; the result says what would be done.
+    dry_run: bool = False
+
+
+class ShareStep(Struct, kw_only=True):
+    """One thing that is done on a host, as root where that is needed."""
+
+    #: A command, or which file is written.
+    text: str
+    #: What is written.
+    content: str = ""
+
+
+class HostShare(Struct, kw_only=True):
+    """What was done on one host, or would be."""
+
+    tpu: str
+    host: int
+    #: "server" has the folder on its disk.
+    role: Literal["server", "client"]
+    state: Literal["planned", "done", "failed"] = "planned"
+    steps: list[ShareStep] = []
+    problem: Problem | None = None
+
+
+class ShareResult(Struct, kw_only=True):
+    """How sharing a folder went, or what it would do."""
+
+    request: ShareFolder
+    #: The folder, absolute.
+    path: str
+    hosts: list[HostShare] = []
+
+
+class SharingState(Struct, kw_only=True):
+    """A shared folder on one host, as that says now."""
+
+    tpu: str
+    host: int
+    role: Literal["server", "client"]
+    #: Whether the folder can be used there.
+    mounted: bool
+    problem: str = ""
+
+
+class SharedFolder(Struct, kw_only=True):
+    """A folder that hosts share."""
+
+    path: str
+    #: Whose host 0 has it on its disk.
+    tpu: str
+    hosts: list[SharingState]
+
+
+class SharedFolders(Struct, kw_only=True):
+    """The shared folders of a TPU."""
+
+    folders: list[SharedFolder]
+    #: A sentence for each host that could not be asked.
+    problems: list[str] = []
+    #: When its hosts were asked, RFC 3339.
+    time: str = ""
+
+
+#: How many paths of a kind a result lists; `SyncCounts` has all.
+LISTED = 200
+
+Megabytes = Annotated[float, Meta(gt=0)]
+
+
+class SyncProject(Struct, kw_only=True, forbid_unknown_fields=True):
+    """What to sync. Here is the computer that runs Jupyter, or the command."""
+
+    #: The folder here, absolute or with ~.
+    folder: str
+    remote: Annotated[
+        str,
+        option(
+            "The folder on the TPU, absolute or relative to the home folder.",
+            "--to",
+            metavar="DIR",
+            default="the local folder's name",
+        ),
+    ] = ""
+    pull: Annotated[bool, option("Copy from the TPU to here.")] = False
+    host: Annotated[int, option("Number of the host to copy from.", "--worker", metavar="N")] = 0
+    delete: Annotated[
+        bool,
+        option(
+            "When copying from the TPU: also delete what was deleted there. To the TPU: also if "
+            "the local folder is empty."
+        ),
+    ] = False
+    overwrite: Annotated[bool, option("Also replace files that were changed in the target.")] = (
+        False
+    )
+    #: Relative to the folder.
+    only: Annotated[
+        list[str], option("Only these files and folders in it.", metavar="PATH...")
+    ] = []
+    dry_run: Annotated[bool, option("Only show what would be copied.")] = False
+    #: It ends when the operation is cancelled.
+    watch: Annotated[
+        bool, option("Continue, and copy each change.", typing_hint="Ctrl-C ends it.")
+    ] = False
+    max_file: Annotated[Megabytes, option("Leave out files larger than this.", unit="MB")] = 100.0
+    max_total: Annotated[Megabytes, option("Refuse folders larger than this.", unit="MB")] = 1000.0
+
+
+class SyncConflict(Struct, kw_only=True):
+    """A file that was not copied, because the target's version would be lost unseen.
+
+    `changed` on both sides since the last sync; `different`, and they never were the same;
+    `deleted` in the source, and changed in the target. Times are of the last change, "" where the
+    file does not exist.
+    """
+
+    path: str
+    kind: Literal["changed", "different", "deleted"]
+    here: str
+    there: str
+    hosts: list[int]
+
+
+class NotCopied(Struct, kw_only=True):
+    """A file or folder that was left out, and why."""
+
+    path: str
+    #: bytes
+    size: int
+    why: str
+    #: The hosts where it could not be copied; []: it is left out everywhere.
+    hosts: list[int] = []
+
+
+class HostSync(Struct, kw_only=True):
+    """What was copied to or from one host."""
+
+    host: int
+    #: Files that were written, and deleted.
+    written: int = 0
+    deleted: int = 0
+    #: Bytes of these files, and those that crossed the line.
+    size: int = 0
+    transferred: int = 0
+    #: Why it ended early.
+    problem: Problem | None = None
+
+
+class SyncCounts(Struct, kw_only=True):
+    """How many paths there are of each kind, over all hosts."""
+
+    files: int = 0
+    written: int = 0
+    deleted: int = 0
+    conflicts: int = 0
+    newer: int = 0
+    not_copied: int = 0
+
+
+class SyncResult(Struct, kw_only=True):
+    """How a sync went, or its last round. Lists have at most 200 entries."""
+
+    folder: str
+    remote: str
+    pull: bool
+    dry_run: bool
+    hosts: list[HostSync]
+    counts: SyncCounts
+    #: Paths that were written and deleted; in a dry run those that would be.
+    written: list[str] = []
+    deleted: list[str] = []
+    conflicts: list[SyncConflict] = []
+    #: Paths that only the target has, or has changed. They stay.
+    newer: list[str] = []
+    not_copied: list[NotCopied] = []
+    #: With `watch`: how often something was copied.
+    rounds: int = 0
+    ended: str = ""
+
+
+class MirroredProject(Struct, kw_only=True):
+    """The project of notebooks whose kernels run on a host, which gets what is changed here, and
+    then the other hosts of its TPU.
+    """
+
+    #: The folder here, and on the hosts.
+    folder: str
+    remote: str
+    host: int
+    #: Whether the kernels' host has what is here now.
+    state: Literal["copying", "current", "failed"]
+    problem: Problem | None = None
+    #: The last comparison with each host, without the paths that were copied; null before the
+    #: first. A host that could not get the project has a problem in it.
+    result: SyncResult | None = None

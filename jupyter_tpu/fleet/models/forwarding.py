@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from .problems import Problem
+from .core import Problem
 
 
 class OpenTunnel(Struct, kw_only=True, forbid_unknown_fields=True):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from ...options import option
-from .problems import Problem
+from .core import Problem
 
 #: What is done with the TPU.
 GuardAction = Literal["stop", "delete"]

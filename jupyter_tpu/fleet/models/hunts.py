@@ -8,8 +8,8 @@ from msgspec import Struct, field
 
 from ...cloud.models import Tier
 from ...options import option
-from .costs import Cost
-from .problems import Problem
+from .core import Problem
+from .money import Cost
 from .tpus import CreateTPU
 
 HuntState = Literal["running", "paused", "stopping", "found", "failed", "stopped"]

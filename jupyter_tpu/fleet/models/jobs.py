@@ -1,4 +1,4 @@
-"""Jobs: commands on hosts that continue without link, server or this machine."""
+"""Jobs and commands on hosts, and profiles of programs there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, field
 
 from ...options import option
-from .problems import Problem
+from .core import Problem
 
 Text = Annotated[str, Meta(pattern=r"^[^\x00]*$", description="text without NUL characters")]
 VariableName = Annotated[
@@ -177,3 +177,189 @@ class JobLogQuery(Struct, kw_only=True):
     #: What the caller has of `JobLog.partial_out` and `partial_err`: another ends the waiting.
     partial_out: str = ""
     partial_err: str = ""
+
+
+class StartRun(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A command to run on hosts of a TPU."""
+
+    #: The program and its arguments, which no shell changes. `["sh", "-c", "…"]` for one.
+    command: Annotated[list[str], Meta(min_length=1)]
+    hosts: Hosts = "all"
+    cwd: WorkingFolder = ""
+    timeout: Annotated[
+        Annotated[float, Meta(gt=0)] | None, option("Stop it after this time.", unit="seconds")
+    ] = None
+    #: "": none.
+    environment: CommandEnvironment = None
+    #: Whether input will be sent. Otherwise it is empty.
+    input: bool = False
+    #: Seconds after which it is stopped if no client asks about it any more; None: never.
+    stop_unwatched: Annotated[float, Meta(gt=0)] | None = None
+
+
+class RunInput(Struct, kw_only=True, forbid_unknown_fields=True):
+    """More standard input for a run, the same on all its hosts."""
+
+    data: bytes = b""  # base64 in JSON
+    #: There is no more.
+    end: bool = False
+
+
+class HostRun(Struct, kw_only=True):
+    """A run on one host."""
+
+    host: int
+    #: "unknown": the connection was lost, and it may still run there.
+    state: Literal["connecting", "running", "exited", "not-started", "unknown"] = "connecting"
+    #: As a shell has it: 124 at the time limit, 126 and 127 for a program that can't be executed or
+    #: does not exist, 128 + N for signal N; 255 if it was not started or its end is not known.
+    code: int | None = None
+    signal: str = ""  # that ended it, such as "SIGKILL"
+    cause: Literal["", "timeout", "stopped", "abandoned"] = ""  # why it was ended, if it was
+    seconds: float | None = None  # on the host, from its start to its end
+    problem: Problem | None = None  # why it was not started, or its end is not known
+
+
+class Run(Struct, kw_only=True):
+    """A command on hosts of a TPU."""
+
+    id: str
+    tpu: str
+    zone: str
+    command: list[str]
+    #: "done": it has ended on each host, or is given up there.
+    state: Literal["running", "done"] = "running"
+    #: The highest of the hosts' codes, once it is done.
+    code: int | None = None
+    created: str
+    hosts: list[HostRun]
+
+
+class OutputPart(Struct, kw_only=True):
+    """Something that one host has written."""
+
+    host: int
+    stream: Literal["stdout", "stderr"]
+    data: bytes  # base64 in JSON
+
+
+class RunOutput(Struct, kw_only=True):
+    """What a run has written from an offset on, in the order in which it came."""
+
+    run: Run
+    #: The offset of the first part: greater than what was asked for if the oldest output is gone.
+    start: int
+    #: The offset to ask for next.
+    next: int
+    output: list[OutputPart]
+    #: The run is done, and this is the last of its output.
+    ended: bool
+
+
+class ProfileTPU(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A trace of all hosts of a TPU at once, to be shown in TensorBoard (xprof)."""
+
+    seconds: Annotated[
+        float, option("Duration of the trace, at most two minutes.", unit="seconds")
+    ] = 3.0
+    hosts: Hosts = "all"
+    #: The ids of the kernels to trace; []: all that use JAX.
+    kernels: list[str] = []
+    port: Annotated[
+        Annotated[int, Meta(ge=1, le=65535)] | None,
+        option(
+            "Also trace programs that are not kernels, such as jobs, which called "
+            "jax.profiler.start_server(PORT)."
+        ),
+    ] = None
+    logdir: Annotated[
+        str,
+        Meta(max_length=4096),
+        option("A folder on the hosts.", metavar="DIR", default="~/.jupyter-tpu/traces"),
+    ] = ""
+
+
+class Trace(Struct, kw_only=True):
+    """How one program of a host was traced."""
+
+    host: int
+    kernel: str = ""  # its id; "" for a program that is not a kernel, or none at all
+    notebook: str = ""
+    #: "idle": nothing there uses JAX. "failed": `problem` says why, and what was kept.
+    state: Literal["done", "idle", "failed"]
+    problem: Problem | None = None
+    #: On the host where TensorBoard runs, or if it could not be brought there, on its own.
+    path: str = ""
+    bytes: int = 0
+    #: Seconds since 1970, by the host's clock.
+    began: float = 0.0
+    ended: float = 0.0
+
+
+class Profile(Struct, kw_only=True):
+    """A trace of a TPU: TensorBoard's folder, the name of the run in it, and each host's part."""
+
+    tpu: str
+    zone: str
+    emulated: bool
+    logdir: str
+    run: str
+    host: int  # where TensorBoard runs
+    traces: list[Trace] = []
+
+    def not_traced(self) -> list[tuple[list[int], Problem]]:
+        """Why hosts have no trace, or one of their programs failed: each reason with its hosts."""
+        done = {each.host for each in self.traces if each.state == "done"}
+        found: dict[tuple[str, str], tuple[list[int], Problem]] = {}
+        for each in self.traces:
+            problem = each.problem
+            if problem is not None and (each.state == "failed" or each.host not in done):
+                same, _ = found.setdefault((problem.message, problem.hint), ([], problem))
+                if each.host not in same:
+                    same.append(each.host)
+        return list(found.values())
+
+
+class MemoryQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Which kernels' memory to show."""
+
+    #: Numbers such as "0,2-5"; None: all.
+    hosts: str | None = None
+    #: The id of a kernel; None: all that use JAX.
+    kernel: str | None = None
+
+
+class MemoryLine(Struct, kw_only=True):
+    """A line of a program, and the memory that it, and what it called, has allocated."""
+
+    #: "In[3]:2" of a notebook, or "train.py:42".
+    line: str
+    function: str
+    file: str
+    bytes: int
+    count: int  # of arrays and compiled programs
+    #: What it called, the largest first. Lines of libraries are left out.
+    calls: list[MemoryLine] = []
+
+
+class MemoryProfile(Struct, kw_only=True):
+    """What fills the memory of JAX's devices in a program (pprof, as a tree)."""
+
+    host: int = 0
+    kernel: str = ""
+    notebook: str = ""
+    problem: Problem | None = None  # why there is none
+    #: Bytes of arrays by device, and of other things by their kind ("executable").
+    devices: dict[str, int] = {}
+    others: dict[str, int] = {}
+    bytes: int = 0
+    lines: list[MemoryLine] = []
+
+
+class MemoryProfiles(Struct, kw_only=True):
+    """Memory profiles of the kernels of a TPU."""
+
+    tpu: str
+    zone: str
+    emulated: bool
+    profiles: list[MemoryProfile]

@@ -1,4 +1,4 @@
-"""TPUs, and what can be asked for about them."""
+"""TPUs, attached machines, and TPUs that wait in a queue; requests to make and end them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from msgspec import Meta, Struct, field
 from ...cloud.models import Maintenance, NodeOptions, NodeState, Tier
 from ...links import LinkState
 from ...options import option
-from .costs import Cost
+from .core import Problem
 from .environments import ConnectTPU, Environment
+from .files import MirroredProject, SharedFolders
 from .guard import Guard, GuardStop, SetGuard
-from .interruptions import Interruption
-from .problems import Problem
-from .shares import SharedFolders
-from .sync import MirroredProject
+from .kernels import Interruption
+from .money import Cost
 
 #: What Google accepts as a node's id. "(?!\n)" as in
 #: EnvironmentName.
@@ -228,4 +227,123 @@ class ListQuery(Struct, kw_only=True):
 class TPUList(Struct, kw_only=True):
     tpus: list[TPU]
     #: Why the list may be incomplete (no credentials, a zone that did not answer).
+    problem: Problem | None = None
+
+
+class AttachMachine(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Machines to attach as one TPU: what the user of the server gives to `ssh`."""
+
+    #: One for each host, host 0 first: an entry of ~/.ssh/config, or [USER@]HOST.
+    ssh: Annotated[list[str], Meta(min_length=1, max_length=256)]
+    #: The name of the TPU. null: made from *ssh*; allowed for one machine only.
+    name: TPUName | None = None
+    #: The fingerprints ("SHA256:…") that a person has compared, of host keys that the user's known
+    #: hosts do not have. Each must be shown by one of the machines.
+    host_keys: list[str] = []
+
+
+class MachineHost(Struct, kw_only=True):
+    """One machine that would be connected to."""
+
+    ssh: str
+    address: str
+    port: int
+    user: str
+    #: Of the host key that it shows now.
+    host_key: str
+    #: Whether the known hosts of the server's user have this key. If not, it has to be among
+    #: `host_keys`.
+    known: bool
+
+
+class MachineCheck(Struct, kw_only=True):
+    """What attaching machines would connect to."""
+
+    name: str
+    hosts: list[MachineHost]
+
+
+class DetachMachine(Struct, kw_only=True, forbid_unknown_fields=True):
+    """How a machine is forgotten.
+
+    `end_kernels` and `end_jobs` are required while kernels or jobs run there.
+    """
+
+    end_kernels: bool = False
+    end_jobs: bool = False
+
+
+class QueueTPU(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Request TPUs. They are created when there is capacity for all of them, perhaps after days."""
+
+    #: What is created, and how. Its name is also that of the queued resource; several TPUs are
+    #: called NAME-0, NAME-1, …
+    tpu: CreateTPU
+    node_count: Annotated[
+        int,
+        Meta(ge=1, le=256),
+        option("Number of TPUs: NAME-0, NAME-1 …, as slices of one job.", metavar="N"),
+    ] = 1
+    reservation: Annotated[str, option("The name of the reservation.", default="the project's")] = (
+        ""
+    )
+    #: RFC 3339, such as "2026-07-01T08:00:00Z".
+    valid_until: Annotated[
+        str,
+        option("When to give up.", "--valid-until-duration", default="never", typed="time"),
+    ] = ""
+
+
+class DeleteQueued(Struct, kw_only=True, forbid_unknown_fields=True):
+    """How it is deleted. `force` is required while it has TPUs: they are deleted, too."""
+
+    force: bool = False
+    #: Its name, which is required where it is another person's.
+    confirm_name: str = ""
+
+
+class ResetQueued(Struct, kw_only=True, forbid_unknown_fields=True):
+    """How it is put back into the queue."""
+
+    #: Its name, which is required where it is another person's.
+    confirm_name: str = ""
+
+
+class QueuedResource(Struct, kw_only=True):
+    """A request for TPUs that waits until there is capacity for them."""
+
+    name: str
+    zone: str
+    project: str
+    emulated: bool = False
+    #: CREATING, ACCEPTED, WAITING_FOR_RESOURCES, PROVISIONING, ACTIVE, SUSPENDING, SUSPENDED,
+    #: FAILED, DELETING or UNKNOWN.
+    state: str
+    #: What its state means, and what can be done now.
+    meaning: str
+    #: The names of its TPUs, which exist when it is ACTIVE.
+    tpus: list[str] = []
+    type: str = ""
+    version: str = ""
+    tier: Tier = "on-demand"
+    #: As `run_for` of a TPU.
+    run_for: float | None = None
+    reservation: str = ""
+    created: str = ""
+    valid_until: str = ""
+    #: Whether it can be put back into the queue.
+    can_reset: bool = False
+    #: Whether it has TPUs, or may have some: deleting it then needs `force`.
+    has_tpus: bool = False
+    #: As `owner` of a TPU.
+    owner: str = ""
+    not_yours: bool = False
+    #: Whether it is yours, uses quota for nothing, and nothing here is about to delete it.
+    forgotten: bool = False
+    problem: Problem | None = None
+
+
+class QueuedResources(Struct, kw_only=True):
+    queued: list[QueuedResource]
+    #: Why the list may be incomplete.
     problem: Problem | None = None

@@ -17,8 +17,8 @@ from ..core.observed import ObservedState
 from ..core.records import OperationRecord
 from ..core.store import Store
 from ..models import Cost, Grant, GrantUse
-from ..models.costs import cost_of
-from ..models.requests import validated
+from ..models.core import validated
+from ..models.money import cost_of
 from . import pricing
 from .prices import Prices
 from .pricing import PriceDecision

@@ -12,7 +12,7 @@ from ...cloud.google_apis import GoogleAPIs
 from ...errors import Reason, TPUError
 from ..core.store import Store
 from ..models import PriceList
-from ..models.times import timestamp
+from ..models.core import timestamp
 
 
 class Prices:

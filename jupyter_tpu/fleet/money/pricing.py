@@ -20,7 +20,7 @@ from ...wording import count
 from ..core.demands import Demand
 from ..models import Cost, Grant
 from ..models.catalog import known_type
-from ..models.costs import cost_of
+from ..models.money import cost_of
 
 _HINT = (
     "Confirm the price: --yes or --max-price USD on the command line, "

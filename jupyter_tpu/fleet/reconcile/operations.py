@@ -12,7 +12,7 @@ from ..core.observed import ObservedState
 from ..core.operation_runner import OperationRunner
 from ..core.records import OperationRecord
 from ..models import Operation, StopTrying
-from ..models.costs import billing_words
+from ..models.money import billing_words
 from ..models.operation_kinds import KINDS
 from ..money.grants import Grants
 

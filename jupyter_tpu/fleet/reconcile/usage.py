@@ -20,7 +20,7 @@ from ..core.states import advice
 from ..lifecycle.queued import meaning
 from ..models import AdoptTPU, Cost, OwnerUsage, Problem, Usage, UsedTPU
 from ..models.catalog import known_type
-from ..models.costs import running_cost
+from ..models.money import running_cost
 from ..money.grants import holds_chips
 from ..money.owners import OWNER
 from ..money.subject import Money

@@ -13,8 +13,8 @@ from ...links import HostName
 from ..core.core import Core
 from ..models import CheckSetup, Diagnosis, HostDifference, HostVersions
 from ..models.catalog import known_type
-from ..models.doctor import image_finding
-from ..models.times import timestamp
+from ..models.core import timestamp
+from ..models.setup import image_finding
 
 
 class Doctor:

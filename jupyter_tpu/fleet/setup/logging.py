@@ -7,7 +7,7 @@ from ...cloud.google_apis import GoogleAPIs
 from ...cloud.log_exclusions import FREE_GIB, PRICE_DATE, USD_PER_GIB, LogExclusion, log_filter
 from ..core.finder import TPUFinder
 from ..models import SetLogging, TPULogging
-from ..models.requests import validated
+from ..models.core import validated
 
 
 class LogService:

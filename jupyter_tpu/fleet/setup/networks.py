@@ -12,7 +12,7 @@ from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link, LinkState
 from ..core.connections import HostConnections
 from ..models import NetworkSetup, SetUpNetwork
-from ..models.requests import validated
+from ..models.core import validated
 from .network_plan import NetworkChange, plan, read_sources
 
 #: For all hosts that are asked for this computer's address; seconds.

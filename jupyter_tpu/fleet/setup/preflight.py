@@ -20,9 +20,8 @@ from ...ssh.keys import USER_VARIABLE
 from ..lifecycle.availability import Availability
 from ..models import CheckSetup, CreateTPU, Diagnosis
 from ..models.catalog import known_type
-from ..models.doctor import image_finding
-from ..models.requests import validated
-from ..models.times import timestamp
+from ..models.core import timestamp, validated
+from ..models.setup import image_finding
 
 #: Seconds before its end in which a key in the Google account is worth a warning.
 _EXPIRES_SOON = 3 * 24 * 3600.0

@@ -23,8 +23,7 @@ from ...links import logins
 from ...ssh import ensure_key, fingerprint, public_key
 from ...ssh.keys import USER_VARIABLE, user_name
 from ..models import AddSSHKey, RemoveSSHKey, SSHKeyPlace, SSHKeyStatus
-from ..models.requests import validated
-from ..models.times import timestamp
+from ..models.core import timestamp, validated
 
 _KEYS = "ssh-keys"
 _DAY = 24 * 3600.0

@@ -1,0 +1,197 @@
+"""Checks of the setup, networks, SSH keys, logging and tokens of a project."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, field
+
+from ... import catalog
+from ...catalog import AcceleratorType
+from ...cloud.models import Tier
+from ...environment import Finding, Report
+from .catalog import image_warning
+
+
+class CheckSetup(Struct, kw_only=True, forbid_unknown_fields=True):
+    """What is to be created, as far as that is known: then more can be checked."""
+
+    type: str | None = None
+    zone: str | None = None
+    version: str | None = None
+    tier: Tier = "on-demand"
+    network: str | None = None
+
+
+class Diagnosis(Struct, kw_only=True):
+    """The findings about a TPU, and about all its hosts, host by host; each has at least one.
+
+    Before there is a TPU, those about the project.
+    """
+
+    #: "": before there is one.
+    tpu: str
+    zone: str
+    emulated: bool
+    #: No finding is a problem.
+    healthy: bool
+    findings: list[Finding]
+
+
+def image_finding(accelerator: AcceleratorType, version: str, hint: str) -> Finding:
+    """Whether a TPU of that type works with that runtime version; *hint*: what to do if not."""
+    name = f"{version} on {accelerator.name}"
+    fits = catalog.image_fits(version, accelerator)
+    if fits:
+        return Report().ok("image", f"The runtime version fits: {name}.")
+    if fits is None:
+        unknown = f"Whether the runtime version fits is not known: {name}."
+        return Report().unknown("image", unknown, hint)
+    return Report().problem("image", image_warning(version, accelerator.name), hint)
+
+
+class SetLogging(Struct, kw_only=True, forbid_unknown_fields=True):
+    #: Whether Cloud Logging stores the logs of the TPU's hosts from now on.
+    enabled: bool
+
+
+class TPULogging(Struct, kw_only=True):
+    tpu: str
+    zone: str
+    project: str
+    emulated: bool
+    #: Whether the logs are stored: false where an exclusion that was made here keeps them out.
+    enabled: bool
+    #: What finds the logs in Cloud Logging.
+    filter: str
+    #: What storing a GiB costs, beyond the free GiB that a project has each month.
+    usd_per_gib: float
+    free_gib: int
+    #: Of when the price is.
+    price_date: str
+
+
+NetworkName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$(?!\n)",
+        description="1–63 lower-case letters, digits and hyphens, beginning with a letter",
+    ),
+]
+
+
+class SetUpNetwork(Struct, kw_only=True, forbid_unknown_fields=True):
+    """What a network should have."""
+
+    network: NetworkName = "default"
+    #: None: the network's own in the region of the zone.
+    subnetwork: NetworkName | None = None
+    #: Where TPUs will be; None: the zone of gcloud's configuration, if there is one.
+    zone: str | None = None
+    #: Internal addresses of a new subnetwork ("10.0.0.0/20"); None: a free range.
+    range: str | None = None
+    #: IPv4 addresses and ranges that may use SSH. Empty: with `iap` none, else the server's own, as
+    #: a connected TPU sees it.
+    sources: list[str] = []
+    #: Whether anyone on the internet may try SSH. Required for a source as wide as 0.0.0.0/0.
+    anywhere: bool = False
+    #: The same addresses may use mosh (UDP ports 60000-61000), too.
+    mosh: bool = False
+    #: SSH through Google's Identity-Aware Proxy, for TPUs without external addresses.
+    iap: bool = False
+    #: Take earlier addresses out of the rules that were set up here.
+    replace: bool = False
+    #: Change nothing: the answer says what would be changed.
+    dry_run: bool = False
+
+
+class NetworkSetup(Struct, kw_only=True):
+    """A network compared with what it should have."""
+
+    project: str
+    network: str
+    #: "": not known without a zone.
+    subnetwork: str
+    region: str
+    emulated: bool
+    #: Who is let in.
+    sources: list[str]
+    #: What is right already.
+    found: list[str]
+    #: What was changed, or would be (`dry_run`), in order.
+    changes: list[str]
+    #: What you have to change yourself.
+    blocked: list[str]
+    #: What one should know.
+    warnings: list[str]
+    dry_run: bool
+
+
+class AddSSHKey(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Where to add the key that jupyter-tpu uses for TPUs."""
+
+    #: account: your Google account, for OS Login; project: the project's metadata. auto: account if
+    #: the project uses OS Login, else project.
+    to: Literal["auto", "account", "project"] = "auto"
+    #: For how many days it may log in.
+    days: Annotated[int, Meta(ge=1, le=3650)] = 90
+    #: Change nothing: the answer says what would be changed.
+    dry_run: bool = False
+
+
+class RemoveSSHKey(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The key is removed from your Google account and from the project's metadata."""
+
+    #: Change nothing: the answer says what would be changed.
+    dry_run: bool = False
+
+
+class SSHKeyPlace(Struct, kw_only=True):
+    """One place that lets the key log in."""
+
+    #: The user name on hosts.
+    user: str
+    #: Until when, RFC 3339; "": without end.
+    until: str = ""
+
+
+class SSHKeyStatus(Struct, kw_only=True):
+    """The key that jupyter-tpu uses for TPUs, and what lets it log in."""
+
+    project: str
+    emulated: bool
+    #: As `ssh-keygen -l` prints it.
+    fingerprint: str
+    #: The file with the private key.
+    path: str
+    #: The user name on hosts without OS Login.
+    user: str
+    #: Whether the project uses OS Login: hosts then ignore keys in metadata.
+    os_login: bool
+    #: The address of your Google account; "" where it was not asked for.
+    account: str = ""
+    #: In the Google account; null: it is not there, or was not asked for.
+    in_account: SSHKeyPlace | None = None
+    #: In the project's metadata; null: it is not there.
+    in_project: SSHKeyPlace | None = None
+    #: What was changed, or would be (`dry_run`).
+    changes: list[str] = field(default_factory=list)
+    #: What one should know.
+    warnings: list[str] = field(default_factory=list)
+
+
+class Token(Struct, kw_only=True):
+    """A variable that kernels, commands and jobs on TPUs get when they are started."""
+
+    name: str
+    #: Where its value is found now: "environment", or a file. "": nowhere, so they don't get it.
+    source: str = ""
+    #: What to do where it is not found.
+    hint: str = ""
+
+
+class PassTokens(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The body of a request to pass tokens on."""
+
+    #: Of variables, such as HF_TOKEN.
+    names: list[str]
