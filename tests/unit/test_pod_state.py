@@ -67,7 +67,7 @@ class Pod(RuleBasedStateMachine):
             if isinstance(action, Run):
                 assert self.run is None, "one cell at a time"
                 assert self.state.phase == RUNNING
-                assert sorted((*action.hosts, *action.others)) == sorted(self.state.living)
+                assert sorted((*action.hosts, *action.others)) == sorted(self.state.able)
                 self.run = action
             elif isinstance(action, Check):
                 self.check = action

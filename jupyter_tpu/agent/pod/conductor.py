@@ -281,8 +281,8 @@ class Conductor:
         if word == "continue":
             problem = state.proceed()
             text = "Cells run again. Ignored: %s" % problem if problem else "Nothing to ignore."
-            if state.dead and problem:
-                text += " They run on %s." % host_ranges(state.living)
+            if state.able and problem:
+                text += " They run on %s." % host_ranges(state.able)
         elif not word:
             lines = ["%s: %s" % (host_ranges(state.living), state.phase)] if state.living else []
             text = "\n".join([*lines, *state.dead.values()])

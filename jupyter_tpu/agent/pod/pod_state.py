@@ -138,6 +138,7 @@ class PodState:
         self.problem = ""  # why they are out of step
         self.number = 0  # of the latest cell
         self.dead: Dict[int, str] = {}  # hosts whose kernels have ended, and why
+        self.stuck: Dict[int, str] = {}  # hosts that do not react to interrupts
         self.checkable = False  # JAX runs on all of them together
         self.cell: Optional[Cell] = None  # that runs, or whose end is being checked
         self._hosts = hosts
@@ -160,6 +161,11 @@ class PodState:
     def living(self) -> Tuple[int, ...]:
         """The hosts whose kernels have not ended."""
         return tuple(host for host in range(self._hosts) if host not in self.dead)
+
+    @property
+    def able(self) -> Tuple[int, ...]:
+        """The hosts on which cells can run."""
+        return tuple(host for host in self.living if host not in self.stuck)
 
     @property
     def busy(self) -> Tuple[int, ...]:
@@ -204,14 +210,14 @@ class PodState:
         if self.phase != IDLE or not self._queue:
             return []
         cell = self._queue.popleft()
-        missing = sorted(cell.hosts - set(self.living)) if cell.hosts is not None else []
+        missing = sorted(cell.hosts - set(self.able)) if cell.hosts is not None else []
         if missing:
             return [Refuse(cell, self._missing(missing)), *self._next()]
-        hosts = tuple(each for each in self.living if cell.hosts is None or each in cell.hosts)
-        others = tuple(each for each in self.living if each not in hosts)
+        hosts = tuple(each for each in self.able if cell.hosts is None or each in cell.hosts)
+        others = tuple(each for each in self.able if each not in hosts)
         self.phase, self.cell = RUNNING, cell
         self.number += 1
-        self._busy = dict.fromkeys(self.living)
+        self._busy = dict.fromkeys(self.able)
         self._results, self._interrupted, self._by_user = {}, frozenset(), False
         self._interrupts = 0
         self._participants = frozenset(hosts)
@@ -220,8 +226,8 @@ class PodState:
 
     def _missing(self, hosts: List[int]) -> str:
         for host in hosts:
-            if host in self.dead:
-                return self.dead[host]
+            if host in self.dead or host in self.stuck:
+                return self.dead.get(host) or self.stuck[host]
         return "There is no host %d: the hosts are 0 to %d." % (hosts[0], self._hosts - 1)
 
     def finished(self, host: int, number: int, result: Result, now: float) -> List[Action]:
@@ -412,6 +418,8 @@ class PodState:
         )
         for host in stuck:
             self._results[host] = Result("stuck", "Interrupted", problem)
+            self.stuck[host] = problem
+        self.checkable = False
         self._out_of_step(self._difference() or problem)
         return self._finish()
 
@@ -420,7 +428,7 @@ class PodState:
         is ignored from now on; "" if there is none.
         """
         problem = self.problem
-        if self.phase == OUT_OF_STEP and self.living:
+        if self.phase == OUT_OF_STEP and self.able:
             self.phase, self.problem = IDLE, ""
         return problem
 
