@@ -21,7 +21,7 @@ import { keyOf } from '../model/resources';
 import { IEnvironment, IKernel, ITPU } from '../rest/api';
 import { attempt } from '../ui/attempt';
 import { CommandIDs } from './commandIDs';
-import { askExample, askLogdir } from './dialogs';
+import { askExample, askLogdir, askNotebookKernel } from './dialogs';
 
 /** Each opens something in a tab or a window, if the user does not cancel the question before it. */
 export class Opener {
@@ -43,8 +43,10 @@ export class Opener {
   }
 
   async notebook(tpu: ITPU, environment?: IEnvironment): Promise<void> {
-    const kernelName = (environment ?? startableEnvironments(tpu)[0])
-      ?.kernelspec;
+    const chosen = environment ?? startableEnvironments(tpu)[0];
+    const kernelName = chosen?.pod_kernelspec
+      ? await askNotebookKernel(chosen, this._trans)
+      : chosen?.kernelspec;
     if (kernelName) {
       await this._show('notebook:create-new', { kernelName });
     }
