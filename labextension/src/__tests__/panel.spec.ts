@@ -153,7 +153,10 @@ describe('a TPU in the list', () => {
       listOf(aTPU({ type: 'v4-32', hosts: [0, 1, 2, 3].map(host) as never }))
     );
     await actions.model.loadCatalog();
-    await shows(node, 'A notebook uses all hosts, or one host: 4 of 16 devices.');
+    await shows(
+      node,
+      'A notebook uses all hosts, or one host: 4 of 16 devices.'
+    );
   });
 
   it('folds the parts of its details', async () => {
