@@ -147,7 +147,7 @@ def without_comments(source: str) -> str:
 
 
 def _annotations(tree: ast.AST) -> "Iterator[tuple[int, int, int]]":
-    """Where the types of functions are: a line, and the bytes of it from and up to which they go."""
+    """Where the types of functions are: a line, and from and up to which byte of it."""
     for node in ast.walk(tree):
         if isinstance(node, ast.arg) and node.annotation is not None:
             annotation, start = node.annotation, node.col_offset + len(node.arg.encode())

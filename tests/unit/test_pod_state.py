@@ -90,7 +90,7 @@ class Pod(RuleBasedStateMachine):
     @precondition(lambda self: self.state.phase == STARTING)
     @rule(works=st.booleans())
     def all_started(self, works: bool) -> None:
-        self.take(self.state.started(checkable=True, problem="" if works else "No."))
+        self.take(self.state.started(self.now, checkable=True, problem="" if works else "No."))
 
     @rule(hosts=st.none() | st.frozensets(st.integers(0, HOSTS - 1), min_size=1))
     def submit(self, hosts: frozenset[int] | None) -> None:
@@ -98,7 +98,7 @@ class Pod(RuleBasedStateMachine):
         cell = Cell(str(self.cells), hosts, stop_on_error=self.cells % 2 == 0)
         self.open.add(cell.id)
         phase = self.state.phase
-        actions = self.state.submit(cell)
+        actions = self.state.submit(cell, self.now)
         if phase == OUT_OF_STEP:
             assert not any(isinstance(action, Run) for action in actions)
         self.take(actions)
@@ -151,12 +151,11 @@ class Pod(RuleBasedStateMachine):
         self.now += seconds
         self.take(self.state.tick(self.now))
 
-    @precondition(lambda self: self.state.phase in (IDLE, OUT_OF_STEP))
     @rule()
     def user_checks(self) -> None:
         self.cells += 1
         self.open.add(str(self.cells))
-        self.take(self.state.check(Cell(str(self.cells)), self.now))
+        self.take(self.state.submit(Cell(str(self.cells), check=True), self.now))
 
     @precondition(lambda self: self.state.phase == OUT_OF_STEP)
     @rule()
@@ -191,8 +190,8 @@ TestPod.settings = settings(max_examples=150, stateful_step_count=40, deadline=N
 def running(*, others: int = 0) -> PodState:
     """A pod on whose hosts a cell runs."""
     state = PodState(HOSTS)
-    state.started(checkable=True)
-    state.submit(Cell("a"))
+    state.started(0.0, checkable=True)
+    state.submit(Cell("a"), 0.0)
     return state
 
 
@@ -238,7 +237,7 @@ def test_an_error_on_all_hosts_is_checked_and_cells_go_on():
 
 def test_cells_behind_one_that_failed_are_aborted():
     state = running()
-    state.submit(Cell("b"))
+    state.submit(Cell("b"), 0.0)
     for host in range(HOSTS):
         state.finished(host, 1, ERROR, 0.0)
     for host in range(HOSTS):

@@ -201,7 +201,8 @@ class Conductor:
 
     def _started(self) -> None:
         start = self._start
-        self._do(self._state.started(checkable=start.joined, problem=start.problem))
+        now = time.monotonic()
+        self._do(self._state.started(now, checkable=start.joined, problem=start.problem))
 
     def _release_held(self) -> None:
         held, self._held = self._held or [], None
@@ -268,14 +269,13 @@ class Conductor:
             self._cells[message.id] = request._replace(content=content, first_line=1)
         if self._state.phase == STARTING and self._start.waiting:
             self._say(request.header, self._start.waiting)
-        self._do(self._state.submit(Cell(message.id, hosts, stop)))
+        self._do(self._state.submit(Cell(message.id, hosts, stop), time.monotonic()))
 
     def _run_command(self, message: Parsed, word: str) -> None:
         """Runs `%hosts`, `%hosts check` or `%hosts continue`."""
         state = self._state
         if word == "check":
-            self._begin_cell(self._cells[message.id])
-            self._do(state.check(Cell(message.id), time.monotonic()))
+            self._do(state.submit(Cell(message.id, check=True), time.monotonic()))
             return
         text = _USAGE
         if word == "continue":
@@ -318,6 +318,9 @@ class Conductor:
             elif isinstance(action, Look):
                 self._look(action)
             elif isinstance(action, Check):
+                cell = self._state.cell
+                if cell is not None and cell.check:
+                    self._begin_cell(self._cells[cell.id])
                 for host in action.hosts:
                     asked = Asked(host, "check", action.number)
                     self._ask(host, SHELL, asked, "check", {"number": 1000 + action.number})

@@ -62,6 +62,7 @@ class Cell(NamedTuple):
     id: str
     hosts: Optional[FrozenSet[int]] = None  # None: all
     stop_on_error: bool = True
+    check: bool = False  # it runs nothing, and checks whether all hosts are in step
 
 
 class Run(NamedTuple):
@@ -184,8 +185,10 @@ class PodState:
 
     # ---- start
 
-    def started(self, *, checkable: bool, problem: str = "") -> List[Action]:
-        """All hosts have started and are in step, or can't be because of a *problem*."""
+    def started(self, now: float, *, checkable: bool, problem: str = "") -> List[Action]:
+        """All hosts have started and are in step, or can't be because of a *problem*. *now*:
+        seconds, of a clock that never goes back.
+        """
         if self.phase != STARTING:
             return []
         self.checkable = checkable and not problem
@@ -193,26 +196,30 @@ class PodState:
             self._out_of_step(problem)
         else:
             self.phase = IDLE
-        return [Ready(problem), *self._next()]
+        return [Ready(problem), *self._next(now)]
 
     # ---- cells
 
-    def submit(self, cell: Cell) -> List[Action]:
+    def submit(self, cell: Cell, now: float) -> List[Action]:
         """A client wants to run a cell."""
         self._queue.append(cell)
-        return self._next()
+        return self._next(now)
 
-    def _next(self) -> List[Action]:
+    def _next(self, now: float) -> List[Action]:
         """Starts the next cell if it can start; refuses all if they can't."""
-        if self.phase == OUT_OF_STEP:
-            cells, self._queue = list(self._queue), deque()
-            return [Refuse(cell, self.problem) for cell in cells]
-        if self.phase != IDLE or not self._queue:
+        if self.phase not in (IDLE, OUT_OF_STEP) or not self._queue:
             return []
         cell = self._queue.popleft()
+        if cell.check and self.checkable:
+            self.cell, self._results = cell, {host: Result("ok") for host in self.living}
+            self._interrupted, self._by_user = frozenset(), False
+            return self._begin_check(now)
+        if cell.check or self.phase == OUT_OF_STEP:
+            problem = self.problem or "This kernel can't check it: JAX does not run on all hosts."
+            return [Refuse(cell, problem), *self._next(now)]
         missing = sorted(cell.hosts - set(self.able)) if cell.hosts is not None else []
         if missing:
-            return [Refuse(cell, self._missing(missing)), *self._next()]
+            return [Refuse(cell, self._missing(missing)), *self._next(now)]
         hosts = tuple(each for each in self.able if cell.hosts is None or each in cell.hosts)
         others = tuple(each for each in self.able if each not in hosts)
         self.phase, self.cell = RUNNING, cell
@@ -231,8 +238,7 @@ class PodState:
         return "There is no host %d: the hosts are 0 to %d." % (hosts[0], self._hosts - 1)
 
     def finished(self, host: int, number: int, result: Result, now: float) -> List[Action]:
-        """A host has ended the cell of that number. *now*: seconds, of a clock that never goes
-        back."""
+        """A host has ended the cell of that number."""
         if self.phase != RUNNING or number != self.number or host not in self._busy:
             return []  # it answers after it was counted out, or twice
         del self._busy[host]
@@ -254,11 +260,11 @@ class PodState:
         problem = self._difference()
         if problem:
             self._out_of_step(problem)
-            return self._finish()
+            return self._finish(now)
         clean = all(result.status == "ok" for result in self._results.values())
         if (clean and not self._by_user) or not self.checkable:
             self.phase = IDLE
-            return self._finish()
+            return self._finish(now)
         return self._begin_check(now)
 
     def _difference(self) -> str:
@@ -280,14 +286,6 @@ class PodState:
         self._deadlines = {"check": now + CHECK_LIMIT}
         return [Check(self._checks, self.living)]
 
-    def check(self, cell: Cell, now: float) -> List[Action]:
-        """A cell that only checks. Call it while `phase` is IDLE or OUT_OF_STEP; refused else."""
-        if self.phase not in (IDLE, OUT_OF_STEP) or not self.checkable or self.dead:
-            return [Refuse(cell, self.problem or "This can't be checked now.")]
-        self.cell, self._results = cell, {host: Result("ok") for host in self.living}
-        self._interrupted, self._by_user = frozenset(), False
-        return self._begin_check(now)
-
     def checked(self, host: int, number: int, problem: str, now: float) -> List[Action]:
         """A host has ended the check of that number. *problem*: what was wrong; "": nothing."""
         if self.phase != CHECKING or number != self._checks or host not in self._busy:
@@ -297,23 +295,23 @@ class PodState:
         if problem and self._busy and "abandon" not in self._deadlines:
             # It is over, and the others may never end.
             return self._fail_check(now)
-        return [] if self._busy else self._check_ended()
+        return [] if self._busy else self._check_ended(now)
 
     def _fail_check(self, now: float) -> List[Action]:
         self._check_failed = self._check_failed or "An operation of all hosts is still pending."
         self._deadlines = {"abandon": now + REACTION}
         return [Interrupt(self.busy)]
 
-    def _check_ended(self) -> List[Action]:
+    def _check_ended(self, now: float) -> List[Action]:
         self._deadlines = {}
         if self._check_failed:
             self._out_of_step(self._check_failed)
         else:
             self.phase = IDLE
             self.problem = ""
-        return self._finish()
+        return self._finish(now)
 
-    def _finish(self) -> List[Action]:
+    def _finish(self, now: float) -> List[Action]:
         assert self.cell is not None
         cell, self.cell = self.cell, None
         self._busy = {}
@@ -323,7 +321,7 @@ class PodState:
         if failed and cell.stop_on_error:
             aborted = [Abort(each) for each in self._queue]
             self._queue.clear()
-        return [finish, *aborted, *self._next()]
+        return [finish, *aborted, *self._next(now)]
 
     def _out_of_step(self, problem: str) -> None:
         self.phase, self.problem = OUT_OF_STEP, problem
@@ -351,22 +349,22 @@ class PodState:
         self.dead[host] = cause
         self.checkable = False
         if self.phase == STARTING:
-            return self.started(checkable=False, problem=cause)
+            return self.started(now, checkable=False, problem=cause)
         if self.phase in (IDLE, OUT_OF_STEP):
             self._out_of_step(cause)
-            return self._next()
+            return self._next(now)
         self._busy.pop(host, None)
         if self.phase == CHECKING:
             self._check_failed = cause
             if not self._busy:
-                return self._check_ended()
+                return self._check_ended(now)
             return [] if "abandon" in self._deadlines else self._fail_check(now)
         if host in self._participants:
             self._results[host] = Result("died", "KernelDied", cause)
         if not self._busy:
             self._deadlines = {}
             self._out_of_step(cause)
-            return self._finish()
+            return self._finish(now)
         # Whoever is busy may wait for the host that is gone.
         assert self.cell is not None
         self._deadlines["look"] = now
@@ -386,7 +384,7 @@ class PodState:
         if name == "check":
             return self._fail_check(now)
         if name == "abandon":
-            return self._check_ended()
+            return self._check_ended(now)
         if self.cell is None or self.phase != RUNNING:
             return []
         waiting = tuple(host for host in self._busy if host in self._participants)
@@ -400,7 +398,7 @@ class PodState:
         if name == "grace":
             self._interrupted = frozenset(self._busy)
         elif self._interrupts >= INTERRUPTS:
-            return self._give_up()
+            return self._give_up(now)
         return self._interrupt(now)
 
     def _interrupt(self, now: float) -> List[Action]:
@@ -408,7 +406,7 @@ class PodState:
         self._deadlines["again"] = now + REACTION
         return [Interrupt(self.busy)]
 
-    def _give_up(self) -> List[Action]:
+    def _give_up(self, now: float) -> List[Action]:
         """Ends the cell without the hosts that do not react, if others have ended it."""
         stuck = [host for host in self._busy if host in self._participants]
         if not self._results or not stuck:
@@ -421,7 +419,7 @@ class PodState:
             self.stuck[host] = problem
         self.checkable = False
         self._out_of_step(self._difference() or problem)
-        return self._finish()
+        return self._finish(now)
 
     def proceed(self) -> str:
         """The user wants to run cells although the hosts are out of step. Returns the problem that
