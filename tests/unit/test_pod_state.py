@@ -14,6 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from jupyter_tpu.agent.pod.host_names import host_ranges, parse_hosts
 from jupyter_tpu.agent.pod.pod_state import (
     CHECKING,
     GRACE,
@@ -35,8 +36,6 @@ from jupyter_tpu.agent.pod.pod_state import (
     Refuse,
     Result,
     Run,
-    host_ranges,
-    parse_hosts,
 )
 
 HOSTS = 3

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from .folding import Fold, Transcript, bundle, differences, plain
-from .pod_state import Finish, Result, host_ranges, sentence
+from .host_names import host_ranges, sentence
+from .pod_state import Finish, Result
 
 #: What to do when the hosts are out of step.
 RESTART = (

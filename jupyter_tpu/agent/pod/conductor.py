@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import json
 import os
-import re
 import signal
 import socket
 import time
@@ -21,8 +20,10 @@ from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Tuple
 from ..protocol import messages
 from ..protocol.events import CONTROL, IOPUB, SHELL, STDIN
 from ..protocol.timeouts import exit_within, is_set_within
-from .cell_output import CellOutput, Request
+from .cell_output import RESTART, CellOutput, Request
+from .clients import Clients
 from .connection import HostConnection
+from .pod_commands import command_of, parse_code, run_command
 from .pod_start import PodStart
 from .pod_state import (
     OUT_OF_STEP,
@@ -39,10 +40,9 @@ from .pod_state import (
     Refuse,
     Result,
     Run,
-    host_ranges,
-    parse_hosts,
 )
 from .relaying import Parsed, Relay, parse
+from .shared_input import SharedInput
 from .sockets import KernelSockets
 
 #: The type of what hosts are asked; see `pod_member`.
@@ -56,13 +56,6 @@ ANSWER, SHUT_DOWN = 0.4, 3.0
 PORTS = range(8476, 8483)
 #: How many cells of the past are remembered, for output that comes late.
 PAST = 256
-_HOSTS = re.compile(r"%%hosts?[ \t]+([^\n]*?)[ \t]*(?:\n|$)")
-_COMMAND = re.compile(r"\s*%hosts?(?:[ \t]+(\w+))?\s*$")
-_USAGE = (
-    "%%hosts 0,3-5 in the first line of a cell runs it on these hosts only. %hosts shows the "
-    "hosts, %hosts check checks whether they are in step, and %hosts continue runs cells although "
-    "they are not."
-)
 
 
 class Asked(NamedTuple):
@@ -102,6 +95,7 @@ class Conductor:
         self._state = PodState(self._count)
         self._start = PodStart(self._count, time.monotonic())
         self._sockets = KernelSockets(connection, self._from_client)
+        self._clients = Clients(self._sockets, self._client)
         member = {**spec["member"], "key": key}
         self._hosts = [
             HostConnection(
@@ -119,10 +113,7 @@ class Conductor:
         self._cells: Dict[str, Request] = {}  # that have not ended
         self._output: Optional[CellOutput] = None  # of the cell that runs
         self._looked: Dict[int, None] = {}  # hosts that are being asked where they are
-        self._inputs: List[Dict[str, Any]] = []  # what was typed in the running cell
-        self._awaiting: Dict[int, int] = {}  # hosts that wait for input, and for which
-        self._prompts: Dict[int, int] = {}  # how often each host has asked for input
-        self._questions: Dict[int, Dict[str, Any]] = {}  # the latest of each host
+        self._input: Optional[SharedInput] = None  # of the cell that runs
         self._replies: Dict[int, Dict[str, Any]] = {}  # of hosts whose output has not ended
         self._silenced: Dict[int, None] = {}  # hosts whose output has ended, but not their cell
         self._past: Dict[str, bytes] = {}  # headers of the latest cells, by host 0's requests
@@ -220,13 +211,14 @@ class Conductor:
         except ValueError:
             return
         if channel == STDIN:
-            self._answer_input(message)
+            if message.kind == "input_reply" and self._input is not None:
+                self._input.answered(message.content)
         elif message.kind == "shutdown_request":
-            self._reply(message, "shutdown_reply", channel, {"status": "ok", **message.content})
+            self._answer(message, channel, "shutdown_reply", {"status": "ok", **message.content})
             self._ended.set()
         elif message.kind == "interrupt_request":
             self._interrupt()
-            self._reply(message, "interrupt_reply", channel, {"status": "ok"})
+            self._answer(message, channel, "interrupt_reply", {"status": "ok"})
         elif message.kind == "execute_request" and not message.fields.get("subshell_id"):
             self._submit(message)
         else:
@@ -240,11 +232,14 @@ class Conductor:
     def _answer_for_dead(self, message: Parsed, channel: int) -> None:
         """Host 0 can't answer any more, and clients wait for its answer."""
         if message.kind.endswith("_request"):
-            self._publish("status", {"execution_state": "busy"}, message.header)
+            self._clients.publish("status", {"execution_state": "busy"}, message.header)
             error = {"status": "error", "ename": "KernelDied", "evalue": self._state.dead[0]}
             kind = message.kind.replace("_request", "_reply")
-            self._reply(message, kind, channel, {**error, "traceback": []})
-            self._publish("status", {"execution_state": "idle"}, message.header)
+            self._answer(message, channel, kind, {**error, "traceback": []})
+            self._clients.publish("status", {"execution_state": "idle"}, message.header)
+
+    def _answer(self, message: Parsed, channel: int, kind: str, content: Dict[str, Any]) -> None:
+        self._clients.reply(message.idents, message.header, kind, content, channel)
 
     def _submit(self, message: Parsed) -> None:
         content = message.content
@@ -253,57 +248,32 @@ class Conductor:
         stop = bool(content.get("stop_on_error", True)) and not silent
         request = Request(message.idents, message.header, content, code, 0, silent)
         self._cells[message.id] = request
-        hosts: Optional[FrozenSet[int]] = None
-        chosen = _HOSTS.match(code)
-        command = _COMMAND.match(code)
-        if command:
-            self._run_command(message, command.group(1) or "")
+        command = command_of(code)
+        if command is not None:
+            self._run_command(message.id, command)
             return
-        if chosen:
-            try:
-                hosts = parse_hosts(chosen.group(1), self._count)
-            except ValueError as error:
-                self._refuse(message.id, "UsageError", str(error), [])
-                return
-            content = {**content, "code": code[chosen.end() :]}
-            self._cells[message.id] = request._replace(content=content, first_line=1)
+        try:
+            parsed = parse_code(code, self._count)
+        except ValueError as error:
+            self._refuse(message.id, "UsageError", str(error))
+            return
+        self._cells[message.id] = request._replace(
+            content={**content, "code": parsed.code}, first_line=parsed.first_line
+        )
         if self._state.phase == STARTING and self._start.waiting:
-            self._say(request.header, self._start.waiting)
-        self._do(self._state.submit(Cell(message.id, hosts, stop), time.monotonic()))
+            self._clients.say(request.header, self._start.waiting)
+        self._do(self._state.submit(Cell(message.id, parsed.hosts, stop), time.monotonic()))
 
-    def _run_command(self, message: Parsed, word: str) -> None:
-        """Runs `%hosts`, `%hosts check` or `%hosts continue`."""
-        state = self._state
+    def _run_command(self, id: str, word: str) -> None:
+        """Runs `%hosts`. A check waits for its turn, as a cell does."""
         if word == "check":
-            self._do(state.submit(Cell(message.id, check=True), time.monotonic()))
+            self._do(self._state.submit(Cell(id, check=True), time.monotonic()))
             return
-        text = _USAGE
-        if word == "continue":
-            problem = state.proceed()
-            text = "Cells run again. Ignored: %s" % problem if problem else "Nothing to ignore."
-            if state.able and problem:
-                text += " They run on %s." % host_ranges(state.able)
-        elif not word:
-            lines = ["%s: %s" % (host_ranges(state.living), state.phase)] if state.living else []
-            text = "\n".join([*lines, *state.dead.values()])
-            if state.phase == OUT_OF_STEP:
-                text += "\nThe hosts are out of step. %s" % state.problem
-        self._begin_cell(self._cells[message.id])
-        header = self._cells[message.id].header
-        self._publish("stream", {"name": "stdout", "text": text + "\n"}, header)
-        self._end_cell(message.id, _OK)
-
-    def _answer_input(self, message: Parsed) -> None:
-        """What was typed goes to all hosts that ask for it, now or later."""
-        if message.kind == "input_reply":
-            self._inputs.append(message.content)
-            for host, number in list(self._awaiting.items()):
-                if number < len(self._inputs):
-                    del self._awaiting[host]
-                    self._send_input(host, number)
-
-    def _send_input(self, host: int, number: int) -> None:
-        self._hosts[host].send(STDIN, self._signer.message("input_reply", self._inputs[number]))
+        request = self._cells.pop(id)
+        text = run_command(word, self._state) + "\n"
+        self._clients.begin(request)
+        self._clients.publish("stream", {"name": "stdout", "text": text}, request.header)
+        self._clients.end(request, _OK)
 
     # ---- what the state machine wants
 
@@ -320,7 +290,7 @@ class Conductor:
             elif isinstance(action, Check):
                 cell = self._state.cell
                 if cell is not None and cell.check:
-                    self._begin_cell(self._cells[cell.id])
+                    self._clients.begin(self._cells[cell.id])
                 for host in action.hosts:
                     asked = Asked(host, "check", action.number)
                     self._ask(host, SHELL, asked, "check", {"number": 1000 + action.number})
@@ -336,18 +306,24 @@ class Conductor:
 
     def _run(self, action: Run) -> None:
         request = self._cells[action.cell.id]
-        self._inputs, self._awaiting, self._prompts = [], {}, dict.fromkeys(action.hosts, 0)
+        self._input = SharedInput(
+            action.hosts[0],
+            lambda question: self._clients.ask(request, question),
+            lambda host, answer: self._hosts[host].send(
+                STDIN, self._signer.message("input_reply", answer)
+            ),
+        )
         self._replies, self._silenced = {}, {}
         self._output = CellOutput(
             request,
             "pod-%d-%s" % (action.number, self._client.session[:8]),
             action.hosts,
-            lambda kind, content: self._publish(kind, content, request.header),
+            lambda kind, content: self._clients.publish(kind, content, request.header),
         )
-        self._publish("status", {"execution_state": "busy"}, request.header)
+        self._clients.begin(request)
         notices, self._start.notices = self._start.notices, []
         if notices:
-            self._say(request.header, "\n".join(notices))
+            self._clients.say(request.header, "\n".join(notices))
         # What has to be aborted is decided here, for all hosts alike.
         running = {**request.content, "stop_on_error": False}
         counting = {**running, "code": "pass", "user_expressions": {}}
@@ -384,52 +360,37 @@ class Conductor:
             self._output.show_interrupted(hosts, raised)
 
     def _finish(self, action: Finish) -> None:
-        output, self._output = self._output, None
-        self._awaiting = {}
-        if output is not None and output.request is self._cells.get(action.cell.id):
-            self._end_cell(action.cell.id, output.finish(action))
+        output, self._output, self._input = self._output, None, None
+        request = self._cells[action.cell.id]
+        if output is not None and output.request is request:
+            content = output.finish(action)
         elif action.problem:  # of `%hosts check`
             self._refuse(action.cell.id, *self._refusal(action.problem), begun=True)
+            return
         else:
             text = "All hosts are in step.\n"
-            header = self._cells[action.cell.id].header
-            self._publish("stream", {"name": "stdout", "text": text}, header)
-            self._end_cell(action.cell.id, _OK)
+            self._clients.publish("stream", {"name": "stdout", "text": text}, request.header)
+            content = _OK
+        self._clients.end(self._cells.pop(action.cell.id), content)
 
-    def _refusal(self, problem: str) -> Tuple[str, str, List[str]]:
-        from .cell_output import RESTART
-
+    def _refusal(self, problem: str) -> Tuple[str, str, str]:
         if self._state.phase == OUT_OF_STEP:
-            return "OutOfStep", problem, [RESTART]
-        return "HostError", problem, []
+            return "OutOfStep", problem, RESTART
+        return "HostError", problem, ""
 
     def _refuse(
-        self, id: str, ename: str, evalue: str, more: List[str], begun: bool = False
+        self, id: str, ename: str, evalue: str, hint: str = "", *, begun: bool = False
     ) -> None:
         """Ends a cell that does not run with an error."""
-        request = self._cells[id]
+        request = self._cells.pop(id)
         if not begun:
-            self._begin_cell(request)
-        lines = ["\x1b[0;31m%s\x1b[0m: %s" % (ename, evalue), *more]
-        error = {"ename": ename, "evalue": evalue, "traceback": lines}
-        if not request.silent:
-            self._publish("error", error, request.header)
-        self._end_cell(id, {"status": "error", "execution_count": None, **error})
+            self._clients.begin(request)
+        self._clients.fail(request, ename, evalue, [hint] if hint else [])
 
     def _abort(self, id: str) -> None:
-        self._begin_cell(self._cells[id])
-        self._end_cell(id, {"status": "aborted"})
-
-    def _begin_cell(self, request: Request) -> None:
-        self._publish("status", {"execution_state": "busy"}, request.header)
-
-    def _end_cell(self, id: str, content: Dict[str, Any]) -> None:
         request = self._cells.pop(id)
-        reply = self._client.message(
-            "execute_reply", content, parent=request.header, idents=request.idents
-        )
-        self._sockets.send(SHELL, reply)
-        self._publish("status", {"execution_state": "idle"}, request.header)
+        self._clients.begin(request)
+        self._clients.end(request, {"status": "aborted"})
 
     def _interrupt(self) -> None:
         if self._state.phase == STARTING:
@@ -499,7 +460,8 @@ class Conductor:
                 self._silenced[host] = None
                 self._end_on(host, asked.number, message.parent)
         elif channel == STDIN and message.kind == "input_request":
-            self._input_requested(host, message)
+            if self._input is not None:
+                self._input.requested(host, message.content)
         elif channel == IOPUB and self._output is not None:
             output = self._output
             if output.note(host, message.kind, message.content):
@@ -512,7 +474,6 @@ class Conductor:
             return
         del self._asked[id]
         content = self._replies[host]
-        self._awaiting.pop(host, None)
         if self._output is not None:
             self._output.replies[host] = content
         count = content.get("execution_count")
@@ -523,41 +484,8 @@ class Conductor:
             count if isinstance(count, int) else None,
         )
         self._do(self._state.finished(host, number, result, time.monotonic()))
-        if self._output is not None and host == self._output.leader:
-            self._ask_instead()
-
-    def _input_requested(self, host: int, message: Parsed) -> None:
-        """Host 0's question is shown, and its answer goes to all."""
-        number = self._prompts[host]
-        self._prompts[host] += 1
-        if number < len(self._inputs):
-            self._send_input(host, number)
-            return
-        self._awaiting[host] = number
-        self._questions[host] = message.content
-        if self._output is not None:
-            if host == self._output.leader:
-                self._ask_user(message.content)
-            elif self._output.leader in self._state.results:
-                self._ask_instead()
-
-    def _ask_instead(self) -> None:
-        """The first host has ended the cell, and another one asks for input."""
-        for host in self._awaiting:
-            question = self._questions[host]
-            prompt = "[%s] %s" % (host_ranges([host]), question.get("prompt", ""))
-            self._ask_user({**question, "prompt": prompt})
-            return
-
-    def _ask_user(self, content: Dict[str, Any]) -> None:
-        assert self._output is not None
-        request = self._output.request
-        self._sockets.send(
-            STDIN,
-            self._client.message(
-                "input_request", content, parent=request.header, idents=request.idents
-            ),
-        )
+        if self._input is not None:
+            self._input.ended(host)
 
     def _pass_on(self, channel: int, message: Parsed) -> None:
         """What host 0 answers or publishes itself."""
@@ -579,23 +507,6 @@ class Conductor:
             self._requests[message.parent] = Passed(request, waits)
         else:
             del self._requests[message.parent]
-
-    # ---- to clients
-
-    def _publish(self, kind: str, content: Dict[str, Any], parent: bytes) -> None:
-        topic = b"kernel." + kind.encode()
-        self._sockets.send(
-            IOPUB, self._client.message(kind, content, parent=parent, idents=[topic])
-        )
-
-    def _say(self, header: bytes, text: str) -> None:
-        self._publish("stream", {"name": "stderr", "text": text + "\n"}, header)
-
-    def _reply(self, message: Parsed, kind: str, channel: int, content: Dict[str, Any]) -> None:
-        self._sockets.send(
-            channel,
-            self._client.message(kind, content, parent=message.header, idents=message.idents),
-        )
 
 
 #: The reply of a cell that the conductor runs itself.

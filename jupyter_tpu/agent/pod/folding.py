@@ -13,7 +13,7 @@ import html
 import re
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
-from .pod_state import host_ranges
+from .host_names import host_ranges
 
 #: Characters of a host's output that are stored: of its beginning, and of its end.
 HEAD, TAIL = 48 << 10, 16 << 10

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, NamedTuple, Optional
 
-from .pod_state import host_ranges
+from .host_names import host_ranges
 
 #: Seconds for each part of the start.
 LIMITS = {"kernels": 90.0, "report": 30.0, "join": 180.0, "check": 120.0}
