@@ -15,7 +15,7 @@ import signal
 import socket
 import time
 import traceback
-from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from ..protocol import messages
 from ..protocol.events import CONTROL, IOPUB, SHELL, STDIN
@@ -23,6 +23,7 @@ from ..protocol.timeouts import exit_within, is_set_within
 from .cell_output import RESTART, CellOutput, Request
 from .clients import Clients
 from .connection import HostConnection
+from .direct_requests import DirectRequests
 from .pod_commands import command_of, parse_code, run_command
 from .pod_start import PodStart
 from .pod_state import (
@@ -54,8 +55,6 @@ PATIENCE = 10.0
 ANSWER, SHUT_DOWN = 0.4, 3.0
 #: The ports at which JAX's coordinator is expected; the first free one is used.
 PORTS = range(8476, 8483)
-#: How many cells of the past are remembered, for output that comes late.
-PAST = 256
 
 
 class Asked(NamedTuple):
@@ -65,13 +64,6 @@ class Asked(NamedTuple):
     what: str  # "cell", "start", "check", "stack"
     number: int
     part: str = ""
-
-
-class Passed(NamedTuple):
-    """A client's request that host 0 answers itself."""
-
-    message: Parsed
-    waits: FrozenSet[str]  # for "reply", "idle"
 
 
 class Conductor:
@@ -109,14 +101,18 @@ class Conductor:
             for host in range(self._count)
         ]
         self._asked: Dict[str, Asked] = {}  # by the message's id
-        self._requests: Dict[str, Passed] = {}  # that host 0 answers itself, by id
+        self._direct = DirectRequests(
+            self._relay,
+            self._sockets.send,
+            self._clients,
+            lambda channel, parts: self._hosts[0].send(channel, parts),
+        )
         self._cells: Dict[str, Request] = {}  # that have not ended
         self._output: Optional[CellOutput] = None  # of the cell that runs
         self._looked: Dict[int, None] = {}  # hosts that are being asked where they are
         self._input: Optional[SharedInput] = None  # of the cell that runs
         self._replies: Dict[int, Dict[str, Any]] = {}  # of hosts whose output has not ended
         self._silenced: Dict[int, None] = {}  # hosts whose output has ended, but not their cell
-        self._past: Dict[str, bytes] = {}  # headers of the latest cells, by host 0's requests
         self._held: Optional[List[Tuple[int, List[bytes]]]] = []  # until the hosts have started
         self._code = 0
         self._ended = asyncio.Event()
@@ -173,9 +169,7 @@ class Conductor:
         self._looked.pop(host, None)
         self._do(self._state.died(host, reason, time.monotonic()))
         if host == 0:
-            passed, self._requests = self._requests, {}
-            for request in passed.values():
-                self._answer_for_dead(request.message, SHELL)
+            self._direct.host_died(reason)
         if not self._state.living:
             self._ended.set()
 
@@ -222,21 +216,7 @@ class Conductor:
         elif message.kind == "execute_request" and not message.fields.get("subshell_id"):
             self._submit(message)
         else:
-            if 0 in self._state.dead:
-                self._answer_for_dead(message, channel)
-                return
-            waits = {"reply", "idle"} if message.kind.endswith("_request") else {"idle"}
-            self._requests[message.id] = Passed(message, frozenset(waits))
-            self._hosts[0].send(channel, self._relay.to_host(message))
-
-    def _answer_for_dead(self, message: Parsed, channel: int) -> None:
-        """Host 0 can't answer any more, and clients wait for its answer."""
-        if message.kind.endswith("_request"):
-            self._clients.publish("status", {"execution_state": "busy"}, message.header)
-            error = {"status": "error", "ename": "KernelDied", "evalue": self._state.dead[0]}
-            kind = message.kind.replace("_request", "_reply")
-            self._answer(message, channel, kind, {**error, "traceback": []})
-            self._clients.publish("status", {"execution_state": "idle"}, message.header)
+            self._direct.submit(channel, message)
 
     def _answer(self, message: Parsed, channel: int, kind: str, content: Dict[str, Any]) -> None:
         self._clients.reply(message.idents, message.header, kind, content, channel)
@@ -332,9 +312,7 @@ class Conductor:
             asked = Asked(host, "cell", action.number)
             id = self._send(host, SHELL, "execute_request", content, asked)
             if host == 0:
-                self._past[id] = request.header
-                for old in list(self._past)[:-PAST]:
-                    del self._past[old]
+                self._direct.note_cell(id, request.header)
 
     def _look(self, action: Look) -> None:
         task = asyncio.ensure_future(self._look_at(action))
@@ -424,7 +402,7 @@ class Conductor:
             if asked is not None and asked.host == host:
                 self._answered(host, channel, message, asked)
             elif host == 0:
-                self._pass_on(channel, message)
+                self._direct.received(channel, message)
         except Exception as error:  # what a host sends must not end the kernel
             traceback.print_exc()
             text = "Host %d sent a message that can't be read: %r." % (host, error)
@@ -486,27 +464,6 @@ class Conductor:
         self._do(self._state.finished(host, number, result, time.monotonic()))
         if self._input is not None:
             self._input.ended(host)
-
-    def _pass_on(self, channel: int, message: Parsed) -> None:
-        """What host 0 answers or publishes itself."""
-        passed = self._requests.get(message.parent)
-        if passed is None:
-            if channel == IOPUB and message.kind not in ("status", "iopub_welcome", KIND):
-                # Of a thread that goes on after its cell, for example.
-                parent = self._past.get(message.parent, b"{}")
-                self._sockets.send(IOPUB, self._relay.to_client(message, message.idents, parent))
-            return
-        request, waits = passed
-        idents = message.idents if channel == IOPUB else request.idents
-        self._sockets.send(channel, self._relay.to_client(message, idents, request.header))
-        if channel != IOPUB:
-            waits -= {"reply"}
-        elif message.kind == "status" and message.content.get("execution_state") == "idle":
-            waits -= {"idle"}
-        if waits:
-            self._requests[message.parent] = Passed(request, waits)
-        else:
-            del self._requests[message.parent]
 
 
 #: The reply of a cell that the conductor runs itself.
