@@ -323,3 +323,17 @@ def test_no_line_of_a_pods_cell_is_lost_when_the_line_breaks(notebook, line):
     assert cuts == 3
     assert printed(seen).split() == [*map(str, range(300)), "0"]
     assert shown(seen).count("host") == 4, "of each other host its own number, once"
+
+
+def test_the_checkpoint_function_runs_on_all_hosts_before_google_stops_them(
+    notebook, emulator, pod, faults
+):
+    notebook.text("import pathlib\ndef save(): pathlib.Path('saved').touch()\n%tpu checkpoint save")
+    node = f"projects/{emulator.state.project}/locations/{ZONE}/nodes/{pod}"
+    faults(kind="preempt", node=node, seconds=3600)
+
+    def saved() -> bool:
+        _, seen = notebook.run("print(pathlib.Path('saved').exists())")
+        return (printed(seen), shown(seen)) == ("True\n", "")
+
+    until(saved)

@@ -53,7 +53,9 @@ class DirectRequests:
         self._to_host(channel, self._relay.to_host(message))
 
     def note_cell(self, id: str, header: bytes) -> None:
-        """Host 0 runs a client's cell, which has this *header*, as the request *id*."""
+        """Host 0 runs a client's cell, which has this *header*, as the request *id*: what it
+        publishes about it later belongs to the cell, too.
+        """
         self._past[id] = header
         for old in list(self._past)[:-PAST]:
             del self._past[old]
@@ -78,6 +80,7 @@ class DirectRequests:
             self._requests[message.parent] = request._replace(waits=waits)
         else:
             del self._requests[message.parent]
+            self.note_cell(message.parent, asked.header)
 
     def host_died(self, cause: str) -> None:
         """Host 0 can't answer any more, and clients wait for its answers."""
