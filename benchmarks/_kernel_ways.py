@@ -187,15 +187,16 @@ async def keep_warm(emulator: Emulator, wanted: bool) -> None:
     """Has the host keep a kernel warm, or not; returns when that is so."""
     import asyncio
 
+    from jupyter_tpu.agent.protocol.requests import KeepWarm, WarmEnvironment
     from jupyter_tpu.cloud import CloudTPU, NodeName, Target
     from jupyter_tpu.links import HostName, default_links
 
     target = Target(emulator=emulator.state_file)
     node = NodeName(CloudTPU(target).project, ZONE, TPU)
     agent = await default_links(target).get(HostName(node, 0)).agent()
-    environments = [{"python": PYTHON}] if wanted else []
+    environments: list[WarmEnvironment] = [{"python": PYTHON}] if wanted else []
     while True:
-        kernels = (await agent.request("keep_warm", environments=environments))["warm"]
+        kernels = (await agent.request(KeepWarm(environments=environments)))["warm"]
         if [warm["state"] for warm in kernels] == ["ready"] * wanted:
             return
         await asyncio.sleep(0.1)

@@ -26,10 +26,13 @@ class Option(Struct, frozen=True, kw_only=True):
     #: More for a person who types it.
     typing_hint: str = ""
     #: How it is typed, if not as it is sent: "duration" (2h), "time" (a time or a duration), "file"
-    #: (of the text), "disk" (source=DISK), "words" (with commas between them).
-    typed: Literal["", "duration", "time", "file", "disk", "words"] = ""
+    #: (of the text), "requirements" (file, with those that it includes), "disk" (source=DISK),
+    #: "words" (with commas between them).
+    typed: Literal["", "duration", "time", "file", "requirements", "disk", "words"] = ""
     #: The value that the option stands for; it then takes none.
     value: str = ""
+    #: Only in `--help-all`.
+    rare: bool = False
 
     def meaning(self) -> str:
         """The text for documents of the request, in which values are as they are sent."""

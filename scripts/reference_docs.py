@@ -21,18 +21,20 @@ from typing import Any
 import click
 import msgspec
 
+from jupyter_tpu.agent.protocol import records
+from jupyter_tpu.agent.protocol.requests import REQUESTS
 from jupyter_tpu.cli.root import tpu
 from jupyter_tpu.environment import host_answers, sharing
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.fleet.files import contents, files
-from jupyter_tpu.kernels import keeper_messages
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
 from jupyter_tpu.magics import grammar as magics
 from jupyter_tpu.magics import kernel_grammar
 from jupyter_tpu.server.app import JupyterTPU
 from jupyter_tpu.server.handlers import STATUS
 from jupyter_tpu.server.routes import ALL_ROUTES
-from jupyter_tpu.ssh import agent_answers, host_values
+from jupyter_tpu.ssh import host_values
+from jupyter_tpu.ssh.agent_answers import bounded
 
 DOCS = Path(__file__).parent.parent / "docs"
 BEGIN, END = "<!-- made by `make types`: {} -->", "<!-- end -->"
@@ -114,14 +116,14 @@ def _commands(parent: str, command: click.Command) -> Iterator[tuple[str, str]]:
 def _messages_of_hosts() -> str:
     """Each message of a host, and below them the fields of all."""
     messages = {
-        "what `up` prints": agent_answers.Started,
-        "the agent's hello": agent_answers.Hello,
-        "an error of the agent": agent_answers.Problem,
-        **{f"`{op}`, by the agent": kind for op, kind in agent_answers.ANSWERS.items()},
-        "the keeper's hello": keeper_messages.KeeperHello,
-        "a rejection by the keeper": keeper_messages.Rejection,
-        "a notice of the keeper": keeper_messages.Notice,
-        "an event of the keeper": keeper_messages.KeeperEvent,
+        "what `up` prints": bounded(records.Started),
+        "the agent's hello": bounded(records.Hello),
+        "an error of the agent": bounded(records.Problem),
+        **{f"`{op}`, by the agent": bounded(kind.answer) for op, kind in REQUESTS.items()},
+        "the keeper's hello": bounded(records.KeeperHello),
+        "a rejection by the keeper": bounded(records.Rejection),
+        "a notice of the keeper": bounded(records.Notice),
+        "an event of the keeper": bounded(records.KeeperEvent),
         "a line of a program": host_answers.Said,
         "an error of a program": host_answers.Failed,
         **{f"`{name}`, by a program": kind for name, kind in host_answers.ANSWERS.items()},

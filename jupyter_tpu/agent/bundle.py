@@ -19,48 +19,6 @@ _MAIN = "import sys\n\nfrom %s.__main__ import main\n\nsys.exit(main())\n" % PAC
 #: Zip files have no earlier time. With a fixed one the archive is the same on every machine.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
-#: A program for a host's Python: unpacks the agent's archive on its standard input to the folder of
-#: its first argument, the hash; to a temporary folder, which is renamed, so that a half-written
-#: agent is never run. An agent that is there already keeps its folder if it is whole: another
-#: client may be starting it.
-UNPACK = """\
-import filecmp, io, os, shutil, sys, tempfile, zipfile, zlib
-os.umask(0o077)
-base = os.path.join(os.path.expanduser("~"), ".jupyter-tpu")
-agents = os.path.join(base, "agent")
-os.makedirs(agents, mode=0o700, exist_ok=True)
-os.chmod(base, 0o700)
-goal = os.path.join(agents, sys.argv[1])
-unpacked = tempfile.mkdtemp(dir=agents)
-try:
-    packed = io.BytesIO(zlib.decompress(sys.stdin.buffer.read()))
-    zipfile.ZipFile(packed).extractall(unpacked)
-    with open(os.path.join(unpacked, "python"), "w") as file:
-        file.write(sys.executable)
-    try:
-        os.rename(unpacked, goal)
-    except OSError:
-        if not os.path.isdir(goal):
-            raise
-        whole = True
-        for folder, _, names in os.walk(unpacked):
-            for name in names:
-                new = os.path.join(folder, name)
-                old = os.path.join(goal, os.path.relpath(new, unpacked))
-                same = os.path.isfile(old) and filecmp.cmp(new, old, shallow=False)
-                whole = whole and (same or name == "python")
-        if whole:
-            os.replace(os.path.join(unpacked, "python"), os.path.join(goal, "python"))
-        else:
-            os.rename(goal, unpacked + ".old")
-            os.rename(unpacked, goal)
-            shutil.rmtree(unpacked + ".old", ignore_errors=True)
-except OSError as error:
-    sys.exit("errno %d: %s" % (error.errno or 0, error))
-finally:
-    shutil.rmtree(unpacked, ignore_errors=True)
-"""
-
 
 class Bundle:
     """Files to be packed, by their names; those with the same content have the same *hash*.

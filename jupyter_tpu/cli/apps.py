@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ..commands.field_options import options_of
 from ..commands.grammar import (
     Group,
     argument,
     command,
     examples,
     tpu_argument,
-    worker_option,
 )
+from ..commands.printing import list_options, print_list
 from ..commands.session import Session, open_session
 from ..commands.tables import host_text, problem_text, size, state_text, table
 from ..errors import Reason, TPUError
@@ -35,7 +36,7 @@ def browser_option(function: F) -> F:
     )(function)
 
 
-@click.group("app", cls=Group, short_form="open")
+@click.group("app", cls=Group, short_form="open", aliases={"stop": "close"})
 def app() -> None:
     """Open web apps of a host in the browser.
 
@@ -57,68 +58,58 @@ def app() -> None:
 )
 @tpu_argument()
 @argument("port", type=int, metavar="PORT", help="The port on the host.")
-@click.option("--path", default="/", metavar="PATH", help="The page to open.")
-@click.option(
-    "--allow-external",
-    is_flag=True,
-    help="Let the page connect and send forms to any address, including programs on this computer. "
-    "Only for apps you trust.",
-)
-@worker_option
+@options_of("OpenApp", "path", "allow_external", "host")
 @browser_option
 @json_option
 def open_app(
     name: str,
     port: int,
-    path: str,
-    allow_external: bool,
-    worker: int,
+    fields: dict[str, Any],
     no_browser: bool,
     as_json: bool,
 ) -> None:
     """Open a web app that a host serves on a port."""
     from ..fleet.models import OpenApp
 
-    if allow_external:
+    wanted = OpenApp(port=port, **fields)
+    if wanted.allow_external:
         note(
             "This page may connect and send forms to any address, also to programs on this "
             "computer. Open only apps you trust."
         )
-    wanted = OpenApp(port=port, host=worker, path=path, allow_external=allow_external)
     with open_session() as session:
         opened = session.call(session.fleet.apps.open(name, wanted))
         _show(session, opened, no_browser, as_json)
 
 
 @app.command("list")
-@json_option
-def list_apps(as_json: bool) -> None:
+@list_options
+def list_apps() -> None:
     """List the open web apps."""
     with open_session() as session:
         apps = session.call(session.fleet.apps.list())
-    if as_json:
-        print_json(apps)
-    elif not apps:
-        print("No apps are open. Open one: jupyter tpu app open NAME PORT")
-    else:
-        rows = [
-            (
-                each.id,
-                each.name,
-                host_text(each.tpu, each.host),
-                str(each.port),
-                each.logdir or each.path,
-                state_text(each.state),
-                size(each.sent),
-                size(each.received),
-            )
-            for each in apps
-        ]
-        heads = ("ID", "NAME", "TPU", "PORT", "SHOWS", "STATE", "SENT", "RECEIVED")
-        print(table(heads, rows))
-        for each in apps:
-            if each.problem is not None:
-                print(f"{each.id}: {problem_text(each.problem)}")
+    print_list(apps, _table)
+
+
+def _table(apps: Sequence[App]) -> str:
+    if not apps:
+        return "No apps are open. Open one: jupyter tpu app open NAME PORT"
+    rows = [
+        (
+            each.id,
+            each.name,
+            host_text(each.tpu, each.host),
+            str(each.port),
+            each.logdir or each.path,
+            state_text(each.state),
+            size(each.sent),
+            size(each.received),
+        )
+        for each in apps
+    ]
+    heads = ("ID", "NAME", "TPU", "PORT", "SHOWS", "STATE", "SENT", "RECEIVED")
+    problems = [f"{each.id}: {problem_text(each.problem)}" for each in apps if each.problem]
+    return "\n".join([table(heads, rows), *problems])
 
 
 @app.command("close", epilog=examples("jupyter tpu app close 8080"))
@@ -148,27 +139,17 @@ def close_app(id: str, as_json: bool) -> None:
 
 @command("tensorboard", epilog=examples("jupyter tpu tensorboard my-tpu --logdir ~/runs"))
 @tpu_argument()
-@click.option(
-    "--logdir", required=True, metavar="DIR", help="A folder on the host, or gs://BUCKET/FOLDER."
-)
-@click.option(
-    "--allow-missing",
-    is_flag=True,
-    help="Open a folder that does not exist yet. TensorBoard shows it when there are logs.",
-)
-@worker_option
+@options_of("OpenTensorBoard", "logdir", "allow_missing", "host")
 @browser_option
 @json_option
-def tensorboard(
-    name: str, logdir: str, allow_missing: bool, worker: int, no_browser: bool, as_json: bool
-) -> None:
+def tensorboard(name: str, fields: dict[str, Any], no_browser: bool, as_json: bool) -> None:
     """Open TensorBoard (with xprof) for a folder of a host.
 
     It is installed on the host if it is missing.
     """
     from ..fleet.models import OpenTensorBoard
 
-    wanted = OpenTensorBoard(logdir=logdir, host=worker, allow_missing=allow_missing)
+    wanted = OpenTensorBoard(**fields)
     with open_session() as session:
         operation = session.call(session.fleet.tensorboard.open(name, wanted))
         ended = finish(session, operation, progress_stream(as_json))

@@ -14,9 +14,10 @@ from ..commands.printing import note as note
 from ..commands.printing import print_json as print_json
 from ..commands.questions import ask as ask
 from ..commands.questions import can_ask as can_ask
+from ..commands.questions import confirm as confirm
+from ..commands.questions import yes_option as yes_option
 from ..commands.tables import is_terminal
 from ..commands.terminal import own_escapes
-from ..errors import Reason, TPUError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,12 +28,6 @@ def complain(message: str) -> None:
     if is_terminal(sys.stderr) and not os.environ.get("NO_COLOR"):  # https://no-color.org
         start = own_escapes(click.style(start, "red"))
     print(start, " ".join(message.split()), file=sys.stderr, flush=True)
-
-
-def yes_option(help: str, *, hidden: bool = False) -> Callable[[F], F]:
-    """--yes, or gcloud's --quiet, as the parameter *yes*."""
-    names = ("--yes", "-y", "--quiet", "-q", "yes")
-    return click.option(*names, is_flag=True, help=help, hidden=hidden)
 
 
 def no_wait_option(function: F) -> F:
@@ -62,14 +57,3 @@ def is_verbose() -> bool:
     """Whether the command has --verbose."""
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.meta.get("verbose"))
-
-
-def confirm(question: str, instead: str) -> None:
-    """Returns if the user says yes.
-
-    Raises CANCELLED if not, and CONFLICT where no one can answer; *instead* says what to do then.
-    """
-    if not can_ask():
-        raise TPUError(f"Not a terminal, so I can't ask: {question}", Reason.CONFLICT, instead)
-    if ask(f"{question} [y/N] ").strip().lower() not in ("y", "yes"):
-        raise TPUError("Nothing was changed.", Reason.CANCELLED)

@@ -31,12 +31,13 @@ _PACE = 5.0
     epilog=examples(
         "jupyter tpu copy data my-tpu:                    the folder data, to the home folder",
         "jupyter tpu copy train.py data my-tpu:project/   both, to a folder that exists",
+        "jupyter tpu copy data my-tpu:new/folder/ -p      creates the folder",
         "jupyter tpu copy my-tpu:out/model.ckpt .",
         "jupyter tpu copy data my-pod: --worker all       sent once, then from host to host",
     ),
 )
 @copied_paths
-@options_of("CopyFiles", "hosts", "overwrite")
+@options_of("CopyFiles", "hosts", "overwrite", "make_folder")
 @yes_option("Like --overwrite.")
 @click.option("--recurse", "--recursive", "-r", is_flag=True, hidden=True)  # folders always are
 @click.option("--zone", metavar="ZONE", shell_complete=complete_zone, help="The zone of the TPU.")
@@ -62,7 +63,12 @@ def copy(
     request.overwrite |= yes
     progress = _CopyProgress(progress_stream(as_json))
     started = time.monotonic()
-    copies = _copy(wanted.tpu, request, progress)
+    try:
+        copies = _copy(wanted.tpu, request, progress)
+    except TPUError as error:
+        if error.reason is not Reason.NO_FOLDER or request.make_folder:
+            raise
+        raise TPUError(error.message, error.reason, "Add -p to create it.") from None
     if as_json:
         print_json(copies)
     else:

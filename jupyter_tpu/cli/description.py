@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from ..commands.costs import hourly, running_for, so_far
 from ..commands.doctor import numbered
 from ..commands.flex_start import run_text
 from ..commands.guard import countdown
 from ..commands.shares import shares_text
-from ..commands.tables import problem_text, render, state_text, table, type_and_meaning
+from ..commands.tables import Styled, problem_text, state_text, table, type_and_meaning
 
 if TYPE_CHECKING:
     from ..fleet.models import TPU, Environment, Kernel, WarmKernel
@@ -20,8 +18,8 @@ if TYPE_CHECKING:
 
 def description(tpu: TPU, kernels: Sequence[Kernel]) -> str:
     """A TPU with its hosts, environments and running kernels, as text for stdout."""
-    title = Text(tpu.name, "bold").append("  (emulated)" if tpu.emulated else "", "not bold")
-    parts = [f"{render(title)}\n{_facts(tpu)}"]
+    title = Styled(tpu.name, "bold").append("  (emulated)" if tpu.emulated else "")
+    parts = [f"{title.render()}\n{_facts(tpu)}"]
     if tpu.hosts:
         rows = [
             (
@@ -60,12 +58,12 @@ def description(tpu: TPU, kernels: Sequence[Kernel]) -> str:
 
 
 def _facts(tpu: TPU) -> str:
-    facts: list[tuple[str, str | Text]] = [
+    facts: list[tuple[str, str | Styled]] = [
         ("reached by", _reached_by(tpu)),
         ("type", type_and_meaning(tpu)),
         ("zone", tpu.zone),
         ("project", "" if tpu.attached else tpu.project),
-        ("state", state_text(tpu.state).append(_state_details(tpu), "")),
+        ("state", state_text(tpu.state).append(_state_details(tpu))),
         ("", tpu.advice),
         ("owner", f"{tpu.owner}{' (not you)' if tpu.not_yours else ''}"),
         ("connection", state_text(tpu.connection.value)),
@@ -82,7 +80,7 @@ def _facts(tpu: TPU) -> str:
         *(("announced", line) for line in _interruption(tpu)),
         ("problem", problem_text(tpu.problem)),
     ]
-    return "\n".join(render(Text(f"  {name:11} ").append(fact)) for name, fact in facts if fact)
+    return "\n".join(Styled(f"  {name:11} ").append(fact).render() for name, fact in facts if fact)
 
 
 def _reached_by(tpu: TPU) -> str:

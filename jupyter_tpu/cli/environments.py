@@ -5,14 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from ..commands.connection import connection, content_options
+from ..commands.connection import Content, content_options
 from ..commands.grammar import Group, argument, environment_option, examples, tpu_argument
+from ..commands.printing import list_options, print_list
 from ..commands.session import open_session
-from ..commands.tables import table
+from ..commands.tables import problem_text, table
 from ..errors import InvalidInput, Reason, TPUError
 from ..files import write_atomically
 from .console import (
@@ -25,6 +26,9 @@ from .console import (
     yes_option,
 )
 from .waiting import finish, progress_stream
+
+if TYPE_CHECKING:
+    from ..fleet.models import Environment, FoundPythons, InstalledPackage
 
 _packages_argument = argument(
     "packages", nargs=-1, required=True, metavar="PACKAGE...", help="Such as einops or numpy==2.1."
@@ -50,20 +54,20 @@ def env() -> None:
 @click.option(
     "--found", is_flag=True, help="List the Python environments found on the hosts instead."
 )
-@json_option
-def list_environments(name: str, found: bool, as_json: bool) -> None:
+@list_options
+def list_environments(name: str, found: bool) -> None:
     """List the environments of a TPU."""
     if found:
-        _list_found(name, as_json)
+        _list_found(name)
         return
     with open_session() as session:
         environments = session.call(session.fleet.environments.list(name))
-    if as_json:
-        print_json(environments)
-        return
+    print_list(environments, lambda chosen: _table(name, chosen))
+
+
+def _table(name: str, environments: Sequence[Environment]) -> str:
     if not environments:
-        print(f"{name} has no environment. Create one: jupyter tpu connect {name}")
-        return
+        return f"{name} has no environment. Create one: jupyter tpu connect {name}"
     rows = [
         (
             each.name,
@@ -74,10 +78,9 @@ def list_environments(name: str, found: bool, as_json: bool) -> None:
         )
         for each in environments
     ]
-    print(table(("ENVIRONMENT", "STATE", "PYTHON", "JAX", "PACKAGES"), rows))
-    for each in environments:
-        if each.problem is not None:
-            print(f"{each.name}: {each.problem.message} {each.problem.hint}".rstrip())
+    lines = [table(("ENVIRONMENT", "STATE", "PYTHON", "JAX", "PACKAGES"), rows)]
+    lines += [f"{each.name}: {problem_text(each.problem)}" for each in environments if each.problem]
+    return "\n".join(lines)
 
 
 @env.command(
@@ -89,12 +92,12 @@ def list_environments(name: str, found: bool, as_json: bool) -> None:
 )
 @tpu_argument()
 @argument("environment", metavar="ENV", help="Name of the environment.")
-@content_options
+@content_options()
 @verbose_option
 @no_wait_option
 @json_option
 def create_environment(
-    name: str, environment: str, no_wait: bool, as_json: bool, **content: Any
+    name: str, environment: str, no_wait: bool, as_json: bool, content: Content
 ) -> None:
     """Create an environment on all hosts of a TPU, and its kernel.
 
@@ -102,7 +105,7 @@ def create_environment(
     """
     from .tpus import connect_with
 
-    connect_with(name, connection(environment, **content), no_wait=no_wait, as_json=as_json)
+    connect_with(name, content.request(environment), no_wait=no_wait, as_json=as_json)
 
 
 @env.command(
@@ -151,28 +154,28 @@ def sync_environment(name: str, environment: str) -> None:
     print(f"All hosts of {name} have the same packages in {environment}.")
 
 
-def _list_found(name: str, as_json: bool) -> None:
+def _list_found(name: str) -> None:
     with open_session() as session:
         answer = session.call(session.fleet.pythons.list(name))
-    if as_json:
-        print_json(answer)
-        return
+    print_list(answer, lambda chosen: _found_text(name, chosen), "pythons")
+    for problem in answer.problems:
+        note(problem)
+
+
+def _found_text(name: str, answer: FoundPythons) -> str:
     rows = [
         (each.path, each.version, each.jax or "-", each.ipykernel or "-", each.environment or "-")
         for each in answer.pythons
     ]
-    print(table(("PATH", "PYTHON", "JAX", "IPYKERNEL", "ENVIRONMENT"), rows))
+    lines = [table(("PATH", "PYTHON", "JAX", "IPYKERNEL", "ENVIRONMENT"), rows)]
     remarks: dict[str, list[str]] = {}
     for each in answer.pythons:
         hosts = ", ".join(map(str, each.different))
         remark = each.problem or (f"Other versions on host {hosts}." if hosts else "")
         if remark:
             remarks.setdefault(remark, []).append(each.path)
-    for remark, paths in remarks.items():
-        print(f"{remark} ({', '.join(paths)})")
-    print(f"To use one: jupyter tpu env use {name} PATH")
-    for problem in answer.problems:
-        note(problem)
+    lines += [f"{remark} ({', '.join(paths)})" for remark, paths in remarks.items()]
+    return "\n".join([*lines, f"To use one: jupyter tpu env use {name} PATH"])
 
 
 @env.command(
@@ -233,16 +236,17 @@ def use_python(
 @env.command("packages", epilog=examples("jupyter tpu env packages my-tpu"))
 @tpu_argument()
 @environment_option
-@json_option
-def list_packages(name: str, environment: str, as_json: bool) -> None:
+@list_options
+def list_packages(name: str, environment: str) -> None:
     """List what is installed in an environment."""
     with open_session() as session:
         found = session.call(session.fleet.environments.list_packages(name, environment))
-    if as_json:
-        print_json(found)
-        return
-    rows = [(each.name, each.version, "yes" if each.requested else "") for each in found]
-    print(table(("PACKAGE", "VERSION", "ADDED"), rows))
+    print_list(found, _package_table)
+
+
+def _package_table(packages: Sequence[InstalledPackage]) -> str:
+    rows = [(each.name, each.version, "yes" if each.requested else "") for each in packages]
+    return table(("PACKAGE", "VERSION", "ADDED"), rows)
 
 
 @env.command("add", epilog=examples("jupyter tpu env add my-tpu einops 'optax>=0.2'"))

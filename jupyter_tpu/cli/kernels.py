@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..agent.protocol.chosen_chips import numbers
+from ..commands.field_options import options_of
 from ..commands.grammar import Group, argument, environment_option, examples, tpu_argument
+from ..commands.printing import list_options, print_list
 from ..commands.session import chosen_project, open_session
 from ..commands.tables import table
 from ..errors import Reason, TPUError
-from .console import json_option, print_json
+from .console import confirm, json_option, print_json, yes_option
 from .losses import kernels_now
 from .waiting import finish
 
@@ -25,54 +27,46 @@ if TYPE_CHECKING:
 _kernel_argument = argument("kernel", metavar="KERNEL", help="Kernel ID, or its unique prefix.")
 
 
-@click.group("kernel", cls=Group, aliases={"shutdown": "end", "stop": "end"})
+@click.group("kernel", cls=Group, aliases={"end": "stop", "shutdown": "stop"})
 def kernel() -> None:
     """Manage the kernels of TPUs."""
 
 
 @kernel.command("list", epilog=examples("jupyter tpu kernel list my-tpu"))
 @tpu_argument(required=False)
-@json_option
-def list_kernels(name: str | None, as_json: bool) -> None:
+@list_options
+def list_kernels(name: str | None) -> None:
     """List the TPU kernels in Jupyter's kernel pickers, or the kernels running on a TPU."""
     if name is None:
-        _list_kernelspecs(as_json)
-    else:
-        _list_running(name, as_json)
+        from ..kernels import KernelSpecs
 
-
-def _list_kernelspecs(as_json: bool) -> None:
-    """From this user's files, without a call to Google."""
-    from ..kernels import KernelSpecs
-
-    specs = KernelSpecs().list()
-    if as_json:
-        print_json(specs)
-    elif not specs:
-        print("No TPU has a kernel here. Add one: jupyter tpu connect NAME")
-    else:
-        rows = [
-            (
-                spec.display_name,
-                spec.config["tpu"],
-                spec.config["zone"],
-                spec.config["environment"],
-                spec.name,
-            )
-            for spec in specs
-        ]
-        print(table(("KERNEL", "TPU", "ZONE", "ENVIRONMENT", "KERNELSPEC"), rows))
-
-
-def _list_running(name: str, as_json: bool) -> None:
+        # From this user's files, without a call to Google.
+        print_list(KernelSpecs().list(), _kernelspec_table)
+        return
     with open_session() as session:
         kernels = kernels_now(session, name)
-    if as_json:
-        print_json(kernels)
-        return
+    print_list(kernels, lambda kernels: _running_table(name, kernels))
+
+
+def _kernelspec_table(specs: Sequence[KernelSpec]) -> str:
+    if not specs:
+        return "No TPU has a kernel here. Add one: jupyter tpu connect NAME"
+    rows = [
+        (
+            spec.display_name,
+            spec.config["tpu"],
+            spec.config["zone"],
+            spec.config["environment"],
+            spec.name,
+        )
+        for spec in specs
+    ]
+    return table(("KERNEL", "TPU", "ZONE", "ENVIRONMENT", "KERNELSPEC"), rows)
+
+
+def _running_table(name: str, kernels: Sequence[Kernel]) -> str:
     if not kernels:
-        print(f"No kernel runs on {name}.")
-        return
+        return f"No kernel runs on {name}."
     rows = [
         (
             each.id,
@@ -84,7 +78,7 @@ def _list_running(name: str, as_json: bool) -> None:
         )
         for each in kernels
     ]
-    print(table(("KERNEL", "HOST", "NOTEBOOK", "STATE", "USED BY", "CHIPS"), rows))
+    return table(("KERNEL", "HOST", "NOTEBOOK", "STATE", "USED BY", "CHIPS"), rows)
 
 
 def _chips_of(kernel: Kernel) -> str:
@@ -99,13 +93,20 @@ def _user_of(kernel: Kernel) -> str:
     return f"not in use (last used by {kernel.holder})" if kernel.holder else "not in use"
 
 
-@kernel.command("end", epilog=examples("jupyter tpu kernel end my-tpu 1b671a64"))
+@kernel.command("stop", epilog=examples("jupyter tpu kernel stop my-tpu 1b671a64"))
 @tpu_argument()
 @_kernel_argument
-def end_kernel(name: str, kernel: str) -> None:
-    """Shut down a kernel that runs on a TPU, even if others use it."""
+@yes_option("Shut it down without asking.")
+def stop_kernel(name: str, kernel: str, yes: bool) -> None:
+    """Shut down a kernel that runs on a TPU, even if others use it. Its variables are lost."""
     with open_session() as session:
         found = find_kernel(kernels_now(session, name), kernel, name)
+        if not yes:
+            confirm(
+                f"Shut down {_title(found)} ({found.state}{_other_user(found)})? Its variables "
+                "will be lost.",
+                "Add --yes to shut it down without asking.",
+            )
         session.call(session.fleet.kernels.shut_down(name, found.id))
     print(f"Shut down {_title(found)}.")
 
@@ -113,15 +114,25 @@ def end_kernel(name: str, kernel: str) -> None:
 @kernel.command("take", epilog=examples("jupyter tpu kernel take my-tpu 1b671a64"))
 @tpu_argument()
 @_kernel_argument
-def take_kernel(name: str, kernel: str) -> None:
+@yes_option("Take it without asking, even if somebody uses it.")
+def take_kernel(name: str, kernel: str, yes: bool) -> None:
     """Move a running kernel, with its notebook, to your Jupyter server.
 
     Its current user, if any, loses the kernel and is notified. Running cells continue.
     """
     with open_session() as session:
         found = find_kernel(kernels_now(session, name), kernel, name)
+        if found.attached and not yes:
+            confirm(
+                f"Take {_title(found)}{_other_user(found)}? They lose the kernel and are notified.",
+                "Add --yes to take it without asking.",
+            )
         session.call(session.fleet.kernels.take_over(name, found.id))
     print(f"Your Jupyter server now has {_title(found)}.")
+
+
+def _other_user(kernel: Kernel) -> str:
+    return f", used by {kernel.holder}" if kernel.attached and kernel.holder else ""
 
 
 def _title(kernel: Kernel) -> str:
@@ -217,16 +228,10 @@ def _is_of(spec: KernelSpec, ref: str, environment: str) -> bool:
     help="default: as c.JupyterTPU.warm_kernels says.",
 )
 @environment_option
-@click.option(
-    "--import",
-    "imports",
-    multiple=True,
-    metavar="MODULE...",
-    help="Modules to import in it, too. They must not use the chips.",
-)
+@options_of("KeepWarm", "imports")
 @json_option
 def warm_kernel(
-    name: str, setting: str, environment: str, imports: tuple[str, ...], as_json: bool
+    name: str, setting: str, environment: str, fields: dict[str, Any], as_json: bool
 ) -> None:
     """Keep a started kernel ready on a TPU, so that the next notebook starts faster.
 
@@ -235,7 +240,7 @@ def warm_kernel(
     from ..fleet.models import KeepWarm
 
     wanted = {"on": True, "off": False, "default": None}[setting]
-    request = KeepWarm(wanted=wanted, imports=list(imports))
+    request = KeepWarm(wanted=wanted, **fields)
     with open_session() as session:
         changed = session.call(session.fleet.environments.keep_warm(name, environment, request))
     if as_json:

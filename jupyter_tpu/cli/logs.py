@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from ..fleet.models import TPULogging
 
 
-@click.group("logging", cls=Group)
+@click.group("logging", cls=Group, aliases={"show": "describe"})
 def logging() -> None:
     """Choose whether Google's Cloud Logging stores what the hosts of a TPU log."""
 
 
-@logging.command("show", epilog=examples("jupyter tpu logging show my-tpu"))
+@logging.command("describe", epilog=examples("jupyter tpu logging describe my-tpu"))
 @tpu_argument()
 @json_option
-def show(name: str, as_json: bool) -> None:
+def describe(name: str, as_json: bool) -> None:
     """Show whether the logs are stored, what that costs, and how to find them."""
     with open_session() as session:
         _print(session.call(session.fleet.logs.show(name)), as_json)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..commands.field_options import options_of
 from ..commands.grammar import (
     Group,
     argument,
@@ -42,33 +43,7 @@ _wanted = parameters(
         shell_complete=complete_zone,
         help="The zone of the TPUs. Their subnetwork is in its region.  [default: gcloud's]",
     ),
-    click.option(
-        "--subnetwork",
-        "--subnet",
-        metavar="SUBNETWORK",
-        help="Its name.  [default: the network's own in the region]",
-    ),
-    click.option(
-        "--source",
-        "--source-ranges",
-        "sources",
-        multiple=True,
-        metavar="ADDRESS",
-        help="Who may use SSH: an IPv4 address or range. Repeatable.  [default: this computer, "
-        "if a TPU is connected]",
-    ),
-    click.option(
-        "--anywhere",
-        is_flag=True,
-        help="Anyone on the internet may try to log in (0.0.0.0/0).",
-    ),
-    click.option("--mosh", is_flag=True, help="They may also use mosh (UDP 60000-61000)."),
-    click.option(
-        "--iap",
-        is_flag=True,
-        help="SSH through Identity-Aware Proxy, for TPUs without external addresses. Other "
-        "addresses may use SSH only with --source.",
-    ),
+    options_of("SetUpNetwork", "subnetwork", "sources", "anywhere", "mosh", "iap"),
     project_option,
     json_option,
 )
@@ -82,13 +57,13 @@ _wanted = parameters(
     ),
 )
 @_wanted
-def check(as_json: bool, **wanted: Any) -> None:
+def check(network: str, zone: str | None, fields: dict[str, Any], as_json: bool) -> None:
     """Check whether TPUs in a network can be reached. Changes nothing.
 
     The exit code is 1 if something is missing.
     """
     with open_session() as session:
-        found = _call(session, wanted, dry_run=True)
+        found = _check(session, network, zone, fields)
     _print(found, as_json=as_json)
     if found.changes or found.blocked:
         raise click.exceptions.Exit(1)
@@ -103,46 +78,41 @@ def check(as_json: bool, **wanted: Any) -> None:
     ),
 )
 @_wanted
-@click.option(
-    "--range",
-    metavar="RANGE",
-    help="Internal addresses of a new subnetwork, such as 10.0.0.0/20.  [default: a free range]",
-)
-@click.option(
-    "--replace",
-    is_flag=True,
-    help="Remove earlier addresses from the rules that this command created.",
-)
-@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+@options_of("SetUpNetwork", "range", "replace", "dry_run")
 @yes_option("Do not ask.")
-def setup(dry_run: bool, yes: bool, as_json: bool, **wanted: Any) -> None:
+def setup(network: str, zone: str | None, fields: dict[str, Any], yes: bool, as_json: bool) -> None:
     """Create what is missing: the network, a subnetwork, and narrow firewall rules.
 
     Shows what it will do, and asks. Only the addresses that you name may use SSH.
     Networks and firewall rules cost nothing. Needs the roles Compute Network Admin and Compute
     Security Admin.
     """
+    from ..fleet.models import SetUpNetwork
+
+    dry_run = fields.pop("dry_run", False)
     with open_session() as session:
-        found = _call(session, wanted, dry_run=True)
+        found = _check(session, network, zone, fields)
         if not dry_run and found.changes:
             if not yes:
                 print(setup_text(found), file=sys.stderr if as_json else sys.stdout, flush=True)
                 confirm("Do this?", "Add --yes to do it without asking.")
             # The address that was shown, even if this computer has another one by now. With
             # `iap` alone there is none.
-            wanted["sources"] = found.sources
-            found = _call(session, wanted, dry_run=False)
+            fields["sources"] = found.sources
+            wanted = SetUpNetwork(network=network, zone=zone, **fields)
+            found = session.call(session.fleet.networks.set_up(wanted))
     _print(found, as_json=as_json)
     if found.blocked:
         raise click.exceptions.Exit(1)
 
 
-def _call(session: Session, wanted: dict[str, Any], *, dry_run: bool) -> NetworkSetup:
+def _check(
+    session: Session, network: str, zone: str | None, fields: dict[str, Any]
+) -> NetworkSetup:
     from ..fleet.models import SetUpNetwork
 
-    sources = [*wanted["sources"]]
-    request = SetUpNetwork(**{**wanted, "sources": sources}, dry_run=dry_run)
-    return session.call(session.fleet.networks.set_up(request))
+    wanted = SetUpNetwork(network=network, zone=zone, dry_run=True, **fields)
+    return session.call(session.fleet.networks.set_up(wanted))
 
 
 def _print(found: NetworkSetup, *, as_json: bool) -> None:

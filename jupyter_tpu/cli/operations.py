@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from ..commands.grammar import Group, argument, examples
 from ..commands.operations import activity, progress_line, raise_failure
+from ..commands.printing import list_options, print_list
 from ..commands.session import Session, open_session
 from ..commands.tables import table
 from ..errors import Reason, TPUError
@@ -16,6 +18,8 @@ from .console import confirm, json_option, print_json, yes_option
 if TYPE_CHECKING:
     from ..fleet.models import Operation
 
+#: Kinds whose cancelling deletes what they have created.
+_CREATES = ("create", "hunt", "queue")
 _operation_argument = argument("id", metavar="ID", help="Operation ID, or its unique prefix.")
 
 
@@ -25,34 +29,38 @@ def operation() -> None:
 
 
 @operation.command("list")
-@json_option
-def list_operations(as_json: bool) -> None:
+@list_options
+def list_operations() -> None:
     """List running and recent operations, newest first."""
     with open_session() as session:
         operations = session.call(session.fleet.operations.list())
-    if as_json:
-        return print_json(operations)
+    print_list(operations, _table)
+
+
+def _table(operations: Sequence[Operation]) -> str:
     if not operations:
-        print("No operations yet.")
-        return None
+        return "No operations yet."
     rows = [
         (each.id, activity(each), each.state, each.created, progress_line(each) or each.message)
         for each in operations
     ]
-    print(table(("ID", "OPERATION", "STATE", "STARTED", "MESSAGE"), rows))
-    return None
+    return table(("ID", "OPERATION", "STATE", "STARTED", "MESSAGE"), rows)
 
 
 @operation.command("cancel", epilog=examples("jupyter tpu operation cancel 3f2a"))
 @_operation_argument
+@yes_option("Cancel it without asking.")
 @json_option
-def cancel(id: str, as_json: bool) -> None:
+def cancel(id: str, yes: bool, as_json: bool) -> None:
     """Cancel an operation, and wait until it has cleaned up.
 
     Cancelling a create deletes what was created.
     """
     with open_session() as session:
         found = _find(session, id)
+        if found.state == "running" and found.cancellable and not yes:
+            deletes = " What was created is deleted." if found.kind in _CREATES else ""
+            confirm(f"Cancel {activity(found)}?{deletes}", "Add --yes to cancel it without asking.")
         ended = _wait(session, session.call(session.fleet.operations.cancel(found.id)))
     if ended.state == "failed":
         raise_failure(ended)

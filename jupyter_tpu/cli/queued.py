@@ -18,6 +18,7 @@ from ..commands.grammar import (
 )
 from ..commands.node_options import node_options, type_and_zone_options
 from ..commands.owners import confirm_name_option, confirmed_names
+from ..commands.printing import list_options, print_list
 from ..commands.session import open_session
 from ..commands.tables import problem_text, state_text, table
 from ..commands.times import local_time
@@ -60,7 +61,6 @@ def queued() -> None:
 )
 @options_of("CreateTPU", "run_for")
 @options_of("QueueTPU", "reservation", "node_count", "valid_until", into="queue")
-@options_of("CreateTPU", "network", "subnetwork")
 @node_options
 @yes_option("Create it without asking, whatever it costs.")
 @no_wait_option
@@ -129,17 +129,14 @@ def create(
 
 @queued.command("list")
 @project_option
-@json_option
-def list_all(as_json: bool) -> None:
+@list_options
+def list_all() -> None:
     """List the queued resources, and what each waits for."""
     from ..fleet.models import ListQuery
 
     with open_session() as session:
         found = session.call(session.fleet.queued.list(ListQuery(fresh=True)))
-    if as_json:
-        print_json(found)
-    else:
-        print(_table(found.queued))
+    print_list(found, lambda chosen: _table(chosen.queued), "queued")
     if found.problem is not None:
         note(f"This list may be incomplete: {problem_text(found.problem)}")
 
@@ -175,11 +172,13 @@ def delete(
 
     with open_session() as session:
         found = session.call(session.fleet.queued.get(name))
-        if force and found.has_tpus and not yes:
-            confirm(
-                f"Delete {found.name} with {', '.join(found.tpus)} and everything on their disks?",
-                "Add --yes to delete it without asking.",
+        if not yes:
+            what = (
+                f" with {', '.join(found.tpus)} and everything on their disks"
+                if force and found.has_tpus
+                else f" ({found.state})"
             )
+            confirm(f"Delete {found.name}{what}?", "Add --yes to delete it without asking.")
         names = confirmed_names([found], confirmed, "delete it")
         options = DeleteQueued(force=force, confirm_name=found.name if found.name in names else "")
         ref = f"{found.zone}~{found.name}"

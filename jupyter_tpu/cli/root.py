@@ -17,56 +17,79 @@ import click
 from ..commands.grammar import CONTEXT, Group, usage_line
 from ..errors import TPUError
 
-#: Where each command is: a module of this folder (or of `commands`, which magics have, too), and
-#: the command's name there.
-COMMANDS = {
-    "create": "tpus:create",
-    "hunt": "hunts:hunt",
-    "queued": "queued:queued",
-    "list": "tpus:list_tpus",
-    "usage": ".commands.usage:usage",
-    "adopt": "owners:adopt",
-    "describe": "tpus:describe",
-    "start": "power:start",
-    "stop": "power:stop",
-    "delete": "power:delete",
-    "connect": "tpus:connect",
-    "disconnect": "power:disconnect",
-    "attach": "attached:attach",
-    "detach": "power:detach",
-    "kernel": "kernels:kernel",
-    "env": "environments:env",
-    "token": "tokens:token",
-    "grant": ".commands.grant_group:grant",
-    "prices": ".commands.grant_group:prices",
-    "operation": "operations:operation",
-    "run": "run:run",
-    "job": ".commands.job_group:job",
-    "tunnel": "tunnels:tunnel",
-    "app": "apps:app",
-    "tensorboard": "apps:tensorboard",
-    "profile": "profile:profile",
-    "top": "top:top",
-    "chips": "chips:chips",
-    "guard": ".commands.guard_group:guard",
-    "doctor": ".commands.doctor_command:doctor",
-    "network": "networks:network",
-    "ssh-key": "ssh_keys:ssh_key",
-    "logging": "logs:logging",
-    "copy": "copy:copy",
-    "sync": "sync:sync",
-    "share": "share:share",
-    "ssh": "ssh:ssh",
-    "ssh-config": "ssh:ssh_config",
-    "vscode": "vscode:vscode",
-    "api": "api:api",
-    "emulator": "emulator:emulator",
-    "completion": "completion:completion",
+#: The commands in the parts of `--help`, most used first. Of each, where it is (a module of this
+#: folder, or of `commands`, which magics have, too, and the command's name there), and what the
+#: help says of it, so that no command is imported for that.
+GROUPS = {
+    "TPUs": {
+        "create": ("tpus:create", "Create a TPU; shows the price first."),
+        "list": (".commands.tpu_list:list_tpus", "List the project's TPUs."),
+        "connect": ("tpus:connect", "Prepare a TPU for notebooks: JAX and a kernel."),
+        "describe": ("tpus:describe", "Show a TPU's hosts, environments and kernels."),
+        "start": ("power:start", "Start stopped TPUs."),
+        "stop": ("power:stop", "Stop TPUs. Their disks are kept."),
+        "delete": ("power:delete", "Delete TPUs and everything on their disks."),
+        "disconnect": ("power:disconnect", "Remove the kernels of TPUs from Jupyter."),
+        "attach": (
+            ".commands.attach_command:attach",
+            "Use machines that you reach by SSH.",
+        ),
+        "detach": ("power:detach", "Stop what runs on attached machines; forget them."),
+        "adopt": ("owners:adopt", "Become the owner of somebody else's TPU."),
+    },
+    "Capacity": {
+        "hunt": ("hunts:hunt", "Try zones, types and tiers until a TPU is available."),
+        "queued": ("queued:queued", "Request TPUs that wait in Google's own queue."),
+    },
+    "Work on hosts": {
+        "run": ("run:run", "Run a command on all hosts, and see its output."),
+        "ssh": ("ssh:ssh", "Log in to a host, or run a command there."),
+        "copy": ("copy:copy", "Copy files and folders to hosts, or back (scp)."),
+        "sync": ("sync:sync", "Copy what has changed in a folder; or watch it."),
+        "job": (".commands.job_group:job", "Run commands that continue without this computer."),
+        "tunnel": ("tunnels:tunnel", "Forward local ports to ports of a host."),
+        "top": ("top:top", "Show memory and load of the chips."),
+        "chips": (".commands.chips_group:chips", "See what uses the chips, free or split them."),
+        "tensorboard": ("apps:tensorboard", "Open TensorBoard for a folder of a host."),
+        "profile": ("profile:profile", "Trace programs, and see the trace in TensorBoard."),
+        "app": ("apps:app", "Open web apps of a host in the browser."),
+        "share": ("share:share", "Share a folder of host 0 with the other hosts."),
+    },
+    "Kernels and environments": {
+        "env": ("environments:env", "Python environments of a TPU, and their packages."),
+        "kernel": ("kernels:kernel", "Kernels of TPUs: list, stop, take over."),
+        "token": (".commands.token_group:token", "Which tokens, such as HF_TOKEN, TPUs get."),
+    },
+    "Money": {
+        "usage": (".commands.usage:usage", "Whose TPUs there are, and what they cost."),
+        "guard": (
+            ".commands.guard_group:guard",
+            "Stop a TPU when idle, at a cost or time.",
+        ),
+        "grant": (".commands.grant_group:grant", "Say which TPUs you may use at no charge."),
+        "prices": (".commands.grant_group:prices", "What TPUs cost, and when that was read."),
+    },
+    "Setup and problems": {
+        "doctor": (
+            ".commands.doctor_command:doctor",
+            "Find out why JAX or a create fails.",
+        ),
+        "operation": ("operations:operation", "Show and cancel what takes long."),
+        "network": ("networks:network", "Check and set up the network of TPUs."),
+        "ssh-config": ("ssh:ssh_config", "Let ssh, scp, git and VS Code find TPUs by name."),
+        "ssh-key": ("ssh_keys:ssh_key", "The SSH key with which you log in to TPUs."),
+        "logging": ("logs:logging", "Whether Google stores the logs of hosts."),
+        "vscode": ("vscode:vscode", "Write tasks for VS Code that create TPUs."),
+        "completion": ("completion:completion", "Let your shell complete commands and TPUs."),
+        "api": ("api:api", "Call the REST interface of your Jupyter server."),
+        "emulator": ("emulator:emulator", "Run an emulator of Cloud TPU on this computer."),
+    },
 }
+COMMANDS = {name: place for group in GROUPS.values() for name, (place, _) in group.items()}
 
 
 class LazyGroup(Group):
-    """The commands of COMMANDS, each imported when it is used or listed."""
+    """The commands of COMMANDS, each imported when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -78,11 +101,31 @@ class LazyGroup(Group):
         command: click.Command = getattr(import_module(f".{module}", __package__), name)
         return command
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        width = max(map(len, COMMANDS))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(name.ljust(width), summary) for name, (_, summary) in commands.items()]
+                )
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args == ["login"]:
+            ctx.fail(
+                "To log in to Google Cloud, run `gcloud auth application-default login`; to a "
+                "host, `jupyter tpu ssh NAME`."
+            )
+        return super().resolve_command(ctx, args)
+
 
 @click.group(
     cls=LazyGroup,
     invoke_without_command=True,
     context_settings=CONTEXT,
+    # Where people look who come from other tools.
+    aliases={"cp": "copy", "exec": "run", "login": "ssh", "logs": "job logs", "scp": "copy"},
     epilog="Each command has a --help of its own. `jupyter tpu completion` lets your shell "
     "complete commands and TPUs.",
 )

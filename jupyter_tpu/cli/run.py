@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..commands.chips_group import asking
 from ..commands.field_options import options_of
 from ..commands.grammar import (
     WrappingCommand,
@@ -26,7 +27,6 @@ from ..commands.scripts import (
 from ..commands.session import open_session
 from ..commands.terminal import write_plain
 from ..errors import InvalidInput
-from .chips import asking
 from .console import complain, json_option, note, yes_option
 
 if TYPE_CHECKING:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..commands.field_options import options_of
 from ..commands.grammar import argument, command, examples, project_option
 from ..commands.session import Session, open_session
 from ..commands.shares import plan_text, shares_text
@@ -33,29 +34,14 @@ if TYPE_CHECKING:
     help="The TPU whose host 0 has the folder. DIR is relative to its home folder, or absolute; "
     "without it: shared.",
 )
-@click.option(
-    "--with",
-    "tpus",
-    multiple=True,
-    metavar="OTHER...",
-    help="Share it with these TPUs of the zone, too.",
-)
-@click.option(
-    "--remove",
-    is_flag=True,
-    help="Stop sharing the folder with the other hosts, or (--with) with the hosts of OTHER. Its "
-    "files stay on host 0.",
-)
-@click.option("--dry-run", is_flag=True, help="Only show what would be done on each host.")
+@options_of("ShareFolder", "tpus", "remove", "dry_run")
 @click.option("--list", "as_list", is_flag=True, help="Show which hosts have which folder.")
 @yes_option("Do not ask.")
 @project_option
 @json_option
 def share(
     target: str,
-    tpus: tuple[str, ...],
-    remove: bool,
-    dry_run: bool,
+    fields: dict[str, Any],
     as_list: bool,
     yes: bool,
     as_json: bool,
@@ -71,7 +57,8 @@ def share(
     from ..fleet.models import ShareFolder
 
     name, colon, folder = target.partition(":")
-    request = ShareFolder(tpus=list(tpus), remove=remove, dry_run=True)
+    dry_run = fields.pop("dry_run", False)
+    request = ShareFolder(**fields, dry_run=True)
     if folder:
         request.folder = folder
     elif colon or not name:
@@ -107,7 +94,7 @@ def share(
     elif dry_run:
         print(plan_text(result))
     else:
-        done = "no longer shared" if remove else "shared"
+        done = "no longer shared" if request.remove else "shared"
         print(f"{result.path} is {done} ({count(len(result.hosts), 'host')}).")
 
 

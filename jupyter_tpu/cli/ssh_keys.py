@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..commands.field_options import options_of
 from ..commands.grammar import Group, examples, project_option
 from ..commands.session import Session, open_session
 from ..commands.ssh_keys import describe_key
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from ..fleet.models import SSHKeyStatus
 
 
-@click.group("ssh-key", cls=Group)
+@click.group("ssh-key", cls=Group, aliases={"show": "describe"})
 def ssh_key() -> None:
     """Show, add and remove the SSH key with which jupyter-tpu logs in to TPUs.
 
@@ -26,10 +27,10 @@ def ssh_key() -> None:
     """
 
 
-@ssh_key.command("show")
+@ssh_key.command("describe")
 @project_option
 @json_option
-def show(as_json: bool) -> None:
+def describe(as_json: bool) -> None:
     """Show the key, and where it is known."""
     with open_session() as session:
         found = session.call(session.fleet.ssh_key.show())
@@ -46,23 +47,11 @@ def show(as_json: bool) -> None:
         "jupyter tpu ssh-key add --to project --days 7",
     ),
 )
-@click.option(
-    "--to",
-    type=click.Choice(["account", "project"]),
-    help="account: your Google account, for OS Login. project: the project's metadata.  "
-    "[default: what the project uses]",
-)
-@click.option(
-    "--days",
-    type=click.IntRange(1, 3650),
-    default=90,
-    metavar="N",
-    help="For how many days it may log in.  [default: 90]",
-)
+@options_of("AddSSHKey", "to", "days")
 @project_option
 @yes_option("Do not ask.")
 @json_option
-def add(to: Literal["account", "project"] | None, days: int, yes: bool, as_json: bool) -> None:
+def add(fields: dict[str, Any], yes: bool, as_json: bool) -> None:
     """Add the key to your Google account (OS Login) or to the project's metadata.
 
     Shows what it will do, and asks. Do it again before the key expires.
@@ -70,7 +59,7 @@ def add(to: Literal["account", "project"] | None, days: int, yes: bool, as_json:
     from ..fleet.models import AddSSHKey
 
     def call(session: Session, dry_run: bool) -> Coroutine[Any, Any, SSHKeyStatus]:
-        request = AddSSHKey(to=to or "auto", days=days, dry_run=dry_run)
+        request = AddSSHKey(dry_run=dry_run, **fields)
         return session.fleet.ssh_key.add(request)
 
     _change(call, yes=yes, as_json=as_json)

@@ -13,11 +13,9 @@ from ..commands.load import Loads, load_text, load_view
 from ..commands.session import open_session
 from ..commands.tables import is_terminal
 from ..commands.terminal import clean_console
-from ..errors import Reason, TPUError
+from ..commands.watching import PASSING
+from ..errors import TPUError
 from .console import json_option, print_json
-
-#: What does not end the view: it may be better a moment later.
-_PASSING = (Reason.UNREACHABLE, Reason.TIMEOUT, Reason.CONFLICT, Reason.UNAVAILABLE)
 
 
 @command(
@@ -68,7 +66,7 @@ def watch(loads: Loads, every: float) -> None:
                 shown = load_view(loads.look(), console.height, console.width)
                 live.update(shown, refresh=True)
             except TPUError as error:
-                if error.reason not in _PASSING:
+                if error.reason not in PASSING:
                     raise
                 live.update(Text(f"{error}\nTrying again.", "yellow"), refresh=True)
             time.sleep(every)

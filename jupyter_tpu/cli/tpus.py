@@ -7,21 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..commands.connection import connection, content_options
+from ..commands.connection import Content, content_options
 from ..commands.field_options import options_of
 from ..commands.grammar import (
     argument,
     command,
-    complete_zone,
     environment_option,
     examples,
-    project_option,
+    section,
     tpu_argument,
 )
 from ..commands.guard import guard_options, guard_text
 from ..commands.node_options import node_options, type_and_zone_options
+from ..commands.printing import formatted
 from ..commands.session import Session, open_session, tpu_ref
-from ..commands.tables import problem_text, status_problems, tpu_table, type_text
+from ..commands.tables import problem_text, type_text
+from ..commands.watching import watch as watch_changes
+from ..commands.watching import watch_option
 from ..errors import InvalidInput, TPUError
 from ..wording import count
 from .approval import approve_cost
@@ -45,7 +47,6 @@ if TYPE_CHECKING:
 )
 @argument("name", metavar="NAME", help="Lower-case letters, digits and hyphens.")
 @type_and_zone_options
-@options_of("CreateTPU", "version")
 @click.option(
     "--spot",
     "--preemptible",
@@ -53,13 +54,6 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Cheaper; Google may preempt it at any time.",
 )
-@click.option("--reserved", is_flag=True, help="From your project's reservation.")
-@click.option(
-    "--flex-start",
-    is_flag=True,
-    help="A TPU that runs for a limited time. Waits in Google's queue. Needs --run-for.",
-)
-@options_of("CreateTPU", "run_for", "network", "subnetwork")
 @click.option(
     "--connect",
     "then_connect",
@@ -73,24 +67,35 @@ if TYPE_CHECKING:
     "us-west4-a,us-east5-b; `hunt` can also try several types and tiers.",
 )
 @click.option(
-    "--queued",
-    is_flag=True,
-    help="With --until-available: wait in Google's queue, even while this computer is off.",
-)
-@node_options
-@environment_option
-@content_options
-@yes_option("Create it without asking, whatever it costs.")
-@click.option(
     "--max-price",
     type=click.FloatRange(min=0),
     metavar="USD",
     help="Create it without asking if it costs at most this price in USD an hour; otherwise fail.",
 )
-@guard_options
+@yes_option("Create it without asking, whatever it costs.")
+@options_of("CreateTPU", "version")
 @verbose_option
 @no_wait_option
 @json_option
+@section(
+    "Tiers and queues",
+    click.option("--reserved", is_flag=True, help="From your project's reservation."),
+    click.option(
+        "--flex-start",
+        is_flag=True,
+        help="A TPU that runs for a limited time. Waits in Google's queue. Needs --run-for.",
+    ),
+    options_of("CreateTPU", "run_for"),
+    click.option(
+        "--queued",
+        is_flag=True,
+        help="With --until-available: wait in Google's queue, even while this computer is off.",
+    ),
+)
+@section("Environment, with --connect", environment_option)
+@content_options("Environment, with --connect")
+@section("Guard: let it stop or delete itself", guard_options)
+@node_options
 def create(
     name: str,
     accelerator_type: str,
@@ -109,7 +114,7 @@ def create(
     as_json: bool,
     options: NodeOptions,
     guard: SetGuard | None,
-    **content: Any,
+    content: Content,
 ) -> None:
     """Create a TPU.
 
@@ -131,18 +136,15 @@ def create(
             "--queued needs --until-available.",
             "Add it; or ask for a queued resource with `jupyter tpu queued create`.",
         )
-    if not then_connect and any(content.values()):
-        raise InvalidInput(
-            "Options of an environment, such as --packages, need --connect.",
-            "Add --connect, or give them to `jupyter tpu connect` later.",
-        )
+    if not then_connect:
+        content.needs_connect()
     wanted = CreateTPU(
         name=name,
         type=accelerator_type,
         zone=None if until_available else zone,
         tier=tiers[0] if tiers else "on-demand",
         options=options,
-        connect=connection(environment, **content) if then_connect else None,
+        connect=content.request(environment) if then_connect else None,
         guard=guard,
         **fields,
     )
@@ -186,53 +188,28 @@ def create(
     return None
 
 
-@command("list")
-@click.option(
-    "--zone",
-    metavar="ZONE",
-    shell_complete=complete_zone,
-    help="Only the TPUs in this zone.  [default: all zones]",
-)
-@project_option
-@json_option
-def list_tpus(zone: str | None, as_json: bool) -> None:
-    """List the project's TPUs."""
-    from msgspec import structs
-
-    with open_session() as session:
-        found = session.tpus()
-        status = session.call(session.fleet.status())
-    if zone not in (None, "-"):  # "-" means all zones for gcloud, too
-        found = structs.replace(found, tpus=[tpu for tpu in found.tpus if tpu.zone == zone])
-    problem = found.problem
-    if problem is not None and not found.tpus:
-        raise problem.to_error()
-    if as_json:
-        print_json(found)
-    else:
-        print(tpu_table(found))
-    if problem is not None:
-        note(f"This list may be incomplete: {problem_text(problem)}")
-    for line in status_problems(status):
-        note(line)
-
-
 @command("describe")
 @tpu_argument()
+@watch_option
 @json_option
-def describe(name: str, as_json: bool) -> None:
+def describe(name: str, watch: bool, as_json: bool) -> None:
     """Show a TPU's hosts, environments, shared folders and running kernels."""
-    with open_session() as session:
+
+    def look() -> str:
         tpu = session.call(session.fleet.tpu(name))
         if tpu.shares is None and tpu.connection.value == "connected":
             tpu.shares = _shared_folders(session, tpu)
         if as_json:
-            return print_json(tpu)
-        kernels = running_kernels(session, tpu)
-    from .description import description
+            return formatted(tpu)
+        from .description import description
 
-    print(description(tpu, kernels))
-    return None
+        return description(tpu, running_kernels(session, tpu))
+
+    with open_session() as session:
+        if watch:
+            watch_changes(session, look, lambda: False)
+        else:
+            print(look())
 
 
 def _shared_folders(session: Session, tpu: TPU) -> SharedFolders | None:
@@ -249,7 +226,7 @@ def _shared_folders(session: Session, tpu: TPU) -> SharedFolders | None:
 )
 @tpu_argument()
 @environment_option
-@content_options
+@content_options()
 @click.option(
     "--pass-env",
     "tokens",
@@ -267,14 +244,14 @@ def connect(
     tokens: tuple[str, ...],
     no_wait: bool,
     as_json: bool,
-    **content: Any,
+    content: Content,
 ) -> None:
     """Prepare a TPU for notebooks.
 
     Creates a Python environment with JAX on its hosts, and adds the environment's kernel to
     Jupyter's kernel pickers.
     """
-    wanted = connection(environment, **content)
+    wanted = content.request(environment)
     connect_with(name, wanted, no_wait=no_wait, as_json=as_json, tokens=tokens)
 
 

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..commands.field_options import options_of
 from ..commands.grammar import (
     Group,
-    argument,
     examples,
-    local_port_option,
     ports_argument,
     tpu_argument,
-    worker_option,
 )
 from ..commands.session import Session, open_session
-from ..commands.tables import TUNNEL_STATES, describe_tunnel, opened_tunnel, tunnel_table
-from ..commands.tunnels import close_tunnels, requests
+from ..commands.tables import TUNNEL_STATES, opened_tunnel
+from ..commands.tunnel_commands import close, list_tunnels
+from ..commands.tunnels import requests
 from .console import json_option, note, print_json
 
 if TYPE_CHECKING:
     from ..fleet.models import Change, OpenTunnel, Tunnel
 
 
-@click.group("tunnel", cls=Group, short_form="open", aliases={"remove": "close"})
+@click.group("tunnel", cls=Group, short_form="open", aliases={"remove": "close", "stop": "close"})
 def tunnel() -> None:
     """Forward local ports to ports of a host.
 
@@ -46,28 +45,19 @@ def tunnel() -> None:
 )
 @tpu_argument()
 @ports_argument
-@local_port_option
-@worker_option
-@click.option(
-    "--address",
-    default="127.0.0.1",
-    metavar="ADDRESS",
-    help="The local address to listen on.",
-)
+@options_of("OpenTunnel", "local_port", "host", "address")
 @json_option
 def open_tunnel(
     name: str,
     ports: list[tuple[int, int | None]],
-    local_port: int | None,
-    worker: int,
-    address: str,
+    fields: dict[str, Any],
     as_json: bool,
 ) -> None:
     """Forward local ports to ports of a host.
 
     `6006` means localhost:6006. If that is in use, another port is chosen, and the output says why.
     """
-    wanted = requests(ports, local_port, host=worker, address=address)
+    wanted = requests(ports, **fields)
     with open_session() as session:
         if session.server is None:
             return _keep_open(session, name, wanted, as_json)
@@ -112,33 +102,8 @@ def _keep_open(session: Session, name: str, wanted: list[OpenTunnel], as_json: b
     threading.Event().wait()  # until Ctrl-C
 
 
-@tunnel.command("list")
-@tpu_argument(required=False)
-@json_option
-def list_tunnels(name: str | None, as_json: bool) -> None:
-    """List the tunnels of a TPU, or of all TPUs."""
-    with open_session() as session:
-        fleet = session.fleet
-        tunnels = session.call(fleet.tunnels.all() if name is None else fleet.tunnels.list(name))
-    if as_json:
-        print_json(tunnels)
-    else:
-        print(tunnel_table(tunnels))
-
-
-@tunnel.command("close", epilog=examples("jupyter tpu tunnel close 7007"))
-@argument("ids", nargs=-1, required=True, metavar="ID|LOCAL...", help="ID or local port.")
-@json_option
-def close(ids: tuple[str, ...], as_json: bool) -> None:
-    """Close tunnels."""
-    closed = []
-    with open_session() as session:
-        for each in close_tunnels(session, ids):
-            closed.append(each)
-            if not as_json:
-                print(f"Closed: {describe_tunnel(each)}")
-    if as_json:
-        print_json(closed)
+tunnel.add_command(list_tunnels)
+tunnel.add_command(close)
 
 
 def _state(each: Tunnel) -> str:

@@ -5,18 +5,9 @@ one of Google's Cloud TPU; the same code speaks to Google and to the emulator, a
 picks channel and credentials. `CloudWithAttached` adds machines that are reached by SSH alone.
 """
 
-from .attached import (
-    ATTACHED,
-    AttachedHost,
-    AttachedMachine,
-    AttachedMachines,
-    CloudWithAttached,
-    attached_name,
-    check_ours,
-    is_attached,
-    is_emulated,
-    without_chips,
-)
+from typing import TYPE_CHECKING
+
+from ..lazy import lazy_names
 from .models import (
     DataDisk,
     Endpoint,
@@ -36,7 +27,21 @@ from .models import (
 )
 from .protocol import Cloud
 from .target import Target
-from .tpu import CloudTPU, has_ssh_key, uses_os_login
+
+if TYPE_CHECKING:
+    from .attached import (
+        ATTACHED,
+        AttachedHost,
+        AttachedMachine,
+        AttachedMachines,
+        CloudWithAttached,
+        attached_name,
+        check_ours,
+        is_attached,
+        is_emulated,
+        without_chips,
+    )
+    from .tpu import CloudTPU, has_ssh_key, uses_os_login
 
 __all__ = [
     "ATTACHED",
@@ -70,3 +75,15 @@ __all__ = [
     "uses_os_login",
     "without_chips",
 ]
+
+#: What asks no cloud, such as a command next to a server, needs none of these.
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "attached": (
+            "ATTACHED AttachedHost AttachedMachine AttachedMachines CloudWithAttached "
+            "attached_name check_ours is_attached is_emulated without_chips"
+        ),
+        "tpu": "CloudTPU has_ssh_key uses_os_login",
+    },
+)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
 from ..wording import count
-from .grammar import argument, parameters
+from .field_options import options_of
+from .grammar import argument, parameters, program
 
 if TYPE_CHECKING:
     from ..fleet.models import TPU
 
-#: The argument `machines`, and the options `as_name` and `host_keys`.
+#: The argument `machines`, and the options `fields`.
 machine_options = parameters(
     argument(
         "machines",
@@ -21,26 +20,14 @@ machine_options = parameters(
         metavar="SSH_ALIAS...",
         help="What you give to `ssh`. For a TPU with several hosts: all of them, host 0 first.",
     ),
-    click.option(
-        "--name",
-        "as_name",
-        metavar="NAME",
-        help="The name of the TPU. Required for several machines.  [default: from SSH_ALIAS]",
-    ),
-    click.option(
-        "--host-key",
-        "host_keys",
-        multiple=True,
-        metavar="FINGERPRINT",
-        help="Trust the host key with this fingerprint (SHA256:…) without asking, if your "
-        "known hosts do not have it. Repeatable.",
-    ),
+    options_of("AttachMachine", "name", "host_keys"),
 )
 
 
-def describe_attached(tpu: TPU, connect: str) -> str:
-    """connect: the command that connects it: "jupyter tpu connect"."""
+def describe_attached(tpu: TPU) -> str:
+    """What was attached, and the command that connects it."""
     chips = f"{count(tpu.chips, 'TPU chip')}: {tpu.type}" if tpu.chips else "no TPU chips"
     note = "" if tpu.chips else " JAX uses its CPU."
     what = f"{count(len(tpu.hosts), 'host')}, {chips}" if len(tpu.hosts) > 1 else chips
-    return f"{tpu.name} is attached ({what}).{note} To use it in notebooks: {connect} {tpu.name}"
+    connect = f"{program()} connect {tpu.name}"
+    return f"{tpu.name} is attached ({what}).{note} To use it in notebooks: {connect}"

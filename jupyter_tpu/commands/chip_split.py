@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import click
+from typing import TYPE_CHECKING, Any
 
 from ..agent.protocol.chosen_chips import numbers
+from .field_options import options_of
 from .grammar import command, environment_option, examples, tpu_argument
 from .printing import json_option, print_json
 from .session import open_session
@@ -25,16 +24,10 @@ if TYPE_CHECKING:
     ),
 )
 @tpu_argument()
-@click.option(
-    "--each",
-    type=click.IntRange(0),
-    default=1,
-    metavar="CHIPS",
-    help="How many chips each kernel gets. 0: remove these kernels.",
-)
+@options_of("SplitChips", "each")
 @environment_option
 @json_option
-def split(name: str, each: int, environment: str, as_json: bool) -> None:
+def split(name: str, fields: dict[str, Any], environment: str, as_json: bool) -> None:
     """Offer kernels that each get some of the chips of host 0, for several notebooks.
 
     They are in the kernel pickers next to the kernel for all chips. A chip has one such kernel at a
@@ -43,7 +36,7 @@ def split(name: str, each: int, environment: str, as_json: bool) -> None:
     """
     from ..fleet.models import SplitChips
 
-    request = SplitChips(environment=environment, each=each)
+    request = SplitChips(environment=environment, **fields)
     with open_session() as session:
         kernels = session.call(session.fleet.chip_kernels.split(name, request))
     if as_json:

@@ -4,139 +4,84 @@ of `create --connect` and `env create`.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from .. import text_files
 from ..errors import InvalidInput
-from .grammar import parameters
+from .field_options import options_of
+from .grammar import section
+from .read_files import read_dependencies
 
 if TYPE_CHECKING:
     from ..fleet.models import ConnectTPU
 
-#: --python, --packages, --requirements …: what `connection` takes.
-content_options = parameters(
-    click.option(
-        "--python",
-        metavar="VERSION",
-        help="Python version, such as 3.12.  [default: the newest on the host that JAX supports]",
-    ),
-    click.option(
-        "--packages",
-        multiple=True,
-        metavar="PACKAGE...",
-        help="Packages to install in addition to JAX, NumPy, matplotlib, tqdm and jaxkit.",
-    ),
-    click.option(
-        "--requirements", metavar="FILE", help="A requirements file of packages to install."
-    ),
-    click.option(
-        "--pyproject",
-        metavar="FILE",
-        help="A pyproject.toml, whose dependencies are installed.",
-    ),
-    click.option(
-        "--lock",
-        metavar="FILE",
-        help="Exact versions to install, from `env lock`, `uv export` or `pip freeze`.",
-    ),
-    click.option("--apt", multiple=True, metavar="PACKAGE...", help="apt packages for the hosts."),
-    click.option(
-        "--timezone", metavar="ZONE", help="Time zone of the hosts, such as Europe/Berlin."
-    ),
-    click.option(
-        "--setup-script",
-        metavar="FILE",
-        help="A script to run once on each host, as the login user, who can use sudo.",
-    ),
-    click.option(
-        "--oh-my-zsh", is_flag=True, help="Make zsh with oh-my-zsh the login shell of the hosts."
-    ),
-    click.option(
-        "--replace-setup",
-        is_flag=True,
-        help="Forget the apt packages, time zone, setup script and oh-my-zsh of earlier commands. "
-        "What the hosts have stays.",
-    ),
-    click.option(
-        "--then-run",
-        metavar="CMD",
-        help="A shell command to start as a job on all hosts when the environment is ready "
-        "(see `job`).",
-    ),
-)
 
+class Content:
+    """What the options say that an environment has; false if none was given."""
 
-def connection(
-    environment: str,
-    *,
-    python: str | None,
-    packages: tuple[str, ...],
-    requirements: str | None,
-    pyproject: str | None,
-    lock: str | None,
-    apt: tuple[str, ...],
-    timezone: str | None,
-    setup_script: str | None,
-    oh_my_zsh: bool,
-    replace_setup: bool,
-    then_run: str | None,
-) -> ConnectTPU:
-    """The request. Raises INVALID for a file that can't be read."""
-    from ..environment.requirement_lines import read_requirements
-    from ..fleet.models import ConnectTPU, HostSetup
+    def __init__(
+        self, fields: dict[str, Any], setup: dict[str, Any], pyproject: str | None
+    ) -> None:
+        self._fields = fields
+        self._setup = setup
+        self._pyproject = pyproject
 
-    script = read_text(setup_script) if setup_script else ""
-    if setup_script and not script.strip():
-        raise InvalidInput(f"{setup_script} is empty.")
+    def __bool__(self) -> bool:
+        given = [*self._fields.values(), *self._setup.values(), self._pyproject]
+        return any(given)
 
-    return ConnectTPU(
-        environment=environment,
-        python=python,
-        packages=[*(_dependencies(pyproject) if pyproject else []), *packages],
-        requirements=read_file(requirements, read_requirements) if requirements else None,
-        lock=read_file(lock, read_requirements) if lock else None,
-        setup=HostSetup(apt=list(apt), timezone=timezone or "", script=script, oh_my_zsh=oh_my_zsh),
-        replace_setup=replace_setup,
-        then_run=then_run or "",
-    )
+    def request(self, environment: str) -> ConnectTPU:
+        """Raises INVALID for a file that can't be used."""
+        from ..fleet.models import ConnectTPU, HostSetup
 
+        if not self._setup.get("script", "x").strip():
+            raise InvalidInput("The setup script is empty.")
+        wanted = ConnectTPU(environment=environment, setup=HostSetup(**self._setup), **self._fields)
+        if self._pyproject:
+            wanted.packages = [*read_dependencies(self._pyproject), *wanted.packages]
+        return wanted
 
-def _dependencies(path: str) -> list[str]:
-    """``project.dependencies`` of a pyproject.toml, or of the one in a folder."""
-    file = Path(path).expanduser()
-    text = read_text(str(file / "pyproject.toml" if file.is_dir() else file))
-    try:
-        found = tomllib.loads(text).get("project", {}).get("dependencies", [])
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidInput(f"{path} is not a TOML file: {error}.") from None
-    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-        raise InvalidInput(f"The project.dependencies in {path} are not a list of packages.")
-    from ..environment.requirement_lines import is_local
-
-    for each in found:
-        if is_local(each):
+    def needs_connect(self) -> None:
+        """Raises INVALID if options were given to a command that does not connect."""
+        if self:
             raise InvalidInput(
-                f"In {path}, {each} is a file or folder of this computer.",
-                "Hosts install packages from the network: write NAME, or NAME @ https://ADDRESS.",
+                "Options of an environment, such as --packages, need --connect.",
+                "Add --connect, or give them to `jupyter tpu connect` later.",
             )
-    return found
 
 
-def read_text(path: str) -> str:
-    """The text of a file that the user names; raises INVALID where it can't be read."""
-    return read_file(path, lambda path: text_files.read_text(Path(path).expanduser()))
+def content_options(title: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """--python, --packages, --requirements …, which a command gets as `content` (Content).
 
+    title: of their part of the help; "": they are among the other options.
+    """
 
-def read_file(path: str, read: Callable[[str], str]) -> str:
-    """What *read* makes of a file that the user names; raises INVALID where it can't be read."""
-    try:
-        return read(path)
-    except OSError as error:
-        raise InvalidInput(f"Can't read {path}: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise InvalidInput(f"{path} is not a text file.") from None
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def with_content(
+            *args: Any,
+            content: dict[str, Any],
+            setup: dict[str, Any],
+            pyproject: str | None,
+            **others: Any,
+        ) -> Any:
+            return function(*args, content=Content(content, setup, pyproject), **others)
+
+        return options(with_content)
+
+    options = section(
+        title,
+        options_of("ConnectTPU", "python", "packages", "requirements", into="content"),
+        click.option(
+            "--pyproject",
+            metavar="FILE",
+            help="A pyproject.toml, whose dependencies are installed.",
+        ),
+        options_of("ConnectTPU", "lock", "then_run", into="content"),
+        options_of("HostSetup", "apt", "timezone", "script", "oh_my_zsh", into="setup"),
+        options_of("ConnectTPU", "replace_setup", into="content"),
+    )
+    return decorate

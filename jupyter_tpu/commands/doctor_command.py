@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from ..errors import InvalidInput
 from .doctor import describe
-from .grammar import command, complete_type, complete_version, examples, tpu_argument
+from .field_options import options_of
+from .grammar import command, examples, section, tpu_argument
 from .printing import json_option, note, print_json
 from .session import open_session
 
@@ -20,33 +23,18 @@ from .session import open_session
     ),
 )
 @tpu_argument(required=False, zone_alone=True)
-@click.option(
-    "--type",
-    "--accelerator-type",
-    "accelerator_type",
-    metavar="TYPE",
-    shell_complete=complete_type,
-    help="Without NAME: check whether a TPU of this type could be created.",
-)
-@click.option("--spot", is_flag=True, help="With --type: as a spot TPU.")
-@click.option(
-    "--version",
-    metavar="VERSION",
-    shell_complete=complete_version,
-    help="With --type: the runtime version.  [default: depends on the type]",
-)
-@click.option(
-    "--network", metavar="NETWORK", help="Without NAME: the network whose firewall is checked."
+@section(
+    "Without NAME",
+    options_of("CheckSetup", "type", "version", "network"),
+    click.option("--spot", is_flag=True, help="With --type: as a spot TPU."),
 )
 @json_option
 @click.pass_context
 def doctor(
     ctx: click.Context,
     name: str | None,
-    accelerator_type: str | None,
+    fields: dict[str, Any],
     spot: bool,
-    version: str | None,
-    network: str | None,
     as_json: bool,
 ) -> None:
     """Check what keeps JAX from the chips of a TPU, or a TPU from being created.
@@ -57,7 +45,7 @@ def doctor(
     --type also the zone, the runtime version and the quota. Changes nothing. The exit code is 1 if
     there is a problem.
     """
-    if name is not None and (accelerator_type or spot or version or network):
+    if name is not None and (spot or fields):
         raise InvalidInput("Options of a new TPU, such as --type, are for a check without NAME.")
     note(f"Checking {f'the hosts of {name}' if name else 'the project'}. This can take a minute.")
     with open_session() as session:
@@ -67,11 +55,7 @@ def doctor(
             from ..fleet.models import CheckSetup
 
             wanted = CheckSetup(
-                type=accelerator_type,
-                zone=ctx.meta.get("zone"),
-                version=version,
-                tier="spot" if spot else "on-demand",
-                network=network,
+                zone=ctx.meta.get("zone"), tier="spot" if spot else "on-demand", **fields
             )
             found = session.call(session.fleet.doctor.preflight(wanted))
     if as_json:

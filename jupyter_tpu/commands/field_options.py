@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ..errors import InvalidInput
-from .connection import read_text
-from .grammar import LazyOptions, complete_environment, complete_version
+from .grammar import (
+    LazyOptions,
+    complete_environment,
+    complete_type,
+    complete_version,
+    complete_zone,
+    mark,
+)
+from .read_files import read_requirements_file, read_text
 from .times import deadline, duration, seconds
 
 if TYPE_CHECKING:
@@ -20,7 +27,12 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_COMPLETERS = {"environment": complete_environment, "version": complete_version}
+_COMPLETERS = {
+    "environment": complete_environment,
+    "type": complete_type,
+    "version": complete_version,
+    "zones": complete_zone,
+}
 
 
 def options_of(model: str, *fields: str, into: str = "fields") -> Callable[[F], F]:
@@ -65,6 +77,9 @@ def _option(field: Field, into: str) -> click.Option:
             settings = {"is_flag": True, "default": default}
         case inspect.LiteralType() if declared.value:
             settings = {"is_flag": True, "flag_value": declared.value, "default": None}
+        case inspect.LiteralType():
+            settings["type"] = click.Choice(kind.values)
+            settings.pop("metavar")
         case inspect.ListType():
             settings["multiple"] = True
         case inspect.DictType():
@@ -82,8 +97,10 @@ def _option(field: Field, into: str) -> click.Option:
         if value not in (None, ()):
             given[field.name] = parse(value, names[0])
 
+    if field.required:
+        settings["required"] = True
     without = f"  [default: {declared.default}]" if declared.default else ""
-    return click.Option(
+    option = click.Option(
         [*names, f"{into}_{field.name}"],
         help=" ".join(filter(None, (declared.text, hint))) + without,
         shell_complete=_COMPLETERS.get(field.name),
@@ -91,6 +108,8 @@ def _option(field: Field, into: str) -> click.Option:
         callback=keep,
         **settings,
     )
+    mark(option, rare=declared.rare)
+    return option
 
 
 def _number(kind: Any) -> click.ParamType | type:
@@ -151,10 +170,11 @@ _PARSERS: dict[str, Callable[[Any, str], Any]] = {
     "duration": lambda value, _: seconds(value),
     "time": lambda value, _: deadline(value),
     "file": lambda value, _: read_text(value),
+    "requirements": lambda value, _: read_requirements_file(value),
     "disk": lambda values, option: [_disk(each, option) for each in values],
     "words": lambda values, _: _words(values),
 }
-_METAVARS = {"duration": "TIME", "time": "TIME", "file": "FILE"}
+_METAVARS = {"duration": "TIME", "time": "TIME", "file": "FILE", "requirements": "FILE"}
 _HINTS = {
     "duration": "For example 90m, 2h or 1d.",
     "time": "For example 2026-07-01T08:00, or 8h for 8 hours from now.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -32,19 +32,62 @@ class LazyOptions(click.Option):
         self.make = make
 
 
+#: Where a context's ``meta`` says that the help has all options.
+_ALL = "help-all"
+
+
+def section(title: str, *decorators: Callable[[Any], Any], rare: bool = False) -> Callable[[F], F]:
+    """As `parameters`, for options that have a part of `--help` of their own.
+
+    rare: they are in `--help-all` only.
+    """
+
+    def decorate(function: F) -> F:
+        before = {id(each) for each in getattr(function, "__click_params__", ())}
+        function = parameters(*decorators)(function)
+        for parameter in function.__click_params__:  # type: ignore[attr-defined]
+            if id(parameter) not in before:
+                mark(parameter, title, rare=rare)
+        return function
+
+    return decorate
+
+
+def mark(parameter: click.Parameter, title: str = "", *, rare: bool = False) -> None:
+    """Says in which part of the help an option is, and whether it is in `--help-all` only."""
+    marked: Any = parameter
+    marked.section, marked.rare = title, rare or is_rare(parameter)
+
+
+def is_rare(parameter: click.Parameter) -> bool:
+    """Whether an option is in `--help-all` only."""
+    return bool(getattr(parameter, "rare", False))
+
+
+def _made(lazy: LazyOptions) -> Iterator[click.Option]:
+    """The options that it stands for, in its part of the help."""
+    for option in lazy.make():
+        mark(option, getattr(lazy, "section", ""), rare=is_rare(lazy))
+        yield option
+
+
 class Command(click.Command):
     """A command whose arguments have help, and whose repeatable options take several values.
 
-    ``--packages flax optax`` means ``--packages flax --packages optax``.
+    ``--packages flax optax`` means ``--packages flax --packages optax``. The help has a part for
+    each `section` of options; rare options are in `--help-all`.
     """
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         self.params = [
             parameter
             for given in self.params
-            for parameter in (given.make() if isinstance(given, LazyOptions) else [given])
+            for parameter in (_made(given) if isinstance(given, LazyOptions) else [given])
         ]
-        return super().get_params(ctx)
+        found = super().get_params(ctx)
+        if any(map(is_rare, self.params)):
+            found.append(_help_all_option())
+        return found
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         repeatable = {
@@ -64,7 +107,17 @@ class Command(click.Command):
         if lines:
             with formatter.section("Arguments"):
                 formatter.write_dl(lines)
-        super().format_options(ctx, formatter)
+        sections: dict[str, list[tuple[str, str]]] = {"": []}
+        for parameter in self.get_params(ctx):
+            if not isinstance(parameter, click.Option):
+                continue
+            record = parameter.get_help_record(ctx)
+            if record is not None and (ctx.meta.get(_ALL) or not is_rare(parameter)):
+                sections.setdefault(getattr(parameter, "section", ""), []).append(record)
+        for title, records in sections.items():
+            if records:
+                with formatter.section(title or "Options"):
+                    formatter.write_dl(records)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if self.epilog:
@@ -72,6 +125,23 @@ class Command(click.Command):
             with formatter.indentation():
                 # Magics share commands, and their examples.
                 formatter.write_text(self.epilog.replace("jupyter tpu", program()))
+
+
+def _help_all_option() -> click.Option:
+    def show(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+        if value and not ctx.resilient_parsing:
+            ctx.meta[_ALL] = True
+            click.echo(ctx.get_help(), color=ctx.color)
+            ctx.exit()
+
+    return click.Option(
+        ["--help-all"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=show,
+        help="Show rarely used options, too, and exit.",
+    )
 
 
 class WrappingCommand(Command):
@@ -122,15 +192,14 @@ def _repeated(args: list[str], repeatable: Container[str]) -> list[str]:
 #: Words of other tools, and the verbs that may be meant.
 _MEANING = {
     "cancel": ("stop", "delete"),
-    "cp": ("copy",),
     "download": ("copy",),
     "destroy": ("delete",),
-    "end": ("close", "delete"),
+    "end": ("stop", "close", "delete"),
     "forward": ("tunnel",),
     "get": ("describe", "list"),
     "info": ("describe",),
     "install": ("add", "env"),
-    "kill": ("end", "close", "delete"),
+    "kill": ("stop", "close", "delete"),
     "launch": ("create", "start"),
     "new": ("create", "open"),
     "port-forward": ("tunnel",),
@@ -138,9 +207,8 @@ _MEANING = {
     "resume": ("start",),
     "rm": ("delete", "remove", "close"),
     "rsync": ("copy",),
-    "scp": ("copy",),
     "show": ("describe", "list"),
-    "shutdown": ("end", "stop"),
+    "shutdown": ("stop",),
     "status": ("list", "describe"),
     "suspend": ("stop",),
     "uninstall": ("remove",),
@@ -153,7 +221,7 @@ class Group(click.Group):
 
     Parameters
     ----------
-    aliases: other words for verbs.
+    aliases: other words for verbs, each for one or several: "job logs". The help is silent on them.
     short_form: the verb to use if the first word is not like one and another word follows it, so
         that ``tunnel my-tpu 6006`` means ``tunnel open my-tpu 6006``.
     """
@@ -183,7 +251,7 @@ class Group(click.Group):
         word = args[0]
         if self.get_command(ctx, word) is None:
             if word in self._aliases:
-                args = [self._aliases[word], *args[1:]]
+                args = [*self._aliases[word].split(), *args[1:]]
             elif self._short_form and self._is_short_form(ctx, args):
                 args = [self._short_form, *args]
             elif not word.startswith("-") and not ctx.resilient_parsing:
@@ -385,12 +453,6 @@ ports_argument = argument(
     required=True,
     metavar="PORT[:LOCAL]...",
     help="Port on the host, and local port (default: the same if it is free, else any).",
-)
-local_port_option = click.option(
-    "--local-port",
-    type=int,
-    metavar="LOCAL",
-    help="Listen on this port.  [default: the port on the host if it is free, else any]",
 )
 worker_option = click.option(
     "--worker", type=int, default=0, metavar="N", help="Number of the host."

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from .grammar import Group, argument, complete_zone, examples, project_option
+from .field_options import options_of
+from .grammar import Group, argument, examples, project_option
 from .prices import grant_table, price_table
-from .printing import json_option, note, print_json
+from .printing import json_option, list_options, note, print_json, print_list
 from .session import open_session
 
 _name_argument = argument("title", metavar="NAME", help="Your name for it, such as trc-v5e.")
@@ -24,15 +27,12 @@ def grant() -> None:
 
 @grant.command("list")
 @project_option
-@json_option
-def list_all(as_json: bool) -> None:
+@list_options
+def list_all() -> None:
     """List the grants, and how many chips of each are in use."""
     with open_session() as session:
         found = session.call(session.fleet.grants.list())
-    if as_json:
-        print_json(found)
-    else:
-        print(grant_table(found))
+    print_list(found, grant_table)
 
 
 @grant.command(
@@ -44,67 +44,14 @@ def list_all(as_json: bool) -> None:
     ),
 )
 @_name_argument
-@click.option(
-    "--type",
-    "types",
-    multiple=True,
-    required=True,
-    metavar="TYPE",
-    help="A type, such as v5litepod-8, or a generation, such as v5e. Repeatable.",
-)
-@click.option(
-    "--zone",
-    "zones",
-    multiple=True,
-    required=True,
-    metavar="ZONE",
-    shell_complete=complete_zone,
-    help="A zone of the grant. Repeatable.",
-)
-@click.option(
-    "--tier",
-    "tiers",
-    multiple=True,
-    required=True,
-    metavar="TIER",
-    help="on-demand, spot, reserved or flex-start. Repeatable.",
-)
-@click.option(
-    "--chips",
-    type=click.IntRange(min=1),
-    required=True,
-    metavar="N",
-    help="How many chips at the same time. A v2-8 or v3-8 has 4.",
-)
-@click.option(
-    "--until",
-    default="",
-    show_default=False,
-    metavar="DAY",
-    help="The last day of the grant, such as 2026-12-31.",
-)
+@options_of("Grant", "types", "zones", "tiers", "chips", "until")
 @project_option
 @json_option
-def add(
-    title: str,
-    types: tuple[str, ...],
-    zones: tuple[str, ...],
-    tiers: tuple[str, ...],
-    chips: int,
-    until: str,
-    as_json: bool,
-) -> None:
+def add(title: str, fields: dict[str, Any], as_json: bool) -> None:
     """Add a grant."""
     from ..fleet.models import Grant
 
-    wanted = Grant(
-        name=title,
-        types=[*types],
-        zones=[*zones],
-        tiers=[*tiers],  # type: ignore[list-item]  # the fleet checks it
-        chips=chips,
-        until=until,
-    )
+    wanted = Grant(name=title, **fields)
     with open_session() as session:
         found = session.call(session.fleet.grants.add(wanted))
     if as_json:
@@ -128,15 +75,12 @@ def prices() -> None:
 
 
 @prices.command("list")
-@json_option
-def list_prices(as_json: bool) -> None:
+@list_options
+def list_prices() -> None:
     """List what an hour of one chip costs, with the date of each price."""
     with open_session() as session:
         found = session.call(session.fleet.prices.list())
-    if as_json:
-        print_json(found)
-    else:
-        print(price_table(found))
+    print_list(found, price_table, "prices")
 
 
 @prices.command("refresh")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..fleet.models import Guard, SetGuard
 
 
-@click.group("guard", cls=Group, aliases={"off": "remove"})
+@click.group("guard", cls=Group, aliases={"off": "remove", "show": "describe"})
 def guard() -> None:
     """Stop or delete a TPU automatically: when it is idle, at a cost, or at a time.
 
@@ -52,10 +52,10 @@ def set_guard(name: str, guard: SetGuard | None, confirmed: tuple[str, ...], as_
     _print(name, found, as_json)
 
 
-@guard.command("show", epilog=examples("jupyter tpu guard show my-tpu"))
+@guard.command("describe", epilog=examples("jupyter tpu guard describe my-tpu"))
 @tpu_argument()
 @json_option
-def show(name: str, as_json: bool) -> None:
+def describe(name: str, as_json: bool) -> None:
     """Show the guard of a TPU, what it waits for, and when it acts."""
     with open_session() as session:
         found = session.call(session.fleet.guards.get(name))

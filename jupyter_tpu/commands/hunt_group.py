@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import InvalidInput
 from ..wording import count
-from .connection import connection, content_options
+from .connection import Content, content_options
 from .field_options import options_of
 from .grammar import (
     Group,
@@ -22,12 +21,16 @@ from .grammar import (
     examples,
     parameters,
     project_option,
+    section,
 )
 from .guard import guard_options
 from .hunts import describe_hunt, hunt_table
 from .node_options import node_options
-from .printing import json_option, print_json
+from .printing import formatted, json_option, list_options, list_text, print_json
+from .questions import confirm, yes_option
 from .session import Session, open_session
+from .watching import watch as watch_changes
+from .watching import watch_option
 
 if TYPE_CHECKING:
     from ..cloud import NodeOptions
@@ -70,24 +73,29 @@ _options = parameters(
         type=click.Choice(["on-demand", "spot", "reserved", "flex-start"]),
         help="Repeatable, in order of preference.  [default: on-demand]",
     ),
-    options_of("CreateTPU", "run_for"),
-    options_of("StartHunt", "deadline", "queued", "direct", "again", "when_preempted", into="hunt"),
-    options_of("CreateTPU", "version", "network", "subnetwork"),
+    options_of("StartHunt", "deadline", into="hunt"),
     click.option(
         "--connect", "then_connect", is_flag=True, help="Then connect it (see `connect`)."
     ),
-    node_options,
-    environment_option,
-    content_options,
     click.option(
         "--max-price",
         type=click.FloatRange(min=0),
         metavar="USD",
         help="Start it without asking, and try only what costs at most this price in USD an hour.",
     ),
+    options_of("CreateTPU", "version"),
 )
-#: Options that the command has itself.
-_OWN = ("yes", "no_wait", "as_json")
+_more_options = parameters(
+    section(
+        "How it looks",
+        options_of("StartHunt", "queued", "direct", "again", "when_preempted", into="hunt"),
+        options_of("CreateTPU", "run_for"),
+    ),
+    section("Environment, with --connect", environment_option),
+    content_options("Environment, with --connect"),
+    section("Guard: let it stop or delete itself", guard_options),
+    node_options,
+)
 
 
 def hunt_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -107,28 +115,26 @@ def hunt_options(function: Callable[..., None]) -> Callable[..., None]:
         max_price: float | None,
         options: NodeOptions,
         guard: SetGuard | None,
+        content: Content,
         **others: Any,
     ) -> None:
         from ..fleet.models import CreateTPU, StartHunt
 
-        own = {name: others.pop(name) for name in _OWN if name in others}
-        if not then_connect and any(others.values()):  # those of `content_options`
-            raise InvalidInput(
-                "Options of an environment, such as --packages, need --connect.", "Add --connect."
-            )
+        if not then_connect:
+            content.needs_connect()
         wanted = CreateTPU(
             name=tpu,
             type=types[0],
             options=options,
             max_price=max_price,
-            connect=connection(environment, **others) if then_connect else None,
+            connect=content.request(environment) if then_connect else None,
             guard=guard,
             **fields,
         )
         start = StartHunt(tpu=wanted, zones=[*zones], types=[*types], tiers=[*tiers], **hunt)
-        function(*args, wanted=start, **own)
+        function(*args, wanted=start, **others)
 
-    return _options(guard_options(with_options))
+    return _options(_more_options(with_options))
 
 
 def agreed(session: Session, wanted: StartHunt) -> tuple[Sequence[HuntCandidate], StartHunt]:
@@ -153,39 +159,62 @@ def costs_money(candidates: Sequence[HuntCandidate]) -> bool:
     return any(each.cost.usd_per_hour != 0 for each in candidates if not each.ruled_out)
 
 
-@command("list")
-@json_option
-def list_hunts(as_json: bool) -> None:
+@command("list", epilog=examples("jupyter tpu hunt list --filter state=running --watch"))
+@watch_option
+@list_options
+def list_hunts(watch: bool) -> None:
     """List running and recent hunts, newest first."""
+
+    def look() -> str:
+        return list_text(session.call(session.fleet.hunts.list()), hunt_table)
+
     with open_session() as session:
-        hunts = session.call(session.fleet.hunts.list())
-    if as_json:
-        print_json(hunts)
-    else:
-        print(hunt_table(hunts))
+        if watch:
+            watch_changes(session, look, lambda: False)
+        elif text := look():
+            print(text)
 
 
 @command("describe", epilog=examples("jupyter tpu hunt describe my-tpu"))
 @hunt_argument
+@watch_option
 @json_option
-def describe(hunt: str, as_json: bool) -> None:
-    """Show where a hunt looks, its last attempts, and why they failed."""
-    with open_session() as session:
+def describe(hunt: str, watch: bool, as_json: bool) -> None:
+    """Show where a hunt looks, its last attempts, and why they failed.
+
+    With --watch, until the hunt has ended.
+    """
+    over = False
+
+    def look() -> str:
+        nonlocal over
         found = session.call(session.fleet.hunts.get(hunt))
-    if as_json:
-        print_json(found)
-    else:
-        print(describe_hunt(found))
+        over = found.state not in ("running", "paused")
+        return formatted(found) if as_json else describe_hunt(found)
+
+    with open_session() as session:
+        if watch:
+            watch_changes(session, look, lambda: over)
+        else:
+            print(look())
 
 
 @command("stop", epilog=examples("jupyter tpu hunt stop my-tpu"))
 @hunt_argument
+@yes_option("Stop it without asking.")
 @json_option
-def stop(hunt: str, as_json: bool) -> None:
+def stop(hunt: str, yes: bool, as_json: bool) -> None:
     """Stop a hunt, and delete what its current attempt has made."""
     from ..fleet.client import wait_for_end
 
     with open_session() as session:
+        found = session.call(session.fleet.hunts.get(hunt))
+        if found.state in ("running", "paused") and not yes:
+            confirm(
+                f"Stop the hunt for {found.name} after {count(found.attempted, 'attempt')}? What "
+                "its current attempt has made is deleted.",
+                "Add --yes to stop it without asking.",
+            )
         found = session.call(session.fleet.hunts.stop(hunt))
         operation = session.call(session.fleet.operations.get(found.id))
         session.call(wait_for_end(session.fleet, operation))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import InvalidInput
+from ..errors import InvalidInput, Reason, TPUError
 from .field_options import options_of
 from .grammar import (
     Group,
@@ -21,7 +21,8 @@ from .grammar import (
 )
 from .jobs import job_table, read_logs, remarks, variables
 from .operations import wait_with_notes
-from .printing import json_option, note, print_json
+from .printing import json_option, list_options, note, print_json, print_list
+from .questions import confirm, yes_option
 from .scripts import (
     as_text,
     only_tpu,
@@ -30,7 +31,7 @@ from .scripts import (
     send_project,
     tpu_of_script_option,
 )
-from .session import open_session
+from .session import Session, open_session
 from .tables import is_terminal
 from .terminal import explained, plain
 
@@ -40,7 +41,11 @@ if TYPE_CHECKING:
 _id_argument = argument("id", metavar="JOB", help="The job's ID; `job list` shows it.")
 
 
-@click.group("job", cls=Group, aliases={"log": "logs", "ps": "list", "run": "start"})
+@click.group(
+    "job",
+    cls=Group,
+    aliases={"log": "logs", "ps": "list", "remove": "delete", "rm": "delete", "run": "start"},
+)
 def job() -> None:
     """Run commands that continue without this computer, and read their output later.
 
@@ -115,50 +120,43 @@ def start(
 
 @job.command("list")
 @tpu_argument(required=False)
-@json_option
-def list_jobs(name: str | None, as_json: bool) -> None:
+@list_options
+def list_jobs(name: str | None) -> None:
     """List the jobs of a TPU, or of all TPUs."""
     with open_session() as session:
         jobs = session.fleet.jobs
         found = session.call(jobs.all() if name is None else jobs.list(name))
-    if as_json:
-        print_json(found)
-    else:
-        print(job_table(found, of_one_tpu=name is not None))
+    print_list(found, lambda jobs: job_table(jobs, of_one_tpu=name is not None))
 
 
 @job.command(
     "logs",
     epilog=examples(
-        "jupyter tpu job logs my-tpu 1a2b3c4d --tail 100 --follow",
+        "jupyter tpu job logs my-tpu --follow",
+        "jupyter tpu job logs my-tpu 1a2b3c4d --tail 100",
         "jupyter tpu job logs my-tpu 1a2b3c4d --search error --worker 3",
     ),
 )
 @tpu_argument()
-@_id_argument
+@argument(
+    "id",
+    metavar="[JOB]",
+    required=False,
+    help="The job's ID; `job list` shows it.  [default: the newest job of the TPU]",
+)
 @click.option("--follow", "-f", is_flag=True, help="Continue until the job ends, or Ctrl-C.")
 @click.option("--from", "first", type=int, metavar="N", help="Begin with line N.")
 @click.option("--tail", type=int, metavar="N", help="Begin with the last N lines.")
-@click.option(
-    "--search",
-    default="",
-    show_default=False,
-    metavar="TEXT",
-    help="Only lines with this text, in any case.",
-)
-@click.option("--worker", type=int, metavar="N", help="Only this host.  [default: all of the job]")
-@click.option("--attempt", type=int, metavar="N", help="Only this start.  [default: the last one]")
+@options_of("JobLogQuery", "search", "host", "attempt", into="query")
 @click.option("--numbers", "-n", is_flag=True, help="Print the number of each line.")
 @json_option
 def logs(
     name: str,
-    id: str,
+    id: str | None,
     follow: bool,
     first: int | None,
     tail: int | None,
-    search: str,
-    worker: int | None,
-    attempt: int | None,
+    query: dict[str, Any],
     numbers: bool,
     as_json: bool,
 ) -> None:
@@ -171,17 +169,29 @@ def logs(
         raise InvalidInput("--from and --tail are 1 or more.")
     begin = first if first is not None else -tail if tail is not None else 1
     with open_session() as session:
+        id = id or _newest(session, name)
         found = session.call(session.fleet.jobs.get(name, id))
-        hosts = [each.host for each in found.attempts[-1].hosts] if worker is None else [worker]
-        queries = [
-            JobLogQuery(host=host, start=begin, search=search, attempt=attempt, limit=5000)
-            for host in hosts
-        ]
+        all_hosts = [each.host for each in found.attempts[-1].hosts]
+        hosts = [query.pop("host")] if "host" in query else all_hosts
+        queries = [JobLogQuery(host=host, start=begin, limit=5000, **query) for host in hosts]
         show = _Output(prefixed=len(hosts) > 1, numbers=numbers, begin=begin, follow=follow)
         shown = print_json if as_json else show.show
         session.call(
             read_logs(session.fleet, name, queries, id, follow=follow, show=shown, note=note)
         )
+
+
+def _newest(session: Session, name: str) -> str:
+    jobs = session.call(session.fleet.jobs.list(name))
+    if not jobs:
+        raise TPUError(
+            f"{name} has no job.",
+            Reason.NOT_FOUND,
+            f"Start one: {program()} job start {name} -- CMD",
+        )
+    newest = max(jobs, key=lambda job: job.created)
+    note(f"Job {newest.id} ({newest.name}, {newest.state}):")
+    return newest.id
 
 
 class _Output:
@@ -227,12 +237,20 @@ class _Output:
 @tpu_argument()
 @_id_argument
 @options_of("StopJob", "patience")
+@yes_option("Stop it without asking.")
 @json_option
-def stop(name: str, id: str, fields: dict[str, Any], as_json: bool) -> None:
+def stop(name: str, id: str, fields: dict[str, Any], yes: bool, as_json: bool) -> None:
     """Stop a job, and all that it started."""
     from ..fleet.models import StopJob
 
     with open_session() as session:
+        if not yes:
+            job = session.call(session.fleet.jobs.get(name, id))
+            if not job.over:
+                confirm(
+                    f"Stop the job {job.name} ({job.id}, {job.state}) on {job.tpu}?",
+                    "Add --yes to stop it without asking.",
+                )
         stopped = session.call(session.fleet.jobs.stop(name, id, StopJob(**fields)))
     if as_json:
         return print_json(stopped)
@@ -240,14 +258,22 @@ def stop(name: str, id: str, fields: dict[str, Any], as_json: bool) -> None:
     _print_remarks(stopped)
 
 
-@job.command("remove")
+@job.command("delete")
 @tpu_argument()
 @_id_argument
-def remove(name: str, id: str) -> None:
+@yes_option("Delete it without asking.")
+def delete(name: str, id: str, yes: bool) -> None:
     """Delete a job that has ended, and its output."""
     with open_session() as session:
+        if not yes:
+            job = session.call(session.fleet.jobs.get(name, id))
+            if job.over:  # else it is refused
+                confirm(
+                    f"Delete the job {job.name} ({job.id}) and its output on {job.tpu}?",
+                    "Add --yes to delete it without asking.",
+                )
         session.call(session.fleet.jobs.remove(name, id))
-    print(f"Removed job {id} and its output")
+    print(f"Deleted job {id} and its output.")
 
 
 def _print_remarks(job: Job) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from .tables import problem_text, render
+from .tables import problem_text
+from .terminal import clean_console, own_escapes
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -65,8 +67,17 @@ class Loads:
 
 
 def load_text(loads: Sequence[TPULoad]) -> str:
-    """What `load_view` shows, as text."""
+    """What `load_view` shows, as text for stdout."""
     return render(load_view(loads))
+
+
+def render(what: RenderableType) -> str:
+    """Something of rich's as text for stdout."""
+    console = clean_console(sys.stdout, width=10_000, force_jupyter=False, highlight=False)
+    with console.capture() as captured:
+        console.print(what)
+    lines = captured.get().removesuffix("\n").split("\n")
+    return own_escapes("\n".join(line.rstrip() for line in lines))
 
 
 def load_view(loads: Sequence[TPULoad], lines: int = 10_000, width: int = _WIDE) -> RenderableType:

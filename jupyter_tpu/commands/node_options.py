@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from .connection import read_text
 from .field_options import options_of, pairs
-from .grammar import complete_type, complete_zone, parameters, project_option
+from .grammar import complete_type, complete_zone, parameters, project_option, section
+from .read_files import read_text
 
 #: The one type, as `accelerator_type`, and the one zone.
 type_and_zone_options = parameters(
@@ -32,7 +32,9 @@ type_and_zone_options = parameters(
     project_option,
 )
 
-_options = parameters(
+_options = section(
+    "Machine and network",
+    options_of("CreateTPU", "network", "subnetwork"),
     options_of("NodeOptions", into="options"),
     click.option(
         "--metadata-from-file",
@@ -41,6 +43,7 @@ _options = parameters(
         help="Metadata whose values are in text files.",
     ),
     options_of("CreateTPU", "labels"),
+    rare=True,
 )
 
 

@@ -1,14 +1,20 @@
-"""What commands print in addition to their result: notes, and JSON for programs."""
+"""What commands print: notes, and results as text, or for programs as gcloud's `--format` says."""
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from .grammar import parameters
+
 F = TypeVar("F", bound=Callable[..., Any])
+
+_FORMAT = re.compile(r"([a-z]+)(\[no-heading\])?(?:\((.*)\))?", re.DOTALL)
+_FORMATS = "json, yaml, csv(FIELDS), value(FIELDS), table(FIELDS) or text"
 
 
 def note(message: str) -> None:
@@ -16,36 +22,220 @@ def note(message: str) -> None:
     print(" ".join(message.split()), file=sys.stderr, flush=True)
 
 
-def print_json(value: Any) -> None:
-    """A model as JSON, for programs: the same as REST gives."""
-    import msgspec
-
-    print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+# ---- formats -------------------------------------------------------------------------------------
 
 
-class _Format(click.Choice[str]):
-    """An output format; gcloud has more."""
+class Format(NamedTuple):
+    """`csv[no-heading](name,zone)`."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value not in self.choices:
-            self.fail(f"{value!r} is not supported. Use json, or omit --format.", param, ctx)
-        return str(value)
+    name: str
+    fields: list[str]
+    heading: bool
+
+
+class _Format(click.ParamType):
+    name = "format"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Format:
+        if isinstance(value, Format):
+            return value
+        found = _FORMAT.fullmatch(value.strip())
+        if found is None or found[1] not in ("json", "yaml", "csv", "value", "table", "text"):
+            self.fail(f"{value!r} is not supported. Use {_FORMATS}.", param, ctx)
+        fields = [field.strip() for field in (found[3] or "").split(",") if field.strip()]
+        if found[1] in ("value", "table") and not fields:
+            self.fail(f"{found[1]} needs fields, such as {found[1]}(name,state).", param, ctx)
+        return Format(found[1], fields, not found[2])
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[Any]:
+        from click.shell_completion import CompletionItem
+
+        names = ("json", "yaml", "csv", "text")  # with fields, a shell would want quotes
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def _set_format(ctx: click.Context, parameter: click.Parameter, value: Any) -> bool:
+    """Keeps the format in the context's ``meta``; the value says whether a program reads it."""
+    if parameter.name == "as_json":
+        value = Format("json", [], True) if value else None
+    if value is not None:
+        ctx.meta["format"] = value
+    return current_format().name != "text" if ctx.meta.get("format") else False
+
+
+def current_format() -> Format:
+    """What the command's --format or --json says."""
+    context = click.get_current_context(silent=True)
+    found = context.meta.get("format") if context is not None else None
+    return found or Format("text", [], True)
+
+
+def _format_option(*, hidden: bool) -> Callable[[F], F]:
+    return click.option(
+        "--format",
+        metavar="FORMAT",
+        type=_Format(),
+        callback=_set_format,
+        is_eager=True,  # before --json
+        expose_value=False,
+        hidden=hidden,
+        help=f"Print it as {_FORMATS}, as gcloud has them.  [default: text]",
+    )
+
+
+_json_option = click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    callback=_set_format,
+    help="Print JSON, for programs. Also: --format, as for lists.",
+)
 
 
 def json_option(function: F) -> F:
-    """--json, or gcloud's --format json, as the parameter *as_json*."""
+    """--json, or gcloud's --format, as the parameter *as_json*: `print_json` prints the result."""
+    return parameters(_json_option, _format_option(hidden=True))(function)
 
-    def given(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
-        ctx.meta["json"] = value == "json"
 
-    form = _Format(["json", "text"])
-    function = click.option("--format", type=form, callback=given, expose_value=False, hidden=True)(
-        function
-    )
-    return click.option(
+def print_json(value: Any, items: str = "") -> None:
+    """As `formatted`; nothing for a list of no rows."""
+    if text := formatted(value, items):
+        print(text)
+
+
+def formatted(value: Any, items: str = "") -> str:
+    """A model for programs, as --format says; JSON is the same as REST gives.
+
+    items: the field with the list, where the model has one.
+    """
+    import msgspec
+
+    wanted = current_format()
+    if wanted.name in ("json", "text"):
+        return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    if wanted.name == "yaml":
+        import yaml
+
+        plain = msgspec.to_builtins(value)
+        return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)).rstrip("\n")
+    listed = getattr(value, items) if items else value
+    return _as_rows(wanted, listed if isinstance(listed, (list, tuple)) else [listed])
+
+
+def _as_rows(wanted: Format, listed: Sequence[Any]) -> str:
+    from .selection import as_text, field_names, path
+
+    fields = wanted.fields or (field_names(listed[0]) if listed else [])
+    paths = [path(field) for field in fields]
+    rows = [[as_text(field.of(each)) for field in paths] for each in listed]
+    if wanted.name == "table":
+        from .tables import table
+
+        return table([field.rpartition(".")[2].upper() for field in fields], rows)
+    if wanted.name == "value":
+        from .tables import one_line
+
+        return "\n".join("\t".join(map(one_line, row)) for row in rows)
+    import csv
+    import io
+
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    if wanted.heading and fields:
+        writer.writerow(fields)
+    writer.writerows(rows)
+    return out.getvalue().rstrip("\n")
+
+
+# ---- lists ---------------------------------------------------------------------------------------
+
+
+def _keep(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
+    if value is not None:
+        from .selection import parse_filter
+
+        ctx.meta[f"list.{parameter.name}"] = (
+            parse_filter(value) if parameter.name == "filter" else value
+        )
+
+
+#: --filter, --sort-by, --limit, --format and --json; the command prints by `print_list`.
+list_options = parameters(
+    click.option(
+        "--filter",
+        metavar="TEST",
+        callback=_keep,
+        expose_value=False,
+        help="Only what fulfils this, in gcloud's words: 'state=READY AND zone:us-*'.  "
+        "[default: all]",
+    ),
+    click.option(
+        "--sort-by",
+        metavar="FIELD,…",
+        callback=_keep,
+        expose_value=False,
+        help="Sort by these fields; ~FIELD is descending.  [default: as listed]",
+    ),
+    click.option(
+        "--limit",
+        type=click.IntRange(min=1),
+        metavar="N",
+        callback=_keep,
+        expose_value=False,
+        help="At most so many.  [default: all]",
+    ),
+    _format_option(hidden=False),
+    click.option(
         "--json",
         "as_json",
         is_flag=True,
-        callback=lambda ctx, _, value: value or ctx.meta.get("json", False),
-        help="Print JSON, for programs. Also: --format json.",
-    )(function)
+        callback=_set_format,
+        expose_value=False,
+        help="Print JSON, for programs.",
+    ),
+)
+
+
+def print_list(found: Any, text: Callable[[Any], str], items: str = "") -> None:
+    """Prints what `list_options` choose of a list: *text* of it, or what --format says.
+
+    items: the field of *found* that has the list; "": it is the list.
+    """
+    if shown := list_text(found, text, items):
+        print(shown)
+
+
+def list_text(found: Any, text: Callable[[Any], str], items: str = "") -> str:
+    """What `print_list` prints."""
+    chosen = selected(found, items)
+    if current_format().name != "text":
+        return formatted(chosen, items)
+    if _listed(found, items) and not _listed(chosen, items):
+        note("Nothing in the list fulfils --filter.")
+        return ""
+    return text(chosen)
+
+
+def selected(found: Any, items: str = "") -> Any:
+    """The part of a list that `list_options` choose, in their order."""
+    from msgspec import structs
+
+    context = click.get_current_context(silent=True)
+    meta = context.meta if context is not None else {}
+    listed = list(_listed(found, items))
+    if test := meta.get("list.filter"):
+        listed = [each for each in listed if test(each)]
+    if keys := meta.get("list.sort_by"):
+        from .selection import sorted_by
+
+        listed = sorted_by(listed, keys)
+    listed = listed[: meta.get("list.limit")]
+    return structs.replace(found, **{items: listed}) if items else listed
+
+
+def _listed(found: Any, items: str) -> Sequence[Any]:
+    return getattr(found, items) if items else found

@@ -5,6 +5,13 @@ from __future__ import annotations
 import select
 import sys
 from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from ..errors import Reason, TPUError
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def can_ask() -> bool:
@@ -24,3 +31,20 @@ def ask(question: str, is_moot: Callable[[], bool] = lambda: False) -> str:
             print(file=sys.stderr, flush=True)
             return ""
     return sys.stdin.readline()
+
+
+def confirm(question: str, instead: str) -> None:
+    """Returns if the user says yes.
+
+    Raises CANCELLED if not, and CONFLICT where no one can answer; *instead* says what to do then.
+    """
+    if not can_ask():
+        raise TPUError(f"Not a terminal, so I can't ask: {question}", Reason.CONFLICT, instead)
+    if ask(f"{question} [y/N] ").strip().lower() not in ("y", "yes"):
+        raise TPUError("Nothing was changed.", Reason.CANCELLED)
+
+
+def yes_option(help: str, *, hidden: bool = False) -> Callable[[F], F]:
+    """--yes, or gcloud's --quiet, as the parameter *yes*."""
+    names = ("--yes", "-y", "--quiet", "-q", "yes")
+    return click.option(*names, is_flag=True, help=help, hidden=hidden)

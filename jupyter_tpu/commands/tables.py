@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from ..errors import duration
 from ..wording import printable
 from .costs import PRICES, running_for, so_far
-from .terminal import clean_console, own_escapes
+from .terminal import own_escapes
 from .times import local_time
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from ..fleet.models import TPU, FleetStatus, Problem, TPUList, Tunnel
 
 _STYLES = {
@@ -41,9 +39,6 @@ TUNNEL_STATES = {
     "taken": "local port in use",
     "waiting": "waiting for the connection",
 }
-#: Characters in a line: more than any has. The terminal wraps lines, as it does kubectl's: the
-#: output is the same everywhere, and a name is never cut in two.
-_WIDTH = 10_000
 
 
 def is_terminal(stream: TextIO) -> bool:
@@ -51,39 +46,81 @@ def is_terminal(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def render(what: Any) -> str:
-    """Something of rich's as text for stdout."""
-    console = clean_console(sys.stdout, width=_WIDTH, force_jupyter=False, highlight=False)
-    with console.capture() as captured:
-        console.print(what)
-    lines = captured.get().removesuffix("\n").split("\n")
-    return own_escapes("\n".join(line.rstrip() for line in lines))
+class Styled:
+    """A line of text whose parts may have styles: a colour, "bold" or "dim"."""
+
+    def __init__(self, text: str, style: str = "") -> None:
+        self._parts = [(text, style)]
+
+    def append(self, more: str | Styled, style: str = "") -> Styled:
+        self._parts += more._parts if isinstance(more, Styled) else [(more, style)]
+        return self
+
+    def __bool__(self) -> bool:
+        return any(text for text, _ in self._parts)
+
+    @property
+    def width(self) -> int:
+        """In columns of a terminal."""
+        return sum(_width(one_line(text)) for text, _ in self._parts)
+
+    def render(self) -> str:
+        """For stdout: with colours if that is a terminal whose owner wants them."""
+        colours = is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
+        return "".join(
+            _with_style(one_line(text), style) if colours and style and text else one_line(text)
+            for text, style in self._parts
+        )
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> str:
-    """Aligned columns; a column without content is left out."""
-    from rich.table import Table
-    from rich.text import Text
+def _with_style(text: str, style: str) -> str:
+    from click import style as escapes
 
-    grid = Table(box=None, pad_edge=False, padding=(0, 1), header_style="")
+    if style in ("bold", "dim"):
+        return own_escapes(escapes(text, bold=style == "bold" or None, dim=style == "dim" or None))
+    return own_escapes(escapes(text, fg=style))
+
+
+def _width(text: str) -> int:
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str | Styled]]) -> str:
+    """Aligned columns; a column without content is left out. A long line is not cut: the terminal
+    wraps it, as it does kubectl's, so the output is the same everywhere.
+    """
     kept = [i for i in range(len(heads)) if any(row[i] for row in rows)]
-    for i in kept:
-        grid.add_column(Text.assemble((heads[i], "bold")))
-    for row in rows:
-        cells = [row[i] for i in kept]
-        grid.add_row(*(Text(_one_line(cell)) if isinstance(cell, str) else cell for cell in cells))
-    return render(grid)
+    lines = [[Styled(heads[i], "bold") for i in kept]]
+    lines += [[_styled(row[i]) for i in kept] for row in rows]
+    widths = [
+        max(column)
+        for column in zip(*([cell.width for cell in line] for line in lines), strict=True)
+    ]
+    return "\n".join(
+        "  ".join(
+            cell.render() + " " * (width - cell.width)
+            for cell, width in zip(line, widths, strict=True)
+        ).rstrip()
+        for line in lines
+    )
 
 
-def _one_line(text: str) -> str:
+def _styled(cell: str | Styled) -> Styled:
+    return cell if isinstance(cell, Styled) else Styled(cell)
+
+
+def one_line(text: str) -> str:
+    """For a cell: without line breaks and characters that a terminal obeys."""
     return printable(text).replace("\n", "\\u000a")
 
 
-def state_text(state: str, words: str | None = None) -> Text:
+def state_text(state: str, words: str | None = None) -> Styled:
     """A state, or *words* for it, in its colour."""
-    from rich.text import Text
-
-    return Text.assemble((words or state, _STYLE_OF.get(state, "dim")))
+    return Styled(words or state, _STYLE_OF.get(state, "dim"))
 
 
 def tpu_table(found: TPUList) -> str:
@@ -107,7 +144,7 @@ def tpu_table(found: TPUList) -> str:
     return "\n".join(lines)
 
 
-def _row(tpu: TPU) -> tuple[str | Text, ...]:
+def _row(tpu: TPU) -> tuple[str | Styled, ...]:
     return (
         tpu.name,
         tpu.zone,
@@ -216,6 +253,10 @@ def status_problems(status: FleetStatus) -> list[str]:
 
 def size(count: int) -> str:
     """*count* bytes with a unit; "" for none."""
-    from rich.filesize import decimal
-
-    return decimal(count) if count else ""
+    if count < 1000:
+        return f"{count} bytes" if count > 1 else "1 byte" if count else ""
+    amount, units = count / 1000, ["kB", "MB", "GB", "TB", "PB"]
+    while amount >= 1000 and len(units) > 1:
+        amount /= 1000
+        del units[0]
+    return f"{amount:,.1f} {units[0]}"

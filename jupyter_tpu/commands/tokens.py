@@ -6,7 +6,7 @@ that of a command.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from .. import tokens
@@ -27,8 +27,8 @@ def list_tokens() -> list[dict[str, str]]:
     return [{"name": name, "source": token.source if token else ""} for name, token in found]
 
 
-def describe_tokens() -> str:
-    rows = [(each["name"], each["source"] or MISSING) for each in list_tokens()]
+def describe_tokens(listed: Sequence[Mapping[str, str]]) -> str:
+    rows = [(each["name"], each["source"] or MISSING) for each in listed]
     if not rows:
         return (
             "Kernels, commands and jobs on TPUs get no token. To pass one on: jupyter tpu token "

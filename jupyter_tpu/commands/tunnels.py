@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput, Reason, TPUError
 
@@ -13,13 +13,9 @@ if TYPE_CHECKING:
 
 
 def requests(
-    ports: Sequence[tuple[int, int | None]],
-    local_port: int | None,
-    *,
-    host: int,
-    address: str = "127.0.0.1",
+    ports: Sequence[tuple[int, int | None]], local_port: int | None = None, **fields: Any
 ) -> list[OpenTunnel]:
-    """The tunnels that PORT[:LOCAL]... and --local-port mean; raises INVALID."""
+    """What PORT[:LOCAL]... and --local-port mean, with other *fields*; raises INVALID."""
     from ..fleet.models import OpenTunnel
 
     if local_port is not None:
@@ -29,9 +25,7 @@ def requests(
                 "For several ports write PORT:LOCAL for each, such as 6006:7007 8888:8889.",
             )
         ports = [(ports[0][0], local_port)]
-    return [
-        OpenTunnel(port=port, local_port=local, host=host, address=address) for port, local in ports
-    ]
+    return [OpenTunnel(port=port, local_port=local, **fields) for port, local in ports]
 
 
 def close_tunnels(session: Session, ids: Sequence[str]) -> Iterator[Tunnel]:

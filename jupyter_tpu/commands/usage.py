@@ -8,14 +8,12 @@ import click
 
 from ..wording import count
 from .grammar import command, examples, project_option
-from .printing import json_option, note, print_json
+from .printing import list_options, note, print_list
 from .session import open_session
-from .tables import problem_text, state_text, table
+from .tables import Styled, problem_text, state_text, table
 from .times import age
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from ..fleet.models import OwnerUsage, Usage, UsedTPU
 
 
@@ -28,8 +26,8 @@ if TYPE_CHECKING:
     help="The projects to look at.  [default: gcloud's]",
 )
 @project_option
-@json_option
-def usage(projects: str | None, as_json: bool) -> None:
+@list_options
+def usage(projects: str | None) -> None:
     """Show all TPUs and queued resources, whose they are, and what they cost.
 
     The most expensive come first, from all zones. Owners are read from labels, and from the SSH
@@ -39,10 +37,7 @@ def usage(projects: str | None, as_json: bool) -> None:
         found = session.call(session.fleet.usage.show(projects))
     if found.problems and not found.tpus:
         raise found.problems[0].to_error()
-    if as_json:
-        print_json(found)
-    else:
-        print(usage_text(found))
+    print_list(found, usage_text, "tpus")
     for problem in found.problems:
         note(f"This list may be incomplete: {problem_text(problem)}")
 
@@ -65,7 +60,7 @@ def usage_text(found: Usage) -> str:
     return "\n".join(lines)
 
 
-def _row(used: UsedTPU, found: Usage) -> tuple[str | Text, ...]:
+def _row(used: UsedTPU, found: Usage) -> tuple[str | Styled, ...]:
     from ..catalog import usd
 
     cost = used.cost

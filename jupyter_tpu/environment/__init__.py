@@ -1,35 +1,40 @@
 """How a host gets Python, JAX and tools: steps with check and apply, on all hosts at once."""
 
-from . import existing_pythons, packages
-from .chips import HeldChips, delete_lock_file, end_holders, held_chips
-from .creation import create, plan
-from .diagnosis import (
-    ExaminedHost,
-    ExpectedTPU,
-    Finding,
-    HostFacts,
-    Report,
-    diagnose,
-    differences,
-    healthy,
-)
-from .examination import examine
-from .machine import Machine, describe_machine
-from .models import (
-    CreatedEnvironment,
-    EnvironmentSpec,
-    ExpectedHardware,
-    FoundPython,
-    FoundPythons,
-    HostSetup,
-    InstalledPackage,
-    RemoteHost,
-    Requested,
-    SyncedPackages,
-)
-from .progress import ProgressReporter, StepPlan
-from .unattended import GuardRules, UnattendedStart, is_unattended, startup_script
-from .verification import single_host_variables
+from typing import TYPE_CHECKING
+
+from ..lazy import lazy_names
+
+if TYPE_CHECKING:
+    from . import existing_pythons, packages
+    from .chips import HeldChips, delete_lock_file, end_holders, held_chips
+    from .creation import create, plan
+    from .diagnosis import (
+        ExaminedHost,
+        ExpectedTPU,
+        Finding,
+        HostFacts,
+        Report,
+        diagnose,
+        differences,
+        healthy,
+    )
+    from .examination import examine
+    from .machine import Machine, describe_machine
+    from .models import (
+        CreatedEnvironment,
+        EnvironmentSpec,
+        ExpectedHardware,
+        FoundPython,
+        FoundPythons,
+        HostSetup,
+        InstalledPackage,
+        RemoteHost,
+        Requested,
+        SyncedPackages,
+    )
+    from .progress import ProgressReporter, StepPlan
+    from .unattended import GuardRules, UnattendedStart, is_unattended, startup_script
+    from .verification import single_host_variables
 
 __all__ = [
     "CreatedEnvironment",
@@ -69,3 +74,25 @@ __all__ = [
     "single_host_variables",
     "startup_script",
 ]
+
+#: Models alone are needed by Jupyter Server's start and by `jupyter tpu list`.
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "": "existing_pythons packages",
+        "chips": "HeldChips delete_lock_file end_holders held_chips",
+        "creation": "create plan",
+        "diagnosis": (
+            "ExaminedHost ExpectedTPU Finding HostFacts Report diagnose differences healthy"
+        ),
+        "examination": "examine",
+        "machine": "Machine describe_machine",
+        "models": (
+            "CreatedEnvironment EnvironmentSpec ExpectedHardware FoundPython FoundPythons "
+            "HostSetup InstalledPackage RemoteHost Requested SyncedPackages"
+        ),
+        "progress": "ProgressReporter StepPlan",
+        "unattended": "GuardRules UnattendedStart is_unattended startup_script",
+        "verification": "single_host_variables",
+    },
+)

@@ -13,10 +13,7 @@ from .remote_call import call
 #: Seconds for a host to look, and to end processes in addition to the patience with them.
 LOOK, END = 30.0, 60.0
 
-_PROGRAM: dict[str, Any] = {
-    "modules": ("protocol", "paths", "processes", "calls", "lock_file", "chip_holders"),
-    "shared": ("chips", "processes"),
-}
+_PROGRAM = "environment.on_host.chip_holders"
 
 
 async def held_chips(host: RemoteHost) -> HeldChips:
@@ -49,4 +46,4 @@ async def delete_lock_file(host: RemoteHost) -> LockOutcome:
 async def _call(host: RemoteHost, function: str, timeout: float, **arguments: Any) -> Any:
     def ignore(line: str) -> None: ...
 
-    return await call(host, function, log=ignore, timeout=timeout, **_PROGRAM, **arguments)
+    return await call(host, function, log=ignore, timeout=timeout, main=_PROGRAM, **arguments)

@@ -8,8 +8,10 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..agent.protocol.records import Owner
+from ..agent.protocol.requests import GetProcessOwners, GetTime
 from ..errors import Reason, TPUError
-from ..ssh.agent_answers import Owner, owners_by_pid
+from ..ssh.agent_answers import owners_by_pid
 from .diagnosis import COORDINATOR_PORTS, ClockOffset, ExaminedHost, HostFacts
 from .models import RemoteHost
 from .remote_call import call
@@ -90,12 +92,12 @@ async def _examine(
 
 async def _ask_agent(agent: AgentClient, examined: ExaminedHost) -> None:
     before = time.time()
-    there = (await agent.request("probe"))["time"]
+    there = (await agent.request(GetTime()))["time"]
     # The host looked at its clock at some moment in between.
     examined.clock = ClockOffset(least=there - time.time(), most=there - before)
     if isinstance(examined.facts, HostFacts) and examined.facts.hardware.holders:
         pids = [each.pid for each in examined.facts.hardware.holders]
-        owners = owners_by_pid(pids, await agent.request("process_owners", pids=pids))
+        owners = owners_by_pid(pids, await agent.request(GetProcessOwners(pids=pids)))
         named = {pid: _named(owner) for pid, owner in owners.items()}
         examined.owners = {pid: name for pid, name in named.items() if name}
 

@@ -16,7 +16,6 @@ async def describe_machine(host: RemoteHost) -> Machine:
         "describe_machine",
         log=lambda line: None,
         timeout=LIMIT,
-        modules=("protocol", "paths", "processes", "calls", "machine"),
-        shared=("chips", "processes"),
+        main="environment.on_host.machine",
     )
     return answer

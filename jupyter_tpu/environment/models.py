@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 from msgspec import Meta, Struct, structs
 
 from ..errors import TPUError
+from ..options import option
 from ..ssh.host_values import Requirement
 
 if TYPE_CHECKING:
@@ -26,14 +27,27 @@ _LOCKED = re.compile(
 class HostSetup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What every host gets in addition to Python and its packages."""
 
-    #: Packages of apt: names, such as ffmpeg, or NAME=VERSION.
-    apt: list[str] = []
-    #: A name of the IANA database, such as "Europe/Berlin"; "": as it is.
-    timezone: str = ""
-    #: zsh with oh-my-zsh, as the login shell.
-    oh_my_zsh: bool = False
-    #: The text of a script that the login user runs on each host, once; "": none.
-    script: str = ""
+    #: Names, such as ffmpeg, or NAME=VERSION.
+    apt: Annotated[
+        list[str], option("apt packages for the hosts.", metavar="PACKAGE...", rare=True)
+    ] = []
+    #: A name of the IANA database; "": as it is.
+    timezone: Annotated[
+        str, option("Time zone of the hosts, such as Europe/Berlin.", metavar="ZONE", rare=True)
+    ] = ""
+    oh_my_zsh: Annotated[
+        bool, option("Make zsh with oh-my-zsh the login shell of the hosts.", rare=True)
+    ] = False
+    #: Its text; "": none.
+    script: Annotated[
+        str,
+        option(
+            "A script to run once on each host, as the login user, who can use sudo.",
+            "--setup-script",
+            typed="file",
+            rare=True,
+        ),
+    ] = ""
 
     @property
     def wanted(self) -> dict[str, Any]:

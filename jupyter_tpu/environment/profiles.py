@@ -22,10 +22,7 @@ ANSWER = 240.0
 #: How a trace's file is called, as in `on_host.profiles`.
 SUFFIX = ".xplane.pb"
 
-_PROGRAM: dict[str, Any] = {
-    "modules": ("protocol", "paths", "processes", "calls", "profiles"),
-    "shared": ("timeouts", "metrics.protobuf", "metrics.grpc_calls"),
-}
+_PROGRAM: dict[str, Any] = {"main": "environment.on_host.profiles"}
 
 
 class TracedKernel(Struct, frozen=True, kw_only=True):

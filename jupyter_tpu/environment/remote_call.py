@@ -4,45 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
-from .. import agent
 from ..errors import ConnectionLost, Reason, TPUError, error_for
+from ..ssh.host_program import COMMAND, NO_PYTHON, program
 from ..ssh.host_values import InvalidAnswer, checked, decoded
 from .host_answers import ANSWERS, Failed, Said
-from .host_program import COMMAND, NO_PYTHON, program
 from .models import RemoteHost
-
-#: What the agent and ``on_host`` share, and the modules of ``on_host``, in the order in which they
-#: import each other.
-SHARED = "chips", "process_env", "processes"
-MODULES = (
-    "protocol", "paths", "processes", "calls", "uv", "packages", "commands", "notebook", "jaxkit",
-    "lock_file", "chip_holders", "hardware", "host_setup", "probe", "existing_pythons",
-    "virtualenv", "pod", "doctor", "tensorboard", "shares",
-)  # fmt: skip
-
-
-@cache
-def sources(modules: tuple[str, ...], shared: tuple[str, ...] = ()) -> bytes:
-    """*modules* of ``on_host`` in the order in which they import each other, after those that are
-    *shared* with the agent (of its protocol, or as ``metrics.NAME``); the last one has `main`.
-    """
-    own = files(__package__).joinpath("on_host")
-    found = []
-    for name in shared:
-        folder, _, module = name.rpartition(".")
-        found.append(
-            (
-                f"{agent.__name__}.{folder or 'protocol'}.{module}",
-                files(agent).joinpath(folder or "protocol", f"{module}.py"),
-            )
-        )
-    found += [(n, own.joinpath(f"{n}.py")) for n in modules]
-    return program(found)
-
 
 #: Attempts of what continues where it stopped: a host may restart, or a link be cut, meanwhile.
 ATTEMPTS = 3
@@ -61,15 +29,14 @@ async def call(
     part: Callable[[float], None] = lambda part: None,
     timeout: float,
     attempts: int = 1,
-    modules: tuple[str, ...] = (*MODULES, "main"),
-    shared: tuple[str, ...] = SHARED,
+    main: str = "environment.on_host.main",
     **arguments: Any,
 ) -> Any:
     """The function's result.
 
     Parameters
     ----------
-    modules, shared: of the program with the function, see :func:`sources`.
+    main: the program with the function, as `host_program.program` takes it.
     log: receives the function's log lines.
     part: receives its progress, 0 to 1.
     timeout: seconds, of one attempt.
@@ -100,7 +67,7 @@ async def call(
         try:
             completed = await host.run(
                 COMMAND,
-                input=sources(modules, shared) + request,
+                input=program(main) + request,
                 timeout=timeout,
                 on_line=on_line,
                 check=False,

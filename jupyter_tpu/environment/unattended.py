@@ -17,13 +17,12 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from ..agent.bundle import UNPACK, Bundle, bundle
+from ..agent.bundle import Bundle, bundle
 from ..errors import InvalidInput
+from ..ssh.host_program import BOOT, SHELL, program
 from . import pythons
-from .host_program import BOOT, SHELL
 from .jaxkit_sources import jaxkit_bundle
 from .models import EnvironmentSpec
-from .remote_call import MODULES, SHARED, sources
 from .requirements import index_options, requirements, without_libtpu
 
 #: Bytes of one value of the metadata (cloud.google.com/compute/docs/metadata).
@@ -98,11 +97,11 @@ def startup_script(wanted: UnattendedStart) -> str:
         "command": wanted.command,
         "python_path": wanted.python_path,
         "environment": _environment(wanted.environment, emulated=wanted.emulated),
-        "agent": {**_packed(bundle()), "unpack": UNPACK},
+        "agent": _packed(bundle()),
         "guard": None if wanted.guard is None else structs.asdict(wanted.guard),
     }
-    program = sources((*MODULES, "unattended"), SHARED) + json.dumps(request).encode()
-    text = base64.b64encode(lzma.compress(program, preset=9)).decode()
+    data = program("environment.on_host.unattended", level=0) + json.dumps(request).encode()
+    text = base64.b64encode(lzma.compress(data, preset=9)).decode()
     command = shlex.join(("sh", "-c", SHELL, "sh", _BOOT + BOOT, wanted.user))
     script = f"{_HEAD}{command} <<'END'\n{textwrap.fill(text, 4000)}\nEND\n"
     if len(script) > LONGEST:

@@ -14,7 +14,7 @@ import logging
 import re
 import secrets
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -23,11 +23,9 @@ from ..errors import Reason, TPUError, error_for
 from ..retired import refuse_tpu_node_address
 from ..subscribers import Subscribers
 from .api import FleetAPI
+from .http_request import RESTResponse, request
 from .models import Change, Operation, Problem
 from .routes import BY_CALL, PARTS, ROOT, Route
-
-if TYPE_CHECKING:
-    import aiohttp
 
 PREFIX = f"{ROOT}/"
 EVENTS = "api/events/subscribe"
@@ -52,14 +50,6 @@ _REASONS = {
 }
 
 
-class RESTResponse(NamedTuple):
-    """One HTTP answer, as it came."""
-
-    status: int
-    content_type: str
-    body: bytes
-
-
 class FleetClient:
     """The fleet behind *url*, a Jupyter server's base URL that ends in "/".
 
@@ -78,7 +68,7 @@ class FleetClient:
         self.url = url
         self._token = token
         self._socket = socket
-        self._session: aiohttp.ClientSession | None = None
+        self._xsrf = secrets.token_hex(16)
         self._subscribers = Subscribers[Change]()
         self._listener: asyncio.Task[None] | None = None
 
@@ -141,9 +131,6 @@ class FleetClient:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._listener
             self._listener = None
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
 
     # ---- HTTP ----------------------------------------------------------------------------------
 
@@ -152,23 +139,29 @@ class FleetClient:
 
         Raises UNREACHABLE when there is no answer, TIMEOUT when it takes too long.
         """
-        import aiohttp
-
-        headers = {"Content-Type": "application/json"} if body is not None else {}
+        headers = self._headers()
+        if body is not None:
+            headers["Content-Type"] = "application/json"
         try:
-            async with self._opened().request(
-                method, self._where(path), data=body, headers=headers, allow_redirects=False
-            ) as answer:
-                return RESTResponse(answer.status, answer.content_type, await answer.read())
+            return await request(
+                method,
+                self._where(path),
+                headers,
+                body,
+                socket_path=self._socket,
+                connect_limit=CONNECT_LIMIT,
+                answer_limit=ANSWER_LIMIT,
+            )
         except TimeoutError:
             raise TPUError(
                 f"The Jupyter server at {self.url} did not answer in time.",
                 Reason.TIMEOUT,
                 "See its log, or restart it.",
             ) from None
-        except aiohttp.ClientError as error:
+        except OSError as error:
             raise TPUError(
-                f"The Jupyter server at {self.url} can't be reached ({_cause(error)}).",
+                f"The Jupyter server at {self.url} can't be reached "
+                f"({error.strerror or error or type(error).__name__}).",
                 Reason.UNREACHABLE,
                 "Operations continue when it is started again.",
             ) from None
@@ -186,35 +179,30 @@ class FleetClient:
         # Through a unix socket the host's name is only a header.
         return ("http://localhost/" if self._socket else self.url) + path
 
-    def _opened(self) -> aiohttp.ClientSession:
-        import aiohttp
-
-        if self._session is None:
-            connector = aiohttp.UnixConnector(self._socket) if self._socket else None
-            # Requests without a token must pass the XSRF check, which compares a cookie with a
-            # header.
-            xsrf = "" if self._token else secrets.token_hex(16)
-            self._session = aiohttp.ClientSession(
-                connector=connector,
-                headers={"Authorization": f"token {self._token}"}
-                if self._token
-                else {"X-XSRFToken": xsrf, "Cookie": f"_xsrf={xsrf}"},
-                timeout=aiohttp.ClientTimeout(total=ANSWER_LIMIT, sock_connect=CONNECT_LIMIT),
-                cookie_jar=aiohttp.DummyCookieJar(),
-            )
-        return self._session
+    def _headers(self) -> dict[str, str]:
+        if self._token:
+            return {"Authorization": f"token {self._token}"}
+        # Requests without a token must pass the XSRF check, which compares a cookie with a header.
+        return {"X-XSRFToken": self._xsrf, "Cookie": f"_xsrf={self._xsrf}"}
 
     async def _listen(self) -> None:
         """Dispatches the server's events, and reconnects when the connection breaks."""
         import aiohttp
 
-        while True:
-            with contextlib.suppress(aiohttp.ClientError, asyncio.TimeoutError):
-                async with self._opened().ws_connect(self._where(EVENTS), heartbeat=10) as events:
-                    async for message in events:
-                        if message.type is aiohttp.WSMsgType.TEXT:
-                            self._dispatch(message.data)
-            await asyncio.sleep(EVENTS_AGAIN)
+        connector = aiohttp.UnixConnector(self._socket) if self._socket else None
+        where = self._where(EVENTS)
+        limit = aiohttp.ClientTimeout(sock_connect=CONNECT_LIMIT)
+        jar = aiohttp.DummyCookieJar()
+        async with aiohttp.ClientSession(
+            connector=connector, headers=self._headers(), timeout=limit, cookie_jar=jar
+        ) as session:
+            while True:
+                with contextlib.suppress(aiohttp.ClientError, asyncio.TimeoutError):
+                    async with session.ws_connect(where, heartbeat=10) as events:
+                        async for message in events:
+                            if message.type is aiohttp.WSMsgType.TEXT:
+                                self._dispatch(message.data)
+                await asyncio.sleep(EVENTS_AGAIN)
 
     def _dispatch(self, text: str) -> None:
         try:
@@ -270,11 +258,6 @@ def _server_message(answer: RESTResponse) -> str:
         return ""
     message = body.get("message") if isinstance(body, dict) else None
     return f": {message.rstrip('.')}" if isinstance(message, str) and message else ""
-
-
-def _cause(error: Exception) -> str:
-    cause = getattr(error, "os_error", None)
-    return (cause.strerror if cause is not None else None) or str(error) or type(error).__name__
 
 
 def _query(route: Route, arguments: list[Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import socket
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from ..agent.protocol.declarations import Request
 from ..agent.protocol.events import (
     KEEPER,
     Failed,
@@ -29,12 +30,13 @@ from ..agent.protocol.events import (
 )
 from ..agent.protocol.journal import Journal
 from ..agent.protocol.pump import JournalDisconnected, Pump
+from ..agent.protocol.records import KeeperHello, Notice, Rejection
+from ..agent.protocol.requests import GetKernelFate
 from ..backoff import Backoff
 from ..errors import ConnectionLost, Reason, TPUError
 from ..links import HostGone
-from ..ssh.host_values import checked
+from ..ssh.agent_answers import checked_record
 from .end_errors import LeaseLost, ProtocolMismatch, gone_error, host_rebooted_error
-from .keeper_messages import KeeperHello, Notice, Rejection
 
 log = logging.getLogger(__name__)
 
@@ -121,9 +123,10 @@ class Attachment:
         self._wake()
         return number
 
-    def request(self, **request: Any) -> None:
+    def request(self, request: Request[None]) -> None:
         """Sends a request to the keeper itself, ahead of all waiting messages."""
-        self.send(KEEPER, [json.dumps(request).encode()], urgent=True)
+        fields = {"do": request.op, **request.params}
+        self.send(KEEPER, [json.dumps(fields).encode()], urgent=True)
 
     def acknowledge(self, message: Message | Gap) -> None:
         """The message was delivered, so its host may delete it."""
@@ -244,7 +247,7 @@ class Attachment:
             return True
         with contextlib.suppress(TPUError):
             agent = await self._host.agent()
-            fate = await agent.request("kernel_fate", id=self.kernel_id)
+            fate = await agent.request(GetKernelFate(id=self.kernel_id))
             if not fate["known"]:
                 rebooted = self._boot and agent.hello.get("boot", self._boot) != self._boot
                 self._on_gone(host_rebooted_error() if rebooted else gone_error(fate["ending"]))
@@ -256,7 +259,7 @@ def _checked(event: JournalEvent) -> JournalEvent:
     """*event* with the fields that a keeper may send. Raises InvalidAnswer."""
     for kind, fields in ((Opened, KeeperHello), (Rejected, Rejection), (NoticeReceived, Notice)):
         if isinstance(event, kind):
-            return event._replace(fields=checked(event.fields, fields, fields.__name__))
+            return event._replace(fields=checked_record(event.fields, fields, fields.__name__))
     return event
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from ..agent.protocol.requests import EndKernel
 from ..errors import TPUError
 from ..links import HostGone, OwnedKernel, register_owned
 from .attachment import KernelLink
@@ -55,7 +56,7 @@ async def _shutdown(
         while loop.time() < limit:
             try:
                 agent = await host.agent()
-                await agent.request("end_kernel", id=kernel_id, now=True, secret=secret)
+                await agent.request(EndKernel(id=kernel_id, now=True, secret=secret))
                 ended = True
                 return
             except HostGone:

@@ -27,7 +27,7 @@ class ProtocolMismatch(TPUError):
             f"{message} The kernel continues on its host.",
             reason,
             "`jupyter tpu kernel take` brings it back to this server, or to the one that started "
-            "it. `jupyter tpu kernel end` ends it.",
+            "it. `jupyter tpu kernel stop` ends it.",
         )
 
 

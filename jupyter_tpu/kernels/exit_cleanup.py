@@ -96,6 +96,6 @@ async def _end(kernel: RunningKernel) -> None:
 def _warn(kernel_id: str, why: str) -> None:
     log.warning(
         "Kernel %s may still run on its host: %s. `jupyter tpu kernel list TPU` shows it, "
-        "`jupyter tpu kernel end TPU %s` ends it.",
+        "`jupyter tpu kernel stop TPU %s` ends it.",
         *(kernel_id, why, kernel_id),
     )

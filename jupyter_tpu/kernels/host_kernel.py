@@ -7,6 +7,7 @@ import logging
 import uuid
 from typing import Any
 
+from ..agent.protocol.requests import KernelStart, StartKernel
 from ..errors import Reason, TPUError, error_for
 from ..links import OwnedKernel, end_orphans, register_owned
 from .attachment import KernelLink
@@ -54,7 +55,7 @@ class HostKernel:
             self._acquired = False
             self._host.release()
 
-    async def start(self, request: dict[str, Any], timeout: float) -> dict[str, Any]:
+    async def start(self, request: dict[str, Any], timeout: float) -> KernelStart:
         """Starts the kernel. Returns the daemon's answer, when its keeper has started it.
 
         Raises TPUError: the link's problem, TIMEOUT, ENVIRONMENT if the host lacks the environment,
@@ -74,7 +75,7 @@ class HostKernel:
                         )
                     unconfirmed = True
                     try:
-                        return await agent.request("start_kernel", **request)
+                        return await agent.request(StartKernel(**request))
                     except TPUError as error:
                         if error.reason is not Reason.UNREACHABLE:
                             unconfirmed = False

@@ -26,6 +26,8 @@ from ..agent.protocol.events import (
     Message,
     Opened,
 )
+from ..agent.protocol.keeper_requests import EndKernel, RenameNotebook, SignalKernel
+from ..agent.protocol.requests import KernelStart
 from ..environment.file_sync import MirrorHost
 from ..errors import Reason, TPUError
 from ..links import core_thread
@@ -117,7 +119,7 @@ class Relay:
 
     async def launch(
         self, connection: Mapping[str, Any], request: Mapping[str, Any], timeout: float = 60.0
-    ) -> dict[str, Any]:
+    ) -> KernelStart:
         """Starts a kernel on the host. Returns when its keeper has started it.
 
         Parameters
@@ -232,14 +234,14 @@ class Relay:
         An interrupt ends the cells, too, that wait here for the project.
         """
         if number == SIGINT and self._interrupt_held() and self._responder.info is None:
-            return  # It still starts, and would die of it.
+            return  # It is still starting: SIGINT would kill it.
         if self._attachment is not None and self.code is None:
-            self._attachment.request(do="signal", signal=int(number))
+            self._attachment.request(SignalKernel(signal=int(number)))
 
     def rename(self, notebook: str) -> None:
         """Tells the host the new path of the kernel's notebook, which it names to others."""
         if self._attachment is not None and self.code is None:
-            self._attachment.request(do="rename", notebook=notebook)
+            self._attachment.request(RenameNotebook(notebook=notebook))
 
     async def wait_ended(self) -> int:
         """Waits until the kernel has ended. Returns its exit code."""
@@ -253,7 +255,7 @@ class Relay:
         """Ends the kernel and its child processes at once."""
         self.stopping = True
         if self._attachment is not None and self.code is None:
-            self._attachment.request(do="end", now=True)
+            self._attachment.request(EndKernel(now=True))
 
     async def cleanup(self, *, restart: bool = False, keep_running: bool = False) -> None:
         """Ends the kernel on its host. *restart*: the ports stay open for the next kernel.
@@ -378,6 +380,8 @@ class Relay:
                 )
             else:
                 self._set_exit_code(code)
+        elif what == "refused":
+            log.warning("Kernel %s: %s", self.kernel_id, printable(event.get("why", "")))
         elif what == "paused":
             self._responder.send_line(f"[the kernel is paused: {event.get('why')}]\n")
 

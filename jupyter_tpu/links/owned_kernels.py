@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct, field
 
+from ..agent.protocol.requests import EndKernel
 from ..errors import TPUError
 from ..locks import try_lock
 from ..paths import data_dir, private_dir
@@ -81,7 +82,8 @@ async def end_orphans(agent: AgentClient, host_id: str) -> None:
     """Ends the kernels of a host whose owners are gone. The next call tries again what failed."""
     for path, lock, record in _orphans(host_id):
         try:
-            await agent.request("end_kernel", id=record.kernel, now=True, secret=record.secret)
+            end = EndKernel(id=record.kernel, now=True, secret=record.secret)
+            await agent.request(end)
             log.info("Ended kernel %s, because the program that started it is gone", record.kernel)
             _remove(path, lock)
         except TPUError as error:

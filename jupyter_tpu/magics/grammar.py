@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..commands.attached import describe_attached, machine_options
-from ..commands.chip_split import split
+from ..commands.attach_command import attach
+from ..commands.chips_group import chips
 from ..commands.doctor_command import doctor
 from ..commands.field_options import options_of
 from ..commands.grammar import (
@@ -19,29 +18,36 @@ from ..commands.grammar import (
     copied_paths,
     examples,
     hosts_option,
-    local_port_option,
     ports_argument,
     tpu_argument,
-    worker_option,
 )
 from ..commands.grant_group import grant
 from ..commands.guard_group import guard
 from ..commands.job_group import job
 from ..commands.profiles import profile_options
 from ..commands.session import open_session
-from ..commands.tables import describe_tunnel, opened_tunnel, tpu_table, tunnel_table
+from ..commands.tables import opened_tunnel
+from ..commands.token_group import token
+from ..commands.tpu_list import list_tpus
+from ..commands.tunnel_commands import close, list_tunnels
 from ..commands.usage import usage
 from ..errors import Reason, TPUError
 from .hunts import hunt
 from .kernel_grammar import auto, checkpoint, connect, disconnect, memory, pull, push, status
-from .parameters import names_argument, tpu_option
+from .parameters import tpu_option
 from .show import wait_for
 
 if TYPE_CHECKING:
     from .kernels import NotebookKernels
 
 
-@click.group("%tpu", cls=Group, context_settings=CONTEXT, invoke_without_command=True)
+@click.group(
+    "%tpu",
+    cls=Group,
+    aliases={"cp": "copy", "exec": "run", "logs": "job logs", "scp": "copy"},
+    context_settings=CONTEXT,
+    invoke_without_command=True,
+)
 @click.pass_context
 def line(ctx: click.Context) -> None:
     """Run cells of this notebook on a TPU.
@@ -64,58 +70,8 @@ def line(ctx: click.Context) -> None:
 
 for _command in (connect, status, disconnect, memory, checkpoint, push, pull, auto):
     line.add_command(_command)
-for _shared in (hunt, grant, guard, doctor, job, usage):
+for _shared in (list_tpus, hunt, grant, guard, doctor, job, usage, attach, token, chips):
     line.add_command(_shared)
-
-
-@line.command("list")
-def list_tpus() -> None:
-    """List the project's TPUs."""
-    with open_session() as session:
-        print(tpu_table(session.tpus()))
-
-
-@line.command("attach", epilog=examples("%tpu attach my-box", "%tpu attach box-0 box-1 --name pod"))
-@machine_options
-def attach(machines: Sequence[str], as_name: str | None, host_keys: Sequence[str]) -> None:
-    """Use machines that you reach by SSH as a TPU; see `jupyter tpu attach --help`."""
-    from ..fleet.models import AttachMachine
-
-    request = AttachMachine(ssh=[*machines], name=as_name, host_keys=[*host_keys])
-    with open_session() as session:
-        tpu = session.call(session.fleet.attached.attach(request))
-    print(describe_attached(tpu, "%tpu connect"))
-
-
-@line.group("token", cls=Group)
-def token() -> None:
-    """Choose which tokens of this computer are passed to TPUs; see `jupyter tpu token --help`."""
-
-
-@token.command("list")
-def list_tokens() -> None:
-    """List the tokens, and where each is found. Values are not shown."""
-    from ..commands.tokens import describe_tokens
-
-    print(describe_tokens())
-
-
-@token.command("pass")
-@names_argument("Such as HF_TOKEN or WANDB_API_KEY.")
-def pass_token(names: tuple[str, ...]) -> None:
-    """Pass tokens to kernels, commands and jobs that are started on TPUs from now on."""
-    from ..commands.tokens import pass_tokens
-
-    print(pass_tokens(names))
-
-
-@token.command("remove")
-@names_argument("Such as HF_TOKEN or WANDB_API_KEY.")
-def remove_token(names: tuple[str, ...]) -> None:
-    """Stop passing tokens to what is started from now on."""
-    from ..commands.tokens import remove_tokens
-
-    print(remove_tokens(names))
 
 
 @line.command("top", epilog=examples("%tpu top", "%tpu top my-tpu --worker 0"))
@@ -164,41 +120,6 @@ def profile(
         show_trace(name, request)
 
 
-@line.group("chips", cls=Group)
-def chips() -> None:
-    """See what uses the chips of a TPU, free them, or split them between kernels."""
-
-
-@chips.command("list")
-@tpu_argument()
-@hosts_option
-def list_chips(name: str, hosts: str) -> None:
-    """List the processes that use the chips, on all hosts."""
-    from ..commands.chips import use_table
-
-    with open_session() as session:
-        print(use_table(session.call(session.fleet.chips.list(name, hosts))))
-
-
-chips.add_command(split)
-
-
-@chips.command("free", epilog=examples("%tpu chips free my-tpu --yes"))
-@tpu_argument()
-@hosts_option
-@click.option("--yes", "-y", is_flag=True, help="End them; without it, they are only listed.")
-def free_chips(name: str, hosts: str, yes: bool) -> None:
-    """End what uses the chips, and check that they are free."""
-    from ..commands import chips
-
-    def confirm(question: str) -> None:
-        if not yes:
-            raise TPUError(question.replace("Continue?", "Nothing was ended: add --yes to do it."))
-
-    with open_session() as session:
-        chips.free_chips(session, name, hosts, confirm, print)
-
-
 @line.command(
     "run",
     context_settings={"allow_interspersed_args": False},
@@ -230,7 +151,7 @@ def run(
     run_command(tpu or kernels.last_tpu, StartRun(command=[*words], **fields))
 
 
-@line.group("tunnel", cls=Group, short_form="open", aliases={"remove": "close"})
+@line.group("tunnel", cls=Group, short_form="open", aliases={"remove": "close", "stop": "close"})
 def tunnel() -> None:
     """Forward local ports to ports of a host. The running Jupyter server keeps the tunnels.
 
@@ -241,15 +162,12 @@ def tunnel() -> None:
 @tunnel.command("open")
 @tpu_argument()
 @ports_argument
-@local_port_option
-@worker_option
-def open_tunnel(
-    name: str, ports: list[tuple[int, int | None]], local_port: int | None, worker: int
-) -> None:
+@options_of("OpenTunnel", "local_port", "host")
+def open_tunnel(name: str, ports: list[tuple[int, int | None]], fields: dict[str, Any]) -> None:
     """Forward local ports to ports of a host."""
     from ..commands.tunnels import requests
 
-    wanted = requests(ports, local_port, host=worker)
+    wanted = requests(ports, **fields)
     with open_session() as session:
         if session.server is None:
             raise TPUError(
@@ -261,25 +179,8 @@ def open_tunnel(
             print(opened_tunnel(session.call(session.fleet.tunnels.open(name, each))))
 
 
-@tunnel.command("list")
-@tpu_argument(required=False)
-def list_tunnels(name: str | None) -> None:
-    """List the tunnels of a TPU, or of all TPUs."""
-    with open_session() as session:
-        fleet = session.fleet
-        tunnels = session.call(fleet.tunnels.all() if name is None else fleet.tunnels.list(name))
-        print(tunnel_table(tunnels))
-
-
-@tunnel.command("close")
-@argument("ids", nargs=-1, required=True, metavar="ID|LOCAL...", help="ID or local port.")
-def close(ids: tuple[str, ...]) -> None:
-    """Close tunnels."""
-    from ..commands.tunnels import close_tunnels
-
-    with open_session() as session:
-        for each in close_tunnels(session, ids):
-            print(f"Closed: {describe_tunnel(each)}")
+tunnel.add_command(list_tunnels)
+tunnel.add_command(close)
 
 
 @line.command("sync", epilog=examples("%tpu sync", "%tpu sync ~/project", "%tpu sync --pull"))
@@ -318,7 +219,7 @@ def sync(kernels: NotebookKernels, folder: str, fields: dict[str, Any], tpu: str
     ),
 )
 @copied_paths
-@options_of("CopyFiles", "hosts", "overwrite")
+@options_of("CopyFiles", "hosts", "overwrite", "make_folder")
 def copy(paths: tuple[str, ...], fields: dict[str, Any]) -> None:
     """Copy files and folders to hosts of a TPU, or from one host to here.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from ..commands.connection import connection, content_options
+from ..commands.connection import Content, content_options
 from ..commands.grammar import (
     CONTEXT,
     Command,
@@ -15,6 +15,7 @@ from ..commands.grammar import (
     examples,
     tpu_argument,
 )
+from ..commands.questions import confirm, yes_option
 from ..commands.session import open_session
 from ..commands.tables import table
 from ..errors import Reason, TPUError
@@ -35,20 +36,20 @@ if TYPE_CHECKING:
 @click.command("connect", cls=Command)
 @tpu_argument()
 @environment_option
-@content_options
+@content_options()
 @click.pass_obj
 def connect(
     kernels: NotebookKernels,
     name: str,
     environment: str,
-    **content: Any,
+    content: Content,
 ) -> None:
     """Prepare a TPU, and start a kernel of this notebook on it."""
-    wanted = connection(environment, **content)
+    wanted = content.request(environment)
     with open_session() as session:
         tpu = session.call(session.fleet.tpu(name))
         ref = f"{tpu.zone}~{tpu.name}"
-        if kernelspec_of(tpu, environment) is None or any(content.values()):
+        if kernelspec_of(tpu, environment) is None or content:
             wait_for(session, session.call(session.fleet.connect(ref, wanted)))
             tpu = session.call(session.fleet.tpu(ref))
     spec = kernelspec_of(tpu, environment)
@@ -82,8 +83,9 @@ def status(kernels: NotebookKernels) -> None:
 
 @click.command("disconnect", cls=Command)
 @tpu_argument(required=False)
+@yes_option("End a cell that is running there, too.")
 @click.pass_obj
-def disconnect(kernels: NotebookKernels, name: str | None) -> None:
+def disconnect(kernels: NotebookKernels, name: str | None, yes: bool) -> None:
     """End this notebook's kernels on a TPU, and disconnect it (default: the one used last)."""
     name = name or kernels.last_tpu
     if not name:
@@ -91,9 +93,14 @@ def disconnect(kernels: NotebookKernels, name: str | None) -> None:
     with open_session() as session:
         tpu = session.call(session.fleet.tpu(name))
         ref = f"{tpu.zone}~{tpu.name}"
-        for key in kernels.all():
-            if key[0] == ref:
-                kernels.end(key)
+        own = {key: kernel for key, kernel in kernels.all().items() if key[0] == ref}
+        if not yes and any(each.alive() and each.unfinished() for each in own.values()):
+            confirm(
+                f"A cell of this notebook is still running on {tpu.name}. End it?",
+                "Interrupt it, wait until it ends, or add --yes.",
+            )
+        for key in own:
+            kernels.end(key)
         if kernels.auto is not None and kernels.auto[0] == ref:
             kernels.auto = None
             print(_auto_state(kernels))

@@ -13,12 +13,16 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ..agent.bundle import UNPACK, Bundle, bundle
+from ..agent.bundle import Bundle, bundle
+from ..agent.protocol.declarations import Answer, Request
 from ..agent.protocol.frames import LONGEST_ANSWER, LONGEST_REQUEST
 from ..agent.protocol.paths import keeper_socket
+from ..agent.protocol.records import Hello, Problem, Started
+from ..agent.protocol.requests import EndAgent
 from ..errors import ConnectionLost, Reason, TPUError, error_for
-from .agent_answers import ANSWERS, Hello, Problem, Started
-from .host_values import InvalidAnswer, checked, decoded
+from .agent_answers import checked_record
+from .host_program import COMMAND, NO_PYTHON, program
+from .host_values import InvalidAnswer, decoded
 
 #: Seconds to install and start the agent, and for an answer that takes no work.
 UP_TIMEOUT = 60.0
@@ -37,16 +41,7 @@ fi
 echo missing
 """
 
-#: Finds a Python, unpacks the bundle on stdin with it, and runs ``up``.
-_INSTALL = """\
-for python in python3 /usr/bin/python3 python3.13 python3.12 python3.11 python3.10 python3.9; do
-  if "$python" -c 'import sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null; then
-    "$python" -c "$2" "$1" && exec "$python" "$HOME/.jupyter-tpu/agent/$1" up
-    exit 1
-  fi
-done
-echo no python
-"""
+_INSTALL = "ssh.install_agent_on_host"
 
 
 async def ensure_agent(
@@ -82,24 +77,24 @@ async def _up(run: Callable[..., Awaitable[Any]], packed: Bundle) -> dict[str, A
     done = await run(["sh", "-c", _UP, "sh", packed.hash], timeout=UP_TIMEOUT, check=False)
     if done.stdout.strip() == "missing":
         done = await run(
-            ["sh", "-c", _INSTALL, "sh", packed.hash, UNPACK],
-            input=packed.data,
+            [*COMMAND, packed.hash],
+            input=program(_INSTALL) + packed.data,
             timeout=UP_TIMEOUT,
             check=False,
         )
-    last = done.stdout.strip().splitlines()[-1:] or [""]
-    if last[0] == "no python":
+    if done.returncode == NO_PYTHON:
         raise TPUError(
             "The host has no Python 3.8 or newer.",
             Reason.NO_PYTHON,
             "Install it, for example with `sudo apt-get install python3`.",
         )
+    last = done.stdout.strip().splitlines()[-1:] or [""]
     try:
         answer = decoded(last[0].encode("utf-8", "replace"), "up")
     except InvalidAnswer:
         answer = {}
     if "socket" in answer:
-        return checked(answer, Started, "up")
+        return checked_record(answer, Started, "up")
     if "errno 28" in done.stderr or "errno 122" in done.stderr:
         raise TPUError(
             "The host's disk is full.", Reason.DISK_FULL, "Delete files on the host and try again."
@@ -167,7 +162,7 @@ class AgentClient:
         """Returns when the daemon's hello has come; raises UNREACHABLE if it does not."""
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT):
-                self.hello = checked(await self._greeting, Hello, "hello")
+                self.hello = checked_record(await self._greeting, Hello, "hello")
         except TimeoutError as error:
             await self.close()
             raise ConnectionLost("the host") from error
@@ -180,14 +175,12 @@ class AgentClient:
         """Whether the channel has ended."""
         return self._closed
 
-    async def request(
-        self, op: str, *, timeout: float = REQUEST_TIMEOUT, **params: Any
-    ) -> dict[str, Any]:
-        """Asks the daemon to do *op* and returns its result.
+    async def request(self, request: Request[Answer], timeout: float = REQUEST_TIMEOUT) -> Answer:
+        """Asks the daemon, and returns its answer.
 
         Raises :class:`TPUError` with the daemon's reason, UNREACHABLE if the connection ends first,
         TIMEOUT after *timeout* seconds, INVALID if it is too large to be sent, `InvalidAnswer` if
-        the answer is not as `agent_answers` says.
+        the answer is not as its request declares.
         """
         if self._closed:
             raise ConnectionLost("the host")
@@ -195,7 +188,7 @@ class AgentClient:
         number = self._number
         future = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
-            self._ask(number, op, params)
+            self._ask(number, request)
             async with asyncio.timeout(timeout):
                 answer = await future
         except TimeoutError as error:
@@ -205,13 +198,13 @@ class AgentClient:
         finally:
             self._waiting.pop(number, None)
         if "error" in answer:
-            problem = checked(answer["error"], Problem, op)
+            problem = checked_record(answer["error"], Problem, request.op)
             raise error_for(problem["message"], problem["reason"], problem.get("hint", ""))
-        return checked(answer.get("result"), ANSWERS[op], op)
+        return checked_record(answer.get("result"), request.answer, request.op)
 
-    def _ask(self, number: int, op: str, params: dict[str, Any]) -> None:
-        request = {"id": number, "op": op, "params": params}
-        line = json.dumps(request, separators=(",", ":")).encode() + b"\n"
+    def _ask(self, number: int, request: Request[Any]) -> None:
+        message = {"id": number, "op": request.op, "params": request.params}
+        line = json.dumps(message, separators=(",", ":")).encode() + b"\n"
         if len(line) > LONGEST_REQUEST:
             raise TPUError(
                 f"The request has {len(line) >> 20} MiB; {LONGEST_REQUEST >> 20} MiB are possible.",
@@ -232,7 +225,7 @@ class AgentClient:
         """Tells the daemon that this client leaves. It ends now if it has nothing else to do."""
         if not self._closed:
             with contextlib.suppress(OSError):
-                self._ask(0, "end_agent", {})
+                self._ask(0, EndAgent())
                 async with asyncio.timeout(1.0):
                     await self._stream.drain()
             self._end()

@@ -2,8 +2,8 @@
 
 A host is not trusted: whoever is root there can send anything. A message is declared as a
 `TypedDict` or a `Struct` of these types, and `checked` is the one function that compares. Text is
-only bounded here: it may have any characters, and is cleaned where it is shown. The tables are
-`agent_answers`, `environment.host_answers` and `kernels.keeper_messages`.
+only bounded here: it may have any characters, and is cleaned where it is shown. What the agent
+says is declared in `agent.protocol`, what programs say in `environment.host_answers`.
 """
 
 from __future__ import annotations

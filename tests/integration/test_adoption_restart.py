@@ -258,7 +258,7 @@ def test_rest_says_that_the_chips_are_held_and_by_whom(
         answer = json.loads(refused.value.read())
         assert (refused.value.code, answer["reason"]) == (409, "CHIPS_HELD")
         assert answer["message"].startswith("The chips of kept are in use by the kernel of")
-        assert "jupyter tpu kernel end kept" in answer["hint"]
+        assert "jupyter tpu kernel stop kept" in answer["hint"]
     assert len(server.request("GET", "/api/kernels")) == 1
     client.close()
 

@@ -18,6 +18,7 @@ from local_host import LocalHost
 from waiting import eventually
 
 from jupyter_tpu.agent.bundle import PACKAGE, bundle
+from jupyter_tpu.agent.protocol import requests
 from jupyter_tpu.errors import TPUError
 
 pytestmark = pytest.mark.asyncio
@@ -55,7 +56,7 @@ async def host() -> AsyncIterator[LocalHost]:
     home = Path(tempfile.mkdtemp(prefix="e-"))
     local = LocalHost(home)
     yield local
-    await (await local.agent()).request("prepare_delete")
+    await (await local.agent()).request(requests.PrepareDelete())
     await local.close()
     await eventually(lambda: not local.processes())
     shutil.rmtree(home)
@@ -76,10 +77,11 @@ async def up(host: LocalHost) -> dict:
 async def test_one_that_is_told_to_end_while_something_changes_ends(host):
     for _ in range(4):
         agent = await host.agent()
-        requests = [agent.request("keep_warm", environments=[]) for _ in range(4)]
-        await requests.pop()
+        warm = requests.KeepWarm(environments=[])
+        asked = [agent.request(warm) for _ in range(4)]
+        await asked.pop()
         os.kill(agent.hello["pid"], signal.SIGTERM)
-        await asyncio.gather(*requests, return_exceptions=True)
+        await asyncio.gather(*asked, return_exceptions=True)
         await agent.close()
         await eventually(lambda: not host.processes(), 10)
 

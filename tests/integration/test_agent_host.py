@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,7 +21,8 @@ from waiting import eventually
 
 from jupyter_tpu.agent.bundle import bundle
 from jupyter_tpu.agent.daemon import keepers as daemon_keepers
-from jupyter_tpu.agent.protocol import frames, messages
+from jupyter_tpu.agent.protocol import frames, messages, requests
+from jupyter_tpu.agent.protocol.declarations import Request
 from jupyter_tpu.agent.protocol.events import IOPUB, KEEPER, SHELL, Message, Opened, Rejected
 from jupyter_tpu.agent.protocol.journal import Journal, State
 from jupyter_tpu.agent.protocol.paths import keeper_socket
@@ -43,7 +43,7 @@ async def host() -> AsyncIterator[LocalHost]:
     yield local
     local.mend()
     agent = await local.agent()
-    await agent.request("prepare_delete")
+    await agent.request(requests.PrepareDelete())
     await local.close()
     await eventually(lambda: not local.processes())
     shutil.rmtree(home)
@@ -52,7 +52,7 @@ async def host() -> AsyncIterator[LocalHost]:
 async def start(host: LocalHost, kernel_id: str = "k", **order) -> dict:
     agent = await host.agent()
     order = {"launch": "1", "python": sys.executable, **ORDER, **order}
-    return await agent.request("start_kernel", id=kernel_id, **order)
+    return await agent.request(requests.StartKernel(id=kernel_id, **order))
 
 
 async def kernel(host: LocalHost, state: str) -> dict:
@@ -60,7 +60,7 @@ async def kernel(host: LocalHost, state: str) -> dict:
 
     async def found() -> dict | None:
         agent = await host.agent()
-        (it,) = (await agent.request("kernels"))["kernels"]
+        (it,) = (await agent.request(requests.ListKernels()))["kernels"]
         return it if it["state"] == state else None
 
     return await eventually(found)
@@ -125,7 +125,7 @@ async def test_a_start_on_a_full_disk_says_that_it_is_full(host, warm):
             wanted = [{"python": sys.executable}]
 
             async def ready() -> bool:
-                found = (await agent.request("keep_warm", environments=wanted))["warm"]
+                found = (await agent.request(requests.KeepWarm(environments=wanted)))["warm"]
                 return [each["state"] for each in found] == ["ready"]
 
             await eventually(ready)
@@ -135,7 +135,7 @@ async def test_a_start_on_a_full_disk_says_that_it_is_full(host, warm):
         assert caught.value.reason is Reason.DISK_FULL
         (run / "filler").unlink()
         await start(host)
-        await agent.request("prepare_delete")
+        await agent.request(requests.PrepareDelete())
         await eventually(lambda: agent.closed and not host.processes())
     finally:
         subprocess.run(["umount", "-l", str(run)], check=True)
@@ -146,7 +146,7 @@ async def test_two_that_come_at_once_share_one_daemon(host):
     ours, theirs = await asyncio.gather(host.agent(), other.agent())
     assert ours.hello["pid"] == theirs.hello["pid"]
     await other.close()
-    assert (await ours.request("probe"))["agent"] == bundle().hash
+    assert ours.hello["agent"] == bundle().hash
 
 
 async def test_a_daemon_that_is_about_to_end_is_followed_by_another(host):
@@ -185,26 +185,14 @@ async def test_it_runs_on_the_hosts_own_python(host, version):
     (host.home / "bin" / "python3").symlink_to(found[0])
     host.environment["PATH"] = f"{host.home}/bin:{os.environ['PATH']}"
     agent = await host.agent()
-    probe = await agent.request("probe")
-    assert probe["python"].startswith(version)
+    assert os.path.samefile(agent.hello["python"], found[0])
     # The keeper runs in the environment's Python, the daemon in this one.
     await start(host)
     await kernel(host, "idle")
-    assert (await agent.request("end_kernel", id="k", now=True)) == {"ended": True}
+    assert (await agent.request(requests.EndKernel(id="k", now=True))) == {"ended": True}
 
 
 # ---- the daemon ---------------------------------------------------------------------------------
-
-
-async def test_it_says_what_the_host_is(host):
-    agent = await host.agent()
-    probe = await agent.request("probe")
-    assert probe["hostname"] == socket.gethostname()
-    assert probe["cpus"] == os.cpu_count()
-    assert probe["memory"] > 2**28
-    assert probe["disk_free"] > 0
-    assert probe["emulated"] is False
-    assert probe["home"] == str(host.home)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +205,7 @@ async def test_an_agent_that_cannot_be_run_any_more_is_installed_again(host, dam
     os.kill(agent.hello["pid"], signal.SIGKILL)
     await eventually(lambda: agent.closed and not host.processes())
     if damage == "file lost":
-        [lost] = folder.glob("*/daemon/probe.py")
+        [lost] = folder.glob("*/daemon/load.py")
         lost.unlink()
     elif damage == "python moved":
         (folder / "python").write_text("/nowhere/python3")
@@ -226,7 +214,7 @@ async def test_an_agent_that_cannot_be_run_any_more_is_installed_again(host, dam
         (host.home / "python").chmod(0o755)
         (folder / "python").write_text(str(host.home / "python"))
     commands = host.commands
-    assert await (await host.agent()).request("kernels") == {"kernels": []}
+    assert await (await host.agent()).request(requests.ListKernels()) == {"kernels": []}
     assert host.commands == commands + 2
     assert Path((folder / "python").read_text()).is_file()
     assert (folder / "python").read_text() != str(host.home / "python")
@@ -266,36 +254,45 @@ async def test_it_answers_questions_it_does_not_understand(host):
         ("dance", {}),
         ("start_kernel", {}),
         ("start_kernel", {"id": "k", "env": 7}),
+        ("end_kernel", {"id": 7}),
+        ("end_kernel", {"id": "k", "now": "no"}),
+        ("end_kernel", {"id": "k", "soon": True}),
         ("end_kernel", {}),
     ):
+
+        class Wrong(Request[requests.Ended], op=op): ...
+
         with pytest.raises(TPUError) as caught:
-            await agent.request(op, **params)
+            await agent.request(Wrong(**params))
         assert caught.value.reason is Reason.INVALID
     for kind in (b"{]\n", b"[]\n", b'{"op": 7}\n', b"7\n"):
         agent._stream.write(kind)
-    assert (await agent.request("kernels")) == {"kernels": []}
+    assert (await agent.request(requests.ListKernels())) == {"kernels": []}
 
 
 async def test_a_line_without_end_only_loses_its_connection(host):
     agent = await host.agent()
     agent._stream.write(b"x" * (2 * frames.LONGEST_REQUEST + 1))
     with pytest.raises(TPUError) as caught:
-        await agent.request("probe")
+        await agent.request(requests.GetTime())
     assert caught.value.reason is Reason.UNREACHABLE
-    assert (await (await host.agent()).request("kernels")) == {"kernels": []}
+    assert (await (await host.agent()).request(requests.ListKernels())) == {"kernels": []}
 
 
 async def test_a_request_that_is_too_large_is_not_sent_and_the_largest_one_is_answered(host):
     agent = await host.agent()
     with pytest.raises(TPUError, match=r"has 16 MiB; 16 MiB are possible") as caught:
-        await agent.request("probe", padding="x" * frames.LONGEST_REQUEST)
+        await agent.request(requests.GetKernelFate(id="x" * frames.LONGEST_REQUEST))
     assert caught.value.reason is Reason.INVALID
-    assert await agent.request("probe", padding="x" * (frames.LONGEST_REQUEST - 100))
+    long = requests.GetKernelFate(id="x" * (frames.LONGEST_REQUEST - 100))
+    assert await agent.request(long) == {"known": False, "ending": None}
 
 
 async def test_any_failure_in_the_daemon_answers_its_request(host):
     with pytest.raises(TPUError, match="OverflowError") as caught:
-        await (await host.agent()).request("job_log", id="j", limit=float("inf"))
+        await (await host.agent()).request(
+            requests.GetStatus(environments=[], load={"every": 10**400})
+        )
     assert caught.value.reason is Reason.INTERNAL
 
 
@@ -366,9 +363,9 @@ async def test_a_kernel_is_listed_from_its_start_to_its_end(host):
     assert found["attached"] is False
     assert found["started"] <= found["last_activity"]
     agent = await host.agent()
-    assert await agent.request("end_kernel", id="k") == {"ended": True}
-    assert (await agent.request("kernels")) == {"kernels": []}
-    assert await agent.request("end_kernel", id="k") == {"ended": False}
+    assert await agent.request(requests.EndKernel(id="k")) == {"ended": True}
+    assert (await agent.request(requests.ListKernels())) == {"kernels": []}
+    assert await agent.request(requests.EndKernel(id="k")) == {"ended": False}
     assert [line for line in host.processes() if not line.endswith(" daemon ")] == []
     assert not list(Path(agent.hello["run"]).glob("k-*"))
 
@@ -409,7 +406,7 @@ async def test_an_environment_that_cannot_run_kernels_is_reported(host, python, 
         await start(host, python=python)
     assert caught.value.reason is Reason.ENVIRONMENT
     agent = await host.agent()
-    assert (await agent.request("kernels")) == {"kernels": []}
+    assert (await agent.request(requests.ListKernels())) == {"kernels": []}
     assert not list(Path(agent.hello["run"]).glob("k-*"))
 
 
@@ -435,10 +432,10 @@ async def test_a_kernel_whose_keeper_is_killed_leaves_nothing(host, daemon):
     await eventually(lambda: not start_time(started["keeper"]))
     agent = await host.agent()
     if daemon == "the next daemon":  # a daemon cleans up after its own children without a request
-        assert (await agent.request("kernels")) == {"kernels": []}
+        assert (await agent.request(requests.ListKernels())) == {"kernels": []}
     await eventually(lambda: not start_time(started["pid"]))
     await eventually(lambda: not list(Path(agent.hello["run"]).glob("k-*")))
-    assert (await agent.request("kernels")) == {"kernels": []}
+    assert (await agent.request(requests.ListKernels())) == {"kernels": []}
 
 
 async def test_last_messages_of_too_many_dead_kernels_are_deleted_oldest_first_and_this_is_reported(
@@ -457,33 +454,33 @@ async def test_last_messages_of_too_many_dead_kernels_are_deleted_oldest_first_a
         await eventually(lambda pid=started["pid"]: not Path(f"/proc/{pid}").exists())
     agent = await host.agent()
     await start(host, "third")
-    found = (await agent.request("kernels"))["kernels"]
+    found = (await agent.request(requests.ListKernels()))["kernels"]
     assert sorted(kernel["id"] for kernel in found) == ["second", "third"]
-    first = await agent.request("kernel_fate", id="first")
+    first = await agent.request(requests.GetKernelFate(id="first"))
     assert first["known"] is False
     assert first["ending"]["end"] == "room"
     assert first["ending"]["cause"] == "The kernel was ended by signal 9 (SIGKILL)."
-    second = await agent.request("kernel_fate", id="second")
+    second = await agent.request(requests.GetKernelFate(id="second"))
     assert second == {"known": True, "ending": None}
-    assert (await agent.request("kernel_fate", id="none")) == {"known": False, "ending": None}
+    assert (await agent.request(requests.GetKernelFate(id="none"))) == {
+        "known": False,
+        "ending": None,
+    }
 
 
 async def test_before_the_host_is_deleted_everything_is_ended(host):
     await start(host, "one")
     await start(host, "two")
     agent = await host.agent()
-    assert await agent.request("prepare_delete") == {"ended": 2}
+    assert await agent.request(requests.PrepareDelete()) == {"ended": 2}
     await eventually(lambda: not host.processes())
 
 
 async def test_an_agent_with_kernels_does_not_end_when_asked_to(host):
     await start(host)
     agent = await host.agent()
-    assert await agent.request("end_agent") == {"ended": False}
-    assert (await agent.request("signal_kernel", id="k", signal=0))["id"] == "k"
-    with pytest.raises(TPUError) as caught:
-        await agent.request("signal_kernel", id="other", signal=2)
-    assert caught.value.reason is Reason.NOT_FOUND
+    assert await agent.request(requests.EndAgent()) == {"ended": False}
+    assert [it["id"] for it in (await agent.request(requests.ListKernels()))["kernels"]] == ["k"]
 
 
 # ---- the keeper's clients -----------------------------------------------------------------------
@@ -543,10 +540,14 @@ async def test_a_lease_that_was_stolen_fences_its_holder_off(host):
     await broken(again)
     # Nor does it end what is no longer its own.
     agent = await host.agent()
-    assert await agent.request("end_kernel", id="k", now=True, secret="ours") == {"ended": False}
+    assert await agent.request(requests.EndKernel(id="k", now=True, secret="ours")) == {
+        "ended": False
+    }
     assert not thief.done()
     thief.cancel()
-    assert await agent.request("end_kernel", id="k", now=True, secret="theirs") == {"ended": True}
+    assert await agent.request(requests.EndKernel(id="k", now=True, secret="theirs")) == {
+        "ended": True
+    }
 
 
 async def test_a_client_that_leaves_on_purpose_makes_room(host):
@@ -558,7 +559,7 @@ async def test_a_client_that_leaves_on_purpose_makes_room(host):
     agent = await host.agent()
 
     async def left() -> bool:
-        return not (await agent.request("kernels"))["kernels"][0]["attached"]
+        return not (await agent.request(requests.ListKernels()))["kernels"][0]["attached"]
 
     await eventually(left)
     _, theirs, events = await attach(host, "theirs")
@@ -585,10 +586,10 @@ async def test_a_kernel_with_too_much_unread_output_is_paused_until_it_is_read(h
     agent = await host.agent()
 
     async def paused() -> bool:
-        return (await agent.request("kernels"))["kernels"][0]["paused"]
+        return (await agent.request(requests.ListKernels()))["kernels"][0]["paused"]
 
     await eventually(paused)
-    assert (await agent.request("kernels"))["kernels"][0]["waiting"] < 3_000_000
+    assert (await agent.request(requests.ListKernels()))["kernels"][0]["waiting"] < 3_000_000
     texts: list[str] = []
     words: list[str] = []
 
@@ -611,6 +612,26 @@ async def test_a_kernel_with_too_much_unread_output_is_paused_until_it_is_read(h
     lines = "".join(texts).splitlines()
     assert [line.split()[0] for line in lines] == [str(number) for number in range(count)]
     assert words.index("paused") < words.index("resumed")
+    task.cancel()
+
+
+async def test_a_request_that_the_keeper_does_not_know_is_answered_and_nothing_else_happens(host):
+    await start(host, secret="ours")
+    pump, task, events = await attach(host, "ours")
+    strange = ({"do": "dance"}, {"do": "signal"}, {"do": "signal", "signal": "9"})
+    for fields in strange:
+        pump.journal.send(KEEPER, [json.dumps(fields).encode()], urgent=True)
+    pump.wake()
+
+    def refusals() -> list[str]:
+        sent = [event for event in events if isinstance(event, Message) and event.channel == KEEPER]
+        said = [json.loads(event.parts[0]) for event in sent]
+        return [event["why"] for event in said if event["event"] == "refused"]
+
+    await eventually(lambda: len(refusals()) == len(strange))
+    assert "'dance'" in refusals()[0]
+    await kernel(host, "idle")
+    assert not task.done()
     task.cancel()
 
 

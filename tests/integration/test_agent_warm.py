@@ -20,6 +20,7 @@ from local_host import LocalHost
 from local_kernels import Notebook, local_host
 from waiting import eventually, until
 
+from jupyter_tpu.agent.protocol import requests
 from jupyter_tpu.errors import TPUError
 from jupyter_tpu.links import core_thread
 
@@ -41,14 +42,14 @@ async def host() -> AsyncIterator[LocalHost]:
 
 async def cleared(host: LocalHost) -> bool:
     with contextlib.suppress(TPUError):
-        await (await host.agent()).request("prepare_delete")
+        await (await host.agent()).request(requests.PrepareDelete())
         return True
     return False
 
 
 async def keep(host: LocalHost, *environments: dict[str, Any]) -> list[dict[str, Any]]:
     agent = await host.agent()
-    return (await agent.request("keep_warm", environments=list(environments)))["warm"]
+    return (await agent.request(requests.KeepWarm(environments=list(environments))))["warm"]
 
 
 async def warmed(host: LocalHost, environment: dict[str, Any], state: str = "ready") -> dict:
@@ -66,7 +67,7 @@ def keepers(host: LocalHost) -> list[str]:
 async def start(host: LocalHost, kernel_id: str, **order: Any) -> dict[str, Any]:
     agent = await host.agent()
     order = {"python": sys.executable, "key": "k", "secret": "s", "launch": kernel_id, **order}
-    return await agent.request("start_kernel", id=kernel_id, **order)
+    return await agent.request(requests.StartKernel(id=kernel_id, **order))
 
 
 @pytest.mark.asyncio
@@ -79,12 +80,12 @@ async def test_it_is_the_next_kernel_and_another_takes_its_place(host):
     agent = await host.agent()
 
     async def idle() -> bool:
-        (found,) = (await agent.request("kernels"))["kernels"]
+        (found,) = (await agent.request(requests.ListKernels()))["kernels"]
         return found["state"] == "idle"
 
     await eventually(idle)
     assert (await warmed(host, ENVIRONMENT))["pid"] != started["pid"]
-    assert await agent.request("end_kernel", id="a", now=True) == {"ended": True}
+    assert await agent.request(requests.EndKernel(id="a", now=True)) == {"ended": True}
     await keep(host)  # none any more
     await eventually(lambda: not keepers(host))
 
@@ -95,7 +96,7 @@ async def test_one_question_keeps_it_warm_and_lists_the_kernels(host):
     await start(host, "a")
 
     async def both() -> bool:
-        answer = await agent.request("status", environments=[ENVIRONMENT])
+        answer = await agent.request(requests.GetStatus(environments=[ENVIRONMENT]))
         assert [kernel["id"] for kernel in answer["kernels"]] == ["a"]
         return [warm["state"] for warm in answer["warm"]] == ["ready"]
 

@@ -300,7 +300,7 @@ def test_tpus_are_queued_listed_described_and_deleted(
     ]  # fmt: skip
     until = either.json("queued", "describe", name, "--json")["valid_until"]
     assert local_time(until) in row
-    assert f"Deleted {name}." in either.out("queued", "delete", name)
+    assert f"Deleted {name}." in either.out("queued", "delete", name, "--yes")
     assert name not in either.out("queued", "list")
 
 
@@ -538,6 +538,23 @@ def test_delete_asks_on_a_terminal_and_refuses_elsewhere(
     assert state_of(emulator, name) == ""
 
 
+def test_a_list_that_is_watched_shows_changes_until_ctrl_c(
+    served: Shell, create_tpu: Callable[..., Any], emulator: Any
+) -> None:
+    name = create_tpu()["name"].rpartition("/")[2]
+    terminal = Terminal(served, "list", "--watch", "--filter", f"name={name}")
+    terminal.expect(f"{name}.* READY")
+    assert served.run("stop", name, "--yes").returncode == 0
+    terminal.expect(f"{name}.* STOPPED")
+    assert state_of(emulator, name) == "STOPPED"
+    terminal.type("\x03")
+    assert terminal.end() == 0
+    last = terminal.text[terminal.text.rindex("\x1b[?1049l") :]  # what stays on the screen
+    assert "STOPPED" in last
+    values = served.out("list", "--filter", f"name={name}", "--format", "value(name,state)")
+    assert values == f"{name}\tSTOPPED\n"
+
+
 def test_a_terminal_shows_a_bar_and_ctrl_c_twice_cancels(
     either: Shell, name: str, faults: Any, emulator: Any
 ) -> None:
@@ -653,7 +670,7 @@ def test_a_create_of_one_command_is_cancelled_by_another(
     [operation] = alone.json("operation", "list", "--json")
     assert (operation["kind"], operation["state"]) == ("create", "running")
     id = operation["id"]
-    assert alone.out("operation", "cancel", id[:6]) == f"Cancelled creating {name}.\n"
+    assert alone.out("operation", "cancel", id[:6], "--yes") == f"Cancelled creating {name}.\n"
     assert creating.communicate(timeout=LIMIT)[1].endswith(f"Cancelled creating {name}.\n")
     assert state_of(emulator, name) == ""
     assert "No operation begins with 'x'." in alone.complaint("operation", "cancel", "x")

@@ -25,6 +25,7 @@ from pod_fleet import open_pod
 from waiting import eventually, until
 
 from jupyter_tpu.agent.guard import restart
+from jupyter_tpu.agent.protocol import requests
 from jupyter_tpu.emulator.api.host_identity import HostIdentities
 from jupyter_tpu.emulator.state_folder import EmulatorToken
 from jupyter_tpu.errors import Reason, TPUError
@@ -49,7 +50,7 @@ async def host(variables: dict[str, str]) -> AsyncIterator[LocalHost]:
     home = Path(tempfile.mkdtemp(prefix="g-"))  # the paths of sockets must be short
     local = LocalHost(home, variables)
     yield local
-    await (await local.agent()).request("prepare_delete")
+    await (await local.agent()).request(requests.PrepareDelete())
     await local.close()
     await eventually(lambda: not local.processes())
     shutil.rmtree(home)
@@ -57,14 +58,14 @@ async def host(variables: dict[str, str]) -> AsyncIterator[LocalHost]:
 
 async def set_guard(host: LocalHost, node: dict[str, Any], **rule: Any) -> dict[str, Any]:
     wanted = {"action": "stop", "node": node["name"], "node_id": node["id"], "notice": 0, **rule}
-    return (await (await host.agent()).request("set_guard", **wanted))["guard"]
+    return (await (await host.agent()).request(requests.SetGuard(**wanted)))["guard"]
 
 
 async def report(host: LocalHost, accept: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     """What the guard reports once that is accepted."""
 
     async def found() -> dict[str, Any] | None:
-        guard = (await (await host.agent()).request("guard"))["guard"]
+        guard = (await (await host.agent()).request(requests.GetGuard()))["guard"]
         return guard if accept(guard) else None
 
     return await eventually(found)
@@ -91,16 +92,16 @@ async def test_a_job_keeps_the_tpu_and_a_keep_puts_the_end_off(
     host: LocalHost, node: dict[str, Any]
 ) -> None:
     argv = [sys.executable, "-c", "import time; time.sleep(600)"]
-    await (await host.agent()).request("start_job", id="j-1", argv=argv)
+    await (await host.agent()).request(requests.StartJob(id="j-1", argv=argv))
     end = time.time() + 3600
     guard = await set_guard(host, node, idle=60, until=end)
     assert guard["host"] is True, guard["refused"]
     assert "a job" in guard["busy"]
     assert guard["reason"] == "time", "the idle limit is not counted down"
     assert abs(guard["ends"] - end) < 30
-    kept = (await (await host.agent()).request("keep", seconds=7200.0))["guard"]
+    kept = (await (await host.agent()).request(requests.DelayGuard(seconds=7200.0)))["guard"]
     assert abs(kept["ends"] - end - 3600) < 60
-    await (await host.agent()).request("remove_guard")
+    await (await host.agent()).request(requests.RemoveGuard())
     await eventually(lambda: not guards(host))
 
 
@@ -226,10 +227,10 @@ async def test_a_guard_survives_whatever_answers_in_googles_place(node: dict[str
     (folder / "rule.json").write_text(json.dumps({**json.loads(rule), "number": 2, "notice": "x"}))
     await eventually(lambda: "ValueError" in (folder / "log").read_text())
     (folder / "rule.json").write_text(rule)
-    await (await host.agent()).request("keep", seconds=60)
+    await (await host.agent()).request(requests.DelayGuard(seconds=60))
     guard = await report(host, lambda guard: guard["phase"] == "watching")
     assert json.loads((folder / "lock").read_text())["pid"] == pid
-    await (await host.agent()).request("prepare_delete")
+    await (await host.agent()).request(requests.PrepareDelete())
     await host.close()
     await eventually(lambda: not host.processes())
     server.close()
@@ -270,7 +271,7 @@ async def test_another_host_of_a_pod_publishes_what_it_does_and_does_not_act(
     host: LocalHost, node: dict[str, Any], emulator: Any
 ) -> None:
     argv = [sys.executable, "-c", "import time; time.sleep(600)"]
-    await (await host.agent()).request("start_job", id="j-2", argv=argv)
+    await (await host.agent()).request(requests.StartJob(id="j-2", argv=argv))
     guard = await set_guard(host, node, hosts=2, worker=1)
     assert "a job" in guard["busy"]
     assert (guard["ends"], guard["problem"]) == (None, None)

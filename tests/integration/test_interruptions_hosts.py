@@ -14,6 +14,8 @@ from local_kernels import Notebook, local_host, printed
 from pod_fleet import open_pod
 from waiting import eventually
 
+from jupyter_tpu.agent.protocol import requests
+from jupyter_tpu.agent.protocol.declarations import Request
 from jupyter_tpu.emulator.api.host_identity import HostIdentities
 from jupyter_tpu.emulator.state_folder import EmulatorToken
 from jupyter_tpu.fleet.models import TPU, StartJob
@@ -39,7 +41,7 @@ def remote(emulator: Any, node: dict[str, Any]) -> Iterator[Remote]:
 
 def status(host: LocalHost, **params: Any) -> dict[str, Any]:
     async def ask() -> dict[str, Any]:
-        return await (await host.agent()).request("status", environments=[], **params)
+        return await (await host.agent()).request(requests.GetStatus(environments=[], **params))
 
     return core_thread().wait(ask())
 
@@ -118,15 +120,15 @@ def test_the_running_cell_hears_of_the_guard_and_the_chosen_function_runs(
     manager.start_kernel()
     notebook = Notebook(manager)
 
-    def ask(op: str, **params: Any) -> None:
+    def ask(request: Request[Any]) -> None:
         async def asked() -> None:
-            await (await host.agent()).request(op, **params)
+            await (await host.agent()).request(request)
 
         core_thread().wait(asked())
 
     def set_guard(seconds: float) -> None:
         rule = {"action": "stop", "node": node["name"], "node_id": node["id"], "notice": 3600}
-        ask("set_guard", until=time.time() + seconds, **rule)
+        ask(requests.SetGuard(until=time.time() + seconds, **rule))
 
     try:
         notebook.run(SETUP)
@@ -141,7 +143,7 @@ def test_the_running_cell_hears_of_the_guard_and_the_chosen_function_runs(
         assert "jupyter tpu guard keep interrupted" in shown
         notebook.client.input("")
     finally:
-        ask("remove_guard")
+        ask(requests.RemoveGuard())
         notebook.close()
         manager.shutdown_kernel(now=True)
 

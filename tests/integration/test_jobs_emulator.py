@@ -241,11 +241,11 @@ def test_the_commands_start_list_follow_stop_and_remove(
     other = json.loads(commands.out("job", "start", name, "--json", "--", "sleep", "1000"))["id"]
     assert "has not ended" in commands.complaint("job", "remove", name, other)
     _ends_are_confirmed(name, other, jupyter, commands)
-    assert other in commands.out("job", "stop", name, other)
+    assert other in commands.out("job", "stop", name, other, "--yes")
     until(lambda: "stopped" in commands.out("job", "list", name))
     for each in (id, other):
-        removed = f"Removed job {each} and its output\n"
-        assert commands.out("job", "remove", name, each) == removed
+        removed = f"Deleted job {each} and its output.\n"
+        assert commands.out("job", "delete", name, each, "--yes") == removed
     assert "has no job" in commands.complaint("job", "logs", name, id)
 
 
@@ -282,7 +282,7 @@ def test_a_killed_server_loses_no_line_and_no_exit_code(
         out = commands.out("job", "logs", name, id)
         assert out.splitlines() == [str(number) for number in range(1, 301)]
     finally:
-        commands.out("job", "remove", name, id)
+        commands.out("job", "remove", name, id, "--yes")
 
 
 def test_each_option_of_the_commands_does_what_its_help_says(
@@ -326,14 +326,14 @@ def test_each_option_of_the_commands_does_what_its_help_says(
         assert "has no host 5" in commands.complaint(*logs, "--worker", "5")
         parts = commands.json(*one, "--tail", "1")
         assert [each["text"] for each in parts["lines"]] == ["third"]
-        stopped = commands.json("job", "stop", name, id, "--patience", "1")
+        stopped = commands.json("job", "stop", name, id, "--patience", "1", "--yes")
         assert stopped["stopped"]
         follow = commands.run(*one, "--follow")  # ends, since the job does
         assert follow[1].splitlines() == [line, "Second"]
         until(lambda: commands.json("job", "list", name)[0]["state"] == "stopped")
     finally:
-        commands.run("job", "stop", name, id, "--patience", "0")
-        until(lambda: commands.run("job", "remove", name, id)[0] == 0)
+        commands.run("job", "stop", name, id, "--patience", "0", "--yes")
+        until(lambda: commands.run("job", "delete", name, id, "--yes")[0] == 0)
     assert "is not set here" in commands.complaint(
         "job", "start", name, "--pass-env", "NOBODY_HAS_THIS", "--", "true"
     )

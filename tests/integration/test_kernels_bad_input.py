@@ -23,7 +23,7 @@ from test_kernels_outages import memory_of, relay_of
 from traitlets.config import Config
 from waiting import until
 
-from jupyter_tpu.agent.protocol import frames, messages
+from jupyter_tpu.agent.protocol import frames, messages, requests
 from jupyter_tpu.agent.protocol.events import IOPUB, NORMAL, SHELL, JournalEvent, Message
 from jupyter_tpu.agent.protocol.journal import Journal
 from jupyter_tpu.agent.protocol.messages import MessageSigner
@@ -184,7 +184,9 @@ async def report_dead(restarter: KernelRestarter) -> None:
 async def take(host: LocalHost, kernel_id: str, code: str) -> str:
     """Takes a kernel, has it execute *code*, and ends it; what it has printed, also before."""
     agent = await host.agent()
-    signer = MessageSigner((await agent.request("kernel_key", id=kernel_id))["key"], "taker")
+    signer = MessageSigner(
+        (await agent.request(requests.GetKernelKey(id=kernel_id)))["key"], "taker"
+    )
     printed: list[str] = []
     idle, gone = asyncio.Event(), asyncio.get_running_loop().create_future()
 
@@ -208,7 +210,7 @@ async def take(host: LocalHost, kernel_id: str, code: str) -> str:
     attachment.send(SHELL, message)
     await asyncio.wait_for(idle.wait(), 60)
     assert not gone.done()
-    await agent.request("end_kernel", id=kernel_id, now=True)
+    await agent.request(requests.EndKernel(id=kernel_id, now=True))
     await attachment.close()
     host.release()
     return "".join(printed)

@@ -18,6 +18,7 @@ from local_host import LocalHost
 from local_kernels import Notebook, local_host, printed
 from waiting import until
 
+from jupyter_tpu.agent.protocol import requests
 from jupyter_tpu.agent.protocol.processes import start_time
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.kernels import ports
@@ -69,7 +70,7 @@ def kernel_pid(host: LocalHost) -> int:
 
     async def ask() -> int:
         agent = await host.agent()
-        [kernel] = (await agent.request("kernels"))["kernels"]
+        [kernel] = (await agent.request(requests.ListKernels()))["kernels"]
         return kernel["pid"]
 
     return core_thread().wait(ask())

@@ -139,7 +139,7 @@ def test_a_start_that_finds_the_chips_held_says_by_whom_and_starts_when_they_are
     who = f"the kernel of training.ipynb (process {pid} of {user_name()} since 2"
     assert error.message.startswith(f"The chips of {kernels_tpu} are in use by {who}")
     assert "UTC: python ipython_kernel.py" in error.message
-    assert f"`jupyter tpu kernel end {kernels_tpu} {first.kernel_id}`" in error.hint
+    assert f"`jupyter tpu kernel stop {kernels_tpu} {first.kernel_id}`" in error.hint
 
     # Somebody who needs no chip need not wait.
     config = Config({"TPUProvisioner": {"needs_chips": False}})
@@ -194,7 +194,7 @@ def test_kernels_of_single_chips_run_beside_each_other_and_no_chip_has_two(
 
     taken = refusal(spec(0))
     assert taken.message.startswith(f"Chip 0 of {kernels_tpu} is in use by the kernel of first.ipy")
-    assert f"`jupyter tpu kernel end {kernels_tpu} {first.kernel_id}`" in taken.hint
+    assert f"`jupyter tpu kernel stop {kernels_tpu} {first.kernel_id}`" in taken.hint
     assert f"by the kernel {pair.kernel_id}, which was started with chips 2-3." in str(
         refusal(spec(3))
     )

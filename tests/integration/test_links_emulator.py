@@ -14,6 +14,7 @@ from cloud_operations import completed, create_node
 from fault_proxy import FaultProxy
 from waiting import eventually
 
+from jupyter_tpu.agent.protocol import requests
 from jupyter_tpu.cloud import CloudTPU, NodeName, NodeSpec, Target
 from jupyter_tpu.cloud.tpu.nodes import node_path, parse_node_path
 from jupyter_tpu.errors import Reason, TPUError
@@ -347,15 +348,14 @@ async def test_the_agent_is_put_there_once_per_connection_and_answers(links, sha
     link.acquire()
     agents = await asyncio.gather(*(link.agent() for _ in range(5)))
     assert len({id(agent) for agent in agents}) == 1
-    told = await agents[0].request("probe")
-    assert told["hostname"].startswith("t1v-n-")
+    assert (await agents[0].request(requests.GetTime()))["time"]
     lost = asyncio.ensure_future(states(link, LinkState.CONNECTING, LinkState.WAITING))
     await asyncio.sleep(0)  # it is listening
     await asyncio.to_thread(emulator.inject_fault, "cut-links", node=node_path(shared))
     await lost
     again = await link.agent()
     assert again is not agents[0]
-    assert (await again.request("probe"))["hostname"] == told["hostname"]
+    assert (await again.request(requests.GetTime()))["time"]
     link.release()
 
 

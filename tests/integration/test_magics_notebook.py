@@ -379,14 +379,14 @@ def test_a_job_is_started_read_and_stopped_in_a_notebook(notebook: Notebook) -> 
     assert f"%tpu job logs {NAME} {id} --follow" in started
     assert notebook.text(f"%tpu job logs {NAME} {id} --follow") == "42\n"
     until(lambda: re.search(rf"{id} .*sum.*failed.* 3 ", notebook.text(f"%tpu job list {NAME}")))
-    assert "Removed" in notebook.text(f"%tpu job remove {NAME} {id}")
+    assert "Deleted" in notebook.text(f"%tpu job delete {NAME} {id} --yes")
     long = re.findall("Started job ([0-9a-f]{8})", start("-- sleep 1000"))[0]
-    assert long in notebook.text(f"%tpu job stop {NAME} {long} --patience 0")
+    assert long in notebook.text(f"%tpu job stop {NAME} {long} --patience 0 --yes")
     followed = notebook.text(f"%tpu job logs {NAME} {long} --follow")  # ends with the job
     assert followed == ""
     until(lambda: "stopped" in notebook.text(f"%tpu job list {NAME}"))
     assert "has no job" in notebook.complaint(f"%tpu job logs {NAME} none")
-    notebook.run(f"%tpu job remove {NAME} {long}")
+    notebook.run(f"%tpu job delete {NAME} {long} --yes")
 
 
 def test_comms_of_widgets_go_both_ways(notebook: Notebook) -> None:
@@ -582,7 +582,11 @@ def test_a_cell_that_is_not_waited_for_has_a_handle(notebook: Notebook, emulator
     assert "IndexError" in notebook.text("print(job.output)")
     # IPython's callbacks swallow an interrupt that comes before the cell's first line.
     notebook.run("%%tpu --no-wait --out job\nprint('begun', flush=True)\ntime.sleep(600)")
-    notebook.run("while job.output != 'begun\\n': time.sleep(0.01)\njob.interrupt()")
+    notebook.run("while job.output != 'begun\\n': time.sleep(0.01)")
+    refused = notebook.complaint("%tpu disconnect")
+    assert "A cell of this notebook is still running on magics. End it?" in refused
+    assert "or add --yes" in refused
+    notebook.run("job.interrupt()")
     *_, error = notebook.run("job.result()")
     assert error["ename"] == "KeyboardInterrupt"
 

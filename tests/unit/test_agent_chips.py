@@ -10,6 +10,7 @@ import pytest
 from jupyter_tpu.agent.daemon import chip_checks
 from jupyter_tpu.agent.daemon.chip_errors import held_by
 from jupyter_tpu.agent.daemon.daemon import Daemon, OperationError
+from jupyter_tpu.agent.protocol import requests
 
 
 @pytest.mark.asyncio
@@ -18,15 +19,15 @@ async def test_a_kernel_is_not_started_on_a_host_whose_chips_have_no_driver(
 ) -> None:
     monkeypatch.setattr(chip_checks, "chips", lambda: ["v5e"])
     monkeypatch.setattr(chip_checks, "chip_devices", list)
-    request = {
-        "id": "1",
-        "launch": "1",
-        "python": "/bin/sh",
-        "key": "",
-        "secret": "",
-        "tpu": "my-tpu",
-        "needs_chips": True,
-    }
+    request = requests.StartKernel(
+        id="1",
+        launch="1",
+        python="/bin/sh",
+        key="",
+        secret="",
+        tpu="my-tpu",
+        needs_chips=True,
+    )
     with pytest.raises(OperationError) as refused:
         await Daemon(str(tmp_path), "1", "")._start_kernel(request)
     answer = refused.value.answer
@@ -34,10 +35,9 @@ async def test_a_kernel_is_not_started_on_a_host_whose_chips_have_no_driver(
     assert answer["message"].startswith("The chips of my-tpu have no device files")
     assert "jupyter tpu doctor my-tpu" in answer["hint"]
     # Whoever wants the CPU gets it.
+    request.env = {"JAX_PLATFORMS": "cpu"}
     with pytest.raises(OperationError, match="could not be started"):
-        await Daemon(str(tmp_path), "1", "")._start_kernel(
-            {**request, "env": {"JAX_PLATFORMS": "cpu"}}
-        )
+        await Daemon(str(tmp_path), "1", "")._start_kernel(request)
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ def test_who_has_the_chips_is_reported_in_one_sentence(wanted, booked, notebook,
     kernel = {"id": "k", "notebook": notebook, "booked": booked}
     answer = booked_by(kernel, wanted, "t").answer
     assert (answer["reason"], answer["message"]) == ("CHIPS_HELD", message)
-    assert "`jupyter tpu kernel end t k`" in answer["hint"]
+    assert "`jupyter tpu kernel stop t k`" in answer["hint"]
 
 
 # ---- the book -----------------------------------------------------------------------------------

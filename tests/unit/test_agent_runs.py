@@ -19,10 +19,12 @@ from waiting import eventually
 
 from jupyter_tpu.agent.daemon import run_process
 from jupyter_tpu.agent.daemon import runs as module
+from jupyter_tpu.agent.daemon.handlers import handlers
 from jupyter_tpu.agent.daemon.operation_error import OperationError
 from jupyter_tpu.agent.daemon.run_process import BUFFER
 from jupyter_tpu.agent.daemon.runs import Runs
 from jupyter_tpu.agent.protocol.processes import start_time
+from jupyter_tpu.agent.protocol.requests import REQUESTS
 
 pytestmark = pytest.mark.asyncio
 
@@ -34,7 +36,9 @@ class Client:
         self.runs = Runs()
 
     async def ask(self, op: str, id: str = "r", **params: Any) -> dict[str, Any]:
-        return await self.runs.operations()[op]({"id": id, "who": self, **params})
+        request = REQUESTS[op](id=id, **params)
+        request.client = self
+        return await handlers(self.runs)[op](request)
 
     async def start(self, *command: str, **params: Any) -> dict[str, Any]:
         return await self.ask("run", command=list(command), **params)
@@ -50,7 +54,7 @@ class Client:
                 texts[stream] += base64.b64decode(data)
             if answer["ended"] is not None:
                 return bytes(texts[1]), bytes(texts[2]), answer["ended"]
-            answer = await self.ask("read_run", **{"from": answer["next"]})
+            answer = await self.ask("read_run", start=answer["next"])
 
 
 @pytest_asyncio.fixture
@@ -107,10 +111,10 @@ async def test_a_command_waits_while_nobody_takes_its_output_and_nothing_is_lost
 
 async def test_a_lost_answer_is_asked_for_again_by_its_offset(client):
     first = await client.shell("echo one; read line; echo two", input=True)
-    again = await client.ask("read_run", **{"from": 0})
+    again = await client.ask("read_run", start=0)
     assert again["output"] == first["output"]
-    await client.ask("write_run", data=base64.b64encode(b"\n").decode(), **{"from": 0})
-    out, _, _ = await client.rest(await client.ask("read_run", **{"from": first["next"]}))
+    await client.ask("write_run", data=base64.b64encode(b"\n").decode(), start=0)
+    out, _, _ = await client.rest(await client.ask("read_run", start=first["next"]))
     assert out == b"two\n"
 
 
@@ -120,7 +124,7 @@ async def test_input_is_written_once_however_often_it_is_sent_and_ends(client):
 
     async def write(start: int, data: bytes, **more: Any) -> bool:
         encoded = base64.b64encode(data).decode()
-        return (await client.ask("write_run", data=encoded, **{"from": start}, **more))["reads"]
+        return (await client.ask("write_run", data=encoded, start=start, **more))["reads"]
 
     assert await write(0, b"abc")
     assert await write(0, b"abc")
@@ -136,7 +140,7 @@ async def test_input_that_nobody_reads_waits_until_the_command_ends(client):
     starting = asyncio.ensure_future(client.shell("read line; echo $line; sleep 600", input=True))
     await eventually(lambda: client.runs._runs)
     data = base64.b64encode(b"first\n" + bytes(1 << 20)).decode()
-    writing = asyncio.ensure_future(client.ask("write_run", data=data, **{"from": 0}))
+    writing = asyncio.ensure_future(client.ask("write_run", data=data, start=0))
     answer = await starting
     assert base64.b64decode(answer["output"][0][1]) == b"first\n"
     assert not writing.done()
@@ -215,8 +219,8 @@ async def test_stopping_ends_the_children_too_even_those_that_left_its_group(cli
     answer = await client.start(sys.executable, "-c", code)
     child = int(base64.b64decode(answer["output"][0][1]))
     assert await client.ask("stop_run") == {"ended": True}
-    assert not alive(child)
-    _, _, ended = await client.rest(await client.ask("read_run", **{"from": answer["next"]}))
+    await eventually(lambda: not alive(child))  # it was sent the signal, and is not waited for
+    _, _, ended = await client.rest(await client.ask("read_run", start=answer["next"]))
     assert ended["cause"] == "stopped"
 
 
@@ -226,7 +230,7 @@ async def test_what_ignores_interrupts_and_termination_is_killed(client, monkeyp
     assert answer["ended"] is None
     while not (await client.ask("stop_run"))["ended"]:
         pass  # after three times KILL_GRACE, on a busy machine
-    _, _, ended = await client.rest(await client.ask("read_run", **{"from": answer["next"]}))
+    _, _, ended = await client.rest(await client.ask("read_run", start=answer["next"]))
     assert ended["signal"] == signal.SIGKILL
 
 
@@ -253,7 +257,7 @@ async def test_without_its_client_a_command_is_ended_after_a_while(client, monke
     assert client.runs.running, "its client may come back"
     monkeypatch.setattr(module, "ABANDONED", 0.0)
     await client.runs.end_abandoned()
-    _, _, ended = await client.rest(await client.ask("read_run", **{"from": answer["next"]}))
+    _, _, ended = await client.rest(await client.ask("read_run", start=answer["next"]))
     assert ended["cause"] == "abandoned"
 
 
@@ -272,7 +276,7 @@ async def test_ended_runs_are_forgotten_in_the_end(client):
         await client.start("true", id=str(number))
     assert len(client.runs._runs) == module.KEPT
     with pytest.raises(OperationError, match="The run 0 does not exist"):
-        await client.ask("read_run", id="0", **{"from": 0})
+        await client.ask("read_run", id="0", start=0)
 
 
 async def test_when_the_daemon_ends_its_commands_end(client):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -147,3 +148,38 @@ async def test_an_event_that_can_not_be_read_or_handled_ends_nothing(
         sent.set()
         await client.close()
     assert caplog.text.count("that can't be read") == 3  # '{"schema_id": 3}' is another's
+
+
+@pytest.mark.asyncio
+async def test_a_request_over_a_unix_socket_is_answered_and_one_that_is_cancelled_is_closed(
+    tmp_path: Path,
+) -> None:
+    asked = asyncio.Event()
+    closed = asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        if b"/slow%20one" in head:
+            asked.set()
+            assert await reader.read() == b""  # the other end is closed
+            closed.set()
+        else:
+            body = b'{"a": 1}'
+            start = (
+                f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+            )
+            writer.write(start.encode() + b"\r\n\r\n" + body)
+        writer.close()
+
+    socket = tmp_path / "s"
+    async with await asyncio.start_unix_server(answer, socket):
+        client = FleetClient("http://localhost/", "", socket=str(socket))
+        assert await client.fetch("GET", "quick") == (200, "application/json", b'{"a": 1}')
+        waiting = asyncio.ensure_future(client.fetch("GET", "slow one"))
+        async with asyncio.timeout(30):
+            await asked.wait()
+            waiting.cancel()
+            await closed.wait()
+    with pytest.raises(TPUError, match="can't be reached") as error:
+        await client.fetch("GET", "quick")
+    assert error.value.reason is Reason.UNREACHABLE

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.cli.attached import confirm_keys
 from jupyter_tpu.cloud import (
     ATTACHED,
     AttachedHost,
@@ -21,6 +20,7 @@ from jupyter_tpu.cloud import (
     NodeSpec,
     Target,
 )
+from jupyter_tpu.commands.attach_command import confirm_keys
 from jupyter_tpu.environment.on_host.machine import own_address
 from jupyter_tpu.errors import InvalidInput, TPUError
 from jupyter_tpu.fleet.lifecycle.machines import require_one_slice

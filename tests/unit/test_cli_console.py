@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from jupyter_tpu.cli import main
 from jupyter_tpu.cli.completion import VARIABLE
 from jupyter_tpu.cli.console import complain, confirm
-from jupyter_tpu.cli.root import tpu
+from jupyter_tpu.cli.root import COMMANDS, tpu
 from jupyter_tpu.cli.waiting import ProgressPrinter
 from jupyter_tpu.commands.grammar import Argument
 from jupyter_tpu.commands.operations import progress_line, raise_failure
@@ -235,11 +235,11 @@ def failing(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, 
         ("create a", "Missing option '--type' / '--accelerator-type'"),
         ("create a --type v4-8 --zonk x", "No such option"),
         ("create a --acelerator-type v4-8", "Did you mean --accelerator-type?"),
-        ("list --format yaml", "'yaml' is not supported. Use json, or omit --format."),
+        ("list --format xml", "'xml' is not supported. Use json, yaml, csv(FIELDS), value(FIELDS)"),
         ("describe z-a/t --zone z-b", "z-a/t is not in the zone z-b, which --zone gives."),
         ("kernel list --zone z-b", "--zone needs a TPU's NAME."),
         ("ssh t --command ls -- df", "--command can't be used with another command"),
-        ("kernel", "Missing command. Use one of: list, end, take, add, remove, warm"),
+        ("kernel", "Missing command. Use one of: list, stop, take, add, remove, warm"),
         ("tunnel", "Missing command. Use one of: open, list, close"),
         ("tunnel my-tpu", "No such command 'my-tpu'. Use one of: open, list, close."),
         ("tunnel my-tpu http", "'http' is not PORT or PORT:LOCAL"),
@@ -348,16 +348,16 @@ def test_options_reach_their_command() -> None:
     assert args["fields"] == {"network": "n", "subnetwork": "s"}
     assert args["spot"] is True
     assert (args["then_connect"], args["no_wait"], args["environment"]) == (True, True, "default")
-    assert args["packages"] == ("flax", "optax", "einops")
+    assert args["content"]["packages"] == ["flax", "optax", "einops"]
 
 
 def test_the_habits_of_gcloud_work() -> None:
     assert parsed("create", "t", "--accelerator-type", "v4-8")["accelerator_type"] == "v4-8"
-    for words in (["--json"], ["--format", "json"], ["--format=json"]):
-        assert parsed("list", *words)["as_json"] is True
-        assert parsed("ls", *words)["as_json"] is True
+    for words in (["--json"], ["--format", "json"], ["--format=yaml"]):
+        assert parsed("describe", "t", *words)["as_json"] is True
     for words in ([], ["--format", "text"]):
-        assert parsed("list", *words)["as_json"] is False
+        assert parsed("describe", "t", *words)["as_json"] is False
+    assert parsed("ls", "--zone", "z") == parsed("list", "--zone", "z")
     for word in ("--quiet", "-q", "--yes", "-y"):
         assert parsed("delete", "t", word)["yes"] is True
         assert parsed("start", "t", word)["names"] == ("t",)
@@ -390,9 +390,9 @@ def test_a_tpu_may_be_called_like_a_verb() -> None:
 
 def test_the_short_form_of_a_tunnel_and_an_app_opens_it() -> None:
     args = parsed("tunnel", "my-tpu", "6006", "8888:7007", "--worker", "2")
-    assert (args["name"], args["worker"]) == ("my-tpu", 2)
+    assert (args["name"], args["fields"]["host"]) == ("my-tpu", 2)
     assert args["ports"] == ((6006, None), (8888, 7007))
-    assert parsed("app", "my-tpu", "80", "--path", "/x")["path"] == "/x"
+    assert parsed("app", "my-tpu", "80", "--path", "/x")["fields"]["path"] == "/x"
     assert parsed("tunnel", "remove", "7007")["ids"] == ("7007",)
 
 
@@ -430,7 +430,7 @@ def test_commands_options_and_types_are_completed() -> None:
 def test_zones_and_the_values_of_options_are_completed(words: str) -> None:
     assert completions(*words.split(), "--zone", start="us-w") == ["us-west1-c", "us-west4-a"]
     if words != "ssh":
-        assert completions(*words.split(), "--format") == ["json", "text"]
+        assert completions(*words.split(), "--format") == ["json", "yaml", "csv", "text"]
     assert completions("ssh", "t", "--worker", start="a") == ["all"]
 
 
@@ -468,3 +468,74 @@ complete_words jupyter l
     assert done.stdout.splitlines() == [
         "open list close", "open list close", "describe", "lab notebook",
     ]  # fmt: skip
+
+
+def help_text(*words: str, capsys: pytest.CaptureFixture[str]) -> str:
+    assert main([*words]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_help_has_six_parts_with_each_command_in_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines = help_text("--help", capsys=capsys).splitlines()
+    parts = [line for line in lines if line.endswith(":") and line[0] != " "][1:]
+    assert parts == [
+        "TPUs:",
+        "Capacity:",
+        "Work on hosts:",
+        "Kernels and environments:",
+        "Money:",
+        "Setup and problems:",
+    ]
+    for name in COMMANDS:
+        (line,) = [line for line in lines if line.startswith(f"  {name} ")]
+        assert line.endswith(".")
+    assert max(map(len, lines)) <= 80
+    assert lines.index("  create       Create a TPU; shows the price first.") < 25
+
+
+def test_what_is_rare_is_in_help_all_only(capsys: pytest.CaptureFixture[str]) -> None:
+    short = help_text("create", "--help", capsys=capsys)
+    whole = help_text("create", "--help-all", capsys=capsys)
+    for option in ("--type", "--spot", "--connect", "--packages", "--max-idle", "--help-all"):
+        assert f" {option}" in short, option
+        assert f" {option}" in whole, option
+    for option in ("--data-disk", "--setup-script", "--network", "--labels"):
+        assert f" {option}" not in short, option
+        assert f" {option}" in whole, option
+    assert short.count("\n") < 80
+    assert "--help-all" not in help_text("list", "--help", capsys=capsys)
+
+
+def test_words_of_other_tools_lead_to_the_command() -> None:
+    assert parsed("scp", "a", "t:")["paths"] == ("a", "t:")
+    assert parsed("exec", "t", "--", "ls") == parsed("run", "t", "--", "ls")
+    assert parsed("logs", "t")["id"] is None
+    assert parsed("login", "t")["name"] == "t"
+    assert parsed("guard", "show", "t") == parsed("guard", "describe", "t")
+    assert parsed("job", "remove", "t", "1") == parsed("job", "delete", "t", "1")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "stop t",
+        "delete t",
+        "disconnect t",
+        "detach t",
+        "kernel stop t k",
+        "kernel take t k",
+        "job stop t j",
+        "job delete t j",
+        "hunt stop t",
+        "queued delete t",
+        "operation cancel o",
+        "env delete t e",
+        "chips free t",
+    ],
+)
+def test_what_ends_work_can_be_agreed_to_on_the_command_line(words: str) -> None:
+    assert parsed(*words.split(), "--yes")["yes"] is True
+    assert parsed(*words.split(), "-q")["yes"] is True
+    assert parsed(*words.split())["yes"] is False

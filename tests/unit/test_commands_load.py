@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 
-from jupyter_tpu.commands.load import load_text, load_view
-from jupyter_tpu.commands.tables import render
+from jupyter_tpu.commands.load import load_text, load_view, render
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.fleet.models import ChipBooking, ChipLoad, HostLoad, LoadSample, Problem, TPULoad
 from jupyter_tpu.server.prometheus import STALE, exposition

@@ -28,6 +28,7 @@ def copy(
     *sources: Path,
     to: Path | str,
     overwrite: bool = False,
+    make_folder: bool = False,
     cut: int | None = None,
     meanwhile: Callable[[], object] = lambda: None,
     after: int = 1,
@@ -60,7 +61,9 @@ def copy(
     thread.start()
     with peer_over(other) as peer:
         try:
-            outcomes.append(Receiver(peer, str(to), overwrite, received).receive())
+            outcomes.append(
+                Receiver(peer, str(to), overwrite, received, make_folder=make_folder).receive()
+            )
         except CopyFailure as failure:
             with contextlib.suppress(CopyFailure):
                 peer.send(error=vars(failure))
@@ -371,3 +374,19 @@ def test_a_failure_names_the_folder_and_not_the_name_of_a_file_that_is_not_whole
     place = receiver.part_name(b"/home/model", "what")
     found = failure(PermissionError(errno.EACCES, "Permission denied"), place)
     assert (found.path, found.code) == ("/home", "EACCES")
+
+
+def test_a_missing_folder_is_created_only_if_that_is_wanted(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    file.write_text("x")
+    for there, arrives in (("new/folder/", "new/folder/a"), ("other/name", "other/name")):
+        with pytest.raises(CopyFailure) as missing:
+            copy(file, to=f"{tmp_path}/{there}")
+        assert missing.value.code == "ENOTDIR"
+        copy(file, to=f"{tmp_path}/{there}", make_folder=True)
+        assert (tmp_path / arrives).read_text() == "x"
+    copy(file, tmp_path / "other", to=tmp_path / "third", make_folder=True)
+    assert (tmp_path / "third" / "other" / "name").read_text() == "x"
+    with pytest.raises(CopyFailure) as blocked:
+        copy(file, to=f"{file}/below/", make_folder=True)
+    assert blocked.value.code == "ENOTDIR"

@@ -33,8 +33,8 @@ def script(**changes: Any) -> str:
 def request(text: str) -> dict[str, Any]:
     """What the program in a script is told."""
     packed = text.partition("<<'END'\n")[2].partition("\nEND\n")[0]
-    _, _, last = lzma.decompress(base64.b64decode(packed)).partition(b"\n")
-    found: dict[str, Any] = json.loads(last)
+    size, _, rest = lzma.decompress(base64.b64decode(packed)).partition(b"\n")
+    found: dict[str, Any] = json.loads(rest[int(size) :])
     return found
 
 

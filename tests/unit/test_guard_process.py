@@ -8,8 +8,10 @@ import pytest
 
 from jupyter_tpu.agent.daemon.guard_operations import GuardOperations
 from jupyter_tpu.agent.daemon.guard_process import GuardProcess
+from jupyter_tpu.agent.daemon.handlers import handlers
 from jupyter_tpu.agent.guard import files
 from jupyter_tpu.agent.guard.decision import Verdict
+from jupyter_tpu.agent.protocol.requests import NoteClientStop
 
 
 @pytest.mark.asyncio
@@ -38,7 +40,7 @@ async def test_limits_that_a_client_acted_upon_do_not_count_after_the_next_start
     operations = GuardOperations("sources")
     monkeypatch.setattr(operations, "_ensure_process", lambda: None)
     for stops in told:
-        await operations.operations()["client_stops"]({"stops": stops})
+        await handlers(operations)["client_stops"](NoteClientStop(stops=stops))
     guard = GuardProcess("sources")
     decision = guard._resume(files.read(files.RULE) or {})
     assert guard._done is done

@@ -11,6 +11,8 @@ from unittest.mock import AsyncMock
 
 import pytest
 
+from jupyter_tpu.agent.protocol import requests
+from jupyter_tpu.agent.protocol.declarations import Request
 from jupyter_tpu.cloud import Node, NodeName, NodeState, attached_name
 from jupyter_tpu.cloud.models import Endpoint
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
@@ -34,18 +36,18 @@ class Host:
         self.unreachable = unreachable
 
     async def request(
-        self, name: NodeName, op: str, timeout: float, **params: Any
+        self, name: NodeName, request: Request[Any], timeout: float
     ) -> dict[str, Any]:
-        self.asked.append(op)
-        if op == "set_guard":
-            self.rule = params
+        self.asked.append(request.op)
+        if isinstance(request, requests.SetGuard):
+            self.rule = request.params
         fields = {"phase": "watching", "reason": "", "ends": None, "busy": None, "problem": None}
         return {"guard": {"rule": self.rule, "host": True, "refused": None, **fields}}
 
-    async def request_host(self, host: HostName, op: str, **params: Any) -> dict[str, Any]:
+    async def request_host(self, host: HostName, request: Request[Any]) -> dict[str, Any]:
         if host.worker == self.unreachable:
             raise TPUError("The link is down.", Reason.UNREACHABLE)
-        self.others[host.worker] = op, params
+        self.others[host.worker] = request.op, request.params
         return {"guard": None}
 
 

@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.agent.daemon.daemon import Daemon
+from jupyter_tpu.agent.protocol import requests
+from jupyter_tpu.agent.protocol.records import KeeperHello
+from jupyter_tpu.agent.protocol.requests import REQUESTS
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.environment import host_answers
 from jupyter_tpu.environment.on_host import chip_holders, profiles
@@ -20,12 +23,13 @@ from jupyter_tpu.environment.remote_call import call
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core.changes import ChangeFeed
 from jupyter_tpu.fleet.models import Change, Kernel
-from jupyter_tpu.kernels.keeper_messages import KeeperHello, keeper_event, kernel_info
+from jupyter_tpu.kernels.keeper_messages import keeper_event, kernel_info
 from jupyter_tpu.links import HostName
 from jupyter_tpu.server.adoption.kernel_folder import KernelFolder, kernels_dir
-from jupyter_tpu.ssh import CompletedCommand, agent_answers
+from jupyter_tpu.ssh import CompletedCommand
+from jupyter_tpu.ssh.agent_answers import bounded, checked_record
 from jupyter_tpu.ssh.agent_client import AgentClient, AgentStream
-from jupyter_tpu.ssh.host_values import InvalidAnswer, checked
+from jupyter_tpu.ssh.host_values import InvalidAnswer
 
 HELLO = {"agent": "0123", "pid": 1, "run": "/home/u/.jupyter-tpu/run", "python": "3", "boot": "b"}
 JOB = {
@@ -72,15 +76,17 @@ async def result_of(tmp_path: Path, op: str, result: Any) -> dict[str, Any]:
         return json.dumps({"id": request["id"], "result": result}).encode()
 
     async with agent_that_says(tmp_path, answer) as client:
-        return await client.request(op)
+        return await client.request(REQUESTS[op]())
 
 
 # ---- all that is asked is declared --------------------------------------------------------------
 
 
-def test_each_operation_of_the_agent_has_a_declared_answer(tmp_path: Path) -> None:
+def test_each_request_to_the_agent_is_handled_and_each_answer_has_bounds(tmp_path: Path) -> None:
     daemon = Daemon(str(tmp_path), "1", "sources")
-    assert set(daemon._ops) == set(agent_answers.ANSWERS)
+    assert set(daemon._handlers) == set(REQUESTS)
+    for kind in REQUESTS.values():
+        assert bounded(kind.answer)
 
 
 def test_each_function_on_hosts_has_a_declared_answer() -> None:
@@ -159,7 +165,7 @@ async def test_a_line_that_is_no_answer_fails_the_request_and_says_so(
 ) -> None:
     async with agent_that_says(tmp_path, lambda request: line) as client:
         with pytest.raises(InvalidAnswer):
-            await client.request("kernels")
+            await client.request(requests.ListKernels())
 
 
 @pytest.mark.asyncio
@@ -170,7 +176,7 @@ async def test_an_answer_to_no_request_is_ignored(tmp_path: Path, id: Any) -> No
         return json.dumps({"id": id, "result": 1}).encode() + b"\n" + json.dumps(good).encode()
 
     async with agent_that_says(tmp_path, answer) as client:
-        assert await client.request("kernel_key", id="k") == {"key": "k"}
+        assert await client.request(requests.GetKernelKey(id="k")) == {"key": "k"}
 
 
 @pytest.mark.asyncio
@@ -181,7 +187,7 @@ async def test_an_error_has_a_known_reason_and_a_message(tmp_path: Path, error: 
 
     async with agent_that_says(tmp_path, answer) as client:
         with pytest.raises(InvalidAnswer):
-            await client.request("kernels")
+            await client.request(requests.ListKernels())
 
 
 @pytest.mark.asyncio
@@ -278,7 +284,7 @@ def test_a_kernel_s_information_is_a_json_object(info: bytes) -> None:
 @pytest.mark.parametrize("fields", [{"status": [1]}, {"status": {"id": "../k"}}, {"info": 3}])
 def test_a_hello_of_a_keeper_that_can_not_be_is_refused(fields: Any) -> None:
     with pytest.raises(InvalidAnswer):
-        checked(fields, KeeperHello, "hello")
+        checked_record(fields, KeeperHello, "hello")
 
 
 # ---- what comes after ---------------------------------------------------------------------------

@@ -50,4 +50,4 @@ def test_a_fork_that_exits_neither_ends_them_nor_waits():
 def test_what_could_not_be_ended_is_told_with_what_to_do():
     output = run("fails").stderr
     assert "Kernel k may still run on its host: no line." in output
-    assert "jupyter tpu kernel end TPU k" in output
+    assert "jupyter tpu kernel stop TPU k" in output

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from jupyter_tpu.agent.protocol.requests import EndKernel
 from jupyter_tpu.errors import ConnectionLost
 from jupyter_tpu.links import end_orphans, register_owned
 
@@ -48,9 +49,8 @@ class Agent:
         self.asked: list[dict[str, Any]] = []
         self.lost = False
 
-    async def request(self, op: str, **params: Any) -> dict[str, Any]:
-        assert op == "end_kernel"
-        self.asked.append(params)
+    async def request(self, request: EndKernel) -> dict[str, Any]:
+        self.asked.append(request.params)
         if self.lost:
             raise ConnectionLost("the host")
         return {"ended": True}

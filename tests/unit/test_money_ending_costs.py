@@ -295,6 +295,19 @@ def test_a_clock_that_is_set_changes_no_pause_of_a_hunt(
     assert world.google.nodes[NAME].state == "READY", "and not later"
 
 
+def test_a_clock_that_is_set_back_while_no_server_runs_does_not_delay_a_hunt(
+    world: World, server: Server
+) -> None:
+    world.google.fates["create"] = ["no capacity"]
+    run(world, server.hunts.start(StartHunt(tpu=TPU)))
+    world.loop.pass_time(35.0)
+    world.kill(server)
+    world.clock_set = -3600.0
+    world.start()
+    world.loop.pass_time(120.0)
+    assert world.google.nodes[NAME].state == "READY"
+
+
 @pytest.mark.parametrize("seconds", [-3600.0, 3600.0])
 @pytest.mark.parametrize("when", [0.05, 70.0, 110.0])
 @pytest.mark.parametrize("killed", [False, True])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from waiting import eventually
 
+from jupyter_tpu.agent.protocol.requests import GetStatus
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core.changes import ChangeFeed
@@ -88,11 +89,13 @@ class Hosts:
     def __contains__(self, name: NodeName) -> bool:
         return True
 
-    async def request_host(self, host: HostName, op: str, timeout: float, **params: Any) -> Any:
+    async def request_host(
+        self, host: HostName, request: GetStatus, timeout: float, *, in_use: bool
+    ) -> Any:
         await asyncio.sleep(0 if host.node == BAD else 0.01)
         if host.node == GOOD:
-            self.asked.append(params)
-        if params["version"]:
+            self.asked.append(request.params)
+        if request.version:
             await self.news.wait()
             if self.cut is not None:
                 raise self.cut

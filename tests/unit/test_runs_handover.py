@@ -15,11 +15,14 @@ from typing import Any
 import pytest
 from waiting import eventually, until
 
+from jupyter_tpu.agent.daemon.handlers import handlers
 from jupyter_tpu.agent.daemon.operation_error import OperationError
 from jupyter_tpu.agent.daemon.runs import Runs
 from jupyter_tpu.agent.protocol.process_env import process_environment
 from jupyter_tpu.agent.protocol.processes import start_time
-from jupyter_tpu.fleet.jobs.plain_run import PlainRun, _program
+from jupyter_tpu.agent.protocol.requests import REQUESTS
+from jupyter_tpu.fleet.jobs.plain_run import PlainRun
+from jupyter_tpu.ssh.host_program import argument
 
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else "python3"
 
@@ -28,7 +31,7 @@ class Program(subprocess.Popen[bytes]):
     """The program on a host, asked to start a command."""
 
     def __init__(self, *command: str, id: str = "r1", program: str = "", **request: Any) -> None:
-        words = [PYTHON, "-I", "-S", "-c", program or _program()]
+        words = [PYTHON, "-I", "-S", "-c", program or argument("fleet.jobs.run_on_host")]
         super().__init__(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.say(PlainRun(id, {"command": command, **request}, None)._encoded())  # type: ignore[arg-type]
 
@@ -42,16 +45,19 @@ class Program(subprocess.Popen[bytes]):
         return self.stdout.readline().split()
 
     def output(self) -> bytes:
-        """The next data of stdout or stderr."""
+        """The next data of stdout. The dynamic linker may have said something on stderr before."""
         assert self.stdout is not None
-        word, _, size = self.line()
-        assert word == b"output"
-        return self.stdout.read(int(size))
+        while True:
+            word, stream, size = self.line()
+            assert word == b"output"
+            data = self.stdout.read(int(size))
+            if stream == b"1":
+                return data
 
 
 def changed_program(text: bytes, other: bytes) -> str:
     """The program with *other* in place of *text*."""
-    head, data, tail = _program().split("'")
+    head, data, tail = argument("fleet.jobs.run_on_host").split("'")
     source = zlib.decompress(base64.b64decode(data))
     assert source.count(text) == 1
     source = source.replace(text, other)
@@ -65,13 +71,15 @@ class Agent:
         self.runs = Runs()
 
     async def ask(self, op: str, id: str = "r1", **params: Any) -> dict[str, Any]:
-        return await self.runs.operations()[op]({"id": id, "who": self, **params})
+        request = REQUESTS[op](id=id, **params)
+        request.client = self
+        return await handlers(self.runs)[op](request)
 
     async def rest(self, start: int) -> tuple[list[tuple[int, bytes]], dict[str, Any]]:
         """All output from *start* on, and the end."""
         output: list[tuple[int, bytes]] = []
         while True:
-            answer = await self.ask("read_run", **{"from": start})
+            answer = await self.ask("read_run", start=start)
             output += [(stream, base64.b64decode(data)) for stream, data in answer["output"]]
             start = answer["next"]
             if answer["ended"]:
@@ -124,7 +132,6 @@ def test_its_variables_are_those_of_the_agent(
     with Program("env", "-0", env=variables, python="/e/bin/python") as program:
         program.line()
         found = dict(pair.split("=", 1) for pair in program.output().decode().split("\0") if pair)
-        program.line()
         program.say(b".")
     for name in ("LINES", "COLUMNS"):  # set by libraries of this process, without Python
         found.pop(name, None)
@@ -172,12 +179,10 @@ async def test_a_longer_one_is_taken_over_with_its_output_input_and_end(
     with Program("sh", "-c", script, input=True) as program:
         program.line()
         assert program.output() == b"one\n"
-        answer = await agent.ask("run", begun="started", command=["false"], **{"from": 0})
+        answer = await agent.ask("run", begun="started", command=["false"], start=0)
         assert base64.b64decode(answer["output"][0][1]) == b"one\n"
         for start, data, end in ((0, b"x\n", False), (2, b"rest", True)):
-            await agent.ask(
-                "write_run", **{"from": start, "data": base64.b64encode(data), "end": end}
-            )
+            await agent.ask("write_run", start=start, data=base64.b64encode(data).decode(), end=end)
         output, ended = await agent.rest(4)
         assert sorted(output) == [(1, b"rest"), (2, b"two x\n")]
         assert (ended["code"], ended["signal"], ended["cause"]) == (3, None, "")

@@ -417,15 +417,18 @@ async def test_a_full_disk_says_so_and_what_was_whole_before_it_stays(
 def with_fault(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     """The host's program begins with *code*."""
     import json
+    import zlib
 
     from jupyter_tpu.environment.file_sync import remote
 
-    def faulty(*modules: tuple[str, ...]) -> bytes:
-        modules_there = json.loads(real(*modules))
-        return json.dumps([["fault", code], *modules_there]).encode() + b"\n"
+    def faulty(main: str) -> bytes:
+        first, *others = json.loads(zlib.decompress(real(main).partition(b"\n")[2])).items()
+        sources = dict([(first[0], code + first[1]), *others])
+        packed = zlib.compress(json.dumps(sources).encode())
+        return b"%d\n%b" % (len(packed), packed)
 
-    real = remote.sources
-    monkeypatch.setattr(remote, "sources", faulty)
+    real = remote.program
+    monkeypatch.setattr(remote, "program", faulty)
 
 
 async def test_hosts_get_large_changes_from_each_other_and_the_line_carries_them_once(

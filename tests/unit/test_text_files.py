@@ -6,10 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
-from jupyter_tpu.commands.connection import connection, read_text
+from jupyter_tpu.commands.connection import Content, content_options
+from jupyter_tpu.commands.grammar import Command
 from jupyter_tpu.commands.jobs import variables
+from jupyter_tpu.commands.read_files import read_text
 from jupyter_tpu.environment.requirement_lines import check_requirement_lines, is_local
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.fleet.core.checks import check_environment
@@ -18,23 +21,19 @@ from jupyter_tpu.fleet.models import ConnectTPU
 
 MARKS = {"utf-8-sig": b"", "utf-16": b"", "utf-16-be": b"\xfe\xff"}
 
-NOTHING: dict[str, Any] = {
-    "python": None,
-    "packages": (),
-    "requirements": None,
-    "pyproject": None,
-    "lock": None,
-    "apt": (),
-    "timezone": None,
-    "setup_script": None,
-    "oh_my_zsh": False,
-    "replace_setup": False,
-    "then_run": None,
-}
+
+@click.command("connect", cls=Command)
+@content_options()
+def command(content: Content) -> ConnectTPU:
+    return content.request("default")
 
 
-def request(**options: Any) -> ConnectTPU:
-    return connection("default", **{**NOTHING, **options})
+def request(**options: str) -> ConnectTPU:
+    """What the options of `connect` ask for."""
+    words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+    with command.make_context("connect", words) as context:
+        wanted: ConnectTPU = command.invoke(context)
+    return wanted
 
 
 def written(path: Path, text: str, encoding: str = "utf-8-sig") -> str:

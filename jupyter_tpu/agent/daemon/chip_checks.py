@@ -9,6 +9,8 @@ from typing import Any, Dict, List, Optional
 
 from ..protocol.chips import chip_devices, chips, holders
 from ..protocol.chosen_chips import chip_variables, devices_by_chip, problem_of
+from ..protocol.records import Kernel
+from ..protocol.requests import StartKernel
 from .chip_errors import booked_by, held_by, without_driver
 from .keepers import Keepers
 from .operation_error import OperationError
@@ -18,13 +20,13 @@ from .owners import ProcessOwners
 RELEASE = 3.0
 
 
-def chosen_by(params: Dict[str, Any], environment: Dict[str, str]) -> Optional[List[int]]:
-    """The chips that a kernel with these parameters of ``start_kernel`` books: [] means all,
+def chosen_by(request: StartKernel, environment: Dict[str, str]) -> Optional[List[int]]:
+    """The chips that the requested kernel books: [] means all,
     together with others; None: it does not use the chips, or shares them on purpose.
 
     Chosen ones are put into its *environment*. Raises OperationError for a wrong choice.
     """
-    chosen = [int(chip) for chip in params.get("chips") or ()]
+    chosen = request.chips
     if chosen:
         count, generations = len(devices_by_chip()), chips()
         problem = problem_of(chosen, count)
@@ -33,12 +35,12 @@ def chosen_by(params: Dict[str, Any], environment: Dict[str, str]) -> Optional[L
                 "INVALID",
                 "A kernel can't use the chips %s. %s" % (", ".join(map(str, chosen)), problem),
                 "`jupyter tpu chips split %s` creates kernels with valid chips."
-                % params.get("tpu", "TPU"),
+                % (request.tpu or "TPU"),
             )
         generation = generations[0] if generations else ""
         environment.update(chip_variables(chosen, count, generation, os.environ))
         return chosen
-    return [] if params.get("needs_chips") and not _ignores_chips(environment) else None
+    return [] if request.needs_chips and not _ignores_chips(environment) else None
 
 
 def _ignores_chips(environment: Dict[str, str]) -> bool:
@@ -79,7 +81,7 @@ class ChipChecks:
                 raise held_by(held[0], tpu)
             await asyncio.sleep(0.1)
 
-    async def _held(self, statuses: List[Dict[str, Any]], wanted: List[int]) -> List[Any]:
+    async def _held(self, statuses: List[Kernel], wanted: List[int]) -> List[Any]:
         """The holders of the chips *wanted*, but for kernels that have booked others."""
         held = holders()
         if not held:
@@ -99,7 +101,7 @@ class ChipChecks:
         ]
 
 
-def require_unbooked(statuses: List[Dict[str, Any]], wanted: List[int], tpu: str) -> None:
+def require_unbooked(statuses: List[Kernel], wanted: List[int], tpu: str) -> None:
     """Raises OperationError if a kernel, of which *statuses* has that of the keeper, has booked
     chips that a kernel with the chips *wanted* can't share.
     """

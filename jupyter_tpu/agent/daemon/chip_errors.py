@@ -8,6 +8,7 @@ from typing import Any, Dict, List
 
 from ..protocol.chosen_chips import named
 from ..protocol.processes import origin
+from ..protocol.records import Kernel
 from .operation_error import OperationError
 
 
@@ -21,15 +22,15 @@ def without_driver(tpu: str) -> OperationError:
     )
 
 
-def booked_by(kernel: Dict[str, Any], wanted: List[int], tpu: str) -> OperationError:
+def booked_by(kernel: Kernel, wanted: List[int], tpu: str) -> OperationError:
     """The *kernel*, a keeper's status, was started with chips of those *wanted* ([]: all)."""
-    notebook = os.path.basename(kernel["notebook"])
+    notebook = os.path.basename(kernel["notebook"] or "")
     who = "the kernel %s" % ("of %s" % notebook if notebook else kernel["id"])
     has = "with %s" % named(kernel["booked"]) if kernel["booked"] else "for all chips"
     return OperationError(
         "CHIPS_HELD",
         "%s in use by %s, which was started %s." % (_these(wanted, tpu), who, has),
-        "Shut down that kernel in the TPU panel, or with `jupyter tpu kernel end %s %s`."
+        "Shut down that kernel in the TPU panel, or with `jupyter tpu kernel stop %s %s`."
         % (tpu, kernel["id"]),
     )
 
@@ -61,7 +62,7 @@ def held_by(holder: Dict[str, Any], tpu: str) -> OperationError:
         notebook = os.path.basename(holder["notebook"])
         kernel = "of %s" % notebook if notebook else holder["kernel"]
         who = "the kernel %s (%s)" % (kernel, who)
-        hint = "Shut down that kernel in the TPU panel, or with `jupyter tpu kernel end %s %s`."
+        hint = "Shut down that kernel in the TPU panel, or with `jupyter tpu kernel stop %s %s`."
         hint %= tpu, holder["kernel"]
     elif holder["job"]:
         who = "the job %s (%s)" % (holder["job"], who)

@@ -19,26 +19,29 @@ import signal
 import sys
 import time
 import traceback
-from typing import Any, Awaitable, Callable, Dict
+from typing import Any, Dict, List, Optional
 
-from ..protocol.chips import chip_devices, holders
+from ..protocol import requests
+from ..protocol.chips import holders
+from ..protocol.declarations import InvalidRequest, parse
 from ..protocol.frames import LONGEST_ANSWER, LONGEST_REQUEST, json_line
 from ..protocol.messages import now
 from ..protocol.paths import boot
 from ..protocol.peer import peer_user
 from ..protocol.process_env import complete_variables
+from ..protocol.records import Kernel, Status
 from ..protocol.timeouts import cancel_all, exit_within
 from .chip_checks import ChipChecks, chosen_by
 from .chip_errors import booked_meanwhile
 from .guard_operations import GuardOperations
+from .handlers import handlers, handles
 from .interruption import Announced
-from .job_operations import job_operations
+from .job_operations import JobOperations
 from .jobs import Jobs
 from .keepers import ChipsTaken, Keepers, KeeperSilent, StartError
 from .metadata import follow_announcements
 from .operation_error import OperationError
 from .owners import ProcessOwners
-from .probe import probe
 from .runs import Runs
 from .status import HostStatus
 from .warm_kernels import WarmKernels
@@ -48,11 +51,6 @@ from .warm_kernels import WarmKernels
 IDLE = 30.0
 #: Seconds in which it ends when it is told to, whatever hangs: no other one can start before.
 ENDING = 12.0
-#: After these, those who poll hear at once of what has changed.
-_CHANGING_OPS = (
-    *("start_kernel", "end_kernel", "keep_warm", "start_job", "stop_job"),
-    *("set_guard", "keep", "remove_guard"),
-)
 _TOO_LONG = "%s of the agent on the host is longer than %d MiB."
 #: The message and the hint about a kernel whose keeper does not answer.
 _SILENT = "The process that keeps the kernel does not answer on the host.", "Try again later."
@@ -83,31 +81,13 @@ class Daemon:
         self._guard = GuardOperations(sources)
         self._announced = Announced()
         self._status = HostStatus(
-            self._warm, self._jobs, self._kernels, self._guard.report, self._announced
+            self._warm, self._jobs, self._list_kernels, self._guard.report, self._announced
         )
         self._starting: Dict[str, asyncio.Lock] = {}  # one start of a kernel id at a time
         self._tasks: "set[asyncio.Future[Any]]" = set()
         self._ended = asyncio.Event()
         self._used = time.monotonic()
-        self._ops: Dict[str, Callable[[Dict[str, Any]], Awaitable[Dict[str, Any]]]] = {
-            "probe": self._probe,
-            "start_kernel": self._start_kernel,
-            "kernels": self._kernels,
-            "kernel_fate": self._kernel_fate,
-            "chips": self._chips,
-            "process_owners": self._process_owners,
-            "end_kernel": self._end_kernel,
-            "kernel_key": self._kernel_key,
-            "signal_kernel": self._signal_kernel,
-            "keep_warm": self._keep_warm,
-            "status": self._wait_status,
-            "load": self._load,
-            **self._runs.operations(),
-            **job_operations(self._jobs),
-            **self._guard.operations(),
-            "prepare_delete": self._prepare_delete,
-            "end_agent": self._end_agent,
-        }
+        self._handlers = handlers(self, self._runs, JobOperations(self._jobs), self._guard)
 
     async def run(self, path: str) -> None:
         """Serves on the socket *path* until it is idle or told to end."""
@@ -189,14 +169,13 @@ class Daemon:
             writer.close()
 
     async def _serve(self, line: bytes, writer: asyncio.StreamWriter) -> None:
-        request: Any = None
+        message: Any = None
         try:
-            request = json.loads(line)
-            op = self._ops.get(request["op"])
-            if op is None:
-                raise OperationError("INVALID", "The agent has no operation %r." % request["op"])
-            answer = {"result": await op({**request["params"], "who": writer})}
-            if request["op"] in _CHANGING_OPS:
+            message = json.loads(line)
+            request = parse(requests.REQUESTS, message["op"], message["params"])
+            request.client = writer
+            answer = {"result": await self._handlers[request.op](request)}
+            if request.changes:
                 self._status.notify_changed()
         except OperationError as error:
             answer = {"error": error.answer}
@@ -204,15 +183,17 @@ class Daemon:
             answer = {"error": OperationError("TIMEOUT", *_SILENT).answer}
         except OSError as error:
             answer = {"error": _from_oserror(error)}
+        except InvalidRequest as error:
+            answer = {"error": OperationError("INVALID", str(error)).answer}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            message = "The request to the agent is invalid (%s)." % error
-            answer = {"error": {"reason": "INVALID", "message": message, "hint": ""}}
+            text = "The request to the agent is invalid (%s)." % error
+            answer = {"error": OperationError("INVALID", text).answer}
             traceback.print_exc()  # to the log: it may be a bug of ours
         except Exception as error:
-            message = "The agent on the host failed (%s: %s)." % (type(error).__name__, error)
-            answer = {"error": {"reason": "INTERNAL", "message": message, "hint": ""}}
+            text = "The agent on the host failed (%s: %s)." % (type(error).__name__, error)
+            answer = {"error": OperationError("INTERNAL", text).answer}
             traceback.print_exc()
-        number = request.get("id") if isinstance(request, dict) else None
+        number = message.get("id") if isinstance(message, dict) else None
         line = json_line({"id": number, **answer})
         if len(line) > LONGEST_ANSWER:
             line = _failure(number, "INTERNAL", _TOO_LONG % ("An answer", LONGEST_ANSWER >> 20))
@@ -222,37 +203,27 @@ class Daemon:
         except OSError:
             pass  # the client is gone
 
-    # ---- ops
+    # ---- requests
 
-    async def _probe(self, params: Dict[str, Any]) -> Dict[str, Any]:
-        return {**probe(), "agent": self.version}
+    @handles(requests.GetTime)
+    async def _time(self, request: requests.GetTime) -> requests.HostTime:
+        return {"time": time.time()}
 
-    async def _start_kernel(self, params: Dict[str, Any]) -> Dict[str, Any]:
-        """Starts a keeper, which starts a kernel.
-
-        Parameters: ``id``, ``launch`` (the same for a repeated request, which starts nothing),
-        ``python`` (of the environment), ``key``, ``secret`` (of the lease). Optional:
-        ``environment`` (its name), ``cwd``, ``mirror`` (made if missing, and used if ``cwd`` is
-        the home folder), ``env``, ``notebook``, ``journal_limit`` (bytes of
-        output that no client has acknowledged), ``when_full`` ("pause" the kernel, the default, or
-        "drop" the oldest output), ``needs_chips`` (waits for chips that another process holds),
-        ``chips`` (numbers: it gets these, and no other kernel does), ``tpu`` (the TPU's name in
-        messages), ``pod`` (a kernel on all ``hosts``, so many, to which this one has the
-        ``address``).
-        """
-        spec = _spec_from(params)
-        kernel_id = spec["id"]
+    @handles(requests.StartKernel)
+    async def _start_kernel(self, request: requests.StartKernel) -> requests.KernelStart:
+        spec = _spec_from(request)
+        kernel_id = request.id
         async with self._starting.setdefault(kernel_id, asyncio.Lock()):
-            status = await self._keepers.status(kernel_id)
-            if status is None or status.get("launch") != spec["launch"]:
+            status: Any = await self._keepers.status(kernel_id)
+            if status is None or status.get("launch") != request.launch:
                 if status is not None and status["state"] != "dead":
                     raise OperationError(
                         "EXISTS", "A kernel with the id %s is already running." % kernel_id
                     )
                 await self._keepers.end(kernel_id, now=True)
                 await self._keepers.make_room()
-                spec["chips"] = chosen_by(params, spec["env"])
-                status = await self._launch(kernel_id, spec, str(params.get("tpu", "TPU")))
+                spec["chips"] = chosen_by(request, spec["env"])
+                status = await self._launch(kernel_id, spec, request.tpu or "TPU")
         return {
             "pid": status["pid"],
             "keeper": status["keeper"],
@@ -272,86 +243,68 @@ class Daemon:
                 "Connect the TPU again to repair its environment.",
             ) from error
 
-    async def _chips(self, params: Dict[str, Any]) -> Dict[str, Any]:
-        """The ``devices`` of this host's chips and their ``holders``, with the ``kernel`` (an id)
-        and its ``notebook``, ``job`` or ``run`` to which each belongs.
-        """
-        return {"devices": chip_devices(), "holders": await self._owners.name(holders())}
+    @handles(requests.GetProcessOwners)
+    async def _process_owners(self, request: requests.GetProcessOwners) -> requests.OwnerList:
+        owners = await self._owners.of(request.pids)
+        return {"owners": [owners[pid] for pid in request.pids]}
 
-    async def _process_owners(self, params: Dict[str, Any]) -> Dict[str, Any]:
-        """To what the processes ``pids`` belong: ``owners``, as in ``chips``, in their order."""
-        pids = [int(pid) for pid in params["pids"]]
-        owners = await self._owners.of(pids)
-        return {"owners": [owners[pid] for pid in pids]}
+    @handles(requests.ListKernels)
+    async def _kernels(self, request: requests.ListKernels) -> requests.KernelList:
+        return {"kernels": await self._list_kernels()}
 
-    async def _kernels(self, params: Dict[str, Any]) -> Dict[str, Any]:
+    async def _list_kernels(self) -> List[Kernel]:
         statuses = await self._keepers.statuses()
         held = await self._owners.name(holders() if statuses else [], statuses)
         holding = {holder["kernel"] for holder in held}
-        return {"kernels": [{**each, "chips": each["id"] in holding} for each in statuses]}
+        return [{**status, "chips": status["id"] in holding} for status in statuses]
 
-    async def _kernel_fate(self, params: Dict[str, Any]) -> Dict[str, Any]:
-        """What became of the kernel ``id``: see `Keepers.fate`."""
-        return await self._keepers.fate(str(params["id"]))
+    @handles(requests.GetKernelFate)
+    async def _kernel_fate(self, request: requests.GetKernelFate) -> requests.KernelFate:
+        return await self._keepers.fate(request.id)
 
-    async def _end_kernel(self, params: Dict[str, Any]) -> Dict[str, Any]:
-        """Ends the kernel ``id`` and all it started; ``now``: without asking it first; ``secret``:
-        only if it is that of the lease.
-        """
-        kernel_id = str(params["id"])
-        secret = params.get("secret")
-        secret = None if secret is None else str(secret)
-        starting = self._starting.get(kernel_id)
+    @handles(requests.EndKernel)
+    async def _end_kernel(self, request: requests.EndKernel) -> requests.Ended:
+        starting = self._starting.get(request.id)
         if starting is not None:  # a start in progress must not complete after this
             async with starting:
                 pass
-        return {"ended": await self._keepers.end(kernel_id, bool(params.get("now")), secret)}
+        return {"ended": await self._keepers.end(request.id, request.now, request.secret)}
 
-    async def _kernel_key(self, params: Dict[str, Any]) -> Dict[str, Any]:
-        """The ``key`` of the kernel ``id``, for a client that takes over its lease."""
-        key = self._keepers.key(str(params["id"]))
+    @handles(requests.GetKernelKey)
+    async def _kernel_key(self, request: requests.GetKernelKey) -> requests.KernelKey:
+        key = self._keepers.key(request.id)
         if key is None:
-            raise OperationError(
-                "NOT_FOUND", "The kernel %s does not exist on the host." % params["id"]
-            )
+            message = "The kernel %s does not exist on the host." % request.id
+            raise OperationError("NOT_FOUND", message)
         return {"key": key}
 
-    async def _signal_kernel(self, params: Dict[str, Any]) -> Dict[str, Any]:
-        status = await self._keepers.signal(str(params["id"]), int(params["signal"]))
-        if status is None:
-            raise OperationError(
-                "NOT_FOUND", "The kernel %s does not exist on the host." % params["id"]
-            )
-        return status
-
-    async def _keep_warm(self, params: Dict[str, Any]) -> Dict[str, Any]:
-        """Keeps a warm kernel of each of these ``environments`` and of no others, for this client
-        while it is connected: ``python``; optional: ``imports`` (modules), ``env``.
-        """
-        requested = [
-            {
-                "python": str(each["python"]),
-                "imports": [str(name) for name in each.get("imports", ())],
-                "env": _variables(each),
-            }
-            for each in params["environments"]
-        ]
-        self._warm.request(params["who"], requested)
+    @handles(requests.KeepWarm)
+    async def _keep_warm(self, request: requests.KeepWarm) -> requests.WarmKernelList:
+        self._request_warm(request.client, request.environments)
         return {"warm": self._warm.statuses()}
 
-    async def _wait_status(self, params: Dict[str, Any]) -> Dict[str, Any]:
-        """The results of ``keep_warm`` and ``kernels``, jobs and more, for polling: see
-        `HostStatus.wait`.
-        """
-        await self._keep_warm(params)
-        return await self._status.wait(params)
+    def _request_warm(self, client: Any, environments: List[requests.WarmEnvironment]) -> None:
+        requested = [
+            {
+                "python": each["python"],
+                "imports": each.get("imports", []),
+                "env": _variables(each.get("env"), each.get("tpu")),
+            }
+            for each in environments
+        ]
+        self._warm.request(client, requested)
 
-    async def _load(self, params: Dict[str, Any]) -> Dict[str, Any]:
-        """The ``load`` of the chips now: one sample, see `load.read_sample`."""
+    @handles(requests.GetStatus)
+    async def _wait_status(self, request: requests.GetStatus) -> Status:
+        self._request_warm(request.client, request.environments)
+        return await self._status.wait(request)
+
+    @handles(requests.GetLoad)
+    async def _load(self, request: requests.GetLoad) -> requests.LoadList:
         return {"load": await self._status.load.latest()}
 
-    async def _prepare_delete(self, params: Dict[str, Any]) -> Dict[str, Any]:
-        """Ends all kernels and jobs, then the agent and its commands: nothing of it continues."""
+    @handles(requests.PrepareDelete)
+    async def _prepare_delete(self, request: requests.PrepareDelete) -> requests.EndedKernels:
         self._guard.remove()
         await self._jobs.stop_all()
         statuses = await self._keepers.statuses()
@@ -359,8 +312,8 @@ class Daemon:
         self._end_soon()
         return {"ended": len(statuses)}
 
-    async def _end_agent(self, params: Dict[str, Any]) -> Dict[str, Any]:
-        """Ends the daemon if no other client is connected and there is no kernel."""
+    @handles(requests.EndAgent)
+    async def _end_agent(self, request: requests.EndAgent) -> requests.Ended:
         others = len(self._connections) > 1 or self._keepers.folders or self._runs.running
         idle = not others
         if idle:
@@ -372,48 +325,39 @@ class Daemon:
         asyncio.get_running_loop().call_later(0.01, self._ended.set)
 
 
-def _spec_from(params: Dict[str, Any]) -> Dict[str, Any]:
-    """What a keeper is started with, from the client's parameters."""
+def _spec_from(request: requests.StartKernel) -> Dict[str, Any]:
+    """What a keeper is started with."""
     home = os.path.expanduser("~")
-    python, cwd = str(params["python"]), os.path.expanduser(str(params.get("cwd") or home))
-    if not os.access(python, os.X_OK):
+    cwd = os.path.expanduser(request.cwd or home)
+    if not os.access(request.python, os.X_OK):
         raise OperationError(
             "ENVIRONMENT",
-            "There is no Python at %s on the host." % python,
+            "There is no Python at %s on the host." % request.python,
             "Connect the TPU again to create its missing environment.",
         )
-    if os.path.realpath(cwd) == os.path.realpath(home) and params.get("mirror"):
-        mirror = os.path.expanduser(str(params["mirror"]))
+    if os.path.realpath(cwd) == os.path.realpath(home) and request.mirror:
+        mirror = os.path.expanduser(request.mirror)
         with contextlib.suppress(OSError):  # the sync says why
             os.makedirs(mirror, exist_ok=True)
             cwd = mirror
-    spec = {
-        "id": str(params["id"]),
-        "launch": str(params["launch"]),
-        "python": python,
-        "key": str(params["key"]),
-        "secret": str(params["secret"]),
-        "environment": str(params.get("environment", "")),
-        "notebook": str(params.get("notebook", "")),
-        "env": _variables(params),
+    names = "id", "launch", "python", "key", "secret", "environment", "notebook", "journal_limit"
+    spec: Dict[str, Any] = {
+        **{name: getattr(request, name) for name in names},
+        "when_full": request.when_full,
+        "env": _variables(request.env, request.tpu),
         "cwd": cwd if os.path.isdir(cwd) else home,
-        "journal_limit": params.get("journal_limit"),
-        "when_full": params.get("when_full"),
     }
-    if params.get("pod"):
+    if request.pod:
         member = {name: spec[name] for name in ("python", "env", "cwd")}
-        member["mirrored"] = cwd != home and bool(params.get("mirror"))
-        member["needs_chips"] = bool(params.get("needs_chips"))
-        hosts, address = int(params["pod"]["hosts"]), str(params["pod"]["address"])
-        spec["pod"] = {"hosts": hosts, "address": address, "member": member}
+        member["mirrored"] = cwd != home and bool(request.mirror)
+        member["needs_chips"] = request.needs_chips
+        spec["pod"] = {**request.pod, "member": member}
     return spec
 
 
-def _variables(params: Dict[str, Any]) -> Dict[str, str]:
-    wanted = dict(params.get("env", {}))
-    if params.get("tpu"):
-        wanted["JUPYTER_TPU_NAME"] = params["tpu"]  # for what the kernel itself says
-    return complete_variables({str(name): str(value) for name, value in wanted.items()})
+def _variables(variables: Optional[Dict[str, str]], tpu: Optional[str]) -> Dict[str, str]:
+    for_kernel = {"JUPYTER_TPU_NAME": tpu} if tpu else {}  # for what the kernel itself says
+    return complete_variables({**(variables or {}), **for_kernel})
 
 
 def _from_oserror(error: OSError) -> Dict[str, Any]:

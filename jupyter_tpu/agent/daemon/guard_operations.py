@@ -1,4 +1,4 @@
-"""The daemon's operations about the guard: its rule and its process, which continues without it."""
+"""What handles requests about the guard: its rule, and its process, which needs no daemon."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import functools
 import subprocess
 import time
 import uuid
-from typing import Any, Awaitable, Callable, Dict, Optional
+from typing import Any, Dict, Optional
 
 from ..guard import files
 from ..guard.google import GoogleError, id_of, require_permission
+from ..protocol import requests
 from ..protocol.paths import boot
 from .guard_process import SILENT
+from .handlers import handles
 from .operation_error import OperationError
 from .single_process import is_silent, living_holder, start_process
 
-Operation = Callable[[Dict[str, Any]], Awaitable[Dict[str, Any]]]
 #: Seconds to wait until the guard has seen a change.
 SEEN = 10.0
 #: What a client says of a rule.
-_RULE = ("action", "node", "node_id", "idle", "until", "cost_until", "notice", "limits", "hosts",
-         "worker")  # fmt: skip
+_RULE = list(requests.SetGuard.__annotations__)
 
 
 class GuardOperations:
@@ -32,23 +32,13 @@ class GuardOperations:
         self._sources = sources
         self._process: Optional["subprocess.Popen[bytes]"] = None
 
-    def operations(self) -> Dict[str, Operation]:
-        """By their names."""
-        return {
-            "set_guard": self._set,
-            "guard": self._show,
-            "keep": self._keep,
-            "remove_guard": self._remove,
-            "client_stops": self._client_stops,
-        }
-
     def resume(self) -> None:
         """Starts the guard if there is a rule and none runs, after a restart for example."""
         rule = files.read(files.RULE)
         if rule is not None:
             self._start({**rule, "sources": self._sources})
 
-    def report(self) -> Optional[Dict[str, Any]]:
+    def report(self) -> Any:
         """The rule, and what the guard has seen last; None if there is no rule."""
         rule = files.read(files.RULE)
         if rule is None:
@@ -71,30 +61,19 @@ class GuardOperations:
             "no_restart": report.get("no_restart", ""),
         }
 
-    async def _set(self, params: Dict[str, Any]) -> Dict[str, Any]:
-        """Replaces the rule: ``action``, ``node``, ``node_id`` ("": Google is asked), ``idle``,
-        ``until``, ``cost_until``, ``notice``, and ``limits`` (the client's own words of them);
-        ``hosts``: of so many hosts this one, the ``worker``, says what it is busy with, and worker
-        0 decides.
-
-        First asks Google whether worker 0 may act: ``host`` says it, and ``refused`` why not. The
-        rule counts in both cases, because a client can act in the host's place; but not if the
-        host has to hear others and may not.
-        """
-        rule = {name: params.get(name) for name in _RULE}
-        reads_peers = (params.get("hosts") or 1) > 1
+    @handles(requests.SetGuard)
+    async def _set(self, request: requests.SetGuard) -> requests.GuardReport:
+        rule = {name: getattr(request, name) for name in _RULE}
+        reads_peers = (request.hosts or 1) > 1
         refused, loop = None, asyncio.get_running_loop()
         try:
-            if not params.get("worker"):
+            if not request.worker:
                 asked = functools.partial(
-                    require_permission,
-                    str(params["node"]),
-                    str(params["action"]),
-                    reads_peers=reads_peers,
+                    require_permission, request.node, request.action, reads_peers=reads_peers
                 )
                 await loop.run_in_executor(None, asked)
             if not rule["node_id"]:
-                rule["node_id"] = await loop.run_in_executor(None, id_of, str(params["node"]))
+                rule["node_id"] = await loop.run_in_executor(None, id_of, request.node)
         except GoogleError as error:
             if reads_peers or not rule["node_id"]:
                 problem = error.problem
@@ -107,30 +86,28 @@ class GuardOperations:
                      "host": refused is None, "refused": refused})  # fmt: skip
         return await self._seen("number", number)
 
-    async def _show(self, params: Dict[str, Any]) -> Dict[str, Any]:
+    @handles(requests.GetGuard)
+    async def _show(self, request: requests.GetGuard) -> requests.GuardReport:
         return {"guard": self.report()}
 
-    async def _keep(self, params: Dict[str, Any]) -> Dict[str, Any]:
-        """Nothing happens for so many ``seconds``."""
+    @handles(requests.DelayGuard)
+    async def _delay(self, request: requests.DelayGuard) -> requests.GuardReport:
         rule = files.read(files.RULE)
         if rule is None:
             raise OperationError("NOT_FOUND", "The TPU has no guard.")
         number = uuid.uuid4().hex
-        keep = {"number": number, "seconds": float(params["seconds"])}
+        keep = {"number": number, "seconds": request.seconds}
         self._start({**rule, "keep": keep, "sources": self._sources})
         return await self._seen("keep", number)
 
-    async def _client_stops(self, params: Dict[str, Any]) -> Dict[str, Any]:
-        """A client begins to stop the TPU in the guard's place; or, not ``stops``, it could not.
-
-        The limits that are reached do not stop the TPU again after its next start.
-        """
+    @handles(requests.NoteClientStop)
+    async def _client_stops(self, request: requests.NoteClientStop) -> requests.GuardReport:
         rule = files.read(files.RULE)
         if rule is not None:
-            self._start({**rule, "client_stops": bool(params["stops"])})
+            self._start({**rule, "client_stops": request.stops})
         return {"guard": self.report()}
 
-    async def _seen(self, key: str, number: str) -> Dict[str, Any]:
+    async def _seen(self, key: str, number: str) -> requests.GuardReport:
         """The answer when the guard has seen what has this number, or after some seconds."""
         deadline = time.monotonic() + SEEN
         while (files.read(files.REPORT) or {}).get(key) != number:
@@ -139,7 +116,8 @@ class GuardOperations:
             await asyncio.sleep(0.1)
         return {"guard": self.report()}
 
-    async def _remove(self, params: Dict[str, Any]) -> Dict[str, Any]:
+    @handles(requests.RemoveGuard)
+    async def _remove(self, request: requests.RemoveGuard) -> requests.GuardReport:
         self.remove()
         return {"guard": None}
 

@@ -18,9 +18,9 @@ from ..guard.decision import GuardDecision, GuardRule, Verdict
 from ..guard.google import GoogleError, carry_out, publish, published
 from ..guard.others import Listener, Speaker
 from ..keeper.job_state import FINAL
-from ..keeper.owned_process import descendants
 from ..protocol.chips import holders
 from ..protocol.paths import boot, run_folder
+from ..protocol.process_tree import descendants
 from ..protocol.timeouts import exit_within, with_timeout
 from .jobs import Jobs
 from .keepers import Keepers

@@ -1,87 +1,63 @@
-"""The daemon's operations about jobs: from a request's parameters to `Jobs`, and back."""
+"""What handles requests about jobs."""
 
 from __future__ import annotations
 
 import os
-from typing import Any, Awaitable, Callable, Dict, Optional
+from typing import Any
 
+from ..protocol import requests
 from ..protocol.process_env import process_environment
+from ..protocol.records import Job
+from .handlers import handles
 from .jobs import Jobs
 from .keepers import StartError
 from .operation_error import OperationError
 
-Operation = Callable[[Dict[str, Any]], Awaitable[Dict[str, Any]]]
 
+class JobOperations:
+    """From requests to `Jobs`, and back."""
 
-def job_operations(jobs: Jobs) -> Dict[str, Operation]:
-    """The operations by their names."""
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
 
-    async def start(params: Dict[str, Any]) -> Dict[str, Any]:
-        """Starts a job; one with the same ``id`` that was started before is left as it is.
-
-        Parameters: ``id``, ``argv``. Optional: ``cwd`` (relative to the home folder), ``env``
-        (variables), ``python`` (of the environment whose commands come first), ``limit`` (bytes of
-        output that are kept). Returns its status, see `JobKeeper`.
-        """
-        cwd = str(params.get("cwd") or "")
-        folder = os.path.join(os.path.expanduser("~"), os.path.expanduser(cwd))
+    @handles(requests.StartJob)
+    async def _start(self, request: requests.StartJob) -> Job:
+        folder = os.path.join(os.path.expanduser("~"), os.path.expanduser(request.cwd))
         if not os.path.isdir(folder):
             raise OperationError(
                 "NO_FOLDER",
-                "The folder %s does not exist on the host." % cwd,
+                "The folder %s does not exist on the host." % request.cwd,
                 "Create it there first, or choose another working folder.",
             )
-        given = {str(name): str(value) for name, value in params.get("env", {}).items()}
-        environment = process_environment(str(params.get("python") or ""), given)
-        argv = [str(each) for each in params["argv"]]
-        limit = params.get("limit")
+        env = process_environment(request.python, request.env)
         try:
-            return await jobs.start(str(params["id"]), argv, folder, environment, limit)
+            return await self._jobs.start(request.id, request.argv, folder, env, request.limit)
         except StartError as error:
             message = "The job could not be started on the host: %s." % str(error).rstrip(".")
             raise OperationError("INTERNAL", message) from error
 
-    async def list_all(params: Dict[str, Any]) -> Dict[str, Any]:
-        return {"jobs": await jobs.all()}
+    @handles(requests.ListJobs)
+    async def _list(self, request: requests.ListJobs) -> requests.JobList:
+        return {"jobs": await self._jobs.all()}
 
-    async def status(params: Dict[str, Any]) -> Dict[str, Any]:
-        """The status of the job ``id``."""
-        job = str(params["id"])
-        return _found(job, (await jobs.some([job])).get(job))
+    @handles(requests.GetJob)
+    async def _status(self, request: requests.GetJob) -> Job:
+        return _existing(request.id, (await self._jobs.some([request.id])).get(request.id))
 
-    async def log(params: Dict[str, Any]) -> Dict[str, Any]:
-        """Lines of the job ``id``: see `Jobs.log`."""
-        job = str(params["id"])
-        found = await jobs.log(
-            job,
-            int(params.get("from", 1)),
-            int(params.get("limit", 1000)),
-            str(params.get("search", "")),
-            float(params.get("seconds", 0.0)),
-            params.get("partial") or {"out": "", "err": ""},
-        )
-        return _found(job, found)
+    @handles(requests.ReadJobLog)
+    async def _log(self, request: requests.ReadJobLog) -> requests.JobLog:
+        return _existing(request.id, await self._jobs.log(request))
 
-    async def stop(params: Dict[str, Any]) -> Dict[str, Any]:
-        """Begins to stop the job ``id``: SIGTERM, and SIGKILL after ``patience`` seconds."""
-        job = str(params["id"])
-        return _found(job, await jobs.stop(job, float(params["patience"])))
+    @handles(requests.StopJob)
+    async def _stop(self, request: requests.StopJob) -> Job:
+        return _existing(request.id, await self._jobs.stop(request.id, request.patience))
 
-    async def remove(params: Dict[str, Any]) -> Dict[str, Any]:
-        """Deletes the job ``id`` and its output, if it has ended or is not there."""
-        return {"removed": await jobs.remove(str(params["id"]))}
-
-    return {
-        "start_job": start,
-        "jobs": list_all,
-        "job_status": status,
-        "job_log": log,
-        "stop_job": stop,
-        "remove_job": remove,
-    }
+    @handles(requests.RemoveJob)
+    async def _remove(self, request: requests.RemoveJob) -> requests.Removed:
+        return {"removed": await self._jobs.remove(request.id)}
 
 
-def _found(job: str, found: Optional[Dict[str, Any]]) -> Dict[str, Any]:
-    if found is None:
+def _existing(job: str, value: Any) -> Any:
+    if value is None:
         raise OperationError("NOT_FOUND", "The job %s does not exist on the host." % job)
-    return found
+    return value

@@ -24,6 +24,8 @@ from ..protocol import umask
 from ..protocol.messages import now
 from ..protocol.paths import boot, job_folder, job_socket, jobs_folder, private_folder
 from ..protocol.processes import start_time
+from ..protocol.records import Job
+from ..protocol.requests import JobLog, ReadJobLog
 from ..protocol.timeouts import with_timeout
 from .keepers import ANSWER, START, StartError, kill_process, last_line, require_room
 
@@ -47,7 +49,7 @@ class Jobs:
 
     async def start(
         self, job: str, argv: List[str], cwd: str, env: Dict[str, str], limit: Optional[int]
-    ) -> Dict[str, Any]:
+    ) -> Job:
         """Starts a job, unless it was started before; returns its status.
 
         Raises StartError, and OSError if the disk is full.
@@ -105,20 +107,20 @@ class Jobs:
             shutil.rmtree(folder, ignore_errors=True)
         raise StartError(problem or "its keeper ended without a message")
 
-    async def all(self) -> List[Dict[str, Any]]:
+    async def all(self) -> List[Job]:
         """The status of each job."""
         names = [name for name in sorted(os.listdir(jobs_folder())) if name.startswith("j-")]
         folders = [os.path.join(jobs_folder(), name) for name in names]
         found = await asyncio.gather(*map(self._status, folders))
         return [each for each in found if each is not None]
 
-    async def some(self, jobs: List[str]) -> Dict[str, Dict[str, Any]]:
+    async def some(self, jobs: List[str]) -> Dict[str, Job]:
         """The status of those of *jobs* that are there, by their ids."""
         found = await asyncio.gather(*(self._status(job_folder(job)) for job in jobs))
         return {job: status for job, status in zip(jobs, found) if status is not None}
 
-    async def stop(self, job: str, patience: float) -> Optional[Dict[str, Any]]:
-        """Begins to stop it; returns its status, None if there is no such job."""
+    async def stop(self, job: str, patience: float) -> Optional[Job]:
+        """Requests a stop; returns the status of the job, None if there is no such job."""
         async with self._starting.setdefault(job, asyncio.Lock()):  # not before a start is done
             folder = job_folder(job)
             try:
@@ -143,30 +145,21 @@ class Jobs:
         shutil.rmtree(folder, ignore_errors=True)
         return True
 
-    async def log(
-        self,
-        job: str,
-        start: int,
-        limit: int,
-        search: str,
-        seconds: float,
-        partial: Dict[str, str],
-    ) -> Optional[Dict[str, Any]]:
-        """Lines from number *start* on (a negative one counts from the end); None if there is no
-        such job. If there is none yet, waits for one so many *seconds*, or for another *partial*.
-        """
-        folder = job_folder(job)
-        query = {"ask": "log", "after": max(start - 1, 0), "partial": partial,
-                 "seconds": min(seconds, WAIT) if start > 0 else 0.0}  # fmt: skip
+    async def log(self, request: ReadJobLog) -> Optional[JobLog]:
+        """The answer to *request*; None if there is no such job."""
+        folder, start = job_folder(request.id), request.start
+        query = {"ask": "log", "after": max(start - 1, 0),
+                 "partial": request.partial or {"out": "", "err": ""},
+                 "seconds": min(request.seconds, WAIT) if start > 0 else 0.0}  # fmt: skip
         status = await self._status(folder, query)
         if status is None:
             return None
         if start < 0:
             start = max(1, status["last"] + 1 + start)
-        limit = min(limit, LINES)
+        limit = min(request.limit, LINES)
         loop = asyncio.get_running_loop()
-        part = await loop.run_in_executor(None, read_log, folder, start, limit, search)
-        return {
+        part = await loop.run_in_executor(None, read_log, folder, start, limit, request.search)
+        answer: Any = {
             "lines": part.lines,
             "oldest": part.oldest,
             "next": part.next,
@@ -174,6 +167,7 @@ class Jobs:
             "partial": status["partial"],
             "status": status,
         }
+        return answer
 
     async def _make_room(self) -> None:
         """Removes the oldest ended jobs if they are too many."""
@@ -186,9 +180,7 @@ class Jobs:
             if number >= ENDED_JOBS or size > ENDED_BYTES:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    async def _status(
-        self, folder: str, query: Optional[Dict[str, Any]] = None
-    ) -> Optional[Dict[str, Any]]:
+    async def _status(self, folder: str, query: Optional[Dict[str, Any]] = None) -> Optional[Job]:
         """A job's status, from its keeper while that lives; None if there is no such job."""
         state = read_state(folder)
         if state is None or state["state"] in FINAL:
@@ -245,11 +237,11 @@ def _size(folder: str) -> int:
     return size
 
 
-def _status_from_disk(folder: str, state: Dict[str, Any]) -> Dict[str, Any]:
+def _status_from_disk(folder: str, state: Any) -> Any:
     return {**state, "last": last_number(folder), "partial": {"out": "", "err": ""}}
 
 
-async def _ask(folder: str, query: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+async def _ask(folder: str, query: Dict[str, Any]) -> Optional[Job]:
     """The keeper's answer; None if there is none. Raises asyncio.TimeoutError."""
     try:
         reader, writer = await asyncio.open_unix_connection(job_socket(folder), limit=LONGEST_QUERY)

@@ -19,13 +19,16 @@ import time
 from typing import Any, Dict, List, Optional
 
 from ..keeper.endings import ASKED, ROOM, forget_ending, read_ending
-from ..keeper.owned_process import descendants, kill_leftovers
+from ..keeper.owned_process import kill_leftovers
 from ..protocol import frames, umask
 from ..protocol.chips import chip_devices, holders
 from ..protocol.paths import keeper_socket, kernel_folder, private_folder
 from ..protocol.peer import peer_process
 from ..protocol.process_env import process_environment
+from ..protocol.process_tree import descendants
 from ..protocol.processes import is_alive, signal_process, start_time
+from ..protocol.records import Kernel
+from ..protocol.requests import KernelFate
 from ..protocol.timeouts import cancel_all, with_timeout
 from .warm_kernels import WarmKernels
 
@@ -71,7 +74,7 @@ class Keepers:
         self._sources = sources
         self._warm = warm or WarmKernels(sources)
         self._children: Dict[str, asyncio.subprocess.Process] = {}  # our own, by folder
-        self._latest: Dict[str, Dict[str, Any]] = {}  # the latest status, by folder
+        self._latest: Dict[str, Kernel] = {}  # the latest status, by folder
         self._announced: Dict[str, str] = {}  # source -> what it announces, "" for nothing
         self._tasks: "set[asyncio.Future[Any]]" = set()
 
@@ -81,7 +84,7 @@ class Keepers:
         names = sorted(os.listdir(self.run))
         return [os.path.join(self.run, name) for name in names if name.startswith("k-")]
 
-    async def statuses(self) -> List[Dict[str, Any]]:
+    async def statuses(self) -> List[Kernel]:
         """The status of each kernel; the latest known one of a keeper that does not answer."""
         folders = self.folders
         answers = await asyncio.gather(*map(self._latest_status, folders))
@@ -89,17 +92,17 @@ class Keepers:
         self._latest = found
         return list(found.values())
 
-    async def _latest_status(self, folder: str) -> Optional[Dict[str, Any]]:
+    async def _latest_status(self, folder: str) -> Optional[Kernel]:
         try:
             return await self._ask(folder, {"ask": "status"})
         except KeeperSilent:
             return self._latest.get(folder)
 
-    async def status(self, kernel_id: str) -> Optional[Dict[str, Any]]:
+    async def status(self, kernel_id: str) -> Optional[Kernel]:
         """The status of a kernel; None if there is none. Raises KeeperSilent."""
         return await self._ask(kernel_folder(self.run, kernel_id), {"ask": "status"})
 
-    async def fate(self, kernel_id: str) -> Dict[str, Any]:
+    async def fate(self, kernel_id: str) -> KernelFate:
         """What became of a kernel: ``known`` (whether it, or its keeper, is there) and ``ending``
         (see `endings`; None if there is no record).
         """
@@ -133,11 +136,6 @@ class Keepers:
         kinds = [kind for kind in self._announced.values() if kind]
         with contextlib.suppress(KeeperSilent):
             await self._ask(folder, {"ask": "announce", "kind": kinds[-1] if kinds else ""})
-
-    async def signal(self, kernel_id: str, number: int) -> Optional[Dict[str, Any]]:
-        """Sends the kernel a signal; None if there is none. Raises KeeperSilent."""
-        query = {"ask": "signal", "signal": number}
-        return await self._ask(kernel_folder(self.run, kernel_id), query)
 
     async def start(self, kernel_id: str, spec: Dict[str, Any]) -> Dict[str, Any]:
         """Starts a keeper, or uses a warm one.
@@ -256,7 +254,7 @@ class Keepers:
 
     async def _ask(
         self, folder: str, query: Dict[str, Any], until_end: bool = False
-    ) -> Optional[Dict[str, Any]]:
+    ) -> Optional[Kernel]:
         """A keeper's answer; None if there is no keeper, and then its folder is cleaned up.
 
         *until_end*: waits for the end of the connection, when all that the keeper owns has ended.
@@ -310,7 +308,7 @@ async def _first_answer(
 
 async def _answer(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, query: Dict[str, Any]
-) -> Optional[Dict[str, Any]]:
+) -> Optional[Kernel]:
     writer.write(frames.encode(frames.Hello(query)))
     decoder, answer = frames.Decoder(), None
     while answer is None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from typing import Any, Awaitable, Callable, Deque, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Awaitable, Callable, Deque, Dict, List, Optional, Sequence, Tuple, cast
 
-from ..keeper.owned_process import descendants
 from ..metrics.libtpu import read
 from ..protocol.chips import chip_devices, chips, holders
+from ..protocol.process_tree import descendants
+from ..protocol.records import Kernel, Load
 from ..protocol.timeouts import cancel_all, with_timeout
 
 #: Seconds that reading may take, and the samples that are kept.
@@ -29,7 +30,7 @@ class LoadSampler:
     def __init__(
         self,
         taken: Callable[[], None],
-        kernels: Callable[[], Awaitable[Sequence[Dict[str, Any]]]],
+        kernels: Callable[[], Awaitable[Sequence[Kernel]]],
     ) -> None:
         self._taken = taken
         self._kernels = kernels
@@ -49,14 +50,14 @@ class LoadSampler:
         self._task = asyncio.ensure_future(self._sample_now())
         return every
 
-    async def latest(self) -> List[Dict[str, Any]]:
+    async def latest(self) -> List[Load]:
         """A sample that is taken now."""
         self.sample(0.0)
         if self._task is not None:
             await asyncio.shield(self._task)
         return self.since(self._number - 1)
 
-    def since(self, number: int) -> List[Dict[str, Any]]:
+    def since(self, number: int) -> List[Load]:
         """The samples after the one with this *number*, with their ``age`` in seconds.
 
         With a number that this daemon has not given yet, which was another daemon's: all.
@@ -64,7 +65,7 @@ class LoadSampler:
         now = time.monotonic()
         number = number if number <= self._number else 0
         return [
-            {**sample, "number": each, "age": round(now - taken, 1)}
+            cast("Load", {**sample, "number": each, "age": round(now - taken, 1)})
             for each, taken, sample in self._samples
             if each > number
         ]
@@ -84,7 +85,7 @@ class LoadSampler:
         self._taken()
 
 
-async def read_sample(kernels: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
+async def read_sample(kernels: Sequence[Kernel]) -> Dict[str, Any]:
     """One sample: its ``state``, and ``chips`` (see `Figures`), ``queue`` and ``errors``; of the
     *kernels* those with chips of their own are ``bookings``; ``silent``: how many of the programs
     that use the chips report no figures.
@@ -96,11 +97,12 @@ async def read_sample(kernels: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
     count = len(devices) or len(chips())
     if not count:
         return {"state": "no_device"}
-    own = [each for each in kernels if each.get("booked") and each["state"] != "dead"]
-    bookings = [
+    bookings: List[Any] = [
         {"chips": each["booked"], "kernel": each["id"], "notebook": each["notebook"]}
-        for each in sorted(own, key=lambda each: each["booked"])
+        for each in kernels
+        if each.get("booked") and each["state"] != "dead"
     ]
+    bookings.sort(key=lambda booking: booking["chips"])
     host: Dict[str, Any] = {"of": count, **({"bookings": bookings} if bookings else {})}
     try:
         figures, problem = await with_timeout(

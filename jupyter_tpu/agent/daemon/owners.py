@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any, Collection, Dict, List, Optional
 
 from ..keeper.job_state import FINAL
-from ..keeper.owned_process import descendants
+from ..protocol.process_tree import descendants
+from ..protocol.records import Kernel, Owner
 from .jobs import Jobs
 from .keepers import Keepers
 from .runs import Runs
 
-_NOBODY = {"kernel": "", "notebook": "", "job": "", "run": ""}
+_NOBODY: Owner = {"kernel": "", "notebook": "", "job": "", "run": ""}
 
 
 class ProcessOwners:
@@ -22,32 +23,33 @@ class ProcessOwners:
         self._runs = runs
 
     async def of(
-        self, pids: Collection[int], kernels: Optional[List[Dict[str, Any]]] = None
-    ) -> Dict[int, Dict[str, str]]:
+        self, pids: Collection[int], kernels: Optional[List[Kernel]] = None
+    ) -> Dict[int, Owner]:
         """The ``kernel`` (an id) with its ``notebook``, ``job`` or ``run`` of each of *pids*.
 
         kernels: their statuses, if the caller has them.
         """
-        found: Dict[int, Dict[str, str]] = {}
+        owners: Dict[int, Owner] = {}
 
-        def add(owner: int, **fields: str) -> None:
-            for pid in (owner, *descendants(owner)):
-                found[pid] = {**_NOBODY, **fields}
+        def add(process: int, owner: Owner) -> None:
+            owners.update(dict.fromkeys((process, *descendants(process)), owner))
 
         if pids:
             await self._runs.take_over_all()
             for run, pid in self._runs.processes().items():
-                add(pid, run=run)
+                add(pid, {**_NOBODY, "run": run})
             for job in await self._jobs.all():
                 if job["state"] not in FINAL:
                     # Its id is JOB-ATTEMPT.
-                    add(job["keeper"], job=job["id"].rpartition("-")[0] or job["id"])
+                    id = job["id"].rpartition("-")[0] or job["id"]
+                    add(job["keeper"], {**_NOBODY, "job": id})
             for status in await self._keepers.statuses() if kernels is None else kernels:
-                add(status["keeper"], kernel=status["id"], notebook=status["notebook"])
-        return {pid: found.get(pid, _NOBODY) for pid in pids}
+                notebook = status["notebook"] or ""
+                add(status["keeper"], {**_NOBODY, "kernel": status["id"], "notebook": notebook})
+        return {pid: owners.get(pid, _NOBODY) for pid in pids}
 
     async def name(
-        self, held: List[Dict[str, Any]], kernels: Optional[List[Dict[str, Any]]] = None
+        self, held: List[Dict[str, Any]], kernels: Optional[List[Kernel]] = None
     ) -> List[Dict[str, Any]]:
         """Adds to holders of chips what each belongs to."""
         owners = await self.of([holder["pid"] for holder in held], kernels)

@@ -11,9 +11,10 @@ import time
 from collections import deque
 from typing import Any, Deque, Dict, List, Optional, Tuple
 
-from ..keeper.owned_process import descendants
 from ..protocol import umask
-from ..protocol.processes import send_signal
+from ..protocol.process_tree import signal_tree
+from ..protocol.records import RunEnd
+from ..protocol.requests import RunOutput
 from ..protocol.timeouts import cancel_all, is_set_within
 
 #: Bytes of output that are kept for a client, and that one answer carries about at most.
@@ -54,7 +55,7 @@ class RunProcess(asyncio.SubprocessProtocol):
     ) -> None:
         self.client: Any = None  # the connection that asked last
         self.since_client = time.monotonic()  # when that was closed, if it is None
-        self.ended: Optional[Dict[str, Any]] = None
+        self.ended: Optional[RunEnd] = None
         self._begun = time.monotonic()
         self._transport: Any = None  # once it was started
         self._started = asyncio.Event()  # or could not be
@@ -84,7 +85,7 @@ class RunProcess(asyncio.SubprocessProtocol):
 
     # ---- for the client
 
-    async def read(self, start: int) -> Dict[str, Any]:
+    async def read(self, start: int) -> RunOutput:
         """Output from the offset *start* on, which acknowledges all before it: ``output`` as pairs
         of 1 or 2 and base64, ``next`` (the offset after it), and ``ended`` with the last of it.
         """
@@ -102,8 +103,9 @@ class RunProcess(asyncio.SubprocessProtocol):
                 output.append((stream, bytearray()))
             output[-1][1].extend(data)
             size += len(data)
+        encoded: Any = [(stream, base64.b64encode(data).decode()) for stream, data in output]
         return {
-            "output": [(stream, base64.b64encode(data).decode()) for stream, data in output],
+            "output": encoded,
             "next": self._start + size,
             "ended": self.ended if size == self._size else None,
         }
@@ -174,7 +176,7 @@ class RunProcess(asyncio.SubprocessProtocol):
     async def _live(
         self, command: List[str], cwd: str, env: Dict[str, str], limit: Optional[float]
     ) -> None:
-        ended: Dict[str, Any] = {"code": None, "signal": None, "cause": "", "message": ""}
+        ended: Any = {"code": None, "signal": None, "cause": "", "message": ""}
         try:
             problem = await self._begin([os.path.expanduser(command[0]), *command[1:]], cwd, env)
             self._started.set()
@@ -273,13 +275,7 @@ class RunProcess(asyncio.SubprocessProtocol):
         """To its process group, and to those of its children that have left that."""
         if self._transport is None or self._exited.is_set():
             return
-        leader = self._transport.get_pid()
-        targets = [-leader]
-        for pid in descendants(leader):
-            with contextlib.suppress(OSError):
-                if os.getpgid(pid) != leader:
-                    targets.append(pid)
-        send_signal(targets, number)
+        signal_tree(self._transport.get_pid(), number)
 
 
 def _not_found(program: str) -> str:

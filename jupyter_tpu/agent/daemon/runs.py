@@ -14,10 +14,12 @@ import base64
 import contextlib
 import os
 import time
-from typing import Any, Awaitable, Callable, Dict, Optional
+from typing import Any, Dict, Optional, Union
 
+from ..protocol import requests
 from ..protocol.process_env import process_environment
 from .handed_over import HandedOverRun, Handover, claim, handover_socket, waiting
+from .handlers import handles
 from .operation_error import OperationError
 from .run_process import RunProcess
 
@@ -26,22 +28,15 @@ ABANDONED = 300.0
 #: Runs that have ended and are still known.
 KEPT = 32
 
+_RunRequest = Union[requests.StartRun, requests.ReadRun, requests.WriteRun, requests.StopRun]
+
 
 class Runs:
-    """The runs of one daemon, and its operations on them."""
+    """The runs of one daemon, and what handles requests about them."""
 
     def __init__(self) -> None:
         self._runs: Dict[str, RunProcess] = {}
         self._taking_over = asyncio.Lock()
-
-    def operations(self) -> "Dict[str, Callable[[Dict[str, Any]], Awaitable[Dict[str, Any]]]]":
-        """For clients. All take the ``id`` of the run."""
-        return {
-            "run": self._run,
-            "read_run": self._read,
-            "write_run": self._write,
-            "stop_run": self._stop,
-        }
 
     @property
     def running(self) -> bool:
@@ -78,47 +73,38 @@ class Runs:
         """Ends all commands."""
         await asyncio.gather(*(run.kill() for run in self._runs.values()))
 
-    async def _run(self, params: Dict[str, Any]) -> Dict[str, Any]:
-        """Starts a ``command`` (a list), and answers as ``read_run`` from 0.
+    @handles(requests.StartRun)
+    async def _run(self, request: requests.StartRun) -> requests.RunOutput:
+        if not await self._find(request.id):
+            if request.begun is not None:
+                self._claim(request)
+            ended = [id for id, run in self._runs.items() if run.ended is not None]
+            for id in ended[: max(0, len(ended) + 1 - KEPT)]:
+                del self._runs[id]
+            self._runs[request.id] = _start(request)
+        return await (await self._get(request)).read(request.start)
 
-        Optional: ``cwd`` (relative to the home folder), ``python`` (of an environment), ``env``
-        (variables), ``limit`` (seconds), ``input`` (whether there will be any); ``from``; ``begun``
-        if the client has tried to start it without the agent: "" or "started". A known id starts
-        nothing.
-        """
-        id = str(params["id"])
-        if not await self._find(id):
-            if "begun" in params:
-                await self._claim(params)
-            ended = [each for each, run in self._runs.items() if run.ended is not None]
-            for each in ended[: max(0, len(ended) + 1 - KEPT)]:
-                del self._runs[each]
-            self._runs[id] = _start(params)
-        return await self._read({"from": 0, **params})
+    @handles(requests.ReadRun)
+    async def _read(self, request: requests.ReadRun) -> requests.RunOutput:
+        return await (await self._get(request)).read(request.start)
 
-    async def _read(self, params: Dict[str, Any]) -> Dict[str, Any]:
-        """Output ``from`` an offset on: see `RunProcess.read`."""
-        return await (await self._get(params)).read(int(params["from"]))
+    @handles(requests.WriteRun)
+    async def _write(self, request: requests.WriteRun) -> requests.Reads:
+        data = base64.b64decode(request.data)
+        run = await self._get(request)
+        return {"reads": await run.write(request.start, data, request.end)}
 
-    async def _write(self, params: Dict[str, Any]) -> Dict[str, Any]:
-        """Writes ``data`` (base64), which begin at the offset ``from``, to its input, and closes
-        that if ``end``. Answers whether it still ``reads``.
-        """
-        data = base64.b64decode(params["data"])
-        run = await self._get(params)
-        return {"reads": await run.write(int(params["from"]), data, bool(params.get("end")))}
-
-    async def _stop(self, params: Dict[str, Any]) -> Dict[str, Any]:
-        """Ends it, and answers whether it has ``ended``."""
-        run = await self._get(params)
+    @handles(requests.StopRun)
+    async def _stop(self, request: requests.StopRun) -> requests.Ended:
+        run = await self._get(request)
         await run.stop("stopped")
         return {"ended": run.ended is not None}
 
-    async def _get(self, params: Dict[str, Any]) -> RunProcess:
-        run = await self._find(str(params["id"]))
+    async def _get(self, request: _RunRequest) -> RunProcess:
+        run = await self._find(request.id)
         if run is None:
-            raise _unknown(params)
-        run.client = params["who"]
+            raise _unknown(request.id)
+        run.client = request.client
         return run
 
     async def _find(self, id: str) -> Optional[RunProcess]:
@@ -134,35 +120,29 @@ class Runs:
                     self._runs[id] = run
         return self._runs.get(id)
 
-    async def _claim(self, params: Dict[str, Any]) -> None:
+    def _claim(self, request: requests.StartRun) -> None:
         """Raises NOT_FOUND if the run had begun and is not there any more."""
-        if params["begun"]:
-            raise _unknown(params)
+        if request.begun:
+            raise _unknown(request.id)
         try:
-            claim(str(params["id"]))
+            claim(request.id)
         except FileExistsError:
-            raise _unknown(params) from None
+            raise _unknown(request.id) from None
 
 
-def _unknown(params: Dict[str, Any]) -> OperationError:
-    return OperationError("NOT_FOUND", "The run %s does not exist on the host." % params["id"])
+def _unknown(id: str) -> OperationError:
+    return OperationError("NOT_FOUND", "The run %s does not exist on the host." % id)
 
 
-def _start(params: Dict[str, Any]) -> RunProcess:
-    command = [str(word) for word in params["command"]]
+def _start(request: requests.StartRun) -> RunProcess:
+    command = request.command
     if not command or not command[0]:
         raise OperationError("INVALID", "The command must begin with a program.")
     if any("\0" in word for word in command):
         raise OperationError("INVALID", "A command can't have NUL characters.")
-    home, cwd = os.path.expanduser("~"), str(params.get("cwd") or "")
+    home, cwd = os.path.expanduser("~"), request.cwd or ""
     folder = os.path.join(home, os.path.expanduser(cwd))
     if "\0" in cwd or not os.path.isdir(folder):
         raise OperationError("NO_FOLDER", "The folder %s does not exist on the host." % cwd)
-    limit = params.get("limit")
-    return RunProcess(
-        command,
-        folder,
-        process_environment(str(params.get("python") or ""), params.get("env")),
-        None if limit is None else float(limit),
-        bool(params.get("input")),
-    )
+    environment = process_environment(request.python or "", request.env)
+    return RunProcess(command, folder, environment, request.limit, request.input)

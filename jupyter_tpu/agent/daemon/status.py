@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from typing import Any, Awaitable, Callable, Dict, Hashable, List, Optional, Tuple
+from typing import Any, Awaitable, Callable, Dict, Hashable, List, Optional, Tuple, cast
 
+from ..protocol.records import Kernel, Status
+from ..protocol.requests import GetStatus, LoadQuery
 from ..protocol.timeouts import is_set_within
 from .interruption import Announced
 from .jobs import Jobs
@@ -24,9 +26,9 @@ _JOB_LOG = ("last", "partial")
 
 
 class HostStatus:
-    """Answers the operation ``status``.
+    """Answers `GetStatus`.
 
-    kernels: what answers the operation ``kernels``; guard: what the guard says, see
+    kernels: lists all kernels, with the chips that they hold; guard: what the guard says, see
     `GuardOperations.report`.
     """
 
@@ -34,7 +36,7 @@ class HostStatus:
         self,
         warm: WarmKernels,
         jobs: Jobs,
-        kernels: Callable[[Dict[str, Any]], Awaitable[Dict[str, Any]]],
+        kernels: Callable[[], Awaitable[List[Kernel]]],
         guard: Callable[[], Optional[Dict[str, Any]]],
         announced: Announced,
     ) -> None:
@@ -44,12 +46,12 @@ class HostStatus:
         self._guard = guard
         self._announced = announced
         self._packages = RequestedPackages()
-        self.load = LoadSampler(self.notify_changed, self._all_kernels)
+        self.load = LoadSampler(self.notify_changed, kernels)
         self._requests: Dict[Hashable, object] = {}  # the latest one, by client
         self._changed = asyncio.Event()
 
     def notify_changed(self) -> None:
-        """Something has changed: those who wait hear of it now."""
+        """Something has changed: the requests that wait are answered now."""
         event, self._changed = self._changed, asyncio.Event()
         event.set()
 
@@ -58,49 +60,40 @@ class HostStatus:
         self._requests.pop(who, None)
         self.notify_changed()
 
-    async def wait(self, params: Dict[str, Any]) -> Dict[str, Any]:
+    async def wait(self, request: GetStatus) -> Status:
         """The ``kernels`` and which of them hold ``chips``, the ``warm`` kernels, the status of
-        those of the ``jobs`` (ids) that are there, the ``packages`` that were asked for in each
+        those of the ``jobs`` that are there, the ``packages`` that were asked for in each
         environment, the ``guard``, and the announced ``interruption`` of this host.
-
-        Only their ``version`` is answered if it is still *version* after so many *seconds*, or
-        when the client asks again.
-
-        load: ``every`` so many seconds a sample is taken, and those after the one with the number
-        ``after`` are the ``load`` of the answer, which comes when there are any.
         """
-        request = self._requests[params["who"]] = object()
+        latest = self._requests[request.client] = object()
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + min(float(params.get("seconds", 0.0)), WAIT)
+        deadline = loop.time() + min(request.seconds, WAIT)
         while True:
             changed = self._changed
-            samples, due = self._sample(params.get("load"))
-            report = await self._report([str(job) for job in params.get("jobs", ())])
-            version = _version(report)
-            answer = {"version": version, **({"load": samples} if samples else {})}
-            if version != params.get("version"):
-                return {**report, **answer}
+            samples, due = self._sample(request.load)
+            report = await self._report(request.jobs or [])
+            answer: Status = {"version": _version(report)}
+            if samples:
+                answer["load"] = samples
+            if answer["version"] != request.version:
+                return cast(Status, {**report, **answer})
             left = deadline - loop.time()
-            if samples or left <= 0 or self._requests.get(params["who"]) is not request:
+            if samples or left <= 0 or self._requests.get(request.client) is not latest:
                 return answer
             await is_set_within(changed, min(LOOK, left, due))
 
-    def _sample(self, wanted: Optional[Dict[str, Any]]) -> "Tuple[List[Any], float]":
+    def _sample(self, query: Optional[LoadQuery]) -> "Tuple[List[Any], float]":
         """The samples that a client does not have yet, and the seconds until the next one."""
-        if wanted is None:
+        if query is None:
             return [], WAIT
-        due = self.load.sample(float(wanted["every"]))
-        return self.load.since(int(wanted.get("after", 0))), due
+        due = self.load.sample(query["every"])
+        return self.load.since(query.get("after", 0)), due
 
-    async def _all_kernels(self) -> List[Dict[str, Any]]:
-        found: List[Dict[str, Any]] = (await self._kernels({}))["kernels"]
-        return found
-
-    async def _report(self, wanted: "list[str]") -> Dict[str, Any]:
-        kernels = await self._all_kernels()
+    async def _report(self, ids: List[str]) -> Dict[str, Any]:
+        kernels = await self._kernels()
         jobs = {
             job: {name: value for name, value in status.items() if name not in _JOB_LOG}
-            for job, status in (await self._jobs.some(wanted)).items()
+            for job, status in (await self._jobs.some(ids)).items()
         }
         return {
             "kernels": [{name: each.get(name) for name in _KERNEL} for each in kernels],
@@ -111,7 +104,7 @@ class HostStatus:
             "interruption": self._interruption(kernels),
         }
 
-    def _interruption(self, kernels: "List[Dict[str, Any]]") -> Optional[Dict[str, Any]]:
+    def _interruption(self, kernels: List[Any]) -> Optional[Dict[str, Any]]:
         """What is announced, and what the user lets run then."""
         announced = self._announced.interruption
         if announced is None:

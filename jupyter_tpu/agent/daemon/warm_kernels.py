@@ -14,12 +14,13 @@ import json
 import os
 import signal
 import time
-from typing import Any, Dict, Hashable, List, Optional
+from typing import Any, Dict, Hashable, List, Literal, Optional
 
 from ..keeper.ipython_kernel import installed
 from ..protocol import umask
 from ..protocol.process_env import process_environment
 from ..protocol.processes import signal_process, start_time
+from ..protocol.records import WarmKernel
 from ..protocol.timeouts import cancel_all, is_set_within
 
 #: Seconds between two checks, and after a start before the next warm kernel may replace it: the
@@ -42,7 +43,7 @@ class WarmKernelProcess:
         self.keeper: Optional[asyncio.subprocess.Process] = None
         self.pid = 0
         self._kernel_started = ""
-        self.state = "starting"  # "ready", "failed"
+        self.state: Literal["starting", "ready", "failed"] = "starting"
         self.problem = ""
         self._folders: List[str] = []
         self._installed = 0
@@ -141,7 +142,7 @@ class WarmKernels:
         if self._requests.pop(who, None):
             self._changed.set()
 
-    def statuses(self) -> List[Dict[str, Any]]:
+    def statuses(self) -> List[WarmKernel]:
         return [
             {
                 "python": python,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from typing import Any, Dict, Optional
+from typing import Any, Dict
 
 from ..protocol.json_file import read_json, write_json
 
@@ -29,7 +29,7 @@ def write_ending(folder: str, record: Dict[str, Any]) -> None:
         _forget_old(os.path.dirname(path))
 
 
-def read_ending(folder: str) -> Optional[Dict[str, Any]]:
+def read_ending(folder: str) -> Any:
     """The record of the kernel of *folder*; None if there is none."""
     return read_json(_path(folder))
 

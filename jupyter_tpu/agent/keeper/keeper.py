@@ -21,6 +21,7 @@ from typing import Any, Dict, List, Optional
 
 from ..protocol import messages
 from ..protocol.coalescing import Coalescer
+from ..protocol.declarations import InvalidRequest, parse
 from ..protocol.deduplication import DEDUPLICATED, Deduplicator
 from ..protocol.events import (
     CONTROL,
@@ -37,6 +38,12 @@ from ..protocol.events import (
 )
 from ..protocol.eviction import Evictor
 from ..protocol.journal import Journal
+from ..protocol.keeper_requests import (
+    KEEPER_REQUESTS,
+    EndKernel,
+    RenameNotebook,
+    SignalKernel,
+)
 from ..protocol.paths import boot
 from ..protocol.pump import JournalDisconnected
 from ..protocol.segments import SegmentStore
@@ -265,12 +272,10 @@ class Keeper:
         }
 
     def handle_query(self, query: Dict[str, Any]) -> Dict[str, Any]:
-        """Handles a daemon's query, which may also end or signal the kernel. Returns its status."""
+        """Handles a daemon's query, which may also end the kernel. Returns its status."""
         if query["ask"] == "end":
             self._end = str(query.get("why") or ASKED)
             self._begin_ending(now=bool(query.get("now")))
-        elif query["ask"] == "signal":
-            self.process.signal(int(query["signal"]))
         elif query["ask"] == "announce":
             self._announce(str(query["kind"]))
         return self.status()
@@ -332,16 +337,20 @@ class Keeper:
     def _request(self, parts: List[bytes]) -> None:
         """Handles a client's request to the keeper itself, in the urgent lane."""
         try:
-            request = json.loads(parts[0])
-            if request["do"] == "signal":
-                self.process.signal(int(request["signal"]))
-            elif request["do"] == "end":
-                self._end = ASKED
-                self._begin_ending(now=bool(request.get("now")))
-            elif request["do"] == "rename":
-                self.spec["notebook"] = str(request["notebook"])
-        except (KeyError, TypeError, ValueError, IndexError):
+            fields = json.loads(parts[0])
+            request = parse(KEEPER_REQUESTS, fields.pop("do"), fields)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError):
             raise JournalDisconnected("an invalid request to the keeper") from None
+        except InvalidRequest as error:
+            self._send_event({"event": "refused", "why": str(error)}, urgent=True)
+            return
+        if isinstance(request, SignalKernel):
+            self.process.signal(request.signal)
+        elif isinstance(request, EndKernel):
+            self._end = ASKED
+            self._begin_ending(now=request.now)
+        elif isinstance(request, RenameNotebook):
+            self.spec["notebook"] = request.notebook
 
     # ---- the end
 

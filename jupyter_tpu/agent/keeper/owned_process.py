@@ -15,9 +15,10 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Optional, Set, Tuple
 
-from ..protocol.processes import send_signal, signal_process
+from ..protocol.process_tree import descendants, send_signal
+from ..protocol.processes import signal_process
 
 #: A variable that marks an owned process and its descendants, in case that the keeper is killed.
 MARK = "JUPYTER_TPU_KERNEL_FOLDER"
@@ -99,31 +100,6 @@ def become_subreaper() -> None:
         import ctypes
 
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def descendants(pid: int) -> List[int]:
-    """The live descendants of *pid*, parents first; [] if there is no /proc."""
-    children: Dict[int, List[int]] = {}
-    try:
-        names = os.listdir("/proc")
-    except FileNotFoundError:
-        return []
-    for name in names:
-        if name.isdigit():
-            try:
-                with open("/proc/%s/stat" % name, "rb") as file:
-                    state, parent = file.read().rpartition(b")")[2].split()[:2]
-            except OSError:
-                continue
-            if state != b"Z":
-                children.setdefault(int(parent), []).append(int(name))
-    found: List[int] = []
-    queue = [pid]
-    while queue:
-        below = children.get(queue.pop(), [])
-        found += below
-        queue += below
-    return found
 
 
 def kill_leftovers(folder: str) -> None:

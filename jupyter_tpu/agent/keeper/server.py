@@ -125,7 +125,7 @@ class KeeperServer:
     async def _answer(
         self, query: Dict[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """Answers a daemon's query: for the kernel's status, to end it, or to signal it.
+        """Answers a daemon's query: for the kernel's status, to end it, or to announce something.
 
         A query to end it may carry a secret; then only the holder of the lease ends it.
         """

@@ -5,8 +5,7 @@ N is the number of an IOMMU group. libtpu also locks a file, unless it is limite
 The system drops that lock with the process, so a file that is left over does no harm, and it is
 not looked at here. The descriptors of other users' processes can't be read, but their locks can.
 
-This file imports the standard library only, and nothing of the agent, so that programs that are
-sent to a host alone can be sent with it. *root* is the host's root folder.
+*root* is the host's root folder.
 """
 
 from __future__ import annotations

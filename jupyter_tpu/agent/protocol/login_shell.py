@@ -1,7 +1,4 @@
-"""Where a command's output begins on a host whose login shell writes something before it.
-
-This file imports nothing, so that programs that are sent to a host alone can be sent with it.
-"""
+"""Where a command's output begins on a host whose login shell writes something before it."""
 
 from __future__ import annotations
 

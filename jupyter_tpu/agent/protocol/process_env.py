@@ -1,15 +1,12 @@
 """The clean environment variables of whatever runs on a host: kernels, jobs, commands, shells.
 
-This file imports the standard library only, and of the agent what finds chips, so that programs
-that are sent to a host alone can be sent with both.
+It imports little: each command that begins on a host without an agent waits for it.
 """
 
 from __future__ import annotations
 
 import os
 from typing import Dict, Mapping, Optional
-
-from .chips import chips
 
 #: Not passed on: they belong to one SSH session, or to another Python.
 _EXCLUDED = ("PYTHONHOME", "PYTHONPATH", "PYTHONEXECUTABLE", "PYTHONSTARTUP", "VIRTUAL_ENV",
@@ -82,6 +79,8 @@ def complete_variables(variables: Mapping[str, str], root: str = "/") -> Dict[st
     complete = _with_both_names(variables)
     visible = [each for each in complete.get("TPU_VISIBLE_CHIPS", "").split(",") if each.strip()]
     if visible and "TPU_CHIPS_PER_PROCESS_BOUNDS" not in complete:
+        from .chips import chips
+
         bounds = BOUNDS.get((len(visible), len(chips(root))))
         if bounds:
             complete["TPU_CHIPS_PER_PROCESS_BOUNDS"] = bounds

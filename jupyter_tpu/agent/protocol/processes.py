@@ -9,17 +9,14 @@ import contextlib
 import os
 import pwd
 import re
-import subprocess
 import time
-from typing import Any, Dict, Iterable, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 #: A process of a container has the container's id in the name of its control group:
 #: "/docker/ID", "/system.slice/docker-ID.scope", "/machine.slice/libpod-ID.scope".
 _CONTAINER = re.compile(
     r"(docker|libpod|nerdctl|containerd|crio|kubepods)\S*?([0-9a-f]{12})[0-9a-f]{52}"
 )
-#: Seconds for sudo, which may look for the host's name.
-SUDO = 5.0
 _RUNTIMES = {"docker": "docker", "libpod": "podman", "nerdctl": "nerdctl"}
 
 
@@ -57,35 +54,6 @@ def signal_process(pid: int, started: str, number: int) -> bool:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
         return True
-    return False
-
-
-def send_signal(targets: Iterable[int], number: int) -> bool:
-    """Sends a signal to living processes and, with a minus before their numbers, process groups.
-
-    Those of another user, as ``sudo`` starts them, get it by sudo if that asks for no password.
-    Returns False if one did not get it.
-    """
-    others = []
-    for target in targets:
-        try:
-            os.kill(target, number)
-        except ProcessLookupError:
-            pass
-        except PermissionError:
-            others.append(str(target))
-    if not others:
-        return True
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-        done = subprocess.run(
-            ["sudo", "-n", "kill", "-%d" % number, "--", *others],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            timeout=SUDO,
-        )
-        return done.returncode == 0
     return False
 
 

@@ -1,9 +1,14 @@
 """What is wrong with a TPU's hosts, as findings, each with what to do about it."""
 
-from .diagnose import diagnose, differences
-from .facts import ClockOffset, ExaminedHost, ExpectedTPU, HostFacts, ServiceAccount
+from typing import TYPE_CHECKING
+
+from ...lazy import lazy_names
 from .findings import Finding, Report, healthy
-from .machine import COORDINATOR_PORTS
+
+if TYPE_CHECKING:
+    from .facts import ClockOffset, ExaminedHost, ExpectedTPU, HostFacts, ServiceAccount
+    from .machine import COORDINATOR_PORTS
+    from .rules import diagnose, differences
 
 __all__ = [
     "COORDINATOR_PORTS",
@@ -18,3 +23,13 @@ __all__ = [
     "differences",
     "healthy",
 ]
+
+#: REST's models have findings, and need no rules.
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "rules": "diagnose differences",
+        "facts": "ClockOffset ExaminedHost ExpectedTPU HostFacts ServiceAccount",
+        "machine": "COORDINATOR_PORTS",
+    },
+)

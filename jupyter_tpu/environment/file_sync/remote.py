@@ -12,17 +12,15 @@ from msgspec import Meta, Struct
 
 from ...bounds import check_size, inflate
 from ...errors import Reason, TPUError, error_for
+from ...ssh.host_program import COMMAND, program
 from ...ssh.host_values import InvalidAnswer, checked, decode
 from ...ssh.stream import CHUNK, CommandStream, decode_answer
-from ..host_program import COMMAND
 from ..models import RemoteHost
 from ..on_host.project import digest_of
 from ..on_host.stream import BLOCK
 from ..on_host.tree import TreeEntry
-from ..remote_call import sources
 
-_MODULES = ("protocol", "paths", "tree", "stream", "project")
-_SHARED = ("login_shell",)
+_PROGRAM = "environment.on_host.project"
 #: Bytes of an answer; 20,000 files with long names have less.
 _LARGEST = 32 << 20
 #: The last second that a date of Python can have.
@@ -118,7 +116,7 @@ class RemoteProject:
         """The folder *root*, which need not exist; locked until the end."""
         async with host.stream_bulk(COMMAND) as stream:
             project = cls(stream, host.host.worker)
-            await project._write(sources(_MODULES, _SHARED))
+            await project._write(program(_PROGRAM))
             await project._request(root=root)
             yield project
 

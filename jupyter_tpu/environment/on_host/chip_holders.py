@@ -121,17 +121,16 @@ def as_root(call, timeout, **arguments):
 
     Root gets the same program as we did, in the same way.
     """
-    sources = getattr(sys.modules[__package__], "sources", None)
-    if sources is None:
+    program = getattr(sys.modules["__main__"], "program", None)
+    if program is None:
         return None
-    request = {"call": call, **arguments}
-    program = json.dumps(list(sources.items())) + "\n" + json.dumps(request)
+    request = json.dumps({"call": call, **arguments})
     try:
         with open("/proc/self/cmdline") as file:
             boot = file.read().split("\0")[3]  # python -I -c BOOT
         answer = subprocess.run(
             ["sudo", "-n", sys.executable, "-I", "-c", boot],
-            input=program.encode(),
+            input=program + request.encode(),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             timeout=timeout,

@@ -10,7 +10,10 @@ import shlex
 import subprocess
 import sys
 
-from . import protocol
+from . import (
+    notebook,  # noqa: F401 - it is sent with this module
+    protocol,
+)
 from .packages import (
     PackageChange,
     check_removable,
@@ -58,12 +61,12 @@ _ELSEWHERE = ("-t", "--target", "--prefix", "-p", "--python", "--system", "--dry
 
 def install_commands(path):
     """Puts ``pip``, ``pip3`` and ``uv`` into the environment at *path*, unless they are there."""
-    site, sources = site_packages(path), sys.modules[__package__].sources
+    site, sources = site_packages(path), sys.modules["__main__"].sources
     folder = os.path.join(site, PACKAGE)
     os.makedirs(folder, exist_ok=True)
     write_file(os.path.join(folder, "__init__.py"), '"""Of jupyter-tpu: pip and uv."""\n')
     for module in _MODULES:
-        write_file(os.path.join(folder, module + ".py"), sources[module])
+        write_file(os.path.join(folder, module + ".py"), sources["%s.%s" % (__package__, module)])
     for tool in ("pip", "uv"):
         if not os.path.isdir(os.path.join(site, tool)):  # the user installed the real one
             write_file(os.path.join(site, tool + ".py"), _MODULE.format(tool, PACKAGE))

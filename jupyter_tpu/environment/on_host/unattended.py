@@ -8,6 +8,7 @@ the same id, which the agent starts once.
 
 import base64
 import contextlib
+import importlib
 import io
 import json
 import os
@@ -19,10 +20,12 @@ import time
 import zipfile
 import zlib
 
+from jupyter_tpu.ssh.install_agent_on_host import unpack
+
 from . import protocol
 from .host_setup import OPTIONAL, STEPS, apply_setup, setup_states
 from .packages import resolve
-from .paths import ROOT, environment_dir, exclusive_lock, private_dir, write_file
+from .paths import environment_dir, exclusive_lock, private_dir, write_file
 from .probe import environment_python, pythons
 from .processes import clean_environment
 from .protocol import HostError, emit
@@ -66,24 +69,24 @@ def start(request, agent):
     """Starting the job"""
     python = request["python_path"] or prepare(**request["environment"])
     with exclusive_lock(request["environment"]["name"]):  # no one checks its chips now
-        agent.request(
-            "start_job",
+        job = agent.requests.StartJob(
             id=request["job"] + "-1",
             argv=["sh", "-c", request["command"]],
             env={"JUPYTER_TPU_HOST": worker()},
             python=python,
         )
+        agent.request(job)
     emit(log="Started the job %s" % request["job"])
 
 
 def set_guard(request, agent):
     """Setting the guard"""
     number = int(worker())
-    rule = request["guard"]["others" if number else "first"]
-    if rule is not None and agent.request("guard")["guard"] is None:
-        seconds = rule.get("cost_seconds")
-        cost_until = None if seconds is None else time.time() + seconds
-        agent.request("set_guard", **{**rule, "cost_until": cost_until, "worker": number})
+    rule = dict(request["guard"]["others" if number else "first"] or {})
+    if rule and agent.request(agent.requests.GetGuard())["guard"] is None:
+        seconds = rule.pop("cost_seconds", None)
+        rule["cost_until"] = None if seconds is None else time.time() + seconds
+        agent.request(agent.requests.SetGuard(**rule, worker=number))
 
 
 def prepare(name, python, usual, requirements, index, lock, packages, jaxkit, setup):
@@ -163,23 +166,25 @@ def zipped(files):
 class Agent:
     """The agent of this host; installed if it is not there.
 
-    hash, files: of its sources. unpack: the program that unpacks them.
+    hash, files: of its sources.
     """
 
-    def __init__(self, hash, files, unpack):
+    def __init__(self, hash, files):
+        folder = unpack(hash, zipped(files))
+        command = [sys.executable, folder, "up"]
         run = {"check": True, "env": clean_environment()}
-        subprocess.run([sys.executable, "-c", unpack, hash], input=zipped(files), **run)
-        folder = os.path.join(ROOT, "agent", hash)
-        up = subprocess.run([sys.executable, folder, "up"], stdout=subprocess.PIPE, **run)
+        up = subprocess.run(command, stdout=subprocess.PIPE, **run)
         self._path = json.loads(up.stdout)["socket"]
+        sys.path.append(folder)
+        self.requests = importlib.import_module("jupyter_tpu_agent.protocol.requests")
 
-    def request(self, op, **params):
-        """The result of *op*; raises HostError with the agent's own words."""
+    def request(self, request):
+        """The agent's answer; raises HostError with its own words."""
         with contextlib.closing(socket.socket(socket.AF_UNIX)) as line:
             line.settimeout(ANSWER)
             line.connect(self._path)
-            request = {"id": 1, "op": op, "params": params}
-            line.sendall(json.dumps(request).encode() + b"\n")
+            message = {"id": 1, "op": request.op, "params": request.params}
+            line.sendall(json.dumps(message).encode() + b"\n")
             for each in line.makefile("rb"):
                 answer = json.loads(each)
                 if answer.get("id") == 1:

@@ -12,11 +12,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ... import environment
+from ...agent.protocol import requests
+from ...agent.protocol.records import Kernel as KernelReport
+from ...agent.protocol.records import Owner
 from ...cloud import Node, NodeName
 from ...concurrency import gather_or_cancel
 from ...errors import Reason, TPUError
 from ...links import HostName
-from ...ssh.agent_answers import Owner, owners_by_pid
+from ...ssh.agent_answers import owners_by_pid
 from ..core.core import Core
 from ..core.host_numbers import host_numbers
 from ..jobs.jobs import JobService
@@ -101,11 +104,11 @@ class Chips:
                 held = await environment.held_chips(link)
             owners: dict[int, Owner] = {}
             if pids := [each.pid for each in held.holders]:
-                answer = await self._connections.request_host(host, "process_owners", pids=pids)
-                owners = owners_by_pid(pids, answer)
-            kernels: Sequence[dict[str, Any]] = []
+                question = requests.GetProcessOwners(pids=pids)
+                owners = owners_by_pid(pids, await self._connections.request_host(host, question))
+            kernels: Sequence[KernelReport] = []
             if self._desired.environments(host.node):  # else no kernel of ours can be there
-                answer = await self._connections.request_host(host, "kernels")
+                answer = await self._connections.request_host(host, requests.ListKernels())
                 kernels = answer["kernels"]
         except TPUError as error:
             return HostChips(host=host.worker, problem=Problem.of(error))
@@ -128,9 +131,9 @@ class Chips:
             for each in held.holders
         ]
         bookings = [
-            ChipBooking(chips=each["booked"], kernel=each["id"], notebook=each["notebook"])
-            for each in kernels
-            if each.get("booked") and each["state"] != "dead"
+            ChipBooking(chips=booked, kernel=kernel["id"], notebook=kernel["notebook"] or "")
+            for kernel in kernels
+            if (booked := kernel.get("booked")) and kernel["state"] != "dead"
         ]
         return HostChips(
             host=host.worker,
@@ -193,7 +196,7 @@ class Chips:
             if error.reason is not Reason.NOT_FOUND:
                 raise
             # The TPU was never connected from here.
-            await self._connections.request_host(host, "end_kernel", END_KERNEL, id=kernel)
+            await self._connections.request_host(host, requests.EndKernel(id=kernel), END_KERNEL)
 
     async def _stop_job(self, host: HostName, job: str, patience: float) -> None:
         """On all its hosts: the others would wait for this one."""
@@ -203,18 +206,18 @@ class Chips:
             if error.reason is not Reason.NOT_FOUND:
                 raise
             # Someone started it from another computer.
-            there = await self._connections.request_host(host, "jobs")
+            there = await self._connections.request_host(host, requests.ListJobs())
             for each in there["jobs"]:
                 if each["id"].rpartition("-")[0] == job:
                     await self._connections.request_host(
-                        host, "stop_job", id=each["id"], patience=patience
+                        host, requests.StopJob(id=each["id"], patience=patience)
                     )
 
     async def _stop_run(self, host: HostName, run: str) -> None:
         if self._runs.find(run) is not None:
             await self._runs.stop(_ref(host.node), run)
         else:
-            await self._connections.request_host(host, "stop_run", id=run)
+            await self._connections.request_host(host, requests.StopRun(id=run))
 
     async def _signal(
         self, host: HostName, processes: Sequence[Process], patience: float

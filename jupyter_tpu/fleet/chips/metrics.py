@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from msgspec import convert
 
+from ...agent.protocol import requests
 from ...cloud import Node, NodeName, is_attached
 from ...concurrency import gather_or_cancel
 from ...errors import TPUError
@@ -161,7 +162,7 @@ class Metrics:
         known = self._hosts.setdefault(host, _Host())
         seconds = ANSWER if known.problem is None else ANSWER_AGAIN
         try:
-            answer = await self._connections.request_host(host, "load", seconds)
+            answer = await self._connections.request_host(host, requests.GetLoad(), seconds)
         except TPUError as error:
             known.problem = Problem.of(error)
         else:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from typing import Any
 
+from ...agent.protocol.declarations import Answer, Request
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
 from ...links import HostName, Link, Links, LinkState
@@ -85,20 +85,19 @@ class HostConnections:
             link.release(in_use=in_use)
 
     async def request(
-        self, name: NodeName, op: str, timeout: float = ANSWER, **params: Any
-    ) -> dict[str, Any]:
+        self, name: NodeName, request: Request[Answer], timeout: float = ANSWER
+    ) -> Answer:
         """The answer of host 0's agent; see :meth:`request_host`."""
-        return await self.request_host(HostName(name, 0), op, timeout, **params)
+        return await self.request_host(HostName(name, 0), request, timeout)
 
     async def request_host(
         self,
         host: HostName,
-        op: str,
+        request: Request[Answer],
         timeout: float = ANSWER,
         *,
         in_use: bool = True,
-        **params: Any,
-    ) -> dict[str, Any]:
+    ) -> Answer:
         """The answer of a host's agent. Raises TPUError, TIMEOUT after *timeout* seconds.
 
         in_use: see `Link.acquire`.
@@ -113,7 +112,7 @@ class HostConnections:
                     Reason.TIMEOUT,
                     "Will be retried.",
                 ) from None
-            return await agent.request(op, timeout=timeout, **params)
+            return await agent.request(request, timeout)
 
 
 class PolledHosts:

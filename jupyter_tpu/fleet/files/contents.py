@@ -11,16 +11,14 @@ import binascii
 import json
 import mimetypes
 from datetime import UTC, datetime
-from functools import cache
-from importlib.resources import files
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import msgspec
 from msgspec import Meta
 
-from ...environment.host_program import COMMAND, program
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName, Link
+from ...ssh.host_program import COMMAND, program
 from ...ssh.host_values import Count, InvalidAnswer, Line, Text, Timestamp, Word, decoded
 from ...ssh.host_values import checked as checked_answer
 from ...ssh.stream import decode_answer
@@ -29,9 +27,8 @@ from ..core.finder import TPUFinder
 from ..core.host_numbers import host_number
 from ..models import Contents, CreateContents, RenameContents, SaveContents
 from .contents_on_host import LISTED, OPENED
-from .files import HostFiles, file_error
+from .files import PROGRAM, HostFiles, file_error
 
-_MODULE = "contents_on_host"
 #: Without its first slash. The file browser makes the path of a tab from it.
 BrowserPath = Annotated[str, Meta(pattern=r"(?s)\A(?!/|(.*/)?\.\.?(/|\Z))[^\0]{0,4096}\Z")]
 
@@ -130,7 +127,7 @@ class HostContents:
         path = checked(path)
         request = json.dumps({"call": call, "path": path, **more}).encode() + b"\n"
         async with self._link.stream_bulk(COMMAND) as stream:
-            await stream.write(_program() + request + body)
+            await stream.write(program(PROGRAM) + request + body)
             line = decode_answer(await stream.read_line(), stream.errors, self._named(path))
             answer: ContentsAnswer = checked_answer(line, ContentsAnswer, call)
             if "error" in answer:
@@ -241,11 +238,6 @@ def _contents(answer: ContentsAnswer) -> Contents:
 
 def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
-
-
-@cache
-def _program() -> bytes:
-    return program([(_MODULE, files(__package__).joinpath(f"{_MODULE}.py"))])
 
 
 class FileAccess:

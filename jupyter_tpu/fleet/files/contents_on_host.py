@@ -1,8 +1,9 @@
 """Runs on a host: looks at its files and folders, and changes them, as a file browser does.
 
-Standard library only, Python 3.8. Its input is a line of JSON, the request, and for ``save`` the
-content. Its output is a line of JSON, ``{"model": …, "size": n}`` or ``{"error": …, "message": …}``
-with errno's name, and n bytes: a file's content, or a folder's models as JSON.
+Standard library only, Python 3.8. The request is JSON: its argument, or a line of its input, which
+may have the content of a file after it. Its output is a line of JSON, ``{"model": …, "size": n}``
+or ``{"error": …, "message": …}`` with errno's name, and n bytes: a file's content, or a folder's
+models as JSON.
 """
 
 import errno
@@ -10,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import stat
 import sys
 import tempfile
@@ -80,37 +82,104 @@ def sha256(path):
             digest.update(data)
 
 
+def report_size(path):
+    """Answers the size of a file."""
+    emit(size=size_of(os.stat(path)))
+
+
+def send(path):
+    """Answers the file's size, then so many bytes of it; fewer if it has become shorter."""
+    # Opening a pipe would wait for its writer.
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb", 0) as file:
+        left = size_of(os.fstat(file.fileno()))
+        emit(size=left)
+        while left:
+            data = file.read(min(CHUNK, left))
+            if not data:
+                return
+            sys.stdout.buffer.write(data)
+            left -= len(data)
+
+
+def receive(path, size, overwrite):
+    """Answers that it is ready, reads the file, and answers its size when it is there, whole."""
+    if overwrite:
+        path = os.path.realpath(path)
+    elif os.path.lexists(path) and not os.path.isdir(path):
+        raise OSError(errno.EEXIST, "exists")
+    handle, part = tempfile.mkstemp(prefix=b".upload-", dir=folder_for(path, size))
+    fill(handle, part, size, path, os.replace if overwrite else move_new, ready=True)
+    emit(size=size)
+
+
 def save(path, size, chunk=None):
     """Writes a file from the input: whole, or as numbered parts, of which the last is -1."""
     path = os.path.realpath(path)
-    folder, name = os.path.split(path)
-    if os.path.isdir(path):
-        raise OSError(errno.EISDIR, "a folder")
-    if not os.path.isdir(folder):
-        raise OSError(errno.ENOTDIR, "no folder")
-    key = hashlib.sha256(name).hexdigest()[:16].encode()
-    part = os.path.join(folder, b".upload-" + key)
+    folder, name = folder_for(path, size), os.path.basename(path)
     if chunk is None:
         handle, part = tempfile.mkstemp(prefix=b".upload-", dir=folder)
     else:
         begin = os.O_TRUNC if chunk == 1 else 0
+        part = os.path.join(folder, b".upload-" + hashlib.sha256(name).hexdigest()[:16].encode())
         handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_APPEND | begin, 0o600)
+    whole = chunk in (None, -1)
+    fill(handle, part, size, path if whole else None)
+    return describe(path if whole else part), b""
+
+
+def folder_for(path, size):
+    """The folder of a file that can be written."""
+    if os.path.exists(path):
+        size_of(os.stat(path))
+    folder = os.path.dirname(path)
+    if not os.path.isdir(folder):
+        raise OSError(errno.ENOTDIR, "no folder")
+    disk = os.statvfs(folder)
+    if disk.f_blocks and size > disk.f_bavail * disk.f_frsize:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    return folder
+
+
+def fill(handle, part, size, path, place=os.replace, ready=False):
+    """Writes the input to *part*, and names it *path*, if there is one. What fails leaves none."""
     try:
         with os.fdopen(handle, "wb") as file:
-            left = size
-            while left:
-                data = sys.stdin.buffer.read(min(CHUNK, left))
+            if ready:
+                emit(ready=True)
+            while size:
+                data = sys.stdin.buffer.read(min(CHUNK, size))
                 if not data:
                     sys.exit(1)  # no one is there to be answered
                 file.write(data)
-                left -= len(data)
-        if chunk in (None, -1):
+                size -= len(data)
+        if path is not None:
             os.chmod(part, mode_of(path))
-            os.replace(part, path)
+            place(part, path)
     except BaseException:
-        os.unlink(part)
+        if os.path.lexists(part):
+            os.unlink(part)
         raise
-    return describe(path if chunk in (None, -1) else part), b""
+
+
+def move_new(part, path):
+    """Renames *part*, unless *path* exists."""
+    try:
+        os.link(part, path)
+        os.unlink(part)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        if os.path.lexists(path):
+            raise OSError(errno.EEXIST, "exists") from None
+        os.rename(part, path)
+
+
+def size_of(found):
+    if stat.S_ISDIR(found.st_mode):
+        raise OSError(errno.EISDIR, "a folder")
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "not a file")
+    return found.st_size
 
 
 def mode_of(path):
@@ -220,29 +289,44 @@ def move_to_trash(path):
         return
 
 
+def emit(data=b"", **answer):
+    sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n" + data)
+    sys.stdout.buffer.flush()
+
+
+#: What answers by itself; its paths are relative to the home folder, or absolute.
+TRANSFERS: dict = {"size": report_size, "send": send, "receive": receive}
+CALLS: dict = {
+    "get": get,
+    "save": save,
+    "create": create,
+    "make_folder": make_folder,
+    "duplicate": duplicate,
+    "move": move,
+    "delete": delete,
+}
+
+
 def main():
-    request = json.loads(sys.stdin.buffer.readline())
+    for end in (signal.SIGHUP, signal.SIGTERM):
+        signal.signal(end, lambda *_: sys.exit(1))
+    request = json.loads(sys.argv[1] if len(sys.argv) > 1 else sys.stdin.buffer.readline())
+    call = request.pop("call")
+    root = os.path.expanduser(b"~") if call in TRANSFERS else b"/"
     for name in ("path", "to", "source"):
         if name in request:
             # As bytes, whatever the host's locale is.
-            request[name] = b"/" + request[name].encode()
-    calls: dict = {
-        "get": get,
-        "save": save,
-        "create": create,
-        "make_folder": make_folder,
-        "duplicate": duplicate,
-        "move": move,
-        "delete": delete,
-    }
+            request[name] = os.path.join(root, request[name].encode())
     try:
-        model, data = calls[request.pop("call")](**request)
-        answer = {"model": model, "size": len(data), "home": os.path.expanduser("~").strip("/")}
-    except OSError as error:
-        code = errno.errorcode.get(error.errno or 0, "")
-        answer, data = {"error": code, "message": error.strerror}, b""
-    try:
-        sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n" + data)
-        sys.stdout.buffer.flush()
+        try:
+            if call in TRANSFERS:
+                TRANSFERS[call](**request)
+            else:
+                model, data = CALLS[call](**request)
+                emit(data, model=model, size=len(data), home=os.path.expanduser("~").strip("/"))
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            emit(error=errno.errorcode.get(error.errno or 0, ""), message=error.strerror)
     except BrokenPipeError:
         os._exit(1)  # no one reads, so Python's own flush would fail, too

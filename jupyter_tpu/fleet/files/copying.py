@@ -13,18 +13,14 @@ import os
 import posixpath
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from functools import cache
-from importlib.resources import files
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta, Struct
 
-from ...agent.protocol import login_shell
-from ...environment.host_program import COMMAND, program
 from ...environment.on_host.tree import is_inside
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link
+from ...ssh.host_program import COMMAND, program
 from ...ssh.host_values import checked
 from ...ssh.stream import CommandStream
 from ..models import FileProblem, HostCopy
@@ -46,7 +42,7 @@ HERE = "this computer"
 #: Between two attempts; seconds.
 PAUSE = 1.0
 
-_MODULES = ("protocol", "checks", "sender", "lists", "receiver", "main")
+_PROGRAM = "fleet.files.copy_on_host.main"
 
 
 class FilesExist(TPUError):
@@ -68,6 +64,7 @@ async def upload(
     destination: str,
     *,
     overwrite: bool = False,
+    make_folder: bool = False,
     list_id: str = "",
     report: Report,
 ) -> HostCopy:
@@ -77,6 +74,7 @@ async def upload(
     ----------
     destination: on the host, relative to its home folder or absolute. A folder that exists gets
         the sources, as with `cp`.
+    make_folder: whether its folder is created if that is missing.
     list_id: under what name the host keeps the list of what it got, for `spreading`.
 
     Raises `FilesExist`, INVALID, NOT_FOUND, NO_FOLDER, PERMISSION, DISK_FULL, UNREACHABLE.
@@ -85,6 +83,7 @@ async def upload(
         "call": "receive",
         "destination": destination,
         "overwrite": overwrite,
+        "make_folder": make_folder,
         "list_id": list_id,
     }
 
@@ -101,6 +100,7 @@ async def download(
     destination: str,
     *,
     overwrite: bool = False,
+    make_folder: bool = False,
     report: Report,
 ) -> HostCopy:
     """Copies files and folders of a host to this computer; as :func:`upload` otherwise."""
@@ -119,6 +119,7 @@ async def download(
             asked=[name_of(each) for each in sources],
             rights=0o755,
             allows_link=is_inside,
+            make_folder=make_folder,
         ).receive()
 
     request = {"call": "send", "sources": list(sources)}
@@ -262,19 +263,8 @@ async def _pump_in(stream: CommandStream, writer: asyncio.StreamWriter) -> None:
     writer.close()
 
 
-@cache
-def _program() -> bytes:
-    folder = files(protocol.__package__)
-    return program(
-        [
-            (login_shell.__name__, Path(login_shell.__file__)),
-            *((name, folder.joinpath(f"{name}.py")) for name in _MODULES),
-        ]
-    )
-
-
 def _start(request: Mapping[str, Any]) -> bytes:
-    return _program() + json.dumps(request).encode() + b"\n"
+    return program(_PROGRAM) + json.dumps(request).encode() + b"\n"
 
 
 _Count = Annotated[int, Meta(ge=0, le=1 << 62)]

@@ -1,6 +1,6 @@
 """Single files of a host: what they are, and their content, both ways.
 
-A small program runs on the host for each request (`file_on_host`), over the connection for bulk
+A small program runs on the host for each request (`contents_on_host`), over the connection for bulk
 data. It writes to another name first, and renames when the file is whole.
 """
 
@@ -9,16 +9,17 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import AsyncIterator
-from importlib.resources import files
 from typing import Any, NotRequired, TypedDict
 
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link
+from ...ssh.host_program import argument
 from ...ssh.host_values import Count, InvalidAnswer, Text, Word, checked
 from ...ssh.stream import CommandStream, decode_answer
 from ..models import HostFile
 
-_PROGRAM = "file_on_host.py"
+#: Also of `contents`.
+PROGRAM = "fleet.files.contents_on_host"
 
 
 class FileAnswer(TypedDict):
@@ -42,7 +43,7 @@ class HostFiles:
 
     async def describe(self, path: str) -> HostFile:
         path = _checked(path)
-        async with self._run("describe", path) as stream:
+        async with self._run("size", path) as stream:
             return HostFile(path=path, size=await self._size(stream, path))
 
     @contextlib.asynccontextmanager
@@ -65,7 +66,7 @@ class HostFiles:
         path = _checked(path)
         left = size
         try:
-            async with self._run("receive", path, size, overwrite) as stream:
+            async with self._run("receive", path, size=size, overwrite=overwrite) as stream:
                 await self._answer(stream, path)  # it is ready
                 async for chunk in content:
                     if not await stream.write(chunk):
@@ -84,9 +85,10 @@ class HostFiles:
         return HostFile(path=path, size=written)
 
     @contextlib.asynccontextmanager
-    async def _run(self, *request: Any) -> AsyncIterator[CommandStream]:
-        program = files(__package__).joinpath(_PROGRAM).read_text(encoding="utf-8")
-        argv = ["python3", "-I", "-c", program, json.dumps(request)]
+    async def _run(self, call: str, path: str, **more: Any) -> AsyncIterator[CommandStream]:
+        # The request, too, is an argument: so the answer takes one round trip.
+        request = json.dumps({"call": call, "path": path, **more})
+        argv = ["python3", "-I", "-c", argument(PROGRAM), request]
         async with self._link.stream_bulk(argv) as stream:
             yield stream
 

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import structs
 
 from ...cloud import Node
-from ...environment.host_program import COMMAND
 from ...errors import ConnectionLost, Reason, TPUError
 from ...links import HostName, Link, Links, LinkState
 from ...links.pod_ssh import authorize_hosts
+from ...ssh.host_program import COMMAND
 from ...ssh.host_values import InvalidAnswer
 from ..models import CopyFiles, HostCopy, Problem
 from .copying import Report, call_host, copy_of, download, upload
@@ -49,6 +49,7 @@ async def copy_files(
                 request.sources,
                 request.destination,
                 overwrite=request.overwrite,
+                make_folder=request.make_folder,
                 report=report,
             )
         ]
@@ -59,6 +60,7 @@ async def copy_files(
         request.sources,
         request.destination,
         overwrite=request.overwrite,
+        make_folder=request.make_folder,
         report=report,
         ended=ended,
     )
@@ -72,6 +74,7 @@ async def upload_to_hosts(
     destination: str,
     *,
     overwrite: bool = False,
+    make_folder: bool = False,
     report: Report,
     ended: Ended,
 ) -> list[HostCopy]:
@@ -81,12 +84,11 @@ async def upload_to_hosts(
     `FilesExist` where the first host has files that would be overwritten.
     """
     list_id = secrets.token_hex(8) if len(hosts) > 1 else ""
+    settings = {"overwrite": overwrite, "make_folder": make_folder}
 
     async def to_first(host: int) -> HostCopy:
         link = links.get(HostName(node.name, host))
-        return await upload(
-            link, sources, destination, overwrite=overwrite, list_id=list_id, report=report
-        )
+        return await upload(link, sources, destination, list_id=list_id, report=report, **settings)
 
     if not list_id:
         return [await to_first(hosts[0])]
@@ -120,7 +122,7 @@ async def upload_to_hosts(
             else:
                 end(failed_copy(host, refusal))
         first = links.get(HostName(node.name, origin))
-        await _spread(first, others, copies[origin].targets, list_id, overwrite, end)
+        await _spread(first, others, copies[origin].targets, list_id, settings, end)
     finally:
         authorizing.cancel()
         await asyncio.gather(authorizing, return_exceptions=True)
@@ -156,7 +158,7 @@ async def collect_on_host(
                 if there.get("targets") != [*paths]:  # a host does not choose where they go
                     raise InvalidAnswer("copy", "other files than those that were asked for")
                 to = links.get(HostName(node.name, target))
-                copy = await _forward(link, to, paths, list_id, overwrite=False)
+                copy = await _forward(link, to, paths, list_id, {"overwrite": False})
             except TPUError as error:
                 return failed_copy(host, error)
             # Lists that stay are deleted by a later copy.
@@ -190,7 +192,7 @@ async def _spread(
     hosts: Sequence[Link],
     targets: Sequence[str],
     list_id: str,
-    overwrite: bool,
+    settings: Mapping[str, bool],
     end: Ended,
 ) -> None:
     """Copies what a list on the host *origin* has to *hosts*, which accept each other."""
@@ -203,7 +205,7 @@ async def _spread(
         while waiting or running:
             while waiting and idle:
                 source, target = idle.pop(0), waiting.pop(0)
-                work = _forward(source, target, targets, list_id, overwrite)
+                work = _forward(source, target, targets, list_id, settings)
                 running[asyncio.create_task(work)] = (source, target)
             done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -235,14 +237,19 @@ async def _spread(
 
 
 async def _forward(
-    source: Link, target: Link, targets: Sequence[str], list_id: str, overwrite: bool
+    source: Link,
+    target: Link,
+    targets: Sequence[str],
+    list_id: str,
+    settings: Mapping[str, bool],
 ) -> HostCopy:
+    """settings: those of the receiver."""
     request = {
         "call": "forward",
         "list_id": list_id,
         "targets": list(targets),
         "command": target.pod_command(COMMAND),
-        "overwrite": overwrite,
+        **settings,
     }
     return copy_of(target.host.worker, await call_host(source, request, str(target.host)))
 

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from msgspec import structs
 
-from ...clock import Clock
+from ...clock import SET, Clock
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
 from ...wording import first_sentence
@@ -28,7 +28,7 @@ from ..lifecycle.create import CreateService
 from ..lifecycle.provisioner import NodeProvisioner
 from ..lifecycle.provisioning import ProvisioningResult
 from ..models import HuntAttempt, Problem, QueueTPU
-from ..models.core import timestamp
+from ..models.core import seconds_of, timestamp
 from ..models.hunts import AttemptState
 from .candidates import request_of
 from .planner import Attempt, Exhausted, Wait, clock_set, learn, next_step, turn
@@ -69,6 +69,17 @@ class HuntRun:
             self._provisioner = self._new_provisioner()
         elif self._hunt.attempts and self._hunt.attempts[-1].state == "trying":
             self._end_attempt("failed", _NOT_BEGUN)
+        else:
+            self._notice_clock_set_back()
+
+    def _notice_clock_set_back(self) -> None:
+        """The clock may have been set while no process had this hunt. What has ended in its future
+        shows that, and by how much at least.
+        """
+        ended = self._hunt.attempts[-1].ended if self._hunt.attempts else ""
+        ahead = seconds_of(ended, "ended") - self._now() if ended else 0.0
+        if ahead > SET:
+            clock_set(self._hunt, -ahead)
 
     def carry_out(self, request: OperationRequest) -> None:
         """As `NodeProvisioner.carry_out`, where there is an attempt."""

@@ -13,6 +13,8 @@ from typing import Any, Protocol
 
 from msgspec import convert
 
+from ...agent.protocol import requests
+from ...agent.protocol.declarations import Request
 from ...cloud import Node, NodeName, is_attached
 from ...concurrency import gather_or_cancel
 from ...errors import InvalidInput, Reason, TPUError
@@ -128,7 +130,7 @@ class Guards:
 
     async def get(self, ref: str) -> Guard:
         node = await self._find(ref)
-        return self._found(node, await self._request(node, "guard"))
+        return self._found(node, await self._request(node, requests.GetGuard()))
 
     async def set(self, ref: str, request: SetGuard) -> Guard:
         request = validated(request)
@@ -161,30 +163,35 @@ class Guards:
         )
         others = range(1, hosts)
         if request.idle is None:
-            guard = await self._request(node, "set_guard", CHECK, **rule)
-            await self._on_hosts(node, others, "remove_guard")
+            guard = await self._request(node, requests.SetGuard(**rule), CHECK)
+            await self._on_hosts(node, others, lambda _: requests.RemoveGuard())
         else:
             # Host 0 is the last: until all others say what they do, its old rule counts.
             silent = silent_rule(rule)
-            for host, error in await self._on_hosts(node, others, "set_guard", **silent):
+            refused = await self._on_hosts(
+                node, others, lambda number: requests.SetGuard(**silent, worker=number)
+            )
+            for host, error in refused:
                 raise TPUError(
                     f"The guard of {node.name.node} is not set, because of host {host}: {error}",
                     error.reason,
                     error.hint or "Try again when the host can be reached.",
                 )
-            guard = await self._request(node, "set_guard", CHECK, **rule)
+            guard = await self._request(node, requests.SetGuard(**rule), CHECK)
         return self._found(node, guard)
 
     async def keep(self, ref: str, request: KeepTPU | None = None) -> Guard:
         request = validated(request or KeepTPU())
         node = await self._find_for_change(ref, request.confirm_name)
-        return self._found(node, await self._request(node, "keep", seconds=request.seconds))
+        return self._found(
+            node, await self._request(node, requests.DelayGuard(seconds=request.seconds))
+        )
 
     async def remove(self, ref: str, options: RemoveGuard | None = None) -> None:
         node = await self._find_for_change(ref, (options or RemoveGuard()).confirm_name)
-        await self._request(node, "remove_guard")
+        await self._request(node, requests.RemoveGuard())
         # The others only say what they do, and to no one now.
-        await self._on_hosts(node, range(1, len(node.endpoints)), "remove_guard")
+        await self._on_hosts(node, range(1, len(node.endpoints)), lambda _: requests.RemoveGuard())
         await self._drop_awaited(node.name)
 
     async def _drop_awaited(self, name: NodeName) -> None:
@@ -193,14 +200,14 @@ class Guards:
             await self.awaited.supersede(name)
 
     async def _on_hosts(
-        self, node: Node, hosts: Sequence[int], op: str, /, **params: Any
+        self, node: Node, hosts: Sequence[int], request: Callable[[int], Request[Any]]
     ) -> list[tuple[int, TPUError]]:
         """Asks each of these hosts, and returns those that did not do it, with why."""
 
         async def ask(number: int) -> TPUError | None:
             host = HostName(node.name, number)
             try:
-                await self._connections.request_host(host, op, worker=number, **params)
+                await self._connections.request_host(host, request(number))
             except TPUError as error:
                 log.info("The guard of %s: %s", host, error)
                 return error
@@ -224,9 +231,9 @@ class Guards:
         return node
 
     async def _request(
-        self, node: Node, op: str, timeout: float = ANSWER, /, **params: Any
+        self, node: Node, request: Request[requests.GuardReport], timeout: float = ANSWER
     ) -> Guard | None:
-        answer = await self._connections.request(node.name, op, timeout, **params)
+        answer = await self._connections.request(node.name, request, timeout)
         return self._apply_report(node.name, node.id, answer["guard"])
 
     def _found(self, node: Node, guard: Guard | None) -> Guard:

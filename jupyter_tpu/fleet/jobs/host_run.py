@@ -10,6 +10,7 @@ import signal
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from ...agent.protocol import requests
 from ...errors import Reason, TPUError
 from ...links import HostName, Link
 from ..core.connections import HostConnections
@@ -41,7 +42,7 @@ class FollowedRun:
     Parameters
     ----------
     id: of the run, for the agent.
-    request: what the agent's op "run" takes, without the id.
+    request: the fields of `StartRun` that say what to run.
     received: called with 1 (stdout) or 2 and data; may wait, and the command then waits, too.
     changed: called when `state` has changed.
     """
@@ -83,7 +84,7 @@ class FollowedRun:
                 async with asyncio.timeout(STOP):
                     self._plain.leave()
                     agent = await self._connections.link(self._host).agent()
-                    await agent.request("stop_run", id=self._id)
+                    await agent.request(requests.StopRun(id=self._id))
                     await self.wait()
             except (TPUError, TimeoutError):
                 pass  # its end is not known
@@ -94,12 +95,11 @@ class FollowedRun:
         """Writes to its input, which has *start* bytes so far; False if it reads no more."""
         await self._asked.wait()
         encoded = base64.b64encode(data).decode()
-        params = {"id": self._id, "from": start, "data": encoded, "end": end}
+        write = requests.WriteRun(id=self._id, start=start, data=encoded, end=end)
         while not self._task.done():
             try:
                 agent = await self._connections.link(self._host).agent()
-                answer = await agent.request("write_run", timeout=WRITE, **params)
-                return bool(answer["reads"])
+                return (await agent.request(write, WRITE))["reads"]
             except TPUError as error:
                 if not _is_interruption(error):
                     return False
@@ -156,26 +156,24 @@ class FollowedRun:
             if answer["ended"] is not None:
                 return dict(answer["ended"])
 
-    async def _ask(self, link: Link, offset: int) -> dict[str, Any]:
+    async def _ask(self, link: Link, offset: int) -> requests.RunOutput:
         agent = await link.agent()
         daemon = (agent.hello["boot"], agent.hello["pid"])
         if self._daemon is None:
             self._daemon = daemon
             self._started()
-            asking = asyncio.ensure_future(agent.request("run", **self._order(offset)))
+            asking = asyncio.ensure_future(agent.request(self._order(offset)))
             asyncio.get_running_loop().call_soon(self._asked.set)
             return await asking
         if self._daemon == daemon and not self._known:
             # It may have it or not; with the same id it is not started twice.
-            return await agent.request("run", **self._order(offset))
-        return await agent.request("read_run", id=self._id, **{"from": offset})
+            return await agent.request(self._order(offset))
+        return await agent.request(requests.ReadRun(id=self._id, start=offset))
 
-    def _order(self, offset: int) -> dict[str, Any]:
+    def _order(self, offset: int) -> requests.StartRun:
         """What the agent is asked for, which starts the command or takes it over."""
-        order = {"id": self._id, "from": offset, **self._request}
-        if self._plain.asked:
-            order["begun"] = "started" if self._plain.started else ""
-        return order
+        begun = ("started" if self._plain.started else "") if self._plain.asked else None
+        return requests.StartRun(id=self._id, start=offset, begun=begun, **self._request)
 
     def _started(self) -> None:
         if self.state.state != "running":

@@ -18,6 +18,9 @@ from typing import Any
 
 from msgspec import structs
 
+from ...agent.protocol import requests
+from ...agent.protocol.declarations import Answer, Request
+from ...agent.protocol.records import Job as JobReport
 from ...cloud import NodeName, NodeState
 from ...concurrency import cancel_all, gather_or_cancel
 from ...environment import single_host_variables
@@ -103,10 +106,10 @@ class JobFollower:
         )
 
     async def request(
-        self, name: NodeName, host: int, op: str, timeout: float = ANSWER, **params: Any
-    ) -> dict[str, Any]:
+        self, name: NodeName, host: int, request: Request[Answer], timeout: float = ANSWER
+    ) -> Answer:
         """The answer of a host's agent; see `HostConnections.request_host`."""
-        return await self._connections.request_host(HostName(name, host), op, timeout, **params)
+        return await self._connections.request_host(HostName(name, host), request, timeout)
 
     def _reconcile(self, record: JobRecord) -> None:
         node = self._observed.node(record.name)
@@ -219,11 +222,12 @@ class JobFollower:
             raise
         self._apply_report(f"{id}-{number}", host, report)
 
-    async def _request_due(self, record: JobRecord, each: HostJob) -> dict[str, Any]:
+    async def _request_due(self, record: JobRecord, each: HostJob) -> JobReport:
         """The host's report, after what is to be done there now."""
         name, host, job = record.name, each.host, _on_host(record)
         if _is_to_stop(record, each):
-            return await self.request(name, host, "stop_job", id=job, patience=record.patience)
+            stop = requests.StopJob(id=job, patience=record.patience)
+            return await self.request(name, host, stop)
         if not _is_due(record, each):
             return await self._status(name, host, job)
         try:
@@ -235,7 +239,7 @@ class JobFollower:
 
     async def _status_after_refusal(
         self, error: TPUError, name: NodeName, host: int, job: str
-    ) -> dict[str, Any]:
+    ) -> JobReport:
         """The report of a host that has the job although its agent said that it can't start it.
 
         Raises *error* if the host does not have it. If the host does not say that, it is not known.
@@ -248,10 +252,10 @@ class JobFollower:
             why = f"{error.message} It is not known whether the host has the job."
             raise _StartUnknown(why, second.reason, "Will be retried.") from error
 
-    async def _status(self, name: NodeName, host: int, job: str) -> dict[str, Any]:
-        return await self.request(name, host, "job_status", id=job)
+    async def _status(self, name: NodeName, host: int, job: str) -> JobReport:
+        return await self.request(name, host, requests.GetJob(id=job))
 
-    async def _start(self, record: JobRecord, host: int, job: str) -> dict[str, Any]:
+    async def _start(self, record: JobRecord, host: int, job: str) -> JobReport:
         request = record.request
         node = self._observed.node(record.name)
         alone = len(record.hosts) == 1
@@ -261,16 +265,14 @@ class JobFollower:
         if request.environment in environments:
             python = environments[request.environment].host_python
         tokens = await asyncio.to_thread(passed_variables)
-        return await self.request(
-            record.name,
-            host,
-            "start_job",
+        order = requests.StartJob(
             id=job,
             argv=request.command,
             cwd=request.cwd,
             env={**tokens, **own, "JUPYTER_TPU_HOST": str(host), **request.variables},
             python=python,
         )
+        return await self.request(record.name, host, order)
 
     def _update(self, id: str, attempt: int, host: int, **fields: Any) -> None:
         if self._records.update(id, attempt, host, **fields):

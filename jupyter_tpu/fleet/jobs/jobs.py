@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import structs
 
+from ...agent.protocol import requests
 from ...cloud import NodeName
 from ...concurrency import gather_or_cancel
 from ...environment.file_sync import default_mirrors
@@ -74,18 +75,15 @@ class JobService:
         worker = hosts[0] if wanted.host is None else wanted.host
         if worker not in hosts:
             raise TPUError(f"The job {id} has no host {worker}.", Reason.NOT_FOUND)
-        answer = await self.follower.request(
-            record.name,
-            worker,
-            "job_log",
-            ANSWER + wanted.wait,
+        reading = requests.ReadJobLog(
             id=f"{id}-{number}",
+            start=wanted.start,
             limit=wanted.limit,
             search=wanted.search,
             seconds=wanted.wait,
             partial={"out": wanted.partial_out, "err": wanted.partial_err},
-            **{"from": wanted.start},
         )
+        answer = await self.follower.request(record.name, worker, reading, ANSWER + wanted.wait)
         return job_log(worker, number, answer)
 
     # ---- changing ----
@@ -163,7 +161,7 @@ class JobService:
     async def _remove_on_host(self, record: JobRecord, attempt: int, host: int) -> None:
         with contextlib.suppress(TPUError):  # the host removes old jobs automatically, too
             job = f"{record.id}-{attempt}"
-            await self.follower.request(record.name, host, "remove_job", id=job)
+            await self.follower.request(record.name, host, requests.RemoveJob(id=job))
 
     async def require_confirmation(self, name: NodeName, confirmed: bool, act: str) -> None:
         """Raises JOBS_RUNNING if jobs have not ended there, as far as known, and ending them is not

@@ -6,25 +6,17 @@ What takes longer is handed over to the agent, which is started then (`agent.dae
 from __future__ import annotations
 
 import asyncio
-import base64
-import json
-import zlib
 from collections.abc import Awaitable, Callable
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
-from ...agent import protocol
-from ...agent.bundle import without_comments
 from ...links import Link
+from ...ssh.host_program import argument
 from ...ssh.stream import CommandStream
 
 #: Seconds from its start after which a command is handed over.
 SOON = 2.0
 
-#: Of the agent's protocol, for the command's variables.
-_MODULES = "chips", "process_env"
-_BOOT = "import binascii, zlib; exec(zlib.decompress(binascii.a2b_base64({!r})))"
+_PROGRAM = "fleet.jobs.run_on_host"
 
 
 class PlainRun:
@@ -61,7 +53,9 @@ class PlainRun:
 
     async def follow(self, link: Link, started: Callable[[], None]) -> dict[str, Any] | None:
         """Its end, as the agent has it; None: ask the agent. Calls *started* when it runs."""
-        async with link.stream(["sh", "-c", 'exec python3 -I -S -c "$0"', _program()]) as stream:
+        async with link.stream(
+            ["sh", "-c", 'exec python3 -I -S -c "$0"', argument(_PROGRAM)]
+        ) as stream:
             self.asked = True
             await stream.write(self._encoded())
             self._stream = stream
@@ -136,15 +130,3 @@ def _end(code: bytes, number: bytes, cause: bytes, seconds: bytes) -> dict[str, 
         "seconds": float(seconds),
         "message": "",
     }
-
-
-@cache
-def _program() -> str:
-    folder = files(protocol)
-    sources = {
-        name: without_comments(folder.joinpath(f"{name}.py").read_text("utf-8"))
-        for name in _MODULES
-    }
-    own = without_comments(files(__package__).joinpath("run_on_host.py").read_text("utf-8"))
-    text = f"SOURCES = {json.dumps(sources)}\n{own}"
-    return _BOOT.format(base64.b64encode(zlib.compress(text.encode(), 9)).decode())

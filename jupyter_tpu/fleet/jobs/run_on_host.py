@@ -29,31 +29,15 @@ SIGNALS = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGKILL)
 GRACE, LINGER = 3.0, 0.5
 LONGEST_SOCKET = 107
 
-#: Of modules of the agent's protocol; what sends this program puts it before.
-SOURCES = globals().get("SOURCES", {})
-
-
-def module(name, source):
-    made = sys.modules[name] = type(sys)(name)
-    made.__package__ = "host"
-    if source:
-        exec(compile(source, name, "exec"), made.__dict__)
-    return made
-
 
 def environment(python, variables):
     """As the agent makes it, without what that imports for it."""
-    typing, package = module("typing", ""), module("host", "")
-    typing.__getattr__ = lambda name: None
-    package.__path__ = []
-    chips = module("host.chips", "")
+    typing = sys.modules["typing"] = type(sys)("typing")
+    vars(typing)["__getattr__"] = lambda name: None
+    from jupyter_tpu.agent.protocol.process_env import process_environment
 
-    def count(root="/"):
-        del sys.modules["typing"]
-        return module("host.chips", SOURCES["chips"]).chips(root)
-
-    chips.chips = count
-    return module("host.process_env", SOURCES["process_env"]).process_environment(python, variables)
+    del sys.modules["typing"]
+    return process_environment(python, variables)
 
 
 def claimed_socket(id):
@@ -145,11 +129,9 @@ class Run:
 
     def signal(self, number):
         """To its process group, and to those of its children that have left that."""
-        for pid in (-self.pid, *strays(self.pid)):
-            try:  # noqa: SIM105
-                os.kill(pid, number)
-            except OSError:
-                pass  # another user's, which the agent could end
+        from jupyter_tpu.agent.protocol.process_tree import signal_tree
+
+        signal_tree(self.pid, number)
 
     def whole(self):
         """Whether it has ended, and no more output is waited for."""
@@ -162,24 +144,6 @@ class Run:
         code, number = (self.code, -1) if self.code >= 0 else (-1, -self.code)
         return b"ended %d %d %s %.3f\n" % (
             code, number, self.cause.encode() or b"-", self.seconds)  # fmt: skip
-
-
-def strays(leader):
-    """The descendants of a process that are not in its group."""
-    children: "dict[int, list[tuple[int, int]]]" = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open("/proc/%s/stat" % name, "rb") as file:
-                parent, group = file.read().rpartition(b")")[2].split()[1:3]
-        except OSError:
-            continue
-        children.setdefault(int(parent), []).append((int(name), int(group)))
-    found, queue = [], [leader]
-    while queue:
-        below = children.get(queue.pop(), [])
-        found += [pid for pid, group in below if group != leader]
-        queue += [pid for pid, _ in below]
-    return found
 
 
 def hand_over(run, connection):
@@ -231,7 +195,7 @@ def follow(run, listener):
             run.stop("abandoned")
         full = run.size >= BUFFER
         reading = [] if full else [pipe for number, pipe in run.pipes.items() if number]
-        wait = 30.0
+        wait = min(30.0, ABANDONED)
         if run.code is not None and not ended:
             wait = LINGER / 5
         elif run.code is None and run.ending is not None and run.signals:
@@ -311,7 +275,3 @@ def main():
         if path:
             os.unlink(path)
         os._exit(0)  # Python's own end takes longer
-
-
-if SOURCES:
-    main()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
+from ...agent.protocol import requests
+from ...agent.protocol.records import Kernel as KernelReport
 from ...cloud import NodeName, NodeState
 from ...concurrency import gather_or_cancel
 from ...errors import Reason, TPUError
@@ -48,7 +49,7 @@ class KernelMonitor:
                 return kernels[id]
         return None
 
-    def update(self, name: NodeName, reports: list[dict[str, Any]], host: int = 0) -> None:
+    def update(self, name: NodeName, reports: Sequence[KernelReport], host: int = 0) -> None:
         """Takes the agent's report of all kernels of a host."""
         known = self._reported.get(name, {})
         before = {id: kernel for id, kernel in known.items() if kernel.host == host}
@@ -135,7 +136,7 @@ class KernelService:
 
     async def list_on(self, host: HostName, timeout: float = ANSWER) -> Sequence[Kernel]:
         """Asks one host of a READY TPU; raises TPUError if it does not answer."""
-        answer = await self._connections.request_host(host, "kernels", timeout)
+        answer = await self._connections.request_host(host, requests.ListKernels(), timeout)
         self._monitor.update(host.node, answer["kernels"], host.worker)
         return [each for each in self._monitor.last_known(host.node) if each.host == host.worker]
 
@@ -158,7 +159,7 @@ class KernelService:
         if kernel is None:
             raise _not_found(name, id)
         host = HostName(name, kernel.host)
-        await self._connections.request_host(host, "end_kernel", id=id)
+        await self._connections.request_host(host, requests.EndKernel(id=id))
         await self._fetch(name)
 
     async def shut_down_all(
@@ -198,7 +199,8 @@ class KernelService:
     ) -> bool:
         host = HostName(name, kernel.host)
         try:
-            await self._connections.request_host(host, "end_kernel", SHUT_DOWN, id=kernel.id)
+            end = requests.EndKernel(id=kernel.id)
+            await self._connections.request_host(host, end, SHUT_DOWN)
         except TPUError as error:
             log(f"Kernel {kernel.id} could not be shut down: {error}")
             return False
@@ -247,7 +249,7 @@ class KernelService:
                 Reason.CONFLICT,
                 f"Connect it first: `jupyter tpu connect {name.node} --env {kernel.environment}`.",
             )
-        key = (await self._connections.request(name, "kernel_key", id=id))["key"]
+        key = (await self._connections.request(name, requests.GetKernelKey(id=id)))["key"]
         spec = record.environment.kernelspec
         if kernel.booked:  # a restart gives it the same chips
             spec, _ = self._connected.register_chips(name, record, kernel.booked)
@@ -329,7 +331,7 @@ def _not_found(name: NodeName, id: str) -> TPUError:
     return TPUError(f"The kernel {id} does not exist on {name.node}.", Reason.NOT_FOUND)
 
 
-def _kernel(name: NodeName, host: int, report: dict[str, Any]) -> Kernel:
+def _kernel(name: NodeName, host: int, report: KernelReport) -> Kernel:
     return Kernel(
         id=report["id"],
         tpu=name.node,

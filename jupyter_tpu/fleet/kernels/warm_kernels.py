@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ...agent.protocol import requests
 from ...cloud import NodeName
 from ...environment import single_host_variables
 from ...errors import InvalidInput, Reason, TPUError
@@ -111,7 +112,7 @@ class WarmKernelMonitor:
         self._stopped.add(name)
         if self._reported.pop(name, None):
             with contextlib.suppress(TPUError):  # they end with the connection, too
-                await self._connections.request(name, "keep_warm", environments=[])
+                await self._connections.request(name, requests.KeepWarm(environments=[]))
 
     def resume(self, name: NodeName) -> None:
         """Those that are desired start again."""

@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
+from ...agent.protocol.requests import NoteClientStop
 from ...backoff import POLLING
 from ...clock import uptime
 from ...cloud import Cloud, Node, NodeName, NodeState, check_ours
@@ -197,7 +198,7 @@ class PowerService:
         A guard that does not hear it stops the TPU again after its next start.
         """
         try:
-            await self._connections.request(name, "client_stops", stops=stops)
+            await self._connections.request(name, NoteClientStop(stops=stops))
         except TPUError as error:
             log.warning("The guard of %s was not told of its stop: %s", name.node, error)
 

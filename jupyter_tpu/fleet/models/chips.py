@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from ...options import option
 from .core import Problem
 
 
@@ -65,8 +66,12 @@ class SplitChips(Struct, kw_only=True, forbid_unknown_fields=True):
     """For which chips of a host there is a kernel in Jupyter's kernel pickers."""
 
     environment: str = "default"
-    #: How many chips each gets: 1, 2, or 4 of 8. 0: such kernels are removed from the pickers.
-    each: Annotated[int, Meta(ge=0)] = 1
+    #: 1, 2, or 4 of 8.
+    each: Annotated[
+        int,
+        Meta(ge=0),
+        option("How many chips each kernel gets. 0: remove these kernels.", metavar="CHIPS"),
+    ] = 1
 
 
 class ChipKernel(Struct, kw_only=True):
@@ -105,8 +110,9 @@ class FreeChips(Struct, kw_only=True, forbid_unknown_fields=True):
     holders: list[HolderToEnd]
     #: Hosts whose lock file of libtpu is deleted after that, if no process holds the lock.
     locks: list[Annotated[int, Meta(ge=0)]] = []
-    #: Seconds from SIGTERM to SIGKILL.
-    patience: Annotated[float, Meta(ge=0, le=60)] = 10.0
+    patience: Annotated[
+        float, Meta(ge=0, le=60), option("Time from SIGTERM to SIGKILL.", unit="seconds")
+    ] = 10.0
 
 
 class FreedHolder(Struct, kw_only=True):

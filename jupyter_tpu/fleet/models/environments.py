@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, field
 
 from ...environment import HostSetup
+from ...options import option
 from .core import Problem
 from .jobs import Text
 
@@ -26,25 +27,59 @@ class ConnectTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     """How a TPU is connected: one environment for kernels, the same on all its hosts."""
 
     environment: EnvironmentName = "default"
-    #: Such as "3.12"; None: the newest that the hosts have and JAX supports.
-    python: str | None = None
-    #: PEP 508 requirements in addition to what every environment has.
-    packages: list[str] = []
-    #: The text of a requirements file.
-    requirements: str | None = None
-    #: Exact versions that it must have, as a requirements file: what another environment has.
-    lock: str | None = None
+    python: Annotated[
+        str | None,
+        option(
+            "Python version, such as 3.12.",
+            metavar="VERSION",
+            default="the newest on the host that JAX supports",
+        ),
+    ] = None
+    #: PEP 508 requirements.
+    packages: Annotated[
+        list[str],
+        option(
+            "Packages to install in addition to JAX, NumPy, matplotlib, tqdm and jaxkit.",
+            metavar="PACKAGE...",
+        ),
+    ] = []
+    #: Its text.
+    requirements: Annotated[
+        str | None, option("A requirements file of packages to install.", typed="requirements")
+    ] = None
+    #: Its text: what another environment has.
+    lock: Annotated[
+        str | None,
+        option(
+            "Exact versions to install, from `env lock`, `uv export` or `pip freeze`.",
+            typed="requirements",
+        ),
+    ] = None
     #: A Python or virtual environment that is on the hosts, such as ~/venv, to be used as it is.
     python_path: str | None = None
     #: Whether ipykernel may be installed there if it is missing; nothing else is changed there.
     install_ipykernel: bool = False
     #: What the hosts get in addition to Python.
     setup: HostSetup = HostSetup()
-    #: Whether this replaces what was asked for earlier. By default it is added. Nothing is removed
-    #: from the hosts.
-    replace_setup: bool = False
-    #: A shell command to start as a job on all hosts when it is connected; "" for none.
-    then_run: Annotated[Text, Meta(max_length=100_000)] = ""
+    #: By default, `setup` is added to it.
+    replace_setup: Annotated[
+        bool,
+        option(
+            "Forget the apt packages, time zone, setup script and oh-my-zsh of earlier commands. "
+            "What the hosts have stays.",
+            rare=True,
+        ),
+    ] = False
+    #: "": none.
+    then_run: Annotated[
+        Text,
+        Meta(max_length=100_000),
+        option(
+            "A shell command to start as a job on all hosts when the environment is ready (see "
+            "`job`).",
+            metavar="CMD",
+        ),
+    ] = ""
 
 
 class EnvironmentLock(Struct, kw_only=True):
@@ -95,8 +130,14 @@ class KeepWarm(Struct, kw_only=True, forbid_unknown_fields=True):
 
     #: None: as configured (``c.JupyterTPU.warm_kernels``).
     wanted: bool | None = None
-    #: More modules to import, such as numpy; none that use the chips.
-    imports: list[str] = []
+    imports: Annotated[
+        list[str],
+        option(
+            "Modules to import in it, too. They must not use the chips.",
+            "--import",
+            metavar="MODULE...",
+        ),
+    ] = []
 
 
 class WarmKernel(Struct, kw_only=True):

@@ -84,6 +84,10 @@ class CopyFiles(Struct, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = "0"
     overwrite: Annotated[bool, option("Replace files that exist.")] = False
+    make_folder: Annotated[
+        bool,
+        option("Create the folder of the destination if it is missing.", "--parents", "-p"),
+    ] = False
 
 
 class FileProblem(Struct, kw_only=True):
@@ -130,12 +134,19 @@ class ShareFolder(Struct, kw_only=True, forbid_unknown_fields=True):
 
     #: Absolute, or relative to the home folder. It is created if it does not exist.
     folder: str = "shared"
-    #: Other TPUs of the zone, whose hosts get it, too.
-    tpus: list[str] = []
-    #: Take it from the hosts again: from all, or those of `tpus`. The files stay on host 0.
-    remove: bool = False
+    tpus: Annotated[
+        list[str],
+        option("Share it with these TPUs of the zone, too.", "--with", metavar="OTHER..."),
+    ] = []
+    remove: Annotated[
+        bool,
+        option(
+            "Stop sharing the folder with the other hosts, or (--with) with the hosts of OTHER. "
+            "Its files stay on host 0."
+        ),
+    ] = False
     #: Change nothing; the result says what would be done.
-    dry_run: bool = False
+    dry_run: Annotated[bool, option("Only show what would be done on each host.")] = False
 
 
 class ShareStep(Struct, kw_only=True):

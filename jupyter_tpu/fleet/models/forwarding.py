@@ -6,7 +6,10 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from ...options import option
 from .core import Problem
+
+HostNumber = Annotated[int, option("Number of the host.", "--worker", metavar="N")]
 
 
 class OpenTunnel(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -14,14 +17,18 @@ class OpenTunnel(Struct, kw_only=True, forbid_unknown_fields=True):
 
     #: On the host, 1 to 65535.
     port: int
-    #: On this machine; None: the same number if it is free, else any free one, and
-    #: `Tunnel.local_port_reason` says why.
-    local_port: int | None = None
-    #: Which host of the TPU.
-    host: int = 0
-    #: The local address to listen on. Addresses other than loopback must be allowed first
-    #: (``JUPYTER_TPU_TUNNEL_ADDRESSES``).
-    address: str = "127.0.0.1"
+    #: `Tunnel.local_port_reason` says why it is another one.
+    local_port: Annotated[
+        int | None,
+        option(
+            "Listen on this port.",
+            metavar="LOCAL",
+            default="the port on the host if it is free, else any",
+        ),
+    ] = None
+    host: HostNumber = 0
+    #: Addresses other than loopback must be allowed first (``JUPYTER_TPU_TUNNEL_ADDRESSES``).
+    address: Annotated[str, option("The local address to listen on.")] = "127.0.0.1"
 
 
 class Tunnel(Struct, kw_only=True):
@@ -56,15 +63,17 @@ class OpenApp(Struct, kw_only=True, forbid_unknown_fields=True):
 
     #: On the host, 1 to 65535.
     port: int
-    #: Which host of the TPU.
-    host: int = 0
-    #: The page to open first.
-    path: str = "/"
+    host: HostNumber = 0
+    path: Annotated[str, option("The page to open.")] = "/"
     #: Its name; "": "Port" and the number.
     name: Annotated[str, Meta(max_length=80)] = ""
-    #: Allows its pages to connect and send forms to any address, not only to the app itself. That
-    #: includes other programs that listen on the browser's machine.
-    allow_external: bool = False
+    allow_external: Annotated[
+        bool,
+        option(
+            "Let the page connect and send forms to any address, including programs on the "
+            "browser's computer. Only for apps you trust."
+        ),
+    ] = False
 
 
 class VisitApp(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -114,9 +123,15 @@ class AppVisit(Struct, kw_only=True):
 class OpenTensorBoard(Struct, kw_only=True, forbid_unknown_fields=True):
     """A TensorBoard to open, with the xprof plug-in."""
 
-    #: The folder on the host with the logs, relative to the home; or gs://….
-    logdir: Annotated[str, Meta(max_length=4096)]
-    #: Which host of the TPU.
-    host: int = 0
-    #: Opens a folder that does not exist yet. Otherwise that fails with NO_FOLDER.
-    allow_missing: bool = False
+    #: Relative to the home folder, or absolute.
+    logdir: Annotated[
+        str,
+        Meta(max_length=4096),
+        option("A folder on the host, or gs://BUCKET/FOLDER.", metavar="DIR"),
+    ]
+    host: HostNumber = 0
+    #: Otherwise that fails with NO_FOLDER.
+    allow_missing: Annotated[
+        bool,
+        option("Open a folder that does not exist yet. TensorBoard shows it when there are logs."),
+    ] = False

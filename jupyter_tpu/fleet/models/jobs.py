@@ -166,14 +166,19 @@ class JobLog(Struct, kw_only=True):
 class JobLogQuery(Struct, kw_only=True):
     """Which part of a job's output."""
 
-    host: int | None = None  # None: the first host of the job
+    #: None: the first host of the job.
+    host: Annotated[
+        int | None, option("Only this host.", "--worker", metavar="N", default="all of the job")
+    ] = None
     #: The number of the first line; a negative one counts from the end.
     start: int = field(default=1, name="from")
     limit: Annotated[int, Meta(ge=1, le=5000)] = 1000
-    search: str = ""
+    search: Annotated[str, option("Only lines with this text, in any case.", metavar="TEXT")] = ""
     #: Seconds to wait for a line.
     wait: Annotated[float, Meta(ge=0, le=60)] = 0.0
-    attempt: int | None = None
+    attempt: Annotated[
+        int | None, option("Only this start.", metavar="N", default="the last one")
+    ] = None
     #: What the caller has of `JobLog.partial_out` and `partial_err`: another ends the waiting.
     partial_out: str = ""
     partial_err: str = ""

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct, structs
 from ... import catalog
 from ...catalog import PriceTable
 from ...cloud.models import Node, NodeState, Tier
+from ...options import option
 from .catalog import known_type
 from .core import Problem, timestamp
 
@@ -102,14 +103,37 @@ class Grant(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     name: GrantName
     #: "": the project of this server.
     project: str = ""
-    #: Types ("v5litepod-8") and generations ("v5e": all its types).
-    types: list[str]
-    zones: list[str]
-    tiers: list[Tier]
-    #: How many at the same time.
-    chips: Annotated[int, Meta(ge=1)]
-    #: The last day, in UTC; "" if it has no end.
-    until: Day = ""
+    types: Annotated[
+        list[str],
+        option(
+            "A type, such as v5litepod-8, or a generation, such as v5e.",
+            "--type",
+            metavar="TYPE",
+            typing_hint="Repeatable.",
+        ),
+    ]
+    zones: Annotated[
+        list[str],
+        option("A zone of the grant.", "--zone", metavar="ZONE", typing_hint="Repeatable."),
+    ]
+    tiers: Annotated[
+        list[Tier],
+        option(
+            "on-demand, spot, reserved or flex-start.",
+            "--tier",
+            metavar="TIER",
+            typing_hint="Repeatable.",
+        ),
+    ]
+    chips: Annotated[
+        int,
+        Meta(ge=1),
+        option("How many chips at the same time. A v2-8 or v3-8 has 4.", metavar="N"),
+    ]
+    #: In UTC; "" if it has no end.
+    until: Annotated[
+        Day, option("The last day of the grant, such as 2026-12-31.", metavar="DAY")
+    ] = ""
 
 
 class GrantUse(Struct, kw_only=True):

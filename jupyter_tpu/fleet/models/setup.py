@@ -10,17 +10,25 @@ from ... import catalog
 from ...catalog import AcceleratorType
 from ...cloud.models import Tier
 from ...environment import Finding, Report
+from ...options import option
 from .catalog import image_warning
 
 
 class CheckSetup(Struct, kw_only=True, forbid_unknown_fields=True):
     """What is to be created, as far as that is known: then more can be checked."""
 
-    type: str | None = None
+    type: Annotated[
+        str | None,
+        option(
+            "Check whether a TPU of this type could be created.", "--type", "--accelerator-type"
+        ),
+    ] = None
     zone: str | None = None
-    version: str | None = None
+    version: Annotated[
+        str | None, option("Its runtime version.", default="depends on the type")
+    ] = None
     tier: Tier = "on-demand"
-    network: str | None = None
+    network: Annotated[str | None, option("The network whose firewall is checked.")] = None
 
 
 class Diagnosis(Struct, kw_only=True):
@@ -84,25 +92,47 @@ class SetUpNetwork(Struct, kw_only=True, forbid_unknown_fields=True):
     """What a network should have."""
 
     network: NetworkName = "default"
-    #: None: the network's own in the region of the zone.
-    subnetwork: NetworkName | None = None
+    subnetwork: Annotated[
+        NetworkName | None,
+        option("Its name.", "--subnetwork", "--subnet", default="the network's own in the region"),
+    ] = None
     #: Where TPUs will be; None: the zone of gcloud's configuration, if there is one.
     zone: str | None = None
-    #: Internal addresses of a new subnetwork ("10.0.0.0/20"); None: a free range.
-    range: str | None = None
-    #: IPv4 addresses and ranges that may use SSH. Empty: with `iap` none, else the server's own, as
-    #: a connected TPU sees it.
-    sources: list[str] = []
-    #: Whether anyone on the internet may try SSH. Required for a source as wide as 0.0.0.0/0.
-    anywhere: bool = False
-    #: The same addresses may use mosh (UDP ports 60000-61000), too.
-    mosh: bool = False
-    #: SSH through Google's Identity-Aware Proxy, for TPUs without external addresses.
-    iap: bool = False
-    #: Take earlier addresses out of the rules that were set up here.
-    replace: bool = False
+    range: Annotated[
+        str | None,
+        option(
+            "Internal addresses of a new subnetwork, such as 10.0.0.0/20.", default="a free range"
+        ),
+    ] = None
+    #: Empty: with `iap` none, else the server's own, as a connected TPU sees it.
+    sources: Annotated[
+        list[str],
+        option(
+            "Who may use SSH: an IPv4 address or range.",
+            "--source",
+            "--source-ranges",
+            metavar="ADDRESS",
+            typing_hint="Repeatable.",
+            default="this computer, if a TPU is connected",
+        ),
+    ] = []
+    #: Required for a source as wide as 0.0.0.0/0.
+    anywhere: Annotated[bool, option("Anyone on the internet may try to log in (0.0.0.0/0).")] = (
+        False
+    )
+    mosh: Annotated[bool, option("They may also use mosh (UDP 60000-61000).")] = False
+    iap: Annotated[
+        bool,
+        option(
+            "SSH through Identity-Aware Proxy, for TPUs without external addresses. Other "
+            "addresses may use SSH only with --source."
+        ),
+    ] = False
+    replace: Annotated[
+        bool, option("Remove earlier addresses from the rules that this command created.")
+    ] = False
     #: Change nothing: the answer says what would be changed.
-    dry_run: bool = False
+    dry_run: Annotated[bool, option("Only show what would be done.")] = False
 
 
 class NetworkSetup(Struct, kw_only=True):
@@ -130,11 +160,16 @@ class NetworkSetup(Struct, kw_only=True):
 class AddSSHKey(Struct, kw_only=True, forbid_unknown_fields=True):
     """Where to add the key that jupyter-tpu uses for TPUs."""
 
-    #: account: your Google account, for OS Login; project: the project's metadata. auto: account if
-    #: the project uses OS Login, else project.
-    to: Literal["auto", "account", "project"] = "auto"
-    #: For how many days it may log in.
-    days: Annotated[int, Meta(ge=1, le=3650)] = 90
+    to: Annotated[
+        Literal["auto", "account", "project"],
+        option(
+            "account: your Google account, for OS Login. project: the project's metadata. auto: "
+            "what the project uses."
+        ),
+    ] = "auto"
+    days: Annotated[
+        int, Meta(ge=1, le=3650), option("For how many days it may log in.", metavar="N")
+    ] = 90
     #: Change nothing: the answer says what would be changed.
     dry_run: bool = False
 

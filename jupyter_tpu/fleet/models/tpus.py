@@ -235,11 +235,21 @@ class AttachMachine(Struct, kw_only=True, forbid_unknown_fields=True):
 
     #: One for each host, host 0 first: an entry of ~/.ssh/config, or [USER@]HOST.
     ssh: Annotated[list[str], Meta(min_length=1, max_length=256)]
-    #: The name of the TPU. null: made from *ssh*; allowed for one machine only.
-    name: TPUName | None = None
-    #: The fingerprints ("SHA256:…") that a person has compared, of host keys that the user's known
-    #: hosts do not have. Each must be shown by one of the machines.
-    host_keys: list[str] = []
+    name: Annotated[
+        TPUName | None,
+        option("The name of the TPU. Required for several machines.", default="from SSH_ALIAS"),
+    ] = None
+    #: Each must be shown by one of the machines.
+    host_keys: Annotated[
+        list[str],
+        option(
+            "Trust the host key with this fingerprint (SHA256:…) without asking, if your known "
+            "hosts do not have it.",
+            "--host-key",
+            metavar="FINGERPRINT",
+            typing_hint="Repeatable.",
+        ),
+    ] = []
 
 
 class MachineHost(Struct, kw_only=True):

@@ -9,6 +9,8 @@ from typing import Any
 
 from msgspec import to_builtins
 
+from ...agent.protocol import requests
+from ...agent.protocol.records import Status
 from ...cloud import NodeName
 from ...errors import TPUError
 from ...links import HostName, LinkState
@@ -148,17 +150,17 @@ class HostPoller:
 
     async def _ask(
         self, host: HostName, specs: _Specs, jobs: Sequence[str], every: float, version: str
-    ) -> dict[str, Any]:
-        asked = {
-            "environments": to_builtins(list(specs.values())),
-            "jobs": jobs,
-            "load": {"every": every, "after": self._metrics.after(host)},
-            "version": version,
-            "seconds": LONG_POLL,
-        }
+    ) -> Status:
+        asked = requests.GetStatus(
+            environments=to_builtins(list(specs.values())),
+            jobs=list(jobs),
+            load={"every": every, "after": self._metrics.after(host)},
+            version=version,
+            seconds=LONG_POLL,
+        )
         try:
             return await self._connections.request_host(
-                host, "status", ANSWER + LONG_POLL, in_use=False, **asked
+                host, asked, ANSWER + LONG_POLL, in_use=False
             )
         except TPUError as error:
             self._jobs.unreachable(host, jobs, error)

@@ -20,7 +20,12 @@ export interface IAcceleratorType {
 
 /** Where to add the key that jupyter-tpu uses for TPUs. */
 export interface IAddSSHKey {
+  /**
+   * account: your Google account, for OS Login. project: the project's
+   * metadata. auto: what the project uses.
+   */
   to?: 'account' | 'auto' | 'project';
+  /** For how many days it may log in. */
   days?: number;
   dry_run?: boolean;
 }
@@ -62,7 +67,15 @@ export interface IAppVisit {
  */
 export interface IAttachMachine {
   ssh: string[];
+  /**
+   * The name of the TPU. Required for several machines. By default from
+   * SSH_ALIAS.
+   */
   name?: string | null;
+  /**
+   * Trust the host key with this fingerprint (SHA256:…) without asking, if your
+   * known hosts do not have it.
+   */
   host_keys?: string[];
 }
 
@@ -115,10 +128,13 @@ export interface IChangePackages {
 
 /** What is to be created, as far as that is known: then more can be checked. */
 export interface ICheckSetup {
+  /** Check whether a TPU of this type could be created. */
   type?: string | null;
   zone?: string | null;
+  /** Its runtime version. By default depends on the type. */
   version?: string | null;
   tier?: 'flex-start' | 'on-demand' | 'reserved' | 'spot';
+  /** The network whose firewall is checked. */
   network?: string | null;
 }
 
@@ -208,15 +224,33 @@ export interface IChipUse {
 export interface IConnectTPU {
   /** 1–40 lower-case letters, digits, hyphens, dots and underscores */
   environment?: string;
+  /**
+   * Python version, such as 3.12. By default the newest on the host that JAX
+   * supports.
+   */
   python?: string | null;
+  /**
+   * Packages to install in addition to JAX, NumPy, matplotlib, tqdm and jaxkit.
+   */
   packages?: string[];
+  /** A requirements file of packages to install. */
   requirements?: string | null;
+  /**
+   * Exact versions to install, from `env lock`, `uv export` or `pip freeze`.
+   */
   lock?: string | null;
   python_path?: string | null;
   install_ipykernel?: boolean;
   setup?: IHostSetup;
+  /**
+   * Forget the apt packages, time zone, setup script and oh-my-zsh of earlier
+   * commands. What the hosts have stays.
+   */
   replace_setup?: boolean;
-  /** text without NUL characters */
+  /**
+   * A shell command to start as a job on all hosts when the environment is
+   * ready (see `job`).
+   */
   then_run?: string;
 }
 
@@ -242,6 +276,8 @@ export interface ICopyFiles {
   hosts?: string;
   /** Replace files that exist. */
   overwrite?: boolean;
+  /** Create the folder of the destination if it is missing. */
+  make_folder?: boolean;
 }
 
 /**
@@ -496,6 +532,7 @@ export interface IFoundPythons {
 export interface IFreeChips {
   holders: IHolderToEnd[];
   locks?: number[];
+  /** Time from SIGTERM to SIGKILL. In seconds. */
   patience?: number;
 }
 
@@ -523,11 +560,15 @@ export interface IGrant {
   /** 1–40 letters, digits, hyphens, dots and underscores */
   name: string;
   project?: string;
+  /** A type, such as v5litepod-8, or a generation, such as v5e. */
   types: string[];
+  /** A zone of the grant. */
   zones: string[];
+  /** on-demand, spot, reserved or flex-start. */
   tiers: ('flex-start' | 'on-demand' | 'reserved' | 'spot')[];
+  /** How many chips at the same time. A v2-8 or v3-8 has 4. */
   chips: number;
-  /** a day such as 2026-12-31, or "" */
+  /** The last day of the grant, such as 2026-12-31. */
   until?: string;
 }
 
@@ -657,9 +698,13 @@ export interface IHostRun {
 
 /** What every host gets in addition to Python and its packages. */
 export interface IHostSetup {
+  /** apt packages for the hosts. */
   apt: string[];
+  /** Time zone of the hosts, such as Europe/Berlin. */
   timezone: string;
+  /** Make zsh with oh-my-zsh the login shell of the hosts. */
   oh_my_zsh: boolean;
+  /** A script to run once on each host, as the login user, who can use sudo. */
   script: string;
 }
 
@@ -830,6 +875,7 @@ export interface IKeepTPU {
  */
 export interface IKeepWarm {
   wanted?: boolean | null;
+  /** Modules to import in it, too. They must not use the chips. */
   imports?: string[];
 }
 
@@ -1033,24 +1079,42 @@ export interface INotCopied {
 /** A web app of a host to open in the browser, on an origin of its own. */
 export interface IOpenApp {
   port: number;
+  /** Number of the host. */
   host?: number;
+  /** The page to open. */
   path?: string;
   name?: string;
+  /**
+   * Let the page connect and send forms to any address, including programs on
+   * the browser's computer. Only for apps you trust.
+   */
   allow_external?: boolean;
 }
 
 /** A TensorBoard to open, with the xprof plug-in. */
 export interface IOpenTensorBoard {
+  /** A folder on the host, or gs://BUCKET/FOLDER. */
   logdir: string;
+  /** Number of the host. */
   host?: number;
+  /**
+   * Open a folder that does not exist yet. TensorBoard shows it when there are
+   * logs.
+   */
   allow_missing?: boolean;
 }
 
 /** A tunnel to open: a local port that is forwarded to a port of a host. */
 export interface IOpenTunnel {
   port: number;
+  /**
+   * Listen on this port. By default the port on the host if it is free, else
+   * any.
+   */
   local_port?: number | null;
+  /** Number of the host. */
   host?: number;
+  /** The local address to listen on. */
   address?: string;
 }
 
@@ -1378,22 +1442,45 @@ export interface ISetLogging {
 export interface ISetUpNetwork {
   /** 1–63 lower-case letters, digits and hyphens, beginning with a letter */
   network?: string;
+  /** Its name. By default the network's own in the region. */
   subnetwork?: string | null;
   zone?: string | null;
+  /**
+   * Internal addresses of a new subnetwork, such as 10.0.0.0/20. By default a
+   * free range.
+   */
   range?: string | null;
+  /**
+   * Who may use SSH: an IPv4 address or range. By default this computer, if a
+   * TPU is connected.
+   */
   sources?: string[];
+  /** Anyone on the internet may try to log in (0.0.0.0/0). */
   anywhere?: boolean;
+  /** They may also use mosh (UDP 60000-61000). */
   mosh?: boolean;
+  /**
+   * SSH through Identity-Aware Proxy, for TPUs without external addresses.
+   * Other addresses may use SSH only with --source.
+   */
   iap?: boolean;
+  /** Remove earlier addresses from the rules that this command created. */
   replace?: boolean;
+  /** Only show what would be done. */
   dry_run?: boolean;
 }
 
 /** A folder of host 0 that the other hosts get, at the same path. */
 export interface IShareFolder {
   folder?: string;
+  /** Share it with these TPUs of the zone, too. */
   tpus?: string[];
+  /**
+   * Stop sharing the folder with the other hosts, or (--with) with the hosts of
+   * OTHER. Its files stay on host 0.
+   */
   remove?: boolean;
+  /** Only show what would be done on each host. */
   dry_run?: boolean;
 }
 
@@ -1436,6 +1523,7 @@ export interface ISharingState {
 /** For which chips of a host there is a kernel in Jupyter's kernel pickers. */
 export interface ISplitChips {
   environment?: string;
+  /** How many chips each kernel gets. 0: remove these kernels. */
   each?: number;
 }
 

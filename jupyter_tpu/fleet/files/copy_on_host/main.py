@@ -16,19 +16,17 @@ from .sender import Listing, send
 START_LIMIT, GRACE = 30, 5
 
 
-def forward(program, list_id, targets, command, overwrite, report):
-    """Sends what a list has to another host, whose Python *command* starts; it reads *program*."""
+def forward(program, list_id, targets, command, report, **settings):
+    """Sends what a list has to another host, whose Python *command* starts; it reads *program*.
+
+    settings: those of its `Receiver`.
+    """
     import subprocess  # not for a copy from here: they take a third of a Python's start
     import tempfile
     import threading
 
     listing = load_list(list_id)
-    request = {
-        "call": "receive",
-        "destination": targets,
-        "overwrite": overwrite,
-        "list_id": list_id,
-    }
+    request = {"call": "receive", "destination": targets, "list_id": list_id, **settings}
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
@@ -82,8 +80,7 @@ def main():
                 peer.send(done=done, total=total)
                 peer.flush()
 
-            sources = list(sys.modules[__package__].sources.items())
-            program = json.dumps(sources).encode() + b"\n"
+            program = sys.modules["__main__"].program
             peer.send(result=forward(program, report=Reports(report), **request))
         elif call == "forget":
             forget(request["list_id"])

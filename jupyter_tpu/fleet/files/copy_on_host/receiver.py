@@ -44,6 +44,7 @@ class Receiver:
     list_id: under what name the list of what was copied is kept, for :func:`forward`; "" for none.
     asked: the names that the roots have to have; None for one that only the sender knows.
     rights: those of a file's owner, group and others that files can get.
+    make_folder: whether a folder that is missing is created for the destination.
     allows_link(path, target): whether a symbolic link is made; *path* is below its root.
     """
 
@@ -57,11 +58,13 @@ class Receiver:
         asked=None,
         rights=0o777,
         allows_link=lambda path, target: True,
+        make_folder=False,
     ):
         self._peer = peer
         self._asked = asked
         self._rights = rights
         self._allows_link = allows_link
+        self._make_folder = make_folder
         self._destination = destination
         self._overwrite = overwrite
         self._report = report
@@ -134,16 +137,27 @@ class Receiver:
                 self._check_parent(target)
             return targets
         destination = from_home(self._destination)
+        is_folder = len(self._names) > 1 or self._destination.endswith("/")
+        if is_folder and self._make_folder:
+            self._create(destination)
         if os.path.isdir(destination):
             if len(set(self._names)) < len(self._names) or not all(self._names):
                 raise CopyFailure("SAME_NAME", names=self._names)
             return [os.path.join(destination, encoded(name)) for name in self._names]
-        if len(self._names) > 1 or self._destination.endswith("/"):
+        if is_folder:
             raise CopyFailure("ENOTDIR", self._destination.rstrip("/") + "/")
         self._check_parent(os.path.realpath(destination))
         return [os.path.realpath(destination)]
 
+    def _create(self, folder):
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):  # a file is in the way
+            raise CopyFailure("ENOTDIR", decoded(folder).rstrip("/") + "/") from None
+
     def _check_parent(self, target):
+        if self._make_folder:
+            self._create(os.path.dirname(target))
         if not os.path.isdir(os.path.dirname(target)):
             raise CopyFailure("ENOTDIR", decoded(target))
 

@@ -1,14 +1,15 @@
-"""``jupyter tpu attach``: machines that are reached by SSH alone."""
+"""``jupyter tpu attach`` and ``%tpu attach``: machines that are reached by SSH alone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ..commands.attached import describe_attached, machine_options
-from ..commands.grammar import command, examples
-from ..commands.session import open_session
-from .console import confirm, json_option, print_json
+from .attached import describe_attached, machine_options
+from .grammar import command, examples
+from .printing import json_option, print_json
+from .questions import confirm
+from .session import open_session
 
 if TYPE_CHECKING:
     from ..fleet.models import MachineHost
@@ -24,9 +25,7 @@ if TYPE_CHECKING:
 )
 @machine_options
 @json_option
-def attach(
-    machines: Sequence[str], as_name: str | None, host_keys: Sequence[str], as_json: bool
-) -> None:
+def attach(machines: Sequence[str], fields: dict[str, Any], as_json: bool) -> None:
     """Use machines that you reach by SSH as a TPU, without a cloud.
 
     Each is connected as `ssh SSH_ALIAS` connects, with your proxies. Its host key must be in your
@@ -35,17 +34,19 @@ def attach(
     """
     from ..fleet.models import AttachMachine
 
-    request = AttachMachine(ssh=[*machines], name=as_name, host_keys=[*host_keys])
+    request = AttachMachine(ssh=[*machines], **fields)
     with open_session() as session:
         hosts = session.call(session.fleet.attached.check(request)).hosts
-        if unknown := [each for each in hosts if not (each.known or each.host_key in host_keys)]:
+        if unknown := [
+            each for each in hosts if not (each.known or each.host_key in request.host_keys)
+        ]:
             confirm_keys(unknown)
             request.host_keys += [each.host_key for each in unknown]  # what was shown is trusted
         tpu = session.call(session.fleet.attached.attach(request))
     if as_json:
         print_json(tpu)
     else:
-        print(describe_attached(tpu, "jupyter tpu connect"))
+        print(describe_attached(tpu))
 
 
 def confirm_keys(unknown: Sequence[MachineHost]) -> None:

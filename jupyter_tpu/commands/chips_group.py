@@ -1,17 +1,20 @@
-"""``jupyter tpu chips``: what uses the chips of a TPU, and how to free them."""
+"""``jupyter tpu chips`` and ``%tpu chips``: what uses the chips of a TPU, and how to free them."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import click
 
-from ..commands.chip_split import split
-from ..commands.chips import free_chips, use_table
-from ..commands.grammar import Group, examples, hosts_option, tpu_argument
-from ..commands.session import open_session
-from .console import confirm, json_option, note, print_json, yes_option
+from .chip_split import split
+from .chips import free_chips, use_table
+from .field_options import options_of
+from .grammar import Group, examples, hosts_option, tpu_argument
+from .printing import json_option, list_options, note, print_json, print_list
+from .questions import confirm, yes_option
+from .session import open_session
 
 
 @click.group("chips", cls=Group, aliases={"holders": "list", "release": "free"})
@@ -22,8 +25,8 @@ def chips() -> None:
 @chips.command("list", epilog=examples("jupyter tpu chips list my-tpu"))
 @tpu_argument()
 @hosts_option
-@json_option
-def list_chips(name: str, hosts: str, as_json: bool) -> None:
+@list_options
+def list_chips(name: str, hosts: str) -> None:
     """List the processes that use the chips of a TPU, on all hosts.
 
     They are named by the device files that they have open and by libtpu's lock; those of other
@@ -31,10 +34,7 @@ def list_chips(name: str, hosts: str, as_json: bool) -> None:
     """
     with open_session() as session:
         use = session.call(session.fleet.chips.list(name, hosts))
-    if as_json:
-        print_json(use)
-    else:
-        print(use_table(use))
+    print_list(use, use_table, "hosts")
 
 
 @chips.command(
@@ -43,16 +43,10 @@ def list_chips(name: str, hosts: str, as_json: bool) -> None:
 )
 @tpu_argument()
 @hosts_option
-@click.option(
-    "--patience",
-    type=click.FloatRange(0, 60),
-    default=10.0,
-    metavar="SECONDS",
-    help="Time between SIGTERM and SIGKILL.",
-)
+@options_of("FreeChips", "patience")
 @yes_option("Do not ask.")
 @json_option
-def free(name: str, hosts: str, patience: float, yes: bool, as_json: bool) -> None:
+def free(name: str, hosts: str, fields: dict[str, Any], yes: bool, as_json: bool) -> None:
     """End what uses the chips of a TPU, and check that they are free.
 
     Shows what will be ended, and asks. Kernels are shut down, jobs and commands are stopped on all
@@ -61,7 +55,8 @@ def free(name: str, hosts: str, patience: float, yes: bool, as_json: bool) -> No
     uses the chips.
     """
     with open_session() as session:
-        freed = free_chips(session, name, hosts, asking(yes), note if as_json else _print, patience)
+        say = note if as_json else _print
+        freed = free_chips(session, name, hosts, asking(yes), say, **fields)
     if as_json:
         print_json(freed)
 

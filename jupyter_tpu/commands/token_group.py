@@ -1,12 +1,12 @@
-"""``jupyter tpu token``: which tokens of this computer TPUs get."""
+"""``jupyter tpu token`` and ``%tpu token``: which tokens of this computer TPUs get."""
 
 from __future__ import annotations
 
 import click
 
-from ..commands.grammar import Group, argument, examples
-from ..commands.tokens import describe_tokens, list_tokens, pass_tokens, remove_tokens
-from .console import json_option, print_json
+from .grammar import Group, argument, examples
+from .printing import list_options, print_list
+from .tokens import describe_tokens, list_tokens, pass_tokens, remove_tokens
 
 _tokens_argument = argument(
     "tokens", nargs=-1, required=True, metavar="NAME...", help="Such as HF_TOKEN or WANDB_API_KEY."
@@ -25,13 +25,10 @@ def token() -> None:
 
 
 @token.command("list")
-@json_option
-def list_all(as_json: bool) -> None:
+@list_options
+def list_all() -> None:
     """List the tokens, and where each is found. Values are not shown."""
-    if as_json:
-        print_json(list_tokens())
-    else:
-        print(describe_tokens())
+    print_list(list_tokens(), describe_tokens)
 
 
 @token.command("pass", epilog=examples("jupyter tpu token pass HF_TOKEN WANDB_API_KEY"))

@@ -1,0 +1,30 @@
+"""Which method of the daemon's parts handles a request."""
+
+from __future__ import annotations
+
+from typing import Any, Awaitable, Callable, Dict, Type
+
+from ..protocol.declarations import Answer, Request
+
+Method = Callable[[Any, Any], Awaitable[Answer]]
+
+
+def handles(kind: Type[Request[Answer]]) -> Callable[[Method[Answer]], Method[Answer]]:
+    """Marks a method that handles requests of this kind."""
+
+    def mark(method: Method[Answer]) -> Method[Answer]:
+        method.handles = kind  # type: ignore[attr-defined]
+        return method
+
+    return mark
+
+
+def handlers(*parts: Any) -> Dict[str, Callable[[Any], Awaitable[Any]]]:
+    """The marked methods of these objects, by the ops of their requests."""
+    found = {}
+    for part in parts:
+        for name in dir(type(part)):
+            kind = getattr(getattr(type(part), name), "handles", None)
+            if kind is not None:
+                found[kind.op] = getattr(part, name)
+    return found

@@ -1,0 +1,280 @@
+"""What a host reports: its kernels, jobs and runs, its guard, and the load of its chips.
+
+The client checks each record by these declarations: `ssh.agent_answers` evaluates the annotations,
+in which a kind of value, such as `Id`, has its bounds in `ssh.host_values`. Here they are not
+evaluated. A kernel's or a job's keeper may be of an earlier version than the client, so what that
+did not say is not required. Fields that are not declared are dropped. docs/security.md has this as
+a table.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Dict, List, NamedTuple, Optional, Tuple
+
+from .declarations import Record
+
+if TYPE_CHECKING:
+    from typing import Annotated, Literal, NotRequired
+
+# Kinds of values. A new one needs its bounds in ssh.host_values.
+Id = str
+AnyId = str
+Word = str
+Token = str
+Time = str
+HostPath = str
+Line = str
+Text = str
+Reason = str
+Pid = int
+Count = int
+Chip = int
+Seconds = float
+Timestamp = float
+Lines = List[str]
+Chips = List[int]
+
+
+class Bounds(NamedTuple):
+    """Those of a list (*max_length*: its elements) or of a number."""
+
+    max_length: Optional[int] = None
+    ge: Optional[float] = None
+    le: Optional[float] = None
+
+
+class Problem(Record):
+    """Why the agent did not do what it was asked for; also why its guard can't act."""
+
+    reason: Reason
+    message: Text
+    hint: NotRequired[Text]
+
+
+class Checkpoint(Record):
+    """What the user lets a kernel run before its host is stopped, and how that went."""
+
+    what: Line
+    state: Literal["running", "done", "failed"]
+    seconds: NotRequired[Seconds | None]
+    error: NotRequired[Text]
+    notebook: NotRequired[Line]
+
+
+class Kernel(Record):
+    id: Id
+    launch: NotRequired[Token]
+    environment: NotRequired[Line | None]
+    notebook: NotRequired[Line | None]
+    state: NotRequired[Line | None]
+    pid: NotRequired[Pid | None]
+    keeper: NotRequired[Pid]
+    keeper_started: NotRequired[Line]
+    started: NotRequired[Time | None]
+    last_activity: NotRequired[Time | None]
+    attached: NotRequired[bool | None]
+    holder: NotRequired[Line | None]
+    chips: NotRequired[bool | None]
+    booked: NotRequired[Chips | None]
+    boot: NotRequired[Line]
+    waiting: NotRequired[Count]
+    paused: NotRequired[bool]
+    code: NotRequired[int | None]
+    cause: NotRequired[Text]
+    died: NotRequired[Time]
+    once: NotRequired[Lines | bool]
+    checkpoint: NotRequired[Checkpoint | None]
+
+
+class Owner(Record):
+    """The kernel, job or run that a process belongs to."""
+
+    kernel: AnyId
+    notebook: Line
+    job: AnyId
+    run: AnyId
+
+
+class Ending(Record):
+    """What a host recorded of a kernel that has ended."""
+
+    end: NotRequired[Word]
+    code: NotRequired[int | None]
+    cause: NotRequired[Text]
+    died: NotRequired[Time]
+    waiting: NotRequired[Count]
+
+
+class WarmKernel(Record):
+    python: Line
+    pid: Pid
+    state: Literal["starting", "ready", "failed"]
+    problem: Text
+    memory: Count
+
+
+class Partial(Record):
+    """The beginning of a line of each stream of a job."""
+
+    out: Text
+    err: Text
+
+
+class Job(Record):
+    id: Id
+    state: Literal["running", "stopping", "ended", "lost"]
+    version: Count
+    code: Annotated[int, Bounds(ge=-(1 << 31), le=1 << 31)] | None
+    cause: Text
+    paused: Text
+    pid: Pid
+    started: Time
+    ended: Time
+    restarted: bool
+    keeper: NotRequired[Pid]
+    last: NotRequired[Count]
+    partial: NotRequired[Partial]
+
+
+class RunEnd(Record):
+    code: Annotated[int, Bounds(ge=0, le=255)] | None
+    signal: Annotated[int, Bounds(ge=0, le=255)] | None
+    cause: Literal["", "timeout", "stopped", "abandoned"]
+    message: Text
+    seconds: Seconds
+
+
+class Packages(Record):
+    """Those that were asked for in an environment."""
+
+    revision: Count
+    packages: Lines
+
+
+class GuardLimits(Record):
+    """The client's own words, which the host repeats."""
+
+    max_cost: NotRequired[Seconds | None]
+    until: NotRequired[Line]
+
+
+class GuardRule(Record):
+    """As a client gave it, which need not have said all."""
+
+    action: Literal["stop", "delete"]
+    node_id: Line | None
+    idle: Seconds | None
+    notice: Seconds | None
+    limits: GuardLimits | None
+
+
+class Guard(Record):
+    rule: GuardRule
+    host: bool
+    refused: Problem | None
+    phase: Literal["watching", "due", "ending"]
+    reason: Literal["", "idle", "time", "cost"]
+    ends: Timestamp | None
+    busy: Lines | None
+    problem: Problem | None
+    no_restart: NotRequired[Text]
+
+
+class Interruption(Record):
+    kind: Literal["maintenance", "preemption"]
+    noticed: Time
+    checkpoints: Annotated[List[Checkpoint], Bounds(max_length=4096)]
+
+
+class Booking(Record):
+    chips: Chips
+    kernel: Id
+    notebook: Line
+
+
+class Load(Record):
+    """One sample of the chips; for each chip its used memory, all its memory, its duty cycle."""
+
+    number: Count
+    age: Seconds
+    state: Literal["ok", "idle", "no_port", "unreadable", "no_device"]
+    of: NotRequired[Chip]
+    chips: NotRequired[
+        Annotated[
+            List[Tuple[Count | None, Count | None, Annotated[float, Bounds(ge=0, le=1e18)] | None]],
+            Bounds(max_length=4096),
+        ]
+    ]
+    queue: NotRequired[Count | None]
+    errors: NotRequired[Lines]
+    why: NotRequired[Text]
+    bookings: NotRequired[Annotated[List[Booking], Bounds(max_length=1024)]]
+    silent: NotRequired[Count]
+
+
+class Status(Record):
+    """What clients poll. If nothing has changed, only ``version`` is answered."""
+
+    version: Token
+    kernels: NotRequired[Annotated[List[Kernel], Bounds(max_length=4096)]]
+    warm: NotRequired[Annotated[List[WarmKernel], Bounds(max_length=1024)]]
+    jobs: NotRequired[Dict[Id, Job]]
+    packages: NotRequired[Dict[Line, Packages]]
+    guard: NotRequired[Guard | None]
+    interruption: NotRequired[Interruption | None]
+    load: NotRequired[Annotated[List[Load], Bounds(max_length=1024)]]
+
+
+# ---- what begins a connection
+
+
+class Started(Record):
+    """What ``up`` prints when the agent listens."""
+
+    socket: HostPath
+
+
+class Hello(Record):
+    """The daemon's first message."""
+
+    agent: Word
+    pid: Pid
+    run: HostPath
+    python: NotRequired[Line]
+    boot: NotRequired[Line]
+
+
+# ---- what the keeper of a kernel says to the kernel's client
+
+
+class KeeperHello(Record):
+    """info: the content of the kernel's kernel_info_reply, as JSON."""
+
+    status: NotRequired[Kernel | None]
+    info: NotRequired[Text]
+
+
+class Rejection(Record):
+    """Why the keeper does not serve a client."""
+
+    reason: NotRequired[Line]
+    message: NotRequired[Text]
+    holder: NotRequired[Line]
+
+
+class Notice(Record):
+    """failed: the protocol error that the keeper has seen."""
+
+    failed: NotRequired[Text]
+
+
+class KeeperEvent(Record):
+    """What happened to the kernel; ``code`` is of "exited" and "ended", ``why`` of "paused" and
+    "refused"."""
+
+    event: Literal["ready", "exited", "ended", "paused", "resumed", "refused"]
+    code: NotRequired[Annotated[int, Bounds(ge=-(1 << 31), le=1 << 31)] | None]
+    cause: NotRequired[Text]
+    output: NotRequired[Text]
+    asked: NotRequired[bool]
+    why: NotRequired[Text]

@@ -1,0 +1,365 @@
+"""What a client can ask the agent's daemon on a host, and what is answered.
+
+To add a request, declare it here, and handle it in `agent.daemon` with a method that is marked by
+`handles`. It travels as ``{"id": 1, "op": "end_kernel", "params": {…}}``; see `Daemon`.
+
+A client talks to the daemon of its own version, which runs beside those of other versions. So
+requests and answers can change at any time. Only what keepers say can be older: see `records`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
+
+from .declarations import Record, Request, find_requests
+from .records import (
+    Count,
+    Ending,
+    Guard,
+    HostPath,
+    Job,
+    Kernel,
+    Load,
+    Owner,
+    Partial,
+    Pid,
+    RunEnd,
+    Seconds,
+    Status,
+    Text,
+    Token,
+    WarmKernel,
+)
+
+if TYPE_CHECKING:
+    from typing import Annotated, Literal
+
+    from .records import Bounds
+
+
+# ---- kernels
+
+
+class KernelList(Record):
+    kernels: Annotated[List[Kernel], Bounds(max_length=4096)]
+
+
+class ListKernels(Request[KernelList], op="kernels"):
+    """All kernels on the host; ``chips``: whether they hold chips."""
+
+
+class KernelStart(Record):
+    pid: Pid
+    keeper: Pid
+    socket: HostPath
+
+
+class PodAddress(Record):
+    hosts: int  # of the TPU
+    address: str  # of the host that is asked, in the pod's network
+
+
+class StartKernel(Request[KernelStart], op="start_kernel", changes=True):
+    """Starts a keeper, which starts a kernel."""
+
+    id: str
+    launch: str  # the same for a repeated request, which starts nothing
+    python: str  # of the environment
+    key: str  # signs the kernel's messages
+    secret: str  # of the lease
+    environment: str = ""  # the environment's name
+    mirror: Optional[str] = None  # made if missing, and used if ``cwd`` is the home folder
+    cwd: Optional[str] = None
+    env: Optional[Dict[str, str]] = None
+    notebook: str = ""
+    #: Bytes of output that no client has acknowledged, and what happens then: "pause" the kernel,
+    #: the default, or "drop" the oldest output.
+    journal_limit: Optional[int] = None
+    when_full: Optional[str] = None
+    needs_chips: bool = False  # waits for chips that another process holds
+    chips: Optional[List[int]] = None  # numbers: it gets these, and no other kernel does
+    tpu: str = ""  # the TPU's name in messages
+    pod: Optional[PodAddress] = None  # it runs each cell on all hosts
+
+
+class KernelFate(Record):
+    known: bool
+    ending: Ending | None
+
+
+class GetKernelFate(Request[KernelFate], op="kernel_fate"):
+    """What became of a kernel: whether it, or its keeper, is there, and how it has ended."""
+
+    id: str
+
+
+class KernelKey(Record):
+    key: Token
+
+
+class GetKernelKey(Request[KernelKey], op="kernel_key"):
+    """The key of a kernel, for a client that takes over its lease."""
+
+    id: str
+
+
+class Ended(Record):
+    ended: bool
+
+
+class EndKernel(Request[Ended], op="end_kernel", changes=True):
+    """Ends a kernel and all it started; False: there was none."""
+
+    id: str
+    now: bool = False  # without asking it first
+    secret: Optional[str] = None  # only if it is that of the lease
+
+
+class WarmEnvironment(Record, total=False):
+    python: str
+    imports: List[str]
+    env: Dict[str, str]
+    tpu: str
+
+
+class WarmKernelList(Record):
+    warm: Annotated[List[WarmKernel], Bounds(max_length=1024)]
+
+
+class KeepWarm(Request[WarmKernelList], op="keep_warm", changes=True):
+    """Keeps a warm kernel of each of these environments and of no others, for this client while it
+    is connected."""
+
+    environments: List[WarmEnvironment]
+
+
+# ---- the host
+
+
+class HostTime(Record):
+    time: Seconds
+
+
+class GetTime(Request[HostTime], op="time"):
+    """The host's clock: seconds since 1970."""
+
+
+class OwnerList(Record):
+    owners: Annotated[List[Owner], Bounds(max_length=1 << 16)]
+
+
+class GetProcessOwners(Request[OwnerList], op="process_owners"):
+    """The owner of each of these processes, in their order."""
+
+    pids: List[int]
+
+
+class LoadQuery(Record, total=False):
+    """A sample is taken ``every`` so many seconds; those after number ``after`` are answered."""
+
+    every: float
+    after: int
+
+
+class GetStatus(Request[Status], op="status"):
+    """Also does what `KeepWarm` does. Waits for another *version*, or for samples of the *load*,
+    so many *seconds*, or until the client asks again."""
+
+    environments: List[WarmEnvironment]
+    jobs: Optional[List[str]] = None  # ids
+    load: Optional[LoadQuery] = None
+    version: str = ""
+    seconds: float = 0.0
+
+
+class LoadList(Record):
+    load: Annotated[List[Load], Bounds(max_length=1024)]
+
+
+class GetLoad(Request[LoadList], op="load"):
+    """The load of the chips now: one sample."""
+
+
+class EndedKernels(Record):
+    ended: Count
+
+
+class PrepareDelete(Request[EndedKernels], op="prepare_delete"):
+    """Ends all kernels and jobs, then the agent and its commands: nothing of it continues."""
+
+
+class EndAgent(Request[Ended], op="end_agent"):
+    """Ends the daemon if no other client is connected and there is no kernel."""
+
+
+# ---- runs
+
+
+class RunOutput(Record):
+    """bytes: as base64. next: the offset after this output."""
+
+    output: Annotated[List[Tuple[Literal[1, 2], bytes]], Bounds(max_length=1 << 16)]
+    next: Count
+    ended: RunEnd | None
+
+
+class StartRun(Request[RunOutput], op="run"):
+    """Starts a command; a known *id* starts nothing. Answered as `ReadRun`."""
+
+    id: str
+    command: List[str]
+    cwd: Optional[str] = None  # relative to the home folder
+    python: Optional[str] = None  # of an environment
+    env: Optional[Dict[str, str]] = None
+    limit: Optional[float] = None  # seconds
+    input: bool = False  # whether there will be any
+    start: int = 0
+    #: If the client has tried to start it without the agent: "" or "started".
+    begun: Optional[str] = None
+
+
+class ReadRun(Request[RunOutput], op="read_run"):
+    """Output from the offset *start* on, once there is any or the command has ended."""
+
+    id: str
+    start: int
+
+
+class Reads(Record):
+    reads: bool
+
+
+class WriteRun(Request[Reads], op="write_run"):
+    """Writes *data* (base64), which begin at the offset *start*, to the command's input, and closes
+    that if *end*. Answers whether it still reads."""
+
+    id: str
+    start: int
+    data: str
+    end: bool = False
+
+
+class StopRun(Request[Ended], op="stop_run"):
+    """Ends a command, and answers whether it has ended."""
+
+    id: str
+
+
+# ---- jobs
+
+
+class StartJob(Request[Job], op="start_job", changes=True):
+    """Starts a job; one with the same *id* that was started before is left as it is."""
+
+    id: str
+    argv: List[str]
+    cwd: str = ""  # relative to the home folder
+    env: Optional[Dict[str, str]] = None
+    python: str = ""  # of the environment whose commands come first
+    limit: Optional[int] = None  # bytes of output that are kept
+
+
+class JobList(Record):
+    jobs: Annotated[List[Job], Bounds(max_length=4096)]
+
+
+class ListJobs(Request[JobList], op="jobs"):
+    """All jobs on the host."""
+
+
+class GetJob(Request[Job], op="job_status"):
+    id: str
+
+
+class JobLog(Record):
+    """A line: its number, milliseconds since 1970, the stream, the text, whether it goes on."""
+
+    lines: Annotated[
+        List[Tuple[Count, Count, Literal["out", "err"], Text, bool | Literal[0, 1]]],
+        Bounds(max_length=5000),
+    ]
+    oldest: Count
+    next: Count
+    last: Count
+    partial: Partial
+    status: Job
+
+
+class ReadJobLog(Request[JobLog], op="job_log"):
+    """At most *limit* lines from number *start* on, which counts from the end if it is negative.
+    If there is none yet, waits so many *seconds* for one, or for another *partial*."""
+
+    id: str
+    start: int = 1
+    limit: int = 1000
+    search: str = ""
+    seconds: float = 0.0
+    partial: Optional[Partial] = None
+
+
+class StopJob(Request[Job], op="stop_job", changes=True):
+    """Requests a stop: SIGTERM now, and SIGKILL after *patience* seconds."""
+
+    id: str
+    patience: float
+
+
+class Removed(Record):
+    removed: bool
+
+
+class RemoveJob(Request[Removed], op="remove_job"):
+    """Deletes a job and its output, if it has ended or is not there."""
+
+    id: str
+
+
+# ---- the guard
+
+
+class GuardReport(Record):
+    guard: Guard | None
+
+
+class SetGuard(Request[GuardReport], op="set_guard", changes=True):
+    """Replaces the rule. First asks Google whether worker 0 may act: ``host`` says it, and
+    ``refused`` why not. The rule counts in both cases, because a client can act in the host's
+    place; but not if the host has to read what others publish, and may not.
+    """
+
+    action: str
+    node: str
+    node_id: Optional[str] = None  # "": Google is asked
+    idle: Optional[float] = None  # seconds
+    until: Optional[float] = None  # seconds since 1970
+    cost_until: Optional[float] = None
+    notice: Optional[float] = None  # seconds
+    limits: Optional[Dict[str, Any]] = None  # the client's own words of the limits
+    #: The number of hosts, and which one this is; worker 0 decides for all.
+    hosts: Optional[int] = None
+    worker: Optional[int] = None
+
+
+class GetGuard(Request[GuardReport], op="guard"):
+    """The rule, and what the guard has seen last."""
+
+
+class DelayGuard(Request[GuardReport], op="keep", changes=True):
+    """Nothing happens for so many *seconds*."""
+
+    seconds: float
+
+
+class NoteClientStop(Request[GuardReport], op="client_stops"):
+    """A client begins to stop the TPU in the guard's place; or, not *stops*, it could not. The
+    limits that are reached do not stop the TPU again after its next start."""
+
+    stops: bool
+
+
+class RemoveGuard(Request[GuardReport], op="remove_guard", changes=True):
+    """Removes the rule; the guard ends soon."""
+
+
+#: By their ops.
+REQUESTS = find_requests(vars())

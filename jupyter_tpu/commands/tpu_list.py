@@ -1,0 +1,74 @@
+"""``jupyter tpu list`` and ``%tpu list``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from .grammar import command, complete_zone, examples, project_option
+from .printing import list_options, list_text, note
+from .session import Session, open_session
+from .tables import problem_text, status_problems, tpu_table
+from .watching import watch as watch_changes
+from .watching import watch_option
+
+if TYPE_CHECKING:
+    from ..fleet.models import TPUList
+
+
+@command(
+    "list",
+    epilog=examples(
+        "jupyter tpu list --watch",
+        "jupyter tpu list --filter 'state=READY AND zone:us-*' --sort-by ~cost.usd_per_hour",
+        "jupyter tpu list --format 'value(name,hosts[0].external_address)'",
+    ),
+)
+@click.option(
+    "--zone",
+    metavar="ZONE",
+    shell_complete=complete_zone,
+    help="Only the TPUs in this zone.  [default: all zones]",
+)
+@watch_option
+@project_option
+@list_options
+def list_tpus(zone: str | None, watch: bool) -> None:
+    """List the project's TPUs."""
+    with open_session() as session:
+        if watch:
+            watch_changes(
+                session,
+                lambda: _text(_in_zone(_listed(session, fresh=session.server is None), zone)),
+                lambda: False,
+            )
+            return
+        found = _in_zone(_listed(session, fresh=True), zone)
+        status = session.call(session.fleet.status())
+    if found.problem is not None and not found.tpus:
+        raise found.problem.to_error()
+    if text := _text(found):
+        print(text)
+    if found.problem is not None:
+        note(f"This list may be incomplete: {problem_text(found.problem)}")
+    for line in status_problems(status):
+        note(line)
+
+
+def _text(found: TPUList) -> str:
+    return list_text(found, tpu_table, "tpus")
+
+
+def _listed(session: Session, *, fresh: bool) -> TPUList:
+    from ..fleet.models import ListQuery
+
+    return session.call(session.fleet.tpus(ListQuery(fresh=fresh)))
+
+
+def _in_zone(found: TPUList, zone: str | None) -> TPUList:
+    if zone in (None, "-"):  # "-" means all zones for gcloud, too
+        return found
+    from msgspec import structs
+
+    return structs.replace(found, tpus=[tpu for tpu in found.tpus if tpu.zone == zone])
