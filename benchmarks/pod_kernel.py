@@ -104,7 +104,7 @@ class Parallel:
 
     def cell(self, code: str) -> int:
         result = self.view.execute(code, silent=False, block=True)
-        result.wait_for_outputs(60)
+        result.wait_for_output(60)
         return sum(len(each) for each in result.stdout)
 
     def interrupt(self) -> float:

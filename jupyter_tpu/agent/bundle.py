@@ -77,12 +77,14 @@ def _sources() -> "dict[str, bytes]":
 
 def without_comments(source: str) -> str:
     """A module without its comments, docstrings, and the types of its functions, which are more
-    than a third of what is sent.
+    than a third of what would be sent, and with an indentation of one space.
 
     Lines keep their numbers, as in the tracebacks of a log.
     """
     lines = source.split("\n")
+    strings = set()  # lines that begin inside of one
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        strings |= set(range(token.start[0] + 1, token.end[0] + 1))
         if token.type == tokenize.COMMENT:
             row, column = token.start
             lines[row - 1] = lines[row - 1][:column].rstrip()
@@ -101,6 +103,10 @@ def without_comments(source: str) -> str:
             # Not nothing: it may be all that a class has.
             lines[docstring.lineno - 1] = " " * docstring.col_offset + '""'
             lines[docstring.lineno : end] = [""] * (end - docstring.lineno)
+    for number, line in enumerate(lines, 1):
+        code = line.lstrip(" ")
+        if number not in strings:
+            lines[number - 1] = " " * ((len(line) - len(code)) // 4) + code
     return "\n".join(lines)
 
 

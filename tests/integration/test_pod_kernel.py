@@ -326,11 +326,11 @@ def test_no_line_of_a_pods_cell_is_lost_when_the_line_breaks(notebook, line):
 
 
 def test_the_checkpoint_function_runs_on_all_hosts_before_google_stops_them(
-    notebook, emulator, pod, faults
+    notebook, emulator, pod
 ):
     notebook.text("import pathlib\ndef save(): pathlib.Path('saved').touch()\n%tpu checkpoint save")
     node = f"projects/{emulator.state.project}/locations/{ZONE}/nodes/{pod}"
-    faults(kind="preempt", node=node, seconds=3600)
+    emulator.inject_fault(kind="preempt", node=node, seconds=3600)
 
     def saved() -> bool:
         _, seen = notebook.run("print(pathlib.Path('saved').exists())")

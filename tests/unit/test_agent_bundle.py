@@ -56,7 +56,7 @@ def _numbers(source):
 
 def test_text_that_only_looks_like_a_comment_stays():
     source = 'x = "# no comment"  # one\n\n\ndef f():\n    """What\n    it does."""\n'
-    assert without_comments(source) == 'x = "# no comment"\n\n\ndef f():\n    ""\n\n'
+    assert without_comments(source) == 'x = "# no comment"\n\n\ndef f():\n ""\n\n'
 
 
 def test_the_bundle_is_the_same_for_the_same_sources():
