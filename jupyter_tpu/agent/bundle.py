@@ -82,7 +82,7 @@ def without_comments(source: str) -> str:
     Lines keep their numbers, as in the tracebacks of a log.
     """
     lines = source.split("\n")
-    strings = set()  # lines that begin inside of one
+    strings: "set[int]" = set()  # lines that begin inside of one
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         strings |= set(range(token.start[0] + 1, token.end[0] + 1))
         if token.type == tokenize.COMMENT:
@@ -103,10 +103,10 @@ def without_comments(source: str) -> str:
             # Not nothing: it may be all that a class has.
             lines[docstring.lineno - 1] = " " * docstring.col_offset + '""'
             lines[docstring.lineno : end] = [""] * (end - docstring.lineno)
-    for number, line in enumerate(lines, 1):
-        code = line.lstrip(" ")
+    for number, text in enumerate(lines, 1):
+        code = text.lstrip(" ")
         if number not in strings:
-            lines[number - 1] = " " * ((len(line) - len(code)) // 4) + code
+            lines[number - 1] = " " * ((len(text) - len(code)) // 4) + code
     return "\n".join(lines)
 
 
