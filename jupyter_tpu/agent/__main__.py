@@ -1,4 +1,5 @@
-"""What Python runs in the agent's folder: ``up``, ``daemon``, ``keeper``, ``job`` or ``guard``.
+"""What Python runs in the agent's folder: ``up``, ``daemon``, ``keeper``, ``job``, ``guard``,
+``conductor`` or ``pod-member``.
 
 Little is imported here: a keeper starts its kernel first and loads the rest while that one loads.
 """
@@ -25,6 +26,14 @@ def main() -> int:
         from .keeper.job_keeper import run_job_keeper
 
         return run_job_keeper()
+    if role == "conductor":
+        from .pod.conductor import run_conductor
+
+        return run_conductor(sys.argv[3], sys.argv[0])
+    if role == "pod-member":
+        from .pod.member import run_member
+
+        return run_member()
     if role == "up":
         from .daemon.start import start_daemon
 
@@ -37,7 +46,10 @@ def main() -> int:
         from .daemon.start import run_guard_process
 
         return run_guard_process()
-    print("usage: python AGENT_FOLDER up|daemon|keeper|job|guard", file=sys.stderr)
+    print(
+        "usage: python AGENT_FOLDER up|daemon|keeper|job|guard|conductor|pod-member",
+        file=sys.stderr,
+    )
     return 2
 
 

@@ -184,7 +184,7 @@ def remove_kernel(name: str, environment: str) -> None:
     from ..kernels import KernelSpecs
 
     specs = KernelSpecs()
-    found = [s for s in specs.list() if not s.chips and _is_of(s, name, environment)]
+    found = [s for s in specs.list() if s.is_default and _is_of(s, name, environment)]
     if not found:
         raise TPUError(
             f"{name} has no kernel of an environment {environment} here.",

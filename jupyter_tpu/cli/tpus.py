@@ -306,6 +306,8 @@ def _print_kernels(tpu: TPU, environment: str | None = None) -> None:
             devices += f" ({each.platform})" if devices else ""
             versions = ", ".join(filter(None, (f"JAX {each.jax}" if each.jax else "", devices)))
             print(f'The kernel "{each.display_name}" is in every kernel picker: {versions}.')
+            if each.pod_display_name:
+                print(f'The kernel "{each.pod_display_name}" runs each cell on all hosts.')
             if each.problem is not None:
                 note(f"Warning: {problem_text(each.problem)}")
 

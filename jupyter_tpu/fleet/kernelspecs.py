@@ -23,12 +23,14 @@ class KernelSpecRegistry(Protocol):
         emulated: bool,
         variables: Mapping[str, str],
         chips: Sequence[int] = (),
+        hosts: int = 0,
         stopped: bool = False,
     ) -> tuple[str, str]:
         """Writes the kernelspec of an environment; returns its name and display name, which says
         whether the TPU is *stopped*.
 
-        Its kernels are started with *variables*, and get these *chips* of the host; (): all.
+        Its kernels are started with *variables*, and get these *chips* of the host; (): all. They
+        run each cell on so many *hosts*; 0: on *worker* only.
         """
 
     def unregister(

@@ -100,6 +100,7 @@ def _start_request(options: argparse.Namespace) -> dict[str, Any]:
         "tpu": options.tpu,
         "needs_chips": options.needs_chips == "yes",
         "chips": chip_numbers(options.chips),
+        **({"pod": {}} if options.hosts else {}),
         "journal_limit": options.journal_limit,
         "when_full": options.when_full,
         "cwd": options.folder,
@@ -156,6 +157,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N[,N...]",
         help="the chips of the host that only this kernel uses (default: all chips, shared with "
         "other kernels)",
+    )
+    add(
+        "--hosts",
+        type=int,
+        default=0,
+        metavar="N",
+        help="more than 0: run each cell on all hosts of the TPU",
     )
     add(
         "--journal-limit",

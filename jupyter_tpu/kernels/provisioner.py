@@ -60,6 +60,11 @@ class TPUProvisioner(LocalProvisioner):
         help="The chips of the host that only this kernel uses: '0', or '0,1'. '': all chips, "
         "shared with other such kernels. `jupyter tpu chips split` writes it.",
     ).tag(config=True)
+    hosts = Integer(
+        0,
+        help="More than 0: a pod kernel, which runs each cell on all hosts of the TPU. 0: it runs "
+        "on the host `worker`.",
+    ).tag(config=True)
     journal_limit = Integer(
         JOURNAL_LIMIT,
         min=LEAST_JOURNAL,
@@ -165,6 +170,7 @@ class TPUProvisioner(LocalProvisioner):
             "tpu": self.tpu,
             "needs_chips": self.needs_chips,
             "chips": chip_numbers(self.chips),
+            **({"pod": {}} if self.hosts else {}),
             "journal_limit": self.journal_limit,
             "when_full": self.when_full,
             "cwd": self.folder,

@@ -40,6 +40,7 @@ from .host_kernel import HostKernel
 from .keeper_messages import keeper_event, kernel_info
 from .kernel_info import KernelInfoResponder
 from .persistence import KernelPersistence
+from .pod import prepare_pod
 from .ports import KernelPorts, endpoints
 from .project import KernelProject
 
@@ -56,6 +57,8 @@ READ_CHECK = 0.1
 
 class KernelHost(KernelLink, MirrorHost, Protocol):
     """The part of a link that a kernel and its project need."""
+
+    async def pod_addresses(self) -> list[str]: ...
 
 
 class Relay:
@@ -123,7 +126,7 @@ class Relay:
         ----------
         connection: the connection file's content. Its ports are bound if they are not yet.
         request: ``python``, ``environment``, ``cwd``, ``env``, ``notebook``: see the daemon's
-            ``start_kernel``.
+            ``start_kernel``. With ``pod``, on all hosts of the TPU.
         timeout: seconds to wait for the host.
 
         Raises TPUError: the link's problem, TIMEOUT, ENVIRONMENT if the host lacks the environment,
@@ -142,6 +145,8 @@ class Relay:
         try:
             await self._bind(connection)
             request = {**request, "key": self._key}
+            if "pod" in request:
+                request["pod"] = await prepare_pod(self._host)
             if self._project is not None and (folder := await self._project.open()):
                 request["mirror"] = folder
             started = await self._host_kernel.start(request, timeout)

@@ -38,6 +38,16 @@ class KernelSpec(Struct, frozen=True, kw_only=True):
         """The chips of the host that its kernels get; (): all."""
         return tuple(chip_numbers(self.config.get("chips") or ""))
 
+    @property
+    def hosts(self) -> int:
+        """On how many hosts its kernels run each cell; 0: on one of them."""
+        return int(self.config.get("hosts") or 0)
+
+    @property
+    def is_default(self) -> bool:
+        """Whether its kernels have one host, with all chips."""
+        return not self.chips and not self.hosts
+
 
 class KernelSpecs:
     """Registers and unregisters kernelspecs.
@@ -72,11 +82,13 @@ class KernelSpecs:
         emulated: bool,
         variables: Mapping[str, str],
         chips: Sequence[int] = (),
+        hosts: int = 0,
         stopped: bool = False,
     ) -> tuple[str, str]:
         """Creates or updates the kernelspec of an environment. Returns its name and display name.
 
         variables: environment variables of its kernels. chips: which ones they get; (): all.
+        hosts: on how many they run each cell (a pod kernel); 0: on *worker* only.
         stopped: whether its TPU is: then no kernel can start there, and the display name says so.
         What the user has set in its config (OPTIONS) is preserved. Jupyter sees either the old
         kernelspec or the new one.
@@ -90,6 +102,7 @@ class KernelSpecs:
             "host_python": host_python,
             "emulator": emulator,
             "chips": ",".join(map(str, chips)),
+            "hosts": hosts,
         }
         name = self._name(config)
         config |= self._set_by_user(name)
@@ -181,6 +194,8 @@ class KernelSpecs:
             parts.append(f"w{config['worker']}")
         if config["chips"]:
             parts.append("chip" + config["chips"].replace(",", "-"))
+        if config["hosts"]:
+            parts.append("all-hosts")
         name = re.sub(r"[^a-z0-9._-]", "-", "-".join(parts).lower())
         taken = {spec.name: _identity(spec.config) for spec in self._read()}
         if taken.get(name, _identity(config)) != _identity(config):
@@ -197,11 +212,12 @@ def chip_numbers(text: str) -> list[int]:
 
 def _identity(config: dict[str, Any]) -> tuple[Any, ...]:
     names = ("project", "zone", "tpu", "worker", "environment", "emulator")
-    return (*(config.get(name) for name in names), config.get("chips") or "")
+    more = config.get("chips") or "", bool(config.get("hosts"))
+    return (*(config.get(name) for name in names), *more)
 
 
 def _display_name(config: dict[str, Any], python_version: str, notes: Sequence[str]) -> str:
-    """ "Python 3.12 · my-tpu"; environment, host and chips are added if not the default."""
+    """ "Python 3.12 · my-tpu"; environment, hosts and chips are added if not the default."""
     parts = ["Python " + ".".join(python_version.split(".")[:2]), config["tpu"]]
     if config["worker"]:
         parts.append(f"host {config['worker']}")
@@ -209,6 +225,8 @@ def _display_name(config: dict[str, Any], python_version: str, notes: Sequence[s
         parts.append(config["environment"])
     if config["chips"]:
         parts.append(named(chip_numbers(config["chips"])))
+    if config["hosts"]:
+        notes = [f"all {config['hosts']} hosts", *notes]
     return " · ".join(parts) + (f" ({', '.join(notes)})" if notes else "")
 
 
@@ -218,7 +236,7 @@ def _launcher(config: dict[str, Any], variables: Mapping[str, str]) -> list[str]
     for name, value in config.items():
         if isinstance(value, bool):
             value = "yes" if value else "no"
-        if value not in (None, ""):
+        if value not in (None, "") and (name, value) != ("hosts", 0):
             options += [f"--{name.replace('_', '-')}", str(value)]
     for name, value in variables.items():
         options += ["--variable", f"{name}={value}"]

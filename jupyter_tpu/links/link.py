@@ -128,6 +128,15 @@ class Link:
         hosts = self._lookup.internal_addresses(self.host.node)
         return [self._link_to(host) for host in hosts if host != self.host]
 
+    async def pod_addresses(self) -> list[str]:
+        """The addresses of the hosts of its TPU in their own network, in their order.
+
+        Raises the link's problem.
+        """
+        async with self._session_up():
+            found = self._lookup.internal_addresses(self.host.node)
+        return [found[host] for host in sorted(found, key=lambda host: host.worker)]
+
     async def authorize_pod(self) -> None:
         """Lets the hosts of its TPU log in to each other, as far as they can be reached."""
         await authorize_hosts(self._link_to, self._lookup.internal_addresses(self.host.node))

@@ -124,7 +124,7 @@ def kernelspecs() -> list[KernelSpec]:
     """The kernels of TPUs in this Jupyter, from their files; without those of single chips."""
     from ..kernels import KernelSpecs
 
-    return [spec for spec in KernelSpecs().list() if not spec.chips]
+    return [spec for spec in KernelSpecs().list() if spec.is_default]
 
 
 def kernelspec_of(tpu: TPU, environment: str) -> tuple[str, str] | None:

@@ -54,6 +54,22 @@ def test_a_registered_environment_is_a_kernelspec_of_jupyter(specs, jupyter):
         assert (specs.folder / name / logo).stat().st_size > 0, resources
 
 
+def test_a_pod_has_a_kernelspec_of_all_hosts_beside_that_of_host_0(specs, jupyter):
+    one, _ = specs.register(**WHERE, **REST)
+    name, display_name = specs.register(**WHERE, **{**REST, "emulated": True}, hosts=4)
+    assert name == f"{one}-all-hosts"
+    assert display_name == "Python 3.12 · my-tpu (all 4 hosts, emulated)"
+    assert [spec.is_default for spec in specs.list()] == [True, False]
+    spec = jupyter.get_kernel_spec(name)
+    assert spec.metadata["kernel_provisioner"]["config"]["hosts"] == 4
+    options = launch._parser().parse_args(spec.argv[3:])
+    assert launch._start_request(options)["pod"] == {}
+    options = launch._parser().parse_args(jupyter.get_kernel_spec(one).argv[3:])
+    assert "pod" not in launch._start_request(options)
+    specs.unregister(**WHERE, environment="default")
+    assert specs.list() == []
+
+
 def test_variables_reach_the_kernel_through_jupyter_and_through_the_launcher(specs, jupyter):
     name, _ = specs.register(**WHERE, **{**REST, "variables": {"TPU_PROCESS_BOUNDS": "1,1,1"}})
     spec = jupyter.get_kernel_spec(name)

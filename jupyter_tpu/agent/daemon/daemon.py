@@ -341,12 +341,18 @@ def _spec_from(request: requests.StartKernel) -> Dict[str, Any]:
             os.makedirs(mirror, exist_ok=True)
             cwd = mirror
     names = "id", "launch", "python", "key", "secret", "environment", "notebook", "journal_limit"
-    return {
+    spec: Dict[str, Any] = {
         **{name: getattr(request, name) for name in names},
         "when_full": request.when_full,
         "env": _variables(request.env, request.tpu),
         "cwd": cwd if os.path.isdir(cwd) else home,
     }
+    if request.pod:
+        member = {name: spec[name] for name in ("python", "env", "cwd")}
+        member["mirrored"] = cwd != home and bool(request.mirror)
+        member["needs_chips"] = request.needs_chips
+        spec["pod"] = {**request.pod, "member": member}
+    return spec
 
 
 def _variables(variables: Optional[Dict[str, str]], tpu: Optional[str]) -> Dict[str, str]:

@@ -34,6 +34,8 @@ USAGE = (
     "In a kernel on a TPU, %tpu has only: %tpu memory [--free] and %tpu checkpoint [FUNCTION|off]. "
     "The other commands are for a notebook on your computer."
 )
+#: Set in the kernels of which a pod kernel consists.
+POD = "JUPYTER_TPU_POD"
 #: Suffixes of the files by which pip records an installed package.
 MARKS = (".dist-info", ".egg-info", ".egg-link", ".pth")
 
@@ -44,8 +46,8 @@ def main() -> None:
     # Where a crash happened goes to the keeper. (ipykernel takes descriptor 2 for cells.)
     faulthandler.enable(os.dup(2), all_threads=False)
     # The script's folder, which Python puts first. The user's modules are not there.
-    own = "jax_notes", "jax_memory", "kernel_checkpoint"
-    jax_notes, jax_memory, kernel_checkpoint = map(importlib.import_module, own)
+    own = "jax_notes", "jax_memory", "kernel_checkpoint", "pod_member"
+    jax_notes, jax_memory, kernel_checkpoint, pod_member = map(importlib.import_module, own)
     del sys.path[0]
     for name in own:
         del sys.modules[name]
@@ -70,6 +72,8 @@ def main() -> None:
             checkpoint = kernel_checkpoint.CheckpointFunction(shell).command
             memory = functools.partial(jax_memory.command, shell)
             load_magic(shell, {"memory": memory, "checkpoint": checkpoint})
+            if os.environ.get(POD):
+                pod_member.load(shell)
             try:  # of our environments: %pip, %uv and !pip
                 notebook = importlib.import_module("jupyter_tpu_packages.notebook")
             except ImportError:

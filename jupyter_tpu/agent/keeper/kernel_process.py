@@ -9,6 +9,7 @@ import json
 import os
 import socket
 import subprocess
+import sys
 from typing import Any, Dict, Optional, Union
 
 from ..protocol import umask
@@ -28,7 +29,7 @@ class KernelProcess(OwnedProcess):
     ----------
     spec: from the daemon: ``folder``, ``python``, ``key``, ``env``, ``cwd``. With
         ``warm`` (modules to import) instead of folder and key, the kernel waits for
-        :meth:`assign`.
+        :meth:`assign`. With ``pod``, which the conductor reads, it is a pod kernel.
     """
 
     def __init__(self, spec: Dict[str, Any]) -> None:
@@ -44,12 +45,16 @@ class KernelProcess(OwnedProcess):
         else:
             arguments = ["-f", self._use_folder(spec)]
             environment[MARK] = self.folder
-        launcher = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ipython_kernel.py")
+        here = os.path.dirname(os.path.abspath(__file__))
+        launcher = [os.path.join(here, "ipython_kernel.py")]
+        if spec.get("pod"):
+            launcher = [os.path.abspath(sys.argv[0]), "conductor"]
+            _write_private(os.path.join(self.folder, "pod.json"), spec["pod"])
         self.output, output = os.pipe()
         os.set_blocking(self.output, False)
         try:
             popen = subprocess.Popen(
-                [spec["python"], launcher, *arguments],
+                [spec["python"], *launcher, *arguments],
                 stdin=stdin,  # type: ignore[arg-type]  # a socket works, too
                 stdout=output,
                 stderr=output,
@@ -129,7 +134,10 @@ def _write_connection_file(folder: str, key: str) -> Dict[str, Any]:
         "signature_scheme": "hmac-sha256",
         "kernel_name": "",
     }
-    path = os.path.join(folder, "connection.json")
-    with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
-        json.dump(connection, file)
+    _write_private(os.path.join(folder, "connection.json"), connection)
     return connection
+
+
+def _write_private(path: str, content: Dict[str, Any]) -> None:
+    with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
+        json.dump(content, file)

@@ -54,6 +54,11 @@ class KernelStart(Record):
     socket: HostPath
 
 
+class PodAddress(Record):
+    hosts: int  # of the TPU
+    address: str  # of the host that is asked, in the pod's network
+
+
 class StartKernel(Request[KernelStart], op="start_kernel", changes=True):
     """Starts a keeper, which starts a kernel."""
 
@@ -74,6 +79,7 @@ class StartKernel(Request[KernelStart], op="start_kernel", changes=True):
     needs_chips: bool = False  # waits for chips that another process holds
     chips: Optional[List[int]] = None  # numbers: it gets these, and no other kernel does
     tpu: str = ""  # the TPU's name in messages
+    pod: Optional[PodAddress] = None  # it runs each cell on all hosts
 
 
 class KernelFate(Record):

@@ -58,6 +58,10 @@ class ConnectedTPUs:
         environment.kernelspec, environment.display_name = self._write(name, record, (), stopped)
         for chips in self._kernelspecs.choices(**_where(name), environment=environment.name):
             self._write(name, record, chips, stopped)
+        if record.hosts > 1:
+            environment.pod_kernelspec, environment.pod_display_name = self._write(
+                name, record, (), stopped, hosts=record.hosts
+            )
         self._registered[name, environment.name] = stopped
         self._desired.save(name, record)
 
@@ -71,7 +75,12 @@ class ConnectedTPUs:
         return self._write(name, record, chips, stopped)
 
     def _write(
-        self, name: NodeName, record: EnvironmentRecord, chips: Sequence[int], stopped: bool
+        self,
+        name: NodeName,
+        record: EnvironmentRecord,
+        chips: Sequence[int],
+        stopped: bool,
+        hosts: int = 0,
     ) -> tuple[str, str]:
         return self._kernelspecs.register(
             **_where(name),
@@ -81,8 +90,9 @@ class ConnectedTPUs:
             host_python=record.host_python,
             emulator=self._cloud.target.emulator,
             emulated=is_emulated(self._cloud, name),
-            variables=single_host_variables(record.hosts),
+            variables={} if hosts else single_host_variables(record.hosts),
             chips=chips,
+            hosts=hosts,
             stopped=stopped,
         )
 
@@ -129,6 +139,7 @@ class ConnectedTPUs:
         self._kernelspecs.unregister(**_where(name))
         for env, record in self._desired.environments(name).items():
             record.environment.kernelspec = record.environment.display_name = ""
+            record.environment.pod_kernelspec = record.environment.pod_display_name = ""
             self._registered.pop((name, env), None)
 
 

@@ -159,7 +159,10 @@ describe('a TPU in the list', () => {
     );
     await actions.model.loadCatalog();
     button(node, 'my-tpu').click();
-    await shows(node, 'A notebook uses one host: 4 of 16 devices.');
+    await shows(
+      node,
+      'A notebook uses all hosts, or one host: 4 of 16 devices.'
+    );
   });
 
   it('folds the parts of its page, which stay so for all TPUs', async () => {

@@ -329,6 +329,8 @@ export function connectedTPU(more: Partial<ITPU> = {}): ITPU {
         platform: 'cpu',
         kernelspec: 'tpu-my-tpu',
         display_name: 'Python 3.12 · my-tpu',
+        pod_kernelspec: '',
+        pod_display_name: '',
         problem: null
       }
     ],

@@ -8,6 +8,7 @@ import { ShareSteps } from '../files/shareSteps';
 import { Example, exampleTitles } from '../kernels/examples';
 import {
   IApp,
+  IEnvironment,
   IJob,
   IMachineHost,
   IQueuedResource,
@@ -16,6 +17,33 @@ import {
   ITunnel
 } from '../rest/api';
 import { confirm } from '../ui/confirm';
+
+/** Asks on which hosts of a pod a new notebook runs: the kernel of all hosts, or of host 0. */
+export async function askNotebookKernel(
+  environment: IEnvironment,
+  trans: TranslationBundle
+): Promise<string | undefined> {
+  const all = Dialog.okButton({ label: trans.__('All Hosts') });
+  const one = Dialog.okButton({ label: trans.__('Host 0 Only') });
+  const result = await showDialog({
+    title: trans.__('New Notebook on %1', environment.tpu),
+    body: trans.__(
+      'A notebook on all hosts runs each cell on every host, with all chips. A notebook on host 0 uses the chips of that host only.'
+    ),
+    buttons: [
+      Dialog.cancelButton({ label: trans.__('Cancel') }),
+      { ...one, className: 'jp-mod-reject' },
+      all
+    ],
+    defaultButton: 2
+  });
+  if (!result.button.accept) {
+    return undefined;
+  }
+  return result.button.label === all.label
+    ? environment.pod_kernelspec
+    : environment.kernelspec;
+}
 
 /** Asks for confirmation to stop a job. */
 export async function confirmStopJob(

@@ -47,8 +47,12 @@ export class Opener {
   }
 
   async notebook(tpu: ITPU, environment?: IEnvironment): Promise<void> {
-    const kernelName = (environment ?? startableEnvironments(tpu)[0])
-      ?.kernelspec;
+    const chosen = environment ?? startableEnvironments(tpu)[0];
+    const kernelName = chosen?.pod_kernelspec
+      ? await (
+          await import('./dialogs')
+        ).askNotebookKernel(chosen, this._trans)
+      : chosen?.kernelspec;
     if (kernelName) {
       await this._show('notebook:create-new', { kernelName });
     }

@@ -294,7 +294,7 @@ export function notebookDevices(
   trans: TranslationBundle
 ): string {
   return trans.__(
-    'A notebook uses one host: %1 of %2 devices.',
+    'A notebook uses all hosts, or one host: %1 of %2 devices.',
     type.devices_per_host,
     type.devices
   );

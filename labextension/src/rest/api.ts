@@ -437,6 +437,8 @@ export interface IEnvironment {
   platform: string;
   kernelspec: string;
   display_name: string;
+  pod_kernelspec: string;
+  pod_display_name: string;
   warm: IWarmKernel;
   problem: IProblem | null;
 }

@@ -1,0 +1,161 @@
+"""A host's kernel as a member of a pod kernel: joins the other hosts, checks that all are in step,
+and says where it is.
+
+Loaded by `ipython_kernel` in the environment's own Python. The conductor (see `agent.pod`) asks by
+messages of a type of its own: on shell, so that they run between cells in the main thread, and can
+be interrupted; on control for what has to be answered during a cell. Answers are published.
+"""
+
+import hashlib
+import linecache
+import os
+import sys
+import threading
+import time
+
+#: The type of requests and of answers.
+KIND = "jupyter_tpu_pod"
+#: Packages whose versions have to be the same on all hosts.
+PACKAGES = ("jax", "jaxlib", "libtpu", "numpy", "flax", "optax", "orbax-checkpoint", "torch")
+#: Of the working folder, at most so many Python files of at most so many bytes are compared.
+FILES, FILE_SIZE = 500, 1 << 20
+#: Folders whose files are no code of the user.
+_SKIPPED = {"node_modules", "__pycache__", "site-packages"}
+#: Frames that are told, the innermost ones.
+FRAMES = 12
+
+
+def load(shell):
+    """Lets the conductor ask IPython's *shell*."""
+    member = PodMember(shell)
+    shell.kernel.shell_handlers[KIND] = member.requested
+    shell.kernel.control_handlers[KIND] = member.requested
+
+
+class PodMember:
+    def __init__(self, shell):
+        self._shell = shell
+        self._main = threading.main_thread().ident or 0
+
+    def requested(self, stream, ident, request):
+        content = request["content"]
+        try:
+            answer = getattr(self, "_do_" + content["do"])(**content.get("arguments", {}))
+        except KeyboardInterrupt:
+            answer = {"problem": "it was interrupted"}
+        except Exception as error:  # whatever JAX raises
+            text = " ".join(("%s: %s" % (type(error).__name__, error)).split())
+            answer = {"problem": text[:1000]}
+        kernel = self._shell.kernel
+        kernel.session.send(kernel.iopub_socket, KIND, {"answer": answer}, parent=request)
+
+    def _do_report(self):
+        """What has to be the same on all hosts."""
+        from importlib import metadata
+
+        versions = {"Python": sys.version.split()[0]}
+        for name in PACKAGES:
+            try:
+                versions[name] = metadata.version(name)
+            except metadata.PackageNotFoundError:
+                continue
+        return {"versions": versions, "folder": os.getcwd(), "files": code_files(os.getcwd())}
+
+    def _do_join(self, coordinator, bind, processes, process):
+        """Joins the other hosts. `jax` is "" without JAX."""
+        try:
+            import jax
+        except ImportError:
+            return {"jax": ""}
+        before = jax.distributed.initialize
+        before(
+            coordinator_address=coordinator,
+            num_processes=processes,
+            process_id=process,
+            **({"coordinator_bind_address": bind} if bind else {}),
+        )
+        jax.distributed.initialize = joined_already
+        devices, local = jax.devices(), jax.local_devices()
+        return {
+            "jax": jax.__version__,
+            "devices": len(devices),
+            "local": len(local),
+            "processes": jax.process_count(),
+            "index": jax.process_index(),
+            "kind": local[0].device_kind if local else "",
+        }
+
+    def _do_check(self, number):
+        """A collective that gives the right answer only if nothing else is pending on any host."""
+        import jax
+        import numpy
+        from jax.experimental import multihost_utils
+
+        index, count = jax.process_index(), jax.process_count()
+        mine = numpy.array([number, index, 7 * number + index], numpy.int32)
+        found = numpy.asarray(multihost_utils.process_allgather(mine)).reshape(-1, 3).tolist()
+        wanted = [[number, each, 7 * number + each] for each in range(count)]
+        return (
+            {} if sorted(found) == wanted else {"problem": "it got the data of another operation"}
+        )
+
+    def _do_stack(self):
+        """Where the main thread is: the innermost frames, the outermost of them first."""
+        frame, found = sys._current_frames().get(self._main), []
+        cells = "ipykernel_%d" % os.getpid()
+        while frame is not None:
+            code = frame.f_code
+            cell = cells in code.co_filename
+            found.append(
+                {
+                    "file": "" if cell else code.co_filename[-300:],
+                    "line": frame.f_lineno or 0,
+                    "function": code.co_name[:200],
+                    "text": linecache.getline(code.co_filename, frame.f_lineno or 0).strip()[:300],
+                    "user": cell or is_user_code(code.co_filename),
+                }
+            )
+            if cell and code.co_name == "<module>":
+                break
+            frame = frame.f_back
+        else:
+            found = []  # it runs no cell
+        users = [each for each in found if each["user"]]
+        return {"frames": [*users[:FRAMES], *found[:1]]}
+
+
+def is_user_code(path):
+    """Whether a file belongs to the user, and not to Python or an installed package."""
+    installed = "site-packages" in path or "dist-packages" in path or path.startswith("<")
+    return not installed and not path.startswith(os.path.dirname(os.__file__))
+
+
+def joined_already(*_, **__):
+    """`jax.distributed.initialize` in a cell: the kernel has done that."""
+    print("JAX runs on all hosts already: the kernel called jax.distributed.initialize().")
+
+
+def code_files(folder):
+    """The digests of the Python files below *folder*, by their paths; {} in the home folder."""
+    found: "dict[str, str]" = {}
+    if os.path.realpath(folder) == os.path.realpath(os.path.expanduser("~")):
+        return found
+    deadline = time.monotonic() + 1.0
+    for top, folders, names in os.walk(folder):
+        folders[:] = sorted(
+            name for name in folders if not name.startswith(".") and name not in _SKIPPED
+        )
+        for name in sorted(names):
+            path = os.path.join(top, name)
+            if not name.endswith(".py"):
+                continue
+            if len(found) >= FILES or time.monotonic() > deadline:
+                return found
+            try:
+                if os.path.getsize(path) <= FILE_SIZE:
+                    with open(path, "rb") as file:
+                        digest = hashlib.sha256(file.read()).hexdigest()[:16]
+                    found[os.path.relpath(path, folder)] = digest
+            except OSError:
+                continue
+    return found

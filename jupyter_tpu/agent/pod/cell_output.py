@@ -1,0 +1,272 @@
+"""The output of one cell of a pod kernel: put together from what its hosts publish. No I/O."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from .folding import Fold, Transcript, bundle, differences, plain
+from .host_names import host_ranges, sentence
+from .pod_state import Finish, Result
+
+#: What to do when the hosts are out of step.
+RESTART = (
+    "Restart the kernel: it restarts on all hosts. (Run > Run All Above Selected Cell runs your "
+    "cells again.) To run cells anyway, run %hosts continue first."
+)
+#: Characters of a host's error that are shown.
+LONGEST = 2000
+
+#: publish(message type, content)
+Publish = Callable[[str, Dict[str, Any]], None]
+
+
+class Request(NamedTuple):
+    """A client's execute_request."""
+
+    idents: Sequence[bytes]
+    header: bytes
+    content: Dict[str, Any]
+    code: str  # as the client sent it
+    first_line: int  # the line of *code* at which the hosts' code begins, from 0
+    silent: bool
+
+
+class CellOutput:
+    """Collects what hosts publish while they run a cell.
+
+    Parameters
+    ----------
+    request: the cell.
+    id: of its displays.
+    hosts: that run it. What the first one publishes is shown as it comes.
+    publish: publishes a message with the request as its parent.
+    """
+
+    def __init__(self, request: Request, id: str, hosts: Sequence[int], publish: Publish) -> None:
+        self.request = request
+        self.leader = hosts[0]
+        self.replies: Dict[int, Dict[str, Any]] = {}
+        self._id = id
+        self._hosts = tuple(hosts)
+        self._publish = publish
+        self._transcripts = {host: Transcript() for host in hosts}
+        self._errors: Dict[int, Dict[str, Any]] = {}
+        self._positions: Dict[int, str] = {}
+        self._shown: Dict[str, Dict[str, Any]] = {}
+        self._begun = False
+
+    # ---- what the hosts publish
+
+    def note(self, host: int, kind: str, content: Dict[str, Any]) -> bool:
+        """Takes a host's message. Returns whether it has to be passed on as it is."""
+        leads = host == self.leader
+        transcript = self._transcripts.get(host)
+        if transcript is None:
+            return False
+        if kind == "execute_input":
+            if not self._begun and not self.request.silent:
+                self._begun = True
+                count = content.get("execution_count")
+                self._publish(kind, {"code": self.request.code, "execution_count": count})
+            return False
+        if kind == "stream":
+            transcript.add_stream(str(content.get("name")), str(content.get("text")))
+        elif kind in ("display_data", "execute_result") and isinstance(content.get("data"), dict):
+            transcript.add_display(content["data"])
+        elif kind == "clear_output":
+            transcript.clear()
+        elif kind == "error":
+            self._errors[host] = content
+            return False
+        return leads
+
+    def note_position(self, host: int, frames: Any) -> None:
+        """Takes where a host is in the cell; *frames* are what `pod_member` answers."""
+        position = _position(frames, self.request.first_line)
+        if position:
+            self._positions[host] = position
+
+    # ---- what is shown during the cell
+
+    def show_slow(self, done: Sequence[int], busy: Sequence[int], seconds: float) -> None:
+        """Some hosts are done, others have been busy since then for so many seconds."""
+        lines = [
+            "%s done. %s still running, %.0f s later:"
+            % (sentence(_are(done)), sentence(_are(busy)), seconds)
+        ]
+        lines += self._where(busy, "is at", "are at")
+        lines.append(
+            "An operation of all hosts, such as a collective, waits until each host has begun it."
+        )
+        self._show("slow", {"text/plain": "\n".join(lines)})
+
+    def show_interrupted(self, hosts: Sequence[int], raised: Dict[int, Result]) -> None:
+        """The kernel interrupts hosts, because another one raised or died."""
+        lines = self._raised(raised)
+        lines += self._where(hosts, "is interrupted at", "are interrupted at")
+        self._show("interrupted", {"text/plain": "\n".join(lines)})
+
+    def _show(self, which: str, data: Dict[str, Any]) -> None:
+        """Shows *data*, in the place of what was shown under that name before."""
+        if self.request.silent or self._shown.get(which) == data:
+            return
+        kind = "update_display_data" if which in self._shown else "display_data"
+        self._shown[which] = data
+        transient = {"display_id": "%s-%s" % (self._id, which)}
+        self._publish(kind, {"data": data, "metadata": {}, "transient": transient})
+
+    # ---- its end
+
+    def finish(self, end: Finish) -> Dict[str, Any]:
+        """Shows how the cell has ended. Returns the content of its execute_reply."""
+        for transcript in self._transcripts.values():
+            transcript.finish()
+        folds = [] if self.request.silent else differences(self._transcripts)
+        if folds:
+            others = {host for fold in folds for host in fold.hosts}
+            same = [host for host in self._hosts if host not in others]
+            heading = "The output above is that of %s. Different on:" % host_ranges(same)
+            self._show("differences", bundle(heading, folds))
+        reply = dict(self.replies.get(self.leader) or next(iter(self.replies.values()), {}))
+        error = self._error(end)
+        if error is None:
+            if end.problem:
+                text = "%s\n%s\n" % (out_of_step(end.problem), RESTART)
+                self._publish("stream", {"name": "stderr", "text": text})
+            return reply or {"status": "ok", "execution_count": None, "user_expressions": {}}
+        if not self.request.silent:
+            self._publish("error", error)
+        for name in ("user_expressions", "payload"):
+            reply.pop(name, None)
+        return {**reply, **error, "status": "error"}
+
+    def _error(self, end: Finish) -> Optional[Dict[str, Any]]:
+        """The content of the cell's error; None if no host had one."""
+        failed = {host: each for host, each in end.results.items() if each.status != "ok"}
+        if not failed:
+            return None
+        kinds = {(each.status, each.ename, each.evalue) for each in end.results.values()}
+        first = _first(failed, end.interrupted)
+        shown = self._errors.get(first) or {
+            "ename": failed[first].ename or "Error",
+            "evalue": failed[first].evalue,
+            "traceback": ["%s: %s" % (failed[first].ename, failed[first].evalue)],
+        }
+        lines = [str(line) for line in shown.get("traceback") or ()]
+        content: Dict[str, Any] = {
+            "ename": str(shown.get("ename")),
+            "evalue": str(shown.get("evalue")),
+            "traceback": lines,
+        }
+        notes: List[str] = []
+        if len(kinds) > 1 and len(end.results) > 1:
+            notes += self._raised(failed, end.interrupted)
+            notes += self._where(
+                sorted(end.interrupted & set(failed)),
+                "was interrupted at",
+                "were interrupted at",
+                always="was interrupted",
+            )
+            fine = [host for host, each in end.results.items() if each.status == "ok"]
+            if fine:
+                notes.append("%s finished without an error" % sentence(host_ranges(fine)))
+            content["evalue"] += " (%s)" % host_ranges(_alike(failed, first))
+            self._show_tracebacks(failed, first, end)
+        if end.problem:
+            notes += [out_of_step(end.problem), RESTART]
+        if notes:
+            content["traceback"] = [*notes, "", *lines]
+        return content
+
+    def _show_tracebacks(self, failed: Dict[int, Result], first: int, end: Finish) -> None:
+        """The tracebacks of the hosts that raised something else than the one that is shown."""
+        groups: Dict[Tuple[str, str], List[int]] = {}
+        for host, result in failed.items():
+            if host not in end.interrupted and host in self._errors:
+                groups.setdefault((result.ename, result.evalue), []).append(host)
+        folds = []
+        for (ename, evalue), hosts in groups.items():
+            if first not in hosts:
+                lines = self._errors[hosts[0]].get("traceback") or ()
+                title = "%s: %s: %s" % (host_ranges(hosts), ename, evalue[:200])
+                folds.append(Fold(tuple(hosts), title, plain("\n".join(map(str, lines)))))
+        if folds and not self.request.silent:
+            self._show("tracebacks", bundle("Other hosts raised something else:", folds))
+
+    def _raised(
+        self, results: Dict[int, Result], interrupted: "frozenset[int]" = frozenset()
+    ) -> List[str]:
+        groups: Dict[str, List[int]] = {}
+        for host, result in sorted(results.items()):
+            if result.status == "died":
+                groups.setdefault(result.evalue, []).append(host)
+            elif result.status == "error" and host not in interrupted:
+                text = "raised %s: %s" % (result.ename, result.evalue)
+                groups.setdefault(text[:LONGEST], []).append(host)
+        return [
+            text
+            if results[hosts[0]].status == "died"
+            else "%s %s" % (sentence(host_ranges(hosts)), text)
+            for text, hosts in groups.items()
+        ]
+
+    def _where(
+        self, hosts: Sequence[int], one: str, several: str, *, always: str = ""
+    ) -> List[str]:
+        groups: Dict[str, List[int]] = {}
+        for host in hosts:
+            position = self._positions.get(host, "")
+            if position or always:
+                groups.setdefault(position, []).append(host)
+        lines = []
+        for position, at in groups.items():
+            if position:
+                verb = one if len(at) == 1 else several
+                lines.append("%s %s %s" % (sentence(host_ranges(at)), verb, position))
+            else:
+                word = always if len(at) == 1 else always.replace("was ", "were ")
+                lines.append("%s %s" % (sentence(host_ranges(at)), word))
+        return lines
+
+
+def out_of_step(problem: str) -> str:
+    """The sentence with which a cell says that the hosts are out of step."""
+    return "The hosts are out of step. %s" % problem
+
+
+def _first(failed: Dict[int, Result], interrupted: "frozenset[int]") -> int:
+    """The host whose error is the cell's: not one that was only interrupted."""
+    return min(
+        failed,
+        key=lambda host: (
+            host in interrupted,
+            failed[host].status == "died",
+            failed[host].ename == "KeyboardInterrupt",
+            host,
+        ),
+    )
+
+
+def _alike(failed: Dict[int, Result], first: int) -> List[int]:
+    kind = failed[first][:3]
+    return [host for host, each in failed.items() if each[:3] == kind]
+
+
+def _are(hosts: Sequence[int]) -> str:
+    return "%s %s" % (host_ranges(hosts), "is" if len(hosts) == 1 else "are")
+
+
+def _position(frames: Any, first_line: int) -> str:
+    """Where a host is, in words: "line 3: y = f(x) (in _allgather)"; "" if it was not told."""
+    try:
+        place, *_, inner = frames if len(frames) > 1 else [frames[0], frames[0]]
+        line, text = int(place["line"]), plain(str(place["text"]))[:200]
+        if place["file"]:
+            where = "%s, line %d" % (plain(str(place["file"]).rpartition("/")[2]), line)
+        else:
+            where = "line %d" % (line + first_line)
+        function = plain(str(inner["function"]))[:80]
+        same = inner["line"] == place["line"] and inner["file"] == place["file"]
+        return where + (": %s" % text if text else "") + ("" if same else " (in %s)" % function)
+    except (KeyError, IndexError, TypeError, ValueError):
+        return ""

@@ -1,0 +1,61 @@
+"""What the conductor tells its clients: cells begin, say something, and end."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Sequence
+
+from ..protocol import messages
+from ..protocol.events import IOPUB, SHELL, STDIN
+from .cell_output import Request
+from .sockets import KernelSockets
+
+
+class Clients:
+    """Those of one pod kernel. *signer*: signs their messages."""
+
+    def __init__(self, sockets: KernelSockets, signer: messages.MessageSigner) -> None:
+        self._sockets = sockets
+        self._signer = signer
+
+    def publish(self, kind: str, content: Dict[str, Any], parent: bytes) -> None:
+        """To all of them."""
+        idents = [b"kernel." + kind.encode()]
+        message = self._signer.message(kind, content, parent=parent, idents=idents)
+        self._sockets.send(IOPUB, message)
+
+    def say(self, parent: bytes, text: str) -> None:
+        """Adds lines to the output of a request."""
+        self.publish("stream", {"name": "stderr", "text": text + "\n"}, parent)
+
+    def reply(
+        self,
+        idents: Sequence[bytes],
+        header: bytes,
+        kind: str,
+        content: Dict[str, Any],
+        channel: int = SHELL,
+    ) -> None:
+        """Answers a request."""
+        message = self._signer.message(kind, content, parent=header, idents=idents)
+        self._sockets.send(channel, message)
+
+    def ask(self, request: Request, content: Dict[str, Any]) -> None:
+        """Asks the client of a cell for input."""
+        self.reply(request.idents, request.header, "input_request", content, STDIN)
+
+    def begin(self, request: Request) -> None:
+        """A cell begins."""
+        self.publish("status", {"execution_state": "busy"}, request.header)
+
+    def end(self, request: Request, content: Dict[str, Any]) -> None:
+        """A cell has ended, with *content* as its reply."""
+        self.reply(request.idents, request.header, "execute_reply", content)
+        self.publish("status", {"execution_state": "idle"}, request.header)
+
+    def fail(self, request: Request, ename: str, evalue: str, more: Sequence[str] = ()) -> None:
+        """A cell that has begun ends with an error of the kernel's own."""
+        lines = ["\x1b[0;31m%s\x1b[0m: %s" % (ename, evalue), *more]
+        error = {"ename": ename, "evalue": evalue, "traceback": lines}
+        if not request.silent:
+            self.publish("error", error, request.header)
+        self.end(request, {"status": "error", "execution_count": None, **error})

@@ -1,0 +1,499 @@
+"""The conductor: the process that is the pod kernel, kept on host 0.
+
+For the keeper it is a Jupyter kernel. It has the process next to each host's kernel started, runs
+each cell on all of them in the same order, and puts their output together. What concerns one
+process only (completion, inspection, widgets, the debugger) is host 0's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import time
+import traceback
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+from ..keeper.kernel_checkpoint import KIND as CHECKPOINT
+from ..protocol import messages
+from ..protocol.events import CONTROL, IOPUB, SHELL, STDIN
+from ..protocol.timeouts import exit_within, is_set_within
+from .cell_output import RESTART, CellOutput, Request
+from .clients import Clients
+from .connection import HostConnection
+from .direct_requests import DirectRequests
+from .pod_commands import command_of, parse_code, run_command
+from .pod_start import PodStart
+from .pod_state import (
+    OUT_OF_STEP,
+    STARTING,
+    Abort,
+    Action,
+    Cell,
+    Check,
+    Finish,
+    Interrupt,
+    Look,
+    PodState,
+    Ready,
+    Refuse,
+    Result,
+    Run,
+)
+from .relaying import Parsed, Relay, parse
+from .shared_input import SharedInput
+from .sockets import KernelSockets
+
+#: The type of what hosts are asked; see `pod_member`.
+KIND = "jupyter_tpu_pod"
+#: Seconds after which a kernel whose hosts are still starting answers, so that its first cell can
+#: say what it waits for.
+PATIENCE = 10.0
+#: Seconds for the hosts to say where they are, and to shut down.
+ANSWER, SHUT_DOWN = 0.4, 3.0
+#: The ports at which JAX's coordinator is expected; the first free one is used.
+PORTS = range(8476, 8483)
+
+
+class Asked(NamedTuple):
+    """What a message to a host was for."""
+
+    host: int
+    what: str  # "cell", "start", "check", "stack"
+    number: int
+    part: str = ""
+
+
+class Conductor:
+    """One pod kernel.
+
+    Parameters
+    ----------
+    connection: the contents of the connection file.
+    spec: ``hosts`` (their number), ``address`` (of host 0 in the pod's network), and what
+        `connection.HostConnection` gives to each host.
+    sources: the agent's folder.
+    """
+
+    def __init__(self, connection: Dict[str, Any], spec: Dict[str, Any], sources: str) -> None:
+        self._count: int = spec["hosts"]
+        self._address: str = spec["address"]
+        self._client = messages.MessageSigner(connection["key"], "kernel")
+        key = os.urandom(24).hex()
+        self._signer = messages.MessageSigner(key, "conductor")
+        self._relay = Relay(self._client, self._signer)
+        self._state = PodState(self._count)
+        self._start = PodStart(self._count, time.monotonic())
+        self._sockets = KernelSockets(connection, self._from_client)
+        self._clients = Clients(self._sockets, self._client)
+        member = {**spec["member"], "key": key}
+        self._hosts = [
+            HostConnection(
+                host,
+                {**member, "host": host},
+                sources,
+                self._from_host,
+                self._noted,
+                self._gone,
+            )
+            for host in range(self._count)
+        ]
+        self._asked: Dict[str, Asked] = {}  # by the message's id
+        self._direct = DirectRequests(
+            self._relay,
+            self._sockets.send,
+            self._clients,
+            lambda channel, parts: self._hosts[0].send(channel, parts),
+        )
+        self._cells: Dict[str, Request] = {}  # that have not ended
+        self._output: Optional[CellOutput] = None  # of the cell that runs
+        self._looked: Dict[int, None] = {}  # hosts that are being asked where they are
+        self._input: Optional[SharedInput] = None  # of the cell that runs
+        self._replies: Dict[int, Dict[str, Any]] = {}  # of hosts whose output has not ended
+        self._silenced: Dict[int, None] = {}  # hosts whose output has ended, but not their cell
+        self._held: Optional[List[Tuple[int, List[bytes]]]] = []  # until the hosts have started
+        self._code = 0
+        self._ended = asyncio.Event()
+        self._all_told = asyncio.Event()  # where the hosts are that were asked
+        self._changed = asyncio.Event()  # when something is due has
+
+    async def run(self) -> int:
+        """Runs until the kernel is shut down, or all hosts' kernels have ended."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, self._interrupt)
+        loop.add_signal_handler(signal.SIGTERM, self._ended.set)
+        tasks = [asyncio.ensure_future(self._keep_time()), asyncio.ensure_future(self._watch())]
+        await self._ended.wait()
+        exit_within(SHUT_DOWN + 2.0)
+        for host in self._hosts:
+            host.end()
+        await asyncio.gather(*(host.wait_closed(SHUT_DOWN) for host in self._hosts))
+        for task in tasks:
+            task.cancel()
+        self._sockets.close()
+        return self._code
+
+    async def _watch(self) -> None:
+        """Ends with the keeper, and answers for hosts that take long to start."""
+        parent, begun = os.getppid(), time.monotonic()
+        while True:
+            await asyncio.sleep(0.5)
+            if os.getppid() != parent:
+                self._ended.set()
+            if self._start.tick(time.monotonic()):
+                self._started()
+            if self._held is not None and time.monotonic() > begun + PATIENCE:
+                self._release_held()
+
+    async def _keep_time(self) -> None:
+        while True:
+            due = self._state.next_deadline
+            self._changed.clear()
+            await is_set_within(
+                self._changed, None if due is None else max(0.0, due - time.monotonic())
+            )
+            self._do(self._state.tick(time.monotonic()))
+
+    # ---- start
+
+    def _noted(self, host: int, note: Dict[str, Any]) -> None:
+        """What the process next to a host's kernel says."""
+        if note.get("event") == "ready":
+            self._start_answered(host, "kernels", {})
+        elif note.get("event") == "exited" and host == 0:
+            self._code = int(note.get("code") or 0)
+
+    def _gone(self, host: int, reason: str) -> None:
+        self._looked.pop(host, None)
+        self._do(self._state.died(host, reason, time.monotonic()))
+        if host == 0:
+            self._direct.host_died(reason)
+        if not self._state.living:
+            self._ended.set()
+
+    def _start_answered(self, host: int, part: str, answer: Dict[str, Any]) -> None:
+        if not self._start.answered(host, part, answer, time.monotonic()):
+            return
+        address = "%s:%d" % (self._address, _free_port(self._address))
+        ask = self._start.next(address, address, time.monotonic())
+        if ask is None:
+            self._started()
+            return
+        for each in range(self._count):
+            self._ask(each, SHELL, Asked(each, "start", 0, ask.do), ask.do, ask.arguments.get(each))
+
+    def _started(self) -> None:
+        start = self._start
+        now = time.monotonic()
+        self._do(self._state.started(now, checkable=start.joined, problem=start.problem))
+
+    def _release_held(self) -> None:
+        held, self._held = self._held or [], None
+        for channel, parts in held:
+            self._from_client(channel, parts)
+
+    # ---- from clients
+
+    def _from_client(self, channel: int, parts: List[bytes]) -> None:
+        if self._held is not None and channel == SHELL:
+            self._held.append((channel, parts))
+            return
+        try:
+            message = parse(parts)
+        except ValueError:
+            return
+        if channel == STDIN:
+            if message.kind == "input_reply" and self._input is not None:
+                self._input.answered(message.content)
+        elif message.kind == "shutdown_request":
+            self._answer(message, channel, "shutdown_reply", {"status": "ok", **message.content})
+            self._ended.set()
+        elif message.kind == "interrupt_request":
+            self._interrupt()
+            self._answer(message, channel, "interrupt_reply", {"status": "ok"})
+        elif message.kind == "execute_request" and not message.fields.get("subshell_id"):
+            self._submit(message)
+        else:
+            if message.kind == CHECKPOINT:  # before Google stops the TPU: all save together
+                for host in self._state.able:
+                    if host:
+                        self._hosts[host].send(channel, self._relay.to_host(message))
+            self._direct.submit(channel, message)
+
+    def _answer(self, message: Parsed, channel: int, kind: str, content: Dict[str, Any]) -> None:
+        self._clients.reply(message.idents, message.header, kind, content, channel)
+
+    def _submit(self, message: Parsed) -> None:
+        content = message.content
+        code = str(content.get("code", ""))
+        silent = bool(content.get("silent"))
+        stop = bool(content.get("stop_on_error", True)) and not silent
+        request = Request(message.idents, message.header, content, code, 0, silent)
+        self._cells[message.id] = request
+        command = command_of(code)
+        if command is not None:
+            self._run_command(message.id, command)
+            return
+        try:
+            parsed = parse_code(code, self._count)
+        except ValueError as error:
+            self._refuse(message.id, "UsageError", str(error))
+            return
+        self._cells[message.id] = request._replace(
+            content={**content, "code": parsed.code}, first_line=parsed.first_line
+        )
+        if self._state.phase == STARTING and self._start.waiting:
+            self._clients.say(request.header, self._start.waiting)
+        self._do(self._state.submit(Cell(message.id, parsed.hosts, stop), time.monotonic()))
+
+    def _run_command(self, id: str, word: str) -> None:
+        """Runs `%hosts`. A check waits for its turn, as a cell does."""
+        if word == "check":
+            self._do(self._state.submit(Cell(id, check=True), time.monotonic()))
+            return
+        request = self._cells.pop(id)
+        text = run_command(word, self._state) + "\n"
+        self._clients.begin(request)
+        self._clients.publish("stream", {"name": "stdout", "text": text}, request.header)
+        self._clients.end(request, _OK)
+
+    # ---- what the state machine wants
+
+    def _do(self, actions: List[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Run):
+                self._run(action)
+            elif isinstance(action, Interrupt):
+                for host in action.hosts:
+                    self._hosts[host].signal(signal.SIGINT)
+                self._show_interrupted(action.hosts)
+            elif isinstance(action, Look):
+                self._look(action)
+            elif isinstance(action, Check):
+                cell = self._state.cell
+                if cell is not None and cell.check:
+                    self._clients.begin(self._cells[cell.id])
+                for host in action.hosts:
+                    asked = Asked(host, "check", action.number)
+                    self._ask(host, SHELL, asked, "check", {"number": 1000 + action.number})
+            elif isinstance(action, Finish):
+                self._finish(action)
+            elif isinstance(action, Refuse):
+                self._refuse(action.cell.id, *self._refusal(action.problem))
+            elif isinstance(action, Abort):
+                self._abort(action.cell.id)
+            elif isinstance(action, Ready) and self._held is not None:
+                self._release_held()
+        self._changed.set()
+
+    def _run(self, action: Run) -> None:
+        request = self._cells[action.cell.id]
+        self._input = SharedInput(
+            action.hosts[0],
+            lambda question: self._clients.ask(request, question),
+            lambda host, answer: self._hosts[host].send(
+                STDIN, self._signer.message("input_reply", answer)
+            ),
+        )
+        self._replies, self._silenced = {}, {}
+        self._output = CellOutput(
+            request,
+            "pod-%d-%s" % (action.number, self._client.session[:8]),
+            action.hosts,
+            lambda kind, content: self._clients.publish(kind, content, request.header),
+        )
+        self._clients.begin(request)
+        notices, self._start.notices = self._start.notices, []
+        if notices:
+            self._clients.say(request.header, "\n".join(notices))
+        # What has to be aborted is decided here, for all hosts alike.
+        running = {**request.content, "stop_on_error": False}
+        counting = {**running, "code": "pass", "user_expressions": {}}
+        for host in (*action.hosts, *action.others):
+            content = running if host in action.hosts else counting
+            asked = Asked(host, "cell", action.number)
+            id = self._send(host, SHELL, "execute_request", content, asked)
+            if host == 0:
+                self._direct.note_cell(id, request.header)
+
+    def _look(self, action: Look) -> None:
+        task = asyncio.ensure_future(self._look_at(action))
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    async def _look_at(self, action: Look) -> None:
+        """Asks hosts where they are in the running cell, and shows it."""
+        output = self._output
+        for host in action.hosts:
+            self._looked[host] = None
+            self._ask(host, CONTROL, Asked(host, "stack", self._state.number), "stack", {})
+        self._all_told.clear()
+        await is_set_within(self._all_told, ANSWER)
+        self._looked.clear()
+        if action.why == "slow" and output is not None and output is self._output:
+            busy = [host for host in self._state.busy if host in action.hosts]
+            if busy:
+                output.show_slow(sorted(self._state.results), busy, action.seconds)
+
+    def _show_interrupted(self, hosts: Tuple[int, ...]) -> None:
+        raised = {host: each for host, each in self._state.results.items() if each.status != "ok"}
+        if raised and hosts and self._output is not None:
+            self._output.show_interrupted(hosts, raised)
+
+    def _finish(self, action: Finish) -> None:
+        output, self._output, self._input = self._output, None, None
+        request = self._cells[action.cell.id]
+        if output is not None and output.request is request:
+            content = output.finish(action)
+        elif action.problem:  # of `%hosts check`
+            self._refuse(action.cell.id, *self._refusal(action.problem), begun=True)
+            return
+        else:
+            text = "All hosts are in step.\n"
+            self._clients.publish("stream", {"name": "stdout", "text": text}, request.header)
+            content = _OK
+        self._clients.end(self._cells.pop(action.cell.id), content)
+
+    def _refusal(self, problem: str) -> Tuple[str, str, str]:
+        if self._state.phase == OUT_OF_STEP:
+            return "OutOfStep", problem, RESTART
+        return "HostError", problem, ""
+
+    def _refuse(
+        self, id: str, ename: str, evalue: str, hint: str = "", *, begun: bool = False
+    ) -> None:
+        """Ends a cell that does not run with an error."""
+        request = self._cells.pop(id)
+        if not begun:
+            self._clients.begin(request)
+        self._clients.fail(request, ename, evalue, [hint] if hint else [])
+
+    def _abort(self, id: str) -> None:
+        request = self._cells.pop(id)
+        self._clients.begin(request)
+        self._clients.end(request, {"status": "aborted"})
+
+    def _interrupt(self) -> None:
+        if self._state.phase == STARTING:
+            self._start.interrupt()
+            self._started()
+        self._do(self._state.interrupt(time.monotonic()))
+
+    # ---- to and from hosts
+
+    def _ask(
+        self, host: int, channel: int, asked: Asked, do: str, arguments: Optional[Dict[str, Any]]
+    ) -> None:
+        self._send(host, channel, KIND, {"do": do, "arguments": arguments or {}}, asked)
+
+    def _send(
+        self, host: int, channel: int, kind: str, content: Dict[str, Any], asked: Asked
+    ) -> str:
+        """Sends a message of the conductor; returns its id."""
+        message = self._signer.message(kind, content)
+        id = str(messages.decode_part(message, messages.HEADER)["msg_id"])
+        self._asked[id] = asked
+        self._hosts[host].send(channel, message)
+        return id
+
+    def _from_host(self, host: int, channel: int, parts: List[bytes]) -> None:
+        if host in self._state.dead:
+            return
+        try:
+            message = parse(parts)
+            asked = self._asked.get(message.parent)
+            if asked is not None and asked.host == host:
+                self._answered(host, channel, message, asked)
+            elif host == 0:
+                self._direct.received(channel, message)
+        except Exception as error:  # what a host sends must not end the kernel
+            traceback.print_exc()
+            text = "Host %d sent a message that can't be read: %r." % (host, error)
+            self._hosts[host].end()
+            self._gone(host, text)
+
+    def _answered(self, host: int, channel: int, message: Parsed, asked: Asked) -> None:
+        """A host's message about something that the conductor has asked."""
+        now = time.monotonic()
+        if message.kind == KIND:
+            del self._asked[message.parent]
+            answer = dict(message.content["answer"])
+            if asked.what == "start":
+                self._start_answered(host, asked.part, answer)
+            elif asked.what == "check":
+                problem = str(answer.get("problem", ""))
+                if problem:
+                    problem = "The check failed on host %d: %s" % (host, problem[:500])
+                self._do(self._state.checked(host, asked.number, problem, now))
+            elif asked.what == "stack":
+                self._looked.pop(host, None)
+                if not self._looked:
+                    self._all_told.set()
+                if self._output is not None and asked.number == self._state.number:
+                    self._output.note_position(host, answer.get("frames"))
+        elif asked.what != "cell" or asked.number != self._state.number:
+            return
+        elif channel == SHELL and message.kind == "execute_reply":
+            self._replies[host] = message.content
+            self._end_on(host, asked.number, message.parent)
+        elif message.kind == "status":
+            if message.content.get("execution_state") == "idle":
+                self._silenced[host] = None
+                self._end_on(host, asked.number, message.parent)
+        elif channel == STDIN and message.kind == "input_request":
+            if self._input is not None:
+                self._input.requested(host, message.content)
+        elif channel == IOPUB and self._output is not None:
+            output = self._output
+            if output.note(host, message.kind, message.content):
+                parent = output.request.header
+                self._sockets.send(IOPUB, self._relay.to_client(message, message.idents, parent))
+
+    def _end_on(self, host: int, number: int, id: str) -> None:
+        """A host has ended the cell when both its reply and the end of its output have come."""
+        if host not in self._replies or host not in self._silenced:
+            return
+        del self._asked[id]
+        content = self._replies[host]
+        if self._output is not None:
+            self._output.replies[host] = content
+        count = content.get("execution_count")
+        result = Result(
+            str(content.get("status")),
+            str(content.get("ename", ""))[:200],
+            str(content.get("evalue", ""))[:2000],
+            count if isinstance(count, int) else None,
+        )
+        self._do(self._state.finished(host, number, result, time.monotonic()))
+        if self._input is not None:
+            self._input.ended(host)
+
+
+#: The reply of a cell that the conductor runs itself.
+_OK: Dict[str, Any] = {"status": "ok", "execution_count": None, "user_expressions": {}}
+
+
+def _free_port(address: str) -> int:
+    """A port at which host 0's coordinator can listen."""
+    for port in (*PORTS, 0):
+        with socket.socket() as listening, contextlib.suppress(OSError):
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind((address, port))
+            return int(listening.getsockname()[1])
+    return PORTS[0]
+
+
+def run_conductor(connection_file: str, sources: str) -> int:
+    """The process's main. What to do is in ``pod.json``, next to the connection file."""
+    with open(connection_file) as file:
+        connection = json.load(file)
+    with open(os.path.join(os.path.dirname(connection_file), "pod.json")) as file:
+        spec = json.load(file)
+
+    async def conduct() -> int:
+        return await Conductor(connection, spec, sources).run()
+
+    code = asyncio.run(conduct())
+    os._exit(code if 0 <= code < 256 else 1)

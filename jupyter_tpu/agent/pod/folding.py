@@ -1,0 +1,181 @@
+"""What hosts print in one cell: shown once where it is equal, folded where it differs. No I/O.
+
+Host 0's output is shown as it comes. What the other hosts print is compared with it, and shown when
+it differs. Of each host only the beginning and the end are stored, with a digest of the whole.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import html
+import re
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+
+from .host_names import host_ranges
+
+#: Characters of a host's output that are stored: of its beginning, and of its end.
+HEAD, TAIL = 48 << 10, 16 << 10
+#: Longest line that is compared as a line.
+LONGEST_LINE = 64 << 10
+#: Characters of a host's picture (base64) that are shown if it differs.
+PICTURE = 2 << 20
+#: Lines of a host's output up to which it is shown unfolded.
+SHORT = 12
+
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b.")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_WIDGET = "application/vnd.jupyter.widget-view+json"
+#: The picture formats of which a host's own is shown.
+_PICTURES = "image/png", "image/jpeg"
+
+
+class Transcript:
+    """What one host printed in one cell."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """The host has cleared its output."""
+        self._streams: Dict[str, "hashlib._Hash"] = {}
+        self._partial: Dict[str, str] = {}  # a line of each stream that has not ended
+        self._displays = hashlib.sha256()
+        self._head: List[str] = []
+        self._tail = ""
+        self._stored = self._omitted = 0
+        self.pictures: List[Tuple[str, str]] = []  # type, base64
+
+    def add_stream(self, name: str, text: str) -> None:
+        """Adds what was written to ``stdout`` or ``stderr``."""
+        text = self._partial.get(name, "") + text
+        *lines, rest = text.split("\n")
+        if len(rest) > LONGEST_LINE:
+            lines, rest = [*lines, rest], ""
+        self._partial[name] = rest
+        for line in lines:
+            self._add_line(name, line + "\n")
+
+    def _add_line(self, name: str, line: str) -> None:
+        if "\r" in line.rstrip("\r\n"):
+            return  # a progress bar, whose times are those of its host
+        line = line.replace("\r", "")
+        digest = self._streams.setdefault(name, hashlib.sha256())
+        digest.update(line.encode("utf-8", "surrogatepass"))
+        self._store(line)
+
+    def add_display(self, data: Dict[str, Any]) -> None:
+        """Adds a result, a plot or another rich output: a bundle of mime types."""
+        if _WIDGET in data:
+            self._displays.update(b"widget")
+            return
+        text = _text(data.get("text/plain"))
+        picture = next(
+            ((kind, _text(data[kind])) for kind in _PICTURES if data.get(kind)), ("", "")
+        )
+        same = (_ADDRESS.sub("0x", text), *picture)
+        self._displays.update(repr(same).encode("utf-8", "surrogatepass"))
+        self._store(text.rstrip("\n") + "\n")
+        if picture[0] and sum(len(data) for _, data in [*self.pictures, picture]) < PICTURE:
+            self.pictures.append(picture)
+
+    def _store(self, text: str) -> None:
+        room = HEAD - self._stored
+        if room > 0:
+            self._head.append(text[:room])
+            self._stored += len(text[:room])
+        if len(text) > room:
+            rest = text[max(room, 0) :]
+            self._omitted += len(rest)
+            self._tail = (self._tail + rest)[-TAIL:]
+
+    def finish(self) -> None:
+        """The cell has ended: a line that has no end is one, too."""
+        for name, rest in self._partial.items():
+            if rest:
+                self._add_line(name, rest)
+        self._partial = {}
+
+    @property
+    def digest(self) -> Tuple[str, ...]:
+        """Equal for hosts that printed the same."""
+        streams = sorted((name, each.hexdigest()) for name, each in self._streams.items())
+        return (self._displays.hexdigest(), *("%s %s" % each for each in streams))
+
+    @property
+    def text(self) -> str:
+        """What is stored of it, as plain text."""
+        pending = "".join(self._partial.values())
+        omitted = self._omitted - len(self._tail)
+        between = "\n[… %d characters …]\n" % omitted if omitted > 0 else ""
+        return plain("".join(self._head) + between + self._tail + pending)
+
+
+class Fold(NamedTuple):
+    """Something that some hosts have in common, and others have not."""
+
+    hosts: Tuple[int, ...]
+    title: str
+    text: str
+    pictures: Sequence[Tuple[str, str]] = ()
+
+
+def differences(transcripts: Dict[int, Transcript]) -> List[Fold]:
+    """What the hosts printed that did not print the same as the first of them, by its content;
+    [] if all printed the same.
+    """
+    groups: Dict[Tuple[str, ...], List[int]] = {}
+    for host in sorted(transcripts):
+        groups.setdefault(transcripts[host].digest, []).append(host)
+    if len(groups) < 2:
+        return []
+    folds = []
+    for hosts in list(groups.values())[1:]:
+        transcript = transcripts[hosts[0]]
+        text = transcript.text or ("[a plot]" if transcript.pictures else "[no output]")
+        folds.append(Fold(tuple(hosts), host_ranges(hosts), text, transcript.pictures))
+    return folds
+
+
+def bundle(heading: str, folds: Sequence[Fold]) -> Dict[str, Any]:
+    """*folds* below a *heading* as a mime bundle: HTML that can be opened, and plain text.
+
+    What hosts printed is data: none of it is markup.
+    """
+    lines, parts = [heading], ["<div><div>%s</div>" % html.escape(heading)]
+    for fold in folds:
+        short = fold.text.count("\n") <= SHORT and len(folds) <= 8
+        lines.append("%s:" % fold.title)
+        lines += ["    " + line for line in fold.text.rstrip("\n").split("\n")]
+        parts.append(
+            "<details%s><summary>%s</summary><pre>%s</pre>%s</details>"
+            % (
+                " open" if short else "",
+                html.escape(fold.title),
+                html.escape(fold.text.rstrip("\n")),
+                "".join(map(_picture, fold.pictures)),
+            )
+        )
+    return {"text/html": "".join(parts) + "</div>", "text/plain": "\n".join(lines)}
+
+
+def _picture(picture: Tuple[str, str]) -> str:
+    kind, data = picture
+    try:
+        decoded = base64.b64decode(data, validate=False)
+    except (binascii.Error, ValueError):
+        return ""
+    return '<img src="data:%s;base64,%s">' % (kind, base64.b64encode(decoded).decode())
+
+
+def plain(text: str) -> str:
+    """*text* without what a terminal would do with it."""
+    return _CONTROLS.sub("", _ESCAPES.sub("", text.replace("\r\n", "\n")))
+
+
+def _text(found: Any) -> str:
+    if isinstance(found, list):
+        found = "".join(each for each in found if isinstance(each, str))
+    return found if isinstance(found, str) else ""

@@ -1,0 +1,239 @@
+"""The process next to one host's kernel of a pod kernel: starts it, and carries its messages.
+
+It gets what to start by its standard input, and ends with it: if the conductor, or the connection
+to it, is gone, so is the kernel, and the host's chips are free. Output that the conductor does not
+read yet is limited; then the kernel is paused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from typing import Any, Dict, List, Optional
+
+from ..keeper.exit_cause import HostWatch
+from ..keeper.kernel_process import KernelProcess
+from ..keeper.kernel_startup import KernelStartup
+from ..keeper.owned_process import become_subreaper
+from ..protocol import messages
+from ..protocol.chips import holders
+from ..protocol.events import CONTROL, KEEPER
+from ..protocol.frames import ProtocolError
+from ..protocol.login_shell import OUTPUT_MARK
+from ..protocol.paths import private_folder, run_folder
+from ..protocol.process_env import complete_variables, process_environment
+from ..protocol.timeouts import exit_within, is_set_within
+from . import wire
+
+#: Bytes of output that wait here until the kernel is paused, and until it is resumed.
+FULL, LOW = 64 << 20, 16 << 20
+#: Seconds for a kernel to shut down when it is asked, and for this process to end.
+SHUT_DOWN, ENDING = 1.5, 10.0
+#: Seconds between two looks at what waits. Every so many of them: a look at the host's memory, and
+#: a sign of life; without that a connection that is dead would not be noticed.
+TURN, WATCH, ALIVE = 0.2, 5, 100
+
+
+def run_member() -> int:
+    """The process's main."""
+    output = os.dup(1)
+    os.dup2(2, 1)  # nothing else may write into the stream
+    os.write(output, OUTPUT_MARK)
+    line = b""
+    while not line.endswith(b"\n"):  # not a byte more: the messages follow
+        byte = os.read(0, 1)
+        if not byte:
+            return 0
+        line += byte
+    spec = json.loads(line)
+    asyncio.run(_run(spec, output))
+    os._exit(0)
+
+
+async def _run(spec: Dict[str, Any], output: int) -> None:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=1 << 20)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    transport, protocol = await loop.connect_write_pipe(
+        asyncio.streams.FlowControlMixin, os.fdopen(output, "wb", 0)
+    )
+    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    folder = private_folder(tempfile.mkdtemp(prefix="p-", dir=run_folder()))
+    try:
+        problem = _problem(spec)
+        if problem:
+            writer.write(wire.encode_note(event="problem", message=problem))
+        else:
+            await Member(spec, folder, writer).run(reader)
+        with contextlib.suppress(OSError):
+            await writer.drain()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _problem(spec: Dict[str, Any]) -> str:
+    """Why no kernel can start on this host; "" if one can."""
+    if not os.access(spec["python"], os.X_OK):
+        return "There is no Python at %s. Connect the TPU again." % spec["python"]
+    held = holders() if spec["needs_chips"] else []
+    if held:
+        return "Its chips are in use by process %(pid)d of %(user)s: %(command)s" % held[0]
+    return ""
+
+
+class Member:
+    """One host's kernel.
+
+    Parameters
+    ----------
+    spec: ``host``, ``python``, ``key``, ``env``, ``cwd``, ``mirrored`` (whether that is made if it
+        is missing), ``needs_chips``.
+    folder: for its sockets.
+    writer: to the conductor.
+    """
+
+    def __init__(self, spec: Dict[str, Any], folder: str, writer: asyncio.StreamWriter) -> None:
+        self._spec = spec
+        self._folder = folder
+        self._writer = writer
+        self._signer = messages.MessageSigner(spec["key"], "conductor")
+        self._startup = KernelStartup(self._signer)
+        self._watch = HostWatch()
+        self._died = asyncio.Event()
+        self._process: Optional[KernelProcess] = None
+
+    async def run(self, reader: asyncio.StreamReader) -> None:
+        """Runs until the kernel has ended, or the conductor is gone."""
+        from ..keeper.channels import KernelChannels
+
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGCHLD, self._child_ended)
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            loop.add_signal_handler(number, lambda: None)  # the conductor ends it
+        try:
+            process = self._process = KernelProcess(self._kernel_spec())
+        except OSError as error:
+            self._note(event="problem", message="The kernel cannot be started: %s" % error)
+            return
+        become_subreaper()
+        loop.add_reader(process.output, self._read_output)
+        self._channels = KernelChannels(process.connection, self._from_kernel)
+        tasks = [
+            asyncio.ensure_future(self._listen(reader)),
+            asyncio.ensure_future(
+                self._startup.ask(self._channels.send, lambda: process.code is None)
+            ),
+            asyncio.ensure_future(self._stay_alive()),
+        ]
+        died = asyncio.ensure_future(self._died.wait())
+        self._child_ended()
+        await asyncio.wait([tasks[0], died], return_when=asyncio.FIRST_COMPLETED)
+        exit_within(ENDING)
+        if process.code is None:
+            process.signal(signal.SIGKILL)
+            await is_set_within(self._died, 2.0)
+        for task in (*tasks, died):
+            task.cancel()
+        process.terminate_descendants()
+        self._channels.close()
+
+    def _kernel_spec(self) -> Dict[str, Any]:
+        spec = self._spec
+        environment = process_environment(spec["python"])
+        os.environ.clear()
+        os.environ.update(environment)
+        if spec["mirrored"]:
+            with contextlib.suppress(OSError):  # the sync says why
+                os.makedirs(spec["cwd"], exist_ok=True)
+        home = os.path.expanduser("~")
+        return {
+            "folder": self._folder,
+            "python": spec["python"],
+            "key": spec["key"],
+            "env": {**complete_variables(spec["env"]), "JUPYTER_TPU_POD": str(spec["host"])},
+            "cwd": spec["cwd"] if os.path.isdir(spec["cwd"]) else home,
+        }
+
+    # ---- from the kernel
+
+    def _from_kernel(self, channel: int, parts: List[bytes]) -> None:
+        try:
+            at = messages.find_delimiter(parts)
+        except ValueError:
+            return
+        if self._startup.is_answer(parts[at + messages.PARENT]):
+            if self._startup.note_answer(channel, parts):
+                self._note(event="ready", pid=self._process.pid if self._process else 0)
+            return
+        self._send(wire.encode(channel, parts))
+
+    def _send(self, data: bytes) -> None:
+        self._writer.write(data)
+        process = self._process
+        if process is not None and self._waiting > FULL and not process.paused:
+            process.pause()
+
+    @property
+    def _waiting(self) -> int:
+        transport: Any = self._writer.transport
+        return int(transport.get_write_buffer_size())
+
+    def _note(self, **fields: Any) -> None:
+        self._writer.write(wire.encode_note(**fields))
+
+    def _read_output(self) -> None:
+        if self._process is not None and not self._process.read_output():
+            asyncio.get_running_loop().remove_reader(self._process.output)
+
+    def _child_ended(self) -> None:
+        process = self._process
+        if process is None or not process.reap() or process.code is None:
+            return
+        self._channels.drain()
+        process.read_output()
+        self._note(
+            event="exited",
+            code=process.code,
+            cause=self._watch.describe(process.code),
+            output=process.tail,
+        )
+        self._died.set()
+
+    async def _stay_alive(self) -> None:
+        for turn in itertools.count(1):
+            await asyncio.sleep(TURN)
+            process = self._process
+            if process is not None and process.paused and self._waiting < LOW:
+                process.resume()
+            if turn % WATCH == 0:
+                self._watch.check()
+            if turn % ALIVE == 0:
+                self._note(event="alive")
+
+    # ---- from the conductor
+
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        """Returns when the conductor is gone, or does not need the kernel any more."""
+        assert self._process is not None
+        with contextlib.suppress(asyncio.IncompleteReadError, ProtocolError, OSError):
+            while True:
+                channel, parts = await wire.read(reader)
+                if channel != KEEPER:
+                    self._channels.send(channel, parts)
+                    continue
+                note = wire.decode_note(parts)
+                if note.get("do") == "signal":
+                    self._process.signal(int(note["signal"]))
+                elif note.get("do") == "end":
+                    request = self._signer.message("shutdown_request", {"restart": False})
+                    self._process.signal(signal.SIGINT)
+                    self._channels.send(CONTROL, request)
+                    await is_set_within(self._died, SHUT_DOWN)
+                    return

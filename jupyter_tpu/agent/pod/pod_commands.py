@@ -1,0 +1,56 @@
+"""What a pod kernel itself understands in a cell: `%%host`, `%%hosts` and `%hosts`."""
+
+from __future__ import annotations
+
+import re
+from typing import FrozenSet, NamedTuple, Optional
+
+from .host_names import host_ranges, parse_hosts
+from .pod_state import OUT_OF_STEP, PodState
+
+_HOSTS = re.compile(r"%%hosts?[ \t]+([^\n]*?)[ \t]*(?:\n|$)")
+_COMMAND = re.compile(r"\s*%hosts?(?:[ \t]+(\w+))?\s*$")
+USAGE = (
+    "%%hosts 0,3-5 in the first line of a cell runs it on these hosts only. %hosts shows the "
+    "hosts, %hosts check checks whether they are in step, and %hosts continue runs cells although "
+    "they are not."
+)
+
+
+class Code(NamedTuple):
+    """What a cell's code is for the hosts."""
+
+    code: str
+    hosts: Optional[FrozenSet[int]]  # None: all
+    first_line: int  # of the cell's, from 0
+
+
+def parse_code(code: str, hosts: int) -> Code:
+    """Raises ValueError with a sentence for hosts that there are not."""
+    chosen = _HOSTS.match(code)
+    if not chosen:
+        return Code(code, None, 0)
+    return Code(code[chosen.end() :], parse_hosts(chosen.group(1), hosts), 1)
+
+
+def command_of(code: str) -> Optional[str]:
+    """The word behind `%hosts`, "" without one; None if the cell is no such command."""
+    command = _COMMAND.match(code)
+    return (command.group(1) or "") if command else None
+
+
+def run_command(word: str, state: PodState) -> str:
+    """Does what `%hosts` says; returns what it prints."""
+    if word == "continue":
+        problem = state.proceed()
+        if not problem:
+            return "Nothing to ignore."
+        on = " They run on %s." % host_ranges(state.able) if state.able else ""
+        return "Cells run again. Ignored: %s%s" % (problem, on)
+    if word:
+        return USAGE
+    lines = ["%s: %s" % (host_ranges(state.living), state.phase)] if state.living else []
+    lines += state.dead.values()
+    if state.phase == OUT_OF_STEP:
+        lines.append("The hosts are out of step. %s" % state.problem)
+    return "\n".join(lines)

@@ -1,0 +1,339 @@
+"""One notebook on all hosts of an emulated pod, over real SSH between real hosts."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from conftest import MAKE_ENVIRONMENT
+from fault_proxy import FaultProxy
+from jupyter_client.manager import KernelManager
+from local_kernels import Notebook, printed
+from stormy_host import line_to
+from traitlets.config import Config
+from waiting import until
+
+from jupyter_tpu.cloud import CloudTPU, NodeName, Target
+from jupyter_tpu.emulator.hosts.namespace_host import process_tree
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.kernels import KernelSpecs
+from jupyter_tpu.links import HostName, Links, core_thread
+
+ZONE, HOSTS = "us-west4-a", 4
+#: Host 3 waits for nobody, and all others wait for it.
+ONE_RAISES = """\
+import jax, jax.numpy as jnp
+from jax.experimental import multihost_utils
+if jax.process_index() == 3:
+    raise ValueError("bad batch")
+multihost_utils.process_allgather(jnp.arange(3))
+"""
+
+
+@pytest.fixture(scope="module")
+def pod(emulator: Any) -> Iterator[str]:
+    """The name of a pod whose hosts have an environment with JAX."""
+    with emulator.tpu("pod", "v5litepod-16", ZONE) as node:
+        name = node["name"].rpartition("/")[2]
+        core_thread().wait(_prepare(emulator, name))
+        yield name
+
+
+async def _prepare(emulator: Any, tpu: str) -> None:
+    links = Links(CloudTPU(Target(emulator=str(emulator.state_file))))
+    node = NodeName(emulator.state.project, ZONE, tpu)
+    make = MAKE_ENVIRONMENT.replace("ipykernel ipywidgets", "ipykernel jax")
+    try:
+        # The first one fills the cache that all share.
+        for hosts in ([0], range(1, HOSTS)):
+            await asyncio.gather(
+                *(
+                    links.get(HostName(node, host)).run(["sh", "-ec", make], timeout=500)
+                    for host in hosts
+                )
+            )
+    finally:
+        await links.close()
+        await links.cloud.close()
+
+
+@pytest.fixture(scope="module")
+def kernelspec(emulator: Any, pod: str) -> str:
+    spec, display_name = KernelSpecs().register(
+        project=emulator.state.project,
+        zone=ZONE,
+        tpu=pod,
+        worker=0,
+        environment="default",
+        python_version="3.11",
+        host_python="/home/tpu/env/bin/python",
+        emulator=str(emulator.state_file),
+        emulated=True,
+        variables={},
+        hosts=HOSTS,
+    )
+    assert display_name == f"Python 3.11 · {pod} (all 4 hosts, emulated)"
+    return spec
+
+
+@pytest.fixture(scope="module")
+def line(pod: str, emulator: Any) -> Iterator[FaultProxy]:
+    """The line between this machine and host 0."""
+    with line_to(emulator, pod) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def kernel(kernelspec: str, pod: str, emulator: Any, line: FaultProxy) -> Iterator[Notebook]:
+    manager = KernelManager(kernel_name=kernelspec)
+    manager.start_kernel(env={**os.environ, "JUPYTER_TPU_PROJECT_SYNC": "off"})
+    notebook = Notebook(manager)
+    notebook.run("pass", timeout=200)  # on a busy machine it says what it waits for
+    yield notebook
+    notebook.close()
+    manager.shutdown_kernel(now=True)
+    emulator.end_all(pod)
+
+
+@pytest.fixture
+def notebook(kernel: Notebook) -> Notebook:
+    """The pod kernel, in step; after a test that left it out of step it is restarted."""
+    if kernel.run("%hosts check")[0]["status"] != "ok":
+        kernel.manager.restart_kernel(now=True)
+        kernel.client.wait_for_ready(timeout=120)
+        kernel.run("pass", timeout=200)
+    return kernel
+
+
+def shown(seen: list[dict]) -> str:
+    """What a cell shows below its first host's output, as plain text: the latest of each."""
+    texts = {
+        message["content"]["transient"]["display_id"]: message["content"]["data"]["text/plain"]
+        for message in seen
+        if message["msg_type"] in ("display_data", "update_display_data")
+    }
+    return "\n".join(texts.values())
+
+
+def error_of(seen: list[dict]) -> str:
+    """A cell's error as it is shown, without colours."""
+    [error] = [message["content"] for message in seen if message["msg_type"] == "error"]
+    return re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(error["traceback"]))
+
+
+def stderr(seen: list[dict]) -> str:
+    return printed([each for each in seen if each["content"].get("name") == "stderr"])
+
+
+def pids(emulator: Any, pod: str, host: int) -> list[int]:
+    """The processes of the pod kernel's kernel on a host, as this machine numbers them."""
+    init = emulator.hosts(pod)[host]["init_pid"]
+    return [
+        process["outer"]
+        for process in process_tree(init)
+        if "ipython_kernel.py" in " ".join(process["cmdline"])
+    ]
+
+
+def test_a_cell_runs_on_all_hosts_and_shows_once_what_is_equal(notebook):
+    code = "import jax; print(jax.device_count(), jax.local_device_count(), jax.process_count())"
+    content, seen = notebook.run(code)
+    assert content["status"] == "ok"
+    assert printed(seen) == "16 4 4\n"
+    assert shown(seen) == ""
+    total = "import jax.numpy as jnp; from jax.experimental import multihost_utils as m"
+    text = notebook.text(f"{total}\nprint(int(m.process_allgather(jax.process_index()).sum()))")
+    assert text == "6\n"
+
+
+def test_output_that_differs_is_folded_by_host(notebook):
+    _, seen = notebook.run(
+        "import jax; i = jax.process_index(); print('odd' if i == 3 else 'even')"
+    )
+    assert printed(seen) == "even\n"
+    assert shown(seen) == ("The output above is that of hosts 0-2. Different on:\nhost 3:\n    odd")
+    [display] = [each for each in seen if each["msg_type"] == "display_data"]
+    _, seen = notebook.run("if i == 1: print('<script>alert(1)</script>')")
+    [display] = [each for each in seen if each["msg_type"] == "display_data"]
+    assert "&lt;script&gt;" in display["content"]["data"]["text/html"]
+    assert "<script" not in display["content"]["data"]["text/html"]
+
+
+def test_a_cell_runs_on_chosen_hosts_and_the_counts_stay_equal(notebook):
+    before = notebook.run("'before'")[0]["execution_count"]
+    content, seen = notebook.run("%%hosts 1,3\nimport socket\nwhere = socket.gethostname(); where")
+    assert content["execution_count"] == before + 1
+    [result] = [each["content"] for each in seen if each["msg_type"] == "execute_result"]
+    assert result["data"]["text/plain"].endswith("-w-1'"), "that of the first of them"
+    assert "host 3" in shown(seen)
+    [request] = [each["content"] for each in seen if each["msg_type"] == "execute_input"]
+    assert request["code"].startswith("%%hosts 1,3\n"), "as it was typed"
+    content, seen = notebook.run("'where' in globals()")
+    assert content["execution_count"] == before + 2
+    assert shown(seen).startswith("The output above is that of hosts 0, 2.")
+    content, seen = notebook.run("%%host 4\n1")
+    assert (content["status"], content["evalue"]) == (
+        "error", "The hosts are 0 to 3, and '4' names others.",
+    )  # fmt: skip
+
+
+def test_an_error_on_all_hosts_is_one_error_and_leaves_them_in_step(notebook):
+    content, seen = notebook.run("1/0")
+    assert (content["ename"], content["evalue"]) == ("ZeroDivisionError", "division by zero")
+    assert "host" not in error_of(seen)
+    assert notebook.text("print('goes on')") == "goes on\n"
+
+
+def test_an_exception_on_one_host_says_who_raised_and_who_waited_and_refuses_further_cells(
+    notebook,
+):
+    content, seen = notebook.run(ONE_RAISES)
+    assert (content["ename"], content["evalue"]) == ("ValueError", "bad batch (host 3)")
+    text = error_of(seen)
+    assert "Host 3 raised ValueError: bad batch" in text
+    assert re.search(r"Hosts 0-2 were interrupted at line 5: multihost_utils\.process_allg", text)
+    assert "The hosts are out of step." in text
+    assert "Restart the kernel" in text
+    content, seen = notebook.run("print('never')")
+    assert content["ename"] == "OutOfStep"
+    assert printed(seen) == ""
+    # Unless the user says so. (The hosts that hang can't run it.)
+    text = notebook.text("%hosts continue")
+    assert text.startswith("Cells run again. Ignored: Hosts 0-2 do not react to the interrupt.")
+    assert notebook.text("%%host 3\nprint('by itself')", allow_stdin=False) == "by itself\n"
+
+
+def test_an_interrupt_reaches_all_hosts_and_they_are_in_step_afterwards(notebook):
+    notebook.text("import pathlib, time")
+    request = notebook.client.execute(
+        "try:\n    print('begun', flush=True)\n    time.sleep(600)\n"
+        "finally: pathlib.Path('interrupted').touch()"
+    )
+    notebook.until_output(request, "begun")
+    notebook.manager.interrupt_kernel()
+    seen = notebook.until_idle(request)
+    assert "KeyboardInterrupt" in error_of(seen)
+    assert notebook.text("print(pathlib.Path('interrupted').exists())") == "True\n"
+
+
+def test_hosts_that_are_late_are_explained_while_the_cell_runs(notebook):
+    code = "import jax, time\nif jax.process_index() == 2:\n    time.sleep(11)\nprint('done')"
+    content, seen = notebook.run(code)
+    assert content["status"] == "ok"
+    text = shown(seen)
+    assert "Hosts 0, 1, 3 are done. Host 2 is still running, 10 s later:" in text
+    assert "Host 2 is at line 3: time.sleep(11)" in text
+
+
+def test_what_is_typed_goes_to_all_hosts(notebook):
+    notebook.client.execute("name = input('who? ')", allow_stdin=True)
+    question = notebook.client.get_stdin_msg(timeout=30)
+    assert question["content"]["prompt"] == "who? "
+    notebook.client.input("everyone")
+    notebook.client.get_shell_msg(timeout=30)
+    _, seen = notebook.run("print(name)")
+    assert (printed(seen), shown(seen)) == ("everyone\n", "")
+
+
+def test_a_host_whose_kernel_ends_is_named_at_once_and_does_not_come_back(notebook, emulator, pod):
+    code = "import jax, os, time\nif jax.process_index() == 1: os._exit(3)\ntime.sleep(600)"
+    content, seen = notebook.run(code)
+    assert content["ename"] == "KernelDied"
+    assert "The kernel of host 1 exited with code 3." in error_of(seen)
+    content, _ = notebook.run("1")
+    assert content["evalue"] == "The kernel of host 1 exited with code 3."
+    assert pids(emulator, pod, 1) == []
+
+
+def test_a_host_that_dies_between_cells_is_said_by_the_next_one(notebook, emulator, pod):
+    [kernel] = pids(emulator, pod, 2)
+    os.kill(kernel, signal.SIGKILL)
+    until(lambda: notebook.run("%hosts check")[0]["status"] == "error")
+    content, _ = notebook.run("print(1)")
+    assert content["ename"] == "OutOfStep"
+    assert content["evalue"].startswith("The kernel of host 2 was ended by signal 9 (SIGKILL).")
+
+
+def test_sys_exit_in_a_cell_is_an_error_as_in_any_kernel(notebook):
+    content, _ = notebook.run("import sys; sys.exit(1)")
+    assert content["ename"] == "SystemExit"
+    assert notebook.text("print('still here')") == "still here\n"
+
+
+def test_a_users_own_initialize_is_harmless(notebook):
+    text = notebook.text("import jax; jax.distributed.initialize()")
+    assert text.startswith("JAX runs on all hosts already")
+
+
+def test_completion_is_that_of_host_0(notebook):
+    notebook.text("a_long_name_to_complete = 1")
+    reply = notebook.client.complete("a_long_na", reply=True, timeout=30)
+    assert reply["content"]["matches"] == ["a_long_name_to_complete"]
+
+
+def test_hosts_with_different_code_are_named_by_the_first_cell(kernelspec, emulator, pod, notebook):
+    notebook.text(
+        "import pathlib, jax; p = pathlib.Path('project'); p.mkdir(exist_ok=True)\n"
+        "_ = (p / 'model.py').write_text('x = %d' % (jax.process_index() == 2))"
+    )
+    config = Config({"TPUProvisioner": {"folder": "/home/tpu/project", "needs_chips": False}})
+    manager = KernelManager(kernel_name=kernelspec, config=config)
+    manager.start_kernel(env={**os.environ, "JUPYTER_TPU_PROJECT_SYNC": "off"})
+    other = Notebook(manager)
+    try:
+        _, seen = other.run("print('first')")
+        assert "Hosts have different files: model.py.\n" in stderr(seen)
+        _, seen = other.run("print('second')")
+        assert stderr(seen) == ""
+    finally:
+        other.close()
+        manager.shutdown_kernel(now=True)
+
+
+def test_a_second_notebook_is_told_who_has_the_chips(notebook, kernelspec, pod):
+    second = KernelManager(kernel_name=kernelspec)
+    with pytest.raises(TPUError) as refused:
+        second.start_kernel(env={**os.environ, "JUPYTER_TPU_PROJECT_SYNC": "off"})
+    assert refused.value.reason is Reason.CHIPS_HELD
+    kernel = notebook.manager.kernel_id
+    assert refused.value.message.startswith(f"The chips of {pod} are in use by the kernel {kernel}")
+
+
+def test_no_line_of_a_pods_cell_is_lost_when_the_line_breaks(notebook, line):
+    request = notebook.client.execute(
+        "import jax, time\nfor i in range(300):\n    print(i, flush=True)\n    time.sleep(0.02)\n"
+        "print(jax.process_index())"
+    )
+    seen: list[dict] = []
+    cuts = 0
+    while not (seen and seen[-1]["content"].get("execution_state") == "idle"):
+        message = notebook.client.get_iopub_msg(timeout=60)
+        if message["parent_header"].get("msg_id") == request:
+            seen.append(message)
+        lines = printed(seen).count("\n")
+        if lines > 60 * (cuts + 1) and cuts < 3:
+            cuts += 1
+            line.cut()
+            line.mend()
+    assert cuts == 3
+    assert printed(seen).split() == [*map(str, range(300)), "0"]
+    assert shown(seen).count("host") == 4, "of each other host its own number, once"
+
+
+def test_the_checkpoint_function_runs_on_all_hosts_before_google_stops_them(
+    notebook, emulator, pod
+):
+    notebook.text("import pathlib\ndef save(): pathlib.Path('saved').touch()\n%tpu checkpoint save")
+    node = f"projects/{emulator.state.project}/locations/{ZONE}/nodes/{pod}"
+    emulator.inject_fault(kind="preempt", node=node, seconds=3600)
+
+    def saved() -> bool:
+        _, seen = notebook.run("print(pathlib.Path('saved').exists())")
+        return (printed(seen), shown(seen)) == ("True\n", "")
+
+    until(saved)
