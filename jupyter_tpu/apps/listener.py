@@ -87,8 +87,8 @@ class AppServer:
             max_field_size=MAX_HEAD,
         )
         sockets = listening_sockets(0)
-        for each in sockets:
-            self._servers.append(await loop.create_server(protocol, sock=each))
+        for socket in sockets:
+            self._servers.append(await loop.create_server(protocol, sock=socket))
         self.port = sockets[0].getsockname()[1]
         self._runner = runner
 

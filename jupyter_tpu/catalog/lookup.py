@@ -37,7 +37,7 @@ class UnknownType(LookupError):
 def types(api: API | None = None) -> tuple[AcceleratorType, ...]:
     """All types, by generation and size; with *api*, those that it can make."""
     if api is not None:
-        return tuple(each for each in types() if api in each.apis())
+        return tuple(type_ for type_ in types() if api in type_.apis())
     generations = {generation.name: generation for generation in GENERATIONS}
     found = []
     for generation_name, number, topology, chips_per_host, zones in SIZES:
@@ -47,7 +47,7 @@ def types(api: API | None = None) -> tuple[AcceleratorType, ...]:
         hbm = chips * generation.hbm_gib_per_chip
         machine = _machine(generation, topology if hosts > 1 else "", chips_per_host)
         tpu_zones = tuple(sorted(zones.split()))
-        others = [each for each in SIZES if (each[0], each[2]) == (generation_name, topology)]
+        others = [size for size in SIZES if (size[0], size[2]) == (generation_name, topology)]
         found.append(
             AcceleratorType(
                 name=f"{generation.prefix}-{number}",
@@ -67,7 +67,8 @@ def types(api: API | None = None) -> tuple[AcceleratorType, ...]:
                 tpu_zones=tpu_zones,
                 machine=machine,
                 other_form=next(
-                    (f"{generation.prefix}-{each[1]}" for each in others if each[1] != number), ""
+                    (f"{generation.prefix}-{other[1]}" for other in others if other[1] != number),
+                    "",
                 ),
             )
         )
@@ -107,10 +108,10 @@ def type_of_topology(generation: str, topology: str) -> AcceleratorType:
 def _of_topology(generation: str, topology: str) -> AcceleratorType | None:
     sides = topology.split("x")
     chips = prod(int(side) for side in sides)
-    for each in types():
-        same_form = (each.chips, each.topology.count("x")) == (chips, len(sides) - 1)
-        if same_form and generation in (each.generation, each.name.partition("-")[0]):
-            return each
+    for type_ in types():
+        same_form = (type_.chips, type_.topology.count("x")) == (chips, len(sides) - 1)
+        if same_form and generation in (type_.generation, type_.name.partition("-")[0]):
+            return type_
     return None
 
 
@@ -131,10 +132,10 @@ def _of_machine(machine_type: str, topology: str = "") -> AcceleratorType | None
     if match is None:
         return None
     plain = f"{match['machine']}-{match['chips']}t"
-    for each in types("compute"):
-        shape = each.machine
+    for type_ in types("compute"):
+        shape = type_.machine
         if shape is not None and (shape.machine_type, shape.topology) == (plain, topology):
-            return each
+            return type_
     return None
 
 
@@ -231,7 +232,7 @@ def image_fits(version: str, accelerator: AcceleratorType) -> bool | None:
     if version in IMAGE_FAMILIES:
         return bool(machine and "tpu7x" not in f"{version} {machine.image}")
     old = accelerator.version == GENERATIONS[0].image  # v2 to v4 have one image
-    if version in {each.image for each in GENERATIONS}:
+    if version in {generation.image for generation in GENERATIONS}:
         return False
     if version == "v2-alpha-tpuv4":
         return accelerator.generation == "v4"

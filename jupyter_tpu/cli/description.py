@@ -35,18 +35,18 @@ def description(tpu: TPU, kernels: Sequence[Kernel]) -> str:
     if tpu.environments:
         environments = [
             (
-                each.name,
-                state_text(each.state),
-                each.python,
-                each.jax,
-                each.display_name,
-                _warm(each.warm),
-                each.path,
+                environment.name,
+                state_text(environment.state),
+                environment.python,
+                environment.jax,
+                environment.display_name,
+                _warm(environment.warm),
+                environment.path,
             )
-            for each in tpu.environments
+            for environment in tpu.environments
         ]
         heads = ("ENVIRONMENT", "STATE", "PYTHON", "JAX", "KERNEL", "WARM KERNEL", "PATH")
-        lines = [line for each in tpu.environments for line in _versions(each)]
+        lines = [line for environment in tpu.environments for line in _versions(environment)]
         parts.append("\n".join([table(heads, environments), *lines]))
     if tpu.shares is not None and (tpu.shares.folders or tpu.shares.problems):
         asked = f"(asked at {tpu.shares.time})"
@@ -105,9 +105,9 @@ def _details(tpu: TPU) -> Iterator[tuple[str, str]]:
     yield (
         "disks",
         ", ".join(
-            each.get("sourceDisk", "").rpartition("/")[2]
-            + (" (read-only)" if each.get("mode") == "READ_ONLY" else "")
-            for each in details.get("dataDisks", ())
+            disk.get("sourceDisk", "").rpartition("/")[2]
+            + (" (read-only)" if disk.get("mode") == "READ_ONLY" else "")
+            for disk in details.get("dataDisks", ())
         ),
     )
     yield "queued as", tpu.queued

@@ -70,16 +70,20 @@ def _table(name: str, environments: Sequence[Environment]) -> str:
         return f"{name} has no environment. Create one: jupyter tpu connect {name}"
     rows = [
         (
-            each.name,
-            {"making": "being created"}.get(each.state, each.state),
-            each.python,
-            each.jax,
-            ", ".join(each.packages) or "-",
+            environment.name,
+            {"making": "being created"}.get(environment.state, environment.state),
+            environment.python,
+            environment.jax,
+            ", ".join(environment.packages) or "-",
         )
-        for each in environments
+        for environment in environments
     ]
     lines = [table(("ENVIRONMENT", "STATE", "PYTHON", "JAX", "PACKAGES"), rows)]
-    lines += [f"{each.name}: {problem_text(each.problem)}" for each in environments if each.problem]
+    lines += [
+        f"{environment.name}: {problem_text(environment.problem)}"
+        for environment in environments
+        if environment.problem
+    ]
     return "\n".join(lines)
 
 
@@ -164,8 +168,14 @@ def _list_found(name: str) -> None:
 
 def _found_text(name: str, answer: FoundPythons) -> str:
     rows = [
-        (each.path, each.version, each.jax or "-", each.ipykernel or "-", each.environment or "-")
-        for each in answer.pythons
+        (
+            python.path,
+            python.version,
+            python.jax or "-",
+            python.ipykernel or "-",
+            python.environment or "-",
+        )
+        for python in answer.pythons
     ]
     lines = [table(("PATH", "PYTHON", "JAX", "IPYKERNEL", "ENVIRONMENT"), rows)]
     remarks: dict[str, list[str]] = {}
@@ -245,7 +255,9 @@ def list_packages(name: str, environment: str) -> None:
 
 
 def _package_table(packages: Sequence[InstalledPackage]) -> str:
-    rows = [(each.name, each.version, "yes" if each.requested else "") for each in packages]
+    rows = [
+        (package.name, package.version, "yes" if package.requested else "") for package in packages
+    ]
     return table(("PACKAGE", "VERSION", "ADDED"), rows)
 
 

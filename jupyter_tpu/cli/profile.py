@@ -110,7 +110,7 @@ def _trace(
     if not (as_json and no_browser):
         opened = opened_app(session, ended)
         show_app(session, opened, no_browser=no_browser, quiet=as_json)
-    if any(each.state == "failed" for each in found.traces):
+    if any(trace.state == "failed" for trace in found.traces):
         raise click.exceptions.Exit(1)
 
 
@@ -121,8 +121,8 @@ def _show_file(file: Path, as_json: bool) -> None:
         data = file.read_bytes()
     except OSError as error:
         raise InvalidInput(f"{file} can't be read: {error.strerror}.") from None
-    found = read_memory_profile(data)
+    memory_profile = read_memory_profile(data)
     if as_json:
-        print_json(found)
+        print_json(memory_profile)
     else:
-        print(profile_text(found))
+        print(profile_text(memory_profile))

@@ -378,15 +378,15 @@ def _leading_options(args: Sequence[str]) -> Sequence[str]:
 
 
 def _program(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         raise TPUError(
             f"{name} is not installed on this machine.",
             Reason.NOT_FOUND,
             f"Install it ({'OpenSSH' if name == 'ssh' else name}) with your system's package "
             "manager.",
         )
-    return found
+    return path
 
 
 def _become(command: list[str]) -> NoReturn:

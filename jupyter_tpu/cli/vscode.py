@@ -154,8 +154,8 @@ def inputs() -> list[dict[str, Any]]:
             "type": "pickString",
             "description": "Type of the TPU",
             "options": [
-                {"label": f"{each.name} = {each.meaning}", "value": each.name}
-                for each in catalog.types()
+                {"label": f"{type_.name} = {type_.meaning}", "value": type_.name}
+                for type_ in catalog.types()
             ],
             "default": type,
         },
@@ -177,7 +177,7 @@ def _defaults() -> tuple[str, str, str]:
     from ..cloud import Target
 
     home = Target.from_environment().zone or ""
-    there = [each.name for each in catalog.types_in(home)]
+    there = [type_.name for type_ in catalog.types_in(home)]
     if there:
         return (_TYPE if _TYPE in there else there[0]), home, home
     nearest = catalog.nearest_zones(catalog.accelerator_type(_TYPE).zones, home)
@@ -196,7 +196,7 @@ def _zone_label(zone: str) -> str:
     """ "us-west4-a: v5litepod"."""
     from .. import catalog
 
-    kinds = dict.fromkeys(each.name.rpartition("-")[0] for each in catalog.types_in(zone))
+    kinds = dict.fromkeys(type_.name.rpartition("-")[0] for type_ in catalog.types_in(zone))
     return f"{zone}: {', '.join(kinds)}"
 
 

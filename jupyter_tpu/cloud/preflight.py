@@ -157,11 +157,11 @@ def allowed(found: Iterable[Quota], tier: Tier) -> int | None:
     def lowest(some: list[Quota]) -> int:
         return min((each.limit for each in some if each.limit >= 0), default=-1)
 
-    if tier == "flex-start" and any(not each.preemptible for each in limits):
+    if tier == "flex-start" and any(not limit.preemptible for limit in limits):
         parts = [
-            lowest([each for each in limits if each.preemptible is preemptible])
+            lowest([limit for limit in limits if limit.preemptible is preemptible])
             for preemptible in (True, False)
-            if any(each.preemptible is preemptible for each in limits)
+            if any(limit.preemptible is preemptible for limit in limits)
         ]
         return -1 if -1 in parts else max(parts)
     return lowest(limits)
@@ -170,7 +170,9 @@ def allowed(found: Iterable[Quota], tier: Tier) -> int | None:
 def _limit_in(zone: str, part: Mapping[str, Any], *, besides: str = "") -> tuple[str, int | None]:
     """The place of a limit that holds in *zone*, and the limit; None for one that does not."""
     region = zone.rpartition("-")[0]
-    dimensions = [each for each in part.get("dimensions", {}).values() if each != besides]
+    dimensions = [
+        dimension for dimension in part.get("dimensions", {}).values() if dimension != besides
+    ]
     places = part.get("applicableLocations") or dimensions
     place = next((each for each in (zone, region) if each in places), None)
     if place is None and places and "global" not in places:

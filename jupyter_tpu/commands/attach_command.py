@@ -38,7 +38,7 @@ def attach(machines: Sequence[str], fields: dict[str, Any], as_json: bool) -> No
     with open_session() as session:
         hosts = session.call(session.fleet.attached.check(request)).hosts
         if unknown := [
-            each for each in hosts if not (each.known or each.host_key in request.host_keys)
+            host for host in hosts if not (host.known or host.host_key in request.host_keys)
         ]:
             confirm_keys(unknown)
             request.host_keys += [each.host_key for each in unknown]  # what was shown is trusted

@@ -52,5 +52,7 @@ def kernels_table(split: ChipKernels) -> str:
             f"Only the kernel for all chips of {split.tpu} is in the kernel pickers now. Running "
             "kernels keep their chips."
         )
-    rows = [(numbers(each.chips), each.display_name, each.kernelspec) for each in split.kernels]
+    rows = [
+        (numbers(kernel.chips), kernel.display_name, kernel.kernelspec) for kernel in split.kernels
+    ]
     return f"{table(('CHIPS', 'KERNEL', 'KERNELSPEC'), rows)}\n{split.note}"

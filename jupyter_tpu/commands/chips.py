@@ -38,19 +38,19 @@ def use_table(use: ChipUse) -> str:
     """The holders of all hosts, the hosts without any, and what could not be seen."""
     rows = [
         (
-            str(each.host),
-            _owner(each) or _other(each),
-            str(each.pid),
-            each.user + (f" in {container_text(each.container)}" if each.container else ""),
-            _local(each.since),
-            each.command,
+            str(holder.host),
+            _owner(holder) or _other(holder),
+            str(holder.pid),
+            holder.user + (f" in {container_text(holder.container)}" if holder.container else ""),
+            _local(holder.since),
+            holder.command,
         )
-        for each in holders_of(use)
+        for holder in holders_of(use)
     ]
     lines = [table(_HEADS, rows)] if rows else []
     many = len(use.hosts) > 1
-    lines += [f"{_first(_lock(each, many))} blocks your programs." for each in left_over_locks(use)]
-    lines += [_booked(host.host, each, many) for host in use.hosts for each in host.bookings]
+    lines += [f"{_first(_lock(lock, many))} blocks your programs." for lock in left_over_locks(use)]
+    lines += [_booked(host.host, booking, many) for host in use.hosts for booking in host.bookings]
     if free := [each.host for each in use.hosts if not each.holders and each.problem is None]:
         where = f" of {numbered(free)}" if len(use.hosts) > 1 else ""
         lines.append(f"The chips{where} are not in use.")
@@ -62,9 +62,10 @@ def containers(use: ChipUse) -> list[str]:
     from ..environment import Report
 
     lines = [
-        f"This stops {container_text(each.container)}: {Report(each.host, use.tpu).ssh(each.stop)}"
-        for each in holders_of(use)
-        if each.stop
+        f"This stops {container_text(holder.container)}: "
+        f"{Report(holder.host, use.tpu).ssh(holder.stop)}"
+        for holder in holders_of(use)
+        if holder.stop
     ]
     return [*dict.fromkeys(lines)]
 
@@ -90,11 +91,11 @@ def _booked(host: int, booking: ChipBooking, many: bool) -> str:
 def unseen(use: ChipUse) -> list[str]:
     """A line for each host of which something is not known."""
     lines = [
-        f"Host {each.host} did not answer: {each.problem.message} {each.problem.hint}".rstrip()
-        for each in use.hosts
-        if each.problem is not None
+        f"Host {host.host} did not answer: {host.problem.message} {host.problem.hint}".rstrip()
+        for host in use.hosts
+        if host.problem is not None
     ]
-    if blind := [each.host for each in use.hosts if not each.complete]:
+    if blind := [host.host for host in use.hosts if not host.complete]:
         lines.append(
             f"On {numbered(blind)}, programs of other users and of containers can't be seen: "
             "sudo asks for a password there."
@@ -129,19 +130,21 @@ def free_chips(
     if not holders and not locks:
         for line in unseen(use):
             note(line)
-        if any(each.problem for each in use.hosts):
+        if any(host.problem for host in use.hosts):
             raise TPUError(f"Some hosts of {name} did not answer.", Reason.UNREACHABLE)
         note(f"The chips of {name} are not in use.")
         return None
     confirm(_question(holders, locks, many))
     wanted = FreeChips(
-        holders=[HolderToEnd(host=each.host, pid=each.pid, start=each.start) for each in holders],
+        holders=[
+            HolderToEnd(host=holder.host, pid=holder.pid, start=holder.start) for holder in holders
+        ],
         # What ends may leave one.
-        locks=sorted({each.host for each in holders} | {each.host for each in locks}),
+        locks=sorted({holder.host for holder in holders} | {each.host for each in locks}),
         patience=patience,
     )
     freed = session.call(chips.free(ref, wanted))
-    names = {(each.host, each.pid): _name(each, many) for each in holders}
+    names = {(holder.host, holder.pid): _name(holder, many) for holder in holders}
     for each in freed.ended:
         note(f"{names[each.host, each.pid]} {_OUTCOMES[each.outcome]}{_because(each.problem)}")
     for lock in freed.locks:
@@ -152,8 +155,10 @@ def free_chips(
     for line in [*containers(freed.use), *unseen(freed.use)]:
         note(line)
     if not freed.free:
-        left = [_name(each, many) for each in holders_of(freed.use)]
-        left += [_lock(each, many).rstrip(",") for each in left_over_locks(freed.use)]
+        left = [_name(holder, many) for holder in holders_of(freed.use)]
+        left += [
+            _lock(left_over_lock, many).rstrip(",") for left_over_lock in left_over_locks(freed.use)
+        ]
         who = f"in use by: {'; '.join(left)}" if left else "perhaps still in use"
         raise TPUError(
             f"The chips of {name} are {who}.",
@@ -166,10 +171,10 @@ def free_chips(
 
 def _question(holders: Sequence[ChipHolder], locks: Sequence[HostChips], many: bool) -> str:
     lines = ["This ends:"] if holders else []
-    lines += [f"  {_name(each, many)}: {each.command}" for each in holders]
-    if any(each.kernel for each in holders):
+    lines += [f"  {_name(holder, many)}: {holder.command}" for holder in holders]
+    if any(holder.kernel for holder in holders):
         lines.append("The variables of the kernels will be lost.")
-    lines += [f"{_first(_lock(each, many))} is deleted if no process holds it." for each in locks]
+    lines += [f"{_first(_lock(lock, many))} is deleted if no process holds it." for lock in locks]
     return "\n".join([*lines, "Continue?"])
 
 

@@ -69,12 +69,12 @@ def parse(words: Sequence[str], zone: str | None = None) -> Copy:
 
 def _remote(word: str) -> tuple[str, str]:
     """The TPU and the path; "" for this computer."""
-    found = _REMOTE.fullmatch(word)
-    if found is None:
+    match = _REMOTE.fullmatch(word)
+    if match is None:
         if not word:
             raise InvalidInput("A path is empty.", "Write `.` for the current folder.")
         return "", word
-    return found[1], found[2] or "~"
+    return match[1], match[2] or "~"
 
 
 async def copy_files(

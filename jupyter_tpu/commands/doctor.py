@@ -13,7 +13,7 @@ _WIDTH = max(map(len, _MARKS.values()))
 
 def describe(found: Diagnosis) -> str:
     """A line per finding; what is the same on several hosts is one line, with their numbers."""
-    many = any(each.host for each in found.findings)
+    many = any(finding.host for finding in found.findings)
     hosts: dict[tuple[str, str, str, str], list[int | None]] = {}
     for each in found.findings:
         hosts.setdefault((each.check, each.state, each.message, each.hint), []).append(each.host)
@@ -51,4 +51,4 @@ def numbered(hosts: list[int]) -> str:
 
 
 def _count(findings: list[Finding], state: str) -> int:
-    return sum(each.state == state for each in findings)
+    return sum(finding.state == state for finding in findings)

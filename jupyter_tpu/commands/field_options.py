@@ -66,7 +66,7 @@ def _option(field: Field, into: str) -> click.Option:
     assert declared is not None, field.name
     kind: Any = field.type.type  # type: ignore[attr-defined]
     if isinstance(kind, inspect.UnionType):  # with None
-        kind = next(each for each in kind.types if not isinstance(each, inspect.NoneType))
+        kind = next(type_ for type_ in kind.types if not isinstance(type_, inspect.NoneType))
     names = declared.names or (f"--{field.name.replace('_', '-')}",)
     parse, hint = _PARSERS[declared.typed], declared.typing_hint
     metavar = declared.metavar or _METAVARS.get(declared.typed) or declared.unit or field.name
@@ -171,7 +171,7 @@ _PARSERS: dict[str, Callable[[Any, str], Any]] = {
     "time": lambda value, _: deadline(value),
     "file": lambda value, _: read_text(value),
     "requirements": lambda value, _: read_requirements_file(value),
-    "disk": lambda values, option: [_disk(each, option) for each in values],
+    "disk": lambda values, option: [_disk(value, option) for value in values],
     "words": lambda values, _: _words(values),
 }
 _METAVARS = {"duration": "TIME", "time": "TIME", "file": "FILE", "requirements": "FILE"}

@@ -84,10 +84,10 @@ class Command(click.Command):
             for given in self.params
             for parameter in (_made(given) if isinstance(given, LazyOptions) else [given])
         ]
-        found = super().get_params(ctx)
+        params = super().get_params(ctx)
         if any(map(is_rare, self.params)):
-            found.append(_help_all_option())
-        return found
+            params.append(_help_all_option())
+        return params
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         repeatable = {
@@ -315,12 +315,12 @@ class PortPair(click.ParamType):
     ) -> tuple[int, int | None]:
         if isinstance(value, tuple):
             return value
-        found = re.fullmatch(r"(-?\d{1,9})(?::(-?\d{1,9}))?", value)
-        if found is None:
+        match = re.fullmatch(r"(-?\d{1,9})(?::(-?\d{1,9}))?", value)
+        if match is None:
             self.fail(
                 f"{value!r} is not PORT or PORT:LOCAL, such as 6006 or 6006:7007.", param, ctx
             )
-        return int(found[1]), int(found[2]) if found[2] else None
+        return int(match[1]), int(match[2]) if match[2] else None
 
 
 def command(name: str, **settings: Any) -> Callable[[Callable[..., Any]], Command]:
@@ -363,7 +363,7 @@ def _tpu_names() -> Iterable[str]:
 def _type_names() -> Iterable[str]:
     from ..catalog import types
 
-    return [each.name for each in types()]
+    return [type_.name for type_ in types()]
 
 
 def _zones() -> Iterable[str]:

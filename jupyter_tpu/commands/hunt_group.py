@@ -149,14 +149,16 @@ def agreed(session: Session, wanted: StartHunt) -> tuple[Sequence[HuntCandidate]
     tpu = structs.replace(wanted.tpu, confirm_price=True)
     candidates = session.call(session.fleet.hunts.quote(structs.replace(wanted, tpu=tpu)))
     # What was said is what may be paid, also if a price changes; None: one is not known.
-    prices = [each.cost.usd_per_hour for each in candidates if not each.ruled_out]
+    prices = [candidate.cost.usd_per_hour for candidate in candidates if not candidate.ruled_out]
     known = [price for price in prices if price is not None]
     most = max(known) if len(known) == len(prices) else None
     return candidates, structs.replace(wanted, tpu=structs.replace(tpu, max_price=most))
 
 
 def costs_money(candidates: Sequence[HuntCandidate]) -> bool:
-    return any(each.cost.usd_per_hour != 0 for each in candidates if not each.ruled_out)
+    return any(
+        candidate.cost.usd_per_hour != 0 for candidate in candidates if not candidate.ruled_out
+    )
 
 
 @command("list", epilog=examples("jupyter tpu hunt list --filter state=running --watch"))

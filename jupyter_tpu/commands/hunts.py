@@ -25,15 +25,15 @@ def hunt_table(hunts: Sequence[Hunt]) -> str:
         return f"No hunts. Start one: {start}"
     rows = [
         (
-            each.name,
-            state_text(each.state),
-            each.zone,
-            str(each.attempted),
-            local_time(each.created),
-            each.message if each.waiting else next_text(each) or _last_problem(each),
-            each.id,
+            hunt.name,
+            state_text(hunt.state),
+            hunt.zone,
+            str(hunt.attempted),
+            local_time(hunt.created),
+            hunt.message if hunt.waiting else next_text(hunt) or _last_problem(hunt),
+            hunt.id,
         )
-        for each in hunts
+        for hunt in hunts
     ]
     return table(("NAME", "STATE", "ZONE", "ATTEMPTS", "STARTED", "MESSAGE", "ID"), rows)
 
@@ -61,14 +61,14 @@ def candidate_table(candidates: Sequence[HuntCandidate]) -> str:
     """Where it looks, with prices."""
     rows = [
         (
-            each.type,
-            each.zone,
-            f"{each.tier}, queued" if each.queued else each.tier,
-            hourly(each.cost, each.tier),
-            str(each.attempts) if each.attempts else "",
-            f"not tried: {problem_text(each.problem)}" if each.ruled_out else "",
+            candidate.type,
+            candidate.zone,
+            f"{candidate.tier}, queued" if candidate.queued else candidate.tier,
+            hourly(candidate.cost, candidate.tier),
+            str(candidate.attempts) if candidate.attempts else "",
+            f"not tried: {problem_text(candidate.problem)}" if candidate.ruled_out else "",
         )
-        for each in candidates
+        for candidate in candidates
     ]
     return table(("TYPE", "ZONE", "TIER", "PRICE", "ATTEMPTS", ""), rows)
 
@@ -78,15 +78,15 @@ def attempt_table(hunt: Hunt) -> str:
         return "No attempts yet."
     rows = [
         (
-            str(each.number),
-            local_time(each.started),
-            each.type,
-            each.zone,
-            f"{each.tier}, queued" if each.unattended else each.tier,
-            state_text(each.state),
-            each.problem.message if each.problem else "",
+            str(attempt.number),
+            local_time(attempt.started),
+            attempt.type,
+            attempt.zone,
+            f"{attempt.tier}, queued" if attempt.unattended else attempt.tier,
+            state_text(attempt.state),
+            attempt.problem.message if attempt.problem else "",
         )
-        for each in hunt.attempts
+        for attempt in hunt.attempts
     ]
     return table(("ATTEMPT", "STARTED", "TYPE", "ZONE", "TIER", "STATE", "MESSAGE"), rows)
 

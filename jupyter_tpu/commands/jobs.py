@@ -72,19 +72,19 @@ def job_table(jobs: Sequence[Job], *, of_one_tpu: bool) -> str:
 def remarks(job: Job) -> list[str]:
     """What is to be known of a job on its hosts, beyond its state."""
     lines = []
-    for each in job.attempts[-1].hosts:
-        if job.stopped and each.state in ("stopping", "ended"):
+    for host in job.attempts[-1].hosts:
+        if job.stopped and host.state in ("stopping", "ended"):
             continue  # as someone wanted
-        why = each.problem.message if each.problem is not None else each.paused or each.cause
-        if why and (each.state != "ended" or each.exit_code):
-            lines.append(f"{job.id}, host {each.host}: {each.state}. {why}")
+        why = host.problem.message if host.problem is not None else host.paused or host.cause
+        if why and (host.state != "ended" or host.exit_code):
+            lines.append(f"{job.id}, host {host.host}: {host.state}. {why}")
     return lines
 
 
 def _host_list(job: Job) -> str:
     from ..fleet.core.host_numbers import host_ranges
 
-    return host_ranges([each.host for each in job.attempts[-1].hosts])
+    return host_ranges([host.host for host in job.attempts[-1].hosts])
 
 
 async def read_logs(

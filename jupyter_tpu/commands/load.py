@@ -110,7 +110,7 @@ def _rows(host: HostLoad, by_host: bool, narrow: bool) -> Iterator[Sequence[Any]
     owners = {} if by_host else _owners(host)
     for number, chip in enumerate([_together(chips)] if by_host and chips else chips):
         name = f"all {len(chips)}" if by_host else str(number)
-        history = [_value(each, None if by_host else number) for each in host.samples[-line:]]
+        history = [_value(sample, None if by_host else number) for sample in host.samples[-line:]]
         waiting = "" if queue is None or number else str(queue)
         figures = *_memory(chip, bar), *_duty(chip, bar), waiting, _plot(history)
         yield str(host.host), name, *figures, owners.get(number, "")
@@ -119,9 +119,9 @@ def _rows(host: HostLoad, by_host: bool, narrow: bool) -> Iterator[Sequence[Any]
 def _owners(host: HostLoad) -> dict[int, str]:
     """Whose each chip is that a kernel has for itself."""
     return {
-        chip: PurePosixPath(each.notebook).name or each.kernel[:8]
-        for each in host.bookings
-        for chip in each.chips
+        chip: PurePosixPath(booking.notebook).name or booking.kernel[:8]
+        for booking in host.bookings
+        for chip in booking.chips
     }
 
 
@@ -146,10 +146,10 @@ def _together(chips: Sequence[ChipLoad]) -> ChipLoad:
     """All chips of a host as one: the sum of their memory, and the mean of their duty cycles."""
     from ..fleet.models import ChipLoad
 
-    duty = [each.duty_cycle for each in chips if each.duty_cycle is not None]
+    duty = [chip.duty_cycle for chip in chips if chip.duty_cycle is not None]
     return ChipLoad(
-        memory_used=_sum([each.memory_used for each in chips]),
-        memory_total=_sum([each.memory_total for each in chips]),
+        memory_used=_sum([chip.memory_used for chip in chips]),
+        memory_total=_sum([chip.memory_total for chip in chips]),
         duty_cycle=sum(duty) / len(duty) if duty else None,
     )
 
@@ -207,9 +207,9 @@ def _notes(load: TPULoad) -> list[str]:
     from .doctor import numbered
 
     hosts: dict[str, list[int]] = {}
-    for each in load.hosts:
-        for text in _notes_of(each):
-            hosts.setdefault(text, []).append(each.host)
+    for host in load.hosts:
+        for text in _notes_of(host):
+            hosts.setdefault(text, []).append(host.host)
     many = len(load.hosts) > 1
     return [
         f"{_capital(numbered(numbers))}: {text}" if many else text

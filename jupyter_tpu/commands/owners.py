@@ -31,10 +31,10 @@ def confirmed_names(
     Raises CANCELLED if another name is typed. Without a terminal, the fleet refuses the rest.
     """
     names = set(confirmed)
-    for each in things:
-        if each.not_yours and each.name not in names and can_ask():
-            typed = ask(f'{each.name} belongs to {each.owner}. To {act}, type "{each.name}": ')
-            if typed.strip() != each.name:
+    for thing in things:
+        if thing.not_yours and thing.name not in names and can_ask():
+            typed = ask(f'{thing.name} belongs to {thing.owner}. To {act}, type "{thing.name}": ')
+            if typed.strip() != thing.name:
                 raise TPUError("Nothing was changed.", Reason.CANCELLED)
-            names.add(each.name)
+            names.add(thing.name)
     return names

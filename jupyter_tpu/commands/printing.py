@@ -41,13 +41,13 @@ class _Format(click.ParamType):
     ) -> Format:
         if isinstance(value, Format):
             return value
-        found = _FORMAT.fullmatch(value.strip())
-        if found is None or found[1] not in ("json", "yaml", "csv", "value", "table", "text"):
+        match = _FORMAT.fullmatch(value.strip())
+        if match is None or match[1] not in ("json", "yaml", "csv", "value", "table", "text"):
             self.fail(f"{value!r} is not supported. Use {_FORMATS}.", param, ctx)
-        fields = [field.strip() for field in (found[3] or "").split(",") if field.strip()]
-        if found[1] in ("value", "table") and not fields:
-            self.fail(f"{found[1]} needs fields, such as {found[1]}(name,state).", param, ctx)
-        return Format(found[1], fields, not found[2])
+        fields = [field.strip() for field in (match[3] or "").split(",") if field.strip()]
+        if match[1] in ("value", "table") and not fields:
+            self.fail(f"{match[1]} needs fields, such as {match[1]}(name,state).", param, ctx)
+        return Format(match[1], fields, not match[2])
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str

@@ -33,7 +33,7 @@ profile_options = parameters(
 
 def traced_line(profile: Profile) -> str:
     """What was traced: "Traced my-pod for …: host 0 (train.ipynb), host 1"."""
-    done = [each for each in profile.traces if each.state == "done"]
+    done = [trace for trace in profile.traces if trace.state == "done"]
     names = ", ".join(
         f"host {each.host}" + (f" ({each.notebook})" if each.notebook else "") for each in done
     )
@@ -51,7 +51,7 @@ def untraced_lines(profile: Profile) -> list[str]:
 
 def memory_text(found: MemoryProfiles) -> str:
     """A tree of the programs' lines for each kernel; then hosts without one."""
-    texts = [_profile_text(each, found) for each in found.profiles if each.kernel]
+    texts = [_profile_text(profile, found) for profile in found.profiles if profile.kernel]
     hosts: dict[str, list[int]] = {}
     for each in found.profiles:
         if not each.kernel:
@@ -91,7 +91,7 @@ def profile_text(profile: MemoryProfile) -> str:
 def _lines(
     lines: Sequence[MemoryLine], depth: int, least: float
 ) -> Iterator[tuple[int, MemoryLine]]:
-    for each in lines:
-        if each.bytes >= least:
-            yield depth, each
-            yield from _lines(each.calls, depth + 1, least)
+    for line in lines:
+        if line.bytes >= least:
+            yield depth, line
+            yield from _lines(line.calls, depth + 1, least)

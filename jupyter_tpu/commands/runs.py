@@ -68,7 +68,7 @@ class FoldedOutput:
         now = time.monotonic()
         for part in answer.output:
             self._lines.add(part.host, part.stream, part.data, now)
-        running = [each.host for each in answer.run.hosts if each.code is None]
+        running = [host.host for host in answer.run.hosts if host.code is None]
         self._lines.flush(running, now)
         if answer.ended:
             self._lines.end(now)
@@ -76,7 +76,7 @@ class FoldedOutput:
 
 def output_to(write: Write, run: Run) -> Sink:
     """Raw for one host, folded for several."""
-    hosts = [each.host for each in run.hosts]
+    hosts = [host.host for host in run.hosts]
     return RawOutput(write) if len(hosts) == 1 else FoldedOutput(hosts, write)
 
 
@@ -226,8 +226,8 @@ def outcome(each: HostRun) -> str:
 def summary(run: Run) -> list[str]:
     """A line for each way in which the run ended: "[0-2] exit code 0 (1.1-1.3 s)"."""
     groups: dict[str, list[HostRun]] = {}
-    for each in run.hosts:
-        groups.setdefault(outcome(each).strip(), []).append(each)
+    for host in run.hosts:
+        groups.setdefault(outcome(host).strip(), []).append(host)
     return [
         f"[{host_ranges([each.host for each in group])}] {text}{_times(group)}"
         for text, group in groups.items()

@@ -32,7 +32,7 @@ class Path(NamedTuple):
         values, several = [item], False
         for part in _PART.findall(self.text):
             if part == "[]":
-                values = [each for value in values for each in _elements(value)]
+                values = [element for value in values for element in _elements(value)]
                 several = True
             elif part[0] == "[":
                 values = [_at(value, int(part[1:-1])) for value in values]
@@ -71,7 +71,9 @@ def field_names(item: Any) -> list[str]:
         while isinstance(kind, inspect.Metadata):
             kind = kind.type
         if isinstance(kind, inspect.UnionType):
-            return all(is_plain(each) or isinstance(each, inspect.NoneType) for each in kind.types)
+            return all(
+                is_plain(type_) or isinstance(type_, inspect.NoneType) for type_ in kind.types
+            )
         return isinstance(kind, plain)
 
     plain = (
@@ -181,12 +183,12 @@ class _Parser:
                 raise self.error()
             self._at = self._text.index(")", self._at) + 1
             return test
-        found = _TERM.match(self._text, self._at)
-        if found is None:
+        match = _TERM.match(self._text, self._at)
+        if match is None:
             raise self.error()
-        self._at = found.end()
-        test = _term(Path(found[2]), found[3], [*self._values()])
-        return _negated(test) if found[1] else test
+        self._at = match.end()
+        test = _term(Path(match[2]), match[3], [*self._values()])
+        return _negated(test) if match[1] else test
 
     def _values(self) -> Iterator[str]:
         if not self.rest().startswith("("):
@@ -199,18 +201,18 @@ class _Parser:
         self._at = self._text.index(")", self._at) + 1
 
     def _value(self) -> str:
-        found = _VALUE.match(self._text, self._at)
-        if found is None:
+        match = _VALUE.match(self._text, self._at)
+        if match is None:
             raise self.error()
-        self._at = found.end()
-        quoted = found[1] if found[1] is not None else found[2]
-        return found[3] if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
+        self._at = match.end()
+        quoted = match[1] if match[1] is not None else match[2]
+        return match[3] if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
 
     def _word(self, word: str) -> bool:
-        found = _WORD.match(self._text, self._at)
-        if found is None or found[1] != word:
+        match = _WORD.match(self._text, self._at)
+        if match is None or match[1] != word:
             return False
-        self._at = found.end()
+        self._at = match.end()
         return True
 
 

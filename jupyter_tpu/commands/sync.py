@@ -67,15 +67,16 @@ def details(result: SyncResult) -> str:
         lines += _listed(result.written, counts.written, "would copy    ")
         lines += _listed(result.deleted, counts.deleted, "would delete  ")
     if result.conflicts:
-        all_hosts = [each.host for each in result.hosts]
+        all_hosts = [host.host for host in result.hosts]
         rows = [
             (
-                each.path,
-                _KINDS[each.kind] + (_on(each.hosts) if each.hosts != all_hosts else ""),
-                each.here or "deleted",
-                each.there or "deleted",
+                conflict.path,
+                _KINDS[conflict.kind]
+                + (_on(conflict.hosts) if conflict.hosts != all_hosts else ""),
+                conflict.here or "deleted",
+                conflict.there or "deleted",
             )
-            for each in result.conflicts[:_SHOWN]
+            for conflict in result.conflicts[:_SHOWN]
         ]
         lines += ["", table(("CONFLICT", "", "CHANGED HERE", "CHANGED ON THE TPU"), rows)]
         lines += _more(len(rows), counts.conflicts)

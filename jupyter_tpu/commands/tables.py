@@ -192,19 +192,21 @@ def tunnel_table(tunnels: Sequence[Tunnel]) -> str:
         return "No tunnels. Open one: jupyter tpu tunnel open NAME PORT"
     rows = [
         (
-            each.id,
-            _local(each),
-            host_text(each.tpu, each.host),
-            str(each.port),
-            state_text(each.state, TUNNEL_STATES.get(each.state)),
-            str(each.connections) if each.connections else "",
-            size(each.sent),
-            size(each.received),
+            tunnel.id,
+            _local(tunnel),
+            host_text(tunnel.tpu, tunnel.host),
+            str(tunnel.port),
+            state_text(tunnel.state, TUNNEL_STATES.get(tunnel.state)),
+            str(tunnel.connections) if tunnel.connections else "",
+            size(tunnel.sent),
+            size(tunnel.received),
         )
-        for each in tunnels
+        for tunnel in tunnels
     ]
     heads = ("ID", "LOCAL", "TPU", "PORT", "STATE", "CONNECTIONS", "SENT", "RECEIVED")
-    problems = [f"{each.id}: {problem_text(each.problem)}" for each in tunnels if each.problem]
+    problems = [
+        f"{tunnel.id}: {problem_text(tunnel.problem)}" for tunnel in tunnels if tunnel.problem
+    ]
     return "\n".join([table(heads, rows), *problems])
 
 

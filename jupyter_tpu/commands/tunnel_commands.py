@@ -27,9 +27,9 @@ def close(ids: tuple[str, ...], as_json: bool) -> None:
     """Close tunnels."""
     closed = []
     with open_session() as session:
-        for each in close_tunnels(session, ids):
-            closed.append(each)
+        for tunnel in close_tunnels(session, ids):
+            closed.append(tunnel)
             if not as_json:
-                print(f"Closed: {describe_tunnel(each)}")
+                print(f"Closed: {describe_tunnel(tunnel)}")
     if as_json:
         print_json(closed)

@@ -32,7 +32,7 @@ def close_tunnels(session: Session, ids: Sequence[str]) -> Iterator[Tunnel]:
     """Closes tunnels by ID or local port, one after the other; raises NOT_FOUND."""
     tunnels = session.call(session.fleet.tunnels.all())
     for id in ids:
-        found = [each for each in tunnels if id in (each.id, str(each.local_port))]
+        found = [tunnel for tunnel in tunnels if id in (tunnel.id, str(tunnel.local_port))]
         if not found:
             raise TPUError(
                 f"The tunnel {id} does not exist.",

@@ -49,7 +49,7 @@ def usage_text(found: Usage) -> str:
     heads = ("NAME", "PROJECT", "ZONE", "TYPE", "CHIPS", "OWNER", "STATE", "AGE", "PER HOUR",
              "COST SO FAR", "")  # fmt: skip
     lines = [table(heads, [_row(each, found) for each in found.tpus])]
-    lines += [_owner_line(each, found.chips) for each in found.owners]
+    lines += [_owner_line(owner, found.chips) for owner in found.owners]
     lines += [f"{each.name}: {each.advice}" for each in found.tpus if each.holds == "quota"]
     lines += [
         f"{each.name}: It has been READY for hours, and is not connected here. Connect it, or stop "

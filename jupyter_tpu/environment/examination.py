@@ -96,7 +96,7 @@ async def _ask_agent(agent: AgentClient, examined: ExaminedHost) -> None:
     # The host looked at its clock at some moment in between.
     examined.clock = ClockOffset(least=there - time.time(), most=there - before)
     if isinstance(examined.facts, HostFacts) and examined.facts.hardware.holders:
-        pids = [each.pid for each in examined.facts.hardware.holders]
+        pids = [holder.pid for holder in examined.facts.hardware.holders]
         owners = owners_by_pid(pids, await agent.request(GetProcessOwners(pids=pids)))
         named = {pid: _named(owner) for pid, owner in owners.items()}
         examined.owners = {pid: name for pid, name in named.items() if name}
@@ -136,8 +136,8 @@ async def _check_ports(
         async with _listening(hosts[0], internal):
             await asyncio.gather(*map(reach, others))
     except TPUError as error:
-        for each in others:
-            each.ports = each.ports or error
+        for other in others:
+            other.ports = other.ports or error
 
 
 @contextlib.asynccontextmanager

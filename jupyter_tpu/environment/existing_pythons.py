@@ -49,8 +49,8 @@ def merge(hosts: Sequence[OnHost | TPUError]) -> FoundPythons:
         raise problems[0]
     by_path: dict[str, dict[int, FoundPython]] = {}
     for index, answer in known.items():
-        for each in answer.pythons:
-            by_path.setdefault(each.path, {})[index] = each
+        for python in answer.pythons:
+            by_path.setdefault(python.path, {})[index] = python
     return FoundPythons(
         pythons=[_merged(each, list(known)) for each in by_path.values()],
         asked=next((each.asked for each in known.values() if each.asked), ""),
@@ -67,8 +67,8 @@ def _merged(on_hosts: dict[int, FoundPython], known: Sequence[int]) -> FoundPyth
         different=[
             index for index, each in on_hosts.items() if _versions(each) != _versions(first)
         ],
-        ipykernel="" if any(not each.ipykernel for each in on_hosts.values()) else first.ipykernel,
-        installable=all(each.ipykernel or each.installable for each in on_hosts.values()),
+        ipykernel="" if any(not host.ipykernel for host in on_hosts.values()) else first.ipykernel,
+        installable=all(host.ipykernel or host.installable for host in on_hosts.values()),
     )
     problem = _problem(merged, on_hosts)
     base = bool(problem) and merged.kind in ("system", "uv")

@@ -29,7 +29,7 @@ REQUIREMENTS = ("msgspec", "numpy")
 def jaxkit_bundle() -> Bundle:
     """Them; a new version has a new hash."""
     top = Path(__file__).parents[1]
-    names = {path.relative_to(top).as_posix() for each in _SOURCES for path in top.glob(each)}
+    names = {path.relative_to(top).as_posix() for source in _SOURCES for path in top.glob(source)}
     return Bundle(
         {
             f"{top.name}/{name}": (top / name).read_bytes()

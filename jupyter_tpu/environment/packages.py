@@ -91,7 +91,7 @@ async def sync(
         reporter.host_done("sync")
 
     others = hosts[1:]
-    await finish_on_hosts({each.host.worker: on_host(each) for each in others}, len(hosts))
+    await finish_on_hosts({other.host.worker: on_host(other) for other in others}, len(hosts))
     reporter.done("sync", "done" if others else "skipped")
     return SyncedPackages(requested=requested, lock=lock)
 

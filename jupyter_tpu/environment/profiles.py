@@ -80,7 +80,7 @@ async def trace(
         "trace",
         log=log,
         timeout=seconds + lead + ANSWER,
-        kernels=[_payload(each) for each in kernels],
+        kernels=[_payload(kernel) for kernel in kernels],
         port=port and {"port": port[0], "name": port[1]},
         folder=folder,
         seconds=seconds,
@@ -88,7 +88,7 @@ async def trace(
         lead=lead,
         **_PROGRAM,
     )
-    names = [*(each.name for each in kernels), *([port[1]] if port else [])]
+    names = [*(kernel.name for kernel in kernels), *([port[1]] if port else [])]
     paths = [posixpath.normpath(f"/{folder.removeprefix('~/')}/{name}{SUFFIX}") for name in names]
     found = [_outcome(each, WrittenTrace) for each in _listed(answers, len(names))]
     for each, path in zip(found, paths, strict=True):
@@ -107,7 +107,7 @@ async def profile_memory(
         "profile_memory",
         log=_ignore,
         timeout=ANSWER,
-        kernels=[_payload(each) for each in kernels],
+        kernels=[_payload(kernel) for kernel in kernels],
         **_PROGRAM,
     )
     listed = _listed(answers, len(kernels))

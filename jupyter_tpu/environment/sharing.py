@@ -91,7 +91,7 @@ class Share(Struct, frozen=True, kw_only=True):
             "tpu": self.tpu,
             "path": self.path,
             "address": self.address,
-            "clients": [[each.tpu, each.host, each.address] for each in self.clients],
+            "clients": [[client.tpu, client.host, client.address] for client in self.clients],
         }
         return MARK + json.dumps(payload) + "\n"
 
@@ -218,7 +218,7 @@ def exports_text(share: Share, uid: int, gid: int) -> str:
         f"\\{byte:03o}" if byte <= 0x20 or chr(byte) in "\"#\\'()" else chr(byte)
         for byte in share.path.encode()
     ).encode("latin-1")
-    clients = " ".join(f"{each.address}({options})" for each in share.clients)
+    clients = " ".join(f"{client.address}({options})" for client in share.clients)
     return share.mark + f"{path.decode()} {clients}\n"
 
 
@@ -302,7 +302,7 @@ def share_of(payload: ShareHeader) -> Share:
         tpu=payload["tpu"],
         path=payload["path"],
         address=payload["address"],
-        clients=tuple(Client(*each) for each in payload["clients"]),
+        clients=tuple(Client(*client) for client in payload["clients"]),
     )
 
 

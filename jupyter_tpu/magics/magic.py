@@ -115,7 +115,7 @@ class TPUMagics:
         if words[:2] == ["%%tpu", "compile"] and event.line != "%%tpu compile":
             from ..catalog import types
 
-            return [each.name for each in types()]
+            return [type_.name for type_ in types()]
         names = sorted({spec.config["tpu"] for spec in kernelspecs()})
         if event.line.lstrip().startswith("%%"):
             return [*names, "compile"]

@@ -81,8 +81,8 @@ def wait_for(session: Session, operation: Operation) -> None:
         while (state := states.get()) is not None:
             now, line = state
             if now.kind == "hunt":
-                for each in log.new_lines(now):
-                    print(each)
+                for new_line in log.new_lines(now):
+                    print(new_line)
             display.show(line, now.progress, running=now.state == "running")
         raise_failure(future.result())
     except KeyboardInterrupt:

@@ -34,7 +34,7 @@ _HELP = {
 def exposition(loads: Sequence[TPULoad], now: float) -> str:
     """The latest figures of each host, unless they are old. *now*: seconds since the epoch."""
     lines = []
-    found = [each for load in loads for each in _figures(load, now)]
+    found = [figure for load in loads for figure in _figures(load, now)]
     for name, about in _HELP.items():
         values = [(labels, value) for metric, labels, value in found if metric == name]
         if values:

@@ -27,8 +27,8 @@ class ProxyPorts:
     def __init__(self, entries: Iterable[str] = ()) -> None:
         self._entries = frozenset(entries)
         for entry in self._entries:
-            found = _ENTRY.fullmatch(entry)
-            if found is None or not 0 < int(found[1]) < 65536:
+            match = _ENTRY.fullmatch(entry)
+            if match is None or not 0 < int(match[1]) < 65536:
                 raise InvalidInput(
                     f"{entry!r} in {OPTION} is not a port of a TPU.",
                     'Examples: "my-tpu:6006" or "us-west4-a~my-tpu:6006".',

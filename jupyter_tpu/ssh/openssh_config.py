@@ -262,11 +262,11 @@ def _without_word(line: bytes, target: Path) -> bytes:
 
 def _included(line: bytes) -> list[re.Match[bytes]]:
     """The words of an Include line as they are written, up to a comment; none of other lines."""
-    found = _INCLUDE.match(line.rstrip(b"\r\n"))
-    if not found:
+    match = _INCLUDE.match(line.rstrip(b"\r\n"))
+    if not match:
         return []
-    words, end = [], found.start(1)
-    while (word := _WORD.match(found.string, end)) and not word[1].startswith(b"#"):
+    words, end = [], match.start(1)
+    while (word := _WORD.match(match.string, end)) and not word[1].startswith(b"#"):
         words.append(word)
         end = word.end()
     return words

@@ -196,8 +196,8 @@ async def _ask_openssh(host: UserHost) -> tuple[str, set[str]]:
     kind = shown = ""
     known: set[str] = set()
     for line in log.splitlines():
-        if found := _SHOWN.search(line):
-            kind, shown = found.groups()
+        if match := _SHOWN.search(line):
+            kind, shown = match.groups()
         elif _KNOWN.search(line):
             known.add(shown)
     refusal = _REFUSED.search(log)

@@ -286,11 +286,11 @@ class Daemon:
     def _request_warm(self, client: Any, environments: List[requests.WarmEnvironment]) -> None:
         requested = [
             {
-                "python": each["python"],
-                "imports": each.get("imports", []),
-                "env": _variables(each.get("env"), each.get("tpu")),
+                "python": environment["python"],
+                "imports": environment.get("imports", []),
+                "env": _variables(environment.get("env"), environment.get("tpu")),
             }
-            for each in environments
+            for environment in environments
         ]
         self._warm.request(client, requested)
 

@@ -77,9 +77,9 @@ class LoadSampler:
 
     async def _sample_now(self) -> None:
         try:
-            found = await read_sample(await self._kernels())
+            sample = await read_sample(await self._kernels())
             self._number += 1
-            self._samples.append((self._number, time.monotonic(), found))
+            self._samples.append((self._number, time.monotonic(), sample))
         finally:
             self._task = None
         self._taken()
@@ -98,9 +98,9 @@ async def read_sample(kernels: Sequence[Kernel]) -> Dict[str, Any]:
     if not count:
         return {"state": "no_device"}
     bookings: List[Any] = [
-        {"chips": each["booked"], "kernel": each["id"], "notebook": each["notebook"]}
-        for each in kernels
-        if each.get("booked") and each["state"] != "dead"
+        {"chips": kernel["booked"], "kernel": kernel["id"], "notebook": kernel["notebook"]}
+        for kernel in kernels
+        if kernel.get("booked") and kernel["state"] != "dead"
     ]
     bookings.sort(key=lambda booking: booking["chips"])
     host: Dict[str, Any] = {"of": count, **({"bookings": bookings} if bookings else {})}

@@ -96,7 +96,7 @@ class HostStatus:
             for job, status in (await self._jobs.some(ids)).items()
         }
         return {
-            "kernels": [{name: each.get(name) for name in _KERNEL} for each in kernels],
+            "kernels": [{name: kernel.get(name) for name in _KERNEL} for kernel in kernels],
             "warm": self._warm.statuses(),
             "jobs": jobs,
             "packages": self._packages.all(),
@@ -110,9 +110,9 @@ class HostStatus:
         if announced is None:
             return None
         run = [
-            {**each["checkpoint"], "notebook": each["notebook"]}
-            for each in kernels
-            if each.get("checkpoint")  # not of an older keeper
+            {**kernel["checkpoint"], "notebook": kernel["notebook"]}
+            for kernel in kernels
+            if kernel.get("checkpoint")  # not of an older keeper
         ]
         return {**announced, "checkpoints": run}
 
@@ -120,8 +120,8 @@ class HostStatus:
 def _version(report: Dict[str, Any]) -> str:
     """Another one for another report; what a kernel prints is news once a minute."""
     kernels = [
-        {**each, "last_activity": str(each["last_activity"])[: len("2026-01-01T00:00")]}
-        for each in report["kernels"]
+        {**kernel, "last_activity": str(kernel["last_activity"])[: len("2026-01-01T00:00")]}
+        for kernel in report["kernels"]
     ]
     text = json.dumps({**report, "kernels": kernels}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -51,7 +51,7 @@ def _replace(ours: List[str]) -> str:
         lines = [each for each in before if not each.endswith(_OURS)] + ours
         if lines == before:
             return ""
-        written = _crontab("-", "".join(each + "\n" for each in lines))
+        written = _crontab("-", "".join(line + "\n" for line in lines))
         return "crontab: %s" % written.stderr.strip() if written.returncode else ""
     except KeyError:
         return "The user is not in the host's table of users."

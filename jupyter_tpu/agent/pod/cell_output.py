@@ -145,7 +145,7 @@ class CellOutput:
         failed = {host: each for host, each in end.results.items() if each.status != "ok"}
         if not failed:
             return None
-        kinds = {(each.status, each.ename, each.evalue) for each in end.results.values()}
+        kinds = {(result.status, result.ename, result.evalue) for result in end.results.values()}
         first = _first(failed, end.interrupted)
         shown = self._errors.get(first) or {
             "ename": failed[first].ename or "Error",

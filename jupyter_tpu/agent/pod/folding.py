@@ -102,7 +102,7 @@ class Transcript:
     def digest(self) -> Tuple[str, ...]:
         """Equal for hosts that printed the same."""
         streams = sorted((name, each.hexdigest()) for name, each in self._streams.items())
-        return (self._displays.hexdigest(), *("%s %s" % each for each in streams))
+        return (self._displays.hexdigest(), *("%s %s" % stream for stream in streams))
 
     @property
     def text(self) -> str:

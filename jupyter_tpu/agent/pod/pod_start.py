@@ -155,8 +155,8 @@ def _differences(reports: Dict[int, Dict[str, Any]]) -> List[str]:
         "the working directory", {host: report.get("folder") for host, report in reports.items()}
     )
     files = {host: dict(report.get("files") or {}) for host, report in reports.items()}
-    paths = sorted({path for each in files.values() for path in each})
-    differing = [path for path in paths if len({each.get(path) for each in files.values()}) > 1]
+    paths = sorted({path for file in files.values() for path in file})
+    differing = [path for path in paths if len({file.get(path) for file in files.values()}) > 1]
     if differing:
         more = len(differing) - NAMED
         found.append(

@@ -40,7 +40,7 @@ def problem_of(chosen: Sequence[int], of: int) -> str:
     if not all(0 <= chip < of for chip in chosen):
         return "The host has the chips 0 to %d." % (of - 1) if of else "The host has no chips."
     if count == of or (count, of) not in BOUNDS:
-        counts = ", ".join(str(each) for each in group_sizes(of))
+        counts = ", ".join(str(size) for size in group_sizes(of))
         if not counts:
             return "A kernel gets all chips of this host."
         return "Of %d chips, a kernel can have %s, or all." % (of, counts)

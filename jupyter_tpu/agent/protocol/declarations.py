@@ -74,7 +74,7 @@ Requests = Dict[str, Type[Request[Any]]]
 
 def find_requests(names: Dict[str, Any]) -> Requests:
     """The requests among the *names* of a module, by their ops."""
-    kinds = [each for each in names.values() if isinstance(each, type)]
+    kinds = [name for name in names.values() if isinstance(name, type)]
     return {kind.op: kind for kind in kinds if issubclass(kind, Request) and kind is not Request}
 
 

@@ -88,11 +88,11 @@ def _container(process: str) -> Tuple[str, str]:
         os.path.join(process, "cgroup"), encoding="utf-8", errors="replace"
     ) as file:
         groups = file.read()
-        found = _CONTAINER.search(groups)
-        if found:
-            runtime = _RUNTIMES.get(found.group(1), "")
-            stop = "%s stop %s" % (runtime, found.group(2)) if runtime else ""
-            return found.group(2), stop and _as_owner(groups) + stop
+        match = _CONTAINER.search(groups)
+        if match:
+            runtime = _RUNTIMES.get(match.group(1), "")
+            stop = "%s stop %s" % (runtime, match.group(2)) if runtime else ""
+            return match.group(2), stop and _as_owner(groups) + stop
     with contextlib.suppress(OSError), open(
         os.path.join(process, "status"), encoding="utf-8", errors="replace"
     ) as file:
@@ -104,10 +104,10 @@ def _container(process: str) -> Tuple[str, str]:
 
 def _as_owner(groups: str) -> str:
     """What runs a command as the owner of a container: root, or a user without root's rights."""
-    found = re.search(r"/user-(\d+)\.slice/", groups)
-    if not found:
+    match = re.search(r"/user-(\d+)\.slice/", groups)
+    if not match:
         return "sudo "
     try:
-        return "sudo -iu %s " % pwd.getpwuid(int(found.group(1))).pw_name
+        return "sudo -iu %s " % pwd.getpwuid(int(match.group(1))).pw_name
     except KeyError:
-        return 'sudo -iu "#%s" ' % found.group(1)
+        return 'sudo -iu "#%s" ' % match.group(1)

@@ -85,7 +85,7 @@ class FirewallRule(Struct, frozen=True, kw_only=True):
     @property
     def internal(self) -> bool:
         """Whether it is about addresses inside of networks only."""
-        ranges = [ip_network(each, strict=False) for each in self.sources]
+        ranges = [ip_network(source, strict=False) for source in self.sources]
         return all(any(_covers(inside, each) for inside in _INTERNAL) for each in ranges)
 
     def allows(self, ports: PortRange) -> bool:

@@ -91,10 +91,10 @@ class OSLoginProfiles:
 def _profile(payload: dict[str, Any]) -> OSLoginProfile:
     accounts = sorted(payload.get("posixAccounts", ()), key=lambda each: not each.get("primary"))
     expires = {
-        " ".join(str(each.get("key", "")).split()[:2]): int(each["expirationTimeUsec"]) / 1e6
-        if each.get("expirationTimeUsec")
+        " ".join(str(key.get("key", "")).split()[:2]): int(key["expirationTimeUsec"]) / 1e6
+        if key.get("expirationTimeUsec")
         else None
-        for each in payload.get("sshPublicKeys", {}).values()
+        for key in payload.get("sshPublicKeys", {}).values()
     }
     user = accounts[0].get("username", "") if accounts else ""
     return OSLoginProfile(user=str(user), expires=expires)

@@ -96,7 +96,7 @@ class ComputeEngine(Cloud):
             self._calls.aggregated(self.project, _GROUPS),
         )
         with readable("instances and groups"):
-            nodes = _nodes([each for each in instances if is_tpu(each)], groups)
+            nodes = _nodes([instance for instance in instances if is_tpu(instance)], groups)
         silent |= mute
         return NodeList(
             nodes=tuple(node for node in nodes if zone in ("-", node.name.zone)),
@@ -124,7 +124,11 @@ class ComputeEngine(Cloud):
     async def maintenance(self) -> dict[str, Maintenance]:
         instances, _ = await self._calls.aggregated(self.project, "instances", filter=TPU_FILTER)
         with readable("upcomingMaintenance"):
-            coming = {each["name"]: found for each in instances if (found := maintenance_of(each))}
+            coming = {
+                instance["name"]: found
+                for instance in instances
+                if (found := maintenance_of(instance))
+            }
         if not coming:
             return {}
         return {
@@ -301,9 +305,9 @@ class ComputeEngine(Cloud):
             names = [str(each["name"]) for each in found]
             listed = {name: None for name in names if not name.startswith(_REFUSED)}
         types = [
-            each.name
-            for each in catalog.types("compute")
-            if each.machine is not None and each.machine.machine_type in listed
+            type_.name
+            for type_ in catalog.types("compute")
+            if type_.machine is not None and type_.machine.machine_type in listed
         ]
         unknown = [name for name in listed if not catalog.is_machine_type(name)]
         return (*types, *unknown)
@@ -312,7 +316,9 @@ class ComputeEngine(Cloud):
         """The families of images that exist, in the order of the catalog."""
         images = f"projects/{catalog.IMAGE_PROJECT}/global/images/family"
         families = catalog.IMAGE_FAMILIES
-        found = await asyncio.gather(*(self._calls.find(f"{images}/{each}") for each in families))
+        found = await asyncio.gather(
+            *(self._calls.find(f"{images}/{family}") for family in families)
+        )
         return tuple(name for name, image in zip(families, found, strict=True) if image is not None)
 
     async def sweep(self) -> list[str]:
@@ -359,8 +365,8 @@ class ComputeEngine(Cloud):
 def _nodes(instances: list[Body], groups: list[Body]) -> list[Node]:
     """Instances that are alone, and groups with theirs."""
     members: dict[str, list[Body]] = {}
-    for each in instances:
-        members.setdefault(group_of(each), []).append(each)
+    for instance in instances:
+        members.setdefault(group_of(instance), []).append(instance)
     found = []
     for group in groups:
         path = path_of(group)
@@ -377,7 +383,7 @@ def _nodes(instances: list[Body], groups: list[Body]) -> list[Node]:
 
 def _host_paths(node: Node) -> list[str]:
     names = [endpoint.instance for endpoint in node.endpoints]
-    return [_instance(structs.replace(node.name, node=each)) for each in names]
+    return [_instance(structs.replace(node.name, node=name)) for name in names]
 
 
 def _instance(name: NodeName) -> str:

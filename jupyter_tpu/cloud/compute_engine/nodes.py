@@ -76,8 +76,8 @@ def group_of(instance: Body) -> str:
 
     Google writes the project's number there, not its name.
     """
-    found = _GROUP.search(metadata_of(instance).get(_CREATED_BY, ""))
-    return found[1] if found else ""
+    match = _GROUP.search(metadata_of(instance).get(_CREATED_BY, ""))
+    return match[1] if match else ""
 
 
 def metadata_of(resource: Body) -> dict[str, str]:
@@ -120,7 +120,7 @@ def parse_group(group: Body, members: Sequence[Body], zone: str) -> Node:
     """A TPU of several hosts. *members*: those of its instances that exist, in any order."""
     members = sorted(members, key=lambda each: str(each["name"]))
     labels = _labels(group, members)
-    statuses = [str(each.get("status", "")) for each in members]
+    statuses = [str(member.get("status", "")) for member in members]
     topology = _topology(group)
     machine = _last(members[0]["machineType"]) if members else ""
     tier = _tier(members[0]) if members else _labelled_tier(labels)
@@ -143,7 +143,7 @@ def parse_group(group: Body, members: Sequence[Body], zone: str) -> Node:
         else None,
         endpoints=tuple(map(endpoint, members)),
         created=group.get("creationTimestamp", ""),
-        metadata=_shared([_own(metadata_of(each)) for each in members]),
+        metadata=_shared([_own(metadata_of(member)) for member in members]),
         labels={key: text for key, text in labels.items() if key not in (TYPE, TIER)},
         api="compute",
         waiting=waits,
@@ -276,7 +276,7 @@ def _group_state(group: Body, statuses: list[str], topology: Body, tier: Tier) -
         return NodeState.DELETING if statuses else NodeState.TERMINATED
     if state == "FAILED":
         return NodeState.FAILED
-    running = [each for each in statuses if each == "RUNNING"]
+    running = [status for status in statuses if status == "RUNNING"]
     connected = state == "ACTIVE" or not _policy(group)
     if len(running) == target and group["status"].get("isStable") and connected:
         return NodeState.READY
@@ -345,7 +345,7 @@ def _policy(group: Body) -> str:
 
 
 def _labels(group: Body, members: Sequence[Body]) -> dict[str, str]:
-    return {**_shared([each.get("labels", {}) for each in members]), **group_labels(group)}
+    return {**_shared([member.get("labels", {}) for member in members]), **group_labels(group)}
 
 
 def _shared(found: Sequence[Mapping[str, str]]) -> dict[str, str]:

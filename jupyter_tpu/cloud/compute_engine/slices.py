@@ -84,7 +84,7 @@ class Slices:
         if found is None:
             return None
         zones = found.get("distributionPolicy", {}).get("zones", ())
-        listed = [str(each.get("zone", "")).rpartition("/")[2] for each in zones]
+        listed = [str(zone.get("zone", "")).rpartition("/")[2] for zone in zones]
         return found if name.zone in listed or not listed else None
 
     async def members(self, group: Body, zone: str) -> list[Body]:
@@ -104,8 +104,8 @@ class Slices:
         if status.get("isStable") or progress.get("error", {}).get("errors"):
             return group
         answer = await self._calls.write("POST", f"{path_of(group)}/listManagedInstances")
-        for each in answer.get("managedInstances", ()):
-            errors = each.get("lastAttempt", {}).get("errors", {}).get("errors", ())
+        for instance in answer.get("managedInstances", ()):
+            errors = instance.get("lastAttempt", {}).get("errors", {}).get("errors", ())
             if errors:
                 check = {**progress, "error": {"errors": errors}}
                 bulk = {**status.get("bulkInstanceOperation", {}), "lastProgressCheck": check}
@@ -264,16 +264,16 @@ class Slices:
             )
         }
         swept = []
-        for each in [*filter(_is_ours, policies), *filter(_label, templates)]:
-            path = path_of(each)
-            if path.removeprefix("projects/") in used or self._age(each) < LEFTOVER:
+        for policy in [*filter(_is_ours, policies), *filter(_label, templates)]:
+            path = path_of(policy)
+            if path.removeprefix("projects/") in used or self._age(policy) < LEFTOVER:
                 continue
             try:
                 await self._calls.change("DELETE", path, id=str(uuid.uuid4()))
             except TPUError as error:
                 log.warning("%s stays: %s", path, error)
             else:
-                swept.append(str(each["name"]))
+                swept.append(str(policy["name"]))
         return swept
 
     def _age(self, resource: Body) -> float:

@@ -157,7 +157,7 @@ class CloudTPU(Cloud):
         found: list[QueuedTPUs] = []
         unreachable: set[str] = set()
         async for page in self._pages("list_queued_resources", zone):
-            found += [self._parse(parse_queued, each) for each in page.queued_resources]
+            found += [self._parse(parse_queued, resource) for resource in page.queued_resources]
             unreachable.update(path.rpartition("/")[2] for path in page.unreachable)
         return QueuedList(queued=tuple(found), unreachable=tuple(sorted(unreachable)))
 

@@ -44,7 +44,7 @@ def parse_queued(data: Mapping[str, Any]) -> QueuedTPUs:
         initiator=str(state.get("stateInitiator", "")),
         error=None if failure is None else status_error(failure, project=project),
         created=data.get("createTime", ""),
-        nodes=tuple(each for spec in specs for each in _node_ids(spec, name)),
+        nodes=tuple(id_ for spec in specs for id_ in _node_ids(spec, name)),
         type=node.get("acceleratorType", ""),
         version=node.get("runtimeVersion", ""),
         tier="reserved" if reservation and tier == "on-demand" else tier,

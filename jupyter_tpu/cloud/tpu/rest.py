@@ -72,7 +72,7 @@ class RestReader:
 def _parse_nodes(page: Any) -> list[Node]:
     if page.get("nextPageToken") or page.get("unreachable"):
         raise ValueError("not all")
-    return [parse_node(each) for each in page.get("nodes", ())]
+    return [parse_node(node) for node in page.get("nodes", ())]
 
 
 def _emulator_access(state_file: str) -> tuple[str, str]:

@@ -58,7 +58,7 @@ def add_routes(app: web.Application, engine: Engine, machines: InstanceEngine) -
 
     async def list_all_workloads(request: web.Request) -> web.Response:
         collection, project = request.match_info["collection"], request.match_info["project"]
-        kind = next(each[4] for each in _WORKLOADS if each[0] == collection)
+        kind = next(workload[4] for workload in _WORKLOADS if workload[0] == collection)
         places = [f"regions/{region}" for region in regions()]
         if collection == "instanceTemplates":
             places.insert(0, "global")
@@ -211,21 +211,21 @@ def _add_groups(
 
     async def list_members(request: web.Request) -> web.Response:
         group = groups.get(*key(request))
-        found = [_member(request, groups, group, each) for each in group.members]
+        found = [_member(request, groups, group, member) for member in group.members]
         return web.json_response({"managedInstances": found})
 
     async def list_errors(request: web.Request) -> web.Response:
         group = groups.get(*key(request))
         items = [
             {
-                "timestamp": each["timestamp"],
-                "error": each["error"],
+                "timestamp": error["timestamp"],
+                "error": error["error"],
                 "instanceActionDetails": {
                     "action": "CREATING",
-                    "instance": link(request, f"zones/{group.zone}/instances/{each['name']}"),
+                    "instance": link(request, f"zones/{group.zone}/instances/{error['name']}"),
                 },
             }
-            for each in group.errors
+            for error in group.errors
         ]
         return web.json_response({"items": items})
 

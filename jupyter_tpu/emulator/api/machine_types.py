@@ -30,20 +30,20 @@ def add_routes(app: web.Application, engine: Engine) -> None:
     async def listed(request: web.Request) -> web.Response:
         zone = request.match_info["zone"]
         check_zone(request.match_info["project"], zone)
-        found = [_shown(request, zone, each) for each in machine_types_in(zone)]
+        found = [_shown(request, zone, type_) for type_ in machine_types_in(zone)]
         return page(request, "machineType", found)
 
     async def get(request: web.Request) -> web.Response:
         zone, name = request.match_info["zone"], request.match_info["name"]
-        for each in machine_types_in(zone):
-            if each.name == name:
-                return web.json_response(_shown(request, zone, each))
+        for type_ in machine_types_in(zone):
+            if type_.name == name:
+                return web.json_response(_shown(request, zone, type_))
         project = request.match_info["project"]
         raise api_errors.resource_not_found(f"projects/{project}/zones/{zone}/machineTypes/{name}")
 
     async def list_all(request: web.Request) -> web.Response:
         found = {
-            f"zones/{zone}": [_shown(request, zone, each) for each in machine_types_in(zone)]
+            f"zones/{zone}": [_shown(request, zone, type_) for type_ in machine_types_in(zone)]
             for zone in compute_zones()
         }
         return aggregated(request, "machineType", "machineTypes", found)

@@ -50,7 +50,7 @@ def add_routes(app: web.Application, engine: Engine) -> None:
 def _quotas(faults: Faults) -> Iterator[dict[str, Any]]:
     """One of each generation and tier; -1 is unlimited."""
     quotas = [fault for fault in faults.list() if fault.kind == "quota"]
-    for generation in sorted({each.generation for each in types("tpu")}):
+    for generation in sorted({type_.generation for type_ in types("tpu")}):
         for tier, name in (("on-demand", ""), ("spot", "Preemptible")):
             limits = [_limit(fault) for fault in quotas if _is_about(fault, generation, tier)]
             yield {
@@ -63,8 +63,10 @@ def _quotas(faults: Faults) -> Iterator[dict[str, Any]]:
 def _compute_quotas(faults: Faults) -> Iterator[dict[str, Any]]:
     """Compute Engine's: of families on demand (v5p has its own), of generations preemptible."""
     quotas = [fault for fault in faults.list() if fault.kind == "quota"]
-    for machine in sorted({each.name.partition("-")[0] for each in MACHINE_TYPES}):
-        family = next(each for each in MACHINE_TYPES if each.name.startswith(f"{machine}-")).family
+    for machine in sorted({type_.name.partition("-")[0] for type_ in MACHINE_TYPES}):
+        family = next(
+            type_ for type_ in MACHINE_TYPES if type_.name.startswith(f"{machine}-")
+        ).family
         generation = family.generation
         for tier, preemptible in (("on-demand", False), ("spot", True)):
             limits = [
@@ -88,7 +90,7 @@ def _compute_quotas(faults: Faults) -> Iterator[dict[str, Any]]:
 
 
 def _types_of(machine: str) -> list[str]:
-    return [each.name for each in MACHINE_TYPES if each.name.startswith(f"{machine}-")]
+    return [type_.name for type_ in MACHINE_TYPES if type_.name.startswith(f"{machine}-")]
 
 
 def _limit(fault: Fault) -> dict[str, Any]:
@@ -102,6 +104,8 @@ def _dimension(place: str, limit: int) -> dict[str, Any]:
 
 def _is_about(fault: Fault, generation: str, tier: str) -> bool:
     of = {
-        each.generation for each in types("tpu") if fault.type in (None, each.name, each.generation)
+        type_.generation
+        for type_ in types("tpu")
+        if fault.type in (None, type_.name, type_.generation)
     }
     return generation in of and fault.tier in (None, tier)

@@ -89,10 +89,10 @@ class Schema:
         known: set[str] = set()
         others = (operations_pb2, empty_pb2, error_details_pb2)
         for needed in (*file.dependencies, *(module.DESCRIPTOR for module in others)):
-            for each in _with_dependencies(needed):
-                if each.name not in known:
-                    known.add(each.name)
-                    self.pool.AddSerializedFile(each.serialized_pb)
+            for dependency in _with_dependencies(needed):
+                if dependency.name not in known:
+                    known.add(dependency.name)
+                    self.pool.AddSerializedFile(dependency.serialized_pb)
         self.pool.AddSerializedFile(extended.SerializeToString())
 
     @cache  # noqa: B019 – there are two schemas, for as long as the process runs

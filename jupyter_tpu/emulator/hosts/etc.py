@@ -210,8 +210,8 @@ def sshd_version() -> tuple[int, int]:
     if program is None:
         return (0, 0)
     output = subprocess.run([program, "-V"], capture_output=True, text=True, timeout=20)
-    found = re.search(r"OpenSSH_(\d+)\.(\d+)", output.stdout + output.stderr)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    match = re.search(r"OpenSSH_(\d+)\.(\d+)", output.stdout + output.stderr)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def sshd_config(

@@ -263,7 +263,7 @@ class FallbackHost:
 
 def _is_inside(path: str, folders: Iterable[str]) -> bool:
     """Whether *path* is one of *folders*, or in it."""
-    return any(path == each or path.startswith(each + os.sep) for each in folders)
+    return any(path == folder or path.startswith(folder + os.sep) for folder in folders)
 
 
 def _shell() -> str:

@@ -64,7 +64,7 @@ class EmulatedGroups:
         name = check_name(body)
         path = f"projects/{project}/{place}/instanceGroupManagers/{name}"
         url = body.get("instanceTemplate") or next(
-            (each.get("instanceTemplate") for each in body.get("versions") or []), None
+            (version.get("instanceTemplate") for version in body.get("versions") or []), None
         )
         if not url:
             raise api_errors.required_field("resource.instanceTemplate")
@@ -158,7 +158,9 @@ class EmulatedGroups:
 
     def is_waiting(self, group: GroupRecord) -> bool:
         """Whether it makes instances in bulk."""
-        return any(self.action(group, each) in ("CREATING", "RECREATING") for each in group.members)
+        return any(
+            self.action(group, member) in ("CREATING", "RECREATING") for member in group.members
+        )
 
     def states(self) -> object:
         return [
@@ -191,7 +193,7 @@ class EmulatedGroups:
             self.operations.end_all(group.path)
             self._shrink(group)
             self._repair(group)
-            missing = [each for each in group.members if self.instance(group, each) is None]
+            missing = [member for member in group.members if self.instance(group, member) is None]
             if missing:
                 self._make(group, missing)
             self._set_topology(group)
@@ -221,7 +223,11 @@ class EmulatedGroups:
                 "Regional groups in BULK mode need the target shape ANY_SINGLE_ZONE."
             )
         asked = [each["zone"].rpartition("/")[2] for each in distribution.get("zones") or []]
-        zones = asked or [each for each in compute_zones() if each.rpartition("-")[0] == name]
+        zones = asked or [
+            compute_zone
+            for compute_zone in compute_zones()
+            if compute_zone.rpartition("-")[0] == name
+        ]
         offered = machine_type_of(template).zones
         return next((zone for zone in zones if zone in offered), zones[0])
 
@@ -309,7 +315,7 @@ class EmulatedGroups:
         """A slice is started again as a whole; a single instance is made again."""
         instances = [self.instance(group, member) for member in group.members]
         now = self._model.now().timestamp()
-        if any(each and 0 < each.restarts_at <= now for each in instances):
+        if any(instance and 0 < instance.restarts_at <= now for instance in instances):
             if group.topology:
                 for each in filter(None, instances):
                     self.instances.restart(each)
@@ -344,7 +350,9 @@ class EmulatedGroups:
         if not machine_type_of(template).creatable:
             text = api_errors.refused_machine_type(held.name).message
             return {"code": "FORBIDDEN", "message": text}  # our code
-        external = any(each.get("accessConfigs") for each in properties["networkInterfaces"])
+        external = any(
+            interface.get("accessConfigs") for interface in properties["networkInterfaces"]
+        )
         if external and self._model.faults.consume("no-external-addresses", group.zone):
             text = api_errors.external_address_forbidden(group.project, group.path).message
             return {"code": "CONDITION_NOT_MET", "message": text}
@@ -425,7 +433,7 @@ class EmulatedGroups:
     def _member(self, instance: InstanceRecord) -> tuple[GroupRecord | None, MemberRecord | None]:
         group = self.found.get(instance.group)
         members = group.members if group is not None else []
-        return group, next((each for each in members if each.name == instance.name), None)
+        return group, next((member for member in members if member.name == instance.name), None)
 
     def _add_error(self, group: GroupRecord, member: MemberRecord, error: dict[str, str]) -> None:
         if member.errors != [error]:

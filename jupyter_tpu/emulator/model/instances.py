@@ -84,7 +84,7 @@ class EmulatedInstances:
         check_networks(self._model.networks, project, zone.rpartition("-")[0], body)
         if path in self.found:
             raise api_errors.resource_exists(path)
-        external = any(each.get("accessConfigs") for each in body["networkInterfaces"])
+        external = any(interface.get("accessConfigs") for interface in body["networkInterfaces"])
         if external and self._model.faults.consume("no-external-addresses", zone):
             raise api_errors.external_address_forbidden(project, path)
         self._model.check_room(1)

@@ -120,13 +120,13 @@ def compute_zones() -> tuple[str, ...]:
 
 
 def machine_types_in(zone: str) -> list[MachineType]:
-    return [each for each in MACHINE_TYPES if zone in each.zones]
+    return [type_ for type_ in MACHINE_TYPES if zone in type_.zones]
 
 
 def machine_type(name: str) -> MachineType | None:
     """Of a name or a URL, in whatever zone."""
     short = name.rpartition("/")[2]
-    return next((each for each in MACHINE_TYPES if each.name == short), None)
+    return next((type_ for type_ in MACHINE_TYPES if type_.name == short), None)
 
 
 def hosts_of(machine: MachineType, topology: str) -> int:

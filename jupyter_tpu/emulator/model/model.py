@@ -76,8 +76,8 @@ class Model:
         self.queued = {each.path: each for each in snapshot.queued}
         self.os_login = OsLogin(snapshot.os_login)
         self.networks = EmulatedNetworks(snapshot.compute, now)
-        self.instances = {each.path: each for each in snapshot.instances}
-        self.groups = {each.path: each for each in snapshot.groups}
+        self.instances = {instance.path: instance for instance in snapshot.instances}
+        self.groups = {group.path: group for group in snapshot.groups}
         self.policies = snapshot.policies
         self.templates = snapshot.templates
         self.compute_operations = ComputeOperations(snapshot.compute_operations, now, self._chance)
@@ -218,7 +218,7 @@ class Model:
 
     def check_room(self, hosts: int) -> None:
         """ApiError if this machine can't run that many more."""
-        room = self._host_room - sum(len(each.own_hosts) for each in self.machines())
+        room = self._host_room - sum(len(machine.own_hosts) for machine in self.machines())
         if hosts > room:
             raise api_errors.too_many_hosts(hosts, max(0, room), self._host_limit_reason)
 

@@ -25,14 +25,14 @@ from .machine import CLOCK_OFF, clock, disks, ports, storage, surely_off
 
 def diagnose(hosts: Sequence[ExaminedHost], expected: ExpectedTPU) -> list[Finding]:
     """All findings, host by host; each host has at least one."""
-    some = any(isinstance(each.facts, HostFacts) for each in hosts)
+    some = any(isinstance(host.facts, HostFacts) for host in hosts)
     return [
         finding
-        for each in hosts
+        for host in hosts
         for finding in (
-            _host(each.facts, each, hosts, expected)
-            if isinstance(each.facts, HostFacts)
-            else [_unreached(each.facts, each.host, some, expected)]
+            _host(host.facts, host, hosts, expected)
+            if isinstance(host.facts, HostFacts)
+            else [_unreached(host.facts, host.host, some, expected)]
         )
     ]
 
@@ -73,7 +73,7 @@ def _host(
 
 def _clocks_agree(hosts: Sequence[ExaminedHost]) -> bool:
     """Whether the clocks of several hosts are wrong, and all in the same way."""
-    wrong = [surely_off(each.clock) for each in hosts if each.clock is not None]
+    wrong = [surely_off(host.clock) for host in hosts if host.clock is not None]
     return len(wrong) > 1 and (min(wrong) > CLOCK_OFF or max(wrong) < -CLOCK_OFF)
 
 
@@ -82,8 +82,8 @@ def differences(hosts: Sequence[ExaminedHost], environment: str) -> dict[int, st
     None if that is not known.
     """
     checks = [
-        None if isinstance(each.facts, TPUError) else each.facts.environments.get(environment)
-        for each in hosts
+        None if isinstance(host.facts, TPUError) else host.facts.environments.get(environment)
+        for host in hosts
     ]
     known = [None if check is None or check.error else check for check in checks]
     first = known[0]

@@ -35,7 +35,11 @@ def find_project(notebook_folder: Path) -> ProjectLocation:
     candidates = [each for each in (start, *start.parents) if each not in above]
     if not candidates:
         raise InvalidInput(f"{start} is your home folder, or a folder above it.", _HINT)
-    marked = (each for each in candidates if any((each / name).exists() for name in MARKERS))
+    marked = (
+        candidate
+        for candidate in candidates
+        if any((candidate / name).exists() for name in MARKERS)
+    )
     return project_at(next(marked, start), start, home)
 
 

@@ -95,9 +95,9 @@ class Mirrors:
         """
         tpu = tpu_id(mirror.host.host_id)
         same = [
-            each
-            for each in self._users
-            if each.folder == mirror.folder and tpu_id(each.host.host_id) == tpu
+            user
+            for user in self._users
+            if user.folder == mirror.folder and tpu_id(user.host.host_id) == tpu
         ]
         served = {each.host.host.worker for each in same}
         if mirror.host.host.worker != min(served, default=None):

@@ -82,9 +82,9 @@ class OtherHosts:
             self._changed()
 
     def _note(self, failing: bool, outcome: SyncOutcome) -> None:
-        for each in outcome.hosts:
-            self.outcomes[each.host] = each
-            if (each.problem is not None) != failing:
+        for host in outcome.hosts:
+            self.outcomes[host.host] = host
+            if (host.problem is not None) != failing:
                 self._due[not failing].set()  # it belongs to those now
 
     def _fails(self, worker: int) -> bool:
@@ -92,5 +92,5 @@ class OtherHosts:
 
     def _pause(self) -> float | None:
         """Seconds until the hosts that fail are tried again; None: at the next change."""
-        pauses = [retry_after(each.problem) for each in self.outcomes.values()]
+        pauses = [retry_after(outcome.problem) for outcome in self.outcomes.values()]
         return min((pause for pause in pauses if pause is not None), default=None)

@@ -280,7 +280,7 @@ def _changes(
 def _note(outcome: HostOutcome, plan: Plan, here: Tree, there: Tree) -> dict[str, str]:
     """Puts into *outcome* what the plan leaves as it is; returns the states that are agreed."""
     outcome.conflicts = [
-        (each, here.get(each.path), there.get(each.path)) for each in plan.conflicts
+        (conflict, here.get(conflict.path), there.get(conflict.path)) for conflict in plan.conflicts
     ]
     outcome.newer = plan.newer
     return plan.agreed

@@ -66,7 +66,7 @@ def end_holders(processes, patience):
     Answers for each, in their order, "ended", "killed", "gone" (it held none any more), "held" (it
     still does), or "refused" (it is another user's, and sudo asks for a password).
     """
-    others = [each for each in processes if not _may_signal(each[0])]
+    others = [process for process in processes if not _may_signal(process[0])]
     outcomes = {}
     if others:
         seconds = ROOT + patience + KILLED
@@ -74,7 +74,7 @@ def end_holders(processes, patience):
         for index, (pid, start) in enumerate(others):
             lives = start_time(pid) == start
             outcomes[pid] = answer[index] if answer else "refused" if lives else "gone"
-    outcomes.update(_end([each for each in processes if each not in others], patience))
+    outcomes.update(_end([process for process in processes if process not in others], patience))
     return [outcomes[pid] for pid, _ in processes]
 
 
@@ -103,7 +103,7 @@ def _holding(starts):
     """Those of {pid: start} that hold a chip now."""
     if not starts:
         return set()
-    held = {each["pid"] for each in holders()}
+    held = {holder["pid"] for holder in holders()}
     return {pid for pid in held & set(starts) if start_time(pid) == starts[pid]}
 
 

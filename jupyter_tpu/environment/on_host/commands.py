@@ -100,7 +100,7 @@ def main(tool=None):
 
 def _pip(uv, tool, arguments, environment):
     """Runs ``uv pip``; returns its exit code."""
-    command = next((each for each in arguments if not each.startswith("-")), "")
+    command = next((argument for argument in arguments if not argument.startswith("-")), "")
     if tool == "pip":
         arguments = _without_ignored(arguments)
         if arguments in (["--version"], ["-V"]):
@@ -120,7 +120,7 @@ def _pip(uv, tool, arguments, environment):
         return subprocess.call([uv, "pip", *arguments], env=environment)
     with exclusive_lock(name):
         words, local = _requirements(arguments[arguments.index(command) + 1 :])
-        removing = [normalized(each) for each in words] if command == "uninstall" else []
+        removing = [normalized(word) for word in words] if command == "uninstall" else []
         check_removable(distributions(sys.prefix), removing)
         change = PackageChange(sys.prefix, removing)
         process = subprocess.Popen([uv, "pip", *arguments], env=environment)
@@ -138,18 +138,18 @@ def _pip(uv, tool, arguments, environment):
 
 def _without_ignored(arguments):
     kept, skip = [], False
-    for each in arguments:
+    for argument in arguments:
         if skip:
             skip = False
-        elif each in _IGNORED_WITH_VALUE:
+        elif argument in _IGNORED_WITH_VALUE:
             skip = True
-        elif each not in _IGNORED and each.partition("=")[0] not in _IGNORED_WITH_VALUE:
-            kept.append(each)
+        elif argument not in _IGNORED and argument.partition("=")[0] not in _IGNORED_WITH_VALUE:
+            kept.append(argument)
     return kept
 
 
 def _elsewhere(arguments):
-    return any(each.partition("=")[0] in _ELSEWHERE for each in arguments)
+    return any(argument.partition("=")[0] in _ELSEWHERE for argument in arguments)
 
 
 def _requirements(arguments):
@@ -188,7 +188,7 @@ def _with_names(requirements):
     import json
 
     urls = {}
-    if any("://" in each for each in requirements):
+    if any("://" in requirement for requirement in requirements):
         for name, distribution in distributions(sys.prefix).items():
             text = distribution.read_text("direct_url.json")
             if text:

@@ -99,7 +99,7 @@ def install_ipykernel(uv, python):
     """Installs ipykernel into a Python of the user's; no package that is there is changed."""
     with exclusive_lock("found"):
         _, lines = run([python, "-I", "-B", "-c", _INSTALLED], env=clean_environment())
-        there = [each.split()[1:] for each in lines if re.match(r"installed \S+ \d\S*$", each)]
+        there = [line.split()[1:] for line in lines if re.match(r"installed \S+ \d\S*$", line)]
         with tempfile.NamedTemporaryFile("w", dir=private_dir("environments")) as constraints:
             constraints.writelines("%s==%s\n" % tuple(each) for each in there)
             constraints.flush()

@@ -92,7 +92,7 @@ def has_packages(packages, path):
             versions[name] = versions["%s:%s" % (name, architecture)] = version
             for each in re.findall(r"(?:^|, )([^ ,(]+)", provided):
                 versions.setdefault(each, "")
-    wanted = [each.partition("=") for each in packages]
+    wanted = [package.partition("=") for package in packages]
     return all(
         name in versions and (not version or version == versions[name])
         for name, _, version in wanted

@@ -51,7 +51,7 @@ def load(shell):
         if mtime == seen["mtime"]:
             return
         state = requested(sys.prefix)
-        news = [each for each in state["changes"] if each["revision"] > seen["revision"]]
+        news = [change for change in state["changes"] if change["revision"] > seen["revision"]]
         seen.update(mtime=mtime, revision=state["revision"])
         importlib.invalidate_caches()
         stale = sorted({_stale(m, now) for each in news for m, now in each["modules"].items()

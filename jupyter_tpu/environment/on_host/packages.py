@@ -51,7 +51,7 @@ def record(path, added=(), removed=(), modules=None):
     modules: {module: "numpy 2.1.0"} that a running kernel may have imported from what was replaced.
     """
     state = requested(path)
-    packages = {name_of(each) or each: each for each in state["packages"]}
+    packages = {name_of(package) or package: package for package in state["packages"]}
     for each in added:
         packages[name_of(each) or each] = each.strip()
     for name in removed:
@@ -85,10 +85,10 @@ def distributions(path):
     from importlib.metadata import distributions
 
     found = {}
-    for each in distributions(path=[site_packages(path)]):
-        name = each.metadata["Name"]
+    for distribution in distributions(path=[site_packages(path)]):
+        name = distribution.metadata["Name"]
         if name:
-            found[normalized(name)] = each
+            found[normalized(name)] = distribution
     return found
 
 
@@ -100,16 +100,16 @@ def required(there):
         if name in there and name not in found:
             found.add(name)
             needs = there[name].requires or ()
-            rest += [name_of(each) for each in needs if not re.search(r"\bextra\s*==", each)]
+            rest += [name_of(need) for need in needs if not re.search(r"\bextra\s*==", need)]
     return found
 
 
 def check_removable(there, names):
     """Raises HostError for the first of *names* that kernels on TPUs need."""
     needed = required(there)
-    for each in names:
-        if each in needed:
-            raise HostError("INVALID", "%s can't be removed: kernels on TPUs need it." % each)
+    for name in names:
+        if name in needed:
+            raise HostError("INVALID", "%s can't be removed: kernels on TPUs need it." % name)
 
 
 def top_modules(distribution):
@@ -149,7 +149,7 @@ def _is_complete(dist_info):
     except OSError:
         return False
     paths.append(os.path.join(dist_info, "METADATA"))
-    return all(os.path.lexists(os.path.join(dist_info, "..", each)) for each in paths)
+    return all(os.path.lexists(os.path.join(dist_info, "..", path)) for path in paths)
 
 
 class PackageChange:
@@ -187,7 +187,7 @@ class PackageChange:
 def list_packages(name):
     """[{"name", "version", "requested", "required"}] of an environment, sorted."""
     path = environment_dir(name)
-    asked = {name_of(each) for each in requested(path)["packages"]}
+    asked = {name_of(package) for package in requested(path)["packages"]}
     there = distributions(path)
     needed = required(there)
     return [
@@ -255,7 +255,7 @@ def resolve(uv, name, requirements, lock=""):
 
 def _pins(lines):
     """Of requirements, those that name one version or an address that other hosts reach, too."""
-    return [each for each in lines if re.match(r"[\w.-]+(\[.*?\])?(==| @ (?!file:))", each)]
+    return [line for line in lines if re.match(r"[\w.-]+(\[.*?\])?(==| @ (?!file:))", line)]
 
 
 def sync_packages(uv, name, lock, packages):
@@ -264,7 +264,7 @@ def sync_packages(uv, name, lock, packages):
     with exclusive_lock(name):
         change = PackageChange(path)
         uv_pip(uv, path, "sync", "-", input=lock)
-        old = [each for each in requested(path)["packages"] if each not in packages]
+        old = [package for package in requested(path)["packages"] if package not in packages]
         change.end(packages, map(name_of, old))
     return {}
 

@@ -75,7 +75,7 @@ def environment_folders():
     """The folders of virtual environments and of conda's environments that are not ours."""
     found = [os.path.dirname(each) for each in _matching(_VENVS)]
     condas = _matching(_CONDAS)
-    condas += [each for conda in condas for each in glob.glob(glob.escape(conda) + "/envs/*")]
+    condas += [path for conda in condas for path in glob.glob(glob.escape(conda) + "/envs/*")]
     try:
         with open(os.path.join(HOME, ".conda", "environments.txt")) as file:
             condas += file.read().splitlines()
@@ -86,7 +86,7 @@ def environment_folders():
 
 
 def _matching(patterns):
-    return [path for each in patterns for path in sorted(glob.glob(os.path.expanduser(each)))]
+    return [path for pattern in patterns for path in sorted(glob.glob(os.path.expanduser(pattern)))]
 
 
 def is_ours(path):

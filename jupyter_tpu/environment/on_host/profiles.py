@@ -277,7 +277,7 @@ def _call_server(port, path, seconds):
     # version, host, device and Python tracers, HLO, duration
     options = [(5, 1), (2, 2), (3, 1), (4, 1), (7, 1), (9, milliseconds)]
     request = encode_number(1, milliseconds)
-    request += encode(4, b"".join(encode_number(*each) for each in options))
+    request += encode(4, b"".join(encode_number(*option) for option in options))
     for field, text in ((5, root), (6, session), (7, name[: -len(SUFFIX)])):
         request += encode(field, os.fsencode(text))
     calls = [("/tensorflow.ProfilerService/Profile", request)]

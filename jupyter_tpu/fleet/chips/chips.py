@@ -68,7 +68,7 @@ class Chips:
     async def free(self, ref: str, request: FreeChips) -> FreedChips:
         request = validated(request)
         node = await self._find(ref)
-        wanted = {(each.host, each.pid, each.start): None for each in request.holders}
+        wanted = {(holder.host, holder.pid, holder.start): None for holder in request.holders}
         locks = set(request.locks)
         numbers = ",".join(map(str, [*(host for host, *_ in wanted), *locks]))
         hosts = host_numbers(numbers or "all", _count(node), node.name.node)
@@ -103,7 +103,7 @@ class Chips:
             async with self._connections.borrow(host, REACH) as link:
                 held = await environment.held_chips(link)
             owners: dict[int, Owner] = {}
-            if pids := [each.pid for each in held.holders]:
+            if pids := [holder.pid for holder in held.holders]:
                 question = requests.GetProcessOwners(pids=pids)
                 owners = owners_by_pid(pids, await self._connections.request_host(host, question))
             kernels: Sequence[KernelReport] = []
@@ -115,20 +115,20 @@ class Chips:
         holders = [
             ChipHolder(
                 host=host.worker,
-                pid=each.pid,
-                start=each.start,
-                since="" if each.since is None else timestamp("seconds", each.since),
-                user=each.user,
-                command=each.command,
-                devices=each.devices,
-                container=each.container,
-                stop=each.stop,
-                kernel=owners[each.pid]["kernel"],
-                notebook=owners[each.pid]["notebook"] or each.notebook,
-                job=owners[each.pid]["job"],
-                run=owners[each.pid]["run"],
+                pid=holder.pid,
+                start=holder.start,
+                since="" if holder.since is None else timestamp("seconds", holder.since),
+                user=holder.user,
+                command=holder.command,
+                devices=holder.devices,
+                container=holder.container,
+                stop=holder.stop,
+                kernel=owners[holder.pid]["kernel"],
+                notebook=owners[holder.pid]["notebook"] or holder.notebook,
+                job=owners[holder.pid]["job"],
+                run=owners[holder.pid]["run"],
             )
-            for each in held.holders
+            for holder in held.holders
         ]
         bookings = [
             ChipBooking(chips=booked, kernel=kernel["id"], notebook=kernel["notebook"] or "")
@@ -186,7 +186,7 @@ class Chips:
                 return await self._signal(host, processes, request.patience)
         except TPUError as error:
             problem = Problem.of(error)
-            return {each: _freed(each, "unknown", problem) for each in processes}
+            return {process: _freed(process, "unknown", problem) for process in processes}
         return await self._wait_until_released(host, processes, request.patience + RELEASE)
 
     async def _end_kernel(self, host: HostName, kernel: str) -> None:
@@ -248,11 +248,12 @@ class Chips:
         while True:
             chips = await self._ask(host)
             if chips.problem is not None:
-                return {each: _freed(each, "unknown", chips.problem) for each in processes}
-            left = {_process(each) for each in chips.holders} & set(processes)
+                return {process: _freed(process, "unknown", chips.problem) for process in processes}
+            left = {_process(holder) for holder in chips.holders} & set(processes)
             if not left or loop.time() > deadline:
                 return {
-                    each: _freed(each, "held" if each in left else "ended") for each in processes
+                    process: _freed(process, "held" if process in left else "ended")
+                    for process in processes
                 }
             await asyncio.sleep(LOOK)
 

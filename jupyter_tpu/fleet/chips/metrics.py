@@ -186,9 +186,9 @@ class Metrics:
             if link.state is not LinkState.UP and link.problem is not None:
                 problem = Problem.of(link.problem)
         if start is None:
-            samples = [each.sample for each in list(known.samples)[-1:]]
+            samples = [sample.sample for sample in list(known.samples)[-1:]]
         else:
-            samples = [each.sample for each in known.samples if each.number > start]
+            samples = [sample.sample for sample in known.samples if sample.number > start]
         return HostLoad(
             host=host.worker,
             chips=known.chips,

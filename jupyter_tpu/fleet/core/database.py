@@ -160,7 +160,9 @@ class Database:
         """
 
         def look(db: sqlite3.Connection) -> int:
-            others = [each for each in self._read_operations(db) if each.operation.id != id]
+            others = [
+                operation for operation in self._read_operations(db) if operation.operation.id != id
+            ]
             check(others, self._read_grants(db))
             return 0
 

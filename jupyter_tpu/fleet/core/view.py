@@ -69,18 +69,18 @@ class TPUFacts(Struct, kw_only=True):
 
 def node_to_create(name: NodeName, operations: Sequence[OperationRecord]) -> Node:
     """A TPU that Google has not described, as one of *operations* asks for it."""
-    wanted = next((r.create for r in operations if r.create is not None), None)
-    if wanted is None:
+    operation = next((r.create for r in operations if r.create is not None), None)
+    if operation is None:
         return Node(name=name, id="", type="", state=NodeState.UNKNOWN)
     return Node(
         name=name,
         id="",
-        type=wanted.type,
+        type=operation.type,
         state=NodeState.CREATING,
-        tier=wanted.tier,
-        run_for=wanted.run_for,
-        version=wanted.version or "",
-        api=wanted.api or "tpu",
+        tier=operation.tier,
+        run_for=operation.run_for,
+        version=operation.version or "",
+        api=operation.api or "tpu",
     )
 
 

@@ -49,11 +49,11 @@ class HostPythons:
             if not (record.found and record.environment.state == "failed")
         }
         named = []
-        for each in merged.pythons:
-            name = used.get(each.path, "")
-            suggested = name or unused_name(each, taken)
+        for python in merged.pythons:
+            name = used.get(python.path, "")
+            suggested = name or unused_name(python, taken)
             taken.add(suggested)
-            named.append(structs.replace(each, environment=name, name=suggested))
+            named.append(structs.replace(python, environment=name, name=suggested))
         return structs.replace(merged, pythons=named)
 
 

@@ -162,7 +162,7 @@ class HostContents:
         if found.type == "directory":
             listed = decoded(b'{"files":%b}' % data, "get")["files"]
             models = checked_answer(listed, FoundFiles, "get")
-            found.content = [_model(each) for each in models]
+            found.content = [_model(model) for model in models]
             found.format = "json"
         elif found.type == "notebook":
             try:

@@ -88,7 +88,7 @@ async def upload(
     }
 
     def work(peer: Peer, reports: Reports) -> dict[str, Any]:
-        listing = Listing([os.fsencode(os.path.abspath(each)) for each in sources])
+        listing = Listing([os.fsencode(os.path.abspath(source)) for source in sources])
         return send(peer, listing.walk(), reports)
 
     return await _transfer(link, request, work, report, HERE, str(link.host))
@@ -116,7 +116,7 @@ async def download(
             there,
             overwrite,
             reports,
-            asked=[name_of(each) for each in sources],
+            asked=[name_of(source) for source in sources],
             rights=0o755,
             allows_link=is_inside,
             make_folder=make_folder,

@@ -70,7 +70,7 @@ class ShareService:
         found, problems = await self._found_on(nodes, {}, node)
         shares = {(each.tpu, each.path): each for each in _shares(found)}
         for share in shares.values():
-            for name in {each.tpu for each in share.clients} - set(nodes):
+            for name in {client.tpu for client in share.clients} - set(nodes):
                 try:
                     other = await self._finder.find_ready(f"{node.name.zone}~{name}")
                 except TPUError as error:
@@ -160,7 +160,11 @@ class ShareService:
         share, kept = await self._share(node, others, request, known[first], nodes, progress)
         result.path = share.path
         known |= await self._examine(
-            [each for each in share.clients if each not in known], nodes, folder, result, progress
+            [client for client in share.clients if client not in known],
+            nodes,
+            folder,
+            result,
+            progress,
         )
         asked = {each.name.node for each in (node, *others)}
         share = sharing.without_strangers(share, asked, known)
@@ -200,7 +204,7 @@ class ShareService:
                 Reason.NOT_FOUND,
                 f"`jupyter tpu share {node.name.node} --list` shows what it shares.",
             )
-        for name in {each.tpu for each in before.clients} - set(nodes) if before else ():
+        for name in {client.tpu for client in before.clients} - set(nodes) if before else ():
             try:
                 nodes[name] = await self._finder.find_ready(f"{node.name.zone}~{name}")
             except TPUError as error:
@@ -213,14 +217,14 @@ class ShareService:
             for each in _hosts_of(known)
             if (each.tpu, each.host) != (node.name.node, 0)
         ]
-        lose = {each.name.node for each in others} if request.remove and others else set(nodes)
+        lose = {other.name.node for other in others} if request.remove and others else set(nodes)
         share = Share(
             tpu=node.name.node,
             path=host.path,
             address=node.endpoints[0].internal,
-            clients=tuple(each for each in clients if each.tpu in lose),
+            clients=tuple(client for client in clients if client.tpu in lose),
         )
-        return share, tuple(each for each in clients if each.tpu not in lose)
+        return share, tuple(client for client in clients if client.tpu not in lose)
 
     async def _examine(
         self,
@@ -380,9 +384,9 @@ def _logger(progress: OperationProgress | None, host: Client) -> Callable[[str],
 
 def _shares(found: dict[Client, SharingHost]) -> list[Share]:
     """What hosts have files of; what host 0 of its TPU says counts more."""
-    headers = [each for facts in found.values() for each in facts.shares]
+    headers = [share for facts in found.values() for share in facts.shares]
     headers.sort(key=lambda each: each["role"] == "server")
-    return [sharing.share_of(each) for each in headers]
+    return [sharing.share_of(header) for header in headers]
 
 
 def _folder(share: Share, nodes: dict[str, Node], found: dict[Client, SharingHost]) -> SharedFolder:

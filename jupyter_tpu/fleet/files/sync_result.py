@@ -11,9 +11,9 @@ from ..models.files import LISTED
 
 
 def result_of(request: SyncProject, outcome: SyncOutcome) -> SyncResult:
-    written = sorted({path for each in outcome.hosts for path in each.written})
-    deleted = sorted({path for each in outcome.hosts for path in each.deleted})
-    newer = sorted({path for each in outcome.hosts for path in each.newer})
+    written = sorted({path for host in outcome.hosts for path in host.written})
+    deleted = sorted({path for host in outcome.hosts for path in host.deleted})
+    newer = sorted({path for host in outcome.hosts for path in host.newer})
     conflicts = _conflicts(request, outcome.hosts)
     not_copied = _not_copied(outcome)
     return SyncResult(
@@ -21,7 +21,7 @@ def result_of(request: SyncProject, outcome: SyncOutcome) -> SyncResult:
         remote=request.remote,
         pull=request.pull,
         dry_run=request.dry_run,
-        hosts=[_host(each) for each in outcome.hosts],
+        hosts=[_host(host) for host in outcome.hosts],
         counts=SyncCounts(
             files=outcome.files,
             written=len(written),
@@ -83,9 +83,9 @@ def _not_copied(outcome: SyncOutcome) -> list[NotCopied]:
 def summary(result: SyncResult) -> str:
     """One line: "Sent 3 files (12 kB) to 2 hosts"."""
     counts = result.counts
-    good = [each for each in result.hosts if each.problem is None]
+    good = [host for host in result.hosts if host.problem is None]
     where = "here" if result.pull else count(len(good), "host")
-    size = size_text(max((each.size for each in result.hosts), default=0))
+    size = size_text(max((host.size for host in result.hosts), default=0))
     verb = "Would copy" if result.dry_run else "Copied"
     parts = []
     if counts.written:
@@ -109,7 +109,7 @@ def summary(result: SyncResult) -> str:
 
 def failure_of(outcome: SyncOutcome) -> TPUError | None:
     """Why not all hosts have the folder: names them, and says how the others are."""
-    failed = [each for each in outcome.hosts if each.problem is not None]
+    failed = [host for host in outcome.hosts if host.problem is not None]
     if not failed:
         return None
     first = failed[0].problem

@@ -58,12 +58,12 @@ async def plan(
         deadline=deadline,
         queued=queued,
     )
-    for each in hunt.candidates:
-        if not each.ruled_out:
+    for candidate in hunt.candidates:
+        if not candidate.ruled_out:
             try:
-                check_price(each)
+                check_price(candidate)
             except TPUError as error:
-                each.ruled_out, each.problem = True, Problem.of(error)
+                candidate.ruled_out, candidate.problem = True, Problem.of(error)
     step = next_step(hunt, now)
     if isinstance(step, Exhausted):
         raise step.error

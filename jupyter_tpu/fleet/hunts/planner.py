@@ -86,7 +86,7 @@ class Exhausted(Struct, frozen=True):
 
 def next_step(hunt: HuntRecord, now: float) -> Attempt | Wait | Exhausted:
     """*now*: seconds since the epoch. Nothing is changed."""
-    left = [each for each in hunt.candidates if not each.ruled_out]
+    left = [candidate for candidate in hunt.candidates if not candidate.ruled_out]
     if not left:
         return Exhausted(_nothing_left(hunt))
     if hunt.deadline is not None and now >= hunt.deadline:
@@ -167,9 +167,9 @@ def _in_scope(hunt: HuntRecord, candidate: Candidate, scope: str) -> list[Candid
 
 
 def _rule_out(candidates: Iterable[Candidate], problem: Problem) -> None:
-    for each in candidates:
-        if not each.ruled_out:
-            each.ruled_out, each.problem = True, problem
+    for candidate in candidates:
+        if not candidate.ruled_out:
+            candidate.ruled_out, candidate.problem = True, problem
 
 
 def _generation(type: str) -> str:
@@ -183,26 +183,30 @@ def _nothing_left(hunt: HuntRecord) -> TPUError:
     for each in hunt.candidates:
         about.setdefault(each.problem.message if each.problem else "", []).append(each)
     reasons = [f"{_names(found)}: {message}" for message, found in about.items()]
-    problems = [each.problem for each in hunt.candidates if each.problem is not None]
+    problems = [candidate.problem for candidate in hunt.candidates if candidate.problem is not None]
     # A confirmation of the price mends that; else what all have in common is the reason.
-    shown = next((each for each in problems if each.reason is Reason.PRICE), None)
-    if shown is None and len({each.reason for each in problems}) == 1:
+    shown = next((problem for problem in problems if problem.reason is Reason.PRICE), None)
+    if shown is None and len({problem.reason for problem in problems}) == 1:
         shown = problems[0]
     return TPUError(
         f"{hunt.request.tpu.name} can't be created anywhere. {' '.join(reasons)}",
         shown.reason if shown else Reason.CONFLICT,
         shown.hint if shown else "Hunt in other zones, for other types or tiers.",
-        field=problems[0].field if len({each.field for each in problems}) == 1 else "",
+        field=problems[0].field if len({problem.field for problem in problems}) == 1 else "",
     )
 
 
 def _names(candidates: list[Candidate]) -> str:
-    names = list(dict.fromkeys(f"{each.type} ({each.tier}) in {each.zone}" for each in candidates))
+    names = list(
+        dict.fromkeys(
+            f"{candidate.type} ({candidate.tier}) in {candidate.zone}" for candidate in candidates
+        )
+    )
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _too_late(hunt: HuntRecord, deadline: float) -> TPUError:
-    last = next((each.problem for each in reversed(hunt.attempts) if each.problem), None)
+    last = next((attempt.problem for attempt in reversed(hunt.attempts) if attempt.problem), None)
     return TPUError(
         f"No TPU was found until {timestamp('seconds', at=deadline)}."
         + (f" The last attempt: {last.message}" if last else ""),

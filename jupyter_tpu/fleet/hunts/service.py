@@ -74,7 +74,7 @@ class HuntService:
 
     async def quote(self, request: StartHunt) -> list[HuntCandidate]:
         hunt = await self._plan(request)
-        return [self._candidate(hunt, each) for each in hunt.candidates]
+        return [self._candidate(hunt, candidate) for candidate in hunt.candidates]
 
     async def start(self, request: StartHunt) -> Hunt:
         await self._reload()
@@ -191,7 +191,11 @@ class HuntService:
 
     def _records(self) -> Iterator[OperationRecord]:
         """Of the hunts that are remembered, newest first."""
-        known = {each.operation.id: each for each in self._store.snapshot.operations if each.hunt}
+        known = {
+            operation.operation.id: operation
+            for operation in self._store.snapshot.operations
+            if operation.hunt
+        }
         known |= self._mine
         records = (each for id, each in known.items() if self._runner.known.find(id) is not None)
         yield from sorted(records, key=lambda each: each.operation.created, reverse=True)
@@ -206,7 +210,9 @@ class HuntService:
         )
 
     def _require_no_other(self, name: str) -> None:
-        running = (each.operation for each in self._records() if each.operation.state == "running")
+        running = (
+            record.operation for record in self._records() if record.operation.state == "running"
+        )
         if any(each.tpu == name for each in running):
             raise _hunted(name)
 
@@ -240,7 +246,8 @@ class HuntService:
             request=hunt.request,
             queued=hunt.queued,
             candidates=[
-                self._candidate(hunt, each, due(hunt, each, now)) for each in hunt.candidates
+                self._candidate(hunt, candidate, due(hunt, candidate, now))
+                for candidate in hunt.candidates
             ],
             attempts=list(hunt.attempts),
             attempted=hunt.attempted,

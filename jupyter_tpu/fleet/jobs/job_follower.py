@@ -98,10 +98,10 @@ class JobFollower:
         """
         await gather_or_cancel(
             [
-                self._ask_once(record.id, each.host)
+                self._ask_once(record.id, host.host)
                 for record in records
-                for each in record.attempts[-1].hosts
-                if each.state not in FINAL
+                for host in record.attempts[-1].hosts
+                if host.state not in FINAL
             ]
         )
 
@@ -125,7 +125,7 @@ class JobFollower:
                 if each.state not in FINAL:
                     self._update(record.id, attempt.number, each.host, state="unknown", cause=why)
             return
-        if to_restart(record) and all(each.state in FINAL for each in attempt.hosts):
+        if to_restart(record) and all(host.state in FINAL for host in attempt.hosts):
             self._records.begin_attempt(record.id, after=attempt.number)
         for each in record.attempts[-1].hosts:
             key = (record.id, each.host)

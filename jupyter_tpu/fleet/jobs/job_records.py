@@ -135,5 +135,5 @@ def _is_news(each: HostJob, fields: dict[str, Any]) -> bool:
 def _needs_variables(record: JobRecord) -> bool:
     """Whether it may have to be started with their values, which may be secret."""
     hosts = record.attempts[-1].hosts
-    unstarted = any(not each.started and each.state not in FINAL for each in hosts)
+    unstarted = any(not host.started and host.state not in FINAL for host in hosts)
     return unstarted or record.request.restart_with_tpu

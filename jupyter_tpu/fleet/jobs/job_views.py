@@ -18,19 +18,19 @@ _ORDER = ("starting", "unknown", "stopping", "running", "lost", "failed")
 def is_final(record: JobRecord) -> bool:
     """Whether nothing happens to it any more."""
     hosts = record.attempts[-1].hosts
-    return all(each.state in FINAL for each in hosts) and not to_restart(record)
+    return all(host.state in FINAL for host in hosts) and not to_restart(record)
 
 
 def to_restart(record: JobRecord) -> bool:
     """Whether the job was ended by its TPU's restart and should run again."""
     wanted = record.request.restart_with_tpu and not record.stopped
-    return wanted and any(each.restarted for each in record.attempts[-1].hosts)
+    return wanted and any(host.restarted for host in record.attempts[-1].hosts)
 
 
 def view(record: JobRecord) -> Job:
     """The job as faces show it."""
     request, hosts = record.request, record.attempts[-1].hosts
-    codes = [each.exit_code for each in hosts]
+    codes = [host.exit_code for host in hosts]
     final = is_final(record)
     return Job(
         id=record.id,
@@ -46,7 +46,7 @@ def view(record: JobRecord) -> Job:
         state=_state(record),
         exit_code=None if None in codes else next(filter(None, codes), 0),
         stopped=record.stopped,
-        ended=max(each.ended for each in hosts) if final else "",
+        ended=max(host.ended for host in hosts) if final else "",
         attempts=record.attempts,
     )
 
@@ -55,11 +55,11 @@ def _state(record: JobRecord) -> Any:
     if to_restart(record):
         return "waiting"
     hosts = record.attempts[-1].hosts
-    states = {each.state for each in hosts}
+    states = {host.state for host in hosts}
     state = next((each for each in _ORDER if each in states), "ended")
     if state in ("ended", "failed", "lost") and record.stopped:
         return "stopped"
-    return "failed" if state == "ended" and any(each.exit_code for each in hosts) else state
+    return "failed" if state == "ended" and any(host.exit_code for host in hosts) else state
 
 
 def host_job(host: int, report: Mapping[str, Any]) -> HostJob:

@@ -67,11 +67,11 @@ class JobService:
     async def log(self, ref: str, id: str, query: JobLogQuery | None = None) -> JobLog:
         wanted = validated(query or JobLogQuery())
         record = await self._record(ref, id)
-        attempts = {each.number: each for each in record.attempts}
+        attempts = {attempt.number: attempt for attempt in record.attempts}
         number = record.attempts[-1].number if wanted.attempt is None else wanted.attempt
         if number not in attempts:
             raise TPUError(f"The job {id} has no attempt {number}.", Reason.NOT_FOUND)
-        hosts = [each.host for each in attempts[number].hosts]
+        hosts = [host.host for host in attempts[number].hosts]
         worker = hosts[0] if wanted.host is None else wanted.host
         if worker not in hosts:
             raise TPUError(f"The job {id} has no host {worker}.", Reason.NOT_FOUND)
@@ -120,7 +120,7 @@ class JobService:
         await self._records.flush()
         await self.follower.ask_hosts([record])
         record = self._records.get(record.id) or record
-        problems = [each.problem for each in record.attempts[-1].hosts]
+        problems = [host.problem for host in record.attempts[-1].hosts]
         if (first := problems[0]) is not None and None not in problems:
             self._records.drop(record.id)
             raise first.to_error()
@@ -151,7 +151,9 @@ class JobService:
                     Reason.CONFLICT,
                     "Stop it first.",
                 )
-            names = [(each.number, host.host) for each in record.attempts for host in each.hosts]
+            names = [
+                (attempt.number, host.host) for attempt in record.attempts for host in attempt.hosts
+            ]
             if self._observed.is_ready(record.name):
                 await gather_or_cancel(
                     [self._remove_on_host(record, number, host) for number, host in names]

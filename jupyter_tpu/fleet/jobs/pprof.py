@@ -60,23 +60,23 @@ def _read(data: bytes, cells: Mapping[str, int]) -> MemoryProfile:
     texts = [
         each.decode("utf-8", "replace") for each in fields.get(6, []) if isinstance(each, bytes)
     ]
-    units = [texts[protobuf.integer(each, 2)] for each in protobuf.messages(fields, 1)]
+    units = [texts[protobuf.integer(message, 2)] for message in protobuf.messages(fields, 1)]
     if "bytes" not in units:
         raise ValueError("it has no sizes")
     size_at = units.index("bytes")
     functions = {
-        protobuf.integer(each, 1): (
-            texts[protobuf.integer(each, 2)],
-            texts[protobuf.integer(each, 4)],
+        protobuf.integer(message, 1): (
+            texts[protobuf.integer(message, 2)],
+            texts[protobuf.integer(message, 4)],
         )
-        for each in protobuf.messages(fields, 5)
+        for message in protobuf.messages(fields, 5)
     }
     places = {
-        protobuf.integer(each, 1): [
+        protobuf.integer(message, 1): [
             (*functions[protobuf.integer(line, 1)], protobuf.integer(line, 2))
-            for line in protobuf.messages(each, 4)
+            for line in protobuf.messages(message, 4)
         ]
-        for each in protobuf.messages(fields, 4)
+        for message in protobuf.messages(fields, 4)
     }
     found = MemoryProfile()
     root = _Node()
@@ -84,8 +84,8 @@ def _read(data: bytes, cells: Mapping[str, int]) -> MemoryProfile:
         values = protobuf.numbers(sample, 2)
         size, count = values[size_at], values[units.index("count")] if "count" in units else 1
         labels = {
-            texts[protobuf.integer(each, 1)]: texts[protobuf.integer(each, 2)]
-            for each in protobuf.messages(sample, 3)
+            texts[protobuf.integer(message, 1)]: texts[protobuf.integer(message, 2)]
+            for message in protobuf.messages(sample, 3)
         }
         kind = labels.get("kind", "buffer")
         table = found.devices if kind == "buffer" else found.others

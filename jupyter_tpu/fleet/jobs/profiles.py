@@ -215,8 +215,8 @@ class ProfileService:
             file = f"host-{host}"
             many = len(kernels) > 1
             wanted = [
-                self._traced(name, each, f"{file}-{each.id[:8]}" if many else file)
-                for each in kernels
+                self._traced(name, kernel, f"{file}-{kernel.id[:8]}" if many else file)
+                for kernel in kernels
             ]
             port = (request.port, f"{file}-port-{request.port}") if request.port else None
             try:
@@ -249,7 +249,7 @@ class ProfileService:
                 sources.setdefault(each.host, []).append(each)
         if not sources:
             return
-        paths = {host: [each.path for each in traces] for host, traces in sources.items()}
+        paths = {host: [trace.path for trace in traces] for host, traces in sources.items()}
         try:
             await profiles.make_folder(link, folder)
             copies = await collect_on_host(self._links, node, profile.host, paths)
@@ -279,7 +279,7 @@ class ProfileService:
                 raise _no_kernel(_USE_JAX)
             async with self._connections.borrow(name, LINK_UP) as link:
                 answers = await profiles.profile_memory(
-                    link, [self._traced(name, each) for each in kernels]
+                    link, [self._traced(name, kernel) for kernel in kernels]
                 )
         except TPUError as error:
             return [MemoryProfile(host=host, problem=Problem.of(error))]
@@ -335,9 +335,9 @@ def _log_problems(profile: Profile, log: Callable[[str], None]) -> None:
 
 def _require_one(profile: Profile) -> None:
     """Raises why no program was traced."""
-    if any(each.state == "done" for each in profile.traces):
+    if any(trace.state == "done" for trace in profile.traces):
         return
-    failed = [each for each in profile.traces if each.state == "failed"]
+    failed = [trace for trace in profile.traces if trace.state == "failed"]
     [first, *others] = failed or profile.traces
     assert first.problem is not None
     error = first.problem.to_error()

@@ -67,8 +67,8 @@ class RunService:
 
     def find(self, id: str) -> Run | None:
         """For the feed of changes."""
-        found = self._runs.get(id)
-        return found.run if found is not None else None
+        run = self._runs.get(id)
+        return run.run if run is not None else None
 
     async def start(self, ref: str, request: StartRun) -> Run:
         request = validated(request)
@@ -116,14 +116,14 @@ class RunService:
 
     async def shut_down(self) -> None:
         """Stops all runs: they end with this process."""
-        await asyncio.gather(*(each.stop() for each in self._runs.values()))
+        await asyncio.gather(*(run.stop() for run in self._runs.values()))
 
     async def _get(self, ref: str, id: str) -> _ActiveRun:
-        found = self._runs.get(id)
+        run = self._runs.get(id)
         name = await self._finder.find(ref)
-        if found is None or (found.run.tpu, found.run.zone) != (name.node, name.zone):
+        if run is None or (run.run.tpu, run.run.zone) != (name.node, name.zone):
             raise TPUError(f"The run {id} does not exist on {name.node}.", Reason.NOT_FOUND)
-        return found
+        return run
 
     def _python(self, node: Node, environment: str | None) -> str:
         """The interpreter of an environment on the hosts; "" for none."""
@@ -254,7 +254,7 @@ class _ActiveRun:
             for begin in pieces:
                 data = request.data[begin : begin + INPUT]
                 end = request.end and begin == pieces[-1]
-                calls = (each.write(self._written, data, end) for each in self._hosts)
+                calls = (host.write(self._written, data, end) for host in self._hosts)
                 reads = await asyncio.gather(*calls)
                 self._written += len(data)
                 if not any(reads):
@@ -263,7 +263,7 @@ class _ActiveRun:
     async def stop(self) -> None:
         self._stopping = True
         self._room.set()  # its last output need not wait
-        await asyncio.gather(*(each.stop() for each in self._hosts))
+        await asyncio.gather(*(host.stop() for host in self._hosts))
         await self._end
 
     async def _received(self, host: int, stream: int, data: bytes) -> None:
@@ -287,8 +287,8 @@ class _ActiveRun:
         return True
 
     async def _finish(self) -> None:
-        await asyncio.gather(*(each.wait() for each in self._hosts))
-        self.run.code = max(each.code or 0 for each in self.run.hosts)
+        await asyncio.gather(*(host.wait() for host in self._hosts))
+        self.run.code = max(host.code or 0 for host in self.run.hosts)
         self.run.state = "done"
         self.watched()
         self._tell()

@@ -30,7 +30,7 @@ class Interruptions:
         before = self._of(node)
         reports = {each: what for each, what in before.items() if each != host.worker}
         if report is not None:
-            run = [{**each, "host": host.worker} for each in report["checkpoints"]]
+            run = [{**checkpoint, "host": host.worker} for checkpoint in report["checkpoints"]]
             fields = {**report, "hosts": [host.worker], "checkpoints": run}
             reports[host.worker] = convert(fields, Interruption)
         if reports != before:

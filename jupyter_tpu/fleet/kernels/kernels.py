@@ -315,7 +315,7 @@ class KernelService:
 
 def _of(kernels: Sequence[Kernel], environment: str | None) -> list[Kernel]:
     """Those of one environment; None: all."""
-    return [each for each in kernels if environment in (None, each.environment)]
+    return [kernel for kernel in kernels if environment in (None, kernel.environment)]
 
 
 def shut_down_error(purpose: str, hint: str) -> TPUError:

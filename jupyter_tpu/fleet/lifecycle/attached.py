@@ -109,8 +109,8 @@ class AttachedService:
         with contextlib.suppress(TimeoutError):  # a machine needs no cloud that answers
             async with asyncio.timeout(_LIST_LIMIT):
                 await self._observer.ensure_recent()
-        others = [each for each in self._observer.observed.nodes if not is_attached(each)]
-        if same := [each for each in others if each.node == name]:
+        others = [node for node in self._observer.observed.nodes if not is_attached(node)]
+        if same := [other for other in others if other.node == name]:
             raise TPUError(
                 f"{name} is the name of a TPU in {same[0].zone}.",
                 Reason.EXISTS,

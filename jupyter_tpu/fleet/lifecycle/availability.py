@@ -60,9 +60,9 @@ class Availability:
             project=project,
             default_zone=default_zone,
             suggested_zones={
-                each.name: catalog.nearest_zones(each.zones, default_zone)[0]
-                for each in types
-                if each.zones
+                type_.name: catalog.nearest_zones(type_.zones, default_zone)[0]
+                for type_ in types
+                if type_.zones
             },
             emulated=self._cloud.emulated,
             cloud=cloud,
@@ -73,7 +73,7 @@ class Availability:
         self, zone: str
     ) -> tuple[tuple[AcceleratorType, ...], tuple[str, ...]]:
         offered, versions = await asyncio.gather(self._types(zone), self._versions(zone))
-        known = [each for each in catalog.types() if each.name in offered]
+        known = [type_ for type_ in catalog.types() if type_.name in offered]
         names = {each.name for each in known}
         unlisted = [catalog.unlisted_type(each, zone) for each in offered if each not in names]
         return (*known, *unlisted), versions
@@ -96,7 +96,7 @@ class Availability:
             zones = catalog.zones(api)
         zone = await self._zone(request, zones)
         planes = self._cloud.apis
-        lists = await asyncio.gather(*(self._offered(zone, each) for each in planes))
+        lists = await asyncio.gather(*(self._offered(zone, plane) for plane in planes))
         offered = dict(zip(planes, lists, strict=True))
         anywhere = [name for types in offered.values() for name in types]
         kind = choices.accelerator(request.type, zone, anywhere)

@@ -161,7 +161,7 @@ def _require_expected(request: AttachMachine, inspected: Sequence[ResolvedMachin
                 "List each machine once. If they were copied from one image, create new host keys "
                 "on each: see `ssh-keygen -A`.",
             )
-    if wrong := [each for each in request.host_keys if each not in shown]:
+    if wrong := [host_key for host_key in request.host_keys if host_key not in shown]:
         keys = ", ".join(f"{alias} shows the host key {key}" for key, alias in shown.items())
         raise TPUError(
             f"{keys}, not the expected {', '.join(wrong)}. Nothing was attached.",

@@ -92,21 +92,21 @@ class QueuedService:
         async with self._listing:  # many that ask at the same time cause one call
             asked, answer = self._listed
             if time.monotonic() - asked > age:
-                found = await self._cloud.list_queued()
+                queued = await self._cloud.list_queued()
                 answer = QueuedResources(
-                    queued=sorted(map(self._shown, found.queued), key=lambda each: each.created)
+                    queued=sorted(map(self._shown, queued.queued), key=lambda each: each.created)
                 )
-                if found.unreachable:
+                if queued.unreachable:
                     answer.problem = Problem(
-                        message=f"{', '.join(found.unreachable)} did not answer.",
+                        message=f"{', '.join(queued.unreachable)} did not answer.",
                         reason=Reason.UNAVAILABLE,
                         hint="Try again.",
                     )
-                for why in found.unanswered.values():
+                for why in queued.unanswered.values():
                     answer.problem = Problem.of(why)
                 self._listed = (time.monotonic(), answer)
-                unseen = (each.zone for each in self._known.values() if found.unanswered)
-                self._publish(answer.queued, {*found.unreachable, *unseen})
+                unseen = (each.zone for each in self._known.values() if queued.unanswered)
+                self._publish(answer.queued, {*queued.unreachable, *unseen})
             return answer
 
     def find(self, id: str) -> QueuedResource | None:
@@ -165,18 +165,18 @@ class QueuedService:
     async def delete(self, ref: str, options: DeleteQueued | None = None) -> Operation:
         name = await self._find(ref)
         options = options or DeleteQueued()
-        found = await self._cloud.get_queued(name)
-        self._owners.require_consent(found, options.confirm_name, "delete it")
-        if found.state in WITH_TPUS and not options.force:
+        queued = await self._cloud.get_queued(name)
+        self._owners.require_consent(queued, options.confirm_name, "delete it")
+        if queued.state in WITH_TPUS and not options.force:
             raise TPUError(
-                f"{name.node} is {found.state}. Its TPUs ({', '.join(found.nodes)}) would be "
+                f"{name.node} is {queued.state}. Its TPUs ({', '.join(queued.nodes)}) would be "
                 "deleted, too.",
                 Reason.CONFLICT,
                 "Use --force to delete it with its TPUs and everything on their disks.",
             )
         record = self._runner.new_record("unqueue", name)
         record.claim = NodeClaim(
-            want="absent", since=time.time(), node_id=found.id or found.created
+            want="absent", since=time.time(), node_id=queued.id or queued.created
         )
         return await self._runner.start_exclusive(record, *self._work(record))
 

@@ -41,14 +41,14 @@ class QueuedOrigins:
         if not node.queued:
             return None
         try:
-            found = await self._cloud.get_queued(structs.replace(node.name, node=node.queued))
+            queued = await self._cloud.get_queued(structs.replace(node.name, node=node.queued))
         except TPUError as error:
             gone = error.reason is Reason.NOT_FOUND
             return None if gone else QueuedOrigin(name=node.queued)
-        owner = self._owners.of(found)
-        mine = owner.is_me or (LABEL in found.labels and not owner.is_other)
-        alone = set(found.nodes) <= {node.name.node}
-        return QueuedOrigin(name=node.queued, created=found.created if mine and alone else "")
+        owner = self._owners.of(queued)
+        mine = owner.is_me or (LABEL in queued.labels and not owner.is_other)
+        alone = set(queued.nodes) <= {node.name.node}
+        return QueuedOrigin(name=node.queued, created=queued.created if mine and alone else "")
 
     async def delete(self, record: OperationRecord, progress: OperationProgress) -> None:
         """Returns when Google says that it is gone. It may have been asked for before, by a process
@@ -61,10 +61,10 @@ class QueuedOrigins:
         name = structs.replace(record.name, node=origin.name)
         for pause in POLLING:
             try:
-                found = await self._cloud.get_queued(name)
-                if found.created != origin.created:
+                queued = await self._cloud.get_queued(name)
+                if queued.created != origin.created:
                     return  # another one of that name
-                if found.state != QueuedState.DELETING:
+                if queued.state != QueuedState.DELETING:
                     await self._cloud.begin_delete_queued(name, force=True)
                 refused = 0.0
                 progress.block(None)

@@ -55,11 +55,11 @@ class QueuedProvisioner(Provisioner[QueuedSpec]):
         return await self._cloud.begin_delete_queued(self._name, force=True)
 
     async def _describe(self) -> ObservedNode:
-        found = await self._cloud.get_queued(self._name)
+        queued = await self._cloud.get_queued(self._name)
         state = NodeState.READY  # once Google has accepted it
-        if found.state in (QueuedState.CREATING, QueuedState.DELETING, QueuedState.FAILED):
-            state = NodeState(found.state)
-        return _seen(found, state)
+        if queued.state in (QueuedState.CREATING, QueuedState.DELETING, QueuedState.FAILED):
+            state = NodeState(queued.state)
+        return _seen(queued, state)
 
 
 class QueuedNodeProvisioner(NodeProvisioner):
@@ -100,18 +100,18 @@ class QueuedNodeProvisioner(NodeProvisioner):
         return await self._cloud.begin_delete_queued(self._name, force=force)
 
     async def _describe(self) -> ObservedNode:
-        found = await self._cloud.get_queued(self._name)
-        self._tpu = await self._see_tpu() if found.state in WITH_TPUS else None
-        match found.state:
+        queued = await self._cloud.get_queued(self._name)
+        self._tpu = await self._see_tpu() if queued.state in WITH_TPUS else None
+        match queued.state:
             case QueuedState.ACTIVE:
                 state = self._tpu.state if self._tpu is not None else NodeState.UNKNOWN
             case QueuedState.FAILED | QueuedState.DELETING:
-                state = NodeState(found.state)
+                state = NodeState(queued.state)
             case QueuedState.SUSPENDING | QueuedState.SUSPENDED:
                 state = NodeState.PREEMPTED
             case _:
                 state = NodeState.CREATING
-        return _seen(found, state)
+        return _seen(queued, state)
 
     async def _see_tpu(self) -> ObservedNode | None:
         try:

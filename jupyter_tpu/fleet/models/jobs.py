@@ -314,7 +314,7 @@ class Profile(Struct, kw_only=True):
 
     def not_traced(self) -> list[tuple[list[int], Problem]]:
         """Why hosts have no trace, or one of their programs failed: each reason with its hosts."""
-        done = {each.host for each in self.traces if each.state == "done"}
+        done = {trace.host for trace in self.traces if trace.state == "done"}
         found: dict[tuple[str, str], tuple[list[int], Problem]] = {}
         for each in self.traces:
             problem = each.problem

@@ -278,7 +278,7 @@ def _checked(request: Grant, project: str) -> Grant:
             raise InvalidInput(f"The grant needs at least one of its {field}.")
     for zone in grant.zones:
         check_zone(zone)
-    generations = {each.generation for each in catalog.types()}
+    generations = {type_.generation for type_ in catalog.types()}
     types = []
     for name in grant.types:
         if name not in generations:

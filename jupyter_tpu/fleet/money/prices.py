@@ -60,15 +60,15 @@ class Prices:
         await self._reload()
         apis = GoogleAPIs(self._cloud.target, self._cloud.project)
         today = datetime.now(UTC).date().isoformat()
-        found = await read_prices(apis, today=today)
-        if not found.prices:
+        prices = await read_prices(apis, today=today)
+        if not prices.prices:
             raise TPUError(
                 "No TPU prices could be read from Google's Cloud Billing Catalog. The previous "
                 "prices are kept.",
                 Reason.INTERNAL,
                 "Look them up: https://cloud.google.com/tpu/pricing",
             )
-        read = PriceList(read=timestamp(), prices=[*found.prices], unknown=[*found.unknown])
+        read = PriceList(read=timestamp(), prices=[*prices.prices], unknown=[*prices.unknown])
         self._store.save_prices(read)
         self.take_over(read)
         await self._store.flush()

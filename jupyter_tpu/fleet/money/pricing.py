@@ -98,7 +98,7 @@ def decide(
 
 def covering(wanted: Demand, grants: Iterable[Grant], *, today: str) -> str:
     """The grant that covers *wanted* while it has enough chips left; "" if none ever does."""
-    return next((each.name for each in grants if not _outside(wanted, each, today)), "")
+    return next((grant.name for grant in grants if not _outside(wanted, grant, today)), "")
 
 
 def assign(used: Iterable[Demand], grants: Sequence[Grant], *, today: str) -> list[str]:

@@ -144,9 +144,9 @@ class _LocalStore:
         with contextlib.suppress(TPUError):  # what is known is the answer
             await self._store.refresh()
         return [
-            each
-            for each in self._store.snapshot.operations
-            if each.operation.id not in self._taken and not self.alive(each.owner)
+            operation
+            for operation in self._store.snapshot.operations
+            if operation.operation.id not in self._taken and not self.alive(operation.owner)
         ]
 
     async def take_over_operation(

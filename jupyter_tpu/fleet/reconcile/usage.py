@@ -87,9 +87,9 @@ class UsageService:
         names = _project_names(projects) or [self._cloud.project]
         await self._finder.reload()
         listings = await asyncio.gather(*map(self._listings.get, names))
-        nodes = [node for each in listings for node in each.nodes]
+        nodes = [node for listing in listings for node in listing.nodes]
         found = [self._tpu(node, nodes) for node in nodes]
-        found += [self._queued(queued) for each in listings for queued in each.queued]
+        found += [self._queued(queued) for listing in listings for queued in listing.queued]
         return Usage(
             me=self._owners.me.name,
             projects=names,
@@ -97,7 +97,7 @@ class UsageService:
             chips=sum(each.chips for each in found if each.holds == "chips"),
             tpus=sorted(found, key=_most_expensive),
             owners=_by_owner(found),
-            problems=[problem for each in listings for problem in each.problems],
+            problems=[problem for listing in listings for problem in listing.problems],
         )
 
     async def adopt(self, ref: str, request: AdoptTPU | None = None) -> UsedTPU:
@@ -127,9 +127,9 @@ class UsageService:
         other = self._cloud.in_project(project)
         try:
             with listing.noting(project):
-                found = await other.list_nodes()
-                listing.nodes += found.nodes
-                listing.missing(found)
+                nodes = await other.list_nodes()
+                listing.nodes += nodes.nodes
+                listing.missing(nodes)
             await _list_queued(other, project, listing)
         finally:
             await other.close()
@@ -189,9 +189,9 @@ class UsageService:
 
 async def _list_queued(cloud: Cloud, project: str, listing: _Listing) -> None:
     with listing.noting(project):
-        found = await cloud.list_queued()
-        listing.queued += found.queued
-        listing.missing(found)
+        queued = await cloud.list_queued()
+        listing.queued += queued.queued
+        listing.missing(queued)
 
 
 def _most_expensive(used: UsedTPU) -> tuple[float, float, str, str]:

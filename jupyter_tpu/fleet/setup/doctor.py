@@ -139,8 +139,8 @@ def _image(
         f"{kind.version_of(node.api)}",
     )
     driven = any(
-        isinstance(each.facts, environment.HostFacts) and each.facts.hardware.device_files
-        for each in hosts
+        isinstance(host.facts, environment.HostFacts) and host.facts.hardware.device_files
+        for host in hosts
     )
     if driven and found.state == "unknown":
         return None

@@ -120,8 +120,12 @@ def _plan_subnetwork(
 ) -> list[str]:
     """Returns the internal addresses of the hosts."""
     if not region:
-        return [each.range for each in network.subnetworks]
-    here = {each.name: each for each in network.subnetworks if each.region == region}
+        return [subnetwork.range for subnetwork in network.subnetworks]
+    here = {
+        subnetwork.name: subnetwork
+        for subnetwork in network.subnetworks
+        if subnetwork.region == region
+    }
     name = request.subnetwork or (
         network.name if network.name in here else next(iter(here), network.name)
     )
@@ -189,7 +193,7 @@ def _plan_rule(plan: NetworkPlan, need: _Need, network: Network, path: str) -> N
     ports = ", ".join(map(str, need.ports))
     missing = []
     for source in need.sources:
-        deciding = [deciding_rule(network.rules, each, source) for each in need.ports]
+        deciding = [deciding_rule(network.rules, port, source) for port in need.ports]
         refusing = [rule for rule in deciding if rule is not None and rule.denied]
         lets_in = dict.fromkeys(rule.name for rule in deciding if rule is not None)
         if any(rule.priority <= _PRIORITY for rule in refusing):
@@ -232,7 +236,7 @@ def _create(
                     "network": path,
                     "direction": "INGRESS",
                     "priority": _PRIORITY,
-                    "allowed": [each.body() for each in need.ports],
+                    "allowed": [port.body() for port in need.ports],
                     "sourceRanges": missing,
                 },
             ),
@@ -241,13 +245,13 @@ def _create(
 
 
 def _update(plan: NetworkPlan, need: _Need, own: FirewallRule, missing: list[str]) -> None:
-    gone = [each for each in own.sources if each not in need.sources] if need.replace else []
+    gone = [source for source in own.sources if source not in need.sources] if need.replace else []
     if not missing and not gone:
         return
     added = f"let {', '.join(missing)} in" if missing else ""
     removed = f"no longer let {', '.join(gone)} in" if gone else ""
     what = " and ".join(filter(None, (added, removed)))
-    kept = [each for each in own.sources if each not in gone]
+    kept = [source for source in own.sources if source not in gone]
     kept = [*dict.fromkeys([*kept, *missing])]
     if not kept:  # other rules let the wanted ones in
         kept = [*need.sources]
@@ -257,7 +261,7 @@ def _update(plan: NetworkPlan, need: _Need, own: FirewallRule, missing: list[str
             resource=Resource(
                 collection="global/firewalls",
                 name=own.name,
-                body={"sourceRanges": kept, "allowed": [each.body() for each in need.ports]},
+                body={"sourceRanges": kept, "allowed": [port.body() for port in need.ports]},
                 exists=True,
             ),
         )

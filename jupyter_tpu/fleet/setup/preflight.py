@@ -235,10 +235,10 @@ class Preflight:
             quotas = await asyncio.gather(
                 *(self._quota(apis, project, accelerator, wanted, api) for api in can)
             )
-            if any(each.state == "ok" for each in quotas):  # the other one can make it
+            if any(quota.state == "ok" for quota in quotas):  # the other one can make it
                 quotas = [
-                    structs.replace(each, state="warning") if each.state == "problem" else each
-                    for each in quotas
+                    structs.replace(quota, state="warning") if quota.state == "problem" else quota
+                    for quota in quotas
                 ]
             findings += quotas
         return findings

@@ -156,7 +156,7 @@ def _mesh(job: CompileJob, used: int, kind: Any) -> Any:
     from jax.experimental import topologies
 
     try:
-        found = topologies.get_topology_desc(
+        topology_desc = topologies.get_topology_desc(
             topology_name=job.topology.name, platform="tpu", **job.topology.options
         )
     except (RuntimeError, NotImplementedError, ValueError) as error:
@@ -166,7 +166,7 @@ def _mesh(job: CompileJob, used: int, kind: Any) -> Any:
             Reason.ENVIRONMENT,
             "Update it: pip install --upgrade 'jupyter-tpu[compile]'.",
         ) from error
-    devices = list(found.devices)
+    devices = list(topology_desc.devices)
     kinds = (kind,) * len(job.mesh)
     shape = tuple(job.mesh.values())
     if used == len(devices):

@@ -85,11 +85,11 @@ class Program:
             elif table is not None and line[:1].isdigit():
                 number, _, content = line.partition(" ")
                 table[int(number)] = content
-            elif found := _COMPUTATION.match(line):
+            elif match := _COMPUTATION.match(line):
                 table = None
-                body = self.computations.setdefault(found[2], [])
-                if found[1]:
-                    self.entry = found[2]
+                body = self.computations.setdefault(match[2], [])
+                if match[1]:
+                    self.entry = match[2]
             elif instruction := read_instruction(line):
                 body.append(instruction)
         self._files = {
@@ -119,15 +119,15 @@ class Program:
         return _short(shown), self._source(int(frame[1])) if frame else ""
 
     def _metadata(self, instruction: Instruction) -> str:
-        found = re.search(r"metadata=\{[^}]*\}", instruction.rest)
-        if found:
-            return found[0]
+        match = re.search(r"metadata=\{[^}]*\}", instruction.rest)
+        if match:
+            return match[0]
         called = re.search(r"\bcalls=%?([\w.\-]+)", instruction.rest)
         inner = self.computations.get(called[1], []) if called else []
         for candidate in reversed(inner):  # a fusion without a name has its root's
-            found = re.search(r"metadata=\{[^}]*\}", candidate.rest)
-            if found:
-                return found[0]
+            match = re.search(r"metadata=\{[^}]*\}", candidate.rest)
+            if match:
+                return match[0]
         return ""
 
     def _source(self, frame: int) -> str:
@@ -244,16 +244,16 @@ def operands_of(instruction: Instruction) -> list[str]:
 
 def read_instruction(line: str) -> Instruction | None:
     """One instruction; None if the line is not one."""
-    found = _INSTRUCTION.match(line)
-    if not found:
+    match = _INSTRUCTION.match(line)
+    if not match:
         return None
-    text = found[2]
+    text = match[2]
     end = _shape_end(text)
     operation = _OPERATION.match(text[end:])
     if not operation:
         return None
     rest = text[end + operation.start(1) :]
-    return Instruction(found[1], text[:end], operation[1], rest)
+    return Instruction(match[1], text[:end], operation[1], rest)
 
 
 def _shape_end(text: str) -> int:
@@ -413,8 +413,8 @@ def largest_buffers(
 
 
 def _number(text: str, field: str) -> int:
-    found = re.search(rf"\b{field}=(\d+)", text)
-    return int(found[1]) if found else 0
+    match = re.search(rf"\b{field}=(\d+)", text)
+    return int(match[1]) if match else 0
 
 
 def _short(name: str) -> str:

@@ -321,7 +321,7 @@ class _Decoder:
                 f"{path} contains code of Python {there}, and Python {here} can't run it."
             )
         try:
-            return pickle.loads(data, buffers=[self._buffers[each] for each in buffers])
+            return pickle.loads(data, buffers=[self._buffers[buffer] for buffer in buffers])
         except Exception as error:  # whatever the object's class raises, if it is there
             raise CodecError(
                 f"{path} can't be unpickled: {type(error).__name__}: {error}"

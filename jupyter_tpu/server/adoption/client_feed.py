@@ -409,7 +409,9 @@ class ClientFeed:
 
 
 def _described(requests: list[ExecuteRequest]) -> list[dict[str, Any]]:
-    return [{"id": each.id, "cell": each.cell, "count": each.count} for each in requests]
+    return [
+        {"id": request.id, "cell": request.cell, "count": request.count} for request in requests
+    ]
 
 
 def relay_topic(kernel_id: str) -> bytes:

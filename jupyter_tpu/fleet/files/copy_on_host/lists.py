@@ -27,7 +27,7 @@ def load_list(list_id):
     with open(list_path(list_id), "rb") as file:
         tops, entries = json.loads(file.read())
     listing = Listing([encoded(top) for top in tops])
-    listing.entries = [CopyEntry(*each) for each in entries]
+    listing.entries = [CopyEntry(*entry) for entry in entries]
     return listing
 
 
