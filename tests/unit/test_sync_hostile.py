@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import tracemalloc
+import zlib
 from pathlib import Path
 
 import pytest
@@ -34,12 +35,14 @@ def syncs(tmp_path: Path) -> Syncs:
 def lie(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     """The host's program is another one: *code* changes the module ``project`` before it runs."""
 
-    def lying(*modules: tuple[str, ...]) -> bytes:
-        text = f"from on_host import project\n{code}\nmain = project.main\n"
-        return json.dumps([*json.loads(real(*modules)), ["lie", text]]).encode() + b"\n"
+    def lying(main: str) -> bytes:
+        sources = json.loads(zlib.decompress(real(main).partition(b"\n")[2]))
+        text = f"from jupyter_tpu.environment.on_host import project\n{code}\nmain = project.main\n"
+        packed = zlib.compress(json.dumps({"lie": text, **sources}).encode())
+        return b"%d\n%b" % (len(packed), packed)
 
-    real = remote.sources
-    monkeypatch.setattr(remote, "sources", lying)
+    real = remote.program
+    monkeypatch.setattr(remote, "program", lying)
 
 
 def lie_about_tree(monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes]) -> None:

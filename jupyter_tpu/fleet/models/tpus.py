@@ -71,6 +71,7 @@ class CreateTPU(Struct, kw_only=True, forbid_unknown_fields=True):
         option(
             "Size of each host's boot disk. Compute Engine only.",
             "--boot-disk-size",
+            rare=True,
             unit="GB",
             default="200",
         ),
