@@ -318,7 +318,7 @@ def test_every_parameter_is_explained_and_shows_its_default(
     words: str, command: click.Command
 ) -> None:
     context = click.Context(command)
-    for parameter in command.params:
+    for parameter in command.get_params(context):
         if isinstance(parameter, Argument):
             assert parameter.description
         elif isinstance(parameter, click.Option) and not parameter.hidden:
