@@ -43,7 +43,11 @@ async def test_a_kernel_is_not_started_on_a_host_whose_chips_have_no_driver(
 @pytest.mark.parametrize(
     ("owner", "who", "what_to_do"),
     [
-        ({"kernel": "k1", "notebook": "a/b.ipynb"}, "the kernel of b.ipynb (", "kernel stop my-tpu"),
+        (
+            {"kernel": "k1", "notebook": "a/b.ipynb"},
+            "the kernel of b.ipynb (",
+            "kernel stop my-tpu",
+        ),
         ({"job": "1a2b"}, "the job 1a2b (", "`jupyter tpu job stop my-tpu 1a2b`"),
         ({"run": "3c4d"}, "a command that `jupyter tpu run` started (", "chips free my-tpu`"),
         ({}, "process %d of me since 2", "`jupyter tpu chips free my-tpu`"),
