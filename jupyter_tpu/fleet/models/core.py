@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, tzinfo
 from typing import Any, Literal, TypeVar
 
@@ -158,13 +158,20 @@ def _description(model: Any, path: str, *, of_key: bool) -> str:
         hint = typing.get_type_hints(structs[0], include_extras=True).get(part.split("[")[0])
     if of_key:
         hint = typing.get_args(hint)[0]
-    metas = [
-        meta
-        for each in (hint, *typing.get_args(hint))  # also of an optional one
-        for meta in getattr(each, "__metadata__", ())
+    described = (
+        meta.description
+        for part in _parts(hint)
+        for meta in getattr(part, "__metadata__", ())
         if isinstance(meta, msgspec.Meta)
-    ]
-    return (metas[0].description or "") if metas else ""
+    )
+    return next(filter(None, described), "")
+
+
+def _parts(hint: Any) -> Iterator[Any]:
+    """A type, and those that it is made of."""
+    yield hint
+    for part in typing.get_args(hint):
+        yield from _parts(part)
 
 
 def _is_struct(hint: Any) -> bool:
