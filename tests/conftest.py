@@ -25,7 +25,7 @@ from typing import Any
 import pytest
 from emulator_error import EmulatorError
 from hypothesis import HealthCheck, settings
-from shared_packages import share_packages
+from shared_packages import MAKE_ENVIRONMENT, share_packages
 from waiting import until
 
 from jupyter_tpu.cloud import CloudTPU, NodeName, Target
@@ -42,13 +42,6 @@ POINTING_AWAY = (
     "GOOGLE_CLOUD_PROJECT",
     "GCLOUD_PROJECT",
 )
-#: What a host of `kernels_tpu` runs first.
-MAKE_ENVIRONMENT = """
-python="$(readlink -f "$(command -v python3.11 || command -v python3)")"
-"$python" -m pip install -q --target ~/uv uv
-~/uv/bin/uv venv -q --python "$python" ~/env
-~/uv/bin/uv pip install -q --python ~/env/bin/python ipykernel ipywidgets
-"""
 # How long an example takes says nothing on a machine that is busy.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")

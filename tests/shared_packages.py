@@ -9,6 +9,14 @@ import pytest
 
 from jupyter_tpu.emulator.hosts.host_files import CACHE, open_for_all
 
+#: What a host runs to have an environment for kernels.
+MAKE_ENVIRONMENT = """
+python="$(readlink -f "$(command -v python3.11 || command -v python3)")"
+"$python" -m pip install -q --target ~/uv uv
+~/uv/bin/uv venv -q --python "$python" ~/env
+~/uv/bin/uv pip install -q --python ~/env/bin/python ipykernel ipywidgets
+"""
+
 
 def share_packages(state: Path, folders: pytest.TempPathFactory) -> None:
     """Before the first start of the emulator of *state*: gives it the uv cache of all."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import click
@@ -38,11 +39,14 @@ def list_tpus(zone: str | None, watch: bool) -> None:
     """List the project's TPUs."""
     with open_session() as session:
         if watch:
-            watch_changes(
-                session,
-                lambda: _text(_in_zone(_listed(session, fresh=session.server is None), zone)),
-                lambda: False,
-            )
+            looks = itertools.count()
+
+            def look() -> str:
+                # A server asks Google itself; but what there is already is shown at once.
+                fresh = session.server is None or next(looks) == 0
+                return _text(_in_zone(_listed(session, fresh=fresh), zone))
+
+            watch_changes(session, look, lambda: False)
             return
         found = _in_zone(_listed(session, fresh=True), zone)
         status = session.call(session.fleet.status())

@@ -543,9 +543,9 @@ def test_a_list_that_is_watched_shows_changes_until_ctrl_c(
 ) -> None:
     name = create_tpu()["name"].rpartition("/")[2]
     terminal = Terminal(served, "list", "--watch", "--filter", f"name={name}")
-    terminal.expect(f"{name}.* READY")
+    terminal.expect(f"{name}.*READY")
     assert served.run("stop", name, "--yes").returncode == 0
-    terminal.expect(f"{name}.* STOPPED")
+    terminal.expect(f"{name}.*STOPPED")
     assert state_of(emulator, name) == "STOPPED"
     terminal.type("\x03")
     assert terminal.end() == 0

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import MAKE_ENVIRONMENT
 from fault_proxy import FaultProxy
 from jupyter_client.manager import KernelManager
 from local_kernels import Notebook, printed
+from shared_packages import MAKE_ENVIRONMENT
 from stormy_host import line_to
 from traitlets.config import Config
 from waiting import until

@@ -1,6 +1,6 @@
 """The planner's arithmetic: a step's time from its work, its price, and the order of types.
 
-Those that ask libtpu's compiler are in integration/test_jaxkit_plan.py.
+Those that ask libtpu's compiler are in integration/test_jaxkit_plan_compiled.py.
 """
 
 from __future__ import annotations
