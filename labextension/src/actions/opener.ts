@@ -49,9 +49,7 @@ export class Opener {
   async notebook(tpu: ITPU, environment?: IEnvironment): Promise<void> {
     const chosen = environment ?? startableEnvironments(tpu)[0];
     const kernelName = chosen?.pod_kernelspec
-      ? await (
-          await import('./dialogs')
-        ).askNotebookKernel(chosen, this._trans)
+      ? await (await import('./dialogs')).askNotebookKernel(chosen, this._trans)
       : chosen?.kernelspec;
     if (kernelName) {
       await this._show('notebook:create-new', { kernelName });
