@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from lab_server import LabPage, LabServer
 from playwright.sync_api import Page, expect
+from waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -165,5 +166,11 @@ def test_a_tpu7x_is_created_like_any_other_and_its_details_say_what_made_it(lab:
     tpu = lab.tpu(name)
     expect(tpu).not_to_contain_text("Compute Engine")
     expect(lab.open_page(name)).to_contain_text("Made byCompute Engine")
-    lab.server.finish(lab.server.call("DELETE", f"tpus/us-central1-c~{name}", {}))
     lab.open_form()  # as the other tests leave it
+
+    def ended() -> bool:  # READY may be seen a moment before the creation has ended
+        operations: Any = lab.server.call("GET", "operations")
+        return all(operation["state"] != "running" for operation in operations)
+
+    until(ended)
+    lab.server.finish(lab.server.call("DELETE", f"tpus/us-central1-c~{name}", {}))
