@@ -53,7 +53,7 @@ class Path(NamedTuple):
 
 
 def path(text: str) -> Path:
-    """The field that *text* names; raises INVALID for what is no name of a field."""
+    """The field that *text* names; raises INVALID if there is none."""
     if not _PATH.fullmatch(text):
         raise InvalidInput(
             f"{text!r} is not the name of a field.", "Such as name, or hosts[0].external_address."

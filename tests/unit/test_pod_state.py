@@ -255,3 +255,13 @@ def test_hosts_are_named_in_ranges():
 def test_what_names_no_hosts_is_refused_in_a_sentence(text):
     with pytest.raises(ValueError, match="host"):
         parse_hosts(text, 4)
+
+
+def test_a_host_that_ends_while_others_run_a_cell_leaves_the_pod_out_of_step():
+    state = PodState(HOSTS)
+    state.started(0.0, checkable=True)
+    state.submit(Cell("a", frozenset([2])), 0.0)
+    for host in (0, 1):
+        state.died(host, f"The kernel of host {host} ended.", 0.0)
+    state.finished(2, 1, OK, 0.0)
+    assert (state.phase, state.problem) == (OUT_OF_STEP, "The kernel of host 0 ended.")

@@ -34,7 +34,7 @@ def parse_code(code: str, hosts: int) -> Code:
 
 
 def command_of(code: str) -> Optional[str]:
-    """The word behind `%hosts`, "" without one; None if the cell is no such command."""
+    """The word behind `%hosts`, "" without one; None if the cell has no such command."""
     command = _COMMAND.match(code)
     return (command.group(1) or "") if command else None
 

@@ -139,6 +139,7 @@ class PodState:
     def __init__(self, hosts: int) -> None:
         self.phase = STARTING
         self.problem = ""  # why they are out of step
+        self._died_meanwhile = ""  # why the first host that ended during the cell did
         self.number = 0  # of the latest cell
         self.dead: Dict[int, str] = {}  # hosts whose kernels have ended, and why
         self.stuck: Dict[int, str] = {}  # hosts that do not react to interrupts
@@ -228,7 +229,7 @@ class PodState:
         self.number += 1
         self._busy = dict.fromkeys(self.able)
         self._results, self._interrupted, self._by_user = {}, frozenset(), False
-        self._interrupts = 0
+        self._interrupts, self._died_meanwhile = 0, ""
         self._participants = frozenset(hosts)
         self._deadlines, self._uneven_since, self._patience = {}, None, SLOW
         return [Run(cell, self.number, hosts, others)]
@@ -271,8 +272,8 @@ class PodState:
 
     def _difference(self) -> str:
         """Why the hosts can't be in step, whatever a check would say; "" if nothing is known."""
-        if any(result.status == "died" for result in self._results.values()):
-            return next(iter(self.dead.values()))
+        if self._died_meanwhile:  # also a host that did not run the cell
+            return self._died_meanwhile
         counts = {result.execution_count for result in self._results.values()}
         if len(counts - {None}) > 1:
             return "The hosts have run different numbers of cells."
@@ -361,6 +362,7 @@ class PodState:
             if not self._busy:
                 return self._check_ended(now)
             return [] if "abandon" in self._deadlines else self._fail_check(now)
+        self._died_meanwhile = self._died_meanwhile or cause
         if host in self._participants:
             self._results[host] = Result("died", "KernelDied", cause)
         if not self._busy:

@@ -111,7 +111,7 @@ async def _changed_numbers(node: Node, links: Sequence[Link]) -> list[environmen
     return [
         environment.Report().warning(
             "numbers",
-            f"Google has numbered the hosts anew: {which}.",
+            f"Google has renumbered the hosts: {which}.",
             "jupyter-tpu uses the new numbers from now on. Restart kernels and jobs of this TPU.",
         )
     ]
