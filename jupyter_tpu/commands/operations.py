@@ -66,17 +66,19 @@ def raise_failure(ended: Operation) -> None:
 
 
 def wait_with_notes(session: Session, operation: Operation) -> None:
-    """Waits for an operation, with a note for each step; an interrupt cancels it. Raises what it
-    failed with.
+    """Waits for an operation, with a note for each step that takes a while and each line of its
+    log; an interrupt cancels it. Raises what it failed with.
     """
     from ..fleet.client import wait_for_end
 
-    noted = ""
+    noted, log = "", LogReader()
 
     def show(now: Operation) -> None:
         nonlocal noted
         if (line := progress_line(now)) and line != noted:
             noted = line
+            note(line)
+        for line in log.new_lines(now):
             note(line)
 
     try:

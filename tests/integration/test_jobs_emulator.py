@@ -203,6 +203,9 @@ class Commands:
     def json(self, *words: str) -> Any:
         return json.loads(self.out(*words, "--json"))
 
+    def job(self, tpu: str, id: str) -> Any:
+        return next(job for job in self.json("job", "list", tpu) if job["id"] == id)
+
 
 @pytest.fixture
 def commands(
@@ -226,7 +229,7 @@ def test_the_commands_start_list_follow_stop_and_remove(
     words = ["--name", "quick", "--worker", "1", "--tpu", name]
     done = shell.run("job", "start", *words, str(script), "--", "out")
     assert done.returncode == 0, done.stderr
-    assert "Copy what changed" in done.stderr
+    assert "Copied 2 files" in done.stderr
     assert "Started job" in done.stdout
     id = done.stdout.split()[2]
     followed = shell.run("job", "logs", name, id, "--follow")
@@ -278,7 +281,7 @@ def test_a_killed_server_loses_no_line_and_no_exit_code(
     shell.run("run", name, "--worker", "0", "--", "touch", "killed")  # without a server
     jupyter.start()
     try:
-        until(lambda: commands.json("job", "list", name)[0]["exit_code"] == 9)
+        until(lambda: commands.job(name, id)["exit_code"] == 9)
         out = commands.out("job", "logs", name, id)
         assert out.splitlines() == [str(number) for number in range(1, 301)]
     finally:
@@ -330,7 +333,7 @@ def test_each_option_of_the_commands_does_what_its_help_says(
         assert stopped["stopped"]
         follow = commands.run(*one, "--follow")  # ends, since the job does
         assert follow[1].splitlines() == [line, "Second"]
-        until(lambda: commands.json("job", "list", name)[0]["state"] == "stopped")
+        until(lambda: commands.job(name, id)["state"] == "stopped")
     finally:
         commands.run("job", "stop", name, id, "--patience", "0", "--yes")
         until(lambda: commands.run("job", "delete", name, id, "--yes")[0] == 0)
