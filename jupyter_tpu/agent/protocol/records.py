@@ -3,7 +3,7 @@
 The client checks each record by these declarations: `ssh.agent_answers` evaluates the annotations,
 in which a kind of value, such as `Id`, has its bounds in `ssh.host_values`. Here they are not
 evaluated. A kernel's or a job's keeper may be of an earlier version than the client, so what that
-did not say is not required. Fields that are not declared are dropped. docs/security.md has this as
+did not say is not required. Fields that are not declared are dropped. docs/reference/security.md has this as
 a table.
 """
 
