@@ -52,7 +52,9 @@ def tables() -> dict[str, dict[str, str]]:
                 ("project_sync", "needs_chips", "journal_limit", "when_full", "start_timeout"),
             ),
         },
-        "reference/commands.md": {"commands": _table(("Command", "What it does"), _commands("jupyter", tpu))},
+        "reference/commands.md": {
+            "commands": _table(("Command", "What it does"), _commands("jupyter", tpu))
+        },
         "notebooks/magics.md": {
             "magics": _table(
                 ("Magic", "What it does"),

@@ -59,7 +59,8 @@ def test_the_picture_of_the_rooms_is_what_the_contracts_say() -> None:
 
 
 def test_each_error_reason_has_an_entry() -> None:
-    entries = re.findall(r"^### `(\w+)`$", (DOCS / "reference/troubleshooting.md").read_text(), re.MULTILINE)
+    page = (DOCS / "reference/troubleshooting.md").read_text()
+    entries = re.findall(r"^### `(\w+)`$", page, re.MULTILINE)
     assert sorted(entries) == sorted(Reason)
 
 
