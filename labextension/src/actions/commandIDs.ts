@@ -32,6 +32,7 @@ export namespace CommandIDs {
   export const sync = 'tpu:sync-project';
   export const tensorboard = 'tpu:open-tensorboard';
   export const terminal = 'tpu:open-terminal';
+  export const budgets = 'tpu:budgets';
   export const grants = 'tpu:grants';
   export const usage = 'tpu:usage';
   export const queued = 'tpu:queued';
@@ -53,6 +54,7 @@ export const GENERAL = [
   CommandIDs.attach,
   CommandIDs.usage,
   CommandIDs.queued,
+  CommandIDs.budgets,
   CommandIDs.grants,
   CommandIDs.tokens,
   CommandIDs.setup,

@@ -73,6 +73,15 @@ export function addCommands(
       actions.openQueued();
     }
   });
+  commands.addCommand(CommandIDs.budgets, {
+    label: trans.__('Budgets…'),
+    caption: trans.__('Say what coding agents may spend on TPUs'),
+    describedBy: NO_ARGUMENTS,
+    execute: () => {
+      actions.openPanel();
+      actions.openBudgets();
+    }
+  });
   commands.addCommand(CommandIDs.grants, {
     label: trans.__('Grants…'),
     caption: trans.__('List the TPUs that you may use at no charge'),

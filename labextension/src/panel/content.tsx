@@ -19,6 +19,7 @@ import React, {
 
 import { Actions } from '../actions/actions';
 import { keyOf } from '../model/resources';
+import { BudgetLine } from '../money/budgetLine';
 import { operationTitle } from '../operations/operationLabels';
 import { Operation } from '../operations/operationView';
 import { ICatalog, IOperation, ITPU } from '../rest/api';
@@ -147,6 +148,8 @@ function pageTitle({
       return trans.__('New TPU');
     case 'packages':
       return trans.__('Packages of %1', packagesForm.environment?.name ?? '');
+    case 'budgets':
+      return trans.__('Budgets');
     case 'grants':
       return trans.__('Grants');
     case 'queued':
@@ -215,6 +218,7 @@ function List({ actions, menu }: IPanelProps): JSX.Element {
           {again}
         </Alert>
       )}
+      <BudgetLine actions={actions} />
       {(urgent.length > 0 || alerted.length > 0) && (
         <section className="jp-tpu-Urgent" aria-label={trans.__('Now')}>
           {urgent.map(operation => (
