@@ -66,6 +66,7 @@ GROUPS = {
             ".commands.guard_group:guard",
             "Stop a TPU when idle, at a cost or time.",
         ),
+        "budget": (".commands.budget_group:budget", "What coding agents may spend, and have."),
         "grant": (".commands.grant_group:grant", "Say which TPUs you may use at no charge."),
         "prices": (".commands.grant_group:prices", "What TPUs cost, and when that was read."),
     },

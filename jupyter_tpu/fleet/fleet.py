@@ -9,6 +9,7 @@ from pathlib import Path
 from ..links import Links
 from ..paths import data_dir
 from . import models
+from .agents.subject import Agents
 from .chips.subject import TPUChips
 from .core.core import Core
 from .core.locks import Locks
@@ -52,6 +53,9 @@ class Fleet:
             core, money, forwarding, kernels, environments, jobs, chips, lifecycle
         )
 
+        agents = Agents(core, money, lifecycle, hunts)
+
+        self.budgets, self.plans, self.agents = agents.budgets, agents.plans, agents.access
         self.operations = reconcile.operations
         self.usage = reconcile.usage
         self.attached = lifecycle.attached

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from .. import models
+from .budgets import BudgetsAPI, PlansAPI
 from .capacity import GrantsAPI, HuntsAPI, LogsAPI, NetworksAPI, PricesAPI, QueuedAPI, SSHKeyAPI
 from .environments import EnvironmentsAPI
 from .files import CopiesAPI, SharesAPI, SyncAPI, TokensAPI
@@ -109,6 +110,12 @@ class FleetAPI(Protocol):
 
     @property
     def prices(self) -> PricesAPI: ...
+
+    @property
+    def budgets(self) -> BudgetsAPI: ...
+
+    @property
+    def plans(self) -> PlansAPI: ...
 
     @property
     def usage(self) -> UsageAPI: ...

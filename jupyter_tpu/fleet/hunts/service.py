@@ -19,7 +19,7 @@ from ..core.checks import check_run
 from ..core.observer import Observer
 from ..core.operation_progress import OperationProgress
 from ..core.operation_runner import OperationRunner
-from ..core.records import Candidate, HuntRecord, OperationRecord
+from ..core.records import Candidate, HuntRecord, OperationRecord, PlanTerms
 from ..core.running_operation import CarryOut, Work
 from ..core.store import Store
 from ..lifecycle.create import CreateService, require_guard
@@ -76,7 +76,8 @@ class HuntService:
         hunt = await self._plan(request)
         return [self._candidate(hunt, candidate) for candidate in hunt.candidates]
 
-    async def start(self, request: StartHunt) -> Hunt:
+    async def start(self, request: StartHunt, terms: PlanTerms | None = None) -> Hunt:
+        """terms: of the plan that it carries out."""
         await self._reload()
         self._require_no_other(request.tpu.name)
         hunt = await self._plan(request)
@@ -88,7 +89,7 @@ class HuntService:
                 name = NodeName(self._cloud.project, candidate.zone, request.tpu.name)
                 self._require_no_node(name)
         nowhere = NodeName(self._cloud.project, "", request.tpu.name)
-        record = self._runner.new_record("hunt", nowhere, hunt=hunt)
+        record = self._runner.new_record("hunt", nowhere, hunt=hunt, terms=terms)
         await self._runner.start(record, *self._run(record), self._save_only)
         return self._view(record)
 

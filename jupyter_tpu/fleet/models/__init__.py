@@ -6,6 +6,17 @@ these classes. Times are RFC 3339 in UTC, sizes in bytes unless a name says othe
 
 from ...cloud.models import NodeOptions
 from ...environment import Finding, FoundPython, FoundPythons, HostSetup, InstalledPackage
+from .budgets import (
+    AGENT,
+    AnswerPlan,
+    Budget,
+    BudgetOverview,
+    BudgetUse,
+    CarryOutPlan,
+    Plan,
+    PlanTPU,
+    Spending,
+)
 from .catalog import Catalog, PriceList
 from .changes import Change
 from .chips import (
@@ -151,12 +162,18 @@ from .tpus import (
 )
 
 __all__ = [
+    "AGENT",
     "TPU",
     "AddSSHKey",
     "AdoptTPU",
+    "AnswerPlan",
     "App",
     "AppVisit",
     "AttachMachine",
+    "Budget",
+    "BudgetOverview",
+    "BudgetUse",
+    "CarryOutPlan",
     "Catalog",
     "Change",
     "ChangePackages",
@@ -248,6 +265,8 @@ __all__ = [
     "OutputPart",
     "OwnerUsage",
     "PassTokens",
+    "Plan",
+    "PlanTPU",
     "PriceList",
     "Problem",
     "Profile",
@@ -276,6 +295,7 @@ __all__ = [
     "SharedFolder",
     "SharedFolders",
     "SharingState",
+    "Spending",
     "SplitChips",
     "StartHunt",
     "StartJob",
