@@ -271,6 +271,10 @@ class CloudWithAttached:
         check_ours(node.name, "changed")
         await self._cloud.remove_metadata(node, key)
 
+    async def set_end(self, node: Node, ends: float | None) -> Node:
+        check_ours(node.name, "changed")
+        return await self._cloud.set_end(node, ends)
+
     async def operation(self, operation: str) -> OperationStatus:
         return await self._cloud.operation(operation)
 

@@ -163,6 +163,11 @@ class GoogleCloud(Cloud):
     async def remove_metadata(self, node: Node, key: str) -> None:
         await self._clouds[node.api].remove_metadata(_plain(node), key)
 
+    async def set_end(self, node: Node, ends: float | None) -> Node:
+        changed = await self._clouds[node.api].set_end(_plain(node), ends)
+        known = await asyncio.to_thread(self._numbers.all)
+        return numbered(structs.replace(changed, name=node.name), known)
+
     async def operation(self, operation: str) -> OperationStatus:
         api: API = "compute" if operation.startswith(COMPUTE_OPERATION) else "tpu"
         return await self._clouds[api].operation(operation)

@@ -20,6 +20,8 @@ DISK_GB = 200
 LONGEST_WAIT = 7200.0
 #: The label that a TPU carries for the operation which creates it.
 OPERATION_LABEL = "jupyter-tpu-operation"
+#: The label of an instance of Compute Engine whose end time this program has set.
+END_LABEL = "jupyter-tpu-end"
 
 _ZONE = re.compile(r"-|[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 

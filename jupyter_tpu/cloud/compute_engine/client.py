@@ -153,7 +153,9 @@ class ComputeEngine(Cloud):
         return await self._slices.delete(name)
 
     async def begin_start(self, name: NodeName) -> str:
+        """An end that a guard had before it was stopped does not count any more."""
         await self._require_alone(name, "started")
+        await hosts.set_end(self._calls, _instance(name), None)
         return await self._on_instance("POST", name, "/start")
 
     async def begin_stop(self, name: NodeName) -> str:
@@ -165,6 +167,13 @@ class ComputeEngine(Cloud):
                 "Delete it instead.",
             )
         return await self._on_instance("POST", name, "/stop")
+
+    async def set_end(self, node: Node, ends: float | None) -> Node:
+        """Of each host: Google has none for a group."""
+        await self._require_same(node)
+        asked = [hosts.set_end(self._calls, path, ends) for path in _host_paths(node)]
+        await asyncio.gather(*asked)
+        return await self.get_node(node.name)
 
     async def _on_instance(self, method: str, name: NodeName, verb: str = "") -> str:
         path = _instance(name) + verb

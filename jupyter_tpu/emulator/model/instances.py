@@ -191,7 +191,8 @@ class EmulatedInstances:
         changed = {**(instance.body.get("scheduling") or {}), **body}
         check_properties({**instance.body, "scheduling": changed})
         instance.body["scheduling"] = changed
-        self._set_end(instance)
+        if instance.status == "RUNNING":
+            self._set_end(instance)
 
     def changed(self, kind: str, instance: InstanceRecord, request_id: str) -> ComputeOperation:
         """The operation of a change that is done."""
