@@ -321,5 +321,8 @@ class OperationStatus(Struct, frozen=True):
     waiting: bool = False  # for capacity
 
 
+#: What is wrong with a host: errors of its chips; slow; wrong results.
+Fault = Literal["chip-error", "slow", "wrong-results"]
+
 #: What one host published about itself: (namespace, key) -> value; ("hostkeys", "ssh-ed25519").
 GuestAttributes = dict[tuple[str, str], str]

@@ -7,6 +7,7 @@ from typing import Protocol
 from ..catalog import API
 from ..errors import InvalidInput
 from .models import (
+    Fault,
     GuestAttributes,
     Maintenance,
     Node,
@@ -94,6 +95,12 @@ class Cloud(Protocol):
 
     async def remove_metadata(self, node: Node, key: str) -> None:
         """Waits until it has no such metadata; as :meth:`set_label`."""
+
+    async def begin_report_fault(self, node: Node, host: int, fault: Fault, about: str) -> str:
+        """Tells the cloud that the machine under a *host* (a number) of *node* is broken; *about*:
+        what was seen, in words. The host ends at once, and is started again on another machine.
+        """
+        raise InvalidInput("The Cloud TPU API does not take reports about hosts.")
 
     async def set_end(self, node: Node, ends: float | None) -> Node:
         """Lets the cloud itself delete *node* at *ends*, seconds since the epoch, whatever runs

@@ -14,6 +14,7 @@ from ...errors import InvalidInput, Reason, TPUError
 from ..models import (
     LONGEST_WAIT,
     OPERATION_LABEL,
+    Fault,
     GuestAttributes,
     Maintenance,
     Node,
@@ -51,6 +52,11 @@ _REQUESTS = uuid.UUID("b6f1b3f4-0f0c-4c27-8f0a-5a3b7a1f5d3e")
 _GROUPS = "instanceGroupManagers"
 #: Of the machine types with TPUs, for lists.
 _REFUSED = ("ct5lp-",)  # of v5e: listed for GKE, and refused by `instances.insert`
+_FAULTS: dict[Fault, str] = {
+    "chip-error": "CHIP_ERROR",
+    "slow": "PERFORMANCE",
+    "wrong-results": "SILENT_DATA_CORRUPTION",
+}
 _TYPE_FILTER = 'name eq "(ct[0-9]|tpu).*"'
 
 
@@ -167,6 +173,14 @@ class ComputeEngine(Cloud):
                 "Delete it instead.",
             )
         return await self._on_instance("POST", name, "/stop")
+
+    async def begin_report_fault(self, node: Node, host: int, fault: Fault, about: str) -> str:
+        """`instances.reportHostAsFaulty`, which Google may offer for some reservations only."""
+        await self._require_same(node)
+        reason = {"behavior": _FAULTS[fault]} | ({"description": about} if about else {})
+        body = {"disruptionSchedule": "IMMEDIATE", "faultReasons": [reason]}
+        path = f"{_host_paths(node)[host]}/reportHostAsFaulty"
+        return name_of(await self._calls.write("POST", path, body, id=str(uuid.uuid4())))
 
     async def set_end(self, node: Node, ends: float | None) -> Node:
         """Of each host: Google has none for a group."""

@@ -37,6 +37,8 @@ _MARKS = (TYPE, TIER, END_LABEL)
 #: The metadata of an instance that a group has made: the group's URL.
 _CREATED_BY = "created-by"
 _GROUP = re.compile(r"projects/[^/]+/((?:zones|regions)/[^/]+/instanceGroupManagers/[^/]+)$")
+#: What is the same for all instances of a group.
+_OF_ALL = ("scheduling", "disks", "reservationAffinity")
 #: The label of GKE's nodes.
 _OF_GKE = "goog-gke-node"
 #: For how long a group may have some of its hosts only, before it counts as failed; seconds.
@@ -154,7 +156,7 @@ def parse_group(group: Body, members: Sequence[Body], zone: str) -> Node:
         details={
             "group": group.get("selfLink", ""),
             "status": group.get("status", {}),
-            "scheduling": members[0].get("scheduling", {}) if members else {},
+            **({key: members[0].get(key, {}) for key in _OF_ALL} if members else {}),
             **(_shown(members[0]) if members else {}),
         },
     )
@@ -166,7 +168,10 @@ def _shown(instance: Body) -> dict[str, Any]:
     account: Body = next(iter(instance.get("serviceAccounts", ())), {})
     return {
         "networkConfig": {key: interface.get(key, "") for key in ("network", "subnetwork")},
-        "serviceAccount": {"email": account.get("email", "")},
+        "serviceAccount": {
+            "email": account.get("email", ""),
+            "scope": list(account.get("scopes", ())),
+        },
         "tags": list(instance.get("tags", {}).get("items", ())),
         "dataDisks": [
             {"sourceDisk": disk.get("source", ""), "mode": disk.get("mode", "")}

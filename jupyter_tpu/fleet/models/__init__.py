@@ -84,7 +84,7 @@ from .guard import (
     RemoveGuard,
     SetGuard,
 )
-from .hunts import Hunt, HuntAttempt, HuntCandidate, StartHunt
+from .hunts import Hunt, HuntAttempt, HuntCandidate, Replacement, ReplaceTPU, StartHunt
 from .jobs import (
     HostJob,
     HostRun,
@@ -142,6 +142,7 @@ from .tpus import (
     QueuedResources,
     QueueTPU,
     Quote,
+    ReportFault,
     ResetQueued,
     StartTPU,
     StopTPU,
@@ -260,6 +261,9 @@ __all__ = [
     "RemoveGuard",
     "RemoveSSHKey",
     "RenameContents",
+    "ReplaceTPU",
+    "Replacement",
+    "ReportFault",
     "ResetQueued",
     "Run",
     "RunInput",
