@@ -88,7 +88,7 @@ if TYPE_CHECKING:
         is_flag=True,
         help="A TPU that runs for a limited time. Waits in Google's queue. Needs --run-for.",
     ),
-    options_of("CreateTPU", "run_for", "api", "disk_gb"),
+    options_of("CreateTPU", "run_for", "api", "reservation", "disk_gb"),
     click.option(
         "--queued",
         is_flag=True,

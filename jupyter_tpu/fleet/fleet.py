@@ -160,6 +160,12 @@ class Fleet:
         name = await self._core.finder.find(ref)
         return await self._lifecycle.power.delete(name, options or models.DeleteTPU())
 
+    async def report_fault(
+        self, ref: str, request: models.ReportFault | None = None
+    ) -> models.Operation:
+        name = await self._core.finder.find(ref)
+        return await self._lifecycle.faults.report(name, request or models.ReportFault())
+
     async def connect(self, ref: str, request: models.ConnectTPU | None = None) -> models.Operation:
         name = await self._core.finder.find(ref)
         return await self._lifecycle.connect.connect(name, request or models.ConnectTPU())

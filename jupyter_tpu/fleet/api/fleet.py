@@ -162,6 +162,14 @@ class FleetAPI(Protocol):
         Raises NOT_YOURS for another person's, unless *options* have its name.
         """
 
+    async def report_fault(
+        self, ref: str, request: models.ReportFault | None = None
+    ) -> models.Operation:
+        """Tells Google that the machine under a host is broken. The host ends at once.
+
+        Of Compute Engine only. Raises INVALID for another TPU or host, NOT_YOURS as `delete`.
+        """
+
     async def connect(self, ref: str, request: models.ConnectTPU | None = None) -> models.Operation:
         """Creates an environment on all hosts, registers its kernel and keeps the links up."""
 

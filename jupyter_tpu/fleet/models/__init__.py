@@ -95,7 +95,7 @@ from .guard import (
     RemoveGuard,
     SetGuard,
 )
-from .hunts import Hunt, HuntAttempt, HuntCandidate, StartHunt
+from .hunts import Hunt, HuntAttempt, HuntCandidate, Replacement, ReplaceTPU, StartHunt
 from .jobs import (
     HostJob,
     HostRun,
@@ -153,6 +153,7 @@ from .tpus import (
     QueuedResources,
     QueueTPU,
     Quote,
+    ReportFault,
     ResetQueued,
     StartTPU,
     StopTPU,
@@ -279,6 +280,9 @@ __all__ = [
     "RemoveGuard",
     "RemoveSSHKey",
     "RenameContents",
+    "ReplaceTPU",
+    "Replacement",
+    "ReportFault",
     "ResetQueued",
     "Run",
     "RunInput",

@@ -663,6 +663,8 @@ export interface IGuard {
   actor: 'host' | 'server';
   no_restart: string;
   problem: IProblem | null;
+  google_deletes: string;
+  google_problem: IProblem | null;
 }
 
 /** That a TPU was stopped by its guard. */
