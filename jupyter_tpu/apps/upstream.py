@@ -101,7 +101,9 @@ class Upstream:
         """A channel of its own, for protocols other than HTTP. Raises TPUError."""
         transport = ChannelTransport(protocol, self._count)
         window = share_window(len(self._transports))
-        self._transports = {each for each in self._transports if not each.is_closing()}
+        self._transports = {
+            transport for transport in self._transports if not transport.is_closing()
+        }
         await self._open_port(transport.session, self.port, window=window)
         self._transports.add(transport)
         return transport

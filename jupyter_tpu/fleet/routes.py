@@ -225,6 +225,6 @@ ROUTES = (
 
 
 #: The routes by the method that they call.
-BY_CALL = {each.call: each for each in ROUTES}
+BY_CALL = {route.call: route for route in ROUTES}
 #: What stands before the dot of a call.
-PARTS = {each.call.partition(".")[0] for each in ROUTES if "." in each.call}
+PARTS = {route.call.partition(".")[0] for route in ROUTES if "." in route.call}

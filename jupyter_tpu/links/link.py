@@ -139,8 +139,8 @@ class Link:
         Raises the link's problem.
         """
         async with self._session_up():
-            found = self._lookup.internal_addresses(self.host.node)
-        return [found[host] for host in sorted(found, key=lambda host: host.worker)]
+            addresses = self._lookup.internal_addresses(self.host.node)
+        return [addresses[host] for host in sorted(addresses, key=lambda host: host.worker)]
 
     async def authorize_pod(self) -> None:
         """Lets the hosts of its TPU log in to each other, as far as they can be reached.

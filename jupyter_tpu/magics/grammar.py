@@ -167,7 +167,7 @@ def open_tunnel(name: str, ports: list[tuple[int, int | None]], fields: dict[str
     """Forward local ports to ports of a host."""
     from ..commands.tunnels import requests
 
-    wanted = requests(ports, **fields)
+    open_tunnels = requests(ports, **fields)
     with open_session() as session:
         if session.server is None:
             raise TPUError(
@@ -175,7 +175,7 @@ def open_tunnel(name: str, ports: list[tuple[int, int | None]], fields: dict[str
                 Reason.CONFLICT,
                 f"In a terminal: jupyter tpu tunnel open {name} {ports[0][0]}",
             )
-        for each in wanted:
+        for each in open_tunnels:
             print(opened_tunnel(session.call(session.fleet.tunnels.open(name, each))))
 
 

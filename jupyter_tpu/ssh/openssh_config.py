@@ -98,9 +98,9 @@ def write_section(name: str, entries: Sequence[HostEntry], state_file: str | Non
         if _is_stale(path):
             path.unlink(missing_ok=True)
     # Real TPUs first: the first entry of a name wins.
-    found = sorted(sections.glob("[!.]*"), key=lambda path: (path.name != "google", path.name))
+    paths = sorted(sections.glob("[!.]*"), key=lambda path: (path.name != "google", path.name))
     parts = []
-    for path in found:
+    for path in paths:
         with contextlib.suppress(FileNotFoundError):
             parts.append(path.read_text(encoding="utf-8"))
     return _write(config_path(), "\n".join([_HEAD, *parts])) or changed

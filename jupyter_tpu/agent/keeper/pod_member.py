@@ -98,11 +98,9 @@ class PodMember:
 
         index, count = jax.process_index(), jax.process_count()
         mine = numpy.array([number, index, 7 * number + index], numpy.int32)
-        found = numpy.asarray(multihost_utils.process_allgather(mine)).reshape(-1, 3).tolist()
+        rows = numpy.asarray(multihost_utils.process_allgather(mine)).reshape(-1, 3).tolist()
         wanted = [[number, each, 7 * number + each] for each in range(count)]
-        return (
-            {} if sorted(found) == wanted else {"problem": "it got the data of another operation"}
-        )
+        return {} if sorted(rows) == wanted else {"problem": "it got the data of another operation"}
 
     def _do_stack(self):
         """Where the main thread is: the innermost frames, the outermost of them first."""

@@ -307,7 +307,9 @@ class Conductor:
                 output.show_slow(sorted(self._state.results), busy, action.seconds)
 
     def _show_interrupted(self, hosts: Tuple[int, ...]) -> None:
-        raised = {host: each for host, each in self._state.results.items() if each.status != "ok"}
+        raised = {
+            host: result for host, result in self._state.results.items() if result.status != "ok"
+        }
         if raised and hosts and self._output is not None:
             self._output.show_interrupted(hosts, raised)
 

@@ -30,16 +30,16 @@ def region_of(zone: str) -> str:
 def accelerator_of(type: str) -> catalog.AcceleratorType:
     """The type; raises INVALID for one that Compute Engine does not have."""
     try:
-        found = catalog.accelerator_type(catalog.official_name(type))
+        accelerator_type = catalog.accelerator_type(catalog.official_name(type))
     except catalog.UnknownType as error:
         raise InvalidInput(str(error), "Choose a type of Compute Engine.", field="type") from None
-    if found.machine is None:
+    if accelerator_type.machine is None:
         raise InvalidInput(
             f"Compute Engine has no {type}.",
             "Use the Cloud TPU API for it: --api tpu",
             field="type",
         )
-    return found
+    return accelerator_type
 
 
 def type_of(machine_type: str, topology: str = "") -> str:

@@ -192,8 +192,8 @@ class NamespaceHost:
         """See `RunningHost.processes`."""
         if self.ended:
             return []
-        found = await asyncio.to_thread(process_tree, self.init_pid)
-        return [{k: v for k, v in entry.items() if k != "outer"} for entry in found]
+        account = await asyncio.to_thread(process_tree, self.init_pid)
+        return [{k: v for k, v in entry.items() if k != "outer"} for entry in account]
 
     async def cut_links(self) -> None:
         """See `RunningHost.cut_links`."""

@@ -107,7 +107,10 @@ class HuntService:
     async def stop(self, ref: str) -> Hunt:
         await self._reload()
         record = self._require(ref)
-        if any(record.operation.id == each.operation.id for each in self._runner.abandoned()):
+        if any(
+            record.operation.id == operation_record.operation.id
+            for operation_record in self._runner.abandoned()
+        ):
             # No one runs it, and a process without a server would not.
             mine = await self._runner.take_over(record)
             if mine is not None:
@@ -117,7 +120,7 @@ class HuntService:
 
     def find(self, id: str) -> Hunt | None:
         """For events."""
-        record = next((each for each in self._records() if each.operation.id == id), None)
+        record = next((record for record in self._records() if record.operation.id == id), None)
         return self._view(record) if record is not None else None
 
     # ---- inside ----
@@ -134,9 +137,9 @@ class HuntService:
         def check_price(candidate: Candidate) -> None:
             """What a grant is for is tried whenever that has room; each attempt looks again."""
             type, zone, tier = candidate.type, candidate.zone, candidate.tier
-            wanted = candidates.request_of(request, candidate)
-            require_guard(wanted)
-            check_run(wanted)
+            create_tpu = candidates.request_of(request, candidate)
+            require_guard(create_tpu)
+            check_run(create_tpu)
             if not self._grants.covering(type, zone, tier):
                 self._grants.decide(type, zone, tier).require(
                     confirm_price=request.tpu.confirm_price, max_price=request.tpu.max_price
@@ -161,7 +164,9 @@ class HuntService:
 
     def _run(self, record: OperationRecord) -> tuple[Work, CarryOut]:
         self._mine = {
-            id: each for id, each in self._mine.items() if self._runner.known.find(id) is not None
+            id: operation_record
+            for id, operation_record in self._mine.items()
+            if self._runner.known.find(id) is not None
         }
         self._mine[record.operation.id] = record
         run = HuntRun(
@@ -197,8 +202,14 @@ class HuntService:
             if operation.hunt
         }
         known |= self._mine
-        records = (each for id, each in known.items() if self._runner.known.find(id) is not None)
-        yield from sorted(records, key=lambda each: each.operation.created, reverse=True)
+        records = (
+            operation_record
+            for id, operation_record in known.items()
+            if self._runner.known.find(id) is not None
+        )
+        yield from sorted(
+            records, key=lambda operation_record: operation_record.operation.created, reverse=True
+        )
 
     def _require(self, ref: str) -> OperationRecord:
         """By its id, or the newest for a TPU of that name."""
@@ -213,7 +224,7 @@ class HuntService:
         running = (
             record.operation for record in self._records() if record.operation.state == "running"
         )
-        if any(each.tpu == name for each in running):
+        if any(operation.tpu == name for operation in running):
             raise _hunted(name)
 
     async def _save_only(self, record: OperationRecord) -> None:
@@ -263,7 +274,7 @@ class HuntService:
             return _ENDS[operation.state]
         if record.claim is not None and record.claim.want == "absent":
             return "stopping"
-        abandoned = (each.operation.id for each in self._runner.abandoned())
+        abandoned = (operation_record.operation.id for operation_record in self._runner.abandoned())
         return "paused" if operation.id in abandoned else "running"
 
     def _candidate(self, hunt: HuntRecord, candidate: Candidate, due: float = 0.0) -> HuntCandidate:

@@ -49,21 +49,21 @@ class WarmKernelMonitor:
 
     def specs(self, name: NodeName) -> dict[str, WarmKernelSpec]:
         """What a TPU should have, by environment."""
-        found: dict[str, WarmKernelSpec] = {}
+        warm_kernel_specs: dict[str, WarmKernelSpec] = {}
         if name in self._stopped:
-            return found
+            return warm_kernel_specs
         for env, record in self._desired.environments(name).items():
             decided = record.warm or KeepWarm()
             wanted = self._by_default if decided.wanted is None else decided.wanted
             connected = name in self._desired.connected
             if wanted and connected and record.environment.state == "ready":
-                found[env] = WarmKernelSpec(
+                warm_kernel_specs[env] = WarmKernelSpec(
                     python=record.host_python,
                     imports=decided.imports,
                     env=single_host_variables(record.hosts),
                     pod=self._pods.address(name) if record.hosts > 1 else None,
                 )
-        return found
+        return warm_kernel_specs
 
     def status(self, name: NodeName, environment: str) -> WarmKernel:
         """The state of one environment's, as far as known."""

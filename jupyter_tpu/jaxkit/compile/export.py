@@ -201,11 +201,11 @@ def _shardings(
     names: Sequence[str],
 ) -> list[NamedSharding]:
     if given is None:
-        found = [getattr(leaf.sharding, "spec", None) for leaf in leaves]
+        spread = [getattr(leaf.sharding, "spec", None) for leaf in leaves]
     else:
-        found = _spread(given, specs, "in_shardings")
+        spread = _spread(given, specs, "in_shardings")
     shardings = []
-    for leaf, spec, name in zip(leaves, found, names, strict=True):
+    for leaf, spec, name in zip(leaves, spread, names, strict=True):
         written = written_spec(getattr(spec, "spec", spec))
         random = jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
         kind: Any = "uint32" if random else leaf.dtype

@@ -218,15 +218,15 @@ def _with_specs(
     arrays: Any, specs: Any
 ) -> Iterable[tuple[str, tuple[int, ...], str, list[str | list[str] | None]]]:
     flat = list(flat_shapes(arrays))
-    found: list[Any]
+    spread: list[Any]
     if specs is None:
         leaves = (leaf for _, leaf in flat_leaves(arrays))
-        found = [getattr(getattr(leaf, "sharding", None), "spec", ()) for leaf in leaves]
+        spread = [getattr(getattr(leaf, "sharding", None), "spec", ()) for leaf in leaves]
     elif _is_spec(specs):
-        found = [specs] * len(flat)
+        spread = [specs] * len(flat)
     else:
-        found = list(_spread(specs, arrays, "specs"))
-    for (path, shape, dtype), spec in zip(flat, found, strict=True):
+        spread = list(_spread(specs, arrays, "specs"))
+    for (path, shape, dtype), spec in zip(flat, spread, strict=True):
         yield path, shape, dtype, written_spec(getattr(spec, "spec", spec))
 
 
