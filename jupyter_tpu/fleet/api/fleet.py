@@ -24,6 +24,7 @@ from .hosts import (
 from .inventory import AttachedAPI, UsageAPI
 from .operations import OperationsAPI
 from .profiles import ProfilesAPI
+from .ray import RayAPI
 
 
 class FleetAPI(Protocol):
@@ -52,6 +53,9 @@ class FleetAPI(Protocol):
 
     @property
     def tensorboard(self) -> TensorBoardAPI: ...
+
+    @property
+    def ray(self) -> RayAPI: ...
 
     @property
     def profiles(self) -> ProfilesAPI: ...

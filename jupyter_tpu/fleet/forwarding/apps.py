@@ -87,10 +87,11 @@ class Apps:
         kind: str = "port",
         logdir: str = "",
         on_close: OnClose | None = None,
+        headers: Sequence[tuple[str, str]] = (),
     ) -> App:
         """As :meth:`open`.
 
-        logdir, on_close: of a TensorBoard; what ends it.
+        headers: see `Upstream`. logdir, on_close: of a TensorBoard; what ends it.
         """
         check_host_port(node, request.port, request.host)
         if not request.path.startswith("/") or not request.path.isprintable():
@@ -112,7 +113,7 @@ class Apps:
         if self._server is None:
             self._server = AppServer()
         link = self._links.get(HostName(node.name, request.host))
-        upstream = Upstream(link.open_bulk, request.port)
+        upstream = Upstream(link.open_bulk, request.port, [*headers])
         id = uuid.uuid4().hex[:8]
         app = App(
             id=id,
