@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,11 @@ from .session import Session, open_session
 from .tables import problem_text, table
 
 if TYPE_CHECKING:
-    from ..fleet.models import Ray
+    from ..fleet.api import FleetAPI
+    from ..fleet.models import Job, Ray
+
+#: In which a host reports the end of a job whose output is complete; seconds.
+REPORT = 30.0
 
 
 @click.group("ray", cls=Group, aliases={"up": "start", "down": "stop"})
@@ -185,7 +190,7 @@ def _follow(session: Session, name: str, id: str) -> int:
     except KeyboardInterrupt:
         note(f"The job continues. Its output: {program()} job logs {name} {id} --follow")
         raise
-    ended = session.call(session.fleet.jobs.get(name, id))
+    ended = session.call(_ended_job(session.fleet, name, id))
     if ended.exit_code is None:
         raise TPUError(
             f"The job {id} is {ended.state}; its exit code is not known.",
@@ -194,6 +199,19 @@ def _follow(session: Session, name: str, id: str) -> int:
         )
     # A signal, as a shell says it.
     return ended.exit_code if ended.exit_code >= 0 else 128 - ended.exit_code
+
+
+async def _ended_job(fleet: FleetAPI, name: str, id: str) -> Job:
+    """The job, once its end is reported, which is a moment after its last line."""
+    import asyncio
+
+    job = await fleet.jobs.get(name, id)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(REPORT):
+            while not job.over:
+                await asyncio.sleep(0.2)
+                job = await fleet.jobs.get(name, id)
+    return job
 
 
 @ray.command("stop")
