@@ -141,8 +141,9 @@ def submit(
 ) -> None:
     """Run a script with Ray; follow its output.
 
-    It runs on host 0, and ray.init() in it finds the cluster. Its project is first copied to all hosts, as by `jupyter tpu sync`. It runs as a job: Ctrl-C
-    ends the following only. The exit code is the script's.
+    It runs on host 0, and ray.init() in it finds the cluster. Its project is first copied to all
+    hosts, as by `jupyter tpu sync`. It runs as a job: after Ctrl-C it continues. The exit code is
+    the script's.
     """
     from ..fleet.models import StartJob
 

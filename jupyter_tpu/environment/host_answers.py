@@ -142,7 +142,8 @@ class RayNode(Struct, frozen=True, kw_only=True):
 class RayState(Struct, frozen=True, kw_only=True):
     """A cluster, as its head says it."""
 
-    address: Annotated[str, Meta(pattern=r"\A([0-9A-Fa-f.:]{1,64}:[0-9]{1,5})?\Z")]
+    head: Address
+    port: Annotated[int, Meta(ge=0, le=65535)]
     dashboard: Annotated[int, Meta(ge=0, le=65535)]
     version: Token
     answers: bool

@@ -41,7 +41,7 @@ def examine_ray(python):
 def ray_state():
     """How the cluster is of which this host is the head, as its dashboard says it."""
     state = _state()
-    answer: dict = {"address": "", "dashboard": 0, "version": "", "token": ""}
+    answer: dict = {"head": "", "port": 0, "dashboard": 0, "version": "", "token": ""}
     answer.update(state, answers=False, nodes=[])
     if state:
         answer["token"] = ray_node.read_token()
@@ -53,7 +53,8 @@ def ray_state():
 
 def clear_ray():
     """Removes what Ray leaves of a cluster that has ended, or was killed."""
-    ray_node.forget_address(_state().get("address"))
+    if state := _state():
+        ray_node.forget_address(state["head"], state["port"])
     with contextlib.suppress(OSError):
         os.unlink(ray_node.state_file())
     return {}

@@ -32,7 +32,7 @@ ADDRESS_FILE = "/tmp/ray/ray_current_cluster"
 
 
 def state_file():
-    """What this host's Ray is: its ports and the address of its head."""
+    """What Ray on this host is: its head, its ports and its version."""
     return os.path.join(private_dir("ray"), "state.json")
 
 
@@ -42,9 +42,9 @@ def main():
         addresses = ["127.0.0.1"]  # no one else is to reach it
     host = int(os.environ["JUPYTER_TPU_HOST"])
     port, dashboard = map(int, os.environ["JUPYTER_TPU_RAY_PORTS"].split(","))
-    head = "%s:%d" % (addresses[0], port)
     write_token(os.environ["RAY_AUTH_TOKEN"])
-    state = {"address": head, "dashboard": dashboard, "version": metadata.version("ray")}
+    state = {"head": addresses[0], "port": port, "dashboard": dashboard}
+    state["version"] = metadata.version("ray")
     write_file(state_file(), json.dumps(state), 0o600)
     signal.signal(signal.SIGTERM, _raise_exit)
     try:
@@ -54,7 +54,7 @@ def main():
             sys.exit("Port %d, which Ray was to use, is in use by another program." % port)
         sys.exit(_run(command(host, addresses, port, dashboard), environment()))
     finally:
-        forget_address(head)
+        forget_address(addresses[0], port)
 
 
 def command(host, addresses, port, dashboard):
@@ -115,11 +115,11 @@ def wait_for_head(address, port):
         time.sleep(0.2)
 
 
-def forget_address(head):
+def forget_address(head, port):
     """Removes the address of a cluster that has ended: Ray leaves it, and looks for it there."""
     with contextlib.suppress(OSError):
         with open(ADDRESS_FILE) as file:
-            ours = file.read().strip() == head
+            ours = file.read().strip() == "%s:%d" % (head, port)
         if ours:
             os.unlink(ADDRESS_FILE)
 

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ...cloud import Node, NodeName
 from ...errors import InvalidInput, Reason, TPUError
@@ -84,7 +84,7 @@ class Apps:
         node: Node,
         request: OpenApp,
         *,
-        kind: str = "port",
+        kind: Literal["port", "tensorboard", "ray"] = "port",
         logdir: str = "",
         on_close: OnClose | None = None,
         headers: Sequence[tuple[str, str]] = (),
@@ -123,7 +123,7 @@ class Apps:
             port=request.port,
             path=request.path,
             name=request.name or f"Port {request.port}",
-            kind="tensorboard" if kind == "tensorboard" else "port",
+            kind=kind,
             logdir=logdir,
             allow_external=request.allow_external,
             state="open",

@@ -142,7 +142,7 @@ class RayService:
         if job is not None and not job.over:
             await self._jobs.stop(_ref(name), job.id, StopJob(patience=PATIENCE))
         for app in self._apps.list_open():
-            if (app.tpu, app.zone, app.name) == (name.node, name.zone, _title(name)):
+            if (app.kind, app.tpu, app.zone) == ("ray", name.node, name.zone):
                 with contextlib.suppress(TPUError):
                     await self._apps.close(app.id)
         return await self.get(ref)
@@ -235,7 +235,9 @@ class RayService:
         progress.begin(OPEN.key)
         progress.operation.app = (await self._open(node, state)).id
         progress.done(OPEN.key)
-        progress.log(f"Ray runs at {state.address}; ray.init() in a kernel there finds it")
+        progress.log(
+            f"Ray runs at {state.head}:{state.port}; ray.init() in a kernel there finds it"
+        )
 
     async def _joined(
         self, node: Node, job: Job, head: Link, progress: OperationProgress
@@ -293,7 +295,8 @@ class RayService:
     async def _open(self, node: Node, state: RayState) -> App:
         return await self._apps.open_on(
             node,
-            OpenApp(port=state.dashboard, name=_title(node.name)),
+            OpenApp(port=state.dashboard, name="Ray"),
+            kind="ray",
             headers=[("X-Ray-Authorization", f"Bearer {state.token}")],
         )
 
@@ -311,10 +314,6 @@ class RayService:
 
 def _ref(name: NodeName) -> str:
     return f"{name.zone}~{name.node}"
-
-
-def _title(name: NodeName) -> str:
-    return f"Ray on {name.node}"[:80]
 
 
 def _has_ended(host: HostJob) -> bool:
@@ -350,8 +349,9 @@ def _problem(job: Job) -> Problem | None:
 
 def _add_state(shown: Ray, node: Node, state: RayState) -> None:
     """Adds what the head says to *shown*."""
-    shown.address, shown.dashboard_port = state.address, state.dashboard
-    shown.version = state.version
+    if state.head:
+        shown.address = f"{state.head}:{state.port}"
+    shown.dashboard_port, shown.version = state.dashboard, state.version
     nodes = {each.address: each for each in state.nodes if each.alive}
     addresses = [endpoint.internal for endpoint in node.endpoints]
     if len(addresses) < 2:

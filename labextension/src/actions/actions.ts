@@ -191,6 +191,11 @@ export class Actions {
       case 'profile':
         await this.open.profile(tpu);
         break;
+      case 'ray':
+        await (
+          await import('../ray/rayDialogs')
+        ).openRay(tpu, this.model, target => this.open.app(target), this.trans);
+        break;
       case 'run':
         await this.open.run(tpu);
         break;

@@ -22,6 +22,7 @@ export namespace CommandIDs {
   export const remove = 'tpu:delete';
   export const memory = 'tpu:memory-profile';
   export const profile = 'tpu:profile';
+  export const ray = 'tpu:ray';
   export const notebook = 'tpu:new-notebook';
   export const console = 'tpu:new-console';
   export const copy = 'tpu:copy-files';
@@ -79,6 +80,7 @@ export const COMMANDS: { [action in Action]: string } = {
   memory: CommandIDs.memory,
   notebook: CommandIDs.notebook,
   profile: CommandIDs.profile,
+  ray: CommandIDs.ray,
   run: CommandIDs.run,
   share: CommandIDs.share,
   split: CommandIDs.split,
@@ -97,6 +99,7 @@ export const SHOWN_BY: { [action in Action]?: string } = {
   browse: CommandIDs.showFiles,
   job: CommandIDs.showJob,
   profile: CommandIDs.showApp,
+  ray: CommandIDs.showApp,
   run: CommandIDs.showRun,
   tensorboard: CommandIDs.showApp
 };

@@ -28,6 +28,7 @@ export type Action =
   | 'start'
   | 'stop'
   | 'sync'
+  | 'ray'
   | 'tensorboard'
   | 'terminal'
   | 'tunnel'
@@ -100,7 +101,11 @@ export function availableActions(
         'sync',
         'share'
       );
-      actions.push('tensorboard', 'app', 'tunnel');
+      actions.push('tensorboard');
+      if (startableEnvironments(tpu).length > 0) {
+        actions.push('ray');
+      }
+      actions.push('app', 'tunnel');
       if (!tpu.attached) {
         actions.push('guard');
       }

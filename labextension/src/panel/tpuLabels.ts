@@ -234,6 +234,8 @@ export function actionLabel(action: Action, trans: TranslationBundle): string {
       return trans.__('New Notebook');
     case 'profile':
       return trans.__('Trace…');
+    case 'ray':
+      return trans.__('Ray…');
     case 'run':
       return trans.__('Run Command…');
     case 'share':

@@ -80,6 +80,7 @@ const ACTION_ICONS: { [action in Action]: LabIcon } = {
   memory: chartIcon,
   notebook: notebookIcon,
   profile: traceIcon,
+  ray: chartIcon,
   run: runIcon,
   share: filesIcon,
   split: duplicateIcon,
