@@ -18,10 +18,15 @@ import sys
 import time
 from importlib import metadata
 
+from jupyter_tpu.agent.keeper.owned_process import MARK
+
 from .paths import private_dir, write_file
 
 #: Seconds for host 0 to start; its disk may be slow, or its system may still be starting.
 HEAD_LIMIT = 300
+#: So often Ray is started on a host where it ended by itself, with a pause in seconds: on a busy
+#: host its 30 seconds for a start are too few.
+STARTS, PAUSE = 5, 5
 #: Seconds that Ray may take to end; then the job's keeper kills it.
 STOP_LIMIT = 60
 #: Bytes of the object store of an emulated host, whose memory is this machine's.
@@ -48,11 +53,19 @@ def main():
     write_file(state_file(), json.dumps(state), 0o600)
     signal.signal(signal.SIGTERM, _raise_exit)
     try:
-        if host:
-            wait_for_head(addresses[0], port)
-        elif not is_free(port):
+        if not host and not is_free(port):
             sys.exit("Port %d, which Ray was to use, is in use by another program." % port)
-        sys.exit(_run(command(host, addresses, port, dashboard), environment()))
+        for left in reversed(range(STARTS)):
+            forget_address(addresses[0], port)
+            if host:
+                wait_for_head(addresses[0], port)
+            code = _run(command(host, addresses, port, dashboard), environment())
+            # A head that was up takes all tasks with it: that is not to go unnoticed.
+            if not left or (not host and _is_current(addresses[0], port)):
+                sys.exit(code)
+            print("Ray ended with exit code %d. Starting it again" % code, flush=True)
+            _end_leftovers()
+            time.sleep(PAUSE)
     finally:
         forget_address(addresses[0], port)
 
@@ -117,11 +130,27 @@ def wait_for_head(address, port):
 
 def forget_address(head, port):
     """Removes the address of a cluster that has ended: Ray leaves it, and looks for it there."""
-    with contextlib.suppress(OSError):
-        with open(ADDRESS_FILE) as file:
-            ours = file.read().strip() == "%s:%d" % (head, port)
-        if ours:
+    if _is_current(head, port):
+        with contextlib.suppress(OSError):
             os.unlink(ADDRESS_FILE)
+
+
+def _is_current(head, port):
+    """Whether Ray was up on this host, as a part of this cluster."""
+    with contextlib.suppress(OSError), open(ADDRESS_FILE) as file:
+        return file.read().strip() == "%s:%d" % (head, port)
+    return False
+
+
+def _end_leftovers():
+    """Kills what a failed start has left of this job, which would have Ray's ports."""
+    mark = ("%s=%s" % (MARK, os.environ.get(MARK, "?"))).encode()
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            with open("/proc/%s/environ" % name, "rb") as environ:
+                marked = mark in environ.read().split(b"\0")
+            if marked and int(name) != os.getpid():
+                os.kill(int(name), signal.SIGKILL)
 
 
 def free_port(preferred, address=""):
