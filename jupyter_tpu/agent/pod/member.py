@@ -85,8 +85,8 @@ class Member:
     Parameters
     ----------
     spec: ``host``, ``python``, ``key``, ``env``, ``cwd``, ``mirrored`` (whether that is made if it
-        is missing), ``needs_chips``, ``kernel`` (its id), ``notebook``. With ``warm``, modules to import, the kernel is started ahead,
-        and the rest counts that the conductor sends later.
+        is missing), ``needs_chips``, ``kernel`` (its id), ``notebook``. With ``warm``, modules to
+        import, the kernel is started ahead, and the rest counts that the conductor sends later.
     folder: for its sockets.
     writer: to the conductor.
     """
