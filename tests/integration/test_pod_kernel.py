@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import signal
@@ -13,19 +12,17 @@ import pytest
 from fault_proxy import FaultProxy
 from jupyter_client.manager import KernelManager
 from local_kernels import Notebook, printed
-from shared_packages import MAKE_ENVIRONMENT
+from pod_kernels import ZONE, error_of, pids, prepare, register, shown, stderr
 from stormy_host import line_to
 from traitlets.config import Config
 from waiting import until
 
 from jupyter_tpu.agent.protocol import requests
 from jupyter_tpu.cloud import CloudTPU, NodeName, Target
-from jupyter_tpu.emulator.hosts.namespace_host import process_tree
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import HostName, Links, core_thread
 
-ZONE, HOSTS = "us-west4-a", 4
+HOSTS = 4
 #: Host 3 waits for nobody, and all others wait for it.
 ONE_RAISES = """\
 import jax, jax.numpy as jnp
@@ -41,43 +38,13 @@ def pod(emulator: Any) -> Iterator[str]:
     """The name of a pod whose hosts have an environment with JAX."""
     with emulator.tpu("pod", "v5litepod-16", ZONE) as node:
         name = node["name"].rpartition("/")[2]
-        core_thread().wait(_prepare(emulator, name))
+        core_thread().wait(prepare(emulator, name, HOSTS))
         yield name
-
-
-async def _prepare(emulator: Any, tpu: str) -> None:
-    links = Links(CloudTPU(Target(emulator=str(emulator.state_file))))
-    node = NodeName(emulator.state.project, ZONE, tpu)
-    make = MAKE_ENVIRONMENT.replace("ipykernel ipywidgets", "ipykernel jax")
-    try:
-        # The first one fills the cache that all share.
-        for hosts in ([0], range(1, HOSTS)):
-            await asyncio.gather(
-                *(
-                    links.get(HostName(node, host)).run(["sh", "-ec", make], timeout=500)
-                    for host in hosts
-                )
-            )
-    finally:
-        await links.close()
-        await links.cloud.close()
 
 
 @pytest.fixture(scope="module")
 def kernelspec(emulator: Any, pod: str) -> str:
-    spec, display_name = KernelSpecs().register(
-        project=emulator.state.project,
-        zone=ZONE,
-        tpu=pod,
-        worker=0,
-        environment="default",
-        python_version="3.11",
-        host_python="/home/tpu/env/bin/python",
-        emulator=str(emulator.state_file),
-        emulated=True,
-        variables={},
-        hosts=HOSTS,
-    )
+    spec, display_name = register(emulator, pod)
     assert display_name == f"Python 3.11 · {pod} (all 4 hosts, emulated)"
     return spec
 
@@ -109,36 +76,6 @@ def notebook(kernel: Notebook) -> Notebook:
         kernel.client.wait_for_ready(timeout=120)
         kernel.run("pass", timeout=200)
     return kernel
-
-
-def shown(seen: list[dict]) -> str:
-    """What a cell shows below its first host's output, as plain text: the latest of each."""
-    texts = {
-        message["content"]["transient"]["display_id"]: message["content"]["data"]["text/plain"]
-        for message in seen
-        if message["msg_type"] in ("display_data", "update_display_data")
-    }
-    return "\n".join(texts.values())
-
-
-def error_of(seen: list[dict]) -> str:
-    """A cell's error as it is shown, without colours."""
-    [error] = [message["content"] for message in seen if message["msg_type"] == "error"]
-    return re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(error["traceback"]))
-
-
-def stderr(seen: list[dict]) -> str:
-    return printed([each for each in seen if each["content"].get("name") == "stderr"])
-
-
-def pids(emulator: Any, pod: str, host: int) -> list[int]:
-    """The processes of the pod kernel's kernel on a host, as this machine numbers them."""
-    init = emulator.hosts(pod)[host]["init_pid"]
-    return [
-        process["outer"]
-        for process in process_tree(init)
-        if "ipython_kernel.py" in " ".join(process["cmdline"])
-    ]
 
 
 def test_a_cell_runs_on_all_hosts_and_shows_once_what_is_equal(notebook):
