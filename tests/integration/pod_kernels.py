@@ -6,7 +6,7 @@ import asyncio
 import re
 from typing import Any
 
-from local_kernels import printed
+from local_kernels import Notebook, printed
 from shared_packages import MAKE_ENVIRONMENT
 
 from jupyter_tpu.cloud import CloudTPU, NodeName, Target
@@ -51,6 +51,14 @@ def register(emulator: Any, pod: str, hosts: int = 4) -> tuple[str, str]:
         variables={},
         hosts=hosts,
     )
+
+
+def restart(notebook: Notebook) -> None:
+    """Restarts it, and runs a first cell."""
+    notebook.manager.restart_kernel(now=True)
+    notebook.client.wait_for_ready(timeout=200)
+    content, _ = notebook.run("pass", timeout=200)
+    assert content["status"] == "ok", content
 
 
 def shown(seen: list[dict]) -> str:
