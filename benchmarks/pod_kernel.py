@@ -296,24 +296,29 @@ def main() -> None:
             fault = {"kind": "line", "node": TPU, "port": line.port}
             emulator.call("POST", "/emulator/v1/faults", fault)
             results["pod kernel"] = measure(Pod(emulator, spec, hosts), line, options.rounds)
+            show("pod kernel", hosts, results["pod kernel"])
             line.close()
         finally:
             emulator.close()
         for way in () if options.no_peers else PEERS:
             try:
                 results[way] = measure_peer(way, Path(name), hosts, options.rounds)
+                show(way, hosts, results[way])
             except (subprocess.SubprocessError, OSError, ValueError) as error:
                 print(f"{way} with {hosts} processes failed: {error}")
-    print(f"{hosts} hosts; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    for way, figures in results.items():
-        for what, values in figures.items():
-            value, unit = statistics.median(values), " s"
-            if "memory" in what or "bytes" in what:
-                value, unit = value / 1e6, " MB"
-            elif what == "characters":
-                unit = ""
-            print(f"{way:20} {what:32} {value:12.3f}{unit}   n={len(values)}")
     write("pod_kernel", n=options.rounds, hosts=hosts, results=summaries(results))
+
+
+def show(way: str, hosts: int, figures: dict[str, list[float]]) -> None:
+    """Prints the figures of one program."""
+    print(f"\n{way}: {hosts} hosts; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    for what, values in figures.items():
+        value, unit = statistics.median(values), " s"
+        if "memory" in what or "bytes" in what:
+            value, unit = value / 1e6, " MB"
+        elif what == "characters":
+            unit = ""
+        print(f"  {what:32} {value:12.3f}{unit}   n={len(values)}", flush=True)
 
 
 def create(emulator: Emulator, type: str) -> int:
