@@ -43,7 +43,7 @@ def app() -> None:
     An app has an origin of its own: it gets no cookie and no token of Jupyter, and can't call
     Jupyter's API. With a running Jupyter server an app stays open until the server ends; without
     one, as long as the command runs. For browsers that reach only Jupyter, such as behind a Hub:
-    c.JupyterTPU.proxy_ports (docs/apps.md).
+    c.JupyterTPU.proxy_ports (docs/hosts/apps.md).
 
     `jupyter tpu app NAME PORT` is short for `jupyter tpu app open NAME PORT`.
     """
