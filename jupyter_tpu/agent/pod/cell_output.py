@@ -13,6 +13,11 @@ RESTART = (
     "Restart the kernel: it restarts on all hosts. (Run > Run All Above Selected Cell runs your "
     "cells again.) To run cells anyway, run %hosts continue first."
 )
+#: The same as a mime bundle; JupyterLab shows it with buttons (labextension/src/pod).
+RESTART_OFFER: Dict[str, Any] = {
+    "application/vnd.jupyter-tpu.out-of-step+json": {},
+    "text/plain": RESTART,
+}
 #: Characters of a host's error that are shown.
 LONGEST = 2000
 
@@ -126,16 +131,19 @@ class CellOutput:
             others = {host for fold in folds for host in fold.hosts}
             same = [host for host in self._hosts if host not in others]
             heading = "The output above is that of %s. Different on:" % host_ranges(same)
-            self._show("differences", bundle(heading, folds))
+            self._show("differences", bundle(heading, folds, host_ranges(same)))
         reply = dict(self.replies.get(self.leader) or next(iter(self.replies.values()), {}))
         error = self._error(end)
         if error is None:
             if end.problem:
-                text = "%s\n%s\n" % (out_of_step(end.problem), RESTART)
+                text = out_of_step(end.problem) + "\n"
                 self._publish("stream", {"name": "stderr", "text": text})
+                self._show("restart", RESTART_OFFER)
             return reply or {"status": "ok", "execution_count": None, "user_expressions": {}}
         if not self.request.silent:
             self._publish("error", error)
+            if end.problem:
+                self._show("restart", RESTART_OFFER)
         for name in ("user_expressions", "payload"):
             reply.pop(name, None)
         return {**reply, **error, "status": "error"}
@@ -173,25 +181,27 @@ class CellOutput:
             content["evalue"] += " (%s)" % host_ranges(_alike(failed, first))
             self._show_tracebacks(failed, first, end)
         if end.problem:
-            notes += [out_of_step(end.problem), RESTART]
+            notes.append(out_of_step(end.problem))
         if notes:
             content["traceback"] = [*notes, "", *lines]
         return content
 
     def _show_tracebacks(self, failed: Dict[int, Result], first: int, end: Finish) -> None:
-        """The tracebacks of the hosts that raised something else than the one that is shown."""
-        groups: Dict[Tuple[str, str], List[int]] = {}
+        """The tracebacks of the hosts that ended otherwise than the one that is shown."""
+        groups: Dict[Tuple[str, str, bool], List[int]] = {}
         for host, result in failed.items():
-            if host not in end.interrupted and host in self._errors:
-                groups.setdefault((result.ename, result.evalue), []).append(host)
+            if host in self._errors:
+                interrupted = host in end.interrupted
+                groups.setdefault((result.ename, result.evalue, interrupted), []).append(host)
         folds = []
-        for (ename, evalue), hosts in groups.items():
+        for (ename, evalue, interrupted), hosts in groups.items():
             if first not in hosts:
                 lines = self._errors[hosts[0]].get("traceback") or ()
                 title = "%s: %s: %s" % (host_ranges(hosts), ename, evalue[:200])
+                title = title.rstrip(": ") + (" (interrupted)" if interrupted else "")
                 folds.append(Fold(tuple(hosts), title, plain("\n".join(map(str, lines)))))
         if folds and not self.request.silent:
-            self._show("tracebacks", bundle("Other hosts raised something else:", folds))
+            self._show("tracebacks", bundle("Tracebacks of other hosts:", folds))
 
     def _raised(
         self, results: Dict[int, Result], interrupted: "frozenset[int]" = frozenset()

@@ -21,7 +21,7 @@ from ..keeper.kernel_checkpoint import KIND as CHECKPOINT
 from ..protocol import messages
 from ..protocol.events import CONTROL, IOPUB, SHELL, STDIN
 from ..protocol.timeouts import exit_within, is_set_within
-from .cell_output import RESTART, CellOutput, Request
+from .cell_output import RESTART_OFFER, CellOutput, Request
 from .clients import Clients
 from .connection import HostConnection
 from .direct_requests import DirectRequests
@@ -356,19 +356,16 @@ class Conductor:
             content = _OK
         self._clients.end(self._cells.pop(action.cell.id), content)
 
-    def _refusal(self, problem: str) -> Tuple[str, str, str]:
-        if self._state.phase == OUT_OF_STEP:
-            return "OutOfStep", problem, RESTART
-        return "HostError", problem, ""
+    def _refusal(self, problem: str) -> Tuple[str, str]:
+        return ("OutOfStep" if self._state.phase == OUT_OF_STEP else "HostError"), problem
 
-    def _refuse(
-        self, id: str, ename: str, evalue: str, hint: str = "", *, begun: bool = False
-    ) -> None:
+    def _refuse(self, id: str, ename: str, evalue: str, *, begun: bool = False) -> None:
         """Ends a cell that does not run with an error."""
         request = self._cells.pop(id)
         if not begun:
             self._clients.begin(request)
-        self._clients.fail(request, ename, evalue, [hint] if hint else [])
+        offer = RESTART_OFFER if ename == "OutOfStep" else None
+        self._clients.fail(request, ename, evalue, offer)
 
     def _abort(self, id: str) -> None:
         request = self._cells.pop(id)
