@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from .folding import Fold, Transcript, bundle, differences, plain
@@ -57,6 +58,7 @@ class CellOutput:
         self._transcripts = {host: Transcript() for host in hosts}
         self._errors: Dict[int, Dict[str, Any]] = {}
         self._positions: Dict[int, str] = {}
+        self._places: Dict[int, str] = {}  # what hosts' chips run
         self._shown: Dict[str, Dict[str, Any]] = {}
         self._begun = False
 
@@ -91,15 +93,33 @@ class CellOutput:
         if position:
             self._positions[host] = position
 
+    def note_places(self, host: int, places: Any) -> None:
+        """Takes what libtpu says of a host's chips: pairs of a chip and its HLO operation."""
+        self._places[host] = _places(places)
+
     # ---- what is shown during the cell
 
-    def show_slow(self, done: Sequence[int], busy: Sequence[int], seconds: float) -> None:
-        """Some hosts are done, others have been busy since then for so many seconds."""
+    def show_slow(
+        self,
+        done: Sequence[int],
+        busy: Sequence[int],
+        seconds: float,
+        stopped: Optional[int] = None,
+    ) -> None:
+        """Some hosts are done, others have been busy since then for so many seconds. *stopped*: the
+        host that the debugger has stopped.
+        """
         lines = [
             "%s done. %s still running, %.0f s later:"
             % (sentence(_are(done)), sentence(_are(busy)), seconds)
         ]
         lines += self._where(busy, "is at", "are at")
+        for places in dict.fromkeys(self._places.get(host, "") for host in busy):
+            at = [host for host in busy if self._places.get(host, "") == places]
+            if places:
+                lines.append("The chips of %s run %s" % (host_ranges(at), places))
+        if stopped is not None and stopped in busy:
+            lines.append("The debugger has stopped host %d." % stopped)
         lines.append(
             "An operation of all hosts, such as a collective, waits until each host has begun it."
         )
@@ -200,8 +220,12 @@ class CellOutput:
                 title = "%s: %s: %s" % (host_ranges(hosts), ename, evalue[:200])
                 title = title.rstrip(": ") + (" (interrupted)" if interrupted else "")
                 folds.append(Fold(tuple(hosts), title, plain("\n".join(map(str, lines)))))
-        if folds and not self.request.silent:
-            self._show("tracebacks", bundle("Tracebacks of other hosts:", folds))
+        # The error says who was interrupted where: what said so before it has served its time.
+        place = "interrupted" if "interrupted" in self._shown else "tracebacks"
+        if folds:
+            self._show(place, bundle("Tracebacks of other hosts:", folds))
+        elif place in self._shown:
+            self._show(place, {"text/plain": ""})
 
     def _raised(
         self, results: Dict[int, Result], interrupted: "frozenset[int]" = frozenset()
@@ -264,6 +288,19 @@ def _alike(failed: Dict[int, Result], first: int) -> List[int]:
 
 def _are(hosts: Sequence[int]) -> str:
     return "%s %s" % (host_ranges(hosts), "is" if len(hosts) == 1 else "are")
+
+
+def _places(places: Any) -> str:
+    """ "all-reduce.7 (chips 0-2), fusion.3 (chip 3)"; "" if nothing is known."""
+    chips: Dict[str, List[int]] = {}
+    with contextlib.suppress(TypeError, ValueError):
+        for chip, name in places:
+            chips.setdefault(plain(str(name))[:200], []).append(int(chip))
+    texts = [
+        "%s (%s)" % (name, host_ranges(numbers).replace("host", "chip"))
+        for name, numbers in chips.items()
+    ]
+    return ", ".join(texts)
 
 
 def _position(frames: Any, first_line: int) -> str:

@@ -106,11 +106,11 @@ class Conductor:
             self._relay,
             self._sockets.send,
             self._clients,
-            lambda channel, parts: self._hosts[0].send(channel, parts),
+            lambda host, channel, parts: self._hosts[host].send(channel, parts),
         )
         self._cells: Dict[str, Request] = {}  # that have not ended
         self._output: Optional[CellOutput] = None  # of the cell that runs
-        self._looked: Dict[int, None] = {}  # hosts that are being asked where they are
+        self._looked: Dict[Tuple[str, int], None] = {}  # what hosts are asked about the cell
         self._input: Optional[SharedInput] = None  # of the cell that runs
         self._replies: Dict[int, Dict[str, Any]] = {}  # of hosts whose output has not ended
         self._silenced: Dict[int, None] = {}  # hosts whose output has ended, but not their cell
@@ -163,14 +163,18 @@ class Conductor:
         """What the process next to a host's kernel says."""
         if note.get("event") == "ready":
             self._start_answered(host, "kernels", {})
+        elif note.get("event") == "places":
+            if self._output is not None:
+                self._output.note_places(host, note.get("places"))
+            self._told("places", host)
         elif note.get("event") == "exited" and host == 0:
             self._code = int(note.get("code") or 0)
 
     def _gone(self, host: int, reason: str) -> None:
-        self._looked.pop(host, None)
+        for what in ("stack", "places"):
+            self._told(what, host)
         self._do(self._state.died(host, reason, time.monotonic()))
-        if host == 0:
-            self._direct.host_died(reason)
+        self._direct.host_died(host, reason)
         if not self._state.living:
             self._ended.set()
 
@@ -255,7 +259,7 @@ class Conductor:
             self._do(self._state.submit(Cell(id, check=True), time.monotonic()))
             return
         request = self._cells.pop(id)
-        text = run_command(word, self._state) + "\n"
+        text = run_command(word, self._state, self._direct) + "\n"
         self._clients.begin(request)
         self._clients.publish("stream", {"name": "stdout", "text": text}, request.header)
         self._clients.end(request, _OK)
@@ -316,7 +320,7 @@ class Conductor:
             content = running if host in action.hosts else counting
             asked = Asked(host, "cell", action.number)
             id = self._send(host, SHELL, "execute_request", content, asked)
-            if host == 0:
+            if host in (0, self._direct.debugged):
                 self._direct.note_cell(id, request.header)
 
     def _look(self, action: Look) -> None:
@@ -327,15 +331,23 @@ class Conductor:
         """Asks hosts where they are in the running cell, and shows it."""
         output = self._output
         for host in action.hosts:
-            self._looked[host] = None
+            self._looked.update({("stack", host): None, ("places", host): None})
             self._ask(host, CONTROL, Asked(host, "stack", self._state.number), "stack", {})
+            self._hosts[host].ask_places()
         self._all_told.clear()
         await is_set_within(self._all_told, ANSWER)
         self._looked.clear()
         if action.why == "slow" and output is not None and output is self._output:
             busy = [host for host in self._state.busy if host in action.hosts]
             if busy:
-                output.show_slow(sorted(self._state.results), busy, action.seconds)
+                done = sorted(self._state.results)
+                output.show_slow(done, busy, action.seconds, self._direct.stopped)
+
+    def _told(self, what: str, host: int) -> None:
+        """A host has said where it is, or what its chips run."""
+        self._looked.pop((what, host), None)
+        if not self._looked:
+            self._all_told.set()
 
     def _show_interrupted(self, hosts: Tuple[int, ...]) -> None:
         raised = {host: each for host, each in self._state.results.items() if each.status != "ok"}
@@ -401,10 +413,10 @@ class Conductor:
         try:
             message = parse(parts)
             asked = self._asked.get(message.parent)
-            if asked is not None and asked.host == host:
+            if asked is not None and asked.host == host and message.kind != "debug_event":
                 self._answered(host, channel, message, asked)
-            elif host == 0:
-                self._direct.received(channel, message)
+            elif self._direct.takes(host, message):
+                self._direct.received(host, channel, message)
         except Exception as error:  # what a host sends must not end the kernel
             traceback.print_exc()
             text = "Host %d sent a message that can't be read: %r." % (host, error)
@@ -425,9 +437,7 @@ class Conductor:
                     problem = "The check failed on host %d: %s" % (host, problem[:500])
                 self._do(self._state.checked(host, asked.number, problem, now))
             elif asked.what == "stack":
-                self._looked.pop(host, None)
-                if not self._looked:
-                    self._all_told.set()
+                self._told("stack", host)
                 if self._output is not None and asked.number == self._state.number:
                     self._output.note_position(host, answer.get("frames"))
         elif asked.what != "cell" or asked.number != self._state.number:

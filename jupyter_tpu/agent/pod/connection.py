@@ -74,6 +74,10 @@ class HostConnection:
         """Sends the kernel's process group a signal."""
         self._write(wire.encode_note(do="signal", signal=number))
 
+    def ask_places(self) -> None:
+        """Asks what the host's chips run; the answer is a note."""
+        self._write(wire.encode_note(do="places"))
+
     def end(self) -> None:
         """Shuts the kernel down."""
         self._write(wire.encode_note(do="end"))

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from typing import FrozenSet, NamedTuple, Optional
 
+from .direct_requests import DirectRequests
 from .host_names import host_ranges, parse_hosts
 from .pod_state import OUT_OF_STEP, PodState
 
 _HOSTS = re.compile(r"%%hosts?[ \t]+([^\n]*?)[ \t]*(?:\n|$)")
-_COMMAND = re.compile(r"\s*%hosts?(?:[ \t]+(\w+))?\s*$")
+_COMMAND = re.compile(r"\s*%hosts?(?:[ \t]+(\w+(?:[ \t]+\d+)?))?\s*$")
 USAGE = (
     "%%hosts 0,3-5 in the first line of a cell runs it on these hosts only. %hosts shows the "
-    "hosts, %hosts check checks whether they are in step, and %hosts continue runs cells although "
-    "they are not."
+    "hosts, %hosts check checks whether they are in step, %hosts continue runs cells although "
+    "they are not, and %hosts debug 2 chooses the host of the debugger."
 )
 
 
@@ -34,13 +35,16 @@ def parse_code(code: str, hosts: int) -> Code:
 
 
 def command_of(code: str) -> Optional[str]:
-    """The word behind `%hosts`, "" without one; None if the cell has no such command."""
+    """What is behind `%hosts`: "check", "debug 2", or ""; None if the cell has no such command."""
     command = _COMMAND.match(code)
     return (command.group(1) or "") if command else None
 
 
-def run_command(word: str, state: PodState) -> str:
+def run_command(word: str, state: PodState, direct: DirectRequests) -> str:
     """Does what `%hosts` says; returns what it prints."""
+    command, _, number = word.partition(" ")
+    if command == "debug":
+        return _debug(number.strip(), state, direct)
     if word == "continue":
         problem = state.proceed()
         if not problem:
@@ -53,4 +57,19 @@ def run_command(word: str, state: PodState) -> str:
     lines += state.dead.values()
     if state.phase == OUT_OF_STEP:
         lines.append("The hosts are out of step. %s" % state.problem)
+    if direct.debugged:
+        lines.append("The debugger works on host %d." % direct.debugged)
     return "\n".join(lines)
+
+
+def _debug(number: str, state: PodState, direct: DirectRequests) -> str:
+    """Chooses the host of the debugger; without a number it is told."""
+    if number and int(number) not in state.able:
+        return "The debugger can work on %s." % host_ranges(state.able)
+    if number and int(number) != direct.debugged:
+        direct.debugged, direct.stopped = int(number), None
+        return (
+            "The debugger works on host %s now. If it is on, turn it off and on again. The other "
+            "hosts go on, and wait at the next operation of all hosts." % number
+        )
+    return "The debugger works on host %d." % direct.debugged

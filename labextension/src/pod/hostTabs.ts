@@ -1,4 +1,4 @@
-// Output that differs by host: a row of tabs, the first of which has all groups of hosts in short.
+// What differs by host: a row of tabs. The first one has the output of all groups of hosts in short.
 // https://www.w3.org/WAI/ARIA/apg/patterns/tabs/
 
 import { TranslationBundle } from '@jupyterlab/translation';
@@ -19,7 +19,7 @@ let count = 0;
 
 /**
  * The tabs of a mime bundle. *described*: what its JSON says; the texts are in its HTML, so that
- * they are sent and stored once. All of it comes from hosts, and none of it is used as markup.
+ * they are sent and stored once. Tracebacks have no tab for all hosts. All of it comes from hosts, and none of it is used as markup.
  */
 export function hostTabs(
   bundle: Record<string, unknown>,
@@ -41,9 +41,11 @@ export function hostTabs(
   ]);
   if (typeof above === 'string' && above) {
     const text = trans.__('Its output is above.');
-    tabs.unshift([above, element('p', '', text)]);
+    tabs.unshift(
+      [trans.__('All'), inShort(groups, trans)],
+      [above, element('p', '', text)]
+    );
   }
-  tabs.unshift([trans.__('All'), inShort(groups, trans)]);
   root.append(...tabbed(tabs, trans.__('Output by host')));
   return root;
 }
