@@ -70,7 +70,7 @@ def _running_table(name: str, kernels: Sequence[Kernel]) -> str:
     rows = [
         (
             each.id,
-            str(each.host),
+            f"all {len(each.hosts)}" if each.hosts else str(each.host),
             each.notebook or "-",
             each.state,
             _user_of(each),

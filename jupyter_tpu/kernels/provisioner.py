@@ -154,11 +154,11 @@ class TPUProvisioner(LocalProvisioner):
             sync=self.project_sync,
         )
 
-    def host(self) -> Link:
-        """The link to the kernel's host; call it on the core loop."""
+    def host(self, number: int | None = None) -> Link:
+        """The link to the kernel's host, or to another one; call it on the core loop."""
         target = Target(emulator=self.emulator, project=self.project or None, zone=self.zone)
         node = NodeName(self.project, self.zone, self.tpu)
-        return default_links(target).get(HostName(node, self.worker))
+        return default_links(target).get(HostName(node, self.worker if number is None else number))
 
     def _start_request(self, environment: dict[str, str]) -> dict[str, Any]:
         # This machine's environment does not fit the host; only requested variables are passed,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import signal
@@ -13,16 +12,14 @@ import pytest
 from fault_proxy import FaultProxy
 from jupyter_client.manager import KernelManager
 from local_kernels import Notebook, printed
-from shared_packages import MAKE_ENVIRONMENT
+from pod_environment import make_environments, register_pod_kernel
 from stormy_host import line_to
 from traitlets.config import Config
 from waiting import until
 
-from jupyter_tpu.cloud import CloudTPU, NodeName, Target
 from jupyter_tpu.emulator.hosts.namespace_host import process_tree
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.kernels import KernelSpecs
-from jupyter_tpu.links import HostName, Links, core_thread
+from jupyter_tpu.links import core_thread
 
 ZONE, HOSTS = "us-west4-a", 4
 #: Host 3 waits for nobody, and all others wait for it.
@@ -40,43 +37,13 @@ def pod(emulator: Any) -> Iterator[str]:
     """The name of a pod whose hosts have an environment with JAX."""
     with emulator.tpu("pod", "v5litepod-16", ZONE) as node:
         name = node["name"].rpartition("/")[2]
-        core_thread().wait(_prepare(emulator, name))
+        core_thread().wait(make_environments(emulator, ZONE, name, HOSTS))
         yield name
-
-
-async def _prepare(emulator: Any, tpu: str) -> None:
-    links = Links(CloudTPU(Target(emulator=str(emulator.state_file))))
-    node = NodeName(emulator.state.project, ZONE, tpu)
-    make = MAKE_ENVIRONMENT.replace("ipykernel ipywidgets", "ipykernel jax")
-    try:
-        # The first one fills the cache that all share.
-        for hosts in ([0], range(1, HOSTS)):
-            await asyncio.gather(
-                *(
-                    links.get(HostName(node, host)).run(["sh", "-ec", make], timeout=500)
-                    for host in hosts
-                )
-            )
-    finally:
-        await links.close()
-        await links.cloud.close()
 
 
 @pytest.fixture(scope="module")
 def kernelspec(emulator: Any, pod: str) -> str:
-    spec, display_name = KernelSpecs().register(
-        project=emulator.state.project,
-        zone=ZONE,
-        tpu=pod,
-        worker=0,
-        environment="default",
-        python_version="3.11",
-        host_python="/home/tpu/env/bin/python",
-        emulator=str(emulator.state_file),
-        emulated=True,
-        variables={},
-        hosts=HOSTS,
-    )
+    spec, display_name = register_pod_kernel(emulator, ZONE, pod, HOSTS)
     assert display_name == f"Python 3.11 · {pod} (all 4 hosts, emulated)"
     return spec
 

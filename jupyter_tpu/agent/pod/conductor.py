@@ -25,6 +25,7 @@ from .cell_output import RESTART_OFFER, CellOutput, Request
 from .clients import Clients
 from .connection import HostConnection
 from .direct_requests import DirectRequests
+from .host_states import HostStatesFile, host_states
 from .pod_commands import command_of, parse_code, run_command
 from .pod_start import PodStart
 from .pod_state import (
@@ -86,6 +87,7 @@ class Conductor:
         self._signer = messages.MessageSigner(key, "conductor")
         self._relay = Relay(self._client, self._signer)
         self._state = PodState(self._count)
+        self._states_file = HostStatesFile(os.path.dirname(connection["ip"]))
         self._start = PodStart(self._count, time.monotonic())
         self._sockets = KernelSockets(connection, self._from_client)
         self._clients = Clients(self._sockets, self._client)
@@ -145,6 +147,7 @@ class Conductor:
                 self._ended.set()
             if self._start.tick(time.monotonic()):
                 self._started()
+            self._states_file.write(host_states(self._state))
             if self._held is not None and time.monotonic() > begun + PATIENCE:
                 self._release_held()
 

@@ -11,6 +11,15 @@ from .pod_state import OUT_OF_STEP, PodState
 
 _HOSTS = re.compile(r"%%hosts?[ \t]+([^\n]*?)[ \t]*(?:\n|$)")
 _COMMAND = re.compile(r"\s*%hosts?(?:[ \t]+(\w+(?:[ \t]+\d+)?))?\s*$")
+#: `%tpu memory --host 2`, and the like: what runs on hosts in this kernel.
+_ONE_HOST = re.compile(r"(\s*%(?:tpu|pip|uv)[ \t][^\n]*?)[ \t]+--host[ \t=]+([\d,-]+)([^\n]*)\s*$")
+_LOCAL = re.compile(r"\s*(?:%%local\b|%tpu[ \t]+(?:push|pull|top|profile)\b)")
+LOCAL_USAGE = (
+    "This notebook's kernel is on the TPU, so nothing of it runs on your computer. Choose a kernel "
+    "of your computer instead, and run there: %load_ext jupyter_tpu, then %tpu auto on NAME "
+    "--all-hosts. Cells then run on all hosts, %%local cells on your computer, and %tpu push, "
+    "pull, top and profile work."
+)
 USAGE = (
     "%%hosts 0,3-5 in the first line of a cell runs it on these hosts only. %hosts shows the "
     "hosts, %hosts check checks whether they are in step, %hosts continue runs cells although "
@@ -27,7 +36,13 @@ class Code(NamedTuple):
 
 
 def parse_code(code: str, hosts: int) -> Code:
-    """Raises ValueError with a sentence for hosts that there are not."""
+    """Raises ValueError with a sentence for hosts that there are not, and what they can't do."""
+    if _LOCAL.match(code):
+        raise ValueError(LOCAL_USAGE)
+    command = _ONE_HOST.match(code)
+    if command:
+        rest = command.group(1) + command.group(3)
+        return Code(rest, parse_hosts(command.group(2), hosts), 0)
     chosen = _HOSTS.match(code)
     if not chosen:
         return Code(code, None, 0)

@@ -15,7 +15,11 @@ import { Actions } from '../actions/actions';
 import { dutyLabel, latest, memoryLabel, together } from '../chips/loadLabels';
 import { IKnownLoad } from '../chips/loads';
 import { useLoad } from '../chips/loadView';
-import { kernelCountLabel } from '../kernels/kernelLabels';
+import {
+  hostStates,
+  kernelCountLabel,
+  kernelName
+} from '../kernels/kernelLabels';
 import { primaryAction } from '../model/availableActions';
 import { keyOf } from '../model/resources';
 import { priceSource, tpuCost } from '../money/costLabels';
@@ -250,6 +254,17 @@ function Slice(props: {
           <br />
           {totals(load, trans)}
         </p>
+        {kernels
+          .filter(kernel => hostStates(kernel, trans))
+          .map(kernel => (
+            <p key={kernel.id} role="status">
+              {trans.__(
+                '%1: %2',
+                kernelName(kernel, trans),
+                hostStates(kernel, trans)
+              )}
+            </p>
+          ))}
         <div
           className="jp-tpu-Slice-shades"
           role="group"
