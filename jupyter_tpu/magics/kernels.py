@@ -143,7 +143,11 @@ def kernelspecs(*, all_hosts: bool = False) -> list[KernelSpec]:
     """
     from ..kernels import KernelSpecs
 
-    return [spec for spec in KernelSpecs().list() if (spec.hosts if all_hosts else spec.is_default)]
+    return [
+        spec
+        for spec in KernelSpecs().list()
+        if ((spec.hosts and not spec.slices) if all_hosts else spec.is_default)
+    ]
 
 
 def kernelspec_of(tpu: TPU, environment: str, *, all_hosts: bool = False) -> tuple[str, str] | None:

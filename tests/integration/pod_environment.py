@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from shared_packages import MAKE_ENVIRONMENT
@@ -30,7 +31,9 @@ async def make_environments(emulator: Any, zone: str, tpu: str, hosts: int) -> N
         await links.cloud.close()
 
 
-def register_pod_kernel(emulator: Any, zone: str, tpu: str, hosts: int) -> tuple[str, str]:
+def register_pod_kernel(
+    emulator: Any, zone: str, tpu: str, hosts: int, *, slices: Sequence[str] = ()
+) -> tuple[str, str]:
     """Its kernelspec's name and display name."""
     return KernelSpecs().register(
         project=emulator.state.project,
@@ -44,4 +47,5 @@ def register_pod_kernel(emulator: Any, zone: str, tpu: str, hosts: int) -> tuple
         emulated=True,
         variables={},
         hosts=hosts,
+        slices=slices,
     )

@@ -6,7 +6,7 @@ import contextlib
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from .folding import Fold, Transcript, bundle, differences, plain
-from .host_names import host_ranges, sentence
+from .host_names import host_ranges, number_ranges, sentence
 from .pod_state import Finish, Result
 
 #: What to do when the hosts are out of step.
@@ -119,7 +119,7 @@ class CellOutput:
             if places:
                 lines.append("The chips of %s run %s" % (host_ranges(at), places))
         if stopped is not None and stopped in busy:
-            lines.append("The debugger has stopped host %d." % stopped)
+            lines.append("The debugger has stopped %s." % host_ranges([stopped]))
         lines.append(
             "An operation of all hosts, such as a collective, waits until each host has begun it."
         )
@@ -296,10 +296,7 @@ def _places(places: Any) -> str:
     with contextlib.suppress(TypeError, ValueError):
         for chip, name in places:
             chips.setdefault(plain(str(name))[:200], []).append(int(chip))
-    texts = [
-        "%s (%s)" % (name, host_ranges(numbers).replace("host", "chip"))
-        for name, numbers in chips.items()
-    ]
+    texts = ["%s (%s)" % (name, number_ranges("chip", numbers)) for name, numbers in chips.items()]
     return ", ".join(texts)
 
 

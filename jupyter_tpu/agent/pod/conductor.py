@@ -25,6 +25,7 @@ from .cell_output import RESTART_OFFER, CellOutput, Request
 from .clients import Clients
 from .connection import HostConnection
 from .direct_requests import DirectRequests
+from .host_names import host_ranges, sentence
 from .host_states import HostStatesFile, host_states
 from .pod_commands import command_of, parse_code, run_command
 from .pod_start import PodStart
@@ -46,6 +47,7 @@ from .pod_state import (
 )
 from .relaying import Parsed, Relay, parse
 from .shared_input import SharedInput
+from .slices import member_specs
 from .sockets import KernelSockets
 
 #: The type of what hosts are asked; see `pod_member`.
@@ -91,17 +93,16 @@ class Conductor:
         self._start = PodStart(self._count, time.monotonic())
         self._sockets = KernelSockets(connection, self._from_client)
         self._clients = Clients(self._sockets, self._client)
-        member = {**spec["member"], "key": key}
         self._hosts = [
             HostConnection(
-                host,
-                {**member, "host": host},
+                member["host"],
+                member,
                 sources,
                 self._from_host,
                 self._noted,
                 self._gone,
             )
-            for host in range(self._count)
+            for member in member_specs(spec, key)
         ]
         self._asked: Dict[str, Asked] = {}  # by the message's id
         self._direct = DirectRequests(
@@ -422,7 +423,8 @@ class Conductor:
                 self._direct.received(host, channel, message)
         except Exception as error:  # what a host sends must not end the kernel
             traceback.print_exc()
-            text = "Host %d sent a message that can't be read: %r." % (host, error)
+            name = sentence(host_ranges([host]))
+            text = "%s sent a message that can't be read: %r." % (name, error)
             self._hosts[host].end()
             self._gone(host, text)
 

@@ -6,13 +6,14 @@ import re
 from typing import FrozenSet, NamedTuple, Optional
 
 from .direct_requests import DirectRequests
-from .host_names import host_ranges, parse_hosts
+from .host_names import Slices, host_ranges, parse_hosts
 from .pod_state import OUT_OF_STEP, PodState
 
 _HOSTS = re.compile(r"%%hosts?[ \t]+([^\n]*?)[ \t]*(?:\n|$)")
-_COMMAND = re.compile(r"\s*%hosts?(?:[ \t]+(\w+(?:[ \t]+\d+)?))?\s*$")
+_SLICE = re.compile(r"%%slice[ \t]+(\d+)[ \t]*(?:\n|$)")
+_COMMAND = re.compile(r"\s*%hosts?(?:[ \t]+(\w+(?:[ \t]+[\d.]+)?))?\s*$")
 #: `%tpu memory --host 2`, and the like: what runs on hosts in this kernel.
-_ONE_HOST = re.compile(r"(\s*%(?:tpu|pip|uv)[ \t][^\n]*?)[ \t]+--host[ \t=]+([\d,-]+)([^\n]*)\s*$")
+_ONE_HOST = re.compile(r"(\s*%(?:tpu|pip|uv)[ \t][^\n]*?)[ \t]+--host[ \t=]+([\d.,-]+)([^\n]*)\s*$")
 _LOCAL = re.compile(r"\s*(?:%%local\b|%tpu[ \t]+(?:push|pull|top|profile)\b)")
 LOCAL_USAGE = (
     "This notebook's kernel is on the TPU, so nothing of it runs on your computer. Choose a kernel "
@@ -43,6 +44,13 @@ def parse_code(code: str, hosts: int) -> Code:
     if command:
         rest = command.group(1) + command.group(3)
         return Code(rest, parse_hosts(command.group(2), hosts), 0)
+    whole = _SLICE.match(code)
+    if whole:
+        number = int(whole.group(1))
+        if number >= len(Slices.sizes):
+            raise ValueError("There is no slice %d in this kernel." % number)
+        text = "%d.0-%d" % (number, Slices.sizes[number] - 1)
+        return Code(code[whole.end() :], parse_hosts(text, hosts), 1)
     chosen = _HOSTS.match(code)
     if not chosen:
         return Code(code, None, 0)
@@ -73,18 +81,23 @@ def run_command(word: str, state: PodState, direct: DirectRequests) -> str:
     if state.phase == OUT_OF_STEP:
         lines.append("The hosts are out of step. %s" % state.problem)
     if direct.debugged:
-        lines.append("The debugger works on host %d." % direct.debugged)
+        lines.append("The debugger works on %s." % host_ranges([direct.debugged]))
     return "\n".join(lines)
 
 
-def _debug(number: str, state: PodState, direct: DirectRequests) -> str:
+def _debug(text: str, state: PodState, direct: DirectRequests) -> str:
     """Chooses the host of the debugger; without a number it is told."""
-    if number and int(number) not in state.able:
-        return "The debugger can work on %s." % host_ranges(state.able)
-    if number and int(number) != direct.debugged:
-        direct.debugged, direct.stopped = int(number), None
-        return (
-            "The debugger works on host %s now. If it is on, turn it off and on again. The other "
-            "hosts go on, and wait at the next operation of all hosts." % number
-        )
-    return "The debugger works on host %d." % direct.debugged
+    if text:
+        try:
+            [host] = parse_hosts(text, state.hosts)
+        except ValueError as error:
+            return str(error)
+        if host not in state.able:
+            return "The debugger can work on %s." % host_ranges(state.able)
+        if host != direct.debugged:
+            direct.debugged, direct.stopped = host, None
+            return (
+                "The debugger works on %s now. If it is on, turn it off and on again. The other "
+                "hosts go on, and wait at the next operation of all hosts." % host_ranges([host])
+            )
+    return "The debugger works on %s." % host_ranges([direct.debugged])

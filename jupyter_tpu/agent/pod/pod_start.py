@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, NamedTuple, Optional
 
-from .host_names import host_ranges
+from .host_names import host_ranges, sentence
 
 #: Seconds for each part of the start.
 LIMITS = {"kernels": 90.0, "report": 30.0, "join": 180.0, "check": 120.0}
@@ -57,7 +57,8 @@ class PodStart:
         self._missing.discard(host)
         self._answers[host] = answer
         if answer.get("problem"):
-            self._end("Host %d could not join: %s." % (host, str(answer["problem"]).rstrip(".")))
+            problem = str(answer["problem"]).rstrip(".")
+            self._end("%s could not join: %s." % (sentence(host_ranges([host])), problem))
         return not self._missing or self.done
 
     def tick(self, now: float) -> bool:
@@ -121,8 +122,8 @@ class PodStart:
         local = sum(int(answer.get("local", 0)) for answer in answers.values())
         for host, answer in sorted(answers.items()):
             if answer.get("devices") != local or answer.get("processes") != self._hosts:
-                return "JAX on host %d sees %s devices of %s hosts. All hosts together have %d." % (
-                    host,
+                return "JAX on %s sees %s devices of %s hosts. All hosts together have %d." % (
+                    host_ranges([host]),
                     answer.get("devices"),
                     answer.get("processes"),
                     local,
