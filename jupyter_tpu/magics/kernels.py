@@ -92,8 +92,8 @@ class NotebookKernels:
 
     def end_kernel(self, kernel: RemoteKernel) -> None:
         """Ends a kernel whose TPU stays the default: the next cell there starts a new one."""
-        for key, each in self.all().items():
-            if each is kernel:
+        for key, remote_kernel in self.all().items():
+            if remote_kernel is kernel:
                 self.end(key)
                 self.last = key
 

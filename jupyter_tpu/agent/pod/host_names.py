@@ -13,6 +13,7 @@ class Slices:
     """Those of the pod kernel of this process: the hosts of each, in order; []: there is one."""
 
     sizes: ClassVar[List[int]] = []
+    coordinator: ClassVar[str] = ""  # the address of the first host of slice 0
 
 
 def sentence(text: str) -> str:

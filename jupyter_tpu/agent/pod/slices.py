@@ -6,24 +6,21 @@ metadata hold. Source: cloud.google.com/tpu/docs/multislice-introduction.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict
 
 from .host_names import Slices, slice_of
 
 
-def member_specs(spec: Dict[str, Any], key: str) -> List[Dict[str, Any]]:
-    """What the process next to each host's kernel gets; *spec* is the conductor's."""
-    member = {**spec["member"], "key": key}
+def use_slices(spec: Dict[str, Any]) -> None:
+    """Notes the slices of this process's kernel; *spec* is the conductor's."""
     Slices.sizes = [int(size) for size in spec.get("slices") or ()]
-    return [
-        {
-            **member,
-            "host": host,
-            "alias": _alias(host),
-            "env": {**(member["env"] or {}), **_variables(host, spec["address"])},
-        }
-        for host in range(spec["hosts"])
-    ]
+    Slices.coordinator = str(spec["address"])
+
+
+def for_host(member: Dict[str, Any], host: int) -> Dict[str, Any]:
+    """What the process next to a host's kernel gets: *member*, and what is this host's own."""
+    env = {**(member.get("env") or {}), **_variables(host)}
+    return {**member, "host": host, "alias": _alias(host), "env": env}
 
 
 def _alias(host: int) -> str:
@@ -33,11 +30,11 @@ def _alias(host: int) -> str:
     return "slice-%d-host-%d" % slice_of(host)
 
 
-def _variables(host: int, coordinator: str) -> Dict[str, str]:
+def _variables(host: int) -> Dict[str, str]:
     if not Slices.sizes:
         return {}
     return {
-        "MEGASCALE_COORDINATOR_ADDRESS": coordinator,
+        "MEGASCALE_COORDINATOR_ADDRESS": Slices.coordinator,
         "MEGASCALE_NUM_SLICES": str(len(Slices.sizes)),
         "MEGASCALE_SLICE_ID": str(slice_of(host)[0]),
     }

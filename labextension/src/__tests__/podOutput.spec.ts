@@ -1,9 +1,6 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import { afterEach, expect, it } from 'vitest';
 
 import { hostTabs } from '../pod/hostTabs';
-
-const trans = nullTranslator.load('jupyter_tpu');
 
 /** As jupyter_tpu/agent/pod/folding.py makes it. */
 const HTML =
@@ -18,8 +15,7 @@ afterEach(() => document.body.replaceChildren());
 function shown(): { tabs: HTMLElement[]; panel: () => HTMLElement } {
   const node = hostTabs(
     { 'text/html': [HTML] },
-    { heading: 'Different on:', above: 'host 0', hosts: [[1], [2, 3]] },
-    trans
+    { heading: 'Different on:', above: 'host 0', hosts: [[1], [2, 3]] }
   );
   document.body.append(node);
   return {

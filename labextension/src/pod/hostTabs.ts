@@ -1,7 +1,7 @@
 // What differs by host: a row of tabs. The first one has the output of all groups of hosts in short.
 // https://www.w3.org/WAI/ARIA/apg/patterns/tabs/
 
-import { TranslationBundle } from '@jupyterlab/translation';
+import { trans } from '../ui/translation';
 
 /** Lines of each group in the first tab. */
 const SHORT = 3;
@@ -23,8 +23,7 @@ let count = 0;
  */
 export function hostTabs(
   bundle: Record<string, unknown>,
-  described: unknown,
-  trans: TranslationBundle
+  described: unknown
 ): HTMLElement {
   const { heading, above } = described as {
     heading?: unknown;
@@ -42,7 +41,7 @@ export function hostTabs(
   if (typeof above === 'string' && above) {
     const text = trans.__('Its output is above.');
     tabs.unshift(
-      [trans.__('All'), inShort(groups, trans)],
+      [trans.__('All'), inShort(groups)],
       [above, element('p', '', text)]
     );
   }
@@ -64,7 +63,7 @@ function groupsOf(html: unknown): IGroup[] {
   }));
 }
 
-function inShort(groups: IGroup[], trans: TranslationBundle): HTMLElement {
+function inShort(groups: IGroup[]): HTMLElement {
   const list = element('dl', 'jp-tpu-Hosts-all');
   for (const { title, text, pictures } of groups) {
     const lines = text.split('\n');

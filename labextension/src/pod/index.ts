@@ -30,7 +30,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     registry: IRenderMimeRegistry,
     translator: ITranslator | null
   ) => {
-    const trans = loadTranslation(translator);
+    loadTranslation(translator);
     const add = (mimeType: string, fill: Fill) =>
       registry.addFactory(
         {
@@ -42,11 +42,11 @@ const plugin: JupyterFrontEndPlugin<void> = {
       );
     add(HOSTS, async (node, { data }) => {
       const { hostTabs } = await import('./hostTabs');
-      node.replaceChildren(hostTabs(data, data[HOSTS], trans));
+      node.replaceChildren(hostTabs(data, data[HOSTS]));
     });
     add(OUT_OF_STEP, async node => {
       const { restartButtons } = await import('./restartButtons');
-      node.replaceChildren(restartButtons(app, trans));
+      node.replaceChildren(restartButtons(app));
     });
   }
 };

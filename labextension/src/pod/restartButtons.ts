@@ -1,10 +1,10 @@
 // What can be done when the hosts of a pod kernel are out of step, below the cell that says so.
 
 import { JupyterFrontEnd } from '@jupyterlab/application';
-import { TranslationBundle } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 
 import { attempt } from '../ui/attempt';
+import { trans } from '../ui/translation';
 
 /** JupyterLab's own; the first one is also that of consoles. */
 const RESTART = 'kernelmenu:restart';
@@ -12,10 +12,7 @@ const RESTART_NOTEBOOK = 'notebook:restart-kernel';
 const RUN_ABOVE = 'notebook:run-all-above';
 
 /** A line with buttons. JupyterLab asks before it restarts a kernel. */
-export function restartButtons(
-  app: JupyterFrontEnd,
-  trans: TranslationBundle
-): HTMLElement {
+export function restartButtons(app: JupyterFrontEnd): HTMLElement {
   const node = document.createElement('div');
   node.className = 'jp-tpu-OutOfStep';
   const text = document.createElement('span');
@@ -32,7 +29,7 @@ export function restartButtons(
       if (document) {
         // Commands are for the current document, and for the cell that has the focus.
         app.shell.activateById(document.id);
-        void attempt(run(), trans);
+        void attempt(run());
       }
     };
     return made;
