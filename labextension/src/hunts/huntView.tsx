@@ -4,12 +4,11 @@ import React from 'react';
 
 import { IHunt, IHuntAttempt } from '../rest/api';
 import { StateLabel } from '../ui/elements';
-import { trans } from '../ui/translation';
+import { clock, trans } from '../ui/translation';
 import {
   ATTEMPT_TONES,
   attemptPlace,
   attemptState,
-  clockTime,
   huntOutlook
 } from './huntLabels';
 
@@ -51,7 +50,7 @@ function Attempt({ attempt }: { attempt: IHuntAttempt }): JSX.Element {
         <StateLabel tone={ATTEMPT_TONES[attempt.state]}>
           {attemptState(attempt.state)}
         </StateLabel>
-        {` · ${clockTime(attempt.started, new Date())}`}
+        {` · ${clock(attempt.started)}`}
         {attempt.problem && ` · ${attempt.problem.message}`}
       </span>
     </li>

@@ -1,6 +1,5 @@
 // Made by scripts/typescript_types.py from the server's operation kinds: don't edit, run `make types`.
 
-
 import { trans } from '../ui/translation';
 import { IOperation } from './api';
 

@@ -17,7 +17,7 @@ import { FoundPythons } from '../environments/pythons';
 import { SharedFolders } from '../files/shareList';
 import { Projects } from '../files/syncView';
 import { Ports } from '../forwarding/ports';
-import { durationLabel, guardLabel, shortTime } from '../guard/guardLabels';
+import { durationLabel, guardLabel } from '../guard/guardLabels';
 import { Jobs } from '../jobs/jobList';
 import {
   chipsLabel,
@@ -43,7 +43,7 @@ import {
 import { failureText } from '../ui/failures';
 import { filesIcon, traceIcon } from '../ui/icons';
 import { useStore } from '../ui/store';
-import { ago, Tone, trans } from '../ui/translation';
+import { ago, clock, Tone, trans } from '../ui/translation';
 
 const KERNEL_TONES: { [state: string]: Tone } = {
   busy: 'moving',
@@ -208,7 +208,7 @@ function Costs({ tpu, actions }: ITPUProps): JSX.Element {
                 ? trans.__(
                     '%1, until about %2. Google then deletes it.',
                     durationLabel(tpu.run_for),
-                    shortTime(tpu.run_ends)
+                    clock(tpu.run_ends)
                   )
                 : durationLabel(tpu.run_for)}
             </dd>
