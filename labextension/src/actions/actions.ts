@@ -337,6 +337,7 @@ export class Actions {
           break;
         case 'guard':
         case 'profile':
+        case 'report':
           break; // the user can set it, or trace a kernel, again
         default:
           await this.act(operation.kind, tpu);

@@ -400,6 +400,11 @@ export interface ICreateTPU {
    * Size of each host's boot disk. Compute Engine only. In GB. By default 200.
    */
   disk_gb?: number | null;
+  /**
+   * The reservation to use: NAME, projects/PROJECT/reservations/NAME or a block
+   * of it. Compute Engine only.
+   */
+  reservation?: string;
   /** VPC network. By default the project's. */
   network?: string | null;
   /** Subnetwork of the VPC network. */
@@ -1219,6 +1224,7 @@ export interface IOperation {
     | 'hunt'
     | 'profile'
     | 'queue'
+    | 'report'
     | 'share'
     | 'start'
     | 'stop'
@@ -1484,6 +1490,40 @@ export interface IRemoveGuard {
  */
 export interface IRemoveSSHKey {
   dry_run?: boolean;
+}
+
+/**
+ * How a TPU is replaced: it is deleted with its disk, and created again as it
+ * was.
+ */
+export interface IReplaceTPU {
+  end_kernels?: boolean;
+  end_jobs?: boolean;
+  confirm_price?: boolean;
+  max_price?: number | null;
+}
+
+/** What replacing a TPU would do; nothing is changed yet. */
+export interface IReplacement {
+  request: ICreateTPU;
+  cost: ICost;
+  question: string;
+  lost: string[];
+}
+
+/**
+ * What is wrong with a host of a TPU of Compute Engine. The host ends at once.
+ */
+export interface IReportFault {
+  /** The number of the host. */
+  host?: number;
+  /** What is wrong: chip-error, slow or wrong-results. */
+  fault?: 'chip-error' | 'slow' | 'wrong-results';
+  /** What you have seen, for Google. */
+  about?: string;
+  end_kernels?: boolean;
+  end_jobs?: boolean;
+  confirm_name?: string;
 }
 
 /** How it is put back into the queue. */

@@ -59,6 +59,9 @@ import {
   IRemoveEnvironment,
   IRemoveGuard,
   IRemoveSSHKey,
+  IReplaceTPU,
+  IReplacement,
+  IReportFault,
   IResetQueued,
   IRun,
   IRunInput,
@@ -153,6 +156,10 @@ export abstract class FleetRequests {
   /** Stop a TPU. */
   readonly stop = (tpu: IReference, body: IStopTPU = {}, signal?: AbortSignal) =>
     this.send<IOperation>('POST', ['tpus', tpu, 'stop'], { body, signal });
+
+  /** Tell Google that a host's machine is broken (Compute Engine). */
+  readonly reportFault = (tpu: IReference, body: IReportFault = {}, signal?: AbortSignal) =>
+    this.send<IOperation>('POST', ['tpus', tpu, 'report-fault'], { body, signal });
 
   /** Create an environment and its kernel. */
   readonly connect = (tpu: IReference, body: IConnectTPU = {}, signal?: AbortSignal) =>
@@ -297,7 +304,13 @@ export abstract class FleetRequests {
       this.send<IHunt>('GET', ['hunts', hunt], { signal }),
     /** Stop a hunt, and delete what it has begun. */
     stop: (hunt: string, signal?: AbortSignal) =>
-      this.send<IHunt>('DELETE', ['hunts', hunt], { signal })
+      this.send<IHunt>('DELETE', ['hunts', hunt], { signal }),
+    /** What replacing a TPU would create, lose and cost; changes nothing. */
+    replacement: (tpu: IReference, signal?: AbortSignal) =>
+      this.send<IReplacement>('GET', ['tpus', tpu, 'replacement'], { signal }),
+    /** Delete a TPU, and create the same one on other hardware. */
+    replace: (tpu: IReference, body: IReplaceTPU = {}, signal?: AbortSignal) =>
+      this.send<IHunt>('POST', ['tpus', tpu, 'replace'], { body, signal })
   };
 
   readonly jobs = {
