@@ -6,12 +6,13 @@ import React from 'react';
 import { Actions } from '../actions/actions';
 import { tierLabel } from '../panel/tpuLabels';
 import { IGrantUse } from '../rest/api';
-import { Alert, IconButton, StateLabel } from '../ui/elements';
+import { Alert, IconButton } from '../ui/elements';
 import { failureText } from '../ui/failures';
 import { reportHalfTyped } from '../ui/field';
 import { FormFields } from '../ui/fields';
 import { Listed, Rows } from '../ui/listed';
 import { useStore } from '../ui/store';
+import { Row } from '../ui/rows';
 import { trans } from '../ui/translation';
 import { IGrantFields } from './grantsForm';
 
@@ -122,30 +123,33 @@ function Grant(props: { use: IGrantUse; actions: Actions }): JSX.Element {
   } = props;
   const tiers = grant.tiers.map(tier => tierLabel(tier)).join(', ');
   return (
-    <li className="jp-tpu-Row">
-      <span className="jp-tpu-Row-main" title={grant.name}>
-        {grant.name}
-      </span>
-      {expired && <StateLabel tone="bad">{trans.__('expired')}</StateLabel>}
-      <IconButton
-        icon={closeIcon}
-        label={trans.__('Remove %1', grant.name)}
-        disabled={form.submitting}
-        onClick={() => void form.remove(grant.name)}
-      />
-      <span className="jp-tpu-Row-more">
-        {[grant.types.join(', '), grant.zones.join(', '), tiers].join(' · ')}
-        <br />
-        {used === null
-          ? trans._n('%1 chip', '%1 chips', grant.chips)
-          : trans._n(
-              '%2 of %1 chip in use',
-              '%2 of %1 chips in use',
-              grant.chips,
-              used
-            )}
-        {grant.until && ` · ${trans.__('until %1', grant.until)}`}
-      </span>
-    </li>
+    <Row
+      name={grant.name}
+      title={grant.name}
+      state={{ label: expired ? trans.__('expired') : '', tone: 'bad' }}
+      buttons={
+        <IconButton
+          icon={closeIcon}
+          label={trans.__('Remove %1', grant.name)}
+          disabled={form.submitting}
+          onClick={() => void form.remove(grant.name)}
+        />
+      }
+      more={
+        <>
+          {[grant.types.join(', '), grant.zones.join(', '), tiers].join(' · ')}
+          <br />
+          {used === null
+            ? trans._n('%1 chip', '%1 chips', grant.chips)
+            : trans._n(
+                '%2 of %1 chip in use',
+                '%2 of %1 chips in use',
+                grant.chips,
+                used
+              )}
+          {grant.until && ` · ${trans.__('until %1', grant.until)}`}
+        </>
+      }
+    />
   );
 }

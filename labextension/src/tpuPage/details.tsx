@@ -37,11 +37,11 @@ import {
   IconButton,
   Link,
   Section,
-  ShowAll,
-  StateLabel
+  ShowAll
 } from '../ui/elements';
 import { failureText } from '../ui/failures';
 import { filesIcon, traceIcon } from '../ui/icons';
+import { Row, SortableList } from '../ui/rows';
 import { useStore } from '../ui/store';
 import { ago, clock, Tone, trans } from '../ui/translation';
 
@@ -98,11 +98,20 @@ function Kernels({ tpu, actions }: ITPUProps): JSX.Element {
       }
     >
       {failure && <Alert {...failureText(failure)} />}
-      <ul>
-        {kernels.map(kernel => (
+      <SortableList
+        id="kernels"
+        view={actions.view}
+        items={kernels}
+        sorts={[
+          ['name', trans.__('Name'), kernel => kernelName(kernel)],
+          ['state', trans.__('State'), ({ state }) => kernelStateLabel(state)],
+          ['host', trans.__('Host'), ({ host }) => host]
+        ]}
+      >
+        {kernel => (
           <Kernel key={kernel.id} kernel={kernel} tpu={tpu} actions={actions} />
-        ))}
-      </ul>
+        )}
+      </SortableList>
     </Section>
   );
 }
@@ -129,16 +138,25 @@ function Environments({ tpu, actions }: ITPUProps): JSX.Element | null {
         />
       }
     >
-      <ul>
-        {tpu.environments.map(environment => (
+      <SortableList
+        id="environments"
+        view={actions.view}
+        items={tpu.environments}
+        sorts={[
+          ['name', trans.__('Name'), ({ name }) => name],
+          ['python', trans.__('Python'), ({ python }) => python ?? ''],
+          ['jax', trans.__('JAX'), ({ jax }) => jax ?? '']
+        ]}
+      >
+        {environment => (
           <Environment
             key={environment.name}
             environment={environment}
             tpu={tpu}
             actions={actions}
           />
-        ))}
-      </ul>
+        )}
+      </SortableList>
       {ready && <FoundPythons tpu={tpu} actions={actions} />}
     </Section>
   );
@@ -341,11 +359,25 @@ function Hosts({ tpu, actions }: ITPUProps): JSX.Element | null {
         )
       }
     >
-      <ul>
-        {hosts.map(host => (
+      <SortableList
+        id="hosts"
+        view={view}
+        items={hosts}
+        sorts={[
+          ['number', trans.__('Number'), ({ index }) => index],
+          [
+            'address',
+            trans.__('Address'),
+            host => host.external_address || host.internal_address
+          ],
+          // What is not connected comes first.
+          ['state', trans.__('State'), host => linkLabel(host) || '~']
+        ]}
+      >
+        {host => (
           <Host key={host.index} host={host} tpu={tpu} actions={actions} />
-        ))}
-      </ul>
+        )}
+      </SortableList>
       {tpu.hosts.length > HOSTS_SHOWN && (
         <ShowAll id={all} view={view} count={tpu.hosts.length} />
       )}
@@ -362,44 +394,35 @@ function Host(props: {
   const { problem } = host.link;
   const label = linkLabel(host);
   return (
-    <li className="jp-tpu-Row">
-      <span
-        className="jp-tpu-Row-main"
-        title={[host.external_address, host.internal_address]
-          .filter(Boolean)
-          .join(' · ')}
-      >
-        {host.index} · {host.external_address || host.internal_address}
-      </span>
-      {label && (
-        <StateLabel
-          tone={host.link.state === 'needs-attention' ? 'bad' : 'moving'}
-          title={host.link.since}
-        >
-          {label}
-        </StateLabel>
-      )}
-      {tpu.state === 'READY' && (
-        <span className="jp-tpu-Row-buttons">
-          <IconButton
-            icon={terminalIcon}
-            label={trans.__('Open a terminal on host %1', host.index)}
-            onClick={() => void actions.open.terminal(tpu, host.index)}
-          />
-          <IconButton
-            icon={filesIcon}
-            label={trans.__('Browse the files of host %1', host.index)}
-            disabled={!actions.offers('browse')}
-            onClick={() => void actions.open.files(tpu, host.index)}
-          />
-        </span>
-      )}
-      {problem && (
-        <span className="jp-tpu-Row-more">
-          {problem.message} {problem.hint}
-        </span>
-      )}
-    </li>
+    <Row
+      name={`${host.index} · ${host.external_address || host.internal_address}`}
+      title={[host.external_address, host.internal_address]
+        .filter(Boolean)
+        .join(' · ')}
+      state={{
+        label,
+        tone: host.link.state === 'needs-attention' ? 'bad' : 'moving',
+        title: host.link.since
+      }}
+      buttons={
+        tpu.state === 'READY' && (
+          <>
+            <IconButton
+              icon={terminalIcon}
+              label={trans.__('Open a terminal on host %1', host.index)}
+              onClick={() => void actions.open.terminal(tpu, host.index)}
+            />
+            <IconButton
+              icon={filesIcon}
+              label={trans.__('Browse the files of host %1', host.index)}
+              disabled={!actions.offers('browse')}
+              onClick={() => void actions.open.files(tpu, host.index)}
+            />
+          </>
+        )
+      }
+      more={problem && `${problem.message} ${problem.hint}`}
+    />
   );
 }
 
@@ -412,39 +435,44 @@ function Kernel(props: {
   const here = useStore(actions.serverKernels);
   const name = kernelName(kernel);
   return (
-    <li className="jp-tpu-Row">
-      <span className="jp-tpu-Row-main" title={kernel.notebook || kernel.id}>
-        {name}
-        {tpu.hosts.length > 1 && (
-          <em> {trans.__('on host %1', kernel.host)}</em>
-        )}
-        {kernel.booked.length > 0 && <em> {chipsLabel(kernel.booked)}</em>}
-      </span>
-      <StateLabel tone={KERNEL_TONES[kernel.state] ?? 'quiet'}>
-        {kernelStateLabel(kernel.state)}
-      </StateLabel>
-      <span className="jp-tpu-Row-buttons">
-        <IconButton
-          icon={traceIcon}
-          label={trans.__('Trace %1', name)}
-          disabled={kernel.state === 'dead' || !actions.offers('profile')}
-          onClick={() => void actions.open.profile(tpu, kernel)}
-        />
-        <IconButton
-          icon={kernel.problem ? closeIcon : stopIcon}
-          label={
-            kernel.problem
-              ? trans.__('Dismiss %1', name)
-              : trans.__('Shut down %1', name)
-          }
-          onClick={() => void actions.kernels.shutDown(tpu, kernel)}
-        />
-      </span>
-      {kernel.problem && (
-        <span className="jp-tpu-Row-more">
-          {kernel.problem.message} {kernel.problem.hint}
-        </span>
-      )}
+    <Row
+      name={
+        <>
+          {name}
+          {tpu.hosts.length > 1 && (
+            <em> {trans.__('on host %1', kernel.host)}</em>
+          )}
+          {kernel.booked.length > 0 && <em> {chipsLabel(kernel.booked)}</em>}
+        </>
+      }
+      title={kernel.notebook || kernel.id}
+      state={{
+        label: kernelStateLabel(kernel.state),
+        tone: KERNEL_TONES[kernel.state] ?? 'quiet'
+      }}
+      buttons={
+        <>
+          <IconButton
+            icon={traceIcon}
+            label={trans.__('Trace %1', name)}
+            disabled={kernel.state === 'dead' || !actions.offers('profile')}
+            onClick={() => void actions.open.profile(tpu, kernel)}
+          />
+          <IconButton
+            icon={kernel.problem ? closeIcon : stopIcon}
+            label={
+              kernel.problem
+                ? trans.__('Dismiss %1', name)
+                : trans.__('Shut down %1', name)
+            }
+            onClick={() => void actions.kernels.shutDown(tpu, kernel)}
+          />
+        </>
+      }
+      more={
+        kernel.problem && `${kernel.problem.message} ${kernel.problem.hint}`
+      }
+    >
       {kernel.state !== 'dead' && !here.has(kernel.id) && (
         <span className="jp-tpu-Row-more">
           {holderLabel(kernel)}{' '}
@@ -456,6 +484,6 @@ function Kernel(props: {
           </Link>
         </span>
       )}
-    </li>
+    </Row>
   );
 }

@@ -2,7 +2,7 @@
 
 import { Dialog } from '@jupyterlab/apputils';
 import { ReactWidget } from '@jupyterlab/ui-components';
-import React from 'react';
+import React, { useState } from 'react';
 
 import { Failure } from '../rest/failure';
 import { Alert } from './elements';
@@ -129,6 +129,8 @@ function Body<T extends object>(props: {
 }): JSX.Element {
   const { onBrowse, question } = props;
   const answer = useStore(props.answer);
+  // Rendered at once also before the store is followed: what is typed must not be taken back.
+  const [, setValue] = useState(answer.value);
   return (
     <div className="jp-tpu-Dialog" aria-busy={answer.busy}>
       <Fields
@@ -137,7 +139,10 @@ function Body<T extends object>(props: {
         problemOf={name =>
           answer.failure?.field === name ? answer.failure.message : ''
         }
-        onChange={(name, value) => answer.set(name, value)}
+        onChange={(name, value) => {
+          answer.set(name, value);
+          setValue(answer.value);
+        }}
         onBrowse={paths.pick ? onBrowse : undefined}
       />
       {answer.failure && <Alert {...failureText(answer.failure)} />}
