@@ -20,11 +20,13 @@ import { TestServer } from './server';
 
 const IDS = [
   'jupyter-tpu:compatibility',
+  'jupyter-tpu:events',
   'jupyter-tpu:model',
   'jupyter-tpu:commands',
   'jupyter-tpu:panel',
   'jupyter-tpu:apps',
   'jupyter-tpu:drive',
+  'jupyter-tpu:file-menu',
   'jupyter-tpu:kernel-replay',
   'jupyter-tpu:kernel-socket',
   'jupyter-tpu:kernel-filter',

@@ -17,25 +17,50 @@ export interface IChangeFeed extends IDisposable {
 }
 
 /**
- * Changes from Jupyter's events.
- *
- * JupyterLab's own event manager does not report reconnects, so events could be missed unnoticed.
- * This is another event manager, on a socket that reports when it opens and closes.
+ * JupyterLab's event manager, which reports when its socket opens and closes, too: without that, events
+ * could be missed unnoticed. It takes the place of JupyterLab's own, so that there is one socket.
  */
-export class ServerChangeFeed implements IChangeFeed {
+export class ObservedEventManager extends EventManager {
   constructor(settings: ServerConnection.ISettings) {
-    const setConnected = (connected: boolean) => this._setConnected(connected);
+    const sockets = new Sockets();
     class ObservedSocket extends settings.WebSocket {
       constructor(url: string | URL, protocols?: string | string[]) {
         super(url, protocols);
-        this.addEventListener('open', () => setConnected(true));
-        this.addEventListener('close', () => setConnected(false));
+        this.addEventListener('open', () => sockets.set(true));
+        this.addEventListener('close', () => sockets.set(false));
       }
     }
-    this._events = new EventManager({
-      serverSettings: { ...settings, WebSocket: ObservedSocket }
-    });
+    super({ serverSettings: { ...settings, WebSocket: ObservedSocket } });
+    this.sockets = sockets;
+  }
+
+  readonly sockets: Sockets;
+}
+
+/** Whether a socket is open. */
+class Sockets {
+  readonly changed = new Signal<this, boolean>(this);
+  open = false;
+
+  set(open: boolean): void {
+    if (open !== this.open) {
+      this.open = open;
+      this.changed.emit(open);
+    }
+  }
+}
+
+/** Changes from Jupyter's events. */
+export class ServerChangeFeed implements IChangeFeed {
+  /** *events*: the application's; any but an observed one is replaced by one of its own. */
+  constructor(events: Event.IManager, settings: ServerConnection.ISettings) {
+    this._shared = events instanceof ObservedEventManager;
+    this._events =
+      events instanceof ObservedEventManager
+        ? events
+        : new ObservedEventManager(settings);
     this._events.stream.connect(this._onEvent, this);
+    this._events.sockets.changed.connect(this._onSocket, this);
   }
 
   get changed(): ISignal<this, IChange> {
@@ -43,7 +68,7 @@ export class ServerChangeFeed implements IChangeFeed {
   }
 
   get connected(): boolean {
-    return this._connected;
+    return this._events.sockets.open;
   }
 
   get connectedChanged(): ISignal<this, boolean> {
@@ -51,14 +76,20 @@ export class ServerChangeFeed implements IChangeFeed {
   }
 
   get isDisposed(): boolean {
-    return this._events.isDisposed;
+    return this._isDisposed;
   }
 
   dispose(): void {
-    if (!this.isDisposed) {
-      this._events.dispose();
-      Signal.clearData(this);
+    if (this._isDisposed) {
+      return;
     }
+    this._isDisposed = true;
+    this._events.stream.disconnect(this._onEvent, this);
+    this._events.sockets.changed.disconnect(this._onSocket, this);
+    if (!this._shared) {
+      this._events.dispose();
+    }
+    Signal.clearData(this);
   }
 
   private _onEvent(_: Event.IManager, event: Event.Emission): void {
@@ -67,15 +98,13 @@ export class ServerChangeFeed implements IChangeFeed {
     }
   }
 
-  private _setConnected(connected: boolean): void {
-    if (connected !== this._connected && !this.isDisposed) {
-      this._connected = connected;
-      this._connectedChanged.emit(connected);
-    }
+  private _onSocket(_: unknown, open: boolean): void {
+    this._connectedChanged.emit(open);
   }
 
   private _changed = new Signal<this, IChange>(this);
-  private _events: EventManager;
-  private _connected = false;
   private _connectedChanged = new Signal<this, boolean>(this);
+  private _events: ObservedEventManager;
+  private _isDisposed = false;
+  private _shared: boolean;
 }

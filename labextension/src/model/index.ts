@@ -1,4 +1,4 @@
-// The plugin that provides the model.
+// The plugins that provide the model, and the one socket for events that it shares with JupyterLab.
 
 /* eslint-disable jupyter/prefer-lazy-imports -- Other plugins need the model from the start. */
 
@@ -6,12 +6,30 @@ import {
   JupyterFrontEnd,
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
+import {
+  Event,
+  IEventManager,
+  IServerSettings,
+  ServerConnection,
+  ServiceManagerPlugin
+} from '@jupyterlab/services';
 
 import { TPUClient } from '../rest/client';
 import { ITPUModel } from '../tokens';
-import { ServerChangeFeed } from './changeFeed';
+import { ObservedEventManager, ServerChangeFeed } from './changeFeed';
 import { TPUModel } from './model';
 import { StoredIds } from './storedIds';
+
+/** Registered after JupyterLab's plugin, it takes its place; when it is disabled, JupyterLab's is used. */
+const events: ServiceManagerPlugin<Event.IManager> = {
+  id: 'jupyter-tpu:events',
+  description: 'JupyterLab’s events, which also say when some may be missed.',
+  autoStart: true,
+  provides: IEventManager,
+  optional: [IServerSettings],
+  activate: (_: null, settings: ServerConnection.ISettings | null) =>
+    new ObservedEventManager(settings ?? ServerConnection.makeSettings())
+};
 
 const plugin: JupyterFrontEndPlugin<TPUModel> = {
   id: 'jupyter-tpu:model',
@@ -19,7 +37,7 @@ const plugin: JupyterFrontEndPlugin<TPUModel> = {
   autoStart: true,
   provides: ITPUModel,
   activate: (app: JupyterFrontEnd) => {
-    const { serverSettings } = app.serviceManager;
+    const { events, serverSettings } = app.serviceManager;
     const stored = (what: string) =>
       new StoredIds(
         window.localStorage,
@@ -27,7 +45,7 @@ const plugin: JupyterFrontEndPlugin<TPUModel> = {
       );
     const model = new TPUModel(
       new TPUClient(serverSettings),
-      new ServerChangeFeed(serverSettings),
+      new ServerChangeFeed(events, serverSettings),
       stored('dismissed-operations'),
       stored('unfinished-jobs')
     );
@@ -36,4 +54,4 @@ const plugin: JupyterFrontEndPlugin<TPUModel> = {
   }
 };
 
-export default [plugin];
+export default [events, plugin];
