@@ -139,15 +139,15 @@ class _ChannelPool(aiohttp.BaseConnector):
 
     async def _create_connection(self, req: Any, traces: Any, timeout: Any) -> ResponseHandler:
         """Called by aiohttp if the pool is empty."""
-        found = None
-        while self._spares and found is None:
+        connection = None
+        while self._spares and connection is None:
             first = self._spares.pop(0)  # in the order in which a server accepts them
             if first.is_connected():
-                found = first
+                connection = first
         if self.server_closes:
             self._open_spares()
-        if found is not None:
-            return found
+        if connection is not None:
+            return connection
         self.opened += 1
         return await self._open()
 

@@ -96,9 +96,9 @@ def in_order_of(node: Node, listed: Node, values: Sequence[T]) -> list[T]:
     What has no value is left out with all that follow.
     """
     by_id = {endpoint.id: value for endpoint, value in zip(listed.endpoints, values, strict=False)}
-    found: list[T] = []
+    order: list[T] = []
     for endpoint in node.endpoints:
         if endpoint.id not in by_id:
             break
-        found.append(by_id[endpoint.id])
-    return found
+        order.append(by_id[endpoint.id])
+    return order

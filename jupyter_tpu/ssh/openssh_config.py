@@ -154,13 +154,13 @@ def without_include(text: bytes, target: Path) -> bytes:
 
 def entries_named(text: bytes, names: Iterable[str]) -> list[str]:
     """The *names* for which a configuration has entries of its own; ours override them."""
-    wanted, found = set(names), []
+    wanted, named = set(names), []
     for line in text.splitlines():
         if _SECTION.match(line) and line.split()[0].lower() == b"host":
-            found += [
+            named += [
                 name for name in line.decode("utf-8", "replace").split()[1:] if name in wanted
             ]
-    return found
+    return named
 
 
 def read_user_config(path: Path) -> bytes:

@@ -112,7 +112,7 @@ class Jobs:
         names = [name for name in sorted(os.listdir(jobs_folder())) if name.startswith("j-")]
         folders = [os.path.join(jobs_folder(), name) for name in names]
         statuses = await asyncio.gather(*map(self._status, folders))
-        return [each for each in statuses if each is not None]
+        return [status for status in statuses if status is not None]
 
     async def some(self, jobs: List[str]) -> Dict[str, Job]:
         """The status of those of *jobs* that are there, by their ids."""

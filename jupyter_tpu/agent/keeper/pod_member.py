@@ -135,9 +135,9 @@ def joined_already(*_, **__):
 
 def code_files(folder):
     """The digests of the Python files below *folder*, by their paths; {} in the home folder."""
-    found: "dict[str, str]" = {}
+    files: "dict[str, str]" = {}
     if os.path.realpath(folder) == os.path.realpath(os.path.expanduser("~")):
-        return found
+        return files
     deadline = time.monotonic() + 1.0
     for top, folders, names in os.walk(folder):
         folders[:] = sorted(
@@ -147,13 +147,13 @@ def code_files(folder):
             path = os.path.join(top, name)
             if not name.endswith(".py"):
                 continue
-            if len(found) >= FILES or time.monotonic() > deadline:
-                return found
+            if len(files) >= FILES or time.monotonic() > deadline:
+                return files
             try:
                 if os.path.getsize(path) <= FILE_SIZE:
                     with open(path, "rb") as file:
                         digest = hashlib.sha256(file.read()).hexdigest()[:16]
-                    found[os.path.relpath(path, folder)] = digest
+                    files[os.path.relpath(path, folder)] = digest
             except OSError:
                 continue
-    return found
+    return files

@@ -144,14 +144,14 @@ class PodStart:
 
 def _differences(reports: Dict[int, Dict[str, Any]]) -> List[str]:
     """In what the hosts differ: a sentence for each version, folder and set of files."""
-    found = []
+    differences = []
     names = sorted({name for report in reports.values() for name in report.get("versions") or {}})
     for name in names:
-        found += _difference(
+        differences += _difference(
             name,
             {host: (report.get("versions") or {}).get(name) for host, report in reports.items()},
         )
-    found += _difference(
+    differences += _difference(
         "the working directory", {host: report.get("folder") for host, report in reports.items()}
     )
     files = {host: dict(report.get("files") or {}) for host, report in reports.items()}
@@ -159,11 +159,11 @@ def _differences(reports: Dict[int, Dict[str, Any]]) -> List[str]:
     differing = [path for path in paths if len({file.get(path) for file in files.values()}) > 1]
     if differing:
         more = len(differing) - NAMED
-        found.append(
+        differences.append(
             "Hosts have different files: %s%s."
             % (", ".join(differing[:NAMED]), " and %d more" % more if more > 0 else "")
         )
-    return found
+    return differences
 
 
 def _difference(name: str, values: Dict[int, Any]) -> List[str]:

@@ -302,7 +302,7 @@ class ComputeEngine(Cloud):
         path = f"projects/{self.project}/zones/{zone}/machineTypes"
         calls = await self._calls.items(path, filter=_TYPE_FILTER)
         with readable("machine types"):
-            names = [str(each["name"]) for each in calls]
+            names = [str(call["name"]) for call in calls]
             listed = {name: None for name in names if not name.startswith(_REFUSED)}
         types = [
             type_.name

@@ -95,7 +95,7 @@ class Slices:
         calls = await self._calls.items(
             f"projects/{project}/zones/{zone}/instances", filter=f'name eq "{base}.*"'
         )
-        return [each for each in calls if group_of(each) == place]
+        return [call for call in calls if group_of(call) == place]
 
     async def _with_errors(self, group: Body) -> Body:
         """*group*, which may say why its instances are not made only where it lists them."""

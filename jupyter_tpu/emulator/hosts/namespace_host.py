@@ -235,7 +235,7 @@ def process_tree(init: int) -> list[dict]:
         more = {pid for pid, parent in parents.items() if parent in members} - members
         members |= more
         growing = bool(more)
-    found = []
+    tree = []
     for pid in sorted(members):
         with contextlib.suppress(OSError):  # it ended meanwhile
             status = dict(
@@ -244,7 +244,7 @@ def process_tree(init: int) -> list[dict]:
             if status["State"].strip().startswith("Z"):
                 continue
             cmdline = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
-            found.append(
+            tree.append(
                 {
                     "pid": int(status["NSpid"].split()[-1]),
                     "outer": pid,
@@ -252,7 +252,7 @@ def process_tree(init: int) -> list[dict]:
                     "cmdline": cmdline.rstrip("\0").split("\0"),
                 }
             )
-    return found
+    return tree
 
 
 def write_keys(folder: Path, keys: Mapping[str, Sequence[str]]) -> None:

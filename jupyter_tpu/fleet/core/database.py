@@ -267,16 +267,16 @@ class Database:
     def _read_environments(
         self, db: sqlite3.Connection
     ) -> dict[NodeName, dict[str, EnvironmentRecord]]:
-        found: dict[NodeName, dict[str, EnvironmentRecord]] = {}
+        environments: dict[NodeName, dict[str, EnvironmentRecord]] = {}
         for project, zone, tpu, name, record in db.execute(
             "SELECT project, zone, tpu, name, record FROM environments WHERE identity = ?",
             (self._identity,),
         ):
-            of_tpu = found.setdefault(NodeName(project, zone, tpu), {})
+            of_tpu = environments.setdefault(NodeName(project, zone, tpu), {})
             read = _read(record, EnvironmentRecord)
             if read is not None:
                 of_tpu[name] = read
-        return found
+        return environments
 
     def _read_operations(self, db: sqlite3.Connection) -> list[OperationRecord]:
         rows = db.execute("SELECT record FROM operations WHERE identity = ?", (self._identity,))

@@ -94,10 +94,10 @@ class KnownOperations:
         return newest if newest.kind == "delete" or newest.undeleted == "kept" else None
 
     def running_by_tpu(self) -> dict[NodeName, list[OperationRecord]]:
-        found: dict[NodeName, list[OperationRecord]] = {}
+        by_tpu: dict[NodeName, list[OperationRecord]] = {}
         for running in self.running.values():
-            found.setdefault(running.name, []).append(running.record)
-        return found
+            by_tpu.setdefault(running.name, []).append(running.record)
+        return by_tpu
 
     def changes_tpus(self) -> bool:
         """Whether one runs that will soon have changed a TPU at Google."""

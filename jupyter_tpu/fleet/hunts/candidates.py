@@ -141,15 +141,15 @@ async def _resolved(
     """By type: one for each control plane that offers it, what would be chosen first. One after the
     other: each list is asked of Google once.
     """
-    found = {}
+    resolved = {}
     for type in types:
         request = structs.replace(template, zone=zone, type=type)
         first = await _candidate(request, resolve)
-        found[type] = [first]
+        resolved[type] = [first]
         if not first.ruled_out and (other := _other_api(request, first)) is not None:
             second = await _candidate(structs.replace(request, api=other), resolve)
-            found[type] += [] if second.ruled_out else [second]
-    return found
+            resolved[type] += [] if second.ruled_out else [second]
+    return resolved
 
 
 async def _candidate(request: CreateTPU, resolve: Resolve) -> Candidate:

@@ -270,14 +270,14 @@ def _shape_end(text: str) -> int:
 
 def arrays_of(text: str) -> list[ArrayText]:
     """The arrays of a shape: one, or those of a tuple."""
-    found = []
+    arrays = []
     for dtype, sizes, layout in _ARRAY.findall(text):
         name, bits = _dtype(dtype)
         if not name:
             continue
         shape = tuple(int(size) for size in sizes.split(",") if size)
-        found.append(ArrayText(name, shape, layout, -(-prod(shape) * bits // 8)))
-    return found
+        arrays.append(ArrayText(name, shape, layout, -(-prod(shape) * bits // 8)))
+    return arrays
 
 
 def _dtype(text: str) -> tuple[str, int]:

@@ -66,7 +66,7 @@ def _show_classes(result: Any) -> None:
 
     if result.error_in_exec is not None:
         bases = type(result.error_in_exec).__mro__
-        names = [each.__name__ for each in bases if each.__module__ == builtins.__name__]
+        names = [base.__name__ for base in bases if base.__module__ == builtins.__name__]
         publish_display_data({CLASSES: names})
 
 
