@@ -62,7 +62,7 @@ def wait(hunt: str, as_json: bool) -> None:
                 Reason.CONFLICT,
                 "Start `jupyter lab`, which continues it.",
             )
-        _wait(session, found, as_json)
+        wait_for(session, found, as_json)
 
 
 hunt = hunt_group(start, wait)
@@ -82,7 +82,7 @@ def hunt_for(
     if hunt.queued and not as_json:
         print(QUEUED, flush=True)
     if not no_wait:
-        _wait(session, hunt, as_json)
+        wait_for(session, hunt, as_json)
     elif as_json:
         print_json(hunt)
     else:
@@ -110,7 +110,8 @@ def _approved(session: Session, wanted: StartHunt, *, yes: bool, as_json: bool) 
     return confirmed
 
 
-def _wait(session: Session, hunt: Hunt, as_json: bool) -> None:
+def wait_for(session: Session, hunt: Hunt, as_json: bool) -> None:
+    """Waits for its end, and prints it."""
     operation = session.call(session.fleet.operations.get(hunt.id))
     finish_all(session, operation, progress_stream(as_json))
     found = session.call(session.fleet.hunts.get(hunt.id))

@@ -20,6 +20,7 @@ from ..errors import Reason, TPUError
 from .host_numbers import HostNumbers, in_order_of, numbered
 from .known_apis import KnownAPIs
 from .models import (
+    Fault,
     GuestAttributes,
     Maintenance,
     Node,
@@ -162,6 +163,15 @@ class GoogleCloud(Cloud):
 
     async def remove_metadata(self, node: Node, key: str) -> None:
         await self._clouds[node.api].remove_metadata(_plain(node), key)
+
+    async def begin_report_fault(self, node: Node, host: int, fault: Fault, about: str) -> str:
+        cloud = self._clouds[node.api]
+        return await cloud.begin_report_fault(_plain(node), host, fault, about)
+
+    async def set_end(self, node: Node, ends: float | None) -> Node:
+        changed = await self._clouds[node.api].set_end(_plain(node), ends)
+        known = await asyncio.to_thread(self._numbers.all)
+        return numbered(structs.replace(changed, name=node.name), known)
 
     async def operation(self, operation: str) -> OperationStatus:
         api: API = "compute" if operation.startswith(COMPUTE_OPERATION) else "tpu"

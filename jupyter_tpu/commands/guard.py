@@ -63,6 +63,13 @@ def guard_text(name: str, guard: Guard) -> str:
             f"The TPU can't stop or delete itself. {why}",
             "A Jupyter server does it instead, while it runs and is connected to this TPU.",
         ]
+    if guard.google_deletes:
+        lines.append(
+            f"Google deletes it at {local_time(guard.google_deletes)}, even if the guard does not "
+            "run."
+        )
+    if guard.google_problem is not None:
+        lines.append(f"{guard.google_problem.message} {guard.google_problem.hint}".rstrip())
     if guard.no_restart:
         lines.append(
             "After a restart of the host, the guard starts when a Jupyter server or a command "

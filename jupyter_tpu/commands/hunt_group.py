@@ -89,7 +89,7 @@ _more_options = parameters(
     section(
         "How it looks",
         options_of("StartHunt", "queued", "direct", "again", "when_preempted", into="hunt"),
-        options_of("CreateTPU", "run_for", "api", "disk_gb"),
+        options_of("CreateTPU", "run_for", "api", "reservation", "disk_gb"),
     ),
     section("Environment, with --connect", environment_option),
     content_options("Environment, with --connect"),

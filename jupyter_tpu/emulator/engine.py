@@ -17,6 +17,7 @@ from typing import Any
 from ..errors import TPUError
 from .hosts import HostSpec, RunningHost, Runtime
 from .model import api_errors
+from .model.bill import Bill
 from .model.faults import Fault
 from .model.host_profile import device_files, host_variables, missing_features
 from .model.model import Model
@@ -51,6 +52,7 @@ class Engine:
         #: What programs on a node's hosts need to call Google as these hosts: variables.
         self.identity: Callable[[NodeRecord, HostRecord], dict[str, str]] = lambda *_: {}
         self.notices = Notices()
+        self.bill = Bill()
         self._runtime = runtime
         self._folder = folder
         self._delay = delay
@@ -94,6 +96,7 @@ class Engine:
         self._hosts.clear()
 
     def save(self) -> None:
+        self.bill.observe(self.model.nodes.values())
         self._folder.save(self.model.snapshot())
         self.wake()
 

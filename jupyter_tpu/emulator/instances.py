@@ -55,6 +55,10 @@ class InstanceEngine:
         self._engine.save()
         await self._engine.set_users(instance)
 
+    async def restart(self, instance: InstanceRecord) -> None:
+        """Its host ends. It is started again, in a slice with all others, if it restarts at all."""
+        await self._host_error(instance, 0.01)
+
     def inject_fault(self, fault: Fault, instance: InstanceRecord) -> None:
         """Starts an immediate fault of *instance*; returns before it has ended."""
         seconds = fault.seconds

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..commands.attach_command import attach
+from ..commands.budget_group import budget
 from ..commands.chips_group import chips
 from ..commands.doctor_command import doctor
 from ..commands.field_options import options_of
@@ -70,7 +71,7 @@ def line(ctx: click.Context) -> None:
 
 for _command in (connect, status, disconnect, memory, checkpoint, push, pull, auto):
     line.add_command(_command)
-for _shared in (list_tpus, hunt, grant, guard, doctor, job, usage, attach, token, chips):
+for _shared in (list_tpus, hunt, budget, grant, guard, doctor, job, usage, attach, token, chips):
     line.add_command(_shared)
 
 

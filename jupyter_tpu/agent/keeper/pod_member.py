@@ -9,6 +9,7 @@ be interrupted; on control for what has to be answered during a cell. Answers ar
 import hashlib
 import linecache
 import os
+import socket
 import sys
 import threading
 import time
@@ -21,6 +22,8 @@ PACKAGES = ("jax", "jaxlib", "libtpu", "numpy", "flax", "optax", "orbax-checkpoi
 FILES, FILE_SIZE = 500, 1 << 20
 #: Folders whose files are no code of the user.
 _SKIPPED = {"node_modules", "__pycache__", "site-packages"}
+#: Seconds in which JAX's coordinator on host 0 starts to listen.
+LISTENER = 150.0
 #: Frames that are told, the innermost ones.
 FRAMES = 12
 
@@ -67,6 +70,8 @@ class PodMember:
             import jax
         except ImportError:
             return {"jax": ""}
+        if process:
+            wait_for_listener(coordinator)
         before = jax.distributed.initialize
         before(
             coordinator_address=coordinator,
@@ -120,6 +125,21 @@ class PodMember:
             found = []  # it runs no cell
         users = [each for each in found if each["user"]]
         return {"frames": [*users[:FRAMES], *found[:1]]}
+
+
+def wait_for_listener(address):
+    """Returns when something listens there: JAX itself tries again after a second only. Raises
+    OSError."""
+    host, _, port = address.rpartition(":")
+    deadline = time.monotonic() + LISTENER
+    while True:
+        try:
+            socket.create_connection((host, int(port)), 5.0).close()
+            return
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise OSError("it does not reach %s: %s" % (address, error)) from error
+            time.sleep(0.02)
 
 
 def is_user_code(path):

@@ -111,6 +111,7 @@ class WarmKernel(Record):
     state: Literal["starting", "ready", "failed"]
     problem: Text
     memory: Count
+    pod: NotRequired[bool]  # it runs on all hosts
 
 
 class Partial(Record):

@@ -14,6 +14,7 @@ from ...errors import InvalidInput, Reason, TPUError
 from ..models import (
     LONGEST_WAIT,
     OPERATION_LABEL,
+    Fault,
     GuestAttributes,
     Maintenance,
     Node,
@@ -51,6 +52,11 @@ _REQUESTS = uuid.UUID("b6f1b3f4-0f0c-4c27-8f0a-5a3b7a1f5d3e")
 _GROUPS = "instanceGroupManagers"
 #: Of the machine types with TPUs, for lists.
 _REFUSED = ("ct5lp-",)  # of v5e: listed for GKE, and refused by `instances.insert`
+_FAULTS: dict[Fault, str] = {
+    "chip-error": "CHIP_ERROR",
+    "slow": "PERFORMANCE",
+    "wrong-results": "SILENT_DATA_CORRUPTION",
+}
 _TYPE_FILTER = 'name eq "(ct[0-9]|tpu).*"'
 
 
@@ -153,7 +159,9 @@ class ComputeEngine(Cloud):
         return await self._slices.delete(name)
 
     async def begin_start(self, name: NodeName) -> str:
+        """An end that a guard had before it was stopped does not count any more."""
         await self._require_alone(name, "started")
+        await hosts.set_end(self._calls, _instance(name), None)
         return await self._on_instance("POST", name, "/start")
 
     async def begin_stop(self, name: NodeName) -> str:
@@ -165,6 +173,21 @@ class ComputeEngine(Cloud):
                 "Delete it instead.",
             )
         return await self._on_instance("POST", name, "/stop")
+
+    async def begin_report_fault(self, node: Node, host: int, fault: Fault, about: str) -> str:
+        """`instances.reportHostAsFaulty`, which Google may offer for some reservations only."""
+        await self._require_same(node)
+        reason = {"behavior": _FAULTS[fault]} | ({"description": about} if about else {})
+        body = {"disruptionSchedule": "IMMEDIATE", "faultReasons": [reason]}
+        path = f"{_host_paths(node)[host]}/reportHostAsFaulty"
+        return name_of(await self._calls.write("POST", path, body, id=str(uuid.uuid4())))
+
+    async def set_end(self, node: Node, ends: float | None) -> Node:
+        """Of each host: Google has none for a group."""
+        await self._require_same(node)
+        asked = [hosts.set_end(self._calls, path, ends) for path in _host_paths(node)]
+        await asyncio.gather(*asked)
+        return await self.get_node(node.name)
 
     async def _on_instance(self, method: str, name: NodeName, verb: str = "") -> str:
         path = _instance(name) + verb

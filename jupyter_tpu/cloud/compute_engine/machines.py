@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import catalog
 from ...errors import InvalidInput
-from ..models import LONGEST_WAIT, NodeName, NodeSpec, Tier
+from ..models import END_LABEL, LONGEST_WAIT, NodeName, NodeSpec, Tier
 
 Body = dict[str, Any]
 
@@ -99,7 +99,7 @@ def _properties(name: NodeName, spec: NodeSpec, disk_types: str) -> Body:
         "serviceAccounts": [
             {"email": options.service_account or "default", "scopes": options.scopes or [_SCOPE]}
         ],
-        "labels": spec.labels,
+        "labels": _labels(spec),
         "metadata": {"items": [{"key": key, "value": text} for key, text in metadata.items()]},
     }
     if options.description:
@@ -111,6 +111,12 @@ def _properties(name: NodeName, spec: NodeSpec, disk_types: str) -> Body:
     if affinity := _affinity(spec):
         body["reservationAffinity"] = affinity
     return body
+
+
+def _labels(spec: NodeSpec) -> dict[str, str]:
+    """With the mark that its end is a guard's, which may be changed later."""
+    own_end = spec.run_for and spec.tier != "flex-start"
+    return {**spec.labels, END_LABEL: "guard"} if own_end else spec.labels
 
 
 def _interface(name: NodeName, spec: NodeSpec) -> Body:

@@ -158,7 +158,7 @@ class Slices:
 
     def template_body(self, name: NodeName, spec: NodeSpec) -> Body:
         properties = template_properties(name, spec)
-        properties["labels"] = {**spec.labels, TYPE: spec.type, TIER: spec.tier}
+        properties["labels"] = {**properties["labels"], TYPE: spec.type, TIER: spec.tier}
         return {
             "name": _part(name),
             "description": f"The hosts of {name.node}, made by jupyter-tpu",

@@ -66,6 +66,9 @@ def check_properties(body: Body) -> None:
     if model == "RESERVATION_BOUND" and (action != "DELETE" or not reservation(body)):
         text = "RESERVATION_BOUND needs a reservation and the action DELETE."  # ours
         raise _invalid("scheduling", model, text)
+    if longest and scheduling.get("terminationTime"):
+        text = "Only one of maxRunDuration and terminationTime can be set."  # ours; Google's rule
+        raise _invalid("scheduling", model, text)
     if seconds_of((body.get("params") or {}).get("requestValidForDuration")) > LONGEST_WAIT:
         text = f"It is at most {LONGEST_WAIT} seconds."  # ours
         raise _invalid("params.requestValidForDuration", "", text)

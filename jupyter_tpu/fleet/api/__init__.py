@@ -10,6 +10,7 @@ unless the request has ``end_kernels``. Delete, stop and detach end jobs, too: t
 JOBS_RUNNING unless the request has ``end_jobs``.
 """
 
+from .budgets import BudgetsAPI, PlansAPI
 from .capacity import GrantsAPI, HuntsAPI, LogsAPI, NetworksAPI, PricesAPI, QueuedAPI, SSHKeyAPI
 from .environments import EnvironmentsAPI
 from .files import CopiesAPI, SharesAPI, SyncAPI, TokensAPI
@@ -33,6 +34,7 @@ from .profiles import ProfilesAPI
 __all__ = [
     "AppsAPI",
     "AttachedAPI",
+    "BudgetsAPI",
     "ChipKernelsAPI",
     "ChipsAPI",
     "CopiesAPI",
@@ -48,6 +50,7 @@ __all__ = [
     "MetricsAPI",
     "NetworksAPI",
     "OperationsAPI",
+    "PlansAPI",
     "PricesAPI",
     "ProfilesAPI",
     "PythonsAPI",

@@ -13,6 +13,7 @@ CONFLICT              later, after a pause that doubles. CONFLICT: a TPU that wa
 QUOTA, of 0           this generation and tier are ruled out in the zone, region or project
 QUOTA, all used       this type and tier there: later, since someone may delete a TPU
 PRICE                 the same: the grant has too few chips left, and no price was confirmed
+BUDGET                the same: too little of the budget is left today
 EXISTS                the zone is ruled out: another TPU has the name there
 INVALID, PERMISSION   this candidate is ruled out
 anything else         nothing about the candidate: all wait, as long as Google says, or for a pause
@@ -46,12 +47,13 @@ _JITTER = (0.75, 1.25)
 _ROOM = Backoff(20.0, 300.0, jitter=_JITTER)
 _QUOTA = Backoff(120.0, 1800.0, jitter=_JITTER)
 #: What time may mend, and the pauses after it.
-#: PRICE: the grant that covers it has too few chips left now.
+#: PRICE: the grant that covers it has too few chips left now. BUDGET: it is used up today.
 MENDED_BY_TIME = {
     Reason.NO_CAPACITY: _ROOM,
     Reason.CONFLICT: _ROOM,
     Reason.QUOTA: _QUOTA,
     Reason.PRICE: _QUOTA,
+    Reason.BUDGET: _QUOTA,
 }
 #: The same, of what is not about a candidate.
 GOOGLE = Backoff(10.0, 300.0, jitter=_JITTER)

@@ -175,6 +175,8 @@ class HuntRun:
             await self._create.require_new(name)
             if attempt.unattended:
                 await self._create.require_not_queued(name)
+            if record.terms is not None:
+                request = await self._create.with_plan_guard(request, name, record.terms)
             await self._create.require_price(request, name)
         except TPUError as error:
             self._failed(error, progress)

@@ -12,6 +12,8 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
 
+from msgspec import structs
+
 from ...cloud import Cloud, NodeName
 from ...errors import InvalidInput, Reason, TPUError
 from ...wording import count
@@ -19,12 +21,12 @@ from ..core.checks import check_run
 from ..core.observer import Observer
 from ..core.operation_progress import OperationProgress
 from ..core.operation_runner import OperationRunner
-from ..core.records import Candidate, HuntRecord, OperationRecord
+from ..core.records import AwaitedTPU, Candidate, HuntRecord, OperationRecord, PlanTerms
 from ..core.running_operation import CarryOut, Work
 from ..core.store import Store
 from ..lifecycle.create import CreateService, require_guard
 from ..lifecycle.unattended import require_no_startup_script
-from ..models import Hunt, HuntCandidate, StartHunt
+from ..models import Hunt, HuntCandidate, Replacement, ReplaceTPU, StartHunt
 from ..models.core import future_seconds, timestamp, validated
 from ..models.hunts import HuntState
 from ..models.money import cost_of
@@ -32,6 +34,7 @@ from ..money.grants import Grants
 from . import candidates, webhook
 from .planner import Wait, due, next_step
 from .preempted import PreemptedTPUs
+from .replacing import ReplacedTPUs, shown
 from .run import HuntRun
 
 #: How long a process that ends waits for the webhook; seconds.
@@ -56,7 +59,9 @@ class HuntService:
         preempted: PreemptedTPUs,
         reload: Callable[[], Awaitable[None]],
         changed: Callable[[NodeName], None],
+        replaced: ReplacedTPUs,
     ) -> None:
+        self._replaced = replaced
         self._preempted = preempted
         self._cloud = cloud
         self._store = store
@@ -76,7 +81,8 @@ class HuntService:
         hunt = await self._plan(request)
         return [self._candidate(hunt, candidate) for candidate in hunt.candidates]
 
-    async def start(self, request: StartHunt) -> Hunt:
+    async def start(self, request: StartHunt, terms: PlanTerms | None = None) -> Hunt:
+        """terms: of the plan that it carries out."""
         await self._reload()
         self._require_no_other(request.tpu.name)
         hunt = await self._plan(request)
@@ -87,10 +93,40 @@ class HuntService:
             if not candidate.ruled_out and not request.when_preempted:
                 name = NodeName(self._cloud.project, candidate.zone, request.tpu.name)
                 self._require_no_node(name)
-        nowhere = NodeName(self._cloud.project, "", request.tpu.name)
-        record = self._runner.new_record("hunt", nowhere, hunt=hunt)
+        return await self._begin(hunt, terms)
+
+    async def _begin(self, hunt: HuntRecord, terms: PlanTerms | None = None) -> Hunt:
+        nowhere = NodeName(self._cloud.project, "", hunt.request.tpu.name)
+        record = self._runner.new_record("hunt", nowhere, hunt=hunt, terms=terms)
         await self._runner.start(record, *self._run(record), self._save_only)
         return self._view(record)
+
+    async def replacement(self, ref: str) -> Replacement:
+        node = await self._replaced.find(ref)
+        request = self._replaced.request(node)
+        decision = await self._create.price(request, node.name)
+        return Replacement(
+            request=shown(request),
+            cost=decision.cost,
+            question=decision.question,
+            lost=self._replaced.lost(node),
+        )
+
+    async def replace(self, ref: str, options: ReplaceTPU | None = None) -> Hunt:
+        options = options or ReplaceTPU()
+        node = await self._replaced.find(ref)
+        request = structs.replace(
+            self._replaced.request(node),
+            confirm_price=options.confirm_price,
+            max_price=options.max_price,
+        )
+        await self._reload()
+        self._require_no_other(request.name)
+        await self._create.require_price(request, node.name)
+        hunt = await self._plan(StartHunt(tpu=request, zones=[node.name.zone]))
+        await self._replaced.require_confirmation(node, options)
+        hunt.awaited = AwaitedTPU(zone=node.name.zone, node_id=node.id, replace=True)
+        return await self._begin(hunt)
 
     def resume(self, record: OperationRecord) -> None:
         """Continues one that another process has left."""

@@ -61,6 +61,7 @@ class UnattendedStarts:
             node_id="",
             hosts=accelerator.hosts if accelerator is not None else 1,
             spot=request.tier == "spot",
+            api=request.api or "tpu",
         )
         end = rule.pop("cost_until")
         rule["cost_seconds"] = None if end is None else end - now

@@ -19,6 +19,7 @@ import { Action, availableActions } from '../model/availableActions';
 import { Lookups } from '../model/lookups';
 import { TPUModel } from '../model/model';
 import { keyOf } from '../model/resources';
+import { BudgetsForm } from '../money/budgetsForm';
 import { GrantsForm } from '../money/grantsForm';
 import { UsageList } from '../money/usageList';
 import { PanelState } from '../panel/panelState';
@@ -66,9 +67,16 @@ export class Actions {
     this.loads = new Loads(model.client.metrics);
     this.foundPythons = new Lookups(tpu => model.client.pythons.list(tpu));
     this.grantsForm = new GrantsForm(model.client.grants);
+    this.budgetsForm = new BudgetsForm(model.client);
     this.usageList = new UsageList(model.client.usage);
     this.queuedList = new QueuedList(model.client.queued);
-    model.unlistedChanged.connect((_, { what }) => this._loadAgain(what));
+    model.unlistedChanged.connect((_, { budgets, what }) => {
+      if (budgets) {
+        this.budgetsForm.update(budgets);
+      } else {
+        this._loadAgain(what);
+      }
+    });
     model.operationEnded.connect((_, { kind }) => {
       if (kind === 'queue' || kind === 'unqueue') {
         this._loadAgain('queued');
@@ -86,6 +94,7 @@ export class Actions {
   readonly kernels: KernelActions;
   readonly open: Opener;
   readonly grantsForm: GrantsForm;
+  readonly budgetsForm: BudgetsForm;
   readonly usageList: UsageList;
   readonly queuedList: QueuedList;
   readonly shares: ShareActions;
@@ -165,6 +174,12 @@ export class Actions {
   openGrants(): void {
     void this.grantsForm.load();
     this.view.show('grants');
+  }
+
+  /** Shows what agents and people may spend. */
+  openBudgets(): void {
+    void this.budgetsForm.load();
+    this.view.show('budgets');
   }
 
   /** Shows who has which TPUs. */

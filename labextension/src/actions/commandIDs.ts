@@ -5,6 +5,7 @@ export namespace CommandIDs {
   export const attach = 'tpu:attach-machine';
   export const create = 'tpu:create';
   export const refresh = 'tpu:refresh';
+  export const budgets = 'tpu:budgets';
   export const grants = 'tpu:grants';
   export const usage = 'tpu:usage';
   export const queued = 'tpu:queued';
@@ -23,6 +24,7 @@ export const GENERAL = [
   CommandIDs.attach,
   CommandIDs.usage,
   CommandIDs.queued,
+  CommandIDs.budgets,
   CommandIDs.grants,
   CommandIDs.tokens,
   CommandIDs.setup,

@@ -106,6 +106,13 @@ function generalCommands(actions: Actions): IGeneralCommand[] {
       run: () => actions.openQueued()
     },
     {
+      id: CommandIDs.budgets,
+      label: trans.__('Budgets…'),
+      caption: trans.__('Say what coding agents may spend on TPUs'),
+      inPanel: true,
+      run: () => actions.openBudgets()
+    },
+    {
       id: CommandIDs.grants,
       label: trans.__('Grants…'),
       caption: trans.__('List the TPUs that you may use at no charge'),

@@ -18,6 +18,7 @@ import React, {
 
 import { Actions } from '../actions/actions';
 import { keyOf } from '../model/resources';
+import { BudgetLine } from '../money/budgetLine';
 import { operationTitle } from '../operations/operationLabels';
 import { Operation } from '../operations/operationView';
 import { ICatalog, IOperation, ITPU } from '../rest/api';
@@ -137,6 +138,8 @@ function pageTitle({ connectForm, packagesForm, view }: Actions): string {
       return trans.__('New TPU');
     case 'packages':
       return trans.__('Packages of %1', packagesForm.environment?.name ?? '');
+    case 'budgets':
+      return trans.__('Budgets');
     case 'grants':
       return trans.__('Grants');
     case 'queued':
@@ -205,6 +208,7 @@ function List({ actions, menu }: IPanelProps): JSX.Element {
           {again}
         </Alert>
       )}
+      <BudgetLine actions={actions} />
       {(urgent.length > 0 || alerted.length > 0) && (
         <section className="jp-tpu-Urgent" aria-label={trans.__('Now')}>
           {urgent.map(operation => (

@@ -3,9 +3,13 @@
 import {
   IAddSSHKey,
   IAdoptTPU,
+  IAnswerPlan,
   IApp,
   IAppVisit,
   IAttachMachine,
+  IBudget,
+  IBudgetOverview,
+  ICarryOutPlan,
   ICatalog,
   IChangePackages,
   ICheckSetup,
@@ -44,6 +48,8 @@ import {
   IOpenTunnel,
   IOperation,
   IPassTokens,
+  IPlan,
+  IPlanTPU,
   IPriceList,
   IProfileTPU,
   IQueueTPU,
@@ -181,6 +187,18 @@ export abstract class FleetRequests {
     /** Forget an attached machine. */
     detach: (tpu: IReference, body: IDetachMachine = {}, signal?: AbortSignal) =>
       this.send<IOperation>('DELETE', ['attached', tpu], { body, signal })
+  };
+
+  readonly budgets = {
+    /** Budgets, the ledger, and plans that wait for a yes. */
+    show: (signal?: AbortSignal) =>
+      this.send<IBudgetOverview>('GET', ['budgets'], { signal }),
+    /** Set a budget. */
+    set: (body: IBudget, signal?: AbortSignal) =>
+      this.send<IBudgetOverview>('POST', ['budgets'], { body, signal }),
+    /** Remove a budget. */
+    remove: (budget: string, signal?: AbortSignal) =>
+      this.send<void>('DELETE', ['budgets', budget], { signal })
   };
 
   readonly chipKernels = {
@@ -355,6 +373,21 @@ export abstract class FleetRequests {
     /** Stop trying to delete a TPU that Google refuses to delete. */
     stopTrying: (operation: string, body: IStopTrying = {}, signal?: AbortSignal) =>
       this.send<IOperation>('POST', ['operations', operation, 'stop-trying'], { body, signal })
+  };
+
+  readonly plans = {
+    /** What a TPU would cost at most; creates nothing. */
+    make: (body: IPlanTPU, signal?: AbortSignal) =>
+      this.send<IPlan>('POST', ['plans'], { body, signal }),
+    /** One plan. */
+    get: (plan: string, signal?: AbortSignal) =>
+      this.send<IPlan>('GET', ['plans', plan], { signal }),
+    /** Create what was planned. */
+    carryOut: (plan: string, body: ICarryOutPlan = {}, signal?: AbortSignal) =>
+      this.send<IPlan>('POST', ['plans', plan, 'create'], { body, signal }),
+    /** Agree to a plan that is outside of its budget, or refuse it. */
+    answer: (plan: string, body: IAnswerPlan, signal?: AbortSignal) =>
+      this.send<IPlan>('POST', ['plans', plan, 'answer'], { body, signal })
   };
 
   readonly prices = {
