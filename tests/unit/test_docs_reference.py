@@ -101,7 +101,7 @@ def test_links_lead_to_what_exists(page: Path) -> None:
             continue
         target = base / path if path else page
         assert target.exists(), link
-        if anchor:
+        if anchor and not anchor.endswith("-mode-only"):  # a picture for one theme
             assert anchor in anchors(target), link
 
 
