@@ -183,6 +183,7 @@ docs: setup
 
 screenshots: setup
 	$(BIN)/python scripts/screenshots.py
+	$(BIN)/python scripts/recording.py
 
 clean:
 	rm -rf .venv .venv-oldest .venv-newest node_modules jupyter_tpu/labextension labextension/lib \
