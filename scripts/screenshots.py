@@ -22,6 +22,7 @@ ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "browser")]
 
 from lab_server import CONNECT, SCRIPTABLE, LabPage, LabServer, chromium  # noqa: E402
+from waiting import until  # noqa: E402
 
 from jupyter_tpu.emulator import EmulatorState  # noqa: E402
 
@@ -75,7 +76,8 @@ def take(browser: Browser, server: LabServer, folder: Path) -> None:
     tpu = {"name": "wanted", "type": "v5litepod-8", "zone": "us-west4-a"}
     zones = ["us-west4-a", "us-east5-b"]
     server.call("POST", "hunts", {"tpu": tpu, "zones": zones, "tiers": ["spot", "on-demand"]})
-    expect(lab.panel.get_by_text(re.compile("attempt")).first).to_be_visible(timeout=60_000)
+    until(lambda: server.call("GET", "hunts")[0]["attempts"] > 1, CONNECT)
+    lab.panel.get_by_role("button", name="Show details").first.click()
     in_both_themes(lab, "hunt")
     context.close()
 
