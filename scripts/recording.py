@@ -20,7 +20,7 @@ from PIL import Image, ImageChops
 from playwright.sync_api import Browser, Page, expect
 from screenshots import CONNECT, IMAGES, ROOT, LabPage, LabServer, fault, with_lab
 
-SIZE = {"width": 1000, "height": 600}
+SIZE: Any = {"width": 1000, "height": 600}
 TARGET = IMAGES / "tour.webp"
 #: Milliseconds that a picture is shown, at least and at most; of the whole, and its size in bytes.
 SHORTEST, LONGEST = 120, 1500

@@ -76,7 +76,7 @@ def take(browser: Browser, server: LabServer, folder: Path) -> None:
     tpu = {"name": "wanted", "type": "v5litepod-8", "zone": "us-west4-a"}
     zones = ["us-west4-a", "us-east5-b"]
     server.call("POST", "hunts", {"tpu": tpu, "zones": zones, "tiers": ["spot", "on-demand"]})
-    until(lambda: server.call("GET", "hunts")[0]["attempts"] > 1, CONNECT)
+    until(lambda: server.call("GET", "hunts")[0]["attempted"] > 2, CONNECT)
     lab.panel.get_by_role("button", name="Show details").first.click()
     in_both_themes(lab, "hunt")
     context.close()
