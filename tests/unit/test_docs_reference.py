@@ -65,6 +65,12 @@ def test_the_pictures_of_the_concepts_are_what_the_script_draws() -> None:
     assert ">goes on<" in made.survives()
 
 
+def test_pictures_are_small() -> None:
+    sizes = {path.name: path.stat().st_size for path in (DOCS / "images").iterdir()}
+    assert sizes.pop("tour.webp") <= 2_000_000
+    assert {name: size for name, size in sizes.items() if size > 100_000} == {}
+
+
 def test_each_error_reason_has_an_entry() -> None:
     page = (DOCS / "reference/troubleshooting.md").read_text()
     entries = re.findall(r"^### `(\w+)`$", page, re.MULTILINE)
