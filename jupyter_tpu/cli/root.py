@@ -70,6 +70,9 @@ GROUPS = {
         "grant": (".commands.grant_group:grant", "Say which TPUs you may use at no charge."),
         "prices": (".commands.grant_group:prices", "What TPUs cost, and when that was read."),
     },
+    "Coding agents": {
+        "mcp": (".mcp.command:mcp", "Tools for coding agents (MCP), on stdin and stdout."),
+    },
     "Setup and problems": {
         "doctor": (
             ".commands.doctor_command:doctor",
