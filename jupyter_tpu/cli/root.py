@@ -71,6 +71,7 @@ GROUPS = {
         "prices": (".commands.grant_group:prices", "What TPUs cost, and when that was read."),
     },
     "Coding agents": {
+        "skill": ("skill:skill", "Print a SKILL.md for coding agents."),
         "mcp": (".mcp.command:mcp", "Tools for coding agents (MCP), on stdin and stdout."),
     },
     "Setup and problems": {

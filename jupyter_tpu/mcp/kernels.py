@@ -8,10 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 from collections import OrderedDict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from ..concurrency import cancel_all
 from ..errors import Reason, TPUError
+
+if TYPE_CHECKING:
+    from ..jaxkit.compile.models import CompileRequest
 
 #: Seconds for a kernel to answer after its start.
 READY = 120.0
@@ -63,6 +70,8 @@ class AgentKernels:
     def __init__(self) -> None:
         self._kernels: dict[str, tuple[Any, Any, asyncio.Task[None]]] = {}
         self._starting = asyncio.Lock()
+        self._compiler = asyncio.Lock()  # each may take gigabytes
+        self._compiling: set[asyncio.Task[None]] = set()
         self.cells: OrderedDict[str, Cell] = OrderedDict()
 
     async def execute(self, ref: str, kernelspec: str, code: str) -> str:
@@ -88,6 +97,31 @@ class AgentKernels:
                     await cell.news.wait()
         return cell
 
+    async def compile(self, request: CompileRequest) -> str:
+        """Compiles on this computer, one program after the other; the report is a cell's output."""
+        id = f"compile-{secrets.token_hex(4)}"
+        cell = self.cells[id] = Cell("")
+        task = asyncio.create_task(self._compile(request, cell))
+        self._compiling.add(task)
+        task.add_done_callback(self._compiling.discard)
+        return id
+
+    async def _compile(self, request: CompileRequest, cell: Cell) -> None:
+        from ..jaxkit.compile.compiler import compile_code
+
+        try:
+            async with self._compiler:
+                outcome = await compile_code(request)
+        except TPUError as error:
+            cell.add(f"{error}\n")
+            cell.end("failed")
+        except Exception as error:
+            cell.add(f"{type(error).__name__}: {error}\n")
+            cell.end("failed")
+        else:
+            cell.add(msgspec.json.format(msgspec.json.encode(outcome), indent=1).decode() + "\n")
+            cell.end("done")
+
     async def interrupt(self, ref: str) -> None:
         if ref not in self._kernels:
             raise TPUError(f"No kernel of yours runs on {ref}.", Reason.NOT_FOUND)
@@ -105,6 +139,7 @@ class AgentKernels:
                 await manager.shutdown_kernel(now=True)
 
     async def close(self) -> None:
+        await cancel_all(self._compiling)
         for ref in list(self._kernels):
             await self.shut_down(ref)
 

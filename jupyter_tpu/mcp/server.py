@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+import functools
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from ..errors import Reason, TPUError
 from . import tools
-from .results import TOOLS
+from .results import TOOLS, ToolFailure
 
 INSTRUCTIONS = """Google Cloud TPUs for JAX. Two steps cost money: tpu_plan, then tpu_create with
 its id, inside a budget that a person has set (tpu_budget). Follow what takes long with
@@ -20,6 +21,7 @@ def server() -> Any:
     """Raises NOT_FOUND if the SDK is not installed."""
     try:
         from mcp.server.mcpserver import MCPServer
+        from mcp.server.mcpserver.exceptions import ToolError
         from mcp.types import ToolAnnotations
     except ModuleNotFoundError:
         raise TPUError(
@@ -27,6 +29,18 @@ def server() -> Any:
             Reason.NOT_FOUND,
             "Install it: pip install 'jupyter-tpu[mcp]'",
         ) from None
+
+    def anticipated(function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        """The SDK hides the text of other errors than its own."""
+
+        @functools.wraps(function)
+        async def call(**arguments: Any) -> Any:
+            try:
+                return await function(**arguments)
+            except ToolFailure as failure:
+                raise ToolError(str(failure)) from None
+
+        return call
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
@@ -44,7 +58,7 @@ def server() -> Any:
             open_world_hint=True,
         )
         made.add_tool(
-            function,
+            anticipated(function),
             annotations=annotations,
             meta={"jupyter-tpu/effect": effect},
             structured_output=False,

@@ -24,14 +24,14 @@ _kernels: Any = None
 
 
 @tool("read-only")
-async def tpu_list() -> list[dict[str, Any]]:
+async def tpu_list() -> dict[str, Any]:
     """List the TPUs of the project, with their states."""
     from ..fleet.models import ListQuery
 
     found = await connection.call("tpus", ListQuery(fresh=True))
     if found.problem is not None and not found.tpus:
         raise found.problem.to_error()
-    return [plain(each, *_TPU) for each in found.tpus]
+    return {"tpus": [plain(tpu, *_TPU) for tpu in found.tpus]}
 
 
 @tool("read-only")
@@ -110,10 +110,10 @@ async def tpu_hunt(plan: str) -> dict[str, Any]:
 
 
 @tool("read-only")
-async def tpu_operations() -> list[dict[str, Any]]:
+async def tpu_operations() -> dict[str, Any]:
     """List running and recent operations: creating, connecting, copying, deleting …"""
     found = await connection.call("operations.list")
-    return [plain(each, *_OPERATION) for each in found[:20]]
+    return {"operations": [plain(operation, *_OPERATION) for operation in found[:20]]}
 
 
 @tool("read-only")
@@ -296,6 +296,31 @@ async def tpu_top(name: str) -> dict[str, Any]:
 async def tpu_memory(name: str) -> dict[str, Any]:
     """Show what fills the memory of the devices, by lines of programs."""
     return output(_lines(plain(await connection.call("profiles.memory", name))))
+
+
+@tool("changes")
+async def tpu_compile_check(
+    code: str, function: str, arguments: list[dict[str, Any]], type: str = ""
+) -> dict[str, Any]:
+    """Check whether a JAX function fits a TPU type: compile it without a TPU, at no cost.
+
+    Runs the code on this computer, as in a notebook, within limits of time and memory. arguments:
+    [{"shape": [8, 128], "dtype": "float32"}, …]. type: "" tries types from the cheapest on.
+    Answers a cell: read its report with tpu_output.
+    """
+    import msgspec
+
+    from ..jaxkit.compile.models import CompileRequest
+
+    try:
+        request = msgspec.convert(
+            {"code": code, "function": function, "arguments": arguments, "type": type or None},
+            CompileRequest,
+        )
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"This can't be compiled: {error}.") from None
+    kernels = await on_core(_own_kernels())
+    return {"cell": await on_core(kernels.compile(request))}
 
 
 @tool("changes")
