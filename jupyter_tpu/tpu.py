@@ -14,11 +14,14 @@ by `tpu.close()`, and at its limits whatever happens. Function and arguments are
 
 from __future__ import annotations
 
+import ast
 import atexit
+import concurrent.futures.thread  # noqa: F401 – before `close` is registered: see there
 import contextlib
 import functools
 import inspect
 import sys
+import textwrap
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -35,6 +38,16 @@ R = TypeVar("R")
 #: The call, and its value, as variables of the kernel on the TPU.
 _CALL, _VALUE = "_jupyter_tpu_call", "_jupyter_tpu_value"
 _CODE = f"{_VALUE} = (lambda call: call[0](*call[1], **call[2]))({_CALL})"
+_SOURCE_CODE = f"""
+def _jupyter_tpu_run(name, sources, used, args, kwargs):
+    import linecache
+    for number, source in enumerate(sources):
+        file = f"<function {{number}} of @tpu.run>"
+        linecache.cache[file] = len(source), None, source.splitlines(True), file
+        exec(compile(source, file, "exec"), used)
+    return used[name](*args, **kwargs)
+{_VALUE} = _jupyter_tpu_run(*{_CALL})
+"""
 _CLEAR = f"del {_CALL}\nglobals().pop({_VALUE!r}, None)"
 
 
@@ -192,8 +205,17 @@ def _call(wanted: OnceTPU, call: tuple[Any, ...]) -> Any:
         if runner is None:
             runner = _runners[wanted.key] = _Runner(wanted)
         kernel = runner.kernel
-        stream.push(kernel, {_CALL: call}, lambda done, total: None)
-        cell = kernel.execute(_CODE, allow_stdin=False, store_history=False)
+        code = _CODE
+        try:
+            stream.push(kernel, {_CALL: call}, lambda done, total: None)
+        except InvalidInput as error:
+            if "contains code of Python" not in error.message:
+                raise
+            code = _SOURCE_CODE  # the TPU has another version, which can't read compiled code
+            function, args, kwargs = call
+            by_source = (function.__name__, *_source(function), args, kwargs)
+            stream.push(kernel, {_CALL: by_source}, lambda done, total: None)
+        cell = kernel.execute(code, allow_stdin=False, store_history=False)
         output = CellOutput(runner.comms)
         try:
             for channel, message in cell:
@@ -234,6 +256,46 @@ def _require_sendable(function: Callable[..., Any]) -> None:
             f"{function.__name__} uses {what}, which can't be sent to a TPU: {error}.",
             "Make it inside the function, or pass what it is made of as an argument.",
         ) from None
+
+
+def _source(function: Callable[..., Any]) -> tuple[list[str], dict[str, Any]]:
+    """The sources of a function and of the functions that it uses, and the values that they use.
+
+    Raises InvalidInput for a function whose source is not known.
+    """
+    sources: list[str] = []
+    values: dict[str, Any] = {}
+    seen: set[str] = set()
+
+    def add(one: Callable[..., Any]) -> None:
+        if one.__name__ in seen:
+            return
+        seen.add(one.__name__)
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(one)))
+        except (OSError, SyntaxError, TypeError):
+            raise InvalidInput(
+                f"The TPU has another version of Python, and the source of {one.__name__} is not "
+                "known.",
+                "Define it in a file or a cell, with def.",
+            ) from None
+        (definition,) = tree.body
+        if isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef):
+            definition.decorator_list = []
+        used = inspect.getclosurevars(one)
+        for name, value in {**used.nonlocals, **used.globals}.items():
+            if inspect.ismodule(value):
+                sources.append(
+                    f"import importlib; {name} = importlib.import_module({value.__name__!r})"
+                )
+            elif inspect.isfunction(value) and value.__module__ == one.__module__:
+                add(inspect.unwrap(value))
+            else:
+                values[name] = value
+        sources.append(ast.unparse(tree))
+
+    add(function)
+    return sources, values
 
 
 def _say(text: str) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Seconds between two looks whether Google has taken the TPU back.
 LOOK = 5.0
+#: How long after the loss of its hosts Google may say that it has; seconds.
+SAID = 60.0
 
 
 def run_once(
@@ -131,8 +134,15 @@ def _fetch(session: Session, held: HeldTPU, source: str, destination: Path) -> N
 
 
 def _is_taken(session: Session, held: HeldTPU, ended: Run) -> bool:
-    unknown = any(host.state == "unknown" or host.problem is not None for host in ended.hosts)
-    return unknown and once.is_taken(session, held)
+    """Google may say so some time after the hosts have gone."""
+    if all(host.state == "exited" and host.problem is None for host in ended.hosts):
+        return False
+    end = time.monotonic() + SAID
+    while not once.is_taken(session, held):
+        if time.monotonic() > end:
+            return False
+        time.sleep(LOOK)
+    return True
 
 
 @contextlib.contextmanager

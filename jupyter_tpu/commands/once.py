@@ -60,8 +60,9 @@ class OnceTPU(Struct, kw_only=True):
     @property
     def key(self) -> str:
         """The same for those that can use one TPU after the other."""
-        text = f"{self.type}_{self.zone}_{'spot' if self.spot else 'on-demand'}".lower()
-        return re.sub(r"[^-_a-z0-9]", "-", text)[:63]
+        tier = "spot" if self.spot else "on-demand"
+        text = "_".join((self.type, self.zone, tier))
+        return re.sub(r"[^-_a-z0-9]", "-", text.lower())[:63]
 
     def plan(self) -> PlanTPU:
         from ..fleet.models import ConnectTPU, CreateTPU, PlanTPU, SetGuard

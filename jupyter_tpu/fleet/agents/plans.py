@@ -131,8 +131,10 @@ class PlanService:
         )
         try:
             operation = await self._begin(plan, terms)
-        except BaseException:
+        except BaseException as error:
             await self._set(plan, state="approved" if approved else "planned")
+            if agent and isinstance(error, TPUError) and error.reason is Reason.BUDGET:
+                await self._ask(plan, error.message)  # another one was quicker
             raise
         await self._set(plan, operation=operation)
         return self._view(plan)
