@@ -285,9 +285,8 @@ def _source(function: Callable[..., Any]) -> tuple[list[str], dict[str, Any]]:
         used = inspect.getclosurevars(one)
         for name, value in {**used.nonlocals, **used.globals}.items():
             if inspect.ismodule(value):
-                sources.append(
-                    f"import importlib; {name} = importlib.import_module({value.__name__!r})"
-                )
+                load = f"importlib.import_module({value.__name__!r})"
+                sources.append(f"import importlib\n{name} = {load}")
             elif inspect.isfunction(value) and value.__module__ == one.__module__:
                 add(inspect.unwrap(value))
             else:
