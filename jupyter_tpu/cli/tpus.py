@@ -88,7 +88,7 @@ if TYPE_CHECKING:
         is_flag=True,
         help="A TPU that runs for a limited time. Waits in Google's queue. Needs --run-for.",
     ),
-    options_of("CreateTPU", "run_for", "api", "disk_gb"),
+    options_of("CreateTPU", "run_for", "api", "reservation", "disk_gb"),
     click.option(
         "--queued",
         is_flag=True,
@@ -169,7 +169,7 @@ def create(
         )
     if not then_connect:
         content.needs_connect()
-    wanted = CreateTPU(
+    request = CreateTPU(
         name=name,
         type=accelerator_type,
         zone=None if until_available or (plan_only and is_several(zone)) else zone,
@@ -180,31 +180,31 @@ def create(
         **fields,
     )
     if plan_only:
-        wanted = structs.replace(wanted, max_price=max_price)
-        return print_plan(wanted, zone, plan_fields, as_json=as_json)
+        request = structs.replace(request, max_price=max_price)
+        return print_plan(request, zone, plan_fields, as_json=as_json)
     with open_session() as session:
         if until_available:
             from .hunts import hunt_for
 
-            wanted = structs.replace(wanted, max_price=max_price)
+            request = structs.replace(request, max_price=max_price)
             zones = zone.split(",") if zone else []
-            hunt = StartHunt(tpu=wanted, zones=zones, queued=queued)
+            hunt = StartHunt(tpu=request, zones=zones, queued=queued)
             return hunt_for(session, hunt, yes=yes, no_wait=no_wait, as_json=as_json)
         if no_wait and (then_connect or guard is not None):
             after = "connect the TPU" if then_connect else "set its guard"
             require_server(session, f"continues to {after}")
-        quote = session.call(session.fleet.quote(wanted))
+        quote = session.call(session.fleet.quote(request))
         approve_cost(quote, yes=yes or max_price is not None, as_json=as_json)
         # What was said is what is created, also if gcloud's default zone or a price changes.
-        wanted = structs.replace(
-            wanted,
+        request = structs.replace(
+            request,
             zone=quote.zone,
             version=quote.version,
             api=quote.api,
             confirm_price=bool(quote.question),
             max_price=quote.cost.usd_per_hour if max_price is None else max_price,
         )
-        operation = session.call(session.fleet.create(wanted))
+        operation = session.call(session.fleet.create(request))
         ref = f"{operation.zone}~{operation.tpu}" if operation.zone else operation.tpu
         if no_wait:
             return _leave(session, operation, as_json)
@@ -215,9 +215,9 @@ def create(
         print(f"{tpu.name} is ready: {type_text(tpu)}, in {tpu.zone}.")
         if tpu.guard is not None:
             print(guard_text(tpu.name, tpu.guard))
-        if wanted.connect is not None:
+        if request.connect is not None:
             _print_kernels(tpu)
-            _print_job(tpu.name, wanted.connect)
+            _print_job(tpu.name, request.connect)
         else:
             print(f"To use it in notebooks: jupyter tpu connect {tpu.name}")
     return None
@@ -286,8 +286,8 @@ def connect(
     Creates a Python environment with JAX on its hosts, and adds the environment's kernel to
     Jupyter's kernel pickers.
     """
-    wanted = content.request(environment)
-    connect_with(name, wanted, no_wait=no_wait, as_json=as_json, tokens=tokens)
+    request = content.request(environment)
+    connect_with(name, request, no_wait=no_wait, as_json=as_json, tokens=tokens)
 
 
 def connect_with(
@@ -316,9 +316,9 @@ def _pass_on(session: Session, tokens: Sequence[str]) -> None:
     from ..commands.tokens import MISSING
     from ..fleet.models import PassTokens
 
-    for each in session.call(session.fleet.tokens.pass_on(PassTokens(names=[*tokens]))):
-        if each.hint and each.name in tokens:
-            note(f"{each.name}: {MISSING}. {each.hint}")
+    for token in session.call(session.fleet.tokens.pass_on(PassTokens(names=[*tokens]))):
+        if token.hint and token.name in tokens:
+            note(f"{token.name}: {MISSING}. {token.hint}")
 
 
 # ---- the output --------------------------------------------------------------------------------

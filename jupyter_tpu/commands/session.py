@@ -193,6 +193,6 @@ def tpu_names() -> list[str]:
 
     names = {str(spec.config["tpu"]) for spec in KernelSpecs().list()}
     with contextlib.suppress(TPUError, TimeoutError), open_session() as session:
-        found = core_thread().wait(session.fleet.tpus(), NAMES_LIMIT)
-        names |= {tpu.name for tpu in found.tpus}
+        tpu_list = core_thread().wait(session.fleet.tpus(), NAMES_LIMIT)
+        names |= {tpu.name for tpu in tpu_list.tpus}
     return sorted(names)

@@ -315,11 +315,11 @@ class Engine:
 
     async def describe_hosts(self) -> list[dict[str, Any]]:
         """Every host with its processes, for tests."""
-        found = []
+        hosts = []
         for node in self.model.machines():
             for record in node.own_hosts:
                 host = self._hosts.get(node.path, {}).get(record.worker)
-                found.append(
+                hosts.append(
                     {
                         "node": node.path,
                         "worker": record.worker,
@@ -334,7 +334,7 @@ class Engine:
                         "folder": str(self._spec(node, record).folder),
                     }
                 )
-        return found
+        return hosts
 
     async def start_hosts(
         self, node: NodeRecord, records: Sequence[HostRecord] | None = None

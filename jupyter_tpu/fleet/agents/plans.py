@@ -233,7 +233,7 @@ class PlanService:
             emulated=self._cloud.emulated,
             usd_per_hour=max(prices),
             most=round(max(costs), 4),
-            guard=f"It is deleted {duration(terms.time)} after its creation begins{limit}.",
+            guard=f"Deleted {duration(terms.time)} after its creation begins{limit}.",
         )
 
     @staticmethod

@@ -162,7 +162,11 @@ class Database:
                 "WHERE identity = ? AND state = 'running' AND id != ?",
                 (self._identity, operation.id),
             )
-            running = (found.operation for (row,) in rows if (found := _read(row, OperationRecord)))
+            running = (
+                operation_record.operation
+                for (row,) in rows
+                if (operation_record := _read(row, OperationRecord))
+            )
             if any((one.kind, one.tpu) == (operation.kind, operation.tpu) for one in running):
                 return False
             db.execute(*saving_operation(record, self._identity))
@@ -280,16 +284,16 @@ class Database:
     def _read_environments(
         self, db: sqlite3.Connection
     ) -> dict[NodeName, dict[str, EnvironmentRecord]]:
-        found: dict[NodeName, dict[str, EnvironmentRecord]] = {}
+        environments: dict[NodeName, dict[str, EnvironmentRecord]] = {}
         for project, zone, tpu, name, record in db.execute(
             "SELECT project, zone, tpu, name, record FROM environments WHERE identity = ?",
             (self._identity,),
         ):
-            of_tpu = found.setdefault(NodeName(project, zone, tpu), {})
+            of_tpu = environments.setdefault(NodeName(project, zone, tpu), {})
             read = _read(record, EnvironmentRecord)
             if read is not None:
                 of_tpu[name] = read
-        return found
+        return environments
 
     def _read_operations(self, db: sqlite3.Connection) -> list[OperationRecord]:
         rows = db.execute("SELECT record FROM operations WHERE identity = ?", (self._identity,))
@@ -298,12 +302,12 @@ class Database:
 
     def _read_tunnels(self, db: sqlite3.Connection) -> list[TunnelRecord]:
         rows = db.execute("SELECT owner, record FROM tunnels WHERE identity = ?", (self._identity,))
-        found = [
+        tunnel_records = [
             msgspec.structs.replace(read, owner=owner)
             for owner, record in rows
             if (read := _read(record, TunnelRecord)) is not None
         ]
-        return sorted(found, key=lambda record: (record.created, record.id))
+        return sorted(tunnel_records, key=lambda record: (record.created, record.id))
 
     def _read_jobs(self, db: sqlite3.Connection) -> list[JobRecord]:
         rows = db.execute("SELECT record FROM jobs WHERE identity = ?", (self._identity,))

@@ -136,6 +136,8 @@ class AwaitedTPU(Struct, kw_only=True):
     node_id: str
     #: Whether Google has: what is left of it is deleted, and the hunt begins.
     taken: bool = False
+    #: Whether it is deleted without waiting for that: a user has it replaced.
+    replace: bool = False
 
 
 class HuntRecord(Struct, kw_only=True):

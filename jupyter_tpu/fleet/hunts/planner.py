@@ -93,11 +93,11 @@ def next_step(hunt: HuntRecord, now: float) -> Attempt | Wait | Exhausted:
         return Exhausted(_nothing_left(hunt))
     if hunt.deadline is not None and now >= hunt.deadline:
         return Exhausted(_too_late(hunt, hunt.deadline))
-    at = min(due(hunt, each, now) for each in left)
+    at = min(due(hunt, candidate, now) for candidate in left)
     if at > now:
         return Wait(at if hunt.deadline is None else min(at, hunt.deadline))
-    ready = [each for each in left if due(hunt, each, now) <= now]
-    return Attempt(min(ready, key=lambda each: each.failures))  # the first of equal ones
+    ready = [candidate for candidate in left if due(hunt, candidate, now) <= now]
+    return Attempt(min(ready, key=lambda candidate: candidate.failures))  # the first of equal ones
 
 
 def due(hunt: HuntRecord, candidate: Candidate, now: float) -> float:
@@ -135,7 +135,9 @@ def learn(
     elif reason is Reason.QUOTA and re.search(r"\bLimit:? 0\b", error.message):
         same = _generation(candidate.type)
         there = _in_scope(hunt, candidate, error.scope)
-        _rule_out((each for each in there if _generation(each.type) == same), problem)
+        _rule_out(
+            (candidate for candidate in there if _generation(candidate.type) == same), problem
+        )
     elif reason in MENDED_BY_TIME:
         candidate.failures += 1
         pause = MENDED_BY_TIME[reason].after(candidate.failures, chance)
@@ -184,7 +186,7 @@ def _nothing_left(hunt: HuntRecord) -> TPUError:
     about: dict[str, list[Candidate]] = {}
     for each in hunt.candidates:
         about.setdefault(each.problem.message if each.problem else "", []).append(each)
-    reasons = [f"{_names(found)}: {message}" for message, found in about.items()]
+    reasons = [f"{_names(candidates)}: {message}" for message, candidates in about.items()]
     problems = [candidate.problem for candidate in hunt.candidates if candidate.problem is not None]
     # A confirmation of the price mends that; else what all have in common is the reason.
     shown = next((problem for problem in problems if problem.reason is Reason.PRICE), None)

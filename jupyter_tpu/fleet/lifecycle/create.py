@@ -303,6 +303,7 @@ class CreateService:
             tier=request.tier,
             api=request.api or "tpu",
             disk_gb=request.disk_gb or DISK_GB,
+            reservation=request.reservation,
             run_for=await self._run_for(request, name),
             wait_for=LONGEST_WAIT if queued else 0.0,
             network=request.network,

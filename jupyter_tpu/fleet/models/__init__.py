@@ -95,7 +95,7 @@ from .guard import (
     RemoveGuard,
     SetGuard,
 )
-from .hunts import Hunt, HuntAttempt, HuntCandidate, StartHunt
+from .hunts import Hunt, HuntAttempt, HuntCandidate, Replacement, ReplaceTPU, StartHunt
 from .jobs import (
     HostJob,
     HostRun,
@@ -121,6 +121,7 @@ from .jobs import (
 )
 from .kernels import Checkpoint, Interruption, Kernel
 from .money import Cost, Grant, GrantUse, OwnerUsage, Usage, UsedTPU
+from .ray import Ray, RayHost, StartRay
 from .setup import (
     AddSSHKey,
     CheckSetup,
@@ -153,6 +154,7 @@ from .tpus import (
     QueuedResources,
     QueueTPU,
     Quote,
+    ReportFault,
     ResetQueued,
     StartTPU,
     StopTPU,
@@ -275,10 +277,15 @@ __all__ = [
     "QueuedResource",
     "QueuedResources",
     "Quote",
+    "Ray",
+    "RayHost",
     "RemoveEnvironment",
     "RemoveGuard",
     "RemoveSSHKey",
     "RenameContents",
+    "ReplaceTPU",
+    "Replacement",
+    "ReportFault",
     "ResetQueued",
     "Run",
     "RunInput",
@@ -299,6 +306,7 @@ __all__ = [
     "SplitChips",
     "StartHunt",
     "StartJob",
+    "StartRay",
     "StartRun",
     "StartTPU",
     "Step",

@@ -211,8 +211,8 @@ class Grants:
         """
         if not self._matter:
             return ""
-        wanted = Demand(project=self._cloud.project, type=type, zone=zone, tier=tier)
-        return pricing.covering(wanted, self._sorted(), today=_today())
+        demand = Demand(project=self._cloud.project, type=type, zone=zone, tier=tier)
+        return pricing.covering(demand, self._sorted(), today=_today())
 
     def cost(self, node: Node, nodes: Iterable[Node] | None = None) -> Cost:
         """What a node costs while it is READY. nodes: all that use the grants; None: the observed
@@ -269,7 +269,7 @@ def _used_chips(
     holding = _holding(nodes, starting)
     if without is not None:
         holding.pop(without, None)
-    return [*holding.values(), *(each for name, each in asked.items() if name not in holding)]
+    return [*holding.values(), *(demand for name, demand in asked.items() if name not in holding)]
 
 
 def _holding(nodes: Iterable[Node], starting: Collection[NodeName]) -> dict[NodeName, Demand]:
