@@ -141,6 +141,7 @@ class JupyterTPU(ExtensionApp):
             warm_kernels=self.warm_kernels,
             environment_defaults=self.environment_defaults,
             path_under_server=ports.path,
+            agent_folder=self.serverapp.root_dir,
         )
         self.handlers.extend(handlers(self.fleet))
         self.handlers.append((PATTERN, ProxyHandler, {"ports": ports, "fleet": self.fleet}))
