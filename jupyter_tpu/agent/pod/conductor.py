@@ -89,6 +89,7 @@ class Conductor:
         self._silenced: Dict[int, None] = {}  # hosts whose output has ended, but not their cell
         self._held: Optional[List[Tuple[int, List[bytes]]]] = []  # until the hosts have started
         self._coordinator = ""  # JAX's, on host 0
+        self._info: Dict[str, Any] = {}  # the content of host 0's kernel_info_reply
         self._code = 0
         self._ended = asyncio.Event()
         self._all_told = asyncio.Event()  # where the hosts are that were asked
@@ -135,6 +136,8 @@ class Conductor:
     def noted(self, host: int, note: Dict[str, Any]) -> None:
         """What the process next to a host's kernel says."""
         if note.get("event") == "ready":
+            if host == 0:
+                self._info = dict(note["info"])
             self._start_answered(host, "kernels", {})
         elif note.get("event") == "exited" and host == 0:
             self._code = int(note.get("code") or 0)
@@ -184,6 +187,11 @@ class Conductor:
         elif message.kind == "interrupt_request":
             self._interrupt()
             self._answer(message, channel, "interrupt_reply", {"status": "ok"})
+        elif message.kind == "kernel_info_request" and self._info and self._start.part:
+            # Host 0 can't answer while it joins the others.
+            self._clients.publish("status", {"execution_state": "busy"}, message.header)
+            self._answer(message, channel, "kernel_info_reply", self._info)
+            self._clients.publish("status", {"execution_state": "idle"}, message.header)
         elif message.kind == "execute_request" and not message.fields.get("subshell_id"):
             self._submit(message)
         else:

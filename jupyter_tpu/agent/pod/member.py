@@ -97,8 +97,8 @@ class Member:
     Parameters
     ----------
     spec: ``host``, ``python``, ``key``, ``env``, ``cwd``, ``mirrored`` (whether that is made if it
-        is missing), ``needs_chips``, ``kernel`` (its id), ``notebook``. With ``warm``, modules to import, the kernel is started ahead,
-        and the rest counts that the conductor sends later.
+        is missing), ``needs_chips``, ``kernel`` (its id), ``notebook``. With ``warm``, modules to
+        import, the kernel is started ahead, and the rest counts that the conductor sends later.
     folder: for its sockets.
     writer: to the conductor.
     """
@@ -231,7 +231,8 @@ class Member:
             return
         if self._startup.is_answer(parts[at + messages.PARENT]):
             if self._startup.note_answer(channel, parts):
-                self._note(event="ready", pid=self._process.pid if self._process else 0)
+                info = json.loads(self._startup.info or b"{}")
+                self._note(event="ready", info=info)
             return
         self._send(wire.encode(channel, parts))
 
