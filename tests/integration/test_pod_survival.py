@@ -375,9 +375,11 @@ def test_a_pods_cell_goes_on_without_its_server(
 
 
 def test_a_preempted_pods_kernel_is_reported_and_its_lines_before_are_there(
-    kernelspec: str, emulator: Any, pod: str
+    kernel: Notebook, kernelspec: str, emulator: Any, pod: str
 ) -> None:
     """The last one: nothing is left of the pod."""
+    if kernel.manager.has_kernel:
+        kernel.manager.shutdown_kernel(now=True)
     manager = KernelManager(kernel_name=kernelspec)
     manager.start_kernel(env=ENVIRONMENT)
     notebook = Notebook(manager)
