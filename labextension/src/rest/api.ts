@@ -52,7 +52,7 @@ export interface IApp {
   port: number;
   path: string;
   name: string;
-  kind: 'port' | 'tensorboard';
+  kind: 'port' | 'ray' | 'tensorboard';
   logdir: string;
   allow_external: boolean;
   state: 'needs-attention' | 'open' | 'waiting';
@@ -400,6 +400,11 @@ export interface ICreateTPU {
    * Size of each host's boot disk. Compute Engine only. In GB. By default 200.
    */
   disk_gb?: number | null;
+  /**
+   * The reservation to use: NAME, projects/PROJECT/reservations/NAME or a block
+   * of it. Compute Engine only.
+   */
+  reservation?: string;
   /** VPC network. By default the project's. */
   network?: string | null;
   /** Subnetwork of the VPC network. */
@@ -968,6 +973,7 @@ export interface IKernel {
   holder: string;
   chips: boolean;
   booked: number[];
+  hosts: string[];
   notebook: string;
   problem: IProblem | null;
 }
@@ -1218,6 +1224,8 @@ export interface IOperation {
     | 'hunt'
     | 'profile'
     | 'queue'
+    | 'ray'
+    | 'report'
     | 'share'
     | 'start'
     | 'stop'
@@ -1418,6 +1426,29 @@ export interface IQuote {
   other_form: string;
 }
 
+/** The Ray cluster of a TPU. */
+export interface IRay {
+  tpu: string;
+  zone: string;
+  state: 'failed' | 'running' | 'starting' | 'stopped' | 'stopping' | 'unknown';
+  job: string;
+  environment: string;
+  version: string;
+  address: string;
+  dashboard_port: number;
+  hosts: IRayHost[];
+  problem: IProblem | null;
+}
+
+/** One host of a TPU as a node of its Ray cluster. */
+export interface IRayHost {
+  host: number;
+  address: string;
+  state: 'alive' | 'missing';
+  chips: number;
+  processors: number;
+}
+
 /** Why something failed; the words of the REST contract. */
 export type Reason =
   | 'BUDGET'
@@ -1483,6 +1514,40 @@ export interface IRemoveGuard {
  */
 export interface IRemoveSSHKey {
   dry_run?: boolean;
+}
+
+/**
+ * How a TPU is replaced: it is deleted with its disk, and created again as it
+ * was.
+ */
+export interface IReplaceTPU {
+  end_kernels?: boolean;
+  end_jobs?: boolean;
+  confirm_price?: boolean;
+  max_price?: number | null;
+}
+
+/** What replacing a TPU would do; nothing is changed yet. */
+export interface IReplacement {
+  request: ICreateTPU;
+  cost: ICost;
+  question: string;
+  lost: string[];
+}
+
+/**
+ * What is wrong with a host of a TPU of Compute Engine. The host ends at once.
+ */
+export interface IReportFault {
+  /** The number of the host. */
+  host?: number;
+  /** What is wrong: chip-error, slow or wrong-results. */
+  fault?: 'chip-error' | 'slow' | 'wrong-results';
+  /** What you have seen, for Google. */
+  about?: string;
+  end_kernels?: boolean;
+  end_jobs?: boolean;
+  confirm_name?: string;
 }
 
 /** How it is put back into the queue. */
@@ -1723,6 +1788,14 @@ export interface IStartJob {
    * preemption.
    */
   restart_with_tpu?: boolean;
+}
+
+/** A Ray cluster to start on all hosts of a TPU. */
+export interface IStartRay {
+  /** The environment with Ray. */
+  environment?: string;
+  /** Install Ray in the environment, on all hosts, if it is missing there. */
+  install?: boolean;
 }
 
 /** A command to run on hosts of a TPU. */

@@ -56,9 +56,13 @@ import {
   IQueuedResource,
   IQueuedResources,
   IQuote,
+  IRay,
   IRemoveEnvironment,
   IRemoveGuard,
   IRemoveSSHKey,
+  IReplaceTPU,
+  IReplacement,
+  IReportFault,
   IResetQueued,
   IRun,
   IRunInput,
@@ -72,6 +76,7 @@ import {
   ISplitChips,
   IStartHunt,
   IStartJob,
+  IStartRay,
   IStartRun,
   IStartTPU,
   IStopJob,
@@ -153,6 +158,10 @@ export abstract class FleetRequests {
   /** Stop a TPU. */
   readonly stop = (tpu: IReference, body: IStopTPU = {}, signal?: AbortSignal) =>
     this.send<IOperation>('POST', ['tpus', tpu, 'stop'], { body, signal });
+
+  /** Tell Google that a host's machine is broken (Compute Engine). */
+  readonly reportFault = (tpu: IReference, body: IReportFault = {}, signal?: AbortSignal) =>
+    this.send<IOperation>('POST', ['tpus', tpu, 'report-fault'], { body, signal });
 
   /** Create an environment and its kernel. */
   readonly connect = (tpu: IReference, body: IConnectTPU = {}, signal?: AbortSignal) =>
@@ -297,7 +306,13 @@ export abstract class FleetRequests {
       this.send<IHunt>('GET', ['hunts', hunt], { signal }),
     /** Stop a hunt, and delete what it has begun. */
     stop: (hunt: string, signal?: AbortSignal) =>
-      this.send<IHunt>('DELETE', ['hunts', hunt], { signal })
+      this.send<IHunt>('DELETE', ['hunts', hunt], { signal }),
+    /** What replacing a TPU would create, lose and cost; changes nothing. */
+    replacement: (tpu: IReference, signal?: AbortSignal) =>
+      this.send<IReplacement>('GET', ['tpus', tpu, 'replacement'], { signal }),
+    /** Delete a TPU, and create the same one on other hardware. */
+    replace: (tpu: IReference, body: IReplaceTPU = {}, signal?: AbortSignal) =>
+      this.send<IHunt>('POST', ['tpus', tpu, 'replace'], { body, signal })
   };
 
   readonly jobs = {
@@ -430,6 +445,21 @@ export abstract class FleetRequests {
     /** Put a failed or suspended queued resource back into the queue. */
     reset: (queued: IReference, body: IResetQueued = {}, signal?: AbortSignal) =>
       this.send<IQueuedResource>('POST', ['queued', queued, 'reset'], { body, signal })
+  };
+
+  readonly ray = {
+    /** Its Ray cluster. */
+    get: (tpu: IReference, signal?: AbortSignal) =>
+      this.send<IRay>('GET', ['tpus', tpu, 'ray'], { signal }),
+    /** Start Ray on all its hosts. */
+    start: (tpu: IReference, body: IStartRay = {}, signal?: AbortSignal) =>
+      this.send<IOperation>('POST', ['tpus', tpu, 'ray'], { body, signal }),
+    /** Stop Ray, and what runs on it. */
+    stop: (tpu: IReference, signal?: AbortSignal) =>
+      this.send<IRay>('DELETE', ['tpus', tpu, 'ray'], { signal }),
+    /** Open Ray's dashboard. */
+    openDashboard: (tpu: IReference, signal?: AbortSignal) =>
+      this.send<IApp>('POST', ['tpus', tpu, 'ray', 'dashboard'], { signal })
   };
 
   readonly runs = {
