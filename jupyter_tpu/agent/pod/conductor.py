@@ -8,10 +8,8 @@ process only (completion, inspection, widgets, the debugger) is host 0's.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
-import socket
 import time
 import traceback
 from typing import Any, Dict, List, Optional, Tuple
@@ -25,7 +23,7 @@ from .clients import Clients
 from .direct_requests import DirectRequests
 from .host_names import host_ranges, sentence
 from .host_states import HostStatesFile, host_states
-from .hosts import KIND, Asked, PodHosts
+from .hosts import KIND, Asked, PodHosts, free_port
 from .pod_commands import command_of, parse_code, run_command
 from .pod_start import FIRST_CHECK, PodStart
 from .pod_state import (
@@ -53,8 +51,6 @@ from .sockets import KernelSockets
 PATIENCE = 10.0
 #: Seconds for the hosts to say where they are, and to shut down.
 ANSWER, SHUT_DOWN = 0.4, 3.0
-#: The ports at which JAX's coordinator is expected; the first free one is used.
-PORTS = range(8476, 8483)
 
 
 class Conductor:
@@ -163,7 +159,7 @@ class Conductor:
             self._started()
         elif part == "kernels":
             if host == 0:  # others may have taken the port before
-                self._coordinator = "%s:%d" % (self._address, _free_port(self._address))
+                self._coordinator = "%s:%d" % (self._address, free_port(self._address))
             self._hosts.ask_to_start(self._start.due(self._coordinator))
 
     def _started(self) -> None:
@@ -449,13 +445,3 @@ class Conductor:
 
 #: The reply of a cell that the conductor runs itself.
 _OK: Dict[str, Any] = {"status": "ok", "execution_count": None, "user_expressions": {}}
-
-
-def _free_port(address: str) -> int:
-    """A port at which host 0's coordinator can listen."""
-    for port in (*PORTS, 0):
-        with socket.socket() as listening, contextlib.suppress(OSError):
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind((address, port))
-            return int(listening.getsockname()[1])
-    return PORTS[0]
