@@ -12,7 +12,8 @@ import pytest
 from fault_proxy import FaultProxy
 from jupyter_client.manager import KernelManager
 from local_kernels import Notebook, printed
-from pod_kernels import ZONE, error_of, pids, prepare, register, restart, shown, stderr
+from pod_environment import make_environments, register_pod_kernel
+from pod_kernels import ZONE, error_of, pids, restart, shown, stderr
 from stormy_host import line_to
 from traitlets.config import Config
 from waiting import eventually, until
@@ -38,13 +39,13 @@ def pod(emulator: Any) -> Iterator[str]:
     """The name of a pod whose hosts have an environment with JAX."""
     with emulator.tpu("pod", "v5litepod-16", ZONE) as node:
         name = node["name"].rpartition("/")[2]
-        core_thread().wait(prepare(emulator, name, HOSTS))
+        core_thread().wait(make_environments(emulator, ZONE, name, HOSTS))
         yield name
 
 
 @pytest.fixture(scope="module")
 def kernelspec(emulator: Any, pod: str) -> str:
-    spec, display_name = register(emulator, pod)
+    spec, display_name = register_pod_kernel(emulator, ZONE, pod, HOSTS)
     assert display_name == f"Python 3.11 · {pod} (all 4 hosts, emulated)"
     return spec
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jupyter_client.manager import KernelManager
 from local_kernels import Notebook, printed
-from pod_kernels import prepare, register
+from pod_environment import make_environments, register_pod_kernel
 
 from jupyter_tpu.links import core_thread
 
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.long
 def notebook(emulator: Any) -> Iterator[Notebook]:
     with emulator.tpu("pair", "v4-16", ZONE) as node:
         name = node["name"].rpartition("/")[2]
-        core_thread().wait(prepare(emulator, name, HOSTS, ZONE))
-        register(emulator, name, HOSTS, zone=ZONE)
+        core_thread().wait(make_environments(emulator, ZONE, name, HOSTS))
+        register_pod_kernel(emulator, ZONE, name, HOSTS)
         manager = KernelManager(kernel_name="python3")
         hidden = ("JAX_PLATFORMS", "PYTEST_CURRENT_TEST")
         own = {key: value for key, value in os.environ.items() if key not in hidden}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jupyter_client.manager import KernelManager
 from local_kernels import Notebook, printed
-from pod_kernels import prepare, register, shown
+from pod_environment import make_environments, register_pod_kernel
 
 from jupyter_tpu.links import core_thread
 
@@ -25,8 +25,10 @@ def notebook(emulator: Any) -> Iterator[Notebook]:
     ):
         names = [node["name"].rpartition("/")[2] for node in (first, second)]
         for name in names:
-            core_thread().wait(prepare(emulator, name, HOSTS, ZONE))
-        spec, display_name = register(emulator, names[0], 2 * HOSTS, zone=ZONE, slices=names[1:])
+            core_thread().wait(make_environments(emulator, ZONE, name, HOSTS))
+        spec, display_name = register_pod_kernel(
+            emulator, ZONE, names[0], 2 * HOSTS, slices=names[1:]
+        )
         assert display_name == (
             f"Python 3.11 · {names[0]} + {names[1]} (2 slices, all 4 hosts, emulated)"
         )
@@ -39,6 +41,14 @@ def notebook(emulator: Any) -> Iterator[Notebook]:
         manager.shutdown_kernel(now=True)
         for name in names:
             emulator.end_all(name)
+
+
+def shown(seen: list[dict]) -> str:
+    return "\n".join(
+        message["content"]["data"]["text/plain"]
+        for message in seen
+        if message["msg_type"] in ("display_data", "update_display_data")
+    )
 
 
 def test_a_cell_runs_on_the_hosts_of_all_slices_which_know_their_slice(notebook):
