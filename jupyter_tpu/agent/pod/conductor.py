@@ -432,6 +432,8 @@ class Conductor:
         if self._output is not None:
             self._output.replies[host] = content
         count = content.get("execution_count")
+        if isinstance(count, int):
+            self._clients.count = count
         result = Result(
             str(content.get("status")),
             str(content.get("ename", ""))[:200],
