@@ -1,7 +1,7 @@
-import { ServerConnection } from '@jupyterlab/services';
+import { EventManager, ServerConnection } from '@jupyterlab/services';
 import { afterEach, expect, it, vi } from 'vitest';
 
-import { ObservedEventManager, ServerChangeFeed } from '../model/changeFeed';
+import { observedSocket, ServerChangeFeed } from '../model/changeFeed';
 import { CHANGE_SCHEMA } from '../rest/changeSchema';
 import { IChange } from '../rest/api';
 
@@ -46,14 +46,14 @@ function changes(): ServerChangeFeed {
     wsUrl: 'ws://localhost/hub/',
     WebSocket: TestSocket as never
   });
-  return new ServerChangeFeed(new ObservedEventManager(settings), settings);
+  return new ServerChangeFeed({ serverSettings: settings } as never, settings);
 }
 
 it('has no socket of its own beside the application’s', async () => {
   const settings = ServerConnection.makeSettings({
-    WebSocket: TestSocket as never
+    WebSocket: observedSocket(TestSocket as never)
   });
-  const events = new ObservedEventManager(settings);
+  const events = new EventManager({ serverSettings: settings });
   const first = new ServerChangeFeed(events, settings);
   const second = new ServerChangeFeed(events, settings);
   (await aSocket()).open();

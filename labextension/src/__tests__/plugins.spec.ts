@@ -20,7 +20,6 @@ import { TestServer } from './server';
 
 const IDS = [
   'jupyter-tpu:compatibility',
-  'jupyter-tpu:events',
   'jupyter-tpu:model',
   'jupyter-tpu:commands',
   'jupyter-tpu:panel',

@@ -16,33 +16,17 @@ export interface IChangeFeed extends IDisposable {
   readonly connectedChanged: ISignal<IChangeFeed, boolean>;
 }
 
-/**
- * JupyterLab's event manager, which reports when its socket opens and closes, too: without that, events
- * could be missed unnoticed. It takes the place of JupyterLab's own, so that there is one socket.
- */
-export class ObservedEventManager extends EventManager {
-  constructor(settings: ServerConnection.ISettings) {
-    const sockets = new Sockets();
-    class ObservedSocket extends settings.WebSocket {
-      constructor(url: string | URL, protocols?: string | string[]) {
-        super(url, protocols);
-        this.addEventListener('open', () => sockets.set(true));
-        this.addEventListener('close', () => sockets.set(false));
-      }
-    }
-    super({ serverSettings: { ...settings, WebSocket: ObservedSocket } });
-    this.sockets = sockets;
-  }
-
-  readonly sockets: Sockets;
-}
-
-/** Whether a socket is open. */
-class Sockets {
+/** Whether a socket for events is open. */
+class EventSockets {
   readonly changed = new Signal<this, boolean>(this);
   open = false;
 
-  set(open: boolean): void {
+  follow(socket: WebSocket): void {
+    socket.addEventListener('open', () => this._set(true));
+    socket.addEventListener('close', () => this._set(false));
+  }
+
+  private _set(open: boolean): void {
     if (open !== this.open) {
       this.open = open;
       this.changed.emit(open);
@@ -50,17 +34,50 @@ class Sockets {
   }
 }
 
+/** Which classes of sockets tell whom when a socket for events opens and closes. */
+const observers = new WeakMap<typeof WebSocket, EventSockets>();
+
+/**
+ * *base*, but it is known when a socket for events opens and closes. JupyterLab's own event manager does
+ * not report that, so that events could be missed unnoticed.
+ */
+export function observedSocket(base: typeof WebSocket): typeof WebSocket {
+  const sockets = new EventSockets();
+  const observed = new Proxy(base, {
+    construct(
+      target,
+      [url, ...others]: ConstructorParameters<typeof WebSocket>,
+      newTarget
+    ) {
+      const socket = Reflect.construct(target, [url, ...others], newTarget);
+      if (String(url).includes('/api/events/subscribe')) {
+        sockets.follow(socket);
+      }
+      return socket;
+    }
+  });
+  observers.set(observed, sockets);
+  return observed;
+}
+
 /** Changes from Jupyter's events. */
 export class ServerChangeFeed implements IChangeFeed {
-  /** *events*: the application's; any but an observed one is replaced by one of its own. */
+  /** *events*: the application's. It has one of its own where the application's sockets are not observed. */
   constructor(events: Event.IManager, settings: ServerConnection.ISettings) {
-    this._shared = events instanceof ObservedEventManager;
-    this._events =
-      events instanceof ObservedEventManager
-        ? events
-        : new ObservedEventManager(settings);
+    const { WebSocket } = (events as EventManager).serverSettings ?? settings;
+    const shared = observers.get(WebSocket);
+    if (shared) {
+      this._sockets = shared;
+      this._events = events;
+    } else {
+      const own = observedSocket(settings.WebSocket);
+      this._sockets = observers.get(own)!;
+      this._events = this._own = new EventManager({
+        serverSettings: { ...settings, WebSocket: own }
+      });
+    }
     this._events.stream.connect(this._onEvent, this);
-    this._events.sockets.changed.connect(this._onSocket, this);
+    this._sockets.changed.connect(this._onSocket, this);
   }
 
   get changed(): ISignal<this, IChange> {
@@ -68,7 +85,7 @@ export class ServerChangeFeed implements IChangeFeed {
   }
 
   get connected(): boolean {
-    return this._events.sockets.open;
+    return this._sockets.open;
   }
 
   get connectedChanged(): ISignal<this, boolean> {
@@ -85,10 +102,8 @@ export class ServerChangeFeed implements IChangeFeed {
     }
     this._isDisposed = true;
     this._events.stream.disconnect(this._onEvent, this);
-    this._events.sockets.changed.disconnect(this._onSocket, this);
-    if (!this._shared) {
-      this._events.dispose();
-    }
+    this._sockets.changed.disconnect(this._onSocket, this);
+    this._own?.dispose();
     Signal.clearData(this);
   }
 
@@ -104,7 +119,8 @@ export class ServerChangeFeed implements IChangeFeed {
 
   private _changed = new Signal<this, IChange>(this);
   private _connectedChanged = new Signal<this, boolean>(this);
-  private _events: ObservedEventManager;
+  private _events: Event.IManager;
   private _isDisposed = false;
-  private _shared: boolean;
+  private _own?: EventManager;
+  private _sockets: EventSockets;
 }

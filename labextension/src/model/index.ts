@@ -1,4 +1,4 @@
-// The plugins that provide the model, and the one socket for events that it shares with JupyterLab.
+// The plugin that provides the model.
 
 /* eslint-disable jupyter/prefer-lazy-imports -- Other plugins need the model from the start. */
 
@@ -6,30 +6,12 @@ import {
   JupyterFrontEnd,
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
-import {
-  Event,
-  IEventManager,
-  IServerSettings,
-  ServerConnection,
-  ServiceManagerPlugin
-} from '@jupyterlab/services';
 
 import { TPUClient } from '../rest/client';
 import { ITPUModel } from '../tokens';
-import { ObservedEventManager, ServerChangeFeed } from './changeFeed';
+import { ServerChangeFeed } from './changeFeed';
 import { TPUModel } from './model';
 import { StoredIds } from './storedIds';
-
-/** Registered after JupyterLab's plugin, it takes its place; when it is disabled, JupyterLab's is used. */
-const events: ServiceManagerPlugin<Event.IManager> = {
-  id: 'jupyter-tpu:events',
-  description: 'JupyterLab’s events, which also say when some may be missed.',
-  autoStart: true,
-  provides: IEventManager,
-  optional: [IServerSettings],
-  activate: (_: null, settings: ServerConnection.ISettings | null) =>
-    new ObservedEventManager(settings ?? ServerConnection.makeSettings())
-};
 
 const plugin: JupyterFrontEndPlugin<TPUModel> = {
   id: 'jupyter-tpu:model',
@@ -54,4 +36,4 @@ const plugin: JupyterFrontEndPlugin<TPUModel> = {
   }
 };
 
-export default [events, plugin];
+export default [plugin];

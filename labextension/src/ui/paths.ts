@@ -1,7 +1,7 @@
 // Paths of the computer that runs Jupyter, as a user knows them: relative to the folder that Jupyter
 // shows.
 
-import { PageConfig, PathExt } from '@jupyterlab/coreutils';
+import { PageConfig } from '@jupyterlab/coreutils';
 
 import type { IPlace } from './fields';
 
@@ -15,5 +15,12 @@ export function serverPath(path: string): string {
   const text = path.trim();
   return /^([/~\\]|[a-zA-Z]:)/.test(text)
     ? text
-    : PathExt.join(PageConfig.getOption('serverRoot') || '~', text);
+    : ['', '.'].includes(text)
+      ? root()
+      : `${root()}/${text}`;
+}
+
+/** The folder that Jupyter shows. */
+function root(): string {
+  return (PageConfig.getOption('serverRoot') || '~').replace(/\/+$/, '');
 }
