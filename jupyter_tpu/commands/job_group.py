@@ -252,7 +252,7 @@ class _Output:
     "export",
     epilog=examples(
         "jupyter tpu job export my-pod 1a2b3c4d --to skypilot",
-        "jupyter tpu job export my-pod 1a2b3c4d --to gcluster --project ~/train --output job.sh",
+        "jupyter tpu job export my-pod 1a2b3c4d --to gcluster --folder ~/train --output job.sh",
     ),
 )
 @tpu_argument()
@@ -260,14 +260,12 @@ class _Output:
 @click.option(
     "--to", required=True, type=click.Choice(["skypilot", "gcluster", "kinetic"]), help="The tool."
 )
-@click.option(
-    "--project", metavar="DIR", default=".", help="The local folder with the job's files."
-)
+@click.option("--folder", metavar="DIR", default=".", help="The project on this computer.")
 @click.option(
     "--output", metavar="FILE", help="Where to write it; - prints it only.  [default: JOB.ENDING]"
 )
 @yes_option("Overwrite the file without asking.")
-def export(name: str, id: str, to: Any, project: str, output: str | None, yes: bool) -> None:
+def export(name: str, id: str, to: Any, folder: str, output: str | None, yes: bool) -> None:
     """Write a file with which another tool runs the same job.
 
     It has the command, the exact packages of the environment, and all hosts of a TPU of the same
@@ -276,9 +274,9 @@ def export(name: str, id: str, to: Any, project: str, output: str | None, yes: b
     from ..fleet.models.catalog import known_type
     from .job_export import check, export_job
 
-    folder = Path(project).expanduser().resolve()
-    if not folder.is_dir():
-        raise InvalidInput(f"The folder {folder} does not exist.")
+    project = Path(folder).expanduser().resolve()
+    if not project.is_dir():
+        raise InvalidInput(f"The folder {project} does not exist.")
     with open_session() as session:
         found = session.call(session.fleet.jobs.get(name, id))
         tpu = session.call(session.fleet.tpu(name))
@@ -293,7 +291,7 @@ def export(name: str, id: str, to: Any, project: str, output: str | None, yes: b
                 if error.reason is not Reason.CONFLICT or tpu.state != "READY":
                     raise
                 note(error.message)  # it was found there, and is not ours to lock
-    exported = export_job(found, lock, kind, to, str(folder), spot=tpu.tier == "spot")
+    exported = export_job(found, lock, kind, to, str(project), spot=tpu.tier == "spot")
     print(exported.content, end="")
     if output != "-":
         path = Path(output or exported.file_name)
