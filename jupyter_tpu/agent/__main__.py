@@ -27,9 +27,9 @@ def main() -> int:
 
         return run_job_keeper()
     if role == "conductor":
-        from .pod.conductor import run_conductor
+        from .pod.launch import run_conductor
 
-        return run_conductor(sys.argv[3], sys.argv[0])
+        return run_conductor(sys.argv[0])
     if role == "pod-member":
         from .pod.member import run_member
 

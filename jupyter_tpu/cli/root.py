@@ -29,6 +29,8 @@ GROUPS = {
         "start": ("power:start", "Start stopped TPUs."),
         "stop": ("power:stop", "Stop TPUs. Their disks are kept."),
         "delete": ("power:delete", "Delete TPUs and everything on their disks."),
+        "replace": ("repairs:replace", "Create a TPU again, the same, on other hardware."),
+        "report-fault": ("repairs:report_fault", "Tell Google that a host is broken."),
         "disconnect": ("power:disconnect", "Remove the kernels of TPUs from Jupyter."),
         "attach": (
             ".commands.attach_command:attach",
@@ -67,6 +69,7 @@ GROUPS = {
             ".commands.guard_group:guard",
             "Stop a TPU when idle, at a cost or time.",
         ),
+        "budget": (".commands.budget_group:budget", "What coding agents may spend, and have."),
         "grant": (".commands.grant_group:grant", "Say which TPUs you may use at no charge."),
         "prices": (".commands.grant_group:prices", "What TPUs cost, and when that was read."),
     },

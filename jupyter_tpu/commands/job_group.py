@@ -172,7 +172,7 @@ def logs(
     with open_session() as session:
         id = id or _newest(session, name)
         found = session.call(session.fleet.jobs.get(name, id))
-        all_hosts = [each.host for each in found.attempts[-1].hosts]
+        all_hosts = [host.host for host in found.attempts[-1].hosts]
         hosts = [query.pop("host")] if "host" in query else all_hosts
         queries = [JobLogQuery(host=host, start=begin, limit=5000, **query) for host in hosts]
         show = _Output(prefixed=len(hosts) > 1, numbers=numbers, begin=begin, follow=follow)

@@ -1,7 +1,7 @@
 """What the programs that we run on a host may answer: the type of each function's result.
 
 `remote_call` checks each result before anyone sees it. Text is bounded by the size of an answer.
-docs/security.md has this as a table.
+docs/reference/security.md has this as a table.
 """
 
 from __future__ import annotations

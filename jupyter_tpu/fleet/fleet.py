@@ -9,6 +9,7 @@ from pathlib import Path
 from ..links import Links
 from ..paths import data_dir
 from . import models
+from .agents.subject import Agents
 from .chips.subject import TPUChips
 from .core.core import Core
 from .core.locks import Locks
@@ -54,6 +55,9 @@ class Fleet:
             core, money, forwarding, kernels, environments, jobs, chips, lifecycle
         )
 
+        agents = Agents(core, money, lifecycle, hunts)
+
+        self.budgets, self.plans, self.agents = agents.budgets, agents.plans, agents.access
         self.operations = reconcile.operations
         self.usage = reconcile.usage
         self.attached = lifecycle.attached
@@ -157,6 +161,12 @@ class Fleet:
     async def delete(self, ref: str, options: models.DeleteTPU | None = None) -> models.Operation:
         name = await self._core.finder.find(ref)
         return await self._lifecycle.power.delete(name, options or models.DeleteTPU())
+
+    async def report_fault(
+        self, ref: str, request: models.ReportFault | None = None
+    ) -> models.Operation:
+        name = await self._core.finder.find(ref)
+        return await self._lifecycle.faults.report(name, request or models.ReportFault())
 
     async def connect(self, ref: str, request: models.ConnectTPU | None = None) -> models.Operation:
         name = await self._core.finder.find(ref)

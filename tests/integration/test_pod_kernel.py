@@ -18,6 +18,7 @@ from stormy_host import line_to
 from traitlets.config import Config
 from waiting import until
 
+from jupyter_tpu.agent.protocol import requests
 from jupyter_tpu.cloud import CloudTPU, NodeName, Target
 from jupyter_tpu.emulator.hosts.namespace_host import process_tree
 from jupyter_tpu.errors import Reason, TPUError
@@ -268,6 +269,26 @@ def test_sys_exit_in_a_cell_is_an_error_as_in_any_kernel(notebook):
 def test_a_users_own_initialize_is_harmless(notebook):
     text = notebook.text("import jax; jax.distributed.initialize()")
     assert text.startswith("JAX runs on all hosts already")
+
+
+def test_the_agent_of_another_host_names_the_pod_kernel_as_user_of_its_chips(
+    notebook, emulator, pod
+):
+    pid = int(notebook.text("%%host 1\nimport os; print(os.getpid())"))
+
+    async def owners() -> list[Any]:
+        links = Links(CloudTPU(Target(emulator=str(emulator.state_file))))
+        try:
+            link = links.get(HostName(NodeName(emulator.state.project, ZONE, pod), 1))
+            agent = await link.agent()
+            return (await agent.request(requests.GetProcessOwners(pids=[pid])))["owners"]
+        finally:
+            await links.close()
+            await links.cloud.close()
+
+    [owner] = core_thread().wait(owners())
+    assert owner["kernel"] == notebook.manager.kernel_id
+    assert (owner["job"], owner["run"]) == ("", "")
 
 
 def test_completion_is_that_of_host_0(notebook):

@@ -16,7 +16,6 @@ import { INode, nameOf, summary } from './nodes';
 import { IConnection, Session } from './session';
 import { Sources } from './source';
 import { Tree } from './tree';
-import { words } from './words';
 
 export function activate(context: vscode.ExtensionContext): void {
   const sources = new Sources(context);
@@ -107,7 +106,7 @@ function showState(session: Session, view: vscode.TreeView<INode>): void {
   );
   view.message =
     problem instanceof Failure
-      ? failureLine(problem, words)
+      ? failureLine(problem)
       : state === 'failed' || state === 'broken'
         ? session.message
         : undefined;
@@ -143,7 +142,7 @@ function observe({ events, sync }: IConnection): void {
   });
   sync.kernelProblem.connect((_, kernel) => {
     if (kernel.state === 'dead' && kernel.problem) {
-      const why = failureLine(Failure.of(kernel.problem), words);
+      const why = failureLine(Failure.of(kernel.problem));
       void vscode.window.showWarningMessage(`${nameOf(kernel)}: ${why}`);
     }
   });
@@ -160,11 +159,11 @@ const NEWS: IOperation['kind'][] = [
 ];
 
 function notifyEnd(operation: IOperation): void {
-  const title = operationTitle(operation, words);
+  const title = operationTitle(operation);
   const { id, kind, problem, state } = operation;
   if (state === 'failed') {
     const log = 'Show Log';
-    const why = problem ? failureLine(Failure.of(problem), words) : '';
+    const why = problem ? failureLine(Failure.of(problem)) : '';
     void vscode.window
       .showErrorMessage(`${title}. ${why}`, log)
       .then(answer => {

@@ -10,6 +10,7 @@ unless the request has ``end_kernels``. Delete, stop and detach end jobs, too: t
 JOBS_RUNNING unless the request has ``end_jobs``.
 """
 
+from .budgets import BudgetsAPI, PlansAPI
 from .capacity import GrantsAPI, HuntsAPI, LogsAPI, NetworksAPI, PricesAPI, QueuedAPI, SSHKeyAPI
 from .environments import EnvironmentsAPI
 from .files import CopiesAPI, SharesAPI, SyncAPI, TokensAPI
@@ -34,6 +35,7 @@ from .ray import RayAPI
 __all__ = [
     "AppsAPI",
     "AttachedAPI",
+    "BudgetsAPI",
     "ChipKernelsAPI",
     "ChipsAPI",
     "CopiesAPI",
@@ -49,6 +51,7 @@ __all__ = [
     "MetricsAPI",
     "NetworksAPI",
     "OperationsAPI",
+    "PlansAPI",
     "PricesAPI",
     "ProfilesAPI",
     "PythonsAPI",

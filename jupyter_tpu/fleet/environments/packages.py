@@ -182,7 +182,8 @@ class EnvironmentService:
     async def follow(self, name: NodeName, reports: Mapping[str, Any]) -> None:
         """Takes the agent's report of what is asked for in each environment: {name: Requested}."""
         if any(
-            KINDS[each.operation.kind].exclusive for each in self._runner.known.running_on(name)
+            KINDS[operation_record.operation.kind].exclusive
+            for operation_record in self._runner.known.running_on(name)
         ):
             return  # it changes them itself; the next report is compared again
         for environment, record in list(self._desired.environments(name).items()):

@@ -134,6 +134,17 @@ KINDS = {
             cancellable=False,
         ),
         OperationKind(
+            name="report",
+            running="Reporting a host of {}",
+            done="Reported a host of {}",
+            cancelled="No longer waiting for {}",
+            failed="A host of {} could not be reported",
+            present="A host of {} is being reported",
+            after_interruption="If no host of the TPU is restarted, report it again.",
+            cancellable=False,
+            needs_record=True,
+        ),
+        OperationKind(
             name="connect",
             running="Connecting {}",
             done="Connected {}",

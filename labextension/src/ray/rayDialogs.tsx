@@ -1,7 +1,6 @@
 // Ray on the hosts of a TPU: the question before it is started, and what can be done while it runs.
 
 import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
-import { TranslationBundle } from '@jupyterlab/translation';
 import { HTMLSelect } from '@jupyterlab/ui-components';
 import React from 'react';
 
@@ -11,39 +10,37 @@ import { TPUModel } from '../model/model';
 import { IRay, IStartRay, ITPU } from '../rest/api';
 import { Check, Field } from '../ui/field';
 import { ask } from '../ui/formDialog';
+import { trans } from '../ui/translation';
 import { SUCCESS_TIMEOUT, waitToEnd } from '../ui/wait';
 
 /** Asks to start Ray, or shows the cluster that there is. */
 export async function openRay(
   tpu: ITPU,
   model: TPUModel,
-  openApp: (target: IAppTarget) => Promise<void>,
-  trans: TranslationBundle
+  openApp: (target: IAppTarget) => Promise<void>
 ): Promise<void> {
   const cluster = await waitToEnd(
     trans.__('Looking for Ray on %1', tpu.name),
-    model.client.ray.get(tpu),
-    trans
+    model.client.ray.get(tpu)
   );
   if (!cluster) {
     return;
   }
   if (cluster.state === 'stopped' || cluster.state === 'failed') {
-    const request = await askStart(tpu, cluster, trans);
+    const request = await askStart(tpu, cluster);
     const app = request && (await model.startRay(tpu, request));
     if (app) {
       await openApp(targetOf(app));
     }
     return;
   }
-  const chosen = await askRunning(tpu, cluster, trans);
+  const chosen = await askRunning(tpu, cluster);
   if (chosen === 'open') {
     await openApp(rayTarget(tpu, trans.__('Ray')));
   } else if (chosen === 'stop') {
     const stopped = await waitToEnd(
       trans.__('Stopping Ray on %1', tpu.name),
-      model.client.ray.stop(tpu),
-      trans
+      model.client.ray.stop(tpu)
     );
     if (stopped) {
       Notification.success(trans.__('Ray on %1 is stopping.', tpu.name), {
@@ -54,11 +51,7 @@ export async function openRay(
 }
 
 /** What is to be started; null if the user does not want that. */
-function askStart(
-  tpu: ITPU,
-  cluster: IRay,
-  trans: TranslationBundle
-): Promise<IStartRay | null> {
+function askStart(tpu: ITPU, cluster: IRay): Promise<IStartRay | null> {
   const environments = startableEnvironments(tpu).map(({ name }) => name);
   return ask<IStartRay>(
     trans.__('Start Ray on %1', tpu.name),
@@ -99,16 +92,14 @@ function askStart(
           onChange={install => change({ install })}
         />
       </>
-    ),
-    trans
+    )
   );
 }
 
 /** What to do with a cluster that runs; null for nothing. */
 async function askRunning(
   tpu: ITPU,
-  cluster: IRay,
-  trans: TranslationBundle
+  cluster: IRay
 ): Promise<'open' | 'stop' | null> {
   const running = cluster.state === 'running';
   const buttons = [Dialog.cancelButton({ label: trans.__('Close') })];
@@ -122,7 +113,7 @@ async function askRunning(
     title: trans.__('Ray on %1', tpu.name),
     body: (
       <div className="jp-tpu-Dialog">
-        <Cluster cluster={cluster} trans={trans} />
+        <Cluster cluster={cluster} />
       </div>
     ),
     // Enter alone must not end anything.
@@ -135,14 +126,10 @@ async function askRunning(
   return result.button.displayType === 'warn' ? 'stop' : 'open';
 }
 
-function Cluster(props: {
-  cluster: IRay;
-  trans: TranslationBundle;
-}): JSX.Element {
-  const { cluster, trans } = props;
+function Cluster({ cluster }: { cluster: IRay }): JSX.Element {
   return (
     <>
-      <p>{stateText(cluster, trans)}</p>
+      <p>{stateText(cluster)}</p>
       {cluster.problem && <p>{cluster.problem.message}</p>}
       {cluster.hosts.length > 0 && (
         <ul>
@@ -165,7 +152,7 @@ function Cluster(props: {
   );
 }
 
-function stateText(cluster: IRay, trans: TranslationBundle): string {
+function stateText(cluster: IRay): string {
   switch (cluster.state) {
     case 'running':
       return trans.__(
