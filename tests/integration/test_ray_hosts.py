@@ -222,6 +222,17 @@ def test_ray_whose_head_died_or_lost_its_host_is_known_and_can_be_started_again(
     until(back, LIMIT, lambda: json.dumps([ray(server), server.tpu("GET", "jobs")], indent=1))
 
 
+def test_a_start_that_is_cancelled_takes_ray_with_it(server: Server) -> None:
+    server.tpu("DELETE", f"tpus/{NAME}/ray")
+    until(lambda: ray(server)["state"] in ("stopped", "failed"), LIMIT)
+    before = len(server.tpu("GET", f"tpus/{NAME}/jobs"))
+    operation = server.tpu("POST", f"tpus/{NAME}/ray", {"install": True})
+    until(lambda: len(server.tpu("GET", f"tpus/{NAME}/jobs")) > before, LIMIT)
+    server.tpu("DELETE", f"operations/{operation['id']}")
+    assert ended(server, operation)["state"] == "cancelled"
+    until(lambda: ray(server)["state"] == "stopped", LIMIT)
+
+
 def test_what_ray_can_not_start_with_is_said(server: Server, emulator: Any) -> None:
     server.tpu("DELETE", f"tpus/{NAME}/ray")
     until(lambda: ray(server)["state"] in ("stopped", "failed"), LIMIT)

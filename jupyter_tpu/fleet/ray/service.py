@@ -129,6 +129,9 @@ class RayService:
                     job = await self._start_job(node, request, examined)
                     progress.log(f"Ray runs as the job {job.id}")
                 await self._wait_until_joined(node, job, links[0], progress)
+            except asyncio.CancelledError:
+                await self._undo(name, progress)
+                raise
             finally:
                 if not held:
                     self._connections.release(name)
@@ -212,12 +215,21 @@ class RayService:
         )
         return await self._jobs.start(_ref(name), order)
 
+    async def _undo(self, name: NodeName, progress: OperationProgress) -> None:
+        """Stops what a cancelled start has begun. If this process ends, that goes on."""
+        begun = any(
+            step.title == START.title and step.state == "running"
+            for step in progress.operation.steps
+        )
+        if begun and not self._runner.closing:
+            job = await self._job(name)
+            if job is not None and not job.over:
+                await self._jobs.stop(_ref(name), job.id, StopJob(patience=PATIENCE))
+
     async def _wait_until_joined(
         self, node: Node, job: Job, head: Link, progress: OperationProgress
     ) -> None:
-        """Returns when all hosts are in the cluster, and its dashboard is open. A cancelled
-        operation takes the job with it.
-        """
+        """Returns when all hosts are in the cluster, and its dashboard is open."""
         try:
             async with asyncio.timeout(JOIN):
                 state = await self._joined(node, job, head, progress)
@@ -227,10 +239,6 @@ class RayService:
                 Reason.TIMEOUT,
                 f"Their logs: jupyter tpu job logs {node.name.node} {job.id}",
             ) from None
-        except asyncio.CancelledError:
-            if not self._runner.closing:
-                await self._jobs.stop(_ref(node.name), job.id, StopJob(patience=PATIENCE))
-            raise
         progress.done(START.key)
         progress.begin(OPEN.key)
         progress.operation.app = (await self._open(node, state)).id
