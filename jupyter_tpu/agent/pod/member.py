@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import itertools
 import json
 import os
@@ -68,7 +69,12 @@ async def _run(spec: Dict[str, Any], output: int) -> None:
         asyncio.streams.FlowControlMixin, os.fdopen(output, "wb", 0)
     )
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
-    folder = private_folder(tempfile.mkdtemp(prefix=PREFIX, dir=run_folder()))
+    try:
+        folder = private_folder(tempfile.mkdtemp(prefix=PREFIX, dir=run_folder()))
+    except OSError as error:
+        writer.write(wire.encode_note(event="problem", message=_failure(error)))
+        await writer.drain()
+        return
     try:
         member = Member(spec, folder, writer)
         if "warm" not in spec or await member.wait_warm(reader):
@@ -79,14 +85,20 @@ async def _run(spec: Dict[str, Any], output: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _failure(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "Its disk is full, so the kernel cannot start there. Delete files on it."
+    return "The kernel cannot be started: %s" % error
+
+
 class Member:
     """One host's kernel.
 
     Parameters
     ----------
     spec: ``host``, ``python``, ``key``, ``env``, ``cwd``, ``mirrored`` (whether that is made if it
-        is missing), ``needs_chips``, ``kernel`` (its id), ``notebook``. With ``warm``, modules to import, the kernel is started ahead,
-        and the rest counts that the conductor sends later.
+        is missing), ``needs_chips``, ``kernel`` (its id), ``notebook``. With ``warm``, modules to
+        import, the kernel is started ahead, and the rest counts that the conductor sends later.
     folder: for its sockets.
     writer: to the conductor.
     """
@@ -139,7 +151,7 @@ class Member:
         try:
             process = self._process = self._start()
         except OSError as error:
-            self._note(event="problem", message="The kernel cannot be started: %s" % error)
+            self._note(event="problem", message=_failure(error))
             return
         become_subreaper()
         loop.add_reader(process.output, self._read_output)

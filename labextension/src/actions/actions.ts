@@ -145,12 +145,6 @@ export class Actions {
     }
   }
 
-  /** Starts Ray on a TPU, or shows the cluster that it has. */
-  async ray(tpu: ITPU): Promise<void> {
-    const { openRay } = await import('../ray/rayDialogs');
-    return openRay(tpu, this.model, target => this.open.app(target));
-  }
-
   /** Opens the form, with its earlier input. */
   openCreateForm(): void {
     void this.model.loadCatalog();

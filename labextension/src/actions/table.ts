@@ -140,7 +140,10 @@ export const ACTIONS: { [action in Action]: IAction } = {
     icon: chartIcon,
     label: () => trans.__('Ray…'),
     shownBy: CommandIDs.showApp,
-    run: (actions, tpu) => actions.ray(tpu)
+    run: async (actions, tpu) =>
+      (await import('../ray/rayDialogs')).openRay(tpu, actions.model, target =>
+        actions.open.app(target)
+      )
   },
   app: {
     command: 'tpu:open-port',

@@ -6,9 +6,10 @@ import React, { useEffect } from 'react';
 import { Actions } from '../actions/actions';
 import { Alert, Link } from '../ui/elements';
 import { useStore } from '../ui/store';
+import { trans } from '../ui/translation';
 
 export function BudgetLine(props: { actions: Actions }): JSX.Element | null {
-  const { budgetsForm, trans } = props.actions;
+  const { budgetsForm } = props.actions;
   const { overview } = useStore(budgetsForm);
   useEffect(() => void budgetsForm.load(), [budgetsForm]);
   if (!overview) {

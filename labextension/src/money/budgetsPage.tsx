@@ -10,6 +10,7 @@ import { failureText } from '../ui/failures';
 import { reportHalfTyped, TextField } from '../ui/field';
 import { Listed, Rows } from '../ui/listed';
 import { useStore } from '../ui/store';
+import { trans } from '../ui/translation';
 import { IBudgetFields } from './budgetsForm';
 
 /** Names, so not translated. */
@@ -17,7 +18,6 @@ const EXAMPLES = { types: 'v5e', zones: 'us-west4-a' };
 
 export function BudgetsPage(props: { actions: Actions }): JSX.Element {
   const { actions } = props;
-  const { trans } = actions;
   const form = useStore(actions.budgetsForm);
   const { fields, overview } = form;
   const input = (field: keyof IBudgetFields) => ({
@@ -55,7 +55,6 @@ export function BudgetsPage(props: { actions: Actions }): JSX.Element {
         failure={form.loadFailure}
         loading={trans.__('Loading budgets…')}
         none={trans.__('There are no budgets.')}
-        trans={trans}
         onRetry={() => form.load()}
       >
         {items => (
@@ -101,7 +100,7 @@ export function BudgetsPage(props: { actions: Actions }): JSX.Element {
         type="date"
         {...input('until')}
       />
-      {form.failure && <Alert {...failureText(form.failure, trans)} />}
+      {form.failure && <Alert {...failureText(form.failure)} />}
       <div className="jp-tpu-Buttons">
         <Button
           className="jp-tpu-Button jp-mod-main"
@@ -124,7 +123,7 @@ export function BudgetsPage(props: { actions: Actions }): JSX.Element {
 
 function Budget(props: { use: IBudgetUse; actions: Actions }): JSX.Element {
   const {
-    actions: { budgetsForm: form, trans },
+    actions: { budgetsForm: form },
     use: { budget, committed, expired, text }
   } = props;
   const scope = [...(budget.types ?? []), ...(budget.zones ?? [])].join(' · ');
@@ -154,7 +153,6 @@ function Budget(props: { use: IBudgetUse; actions: Actions }): JSX.Element {
 
 function Line(props: { line: ISpending; actions: Actions }): JSX.Element {
   const { line } = props;
-  const { trans } = props.actions;
   return (
     <li className="jp-tpu-Row">
       <span className="jp-tpu-Row-main" title={line.tpu}>

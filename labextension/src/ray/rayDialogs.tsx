@@ -1,5 +1,6 @@
 // Ray on the hosts of a TPU: the question before it is started, and what can be done while it runs.
 
+import { trans } from '../ui/translation';
 import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
 import { HTMLSelect } from '@jupyterlab/ui-components';
 import React from 'react';
@@ -10,7 +11,6 @@ import { TPUModel } from '../model/model';
 import { IRay, IStartRay, ITPU } from '../rest/api';
 import { Check, Field } from '../ui/field';
 import { ask } from '../ui/formDialog';
-import { trans } from '../ui/translation';
 import { SUCCESS_TIMEOUT, waitToEnd } from '../ui/wait';
 
 /** Asks to start Ray, or shows the cluster that there is. */
@@ -126,7 +126,8 @@ async function askRunning(
   return result.button.displayType === 'warn' ? 'stop' : 'open';
 }
 
-function Cluster({ cluster }: { cluster: IRay }): JSX.Element {
+function Cluster(props: { cluster: IRay }): JSX.Element {
+  const { cluster } = props;
   return (
     <>
       <p>{stateText(cluster)}</p>
