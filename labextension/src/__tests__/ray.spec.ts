@@ -58,8 +58,15 @@ it('starts Ray after a question, and shows its dashboard', async () => {
       aCluster({
         state: 'failed',
         hosts: [],
-        problem: { message: 'Ray has ended on host 0.', reason: 'ENVIRONMENT' }
-      } as Partial<IRay>)
+        problem: {
+          message: 'Ray has ended on host 0.',
+          reason: 'ENVIRONMENT',
+          hint: '',
+          retry_after: null,
+          scope: '',
+          field: ''
+        }
+      })
     ],
     [`POST ${RAY}`]: [202, ended],
     'GET apps': [200, [app]]

@@ -332,7 +332,8 @@ export class Actions {
           break;
         case 'guard':
         case 'profile':
-          break; // the user can set it, or trace a kernel, again
+        case 'report':
+          break; // the user can set it, trace a kernel, or report a host again
         default:
           await this.act(operation.kind, tpu);
       }
