@@ -21,7 +21,7 @@ from waiting import until
 
 from jupyter_tpu.emulator.hosts.namespace_host import process_tree
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1500)]
 
 NAME = "rays"
 LIMIT = 400.0  # seconds; Ray's first start compiles a lot of Python
@@ -115,9 +115,7 @@ def processes(emulator: Any, host: int, word: str) -> list[int]:
     return [p["outer"] for p in process_tree(init) if word in " ".join(p["cmdline"])]
 
 
-def test_ray_runs_on_all_hosts_from_install_to_stop(
-    server: Server, emulator: Any, tmp_path: Path
-) -> None:
+def test_ray_is_installed_if_the_user_agrees_and_runs_on_all_hosts(server: Server) -> None:
     refused = command(server, "ray", "start", NAME)
     assert refused.returncode == 1
     assert "Ray is not installed in the environment default" in refused.stderr
@@ -157,6 +155,9 @@ def test_ray_runs_on_all_hosts_from_install_to_stop(
     assert again["state"] == "done", again
     assert len(server.tpu("GET", f"tpus/{NAME}/jobs")) == 1, "it was kept"
 
+
+def test_a_script_and_a_notebook_use_ray(server: Server, tmp_path: Path) -> None:
+    assert started(server, install=True)["state"] == "done"
     project = tmp_path / "project"
     project.mkdir()
     (project / "part.py").write_text("def square(number):\n    return number * number\n")
@@ -177,6 +178,9 @@ def test_ray_runs_on_all_hosts_from_install_to_stop(
     client.close()
     server.request("DELETE", f"/api/kernels/{kernel['id']}")
 
+
+def test_ray_is_stopped_with_all_that_it_has_left(server: Server, emulator: Any) -> None:
+    assert started(server, install=True)["state"] == "done"
     shown = command(server, "ray", "status", NAME)
     assert shown.stdout.startswith(f"Ray on {NAME}: running, Ray 2")
     assert command(server, "ray", "stop", NAME).returncode == 1, "it asks"

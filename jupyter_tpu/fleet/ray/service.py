@@ -114,6 +114,7 @@ class RayService:
         python = self._python(name, request.environment)
 
         async def work(progress: OperationProgress) -> None:
+            begins = False  # whether it is this operation that starts Ray
             hosts = max(1, len(node.endpoints))
             plans = [LINKS, LOOK, packages.CHANGE, packages.SYNC, START, OPEN]
             progress.plan(plans, hosts, measured=True)
@@ -122,6 +123,7 @@ class RayService:
             try:
                 await connect_hosts(links, progress)
                 job = await self._running(name, progress)
+                begins = job is None
                 if job is None:
                     examined = await self._prepare(name, request, python, links, progress)
                     progress.begin(START.key)
@@ -130,7 +132,14 @@ class RayService:
                     progress.log(f"Ray runs as the job {job.id}")
                 await self._wait_until_joined(node, job, links[0], progress)
             except asyncio.CancelledError:
-                await self._undo(name, progress)
+                if begins and not self._runner.closing:
+                    await self._stop_job(name)
+                raise
+            except TPUError as error:
+                if not begins:  # it may run on the other hosts, with someone's tasks
+                    error.hint = f"To start it again: jupyter tpu ray stop {name.node}, then start."
+                else:
+                    await self._stop_job(name)
                 raise
             finally:
                 if not held:
@@ -140,10 +149,7 @@ class RayService:
 
     async def stop(self, ref: str) -> Ray:
         name = await self._finder.find(ref)
-        job = await self._job(name)
-        # A job that waits for its TPU, to be started again, is stopped, too.
-        if job is not None and not job.over:
-            await self._jobs.stop(_ref(name), job.id, StopJob(patience=PATIENCE))
+        await self._stop_job(name)
         for app in self._apps.list_open():
             if (app.kind, app.tpu, app.zone) == ("ray", name.node, name.zone):
                 with contextlib.suppress(TPUError):
@@ -215,16 +221,10 @@ class RayService:
         )
         return await self._jobs.start(_ref(name), order)
 
-    async def _undo(self, name: NodeName, progress: OperationProgress) -> None:
-        """Stops what a cancelled start has begun. If this process ends, that goes on."""
-        begun = any(
-            step.title == START.title and step.state == "running"
-            for step in progress.operation.steps
-        )
-        if begun and not self._runner.closing:
-            job = await self._job(name)
-            if job is not None and not job.over:
-                await self._jobs.stop(_ref(name), job.id, StopJob(patience=PATIENCE))
+    async def _stop_job(self, name: NodeName) -> None:
+        job = await self._job(name)
+        if job is not None and not job.over:
+            await self._jobs.stop(_ref(name), job.id, StopJob(patience=PATIENCE))
 
     async def _wait_until_joined(
         self, node: Node, job: Job, head: Link, progress: OperationProgress
@@ -280,8 +280,6 @@ class RayService:
             for line in (await self._jobs.log(_ref(name), job.id, query)).lines:
                 progress.log(f"host {host.host}: {line.text}")
                 last = line.text.strip().rstrip(".") or last
-        if not job.over:
-            await self._jobs.stop(_ref(name), job.id, StopJob(patience=PATIENCE))
         problem = host.problem or _problem(job)
         message = problem.message if problem else "Ray has ended."
         return TPUError(
