@@ -139,7 +139,8 @@ class RayService:
                 if not begins:  # it may run on the other hosts, with someone's tasks
                     error.hint = f"To start it again: jupyter tpu ray stop {name.node}, then start."
                 else:
-                    await self._stop_job(name)
+                    with contextlib.suppress(TPUError):  # the first one says more
+                        await self._stop_job(name)
                 raise
             finally:
                 if not held:
@@ -256,7 +257,15 @@ class RayService:
             ended = [host for host in job.attempts[-1].hosts if _has_ended(host)]
             if ended or job.stopped:
                 raise await self._why_ended(node.name, job, ended, progress)
-            state = await ray.state(head)
+            try:
+                state = await ray.state(head)
+            except TPUError as error:
+                if error.reason not in (Reason.UNREACHABLE, Reason.TIMEOUT):
+                    raise
+                progress.block(error)  # it goes on there, and is seen when the link is back
+                await asyncio.sleep(PAUSE)
+                continue
+            progress.block(None)
             shown = Ray(tpu=node.name.node, zone=node.name.zone, state="starting")
             _add_state(shown, node, state)
             for host in shown.hosts:
