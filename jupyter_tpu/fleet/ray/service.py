@@ -368,9 +368,7 @@ def _add_state(shown: Ray, node: Node, state: RayState) -> None:
         shown.address = f"{state.head}:{state.port}"
     shown.dashboard_port, shown.version = state.dashboard, state.version
     nodes = {each.address: each for each in state.nodes if each.alive}
-    addresses = [endpoint.internal for endpoint in node.endpoints]
-    if len(addresses) < 2:
-        addresses = ["127.0.0.1"]
+    addresses = ray.known_addresses([endpoint.internal for endpoint in node.endpoints])
     for host, address in enumerate(addresses):
         alive = nodes.get(address)
         shown.hosts.append(
