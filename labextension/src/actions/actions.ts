@@ -338,7 +338,7 @@ export class Actions {
         case 'guard':
         case 'profile':
         case 'report':
-          break; // the user can set it, or trace a kernel, again
+          break; // the user can set it, trace a kernel, or report a host again
         default:
           await this.act(operation.kind, tpu);
       }
