@@ -6,7 +6,16 @@ from collections.abc import Callable
 from typing import Protocol
 
 from .. import models
-from .capacity import GrantsAPI, HuntsAPI, LogsAPI, NetworksAPI, PricesAPI, QueuedAPI, SSHKeyAPI
+from .capacity import (
+    GrantsAPI,
+    HuntsAPI,
+    LogsAPI,
+    NetworksAPI,
+    PricesAPI,
+    QueuedAPI,
+    ReservationsAPI,
+    SSHKeyAPI,
+)
 from .environments import EnvironmentsAPI
 from .files import CopiesAPI, SharesAPI, SyncAPI, TokensAPI
 from .forwarding import AppsAPI, TensorBoardAPI, TunnelsAPI
@@ -109,6 +118,9 @@ class FleetAPI(Protocol):
 
     @property
     def prices(self) -> PricesAPI: ...
+
+    @property
+    def reservations(self) -> ReservationsAPI: ...
 
     @property
     def usage(self) -> UsageAPI: ...

@@ -109,7 +109,17 @@ from .jobs import (
     Trace,
 )
 from .kernels import Checkpoint, Interruption, Kernel
-from .money import Cost, Grant, GrantUse, OwnerUsage, Usage, UsedTPU
+from .money import (
+    Cost,
+    CreateReservation,
+    Grant,
+    GrantUse,
+    OwnerUsage,
+    ReservationQuote,
+    ReservationView,
+    Usage,
+    UsedTPU,
+)
 from .setup import (
     AddSSHKey,
     CheckSetup,
@@ -176,6 +186,7 @@ __all__ = [
     "CopyResult",
     "Cost",
     "CreateContents",
+    "CreateReservation",
     "CreateTPU",
     "DeleteQueued",
     "DeleteTPU",
@@ -264,6 +275,8 @@ __all__ = [
     "ReplaceTPU",
     "Replacement",
     "ReportFault",
+    "ReservationQuote",
+    "ReservationView",
     "ResetQueued",
     "Run",
     "RunInput",

@@ -12,6 +12,7 @@ from ..core.view import TPUFacts
 from .grants import Grants
 from .owners import TPUOwners
 from .prices import Prices
+from .reservations import ReservationService
 from .run_times import RunTimes
 
 
@@ -36,6 +37,7 @@ class Money:
             changed=core.changes.mark_tpus_changed,
             grant_changed=core.changes.marker("grant"),
         )
+        self.reservations = ReservationService(core.cloud, self.prices)
         core.shared.reloaded.add(self._reload)
         core.observer.described.add(lambda node: self.run_times.observe([node], time.time()))
         core.observer.polled.add(self._polled)
