@@ -28,6 +28,8 @@ const KEEP = `POST ${PATH}/keep`;
 function aGuard(more: Partial<IGuard> = {}): IGuard {
   return {
     action: 'stop',
+    google_deletes: '',
+    google_problem: null,
     idle: 7200,
     max_cost: null,
     until: '',

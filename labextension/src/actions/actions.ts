@@ -191,6 +191,16 @@ export class Actions {
       case 'profile':
         await this.open.profile(tpu);
         break;
+      case 'replace':
+        await (
+          await import('../lifecycle/repairDialogs')
+        ).replaceTPU(tpu, this.model, this.trans);
+        break;
+      case 'report':
+        await (
+          await import('../lifecycle/repairDialogs')
+        ).reportFault(tpu, this.model, this.trans);
+        break;
       case 'run':
         await this.open.run(tpu);
         break;

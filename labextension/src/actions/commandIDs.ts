@@ -22,6 +22,8 @@ export namespace CommandIDs {
   export const remove = 'tpu:delete';
   export const memory = 'tpu:memory-profile';
   export const profile = 'tpu:profile';
+  export const replace = 'tpu:replace';
+  export const report = 'tpu:report-fault';
   export const notebook = 'tpu:new-notebook';
   export const console = 'tpu:new-console';
   export const copy = 'tpu:copy-files';
@@ -79,6 +81,8 @@ export const COMMANDS: { [action in Action]: string } = {
   memory: CommandIDs.memory,
   notebook: CommandIDs.notebook,
   profile: CommandIDs.profile,
+  replace: CommandIDs.replace,
+  report: CommandIDs.report,
   run: CommandIDs.run,
   share: CommandIDs.share,
   split: CommandIDs.split,

@@ -1,7 +1,7 @@
 // The form that creates a TPU.
 
 import { Button, HTMLSelect } from '@jupyterlab/ui-components';
-import React, { useEffect, useId, useRef } from 'react';
+import React, { useEffect, useId, useRef, useState } from 'react';
 
 import { Actions } from '../actions/actions';
 import { durationLabel } from '../guard/guardLabels';
@@ -9,6 +9,7 @@ import { HuntFields } from '../hunts/huntFields';
 import { coveringGrant, usd } from '../money/costLabels';
 import { Price } from '../money/price';
 import { typeDescription } from '../panel/tpuLabels';
+import { IReservationView } from '../rest/api';
 import { Disclosure, EmptyState, Alert, Link } from '../ui/elements';
 import { failureText } from '../ui/failures';
 import { Check, Field, TextField } from '../ui/field';
@@ -28,6 +29,7 @@ const ADVANCED = 'form#advanced';
 
 const ADVANCED_FIELDS = [
   'version',
+  'diskGB',
   'packages',
   'apt',
   'timezone',
@@ -223,6 +225,7 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
         />
       </fieldset>
       {form.limited && <RunFor actions={actions} />}
+      {fields.tier === 'reserved' && <ReservationField actions={actions} />}
       <p className="jp-tpu-Price" role="status">
         <Price
           cost={{ ...form.cost, grant }}
@@ -277,6 +280,14 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
               <option key={version} value={version} />
             ))}
           </datalist>
+          <TextField
+            label={trans.__('Boot disk size')}
+            help={trans.__('GB for each host; Compute Engine only')}
+            placeholder="200"
+            problem={form.problemOf('diskGB')}
+            value={fields.diskGB}
+            onChange={set('diskGB')}
+          />
           <PackagesField
             actions={actions}
             rows={2}
@@ -308,6 +319,51 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
         </div>
       )}
     </FormPage>
+  );
+}
+
+/** Which reservation is used; those that can be are offered, with their dates. */
+function ReservationField(props: { actions: Actions }): JSX.Element {
+  const { createForm: form, language, model, trans } = props.actions;
+  const [found, setFound] = useState<IReservationView[]>([]);
+  const id = useId();
+  useEffect(() => {
+    // Who may not list them can type a name.
+    model.client.reservations.list().then(setFound, () => setFound([]));
+  }, [model]);
+  const day = (time: string) => new Date(time).toLocaleDateString(language);
+  const coming = found.filter(one => one.future && !one.use);
+  return (
+    <>
+      <TextField
+        label={trans.__('Reservation')}
+        help={
+          coming.length
+            ? trans.__(
+                'Still to come: %1',
+                coming
+                  .map(one => trans.__('%1 from %2', one.name, day(one.start)))
+                  .join(', ')
+              )
+            : trans.__('Required by Compute Engine')
+        }
+        problem={form.problemOf('reservation')}
+        list={id}
+        value={form.fields.reservation}
+        onChange={value => form.set('reservation', value)}
+      />
+      <datalist id={id}>
+        {found
+          .filter(one => one.use)
+          .map(one => (
+            <option key={`${one.zone}/${one.use}`} value={one.use}>
+              {[one.zone, one.type, one.end && day(one.end)]
+                .filter(Boolean)
+                .join(' · ')}
+            </option>
+          ))}
+      </datalist>
+    </>
   );
 }
 

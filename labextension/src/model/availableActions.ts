@@ -22,6 +22,8 @@ export type Action =
   | 'memory'
   | 'notebook'
   | 'profile'
+  | 'replace'
+  | 'report'
   | 'run'
   | 'share'
   | 'split'
@@ -113,6 +115,12 @@ export function availableActions(
     }
     actions.push(tpu.attached ? 'detach' : 'delete');
   }
+  if (!busy && !tpu.attached && canReplace(tpu)) {
+    actions.push('replace');
+    if (tpu.state === 'READY' && tpu.api === 'compute') {
+      actions.push('report');
+    }
+  }
   if (!busy && tpu.state === 'STOPPED') {
     actions.push('start');
   }
@@ -133,9 +141,28 @@ export function chipShares(tpu: ITPU): number[] {
   return [1, 2, 4].filter(each => ofHost % 4 === 0 && each < ofHost);
 }
 
+/** Whether it can be deleted and created again as it was. */
+function canReplace(tpu: ITPU): boolean {
+  const changing = ['CREATING', 'STARTING', 'STOPPING', 'RESTARTING'];
+  return (
+    !tpu.queued &&
+    !tpu.not_yours &&
+    !changing.includes(tpu.state) &&
+    tpu.state !== 'REPAIRING'
+  );
+}
+
+/** Why Google can't stop a TPU that is ready. */
+export type NotStoppable = 'flex-start' | 'hosts' | 'spot';
+
 /** Why Google can't stop a TPU that is ready; null if it can. */
-export function whyNotStoppable(tpu: ITPU): 'hosts' | 'spot' | null {
-  return tpu.hosts.length > 1 ? 'hosts' : tpu.tier === 'spot' ? 'spot' : null;
+export function whyNotStoppable(tpu: ITPU): NotStoppable | null {
+  if (tpu.hosts.length > 1) {
+    return 'hosts';
+  }
+  // Compute Engine does not start such a TPU again.
+  const flex = tpu.tier === 'flex-start' && tpu.api === 'compute';
+  return flex ? 'flex-start' : tpu.tier === 'spot' ? 'spot' : null;
 }
 
 /** The action with a button of its own; the others are in the menu. */

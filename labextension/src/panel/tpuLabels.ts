@@ -3,7 +3,7 @@
 import { PathExt } from '@jupyterlab/coreutils';
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { Action } from '../model/availableActions';
+import { Action, NotStoppable } from '../model/availableActions';
 import { IAcceleratorType, ICheckpoint, IHost, ITPU } from '../rest/api';
 import { Tone } from '../ui/translation';
 
@@ -234,6 +234,10 @@ export function actionLabel(action: Action, trans: TranslationBundle): string {
       return trans.__('New Notebook');
     case 'profile':
       return trans.__('Trace…');
+    case 'replace':
+      return trans.__('Replace This TPU…');
+    case 'report':
+      return trans.__('Report a Host as Faulty…');
     case 'run':
       return trans.__('Run Command…');
     case 'share':
@@ -268,12 +272,12 @@ export function shortActionLabel(
 }
 
 /**
- * What an action is called on a TPU that Google can't stop, and *why*: it has several hosts, or is
- * Spot.
+ * What an action is called on a TPU that Google can't stop, and *why*: it has several hosts, is
+ * Spot, or is flex-start.
  */
 export function notStoppableLabel(
   action: Action,
-  why: 'hosts' | 'spot',
+  why: NotStoppable,
   trans: TranslationBundle
 ): string {
   switch (action) {
@@ -282,7 +286,9 @@ export function notStoppableLabel(
     case 'stop':
       return why === 'hosts'
         ? trans.__('Stop (only possible with 1 host)')
-        : trans.__('Stop (not possible with Spot)');
+        : why === 'spot'
+          ? trans.__('Stop (not possible with Spot)')
+          : trans.__('Stop (not possible with flex-start)');
     default:
       return actionLabel(action, trans);
   }

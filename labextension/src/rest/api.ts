@@ -315,6 +315,26 @@ export interface ICost {
 }
 
 /**
+ * Chips to reserve for some days (calendar mode of Compute Engine). They are
+ * billed from the first to the last day, used or not.
+ */
+export interface ICreateReservation {
+  name: string;
+  type: string;
+  zone: string;
+  /** How many chips. */
+  chips: number;
+  /** When it begins. */
+  start: string;
+  /** For how many days. */
+  days: number;
+  /** What the chips are used for: batch or serving. */
+  workload?: 'batch' | 'serving';
+  confirm_cost?: boolean;
+  confirm_name?: string;
+}
+
+/**
  * A TPU to create. The zone defaults to gcloud's, the version to the type's
  * usual image.
  */
@@ -343,6 +363,11 @@ export interface ICreateTPU {
    * Size of each host's boot disk. Compute Engine only. In GB. By default 200.
    */
   disk_gb?: number | null;
+  /**
+   * The reservation to use: NAME, projects/PROJECT/reservations/NAME or a block
+   * of it. Compute Engine only.
+   */
+  reservation?: string;
   /** VPC network. By default the project's. */
   network?: string | null;
   /** Subnetwork of the VPC network. */
@@ -1161,6 +1186,7 @@ export interface IOperation {
     | 'hunt'
     | 'profile'
     | 'queue'
+    | 'report'
     | 'share'
     | 'start'
     | 'stop'
@@ -1387,6 +1413,68 @@ export interface IRemoveGuard {
  */
 export interface IRemoveSSHKey {
   dry_run?: boolean;
+}
+
+/**
+ * How a TPU is replaced: it is deleted with its disk, and created again as it
+ * was.
+ */
+export interface IReplaceTPU {
+  end_kernels?: boolean;
+  end_jobs?: boolean;
+  confirm_price?: boolean;
+  max_price?: number | null;
+}
+
+/** What replacing a TPU would do; nothing is changed yet. */
+export interface IReplacement {
+  request: ICreateTPU;
+  cost: ICost;
+  question: string;
+  lost: string[];
+}
+
+/**
+ * What is wrong with a host of a TPU of Compute Engine. The host ends at once.
+ */
+export interface IReportFault {
+  /** The number of the host. */
+  host?: number;
+  /** What is wrong: chip-error, slow or wrong-results. */
+  fault?: 'chip-error' | 'slow' | 'wrong-results';
+  /** What you have seen, for Google. */
+  about?: string;
+  end_kernels?: boolean;
+  end_jobs?: boolean;
+  confirm_name?: string;
+}
+
+/** What a reservation would be and cost. Nothing is reserved yet. */
+export interface IReservationQuote {
+  chips: number;
+  start: string;
+  end: string;
+  days: number;
+  list_usd: number | null;
+  emulated: boolean;
+  question: string;
+}
+
+/**
+ * Capacity that the project has reserved, or will have for some days (calendar
+ * mode).
+ */
+export interface IReservationView {
+  name: string;
+  zone: string;
+  type: string;
+  chips: number | null;
+  used: number | null;
+  state: string;
+  start: string;
+  end: string;
+  future: boolean;
+  use: string;
 }
 
 /** How it is put back into the queue. */

@@ -70,6 +70,13 @@ export function kindTitles(
         cancelled: trans.__('No longer waiting for %1', name),
         failed: trans.__('%1 could not be deleted', name)
       };
+    case 'report':
+      return {
+        running: trans.__('Reporting a host of %1', name),
+        done: trans.__('Reported a host of %1', name),
+        cancelled: trans.__('No longer waiting for %1', name),
+        failed: trans.__('A host of %1 could not be reported', name)
+      };
     case 'connect':
       return {
         running: trans.__('Connecting %1', name),

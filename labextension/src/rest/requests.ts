@@ -13,6 +13,7 @@ import {
   IChipUse,
   IConnectTPU,
   ICopyFiles,
+  ICreateReservation,
   ICreateTPU,
   IDeleteQueued,
   IDeleteTPU,
@@ -53,6 +54,11 @@ import {
   IRemoveEnvironment,
   IRemoveGuard,
   IRemoveSSHKey,
+  IReplaceTPU,
+  IReplacement,
+  IReportFault,
+  IReservationQuote,
+  IReservationView,
   IResetQueued,
   IRun,
   IRunInput,
@@ -147,6 +153,10 @@ export abstract class FleetRequests {
   /** Stop a TPU. */
   readonly stop = (tpu: IReference, body: IStopTPU = {}, signal?: AbortSignal) =>
     this.send<IOperation>('POST', ['tpus', tpu, 'stop'], { body, signal });
+
+  /** Tell Google that a host's machine is broken (Compute Engine). */
+  readonly reportFault = (tpu: IReference, body: IReportFault = {}, signal?: AbortSignal) =>
+    this.send<IOperation>('POST', ['tpus', tpu, 'report-fault'], { body, signal });
 
   /** Create an environment and its kernel. */
   readonly connect = (tpu: IReference, body: IConnectTPU = {}, signal?: AbortSignal) =>
@@ -279,7 +289,13 @@ export abstract class FleetRequests {
       this.send<IHunt>('GET', ['hunts', hunt], { signal }),
     /** Stop a hunt, and delete what it has begun. */
     stop: (hunt: string, signal?: AbortSignal) =>
-      this.send<IHunt>('DELETE', ['hunts', hunt], { signal })
+      this.send<IHunt>('DELETE', ['hunts', hunt], { signal }),
+    /** What replacing a TPU would create, lose and cost; changes nothing. */
+    replacement: (tpu: IReference, signal?: AbortSignal) =>
+      this.send<IReplacement>('GET', ['tpus', tpu, 'replacement'], { signal }),
+    /** Delete a TPU, and create the same one on other hardware. */
+    replace: (tpu: IReference, body: IReplaceTPU = {}, signal?: AbortSignal) =>
+      this.send<IHunt>('POST', ['tpus', tpu, 'replace'], { body, signal })
   };
 
   readonly jobs = {
@@ -397,6 +413,18 @@ export abstract class FleetRequests {
     /** Put a failed or suspended queued resource back into the queue. */
     reset: (queued: IReference, body: IResetQueued = {}, signal?: AbortSignal) =>
       this.send<IQueuedResource>('POST', ['queued', queued, 'reset'], { body, signal })
+  };
+
+  readonly reservations = {
+    /** Reserved capacity, now and to come. */
+    list: (signal?: AbortSignal) =>
+      this.send<IReservationView[]>('GET', ['reservations'], { signal }),
+    /** What a reservation would be and cost; reserves nothing. */
+    quote: (body: ICreateReservation, signal?: AbortSignal) =>
+      this.send<IReservationQuote>('POST', ['reservation-quotes'], { body, signal }),
+    /** Reserve chips for some days (calendar mode). */
+    create: (body: ICreateReservation, signal?: AbortSignal) =>
+      this.send<IReservationView>('POST', ['reservations'], { body, signal })
   };
 
   readonly runs = {

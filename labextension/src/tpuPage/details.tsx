@@ -326,6 +326,18 @@ function Guard(props: { tpu: ITPU; actions: Actions }): JSX.Element {
               ? trans.__('Stop automatically…')
               : trans.__('Delete automatically…')}
         </Link>
+        {guard?.google_deletes && (
+          <>
+            {' '}
+            {trans.__(
+              'Google deletes it at %1, even if the guard does not run.',
+              shortTime(guard.google_deletes, actions.language)
+            )}
+          </>
+        )}
+        {guard?.google_problem && (
+          <> {`${guard.google_problem.message} ${guard.google_problem.hint}`}</>
+        )}
         {guard?.problem && (
           <>
             {' '}

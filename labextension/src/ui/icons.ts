@@ -1,6 +1,7 @@
 // The extension's own icons, and the icons of actions.
 
 import {
+  bugIcon,
   checkIcon,
   clearIcon,
   consoleIcon,
@@ -80,6 +81,8 @@ const ACTION_ICONS: { [action in Action]: LabIcon } = {
   memory: chartIcon,
   notebook: notebookIcon,
   profile: traceIcon,
+  replace: refreshIcon,
+  report: bugIcon,
   run: runIcon,
   share: filesIcon,
   split: duplicateIcon,
