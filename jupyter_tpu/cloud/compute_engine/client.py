@@ -228,6 +228,7 @@ class ComputeEngine(Cloud):
             )
         wait = LONGEST_WAIT
         if spec.valid_until:
+            await self._instance(structs.replace(name, node=spec.node_id))  # to know Google's clock
             wait = (datetime.fromisoformat(spec.valid_until) - self._calls.now()).total_seconds()
         node = structs.replace(
             spec.node,

@@ -169,6 +169,6 @@ export function whyNotStoppable(tpu: ITPU): NotStoppable | null {
 export function primaryAction(actions: Action[]): Action | undefined {
   const main: Action[] = ['connect', 'notebook', 'start'];
   const first = actions.find(action => main.includes(action));
-  const over = actions.length === 1 && actions[0] === 'delete';
-  return first ?? (over ? 'delete' : undefined);
+  const over = actions.every(one => ['delete', 'replace'].includes(one));
+  return first ?? (over && actions.length ? 'delete' : undefined);
 }
