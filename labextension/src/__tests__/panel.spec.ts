@@ -825,6 +825,7 @@ describe('the commands', () => {
       'Stop Automatically…',
       'Stop…',
       '—',
+      'Replace This TPU…',
       'Delete…'
     ]);
     for (const key of [
