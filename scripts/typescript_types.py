@@ -77,8 +77,7 @@ export abstract class FleetRequests {{
 
 KINDS_FILE = """\
 {head}
-import {{ TranslationBundle }} from '@jupyterlab/translation';
-
+import {{ trans }} from '../ui/translation';
 import {{ IOperation }} from './api';
 
 /** Kinds during which other operations can be started. */
@@ -89,8 +88,7 @@ export const NON_EXCLUSIVE_KINDS: IOperation['kind'][] = [
 /** The titles of an operation on the TPU *name*, by its state. */
 export function kindTitles(
   kind: IOperation['kind'],
-  name: string,
-  trans: TranslationBundle
+  name: string
 ): Record<IOperation['state'], string> {{
   switch (kind) {{
 {cases}  }}

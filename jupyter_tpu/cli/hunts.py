@@ -78,15 +78,15 @@ def hunt_for(
     if no_wait:
         require_server(session, "continues the hunt")
     wanted = _approved(session, wanted, yes=yes, as_json=as_json)
-    found = session.call(session.fleet.hunts.start(wanted))
-    if found.queued and not as_json:
+    hunt = session.call(session.fleet.hunts.start(wanted))
+    if hunt.queued and not as_json:
         print(QUEUED, flush=True)
     if not no_wait:
-        wait_for(session, found, as_json)
+        wait_for(session, hunt, as_json)
     elif as_json:
-        print_json(found)
+        print_json(hunt)
     else:
-        print(left_to_server(found))
+        print(left_to_server(hunt))
 
 
 def _approved(session: Session, wanted: StartHunt, *, yes: bool, as_json: bool) -> StartHunt:

@@ -140,7 +140,10 @@ class AttachedMachines:
         return [AttachedMachine.parse(text) for (text,) in rows]
 
     def find(self, name: str) -> AttachedMachine | None:
-        return next((each for each in self.all() if each.name == name), None)
+        return next(
+            (attached_machine for attached_machine in self.all() if attached_machine.name == name),
+            None,
+        )
 
     def add(self, machine: AttachedMachine, pin: Callable[[], None]) -> AttachedMachine:
         """The one that has this name: *machine*, or what another process has just attached.

@@ -79,14 +79,14 @@ def guard_text(name: str, guard: Guard) -> str:
 
 
 def _limits(guard: Guard) -> list[str]:
-    found = []
+    limits = []
     if guard.idle is not None:
-        found.append(f"after {_duration(guard.idle)} without work")
+        limits.append(f"after {_duration(guard.idle)} without work")
     if guard.max_cost is not None:
-        found.append(f"when it has cost ${guard.max_cost:.2f}")
+        limits.append(f"when it has cost ${guard.max_cost:.2f}")
     if guard.until:
-        found.append(f"at {local_time(guard.until)}")
-    return found
+        limits.append(f"at {local_time(guard.until)}")
+    return limits
 
 
 def _duration(length: float) -> str:

@@ -172,12 +172,12 @@ class KernelSpecs:
     def _read(self) -> Iterator[KernelSpec]:
         for path in self.folder.glob("*/kernel.json"):
             try:
-                found = json.loads(path.read_text(encoding="utf-8"))
-                provisioner = found["metadata"]["kernel_provisioner"]
+                loads = json.loads(path.read_text(encoding="utf-8"))
+                provisioner = loads["metadata"]["kernel_provisioner"]
                 if provisioner["provisioner_name"] == PROVISIONER:
                     yield KernelSpec(
                         name=path.parent.name,
-                        display_name=found["display_name"],
+                        display_name=loads["display_name"],
                         config=provisioner["config"],
                     )
             except (OSError, ValueError, KeyError, TypeError):

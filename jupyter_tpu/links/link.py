@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import functools
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 #: A link that was not acquired stays up for this long after its last use.
 LINGER = 30.0  # seconds
+#: Seconds for which the hosts of a pod count as authorized. After that, one may have been replaced
+#: without a link to it having noticed.
+AUTHORIZED = 600.0
 
 #: How many times longer a link pauses between two keepalives while it is only kept up.
 AT_REST = 3
@@ -86,6 +89,8 @@ class Link:
             BulkConnection(keepalive, self._driver.run_in_background, compressed=compressed)
             for compressed in (False, True)
         )
+        #: The hosts of its TPU that can log in to each other, and until when that counts.
+        self._authorized: tuple[list[tuple[str, HostAddress]] | None, float] = (None, 0.0)
         self._linger: asyncio.TimerHandle | None = None
         self._ending_orphans: asyncio.Task[None] | None = None
         self._subscribers = Subscribers[Link]()
@@ -134,12 +139,31 @@ class Link:
         Raises the link's problem.
         """
         async with self._session_up():
-            found = self._lookup.internal_addresses(self.host.node)
-        return [found[host] for host in sorted(found, key=lambda host: host.worker)]
+            addresses = self._lookup.internal_addresses(self.host.node)
+        return [addresses[host] for host in sorted(addresses, key=lambda host: host.worker)]
 
     async def authorize_pod(self) -> None:
-        """Lets the hosts of its TPU log in to each other, as far as they can be reached."""
-        await authorize_hosts(self._link_to, self._lookup.internal_addresses(self.host.node))
+        """Lets the hosts of its TPU log in to each other, as far as they can be reached.
+
+        What was done some minutes ago with the same hosts is not done again.
+        """
+        hosts = self._lookup.internal_addresses(self.host.node)
+        loop = asyncio.get_running_loop()
+        before, when = self._authorized
+        if before is not None and before == self._identities(hosts) and loop.time() < when:
+            return
+        failed = await authorize_hosts(self._link_to, hosts)
+        self._authorized = (
+            None if failed else self._identities(hosts),
+            loop.time() + AUTHORIZED,
+        )
+
+    def _identities(self, hosts: Mapping[HostName, str]) -> list[tuple[str, HostAddress]] | None:
+        """What would change if other machines had the addresses; None if that is not known."""
+        try:
+            return [(address, self._link_to(host).host_address) for host, address in hosts.items()]
+        except TPUError:
+            return None
 
     def pod_command(self, argv: Sequence[str]) -> list[str]:
         """The command with which another host of its TPU, once authorized, runs *argv* on it."""

@@ -112,16 +112,16 @@ def command_on(host: HostName, argv: Sequence[str]) -> list[str]:
 
 async def _configure(link: PodLink, pod: Sequence[_PodHost]) -> None:
     known = "".join(
-        f"{each.alias},{each.address},[{each.address}]:{each.host_address.port} {key}\n"
-        for each in pod
-        for key in each.host_address.host_keys
+        f"{peer.alias},{peer.address},[{peer.address}]:{peer.host_address.port} {key}\n"
+        for peer in pod
+        for key in peer.host_address.host_keys
     )
     await link.put(known.encode(), f"~/{_KNOWN_HOSTS}")
-    own = next(each.address for each in pod if each.name == link.host)
+    own = next(peer.address for peer in pod if peer.name == link.host)
     await link.put(_config(pod, own).encode(), f"~/{_CONFIG}")
     lines = [
-        f'from="{each.address}",no-agent-forwarding,no-X11-forwarding {_bare(each.key)} {_MARK}'
-        for each in pod
+        f'from="{peer.address}",no-agent-forwarding,no-X11-forwarding {_bare(peer.key)} {_MARK}'
+        for peer in pod
     ]
     there = await _text(link, ".ssh/authorized_keys")
     kept = [line for line in there.splitlines() if not line.endswith(f" {_MARK}")]
@@ -146,14 +146,14 @@ async def _text(link: PodLink, path: str) -> str:
 
 def _config(pod: Sequence[_PodHost], own: str) -> str:
     parts = [
-        f"Host {each.alias} {each.address}\n"
-        f"    HostName {each.address}\n"
-        f"    Port {each.host_address.port}\n"
-        f"    User {each.host_address.user}\n"
-        f"    HostKeyAlias {each.alias}\n"
-        for each in pod
+        f"Host {peer.alias} {peer.address}\n"
+        f"    HostName {peer.address}\n"
+        f"    Port {peer.host_address.port}\n"
+        f"    User {peer.host_address.user}\n"
+        f"    HostKeyAlias {peer.alias}\n"
+        for peer in pod
     ]
-    names = " ".join(f"{each.alias} {each.address}" for each in pod)
+    names = " ".join(f"{peer.alias} {peer.address}" for peer in pod)
     parts.append(
         f"Host {names}\n"
         f"    BindAddress {own}\n"

@@ -45,12 +45,12 @@ def connect(
     content: Content,
 ) -> None:
     """Prepare a TPU, and start a kernel of this notebook on it."""
-    wanted = content.request(environment)
+    request = content.request(environment)
     with open_session() as session:
         tpu = session.call(session.fleet.tpu(name))
         ref = f"{tpu.zone}~{tpu.name}"
         if kernelspec_of(tpu, environment) is None or content:
-            wait_for(session, session.call(session.fleet.connect(ref, wanted)))
+            wait_for(session, session.call(session.fleet.connect(ref, request)))
             tpu = session.call(session.fleet.tpu(ref))
     spec = kernelspec_of(tpu, environment)
     if spec is None:
@@ -94,7 +94,9 @@ def disconnect(kernels: NotebookKernels, name: str | None, yes: bool) -> None:
         tpu = session.call(session.fleet.tpu(name))
         ref = f"{tpu.zone}~{tpu.name}"
         own = {key: kernel for key, kernel in kernels.all().items() if key[0] == ref}
-        if not yes and any(each.alive() and each.unfinished() for each in own.values()):
+        if not yes and any(
+            remote_kernel.alive() and remote_kernel.unfinished() for remote_kernel in own.values()
+        ):
             confirm(
                 f"A cell of this notebook is still running on {tpu.name}. End it?",
                 "Interrupt it, wait until it ends, or add --yes.",

@@ -79,8 +79,8 @@ class NotebookKernels:
 
     def end_kernel(self, kernel: RemoteKernel) -> None:
         """Ends a kernel whose TPU stays the default: the next cell there starts a new one."""
-        for key, each in self.all().items():
-            if each is kernel:
+        for key, remote_kernel in self.all().items():
+            if remote_kernel is kernel:
                 self.end(key)
                 self.last = key
 
@@ -97,24 +97,26 @@ class NotebookKernels:
                 environment in (None, key[1])
             ):
                 return key
-        found = [
+        kernel_specs = [
             spec
             for spec in kernelspecs()
             if (ref is None or ref in (spec.config["tpu"], _ref(spec)))
             and environment in (None, spec.config["environment"])
         ]
-        if len(found) > 1 and environment is None:
-            found = [spec for spec in found if spec.config["environment"] == "default"]
-        if not found:
+        if len(kernel_specs) > 1 and environment is None:
+            kernel_specs = [
+                spec for spec in kernel_specs if spec.config["environment"] == "default"
+            ]
+        if not kernel_specs:
             raise TPUError(
                 f"{ref or 'No TPU'} has {'no' if ref else 'a'} kernel in this Jupyter.",
                 Reason.NOT_FOUND,
                 f"Add one: %tpu connect {ref or 'NAME'}",
             )
-        if len(found) > 1:
-            names = ", ".join(sorted({_ref(spec).replace("~", "/") for spec in found}))
+        if len(kernel_specs) > 1:
+            names = ", ".join(sorted({_ref(spec).replace("~", "/") for spec in kernel_specs}))
             raise InvalidInput(f"Several TPUs have a kernel here: {names}.", "Use %%tpu NAME.")
-        spec = found[0]
+        spec = kernel_specs[0]
         key = _ref(spec), spec.config["environment"]
         self.start(*key, spec.name, spec.display_name)
         return key

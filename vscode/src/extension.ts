@@ -16,11 +16,15 @@ import { INode, nameOf, summary } from './nodes';
 import { IConnection, Session } from './session';
 import { Sources } from './source';
 import { Tree } from './tree';
-import { words } from './words';
 
 export function activate(context: vscode.ExtensionContext): void {
   const sources = new Sources(context);
-  const session = new Session(() => sources.source());
+  // "Jupyter TPU" in the view Output: which server was found, by which Python.
+  const log = vscode.window.createOutputChannel('Jupyter TPU', { log: true });
+  const session = new Session(
+    () => sources.source(),
+    line => log.info(line)
+  );
   const commands = new Commands(session, sources);
   const tree = new Tree(session);
   const view = vscode.window.createTreeView('jupyterTpu', {
@@ -32,7 +36,8 @@ export function activate(context: vscode.ExtensionContext): void {
   );
   item.name = 'Cloud TPU';
   item.command = 'jupyterTpu.focus';
-  context.subscriptions.push(session, view, item, new Collection(session));
+  const collection = new Collection(session);
+  context.subscriptions.push(log, session, view, item, collection);
 
   const show = () => {
     showState(session, view);
@@ -73,7 +78,7 @@ export function activate(context: vscode.ExtensionContext): void {
     refresh: () => servers.refresh(commands),
     startServer: () => commands.connection(),
     stopServer: () => servers.stopServer(commands),
-    choosePython: () => servers.choosePython(),
+    choosePython: () => servers.choosePython(commands),
     install: () => servers.install(commands),
     useServer: () => servers.useServer(commands)
   };
@@ -107,10 +112,12 @@ function showState(session: Session, view: vscode.TreeView<INode>): void {
   );
   view.message =
     problem instanceof Failure
-      ? failureLine(problem, words)
+      ? failureLine(problem)
       : state === 'failed' || state === 'broken'
         ? session.message
-        : undefined;
+        : state === 'missing' || state === 'old'
+          ? `Python: ${session.python}`
+          : undefined;
   view.description = connection
     ? new URL(connection.client.server.url).host
     : '';
@@ -143,7 +150,7 @@ function observe({ events, sync }: IConnection): void {
   });
   sync.kernelProblem.connect((_, kernel) => {
     if (kernel.state === 'dead' && kernel.problem) {
-      const why = failureLine(Failure.of(kernel.problem), words);
+      const why = failureLine(Failure.of(kernel.problem));
       void vscode.window.showWarningMessage(`${nameOf(kernel)}: ${why}`);
     }
   });
@@ -160,11 +167,11 @@ const NEWS: IOperation['kind'][] = [
 ];
 
 function notifyEnd(operation: IOperation): void {
-  const title = operationTitle(operation, words);
+  const title = operationTitle(operation);
   const { id, kind, problem, state } = operation;
   if (state === 'failed') {
     const log = 'Show Log';
-    const why = problem ? failureLine(Failure.of(problem), words) : '';
+    const why = problem ? failureLine(Failure.of(problem)) : '';
     void vscode.window
       .showErrorMessage(`${title}. ${why}`, log)
       .then(answer => {

@@ -145,9 +145,7 @@ class Keepers:
         """
         folder = kernel_folder(self.run, kernel_id)
         forget_ending(folder)
-        warm = None
-        if not spec.get("pod"):
-            warm = self._warm.claim(spec["python"], spec["env"])
+        warm = self._warm.claim(spec["python"], spec["env"], pod=bool(spec.get("pod")))
         if warm is not None:
             with contextlib.suppress(StartError):  # then start a cold one
                 return await self._begin(private_folder(folder), warm, spec)

@@ -218,10 +218,10 @@ def metadata_request(path: str) -> urllib.request.Request:
 
 
 def _read(request: urllib.request.Request, direct: bool) -> Dict[str, Any]:
-    found = json.loads(_open(request, direct) or b"{}")
-    if not isinstance(found, dict):
+    loads = json.loads(_open(request, direct) or b"{}")
+    if not isinstance(loads, dict):
         raise ValueError("no JSON object")
-    return found
+    return loads
 
 
 def _open(request: urllib.request.Request, direct: bool) -> bytes:

@@ -142,7 +142,7 @@ class CellOutput:
 
     def _error(self, end: Finish) -> Optional[Dict[str, Any]]:
         """The content of the cell's error; None if no host had one."""
-        failed = {host: each for host, each in end.results.items() if each.status != "ok"}
+        failed = {host: result for host, result in end.results.items() if result.status != "ok"}
         if not failed:
             return None
         kinds = {(result.status, result.ename, result.evalue) for result in end.results.values()}
@@ -167,7 +167,7 @@ class CellOutput:
                 "were interrupted at",
                 always="was interrupted",
             )
-            fine = [host for host, each in end.results.items() if each.status == "ok"]
+            fine = [host for host, result in end.results.items() if result.status == "ok"]
             if fine:
                 notes.append("%s finished without an error" % sentence(host_ranges(fine)))
             content["evalue"] += " (%s)" % host_ranges(_alike(failed, first))
@@ -249,7 +249,7 @@ def _first(failed: Dict[int, Result], interrupted: "frozenset[int]") -> int:
 
 def _alike(failed: Dict[int, Result], first: int) -> List[int]:
     kind = failed[first][:3]
-    return [host for host, each in failed.items() if each[:3] == kind]
+    return [host for host, result in failed.items() if result[:3] == kind]
 
 
 def _are(hosts: Sequence[int]) -> str:

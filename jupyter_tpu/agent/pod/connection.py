@@ -11,7 +11,7 @@ import os
 import shlex
 import sys
 import zipfile
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Protocol
 
 from ..protocol.events import KEEPER
 from ..protocol.frames import ProtocolError
@@ -35,6 +35,19 @@ _UNPACK = (
 _ERRORS = 8 << 10
 
 
+class Listener(Protocol):
+    """Who hears of a host."""
+
+    def heard(self, host: int, channel: int, parts: List[bytes]) -> None:
+        """A message of its kernel."""
+
+    def noted(self, host: int, note: Dict[str, Any]) -> None:
+        """What the process next to the kernel says."""
+
+    def gone(self, host: int, reason: str) -> None:
+        """Once: why it can't be reached (any more)."""
+
+
 class HostConnection:
     """One host's kernel, as the conductor sees it.
 
@@ -43,24 +56,14 @@ class HostConnection:
     host: its number. Host 0 is this one.
     spec: for `member.run_member`.
     sources: the agent's folder here.
-    on_message: called with the host, a channel and a message's parts.
-    on_note: called with the host and what the process next to the kernel says.
-    on_gone: called once, with the host and why it can't be reached (any more).
+    listener: hears of it; it can be replaced.
     """
 
-    def __init__(
-        self,
-        host: int,
-        spec: Dict[str, Any],
-        sources: str,
-        on_message: Callable[[int, int, List[bytes]], None],
-        on_note: Callable[[int, Dict[str, Any]], None],
-        on_gone: Callable[[int, str], None],
-    ) -> None:
+    def __init__(self, host: int, spec: Dict[str, Any], sources: str, listener: Listener) -> None:
         self.host = host
+        self.listener = listener
         self._spec = spec
         self._sources = sources
-        self._on_message, self._on_note, self._on_gone = on_message, on_note, on_gone
         self._process: Optional[asyncio.subprocess.Process] = None
         self._errors = bytearray()
         self._reported = False  # its end
@@ -73,6 +76,10 @@ class HostConnection:
     def signal(self, number: int) -> None:
         """Sends the kernel's process group a signal."""
         self._write(wire.encode_note(do="signal", signal=number))
+
+    def assign(self, spec: Dict[str, Any]) -> None:
+        """Makes a warm kernel the one of *spec*."""
+        self._write(wire.encode_note(do="assign", spec=spec))
 
     def end(self) -> None:
         """Shuts the kernel down."""
@@ -178,7 +185,7 @@ class HostConnection:
 
     def _received(self, channel: int, parts: List[bytes]) -> None:
         if channel != KEEPER:
-            self._on_message(self.host, channel, parts)
+            self.listener.heard(self.host, channel, parts)
             return
         note = wire.decode_note(parts)
         if note.get("event") == "problem":
@@ -187,10 +194,10 @@ class HostConnection:
             cause = str(note.get("cause"))[:2000].replace(
                 "The kernel", "The kernel of host %d" % self.host, 1
             )
-            self._on_note(self.host, {**note, "cause": cause})
+            self.listener.noted(self.host, {**note, "cause": cause})
             self._report(cause)
         else:
-            self._on_note(self.host, note)
+            self.listener.noted(self.host, note)
 
     def _reason(self, code: int) -> str:
         said = _last_line(bytes(self._errors))
@@ -207,7 +214,7 @@ class HostConnection:
     def _report(self, reason: str) -> None:
         if not self._reported:
             self._reported = True
-            self._on_gone(self.host, reason)
+            self.listener.gone(self.host, reason)
 
 
 def _after(said: str) -> str:

@@ -322,7 +322,7 @@ class PodState:
         failed = any(result.status != "ok" for result in self._results.values())
         aborted: List[Action] = []
         if failed and cell.stop_on_error:
-            aborted = [Abort(each) for each in self._queue]
+            aborted = [Abort(cell) for cell in self._queue]
             self._queue.clear()
         return [finish, *aborted, *self._next(now)]
 

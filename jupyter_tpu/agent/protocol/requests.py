@@ -120,6 +120,8 @@ class WarmEnvironment(Record, total=False):
     imports: List[str]
     env: Dict[str, str]
     tpu: str
+    pod: Optional[PodAddress]  # a kernel of all hosts is kept warm, too …
+    pod_env: Dict[str, str]  # … with these variables
 
 
 class WarmKernelList(Record):

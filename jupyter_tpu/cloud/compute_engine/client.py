@@ -115,15 +115,15 @@ class ComputeEngine(Cloud):
         """Also one of which only a part exists (`Node.unfinished`). NOT_FOUND where there is none;
         CONFLICT where two share the name, so that none of them can be meant.
         """
-        instance, found = await asyncio.gather(self._instance(name), self._slices.find(name))
-        if instance is not None and found is not None:
+        instance, node = await asyncio.gather(self._instance(name), self._slices.find(name))
+        if instance is not None and node is not None:
             raise TPUError(
                 f"An instance and a group of instances are both called {name.node}.",
                 Reason.CONFLICT,
                 "Delete the one that is not needed in the Google Cloud console.",
             )
-        if found is not None:
-            return found
+        if node is not None:
+            return node
         if instance is None:
             raise _not_found(name)
         with readable("an instance"):
@@ -289,7 +289,7 @@ class ComputeEngine(Cloud):
 
         def with_key(now: dict[str, str]) -> dict[str, str] | None:
             lines = [*filter(None, now.get("ssh-keys", "").splitlines())]
-            if any(each.startswith(f"{user}:") and blob in each.split() for each in lines):
+            if any(line.startswith(f"{user}:") and blob in line.split() for line in lines):
                 return None
             return {**now, "ssh-keys": "\n".join([*lines, line])}
 
@@ -298,8 +298,8 @@ class ComputeEngine(Cloud):
         if changed and not await self._is_instance(node):
             group = await self._slices.find_group(name)
             if group is not None:  # hosts that it makes again have it, too
-                wanted = with_key(node.metadata)
-                keys = {"ssh-keys": wanted["ssh-keys"]} if wanted else {}
+                key = with_key(node.metadata)
+                keys = {"ssh-keys": key["ssh-keys"]} if key else {}
                 await self._slices.set_all(group, "metadata", keys)
         return changed
 
@@ -326,9 +326,9 @@ class ComputeEngine(Cloud):
         """
         check_zone(zone)
         path = f"projects/{self.project}/zones/{zone}/machineTypes"
-        found = await self._calls.items(path, filter=_TYPE_FILTER)
+        calls = await self._calls.items(path, filter=_TYPE_FILTER)
         with readable("machine types"):
-            names = [str(each["name"]) for each in found]
+            names = [str(call["name"]) for call in calls]
             listed = {name: None for name in names if not name.startswith(_REFUSED)}
         types = [
             type_.name
@@ -342,10 +342,12 @@ class ComputeEngine(Cloud):
         """The families of images that exist, in the order of the catalog."""
         images = f"projects/{catalog.IMAGE_PROJECT}/global/images/family"
         families = catalog.IMAGE_FAMILIES
-        found = await asyncio.gather(
+        statuses = await asyncio.gather(
             *(self._calls.find(f"{images}/{family}") for family in families)
         )
-        return tuple(name for name, image in zip(families, found, strict=True) if image is not None)
+        return tuple(
+            name for name, image in zip(families, statuses, strict=True) if image is not None
+        )
 
     async def reservations(self) -> tuple[Reservation, ...]:
         return await reservations.all_of(self._calls, self.project)
@@ -383,10 +385,10 @@ class ComputeEngine(Cloud):
             )
 
     async def _require_alone(self, name: NodeName, act: str) -> Node:
-        found = await self._instance(name)
-        if found is not None:
+        instance = await self._instance(name)
+        if instance is not None:
             with readable("an instance"):
-                return parse_instance(found)
+                return parse_instance(instance)
         await self.get_node(name)
         raise InvalidInput(
             f"{name.node} is a slice of several hosts, which can't be {act}.",

@@ -30,16 +30,16 @@ def region_of(zone: str) -> str:
 def accelerator_of(type: str) -> catalog.AcceleratorType:
     """The type; raises INVALID for one that Compute Engine does not have."""
     try:
-        found = catalog.accelerator_type(catalog.official_name(type))
+        accelerator_type = catalog.accelerator_type(catalog.official_name(type))
     except catalog.UnknownType as error:
         raise InvalidInput(str(error), "Choose a type of Compute Engine.", field="type") from None
-    if found.machine is None:
+    if accelerator_type.machine is None:
         raise InvalidInput(
             f"Compute Engine has no {type}.",
             "Use the Cloud TPU API for it: --api tpu",
             field="type",
         )
-    return found
+    return accelerator_type
 
 
 def type_of(machine_type: str, topology: str = "") -> str:
@@ -120,15 +120,15 @@ def _labels(spec: NodeSpec) -> dict[str, str]:
 
 
 def _interface(name: NodeName, spec: NodeSpec) -> Body:
-    found: Body = {"nicType": "GVNIC"}
+    interface: Body = {"nicType": "GVNIC"}
     if spec.network or not spec.subnetwork:
-        found["network"] = _full(spec.network or "default", "global/networks/")
+        interface["network"] = _full(spec.network or "default", "global/networks/")
     if spec.subnetwork:
         place = f"regions/{region_of(name.zone)}/subnetworks/"
-        found["subnetwork"] = _full(spec.subnetwork, place)
+        interface["subnetwork"] = _full(spec.subnetwork, place)
     if not spec.options.internal_ips:
-        found["accessConfigs"] = [{"name": "External NAT", "type": "ONE_TO_ONE_NAT"}]
-    return found
+        interface["accessConfigs"] = [{"name": "External NAT", "type": "ONE_TO_ONE_NAT"}]
+    return interface
 
 
 def _full(name: str, place: str) -> str:
@@ -136,24 +136,24 @@ def _full(name: str, place: str) -> str:
 
 
 def _scheduling(spec: NodeSpec) -> Body:
-    found: Body = {
+    scheduling: Body = {
         "provisioningModel": MODELS[spec.tier],
         "onHostMaintenance": "TERMINATE",  # TPUs can't move to another machine
     }
     if spec.tier == "spot":
-        found |= {"automaticRestart": False, "instanceTerminationAction": "STOP"}
+        scheduling |= {"automaticRestart": False, "instanceTerminationAction": "STOP"}
     if spec.tier == "reserved":
-        found["instanceTerminationAction"] = "DELETE"
+        scheduling["instanceTerminationAction"] = "DELETE"
     if spec.run_for:
-        found["maxRunDuration"] = {"seconds": str(int(spec.run_for))}
-        found["instanceTerminationAction"] = "DELETE"
+        scheduling["maxRunDuration"] = {"seconds": str(int(spec.run_for))}
+        scheduling["instanceTerminationAction"] = "DELETE"
     elif spec.tier == "flex-start":
         raise InvalidInput(
             "A flex-start TPU needs a run time.",
             "Set it, for example --run-for 4h. Google deletes the TPU after that time.",
             field="run_for",
         )
-    return found
+    return scheduling
 
 
 def _affinity(spec: NodeSpec) -> Body | None:

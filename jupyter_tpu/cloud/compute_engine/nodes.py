@@ -343,8 +343,8 @@ def _progress(group: Body, statuses: list[str], error: TPUError | None) -> str:
 
 
 def _topology(group: Body) -> Body:
-    found: Body = next(iter(group["status"].get("appliedAcceleratorTopologies", ())), {})
-    return found
+    topology: Body = next(iter(group["status"].get("appliedAcceleratorTopologies", ())), {})
+    return topology
 
 
 def _policy(group: Body) -> str:

@@ -81,13 +81,13 @@ def add_routes(app: web.Application, engine: Engine, machines: InstanceEngine) -
     async def listed(request: web.Request) -> web.Response:
         info = request.match_info
         check_zone(info["project"], info["zone"])
-        found = instances.list_in(info["project"], info["zone"])
-        return page(request, "instance", [_instance(request, each) for each in found])
+        records = instances.list_in(info["project"], info["zone"])
+        return page(request, "instance", [_instance(request, record) for record in records])
 
     async def list_all(request: web.Request) -> web.Response:
         found: dict[str, list[dict[str, Any]]] = {f"zones/{zone}": [] for zone in compute_zones()}
-        for each in instances.list_in(request.match_info["project"]):
-            found[f"zones/{each.zone}"].append(_instance(request, each))
+        for record in instances.list_in(request.match_info["project"]):
+            found[f"zones/{record.zone}"].append(_instance(request, record))
         silent = model.faults.unreachable_zones()
         places = {place for place in found if silent & {None, place.removeprefix("zones/")}}
         return aggregated(request, "instance", "instances", found, places)

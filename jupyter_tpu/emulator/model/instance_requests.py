@@ -99,7 +99,7 @@ def settings_of(body: Body) -> Body:
     interface = body["networkInterfaces"][0]
     account: Body = next(iter(body.get("serviceAccounts") or []), {})
     email = account.get("email", "")
-    found = NodeSettings(
+    node_settings = NodeSettings(
         description=body.get("description", ""),
         network=_last(interface.get("network") or "") or "default",
         subnetwork=_last(interface.get("subnetwork") or interface.get("network") or "")
@@ -114,7 +114,7 @@ def settings_of(body: Body) -> Body:
         metadata=metadata_of(body),
         tags=list((body.get("tags") or {}).get("items") or []),
     )
-    return {name: getattr(found, name) for name in NodeSettings.__struct_fields__}
+    return {name: getattr(node_settings, name) for name in NodeSettings.__struct_fields__}
 
 
 def provisioning_model(body: Body) -> str:

@@ -57,10 +57,10 @@ class EmulatedInstances:
     def list_in(self, project: str, zone: str | None = None) -> list[InstanceRecord]:
         silent = self._model.faults.unreachable_zones()
         return [
-            each
-            for each in sorted(self.found.values(), key=lambda each: each.path)
-            if each.project == project and zone in (None, each.zone)
-            and not silent & {each.zone, None}
+            record
+            for record in sorted(self.found.values(), key=lambda record: record.path)
+            if record.project == project and zone in (None, record.zone)
+            and not silent & {record.zone, None}
         ]  # fmt: skip
 
     def get(self, project: str, zone: str, name: str) -> InstanceRecord:
@@ -273,8 +273,8 @@ class EmulatedInstances:
 
     def unsettled(self) -> bool:
         return any(
-            each.status not in ("RUNNING", "TERMINATED") or each.ends_at or each.restarts_at
-            for each in self.found.values()
+            record.status not in ("RUNNING", "TERMINATED") or record.ends_at or record.restarts_at
+            for record in self.found.values()
         )
 
     def started(self, instance: InstanceRecord) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from .. import models
+from .budgets import BudgetsAPI, PlansAPI
 from .capacity import (
     GrantsAPI,
     HuntsAPI,
@@ -33,6 +34,7 @@ from .hosts import (
 from .inventory import AttachedAPI, UsageAPI
 from .operations import OperationsAPI
 from .profiles import ProfilesAPI
+from .ray import RayAPI
 
 
 class FleetAPI(Protocol):
@@ -61,6 +63,9 @@ class FleetAPI(Protocol):
 
     @property
     def tensorboard(self) -> TensorBoardAPI: ...
+
+    @property
+    def ray(self) -> RayAPI: ...
 
     @property
     def profiles(self) -> ProfilesAPI: ...
@@ -121,6 +126,12 @@ class FleetAPI(Protocol):
 
     @property
     def reservations(self) -> ReservationsAPI: ...
+
+    @property
+    def budgets(self) -> BudgetsAPI: ...
+
+    @property
+    def plans(self) -> PlansAPI: ...
 
     @property
     def usage(self) -> UsageAPI: ...

@@ -37,7 +37,7 @@ class UnattendedStarts:
         if lock is not None:
             connect = locked_request(connect, lock)
         connect = self._defaults.added_to(connect)
-        wanted = UnattendedStart(
+        unattended_start = UnattendedStart(
             user=user_name(),
             job=job,
             command=request.connect.then_run,
@@ -46,7 +46,7 @@ class UnattendedStarts:
             python_path=connect.python_path or "",
             guard=self._guard(request, name, cost),
         )
-        return await asyncio.to_thread(startup_script, wanted)
+        return await asyncio.to_thread(startup_script, unattended_start)
 
     def _guard(self, request: CreateTPU, name: NodeName, cost: Cost) -> GuardRules | None:
         """The rules of its guard, before anything is known of the TPU."""

@@ -6,6 +6,17 @@ these classes. Times are RFC 3339 in UTC, sizes in bytes unless a name says othe
 
 from ...cloud.models import NodeOptions
 from ...environment import Finding, FoundPython, FoundPythons, HostSetup, InstalledPackage
+from .budgets import (
+    AGENT,
+    AnswerPlan,
+    Budget,
+    BudgetOverview,
+    BudgetUse,
+    CarryOutPlan,
+    Plan,
+    PlanTPU,
+    Spending,
+)
 from .catalog import Catalog, PriceList
 from .changes import Change
 from .chips import (
@@ -120,6 +131,7 @@ from .money import (
     Usage,
     UsedTPU,
 )
+from .ray import Ray, RayHost, StartRay
 from .setup import (
     AddSSHKey,
     CheckSetup,
@@ -162,12 +174,18 @@ from .tpus import (
 )
 
 __all__ = [
+    "AGENT",
     "TPU",
     "AddSSHKey",
     "AdoptTPU",
+    "AnswerPlan",
     "App",
     "AppVisit",
     "AttachMachine",
+    "Budget",
+    "BudgetOverview",
+    "BudgetUse",
+    "CarryOutPlan",
     "Catalog",
     "Change",
     "ChangePackages",
@@ -260,6 +278,8 @@ __all__ = [
     "OutputPart",
     "OwnerUsage",
     "PassTokens",
+    "Plan",
+    "PlanTPU",
     "PriceList",
     "Problem",
     "Profile",
@@ -268,6 +288,8 @@ __all__ = [
     "QueuedResource",
     "QueuedResources",
     "Quote",
+    "Ray",
+    "RayHost",
     "RemoveEnvironment",
     "RemoveGuard",
     "RemoveSSHKey",
@@ -293,9 +315,11 @@ __all__ = [
     "SharedFolder",
     "SharedFolders",
     "SharingState",
+    "Spending",
     "SplitChips",
     "StartHunt",
     "StartJob",
+    "StartRay",
     "StartRun",
     "StartTPU",
     "Step",

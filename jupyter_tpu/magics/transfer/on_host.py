@@ -65,8 +65,8 @@ def _show_classes(result: Any) -> None:
     from IPython.display import publish_display_data
 
     if result.error_in_exec is not None:
-        found = type(result.error_in_exec).__mro__
-        names = [each.__name__ for each in found if each.__module__ == builtins.__name__]
+        bases = type(result.error_in_exec).__mro__
+        names = [base.__name__ for base in bases if base.__module__ == builtins.__name__]
         publish_display_data({CLASSES: names})
 
 

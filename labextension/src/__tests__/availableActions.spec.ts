@@ -27,14 +27,14 @@ it.each<[string, ITPU, IOperation[], string, string | undefined]>([
     'a connected one',
     connectedTPU(),
     [],
-    'notebook console example profile memory split environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel guard disconnect delete replace stop',
+    'notebook console example profile memory split environment terminal run job check chips browse upload download copy sync share tensorboard ray app tunnel guard disconnect delete replace stop',
     'notebook'
   ],
   [
     'one that needs the user',
     connectedTPU({ connection: 'needs-attention' }),
     [],
-    'connect notebook console example profile memory split environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel guard disconnect delete replace stop',
+    'connect notebook console example profile memory split environment terminal run job check chips browse upload download copy sync share tensorboard ray app tunnel guard disconnect delete replace stop',
     'connect'
   ],
   [
@@ -55,18 +55,12 @@ it.each<[string, ITPU, IOperation[], string, string | undefined]>([
     'one on which TensorBoard is being opened',
     connectedTPU(),
     [anOperation({ kind: 'tensorboard' })],
-    'notebook console example profile memory split environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel guard disconnect delete replace stop',
+    'notebook console example profile memory split environment terminal run job check chips browse upload download copy sync share tensorboard ray app tunnel guard disconnect delete replace stop',
     'notebook'
   ],
   ['one that is being stopped', aTPU(), [stopping], '', undefined],
   ['one that is being deleted', connectedTPU(), [deleting], '', undefined],
-  [
-    'a stopped one',
-    aTPU({ state: 'STOPPED' }),
-    [],
-    'delete replace start',
-    'start'
-  ],
+  ['a stopped one', aTPU({ state: 'STOPPED' }), [], 'delete replace start', 'start'],
   [
     'a preempted one',
     aTPU({ state: 'PREEMPTED' }),

@@ -12,7 +12,7 @@ import packageJson from '../../../package.json';
 import { compatibilityProblem, SUPPORTED } from '../compatibility';
 import plugins from '../index';
 import { ITPUActions, ITPUModel } from '../tokens';
-import { TestServer, trans } from './server';
+import { TestServer } from './server';
 
 const IDS = [
   'jupyter-tpu:compatibility',
@@ -161,7 +161,7 @@ it.each<[string, string, boolean]>([
   ['Another Application', '1.0', true],
   ['JupyterLab', 'unknown', true]
 ])('%s %s is supported: %s', (name, version, supported) => {
-  const problem = compatibilityProblem({ name, version }, trans);
+  const problem = compatibilityProblem({ name, version });
   expect(problem === null).toBe(supported);
   if (!supported) {
     expect(problem).toContain(version);

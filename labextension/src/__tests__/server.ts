@@ -169,7 +169,8 @@ export class TestChangeFeed implements IChangeFeed {
       hunt: null,
       grant: null,
       queued: null,
-      prices: null
+      prices: null,
+      budgets: null
     };
     this.changed.emit({ what, id, ...none, ...more });
   }

@@ -1,7 +1,6 @@
 // What is asked before a TPU is replaced, or a host of it reported to Google.
 
 import { Dialog } from '@jupyterlab/apputils';
-import { TranslationBundle } from '@jupyterlab/translation';
 import { HTMLSelect } from '@jupyterlab/ui-components';
 import React from 'react';
 
@@ -11,12 +10,12 @@ import { IReportFault, ITPU } from '../rest/api';
 import { confirm } from '../ui/confirm';
 import { Field, TextField } from '../ui/field';
 import { ask } from '../ui/formDialog';
+import { trans } from '../ui/translation';
 
 /** Replaces a TPU by the same one on other hardware; asks first, with what is lost. */
 export async function replaceTPU(
   tpu: ITPU,
-  model: TPUModel,
-  trans: TranslationBundle
+  model: TPUModel
 ): Promise<void> {
   const plan = await model.client.hunts.replacement(tpu);
   const agreed = await confirm(
@@ -27,7 +26,7 @@ export async function replaceTPU(
           'The TPU is deleted, and the same one is created again on other hardware. If there is no capacity, that is tried until there is, or until you stop it.'
         )}
       </p>
-      <p>{runningThere(tpu, trans)}</p>
+      <p>{runningThere(tpu)}</p>
       <ul>
         {plan.lost.map(each => (
           <li key={each}>{each}</li>
@@ -35,8 +34,7 @@ export async function replaceTPU(
       </ul>
       {plan.question && <p>{plan.question}</p>}
     </>,
-    Dialog.warnButton({ label: trans.__('Replace') }),
-    trans
+    Dialog.warnButton({ label: trans.__('Replace') })
   );
   if (agreed) {
     await model.replace(tpu, {
@@ -51,8 +49,7 @@ export async function replaceTPU(
 /** Tells Google that a host is broken; asks which, and what is wrong. */
 export async function reportFault(
   tpu: ITPU,
-  model: TPUModel,
-  trans: TranslationBundle
+  model: TPUModel
 ): Promise<void> {
   const faults: [IReportFault['fault'] & string, string][] = [
     ['chip-error', trans.__('Errors of its chips')],
@@ -102,17 +99,16 @@ export async function reportFault(
           {trans.__(
             'Google ends the host at once, and starts it again on another machine. Its disk is kept. All hosts of a slice are restarted.'
           )}{' '}
-          {runningThere(tpu, trans)}
+          {runningThere(tpu)}
         </p>
       </>
-    ),
-    trans
+    )
   );
   if (!input) {
     return;
   }
   const title = trans.__('Report a host of %1 to Google?', tpu.name);
-  const name = await askName(tpu, title, trans.__('Report'), trans);
+  const name = await askName(tpu, title, trans.__('Report'));
   if (name !== null) {
     await model.reportFault(tpu, {
       host: Number(input.host),
@@ -125,7 +121,7 @@ export async function reportFault(
   }
 }
 
-function runningThere(tpu: ITPU, trans: TranslationBundle): string {
+function runningThere(tpu: ITPU): string {
   return tpu.kernels
     ? trans._n(
         'Its kernel is shut down, and its jobs end.',

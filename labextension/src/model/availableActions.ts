@@ -3,38 +3,6 @@
 import { IEnvironment, IOperation, ITPU } from '../rest/api';
 import { NON_EXCLUSIVE_KINDS } from '../rest/operationKinds';
 
-export type Action =
-  | 'app'
-  | 'browse'
-  | 'check'
-  | 'chips'
-  | 'connect'
-  | 'console'
-  | 'copy'
-  | 'delete'
-  | 'detach'
-  | 'disconnect'
-  | 'download'
-  | 'environment'
-  | 'example'
-  | 'guard'
-  | 'job'
-  | 'memory'
-  | 'notebook'
-  | 'profile'
-  | 'replace'
-  | 'report'
-  | 'run'
-  | 'share'
-  | 'split'
-  | 'start'
-  | 'stop'
-  | 'sync'
-  | 'tensorboard'
-  | 'terminal'
-  | 'tunnel'
-  | 'upload';
-
 /** The environments in which a kernel can be started. */
 export function startableEnvironments(tpu: ITPU): IEnvironment[] {
   if (tpu.connection === 'disconnected') {
@@ -59,6 +27,69 @@ export function isBusy(
   );
 }
 
+/** What decides what can be done with a TPU. */
+interface ISituation {
+  tpu: ITPU;
+  /** Google says that it is ready. */
+  ready: boolean;
+  /** Something runs that others must wait for. */
+  busy: boolean;
+  /** It is being stopped. */
+  stopping: boolean;
+  /** A kernel can be started. */
+  startable: boolean;
+  /** What runs is a connect, which can be given up. */
+  connecting: boolean;
+}
+
+const usable = ({ ready, stopping }: ISituation) => ready && !stopping;
+const withKernels = ({ ready, startable }: ISituation) => ready && startable;
+const free = ({ busy, connecting }: ISituation) => !busy || connecting;
+
+/** When each action is possible, the most common first. */
+const POSSIBLE = {
+  connect: ({ busy, ready, startable, tpu }: ISituation) =>
+    ready && !busy && (!startable || tpu.connection === 'needs-attention'),
+  notebook: withKernels,
+  console: withKernels,
+  example: withKernels,
+  profile: withKernels,
+  memory: withKernels,
+  split: (now: ISituation) =>
+    withKernels(now) && chipShares(now.tpu).length > 0,
+  environment: ({ busy, ready }: ISituation) => ready && !busy,
+  terminal: usable,
+  run: usable,
+  job: usable,
+  check: usable,
+  chips: usable,
+  browse: usable,
+  upload: usable,
+  download: usable,
+  copy: usable,
+  sync: usable,
+  share: usable,
+  tensorboard: usable,
+  ray: (now: ISituation) => usable(now) && now.startable,
+  app: usable,
+  tunnel: usable,
+  guard: (now: ISituation) => usable(now) && !now.tpu.attached,
+  // These two cancel a running connect; any other operation must end first.
+  disconnect: (now: ISituation) =>
+    free(now) && now.tpu.connection !== 'disconnected',
+  detach: (now: ISituation) => free(now) && now.tpu.attached,
+  delete: (now: ISituation) => free(now) && !now.tpu.attached,
+  replace: ({ busy, tpu }: ISituation) =>
+    !busy && !tpu.attached && canReplace(tpu),
+  report: ({ busy, ready, tpu }: ISituation) =>
+    ready && !busy && !tpu.attached && tpu.api === 'compute',
+  start: ({ busy, tpu }: ISituation) => !busy && tpu.state === 'STOPPED',
+  stop: ({ busy, ready, tpu }: ISituation) =>
+    ready && !busy && !tpu.attached && !whyNotStoppable(tpu)
+};
+
+export type Action = keyof typeof POSSIBLE;
+
 /**
  * What can be done now, the most common first.
  *
@@ -68,71 +99,20 @@ export function availableActions(
   tpu: ITPU,
   operations: IOperation[]
 ): Action[] {
-  const actions: Action[] = [];
   if (tpu.state === 'DELETING' || isBusy(operations, 'delete', 'detach')) {
-    return actions;
+    return [];
   }
-  const busy = isBusy(operations);
-  if (tpu.state === 'READY') {
-    if (tpu.connection === 'needs-attention' && !busy) {
-      actions.push('connect');
-    }
-    if (startableEnvironments(tpu).length > 0) {
-      actions.push('notebook', 'console', 'example', 'profile', 'memory');
-      if (chipShares(tpu).length > 0) {
-        actions.push('split');
-      }
-    } else if (!busy && !actions.includes('connect')) {
-      actions.push('connect');
-    }
-    if (!busy) {
-      actions.push('environment');
-    }
-    if (!isBusy(operations, 'stop')) {
-      actions.push(
-        'terminal',
-        'run',
-        'job',
-        'check',
-        'chips',
-        'browse',
-        'upload',
-        'download',
-        'copy',
-        'sync',
-        'share'
-      );
-      actions.push('tensorboard', 'app', 'tunnel');
-      if (!tpu.attached) {
-        actions.push('guard');
-      }
-    }
-  }
-  // These cancel a running connect; any other operation must end first.
-  if (!busy || isBusy(operations, 'connect', 'environment')) {
-    if (tpu.connection !== 'disconnected') {
-      actions.push('disconnect');
-    }
-    actions.push(tpu.attached ? 'detach' : 'delete');
-  }
-  if (!busy && !tpu.attached && canReplace(tpu)) {
-    actions.push('replace');
-    if (tpu.state === 'READY' && tpu.api === 'compute') {
-      actions.push('report');
-    }
-  }
-  if (!busy && tpu.state === 'STOPPED') {
-    actions.push('start');
-  }
-  if (
-    !busy &&
-    tpu.state === 'READY' &&
-    !tpu.attached &&
-    !whyNotStoppable(tpu)
-  ) {
-    actions.push('stop');
-  }
-  return actions;
+  const now: ISituation = {
+    tpu,
+    ready: tpu.state === 'READY',
+    busy: isBusy(operations),
+    stopping: isBusy(operations, 'stop'),
+    startable: startableEnvironments(tpu).length > 0,
+    connecting: isBusy(operations, 'connect', 'environment')
+  };
+  return (Object.keys(POSSIBLE) as Action[]).filter(action =>
+    POSSIBLE[action](now)
+  );
 }
 
 /** How many of a host's chips a kernel can have, other than all. */
@@ -143,20 +123,14 @@ export function chipShares(tpu: ITPU): number[] {
 
 /** Whether it can be deleted and created again as it was. */
 function canReplace(tpu: ITPU): boolean {
-  const changing = ['CREATING', 'STARTING', 'STOPPING', 'RESTARTING'];
-  return (
-    !tpu.queued &&
-    !tpu.not_yours &&
-    !changing.includes(tpu.state) &&
-    tpu.state !== 'REPAIRING'
-  );
+  const settled = ['READY', 'STOPPED', 'PREEMPTED', 'TERMINATED', 'FAILED'];
+  return !tpu.queued && !tpu.not_yours && settled.includes(tpu.state);
 }
 
-/** Why Google can't stop a TPU that is ready. */
-export type NotStoppable = 'flex-start' | 'hosts' | 'spot';
-
 /** Why Google can't stop a TPU that is ready; null if it can. */
-export function whyNotStoppable(tpu: ITPU): NotStoppable | null {
+export function whyNotStoppable(
+  tpu: ITPU
+): 'flex-start' | 'hosts' | 'spot' | null {
   if (tpu.hosts.length > 1) {
     return 'hosts';
   }
@@ -169,6 +143,8 @@ export function whyNotStoppable(tpu: ITPU): NotStoppable | null {
 export function primaryAction(actions: Action[]): Action | undefined {
   const main: Action[] = ['connect', 'notebook', 'start'];
   const first = actions.find(action => main.includes(action));
-  const over = actions.every(one => ['delete', 'replace'].includes(one));
-  return first ?? (over && actions.length ? 'delete' : undefined);
+  const rare: Action[] = ['delete', 'replace'];
+  const over =
+    actions.includes('delete') && actions.every(one => rare.includes(one));
+  return first ?? (over ? 'delete' : undefined);
 }

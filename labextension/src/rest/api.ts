@@ -38,6 +38,11 @@ export interface IAdoptTPU {
   confirm_name?: string;
 }
 
+/** A person's answer to the question whether a plan may be carried out. */
+export interface IAnswerPlan {
+  approve: boolean;
+}
+
 /** A web app of a host that is open here; it closes with the server. */
 export interface IApp {
   id: string;
@@ -47,7 +52,7 @@ export interface IApp {
   port: number;
   path: string;
   name: string;
-  kind: 'port' | 'tensorboard';
+  kind: 'port' | 'ray' | 'tensorboard';
   logdir: string;
   allow_external: boolean;
   state: 'needs-attention' | 'open' | 'waiting';
@@ -82,6 +87,56 @@ export interface IAttachMachine {
   host_keys?: string[];
 }
 
+/**
+ * How much someone may spend on TPUs. A limit a day or in total is required.
+ */
+export interface IBudget {
+  /** 1–63 lower-case letters, digits, hyphens and underscores */
+  who: string;
+  /** At most this much a day, in UTC. In USD. */
+  day?: number | null;
+  /** At most this much in total. In USD. */
+  total?: number | null;
+  /** The last day of the budget, such as 2026-12-31. */
+  until?: string;
+  /**
+   * Only this type, such as v5litepod-8, or generation, such as v5e. By default
+   * all.
+   */
+  types?: string[];
+  /** Only this zone. By default all. */
+  zones?: string[];
+}
+
+/**
+ * All budgets, what they are spent on, and the plans that wait for a person's
+ * yes.
+ */
+export interface IBudgetOverview {
+  me: string;
+  emulated: boolean;
+  budgets: IBudgetUse[];
+  spending: ISpending[];
+  questions: IPlan[];
+}
+
+/** A budget, and how much of it is used. All amounts in USD, by list prices. */
+export interface IBudgetUse {
+  budget: IBudget;
+  spent_today: number;
+  spent: number;
+  committed: number;
+  left: number;
+  expired: boolean;
+  text: string;
+}
+
+/** How a plan is carried out. */
+export interface ICarryOutPlan {
+  who?: string;
+  approve?: boolean;
+}
+
 export interface ICatalog {
   types: IAcceleratorType[];
   zones: string[];
@@ -98,6 +153,7 @@ export interface ICatalog {
 export interface IChange {
   what:
     | 'app'
+    | 'budgets'
     | 'grant'
     | 'hunt'
     | 'job'
@@ -121,6 +177,7 @@ export interface IChange {
   grant: IGrant | null;
   queued: IQueuedResource | null;
   prices: IPriceList | null;
+  budgets: IBudgetOverview | null;
 }
 
 /** Packages to add to an environment, and to remove from it, on all hosts. */
@@ -1186,6 +1243,7 @@ export interface IOperation {
     | 'hunt'
     | 'profile'
     | 'queue'
+    | 'ray'
     | 'report'
     | 'share'
     | 'start'
@@ -1231,6 +1289,44 @@ export interface IOwnerUsage {
 /** The body of a request to pass tokens on. */
 export interface IPassTokens {
   names: string[];
+}
+
+/** What a TPU would cost at most, for an hour: carry it out by its id. */
+export interface IPlan {
+  id: string;
+  who: string;
+  request: IPlanTPU;
+  created: string;
+  expires: string;
+  name: string;
+  type: string;
+  zone: string;
+  tier: 'flex-start' | 'on-demand' | 'reserved' | 'spot';
+  meaning: string;
+  hunt: boolean;
+  emulated: boolean;
+  usd_per_hour: number;
+  most: number;
+  guard: string;
+  state: 'approved' | 'asked' | 'done' | 'planned' | 'refused';
+  outside: string;
+  operation: string;
+}
+
+/**
+ * A TPU to plan: what it would cost at most is computed, and nothing is
+ * created.
+ */
+export interface IPlanTPU {
+  tpu: ICreateTPU;
+  zones?: string[];
+  types?: string[];
+  tiers?: ('flex-start' | 'on-demand' | 'reserved' | 'spot')[];
+  /** Delete the TPU after this time. In seconds. By default 1h. */
+  time?: number | null;
+  /** Delete the TPU before it has cost more than this. In USD. */
+  max_cost?: number | null;
+  who?: string;
 }
 
 /**
@@ -1349,8 +1445,32 @@ export interface IQuote {
   other_form: string;
 }
 
+/** The Ray cluster of a TPU. */
+export interface IRay {
+  tpu: string;
+  zone: string;
+  state: 'failed' | 'running' | 'starting' | 'stopped' | 'stopping' | 'unknown';
+  job: string;
+  environment: string;
+  version: string;
+  address: string;
+  dashboard_port: number;
+  hosts: IRayHost[];
+  problem: IProblem | null;
+}
+
+/** One host of a TPU as a node of its Ray cluster. */
+export interface IRayHost {
+  host: number;
+  address: string;
+  state: 'alive' | 'missing';
+  chips: number;
+  processors: number;
+}
+
 /** Why something failed; the words of the REST contract. */
 export type Reason =
+  | 'BUDGET'
   | 'CANCELLED'
   | 'CHIPS_HELD'
   | 'CONFLICT'
@@ -1637,6 +1757,24 @@ export interface ISharingState {
   problem: string;
 }
 
+/** One TPU in the ledger: what it may cost, and has cost. */
+export interface ISpending {
+  id: string;
+  who: string;
+  plan: string;
+  tpu: string;
+  zone: string;
+  type: string;
+  tier: 'flex-start' | 'on-demand' | 'reserved' | 'spot';
+  usd_per_hour: number;
+  most: number;
+  ends: string;
+  usd: number;
+  usd_today: number;
+  state: 'asked' | 'ended' | 'ready' | 'stopped';
+  created: string;
+}
+
 /** For which chips of a host there is a kernel in Jupyter's kernel pickers. */
 export interface ISplitChips {
   environment?: string;
@@ -1697,6 +1835,14 @@ export interface IStartJob {
    * preemption.
    */
   restart_with_tpu?: boolean;
+}
+
+/** A Ray cluster to start on all hosts of a TPU. */
+export interface IStartRay {
+  /** The environment with Ray. */
+  environment?: string;
+  /** Install Ray in the environment, on all hosts, if it is missing there. */
+  install?: boolean;
 }
 
 /** A command to run on hosts of a TPU. */

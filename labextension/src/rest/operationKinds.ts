@@ -1,7 +1,6 @@
 // Made by scripts/typescript_types.py from the server's operation kinds: don't edit, run `make types`.
 
-import { TranslationBundle } from '@jupyterlab/translation';
-
+import { trans } from '../ui/translation';
 import { IOperation } from './api';
 
 /** Kinds during which other operations can be started. */
@@ -17,8 +16,7 @@ export const NON_EXCLUSIVE_KINDS: IOperation['kind'][] = [
 /** The titles of an operation on the TPU *name*, by its state. */
 export function kindTitles(
   kind: IOperation['kind'],
-  name: string,
-  trans: TranslationBundle
+  name: string
 ): Record<IOperation['state'], string> {
   switch (kind) {
     case 'create':
@@ -111,6 +109,13 @@ export function kindTitles(
         done: trans.__('Opened TensorBoard on %1', name),
         cancelled: trans.__('Opening TensorBoard on %1 was cancelled', name),
         failed: trans.__('TensorBoard on %1 could not be opened', name)
+      };
+    case 'ray':
+      return {
+        running: trans.__('Starting Ray on %1', name),
+        done: trans.__('Started Ray on %1', name),
+        cancelled: trans.__('Starting Ray on %1 was cancelled', name),
+        failed: trans.__('Ray could not be started on %1', name)
       };
     case 'profile':
       return {

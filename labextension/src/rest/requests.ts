@@ -3,9 +3,13 @@
 import {
   IAddSSHKey,
   IAdoptTPU,
+  IAnswerPlan,
   IApp,
   IAppVisit,
   IAttachMachine,
+  IBudget,
+  IBudgetOverview,
+  ICarryOutPlan,
   ICatalog,
   IChangePackages,
   ICheckSetup,
@@ -45,12 +49,15 @@ import {
   IOpenTunnel,
   IOperation,
   IPassTokens,
+  IPlan,
+  IPlanTPU,
   IPriceList,
   IProfileTPU,
   IQueueTPU,
   IQueuedResource,
   IQueuedResources,
   IQuote,
+  IRay,
   IRemoveEnvironment,
   IRemoveGuard,
   IRemoveSSHKey,
@@ -72,6 +79,7 @@ import {
   ISplitChips,
   IStartHunt,
   IStartJob,
+  IStartRay,
   IStartRun,
   IStartTPU,
   IStopJob,
@@ -191,6 +199,18 @@ export abstract class FleetRequests {
     /** Forget an attached machine. */
     detach: (tpu: IReference, body: IDetachMachine = {}, signal?: AbortSignal) =>
       this.send<IOperation>('DELETE', ['attached', tpu], { body, signal })
+  };
+
+  readonly budgets = {
+    /** Budgets, the ledger, and plans that wait for a yes. */
+    show: (signal?: AbortSignal) =>
+      this.send<IBudgetOverview>('GET', ['budgets'], { signal }),
+    /** Set a budget. */
+    set: (body: IBudget, signal?: AbortSignal) =>
+      this.send<IBudgetOverview>('POST', ['budgets'], { body, signal }),
+    /** Remove a budget. */
+    remove: (budget: string, signal?: AbortSignal) =>
+      this.send<void>('DELETE', ['budgets', budget], { signal })
   };
 
   readonly chipKernels = {
@@ -373,6 +393,21 @@ export abstract class FleetRequests {
       this.send<IOperation>('POST', ['operations', operation, 'stop-trying'], { body, signal })
   };
 
+  readonly plans = {
+    /** What a TPU would cost at most; creates nothing. */
+    make: (body: IPlanTPU, signal?: AbortSignal) =>
+      this.send<IPlan>('POST', ['plans'], { body, signal }),
+    /** One plan. */
+    get: (plan: string, signal?: AbortSignal) =>
+      this.send<IPlan>('GET', ['plans', plan], { signal }),
+    /** Create what was planned. */
+    carryOut: (plan: string, body: ICarryOutPlan = {}, signal?: AbortSignal) =>
+      this.send<IPlan>('POST', ['plans', plan, 'create'], { body, signal }),
+    /** Agree to a plan that is outside of its budget, or refuse it. */
+    answer: (plan: string, body: IAnswerPlan, signal?: AbortSignal) =>
+      this.send<IPlan>('POST', ['plans', plan, 'answer'], { body, signal })
+  };
+
   readonly prices = {
     /** What chips cost, by region, with the dates of the prices. */
     list: (signal?: AbortSignal) =>
@@ -413,6 +448,21 @@ export abstract class FleetRequests {
     /** Put a failed or suspended queued resource back into the queue. */
     reset: (queued: IReference, body: IResetQueued = {}, signal?: AbortSignal) =>
       this.send<IQueuedResource>('POST', ['queued', queued, 'reset'], { body, signal })
+  };
+
+  readonly ray = {
+    /** Its Ray cluster. */
+    get: (tpu: IReference, signal?: AbortSignal) =>
+      this.send<IRay>('GET', ['tpus', tpu, 'ray'], { signal }),
+    /** Start Ray on all its hosts. */
+    start: (tpu: IReference, body: IStartRay = {}, signal?: AbortSignal) =>
+      this.send<IOperation>('POST', ['tpus', tpu, 'ray'], { body, signal }),
+    /** Stop Ray, and what runs on it. */
+    stop: (tpu: IReference, signal?: AbortSignal) =>
+      this.send<IRay>('DELETE', ['tpus', tpu, 'ray'], { signal }),
+    /** Open Ray's dashboard. */
+    openDashboard: (tpu: IReference, signal?: AbortSignal) =>
+      this.send<IApp>('POST', ['tpus', tpu, 'ray', 'dashboard'], { signal })
   };
 
   readonly reservations = {

@@ -1,6 +1,5 @@
 // A picture of a slice: each host with its link, each chip with what it does.
 
-import { TranslationBundle } from '@jupyterlab/translation';
 import React, { memo } from 'react';
 
 import {
@@ -12,6 +11,7 @@ import {
 import { kernelName } from '../kernels/kernelLabels';
 import { Shade } from '../panel/panelState';
 import { IChipLoad, IHost, IHostLoad, IKernel, ITPU } from '../rest/api';
+import { trans } from '../ui/translation';
 import { ILayout, IPlace, layoutOf } from './topology';
 
 /** Colours for so many kernels, in style/page.css; then they come again. */
@@ -39,9 +39,8 @@ function Drawing(props: {
   load: IHostLoad[];
   kernels: IKernel[];
   shade: Shade;
-  trans: TranslationBundle;
 }): JSX.Element {
-  const { kernels, load, shade, topology, tpu, trans } = props;
+  const { kernels, load, shade, topology, tpu } = props;
   const { hosts } = tpu;
   const perHost = Math.max(
     1,
@@ -79,7 +78,7 @@ function Drawing(props: {
                 rx={2}
                 {...frame}
               >
-                <title>{hostTitle(host, trans)}</title>
+                <title>{hostTitle(host)}</title>
               </rect>
             ))}
             {places.map(({ x, y }, chip) => {
@@ -95,9 +94,7 @@ function Drawing(props: {
                   rx={2}
                   style={{ fillOpacity: strength(facts, shade) }}
                 >
-                  <title>
-                    {chipTitle(facts, number, chip, kernels, trans)}
-                  </title>
+                  <title>{chipTitle(facts, number, chip, kernels)}</title>
                 </rect>
               );
             })}
@@ -109,11 +106,7 @@ function Drawing(props: {
 }
 
 /** The kernels by their colours; nothing for other shades. */
-export function KernelLegend(props: {
-  kernels: IKernel[];
-  trans: TranslationBundle;
-}): JSX.Element {
-  const { kernels, trans } = props;
+export function KernelLegend({ kernels }: { kernels: IKernel[] }): JSX.Element {
   return (
     <ul className="jp-tpu-Map-legend">
       {kernels.slice(0, COLORS).map((kernel, index) => (
@@ -122,7 +115,7 @@ export function KernelLegend(props: {
             className={`jp-tpu-Map-color jp-mod-kernel${index % COLORS}`}
             aria-hidden="true"
           />
-          {kernelName(kernel, trans)}
+          {kernelName(kernel)}
         </li>
       ))}
     </ul>
@@ -214,10 +207,10 @@ function chipClass(chip: IChip, shade: Shade): string {
     : `jp-mod-${shade}`;
 }
 
-function hostTitle(host: IHost, trans: TranslationBundle): string {
+function hostTitle(host: IHost): string {
   const { link } = host;
   return [
-    trans.__('Host %1: %2', host.index, linkWord(host, trans)),
+    trans.__('Host %1: %2', host.index, linkWord(host)),
     link.problem?.message
   ]
     .filter(Boolean)
@@ -225,7 +218,7 @@ function hostTitle(host: IHost, trans: TranslationBundle): string {
 }
 
 /** The state of a host's link in a word. */
-export function linkWord(host: IHost, trans: TranslationBundle): string {
+export function linkWord(host: IHost): string {
   switch (host.link.state) {
     case 'connecting':
       return trans.__('connecting');
@@ -246,15 +239,14 @@ function chipTitle(
   chip: IChip,
   host: number,
   number: number,
-  kernels: IKernel[],
-  trans: TranslationBundle
+  kernels: IKernel[]
 ): string {
   const { load } = chip;
   return [
     trans.__('Host %1, chip %2', host, number),
-    load && dutyLabel(load, trans),
-    load && memoryLabel(load, trans),
-    ...chip.kernels.map(index => kernelName(kernels[index], trans))
+    load && dutyLabel(load),
+    load && memoryLabel(load),
+    ...chip.kernels.map(index => kernelName(kernels[index]))
   ]
     .filter(Boolean)
     .join(' · ');

@@ -10,7 +10,6 @@ import { IApp, IJob, ITPU } from '../../../labextension/src/rest/api';
 import { Failure } from '../../../labextension/src/rest/failure';
 import { CLI } from '../localServer';
 import { INode } from '../nodes';
-import { words } from '../words';
 import { ask, Commands, must, refOf } from './context';
 
 export async function openTerminal(
@@ -94,7 +93,7 @@ async function run(
   commands: Commands,
   args: string[]
 ): Promise<{ stdout: string; stderr: string }> {
-  const python = await commands.sources.python();
+  const python = await commands.python();
   const env = commands.sources.environment();
   return promisify(execFile)(python, [...CLI, ...args], { env }).catch(
     error => ({
@@ -161,7 +160,7 @@ async function jobOf(
       .filter(suits)
       .map(job => ({
         label: job.name,
-        description: `${tpu.name} · ${jobState(job, words)}`,
+        description: `${tpu.name} · ${jobState(job)}`,
         job,
         tpu
       }))

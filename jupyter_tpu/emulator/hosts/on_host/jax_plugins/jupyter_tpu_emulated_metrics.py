@@ -94,7 +94,7 @@ class EmulatedFigures:
         if not getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None):
             return {}
         jax = sys.modules["jax"]
-        found = {device.id: 0 for device in jax.local_devices()}
+        memory = {device.id: 0 for device in jax.local_devices()}
         for array in jax.live_arrays():
             try:
                 shape = array.sharding.shard_shape(array.shape)
@@ -105,8 +105,8 @@ class EmulatedFigures:
             for length in shape:
                 size *= length
             for device in devices:
-                found[device.id] = found.get(device.id, 0) + size
-        return found
+                memory[device.id] = memory.get(device.id, 0) + size
+        return memory
 
     def _duty_cycle(self):
         """Percent of the time since the last question in which a processor was busy."""
