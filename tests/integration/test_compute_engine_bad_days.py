@@ -110,6 +110,7 @@ async def test_two_people_who_create_one_name_on_both_control_planes_are_told(
     await cloud.close()
 
 
+@pytest.mark.long
 @pytest.mark.asyncio
 async def test_a_zone_that_refuses_what_it_lists_says_so_and_a_hunt_tries_the_next(
     world: ComputeWorld, name: str
@@ -130,6 +131,7 @@ async def test_a_zone_that_refuses_what_it_lists_says_so_and_a_hunt_tries_the_ne
     assert (ended.state, ended.zone) == ("done", "us-central1-b")
 
 
+@pytest.mark.long
 @pytest.mark.asyncio
 async def test_an_organization_that_forbids_external_addresses_is_told_apart(
     world: ComputeWorld, name: str

@@ -178,6 +178,9 @@ def test_an_instance_is_a_host_to_log_in_to(
     ask = f"{attribute}instance/attributes/"
     said = ssh(client, "one", key, tmp_path, f"{ask}accelerator-type; {ask}agent-worker-number")
     assert said == "v6e-40"
+    # Google's images of Compute Engine have no Docker, and chips are files of vfio.
+    look = "command -v docker containerd dockerd || echo none; ls /dev/vfio | sort | tr '\\n' ' '"
+    assert ssh(client, "one", key, tmp_path, look) == "none\n0 1 2 3 vfio"
 
     labels = {"label_fingerprint": made.label_fingerprint, "labels": {"jupyter-tpu": "one"}}
     instances.set_labels({**where, "instances_set_labels_request_resource": labels})
@@ -427,6 +430,7 @@ def test_zones_are_listed_and_advice_is_refused(client: Callable[[str], Any]) ->
         advice.calendar_mode({**where, "calendar_mode_advice_request_resource": {}})
 
 
+@pytest.mark.long
 def test_a_group_makes_a_host_again_that_is_to_be_recreated(
     client: Callable[[str], Any], key: Path
 ) -> None:

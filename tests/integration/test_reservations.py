@@ -89,6 +89,7 @@ async def test_a_lost_answer_is_no_failure(world: ComputeWorld) -> None:
         await reservations.create(request(name="two", confirm_cost=True, confirm_name="two"))
 
 
+@pytest.mark.long
 @pytest.mark.asyncio
 async def test_a_reservation_is_used_and_shows_that(world: ComputeWorld, name: str) -> None:
     server = await world.server()
