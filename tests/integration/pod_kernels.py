@@ -2,55 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from typing import Any
 
 from local_kernels import Notebook, printed
-from shared_packages import MAKE_ENVIRONMENT
 
-from jupyter_tpu.cloud import CloudTPU, NodeName, Target
 from jupyter_tpu.emulator.hosts.namespace_host import process_tree
-from jupyter_tpu.kernels import KernelSpecs
-from jupyter_tpu.links import HostName, Links
 
 ZONE = "us-west4-a"
-
-
-async def prepare(emulator: Any, tpu: str, count: int) -> None:
-    """Creates an environment with JAX on all hosts."""
-    links = Links(CloudTPU(Target(emulator=str(emulator.state_file))))
-    node = NodeName(emulator.state.project, ZONE, tpu)
-    make = MAKE_ENVIRONMENT.replace("ipykernel ipywidgets", "ipykernel jax")
-    try:
-        # The first one fills the cache that all share.
-        for hosts in ([0], range(1, count)):
-            await asyncio.gather(
-                *(
-                    links.get(HostName(node, host)).run(["sh", "-ec", make], timeout=500)
-                    for host in hosts
-                )
-            )
-    finally:
-        await links.close()
-        await links.cloud.close()
-
-
-def register(emulator: Any, pod: str, hosts: int = 4) -> tuple[str, str]:
-    """The pod kernel's spec, and its display name."""
-    return KernelSpecs().register(
-        project=emulator.state.project,
-        zone=ZONE,
-        tpu=pod,
-        worker=0,
-        environment="default",
-        python_version="3.11",
-        host_python="/home/tpu/env/bin/python",
-        emulator=str(emulator.state_file),
-        emulated=True,
-        variables={},
-        hosts=hosts,
-    )
 
 
 def restart(notebook: Notebook) -> None:

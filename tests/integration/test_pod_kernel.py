@@ -12,7 +12,8 @@ import pytest
 from fault_proxy import FaultProxy
 from jupyter_client.manager import KernelManager
 from local_kernels import Notebook, printed
-from pod_kernels import ZONE, error_of, pids, prepare, register, restart, shown, stderr
+from pod_environment import make_environments, register_pod_kernel
+from pod_kernels import ZONE, error_of, pids, restart, shown, stderr
 from stormy_host import line_to
 from traitlets.config import Config
 from waiting import eventually, until
@@ -38,13 +39,13 @@ def pod(emulator: Any) -> Iterator[str]:
     """The name of a pod whose hosts have an environment with JAX."""
     with emulator.tpu("pod", "v5litepod-16", ZONE) as node:
         name = node["name"].rpartition("/")[2]
-        core_thread().wait(prepare(emulator, name, HOSTS))
+        core_thread().wait(make_environments(emulator, ZONE, name, HOSTS))
         yield name
 
 
 @pytest.fixture(scope="module")
 def kernelspec(emulator: Any, pod: str) -> str:
-    spec, display_name = register(emulator, pod)
+    spec, display_name = register_pod_kernel(emulator, ZONE, pod, HOSTS)
     assert display_name == f"Python 3.11 · {pod} (all 4 hosts, emulated)"
     return spec
 
@@ -134,7 +135,8 @@ def test_an_exception_on_one_host_says_who_raised_and_who_waited_and_refuses_fur
     assert "Host 3 raised ValueError: bad batch" in text
     assert re.search(r"Hosts 0-2 were interrupted at line 5: multihost_utils\.process_allg", text)
     assert "The hosts are out of step." in text
-    assert "Restart the kernel" in text
+    assert "Restart the kernel" in shown(seen)
+    assert "hosts 0-2: KeyboardInterrupt" not in shown(seen), "they are stuck: no traceback came"
     content, seen = notebook.run("print('never')")
     assert content["ename"] == "OutOfStep"
     assert printed(seen) == ""

@@ -18,7 +18,8 @@ from adoption_server import Client, Server
 from fault_proxy import FaultProxy
 from jupyter_client.manager import KernelManager
 from local_kernels import Notebook, printed
-from pod_kernels import ZONE, error_of, pids, prepare, register, restart, shown, stderr
+from pod_environment import make_environments, register_pod_kernel
+from pod_kernels import ZONE, error_of, pids, restart, shown, stderr
 from stormy_host import line_to
 from waiting import until
 
@@ -43,13 +44,13 @@ ENVIRONMENT = {**os.environ, "JUPYTER_TPU_PROJECT_SYNC": "off"}
 def pod(emulator: Any) -> Iterator[str]:
     with emulator.tpu("tough", "v5litepod-16", ZONE) as node:
         name = node["name"].rpartition("/")[2]
-        core_thread().wait(prepare(emulator, name, HOSTS))
+        core_thread().wait(make_environments(emulator, ZONE, name, HOSTS))
         yield name
 
 
 @pytest.fixture(scope="module")
 def kernelspec(emulator: Any, pod: str) -> str:
-    return register(emulator, pod)[0]
+    return register_pod_kernel(emulator, ZONE, pod, HOSTS)[0]
 
 
 @pytest.fixture(scope="module")

@@ -993,6 +993,7 @@ export interface IKernel {
   holder: string;
   chips: boolean;
   booked: number[];
+  hosts: string[];
   notebook: string;
   problem: IProblem | null;
 }

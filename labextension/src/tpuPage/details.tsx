@@ -22,7 +22,9 @@ import { Jobs } from '../jobs/jobList';
 import {
   chipsLabel,
   holderLabel,
+  hostStates,
   kernelName,
+  kernelPlace,
   kernelStateLabel
 } from '../kernels/kernelLabels';
 import { whyNotStoppable } from '../model/availableActions';
@@ -427,9 +429,7 @@ function Kernel(props: {
     <li className="jp-tpu-Row">
       <span className="jp-tpu-Row-main" title={kernel.notebook || kernel.id}>
         {name}
-        {tpu.hosts.length > 1 && (
-          <em> {trans.__('on host %1', kernel.host)}</em>
-        )}
+        {tpu.hosts.length > 1 && <em> {kernelPlace(kernel)}</em>}
         {kernel.booked.length > 0 && <em> {chipsLabel(kernel.booked)}</em>}
       </span>
       <StateLabel tone={KERNEL_TONES[kernel.state] ?? 'quiet'}>
@@ -456,6 +456,9 @@ function Kernel(props: {
         <span className="jp-tpu-Row-more">
           {kernel.problem.message} {kernel.problem.hint}
         </span>
+      )}
+      {hostStates(kernel) && (
+        <span className="jp-tpu-Row-more">{hostStates(kernel)}</span>
       )}
       {kernel.state !== 'dead' && !here.has(kernel.id) && (
         <span className="jp-tpu-Row-more">
