@@ -2,6 +2,7 @@
 // of it. `model/availableActions.ts` says when each is possible.
 
 import {
+  bugIcon,
   checkIcon,
   clearIcon,
   consoleIcon,
@@ -226,6 +227,26 @@ export const ACTIONS: { [action in Action]: IAction } = {
     label: () => trans.__('Stop…'),
     run: (actions, tpu) => actions.kernels.destroy('stop', tpu)
   },
+  report: {
+    command: 'tpu:report-fault',
+    icon: bugIcon,
+    label: () => trans.__('Report a Host as Faulty…'),
+    run: async (actions, tpu) =>
+      (await import('../lifecycle/repairDialogs')).reportFault(
+        tpu,
+        actions.model
+      )
+  },
+  replace: {
+    command: 'tpu:replace',
+    icon: refreshIcon,
+    label: () => trans.__('Replace This TPU…'),
+    run: async (actions, tpu) =>
+      (await import('../lifecycle/repairDialogs')).replaceTPU(
+        tpu,
+        actions.model
+      )
+  },
   detach: {
     command: 'tpu:detach',
     icon: unlinkIcon,
@@ -248,6 +269,8 @@ export function actionLabel(action: Action, tpu?: ITPU): string {
     : why && action === 'stop'
       ? why === 'hosts'
         ? trans.__('Stop (only possible with 1 host)')
-        : trans.__('Stop (not possible with Spot)')
+        : why === 'spot'
+          ? trans.__('Stop (not possible with Spot)')
+          : trans.__('Stop (not possible with flex-start)')
       : ACTIONS[action].label();
 }

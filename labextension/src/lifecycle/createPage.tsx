@@ -1,7 +1,7 @@
 // The form that creates a TPU.
 
 import { Button } from '@jupyterlab/ui-components';
-import React, { useEffect, useId, useRef } from 'react';
+import React, { useEffect, useId, useRef, useState } from 'react';
 
 import { Actions } from '../actions/actions';
 import { durationLabel } from '../guard/guardLabels';
@@ -9,13 +9,14 @@ import { huntFieldList } from '../hunts/huntFields';
 import { coveringGrant, usd } from '../money/costLabels';
 import { Price } from '../money/price';
 import { typeDescription } from '../panel/tpuLabels';
+import { IReservationView } from '../rest/api';
 import { Disclosure, EmptyState, Alert, Link } from '../ui/elements';
 import { failureText } from '../ui/failures';
-import { Field } from '../ui/field';
+import { Field, TextField } from '../ui/field';
 import { FieldList, FormFields } from '../ui/fields';
 import { FormPage, packagesField, useUnfolding } from '../ui/formPage';
 import { useStore } from '../ui/store';
-import { trans } from '../ui/translation';
+import { language, trans } from '../ui/translation';
 import { CreateForm, IFields } from './createForm';
 import { nodeOptionFieldList, setupFieldList } from './fieldLists';
 import { nameRule } from './names';
@@ -29,6 +30,7 @@ const ADVANCED = 'form#advanced';
 
 const ADVANCED_FIELDS = [
   'version',
+  'diskGB',
   'packages',
   'apt',
   'timezone',
@@ -160,6 +162,7 @@ export function CreatePage({ actions }: { actions: Actions }): JSX.Element {
         )}
       </Field>
       <FormFields form={form} fields={placeFields(form)} />
+      {fields.tier === 'reserved' && <ReservationField actions={actions} />}
       <p className="jp-tpu-Price" role="status">
         <Price cost={{ ...form.cost, grant }} tier={fields.tier} />
         {billed && (
@@ -230,6 +233,12 @@ export function CreatePage({ actions }: { actions: Actions }): JSX.Element {
                 help: trans.__('OS image of the hosts'),
                 list: `${advanced}versions`
               },
+              {
+                name: 'diskGB',
+                label: trans.__('Boot disk size'),
+                help: trans.__('GB for each host; Compute Engine only'),
+                placeholder: '200'
+              },
               packagesField({ rows: 2, disabled: !fields.connect })
             ]}
           />
@@ -253,6 +262,51 @@ export function CreatePage({ actions }: { actions: Actions }): JSX.Element {
         </div>
       )}
     </FormPage>
+  );
+}
+
+/** Which reservation is used; those that can be are offered, with their dates. */
+function ReservationField(props: { actions: Actions }): JSX.Element {
+  const { createForm: form, model } = props.actions;
+  const [found, setFound] = useState<IReservationView[]>([]);
+  const id = useId();
+  useEffect(() => {
+    // Who may not list them can type a name.
+    model.client.reservations.list().then(setFound, () => setFound([]));
+  }, [model]);
+  const day = (time: string) => new Date(time).toLocaleDateString(language);
+  const coming = found.filter(one => one.future && !one.use);
+  return (
+    <>
+      <TextField
+        label={trans.__('Reservation')}
+        help={
+          coming.length
+            ? trans.__(
+                'Still to come: %1',
+                coming
+                  .map(one => trans.__('%1 from %2', one.name, day(one.start)))
+                  .join(', ')
+              )
+            : trans.__('Required by Compute Engine')
+        }
+        problem={form.problemOf('reservation')}
+        list={id}
+        value={form.fields.reservation}
+        onChange={value => form.set('reservation', value)}
+      />
+      <datalist id={id}>
+        {found
+          .filter(one => one.use)
+          .map(one => (
+            <option key={`${one.zone}/${one.use}`} value={one.use}>
+              {[one.zone, one.type, one.end && day(one.end)]
+                .filter(Boolean)
+                .join(' · ')}
+            </option>
+          ))}
+      </datalist>
+    </>
   );
 }
 

@@ -29,6 +29,8 @@ import {
   IStartRay,
   IStartHunt,
   IStartTPU,
+  IReplaceTPU,
+  IReportFault,
   IStopTPU,
   ISyncProject,
   ITPU,
@@ -302,6 +304,19 @@ export class TPUModel extends Store {
 
   start(tpu: TPURef, how: IStartTPU = {}): Promise<boolean> {
     return this._requests.send(tpu, () => this.client.start(tpu, how));
+  }
+
+  /** Deletes a TPU, and creates the same one again, by a hunt. */
+  replace(tpu: TPURef, how: IReplaceTPU): Promise<boolean> {
+    return this._requests.send(tpu, async () => {
+      const hunt = await this.client.hunts.replace(tpu, how);
+      this._resources.putHunt(hunt);
+      return this.client.operations.get(hunt.id);
+    });
+  }
+
+  reportFault(tpu: TPURef, how: IReportFault): Promise<boolean> {
+    return this._requests.send(tpu, () => this.client.reportFault(tpu, how));
   }
 
   stop(tpu: TPURef, how: IStopTPU): Promise<boolean> {

@@ -325,6 +325,18 @@ function Guard({ tpu, actions }: ITPUProps): JSX.Element {
               ? trans.__('Stop automatically…')
               : trans.__('Delete automatically…')}
         </Link>
+        {guard?.google_deletes && (
+          <>
+            {' '}
+            {trans.__(
+              'Google deletes it at %1, even if the guard does not run.',
+              clock(guard.google_deletes)
+            )}
+          </>
+        )}
+        {guard?.google_problem && (
+          <> {`${guard.google_problem.message} ${guard.google_problem.hint}`}</>
+        )}
         {guard?.problem && (
           <>
             {' '}
