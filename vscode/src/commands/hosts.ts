@@ -142,7 +142,8 @@ export async function syncFolder(
   const tpu = await commands.tpu(node, 'sync', 'Copy Workspace to Hosts');
   await commands.runTask(
     `${folder.name} to ${tpu.name}`,
-    ['sync', folder.uri.fsPath, refOf(tpu), '--watch'],
+    // With a / it would be a local path, as for scp.
+    ['sync', folder.uri.fsPath, `${tpu.zone}~${tpu.name}`, '--watch'],
     folder.uri.fsPath
   );
 }
