@@ -68,7 +68,7 @@ def environment_without_jupyter_tpu(folder: Path) -> Path:
     for path in Path(jupyter_server.__file__).parents[1].iterdir():
         if "jupyter_tpu" not in path.name and path.suffix != ".pth":
             (packages / path.name).symlink_to(path)
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "new"], check=True)
+    subprocess.run([sys.executable, "-m", "venv", folder / "new"], check=True)
     [site] = (folder / "new").glob("lib/python*/site-packages")
     (site / "needed.pth").write_text(f"{packages}\n")
     return folder / "new" / "bin" / "python"
@@ -77,7 +77,7 @@ def environment_without_jupyter_tpu(folder: Path) -> Path:
 def test_install_puts_jupyter_tpu_into_the_python_and_uses_it(
     start_vscode: Callable[..., CodeServer], open_window: Callable[..., Window], tmp_path: Path
 ) -> None:
-    """By uv, because this environment has no pip; from a folder in place of a registry."""
+    """By pip, from a folder in place of a registry."""
     python = environment_without_jupyter_tpu(tmp_path)
     wheels = tmp_path / "wheels"
     build = f"from hatchling.build import build_editable; build_editable({str(wheels)!r})"
@@ -91,10 +91,9 @@ def test_install_puts_jupyter_tpu_into_the_python_and_uses_it(
         {"jupyterTpu.python": str(python)},
         variables={
             **own,
-            "PATH": f"{UV.parent}:{os.environ['PATH']}",
-            "UV_FIND_LINKS": str(wheels),
-            "UV_NO_INDEX": "1",
-            "UV_NO_DEPS": "1",
+            "PIP_FIND_LINKS": str(wheels),
+            "PIP_NO_INDEX": "1",
+            "PIP_NO_DEPS": "1",
         },
     )
     window = open_window(server, server.workspace)
