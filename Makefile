@@ -9,7 +9,7 @@ SOURCES := tsconfig.json $(shell find labextension/src labextension/style labext
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: lab setup dist vsix test test-python test-frontend test-browser test-vscode test-long \
-	test-oldest test-newest release lint format bench types screenshots clean
+	test-oldest test-newest release lint format bench types docs screenshots clean
 
 # In few lines: what pip, npm and the build say is shown only if they fail.
 lab:
@@ -32,7 +32,7 @@ node_modules/.package-lock.json: package-lock.json package.json
 	@touch $@
 
 .venv/installed: .venv/bin/uv pyproject.toml hatch_build.py
-	$(INSTALL) --editable '.[jax,dev,test]'
+	$(INSTALL) --editable '.[jax,dev,docs,test]'
 	@touch $@
 
 jupyter_tpu/labextension/package.json: .venv/installed node_modules/.package-lock.json $(SOURCES)
@@ -40,8 +40,9 @@ jupyter_tpu/labextension/package.json: .venv/installed node_modules/.package-loc
 	$(BIN)/jupyter-builder develop . --overwrite
 	@touch $@
 
-# The sdist, with the frontend built for production, and the wheel that is built from it.
-dist: .venv/bin/uv node_modules/.package-lock.json
+# The sdist, with the frontend built for production and the documentation site, and the wheel that is
+# built from it.
+dist: .venv/bin/uv node_modules/.package-lock.json docs
 	rm -rf dist
 	$(BIN)/uv build --quiet --out-dir dist
 	@ls -l dist
@@ -173,9 +174,15 @@ types: setup
 	$(BIN)/python scripts/reference_docs.py
 	$(BIN)/python scripts/rooms.py
 
+# The documentation, as pages in site/ that need no server. A warning is an error. What mkdocs-material
+# says about the end of its own life is for the authors, not for every build.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	@echo "The documentation is in site/index.html"
+
 screenshots: setup
 	$(BIN)/python scripts/screenshots.py
 
 clean:
 	rm -rf .venv .venv-oldest .venv-newest node_modules jupyter_tpu/labextension labextension/lib \
-		.lab dist vscode/node_modules vscode/out .code-server
+		.lab dist site vscode/node_modules vscode/out .code-server

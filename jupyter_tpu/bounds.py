@@ -20,10 +20,10 @@ def inflate(data: bytes | bytearray, limit: int, *, gzip: bool = False) -> bytes
     """
     unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16 if gzip else zlib.MAX_WBITS)
     try:
-        found = unpacker.decompress(data, limit + 1)
+        plain = unpacker.decompress(data, limit + 1)
     except zlib.error as error:
         raise ValueError(str(error)) from None
-    check_size(len(found), limit)
+    check_size(len(plain), limit)
     if not unpacker.eof:
         raise ValueError("it is cut off")
-    return found
+    return plain

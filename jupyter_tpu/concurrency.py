@@ -69,7 +69,7 @@ def _failure(failed: Mapping[int, TPUError], hosts: int) -> TPUError:
     first = next(iter(failed.values()))
     others = hosts - len(failed)
     message = first.message
-    if len(failed) > 1 and (others or len({each.message for each in failed.values()}) > 1):
+    if len(failed) > 1 and (others or len({error.message for error in failed.values()}) > 1):
         message = f"{hosts_text(list(failed)).capitalize()} failed. {message}"
     message += other_hosts(others, "has finished", "have finished")
     return error_for(message, first.reason, first.hint)

@@ -27,6 +27,7 @@ class Reason(StrEnum):
     JOBS_RUNNING = "JOBS_RUNNING"  # would end jobs; needs a confirmation
     STILL_BILLED = "STILL_BILLED"  # would leave a TPU that costs money; needs a confirmation
     PRICE = "PRICE"  # would cost money; its price needs a confirmation
+    BUDGET = "BUDGET"  # outside of the budget that a person has set
     NOT_YOURS = "NOT_YOURS"  # another person's TPU; needs its name as a confirmation
     CHIPS_HELD = "CHIPS_HELD"  # another process has the host's TPU chips
     QUOTA = "QUOTA"

@@ -71,8 +71,8 @@ def passed_variables() -> dict[str, str]:
 
     Reads small files: on an event loop, call it in a thread.
     """
-    found = {name: find(name) for name in passed_names()}
-    return {name: token.value for name, token in found.items() if token is not None}
+    token_values = {name: find(name) for name in passed_names()}
+    return {name: token.value for name, token in token_values.items() if token is not None}
 
 
 def find(name: str) -> TokenValue | None:
@@ -105,10 +105,10 @@ def _wandb() -> TokenValue | None:
     """What `wandb login` stores. Source: wandb/sdk/lib/wbauth."""
     path = Path(os.environ.get("NETRC") or "~/.netrc").expanduser()
     try:
-        found = netrc.netrc(path).authenticators("api.wandb.ai")
+        entry = netrc.netrc(path).authenticators("api.wandb.ai")
     except (OSError, ValueError, netrc.NetrcParseError):
         return None
-    return TokenValue(found[2], str(path)) if found and found[2] else None
+    return TokenValue(entry[2], str(path)) if entry and entry[2] else None
 
 
 _STORED: dict[str, Callable[[], TokenValue | None]] = {

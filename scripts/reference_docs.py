@@ -44,7 +44,7 @@ BEGIN, END = "<!-- made by `make types`: {} -->", "<!-- end -->"
 def tables() -> dict[str, dict[str, str]]:
     """The made parts of each page, by name."""
     return {
-        "configuration.md": {
+        "reference/configuration.md": {
             "JupyterTPU": _options(JupyterTPU),
             # What identifies the host is in each kernelspec; the rest is for users.
             "TPUProvisioner": _options(
@@ -52,15 +52,17 @@ def tables() -> dict[str, dict[str, str]]:
                 ("project_sync", "needs_chips", "journal_limit", "when_full", "start_timeout"),
             ),
         },
-        "commands.md": {"commands": _table(("Command", "What it does"), _commands("jupyter", tpu))},
-        "magics.md": {
+        "reference/commands.md": {
+            "commands": _table(("Command", "What it does"), _commands("jupyter", tpu))
+        },
+        "notebooks/magics.md": {
             "magics": _table(
                 ("Magic", "What it does"),
                 [*_commands("", magics.line), *_commands("", kernel_grammar.cell)],
             )
         },
-        "security.md": {"hosts": _messages_of_hosts()},
-        "rest.md": {
+        "reference/security.md": {"hosts": _messages_of_hosts()},
+        "reference/rest.md": {
             "routes": _routes(),
             "errors": _table(
                 ("`reason`", "HTTP status"),

@@ -64,15 +64,15 @@ def bundle() -> Bundle:
 def _sources() -> "dict[str, bytes]":
     """The agent's modules by their names in the archive."""
     top = os.path.dirname(os.path.abspath(__file__))
-    found = {}
+    sources = {}
     for folder, _, names in os.walk(top):
         for name in names:
             path = os.path.join(folder, name)
             if name.endswith(".py") and path != os.path.abspath(__file__):
                 relative = os.path.relpath(path, top).replace(os.sep, "/")
                 with open(path, "rb") as file:
-                    found["%s/%s" % (PACKAGE, relative)] = file.read()
-    return found
+                    sources["%s/%s" % (PACKAGE, relative)] = file.read()
+    return sources
 
 
 def without_comments(source: str) -> str:

@@ -62,11 +62,11 @@ class AppAuth:
 
     def find_session(self, secret: str) -> AppSession | None:
         """The session with this secret."""
-        found = None
+        session = None
         for known in self._sessions:
             if _equal(known.secret, secret):
-                found = known
-        return found
+                session = known
+        return session
 
 
 def _equal(ours: str, received: str) -> bool:

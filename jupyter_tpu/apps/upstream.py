@@ -40,14 +40,16 @@ class Upstream:
     ----------
     open_port: opens a channel to the host; may wait until the host can be reached.
     port: on the host.
+    headers: what each request has in addition, such as a token that browsers must not know.
 
     Attributes
     ----------
     sent, received: bytes to and from the host.
     """
 
-    def __init__(self, open_port: OpenPort, port: int) -> None:
+    def __init__(self, open_port: OpenPort, port: int, headers: Headers | None = None) -> None:
         self.port = port
+        self.headers = headers or []
         self.sent = 0
         self.received = 0
         self._open_port = open_port
@@ -101,7 +103,9 @@ class Upstream:
         """A channel of its own, for protocols other than HTTP. Raises TPUError."""
         transport = ChannelTransport(protocol, self._count)
         window = share_window(len(self._transports))
-        self._transports = {each for each in self._transports if not each.is_closing()}
+        self._transports = {
+            transport for transport in self._transports if not transport.is_closing()
+        }
         await self._open_port(transport.session, self.port, window=window)
         self._transports.add(transport)
         return transport
@@ -137,15 +141,15 @@ class _ChannelPool(aiohttp.BaseConnector):
 
     async def _create_connection(self, req: Any, traces: Any, timeout: Any) -> ResponseHandler:
         """Called by aiohttp if the pool is empty."""
-        found = None
-        while self._spares and found is None:
+        connection = None
+        while self._spares and connection is None:
             first = self._spares.pop(0)  # in the order in which a server accepts them
             if first.is_connected():
-                found = first
+                connection = first
         if self.server_closes:
             self._open_spares()
-        if found is not None:
-            return found
+        if connection is not None:
+            return connection
         self.opened += 1
         return await self._open()
 

@@ -98,11 +98,11 @@ def type_of_topology(generation: str, topology: str) -> AcceleratorType:
     """The type of so many chips of *generation* ("v5e", or "v5litepod" as types begin); raises
     `UnknownType`. A type may have several topologies, of which the catalog knows the usual one.
     """
-    found = _of_topology(generation, topology)
-    if found is None:
+    accelerator_type = _of_topology(generation, topology)
+    if accelerator_type is None:
         chips = prod(int(side) for side in topology.split("x"))
         raise UnknownType(f"{generation} with {chips} chips")
-    return found
+    return accelerator_type
 
 
 def _of_topology(generation: str, topology: str) -> AcceleratorType | None:
@@ -120,11 +120,11 @@ def type_of_machine(machine_type: str, topology: str = "") -> AcceleratorType:
 
     Raises `UnknownType`.
     """
-    found = _of_machine(machine_type, topology)
-    if found is None:
+    accelerator_type = _of_machine(machine_type, topology)
+    if accelerator_type is None:
         what = f" with the topology {topology}" if topology else ""
         raise UnknownType(f"{machine_type}{what}")
-    return found
+    return accelerator_type
 
 
 def _of_machine(machine_type: str, topology: str = "") -> AcceleratorType | None:
@@ -257,13 +257,13 @@ def official_name(name: str) -> str:
     """
     if name in _by_name():
         return name
-    if (found := _of_machine(name)) is not None:
-        return found.name
+    if (accelerator_type := _of_machine(name)) is not None:
+        return accelerator_type.name
     generation, dash, size = name.partition("-")
     if _TOPOLOGY.fullmatch(size):
-        found = _of_topology(_GOOGLES_NAMES.get(generation, generation), size)
-        return found.name if found is not None else name
-    prefixes = {each.name: each.prefix for each in GENERATIONS} | _GOOGLES_NAMES
+        accelerator_type = _of_topology(_GOOGLES_NAMES.get(generation, generation), size)
+        return accelerator_type.name if accelerator_type is not None else name
+    prefixes = {generation.name: generation.prefix for generation in GENERATIONS} | _GOOGLES_NAMES
     return f"{prefixes.get(generation, generation)}{dash}{size}"
 
 

@@ -44,8 +44,8 @@ def approve_cost(quote: Quote, *, yes: bool, as_json: bool) -> None:
 
 def approve_start(tpus: Sequence[TPU], *, yes: bool, as_json: bool) -> None:
     """As `approve_cost`, for stopped TPUs that are about to be started."""
-    prices = [(each, hourly(each.cost, each.tier)) for each in tpus if not each.emulated]
-    ask = any(each.cost.usd_per_hour != 0 for each in tpus) and not yes
+    prices = [(tpu, hourly(tpu.cost, tpu.tier)) for tpu in tpus if not tpu.emulated]
+    ask = any(tpu.cost.usd_per_hour != 0 for tpu in tpus) and not yes
     if can_ask() if ask else not as_json:
         out = sys.stderr if as_json else sys.stdout
         for tpu, price in prices:
@@ -54,7 +54,7 @@ def approve_start(tpus: Sequence[TPU], *, yes: bool, as_json: bool) -> None:
     if ask:
         shown = "" if can_ask() else f", {'; '.join(price for _, price in prices)}"
         confirm(
-            f"Start {', '.join(each.name for each in tpus)}{shown}?",
+            f"Start {', '.join(tpu.name for tpu in tpus)}{shown}?",
             "Add --yes to start without asking, or --max-price USD.",
         )
 

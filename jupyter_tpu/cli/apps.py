@@ -43,7 +43,7 @@ def app() -> None:
     An app has an origin of its own: it gets no cookie and no token of Jupyter, and can't call
     Jupyter's API. With a running Jupyter server an app stays open until the server ends; without
     one, as long as the command runs. For browsers that reach only Jupyter, such as behind a Hub:
-    c.JupyterTPU.proxy_ports (docs/apps.md).
+    c.JupyterTPU.proxy_ports (docs/hosts/apps.md).
 
     `jupyter tpu app NAME PORT` is short for `jupyter tpu app open NAME PORT`.
     """
@@ -96,19 +96,19 @@ def _table(apps: Sequence[App]) -> str:
         return "No apps are open. Open one: jupyter tpu app open NAME PORT"
     rows = [
         (
-            each.id,
-            each.name,
-            host_text(each.tpu, each.host),
-            str(each.port),
-            each.logdir or each.path,
-            state_text(each.state),
-            size(each.sent),
-            size(each.received),
+            app.id,
+            app.name,
+            host_text(app.tpu, app.host),
+            str(app.port),
+            app.logdir or app.path,
+            state_text(app.state),
+            size(app.sent),
+            size(app.received),
         )
-        for each in apps
+        for app in apps
     ]
     heads = ("ID", "NAME", "TPU", "PORT", "SHOWS", "STATE", "SENT", "RECEIVED")
-    problems = [f"{each.id}: {problem_text(each.problem)}" for each in apps if each.problem]
+    problems = [f"{app.id}: {problem_text(app.problem)}" for app in apps if app.problem]
     return "\n".join([table(heads, rows), *problems])
 
 
@@ -118,23 +118,21 @@ def _table(apps: Sequence[App]) -> str:
 def close_app(id: str, as_json: bool) -> None:
     """Close a web app."""
     with open_session() as session:
-        found = [
-            each
-            for each in session.call(session.fleet.apps.list())
-            if id in (each.id, str(each.port))
+        apps = [
+            app for app in session.call(session.fleet.apps.list()) if id in (app.id, str(app.port))
         ]
-        if not found:
+        if not apps:
             raise TPUError(
                 f"The app {id} does not exist.",
                 Reason.NOT_FOUND,
                 "Give its ID or its port; `jupyter tpu app list` shows them.",
             )
-        for each in found:
+        for each in apps:
             session.call(session.fleet.apps.close(each.id))
             if not as_json:
                 print(f"Closed {_title(each)}")
     if as_json:
-        print_json(found)
+        print_json(apps)
 
 
 @command("tensorboard", epilog=examples("jupyter tpu tensorboard my-tpu --logdir ~/runs"))
@@ -149,9 +147,9 @@ def tensorboard(name: str, fields: dict[str, Any], no_browser: bool, as_json: bo
     """
     from ..fleet.models import OpenTensorBoard
 
-    wanted = OpenTensorBoard(**fields)
+    request = OpenTensorBoard(**fields)
     with open_session() as session:
-        operation = session.call(session.fleet.tensorboard.open(name, wanted))
+        operation = session.call(session.fleet.tensorboard.open(name, request))
         ended = finish(session, operation, progress_stream(as_json))
         _show(session, opened_app(session, ended), no_browser, as_json)
 
@@ -165,10 +163,10 @@ def _show(session: Session, opened: App, no_browser: bool, as_json: bool) -> Non
 def opened_app(session: Session, operation: Operation) -> App:
     """The app that an operation has opened."""
     apps = session.call(session.fleet.apps.list())
-    found = next((each for each in apps if each.id == operation.app), None)
-    if found is None:
+    app = next((app for app in apps if app.id == operation.app), None)
+    if app is None:
         raise TPUError("TensorBoard has been closed.", Reason.NOT_FOUND, "Open it again.")
-    return found
+    return app
 
 
 def show_app(session: Session, opened: App, *, no_browser: bool, quiet: bool) -> None:

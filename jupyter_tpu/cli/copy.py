@@ -72,11 +72,11 @@ def copy(
     if as_json:
         print_json(copies)
     else:
-        if any(each.state == "done" for each in copies):
+        if any(copy.state == "done" for copy in copies):
             seconds = time.monotonic() - started
             print(summary(wanted.tpu, request, copies, seconds))
-        for each in copies:
-            _print_problems(each, len(copies) > 1)
+        for host_copy in copies:
+            _print_problems(host_copy, len(copies) > 1)
     failure = failure_of(wanted.tpu, copies)
     if failure is not None:
         raise failure
@@ -97,9 +97,9 @@ def _copy(tpu: str, request: CopyFiles, progress: _CopyProgress) -> list[HostCop
         )
         with progress:
             copies = core_thread().wait(work)
-        exist = [each for each in copies if each.problem and each.problem.reason == Reason.EXISTS]
+        exist = [copy for copy in copies if copy.problem and copy.problem.reason == Reason.EXISTS]
         if exist and not request.overwrite:
-            hosts = hosts_text([each.host for each in exist])
+            hosts = hosts_text([host_copy.host for host_copy in exist])
             message = f"Files exist on {hosts} of {tpu}."
             raise FilesExist(message, [], 0)
         return copies

@@ -154,8 +154,9 @@ def _versions(environment: Environment) -> Iterator[str]:
     if last is None:
         return
     checked = f"(checked at {last.time})"
-    for each in last.different:
-        yield f"{environment.name} differs on host {each.host}: {each.versions} {checked}"
+    for difference in last.different:
+        where = f"{environment.name} differs on host {difference.host}"
+        yield f"{where}: {difference.versions} {checked}"
     if last.different and not environment.python_path:
         sync = f"jupyter tpu env sync {environment.tpu} {environment.name}"
         yield f"To give all hosts the same: {sync}"

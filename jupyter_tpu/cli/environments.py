@@ -179,11 +179,11 @@ def _found_text(name: str, answer: FoundPythons) -> str:
     ]
     lines = [table(("PATH", "PYTHON", "JAX", "IPYKERNEL", "ENVIRONMENT"), rows)]
     remarks: dict[str, list[str]] = {}
-    for each in answer.pythons:
-        hosts = ", ".join(map(str, each.different))
-        remark = each.problem or (f"Other versions on host {hosts}." if hosts else "")
+    for found_python in answer.pythons:
+        hosts = ", ".join(map(str, found_python.different))
+        remark = found_python.problem or (f"Other versions on host {hosts}." if hosts else "")
         if remark:
-            remarks.setdefault(remark, []).append(each.path)
+            remarks.setdefault(remark, []).append(found_python.path)
     lines += [f"{remark} ({', '.join(paths)})" for remark, paths in remarks.items()]
     return "\n".join([*lines, f"To use one: jupyter tpu env use {name} PATH"])
 
@@ -214,14 +214,16 @@ def use_python(
     from ..fleet.models import ConnectTPU
 
     with open_session() as session:
-        found = session.call(session.fleet.pythons.list(name, path))
-        if not found.asked:
+        found_pythons = session.call(session.fleet.pythons.list(name, path))
+        if not found_pythons.asked:
             raise TPUError(
                 f"{name} has no Python at {path}.",
                 Reason.NOT_FOUND,
                 f"`jupyter tpu env list {name} --found` shows those that it has.",
             )
-        python = next((each for each in found.pythons if each.path == found.asked), None)
+        python = next(
+            (python for python in found_pythons.pythons if python.path == found_pythons.asked), None
+        )
         missing_ipykernel = python is not None and not (python.ipykernel or python.problem)
         if missing_ipykernel and not install_ipykernel:
             confirm(
@@ -230,13 +232,15 @@ def use_python(
             )
         request = ConnectTPU(
             environment=environment or (python.name if python else "found"),
-            python_path=found.asked,
+            python_path=found_pythons.asked,
             install_ipykernel=missing_ipykernel,
         )
         operation = session.call(session.fleet.connect(name, request))
         finish(session, operation, progress_stream(as_json))
         tpu = session.call(session.fleet.tpu(name))
-    used = next(each for each in tpu.environments if each.name == request.environment)
+    used = next(
+        environment for environment in tpu.environments if environment.name == request.environment
+    )
     if as_json:
         print_json(used)
     else:
@@ -250,8 +254,10 @@ def use_python(
 def list_packages(name: str, environment: str) -> None:
     """List what is installed in an environment."""
     with open_session() as session:
-        found = session.call(session.fleet.environments.list_packages(name, environment))
-    print_list(found, _package_table)
+        installed_packages = session.call(
+            session.fleet.environments.list_packages(name, environment)
+        )
+    print_list(installed_packages, _package_table)
 
 
 def _package_table(packages: Sequence[InstalledPackage]) -> str:

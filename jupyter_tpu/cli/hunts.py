@@ -62,7 +62,7 @@ def wait(hunt: str, as_json: bool) -> None:
                 Reason.CONFLICT,
                 "Start `jupyter lab`, which continues it.",
             )
-        _wait(session, found, as_json)
+        wait_for(session, found, as_json)
 
 
 hunt = hunt_group(start, wait)
@@ -78,15 +78,15 @@ def hunt_for(
     if no_wait:
         require_server(session, "continues the hunt")
     wanted = _approved(session, wanted, yes=yes, as_json=as_json)
-    found = session.call(session.fleet.hunts.start(wanted))
-    if found.queued and not as_json:
+    hunt = session.call(session.fleet.hunts.start(wanted))
+    if hunt.queued and not as_json:
         print(QUEUED, flush=True)
     if not no_wait:
-        _wait(session, found, as_json)
+        wait_for(session, hunt, as_json)
     elif as_json:
-        print_json(found)
+        print_json(hunt)
     else:
-        print(left_to_server(found))
+        print(left_to_server(hunt))
 
 
 def _approved(session: Session, wanted: StartHunt, *, yes: bool, as_json: bool) -> StartHunt:
@@ -110,7 +110,8 @@ def _approved(session: Session, wanted: StartHunt, *, yes: bool, as_json: bool) 
     return confirmed
 
 
-def _wait(session: Session, hunt: Hunt, as_json: bool) -> None:
+def wait_for(session: Session, hunt: Hunt, as_json: bool) -> None:
+    """Waits for its end, and prints it."""
     operation = session.call(session.fleet.operations.get(hunt.id))
     finish_all(session, operation, progress_stream(as_json))
     found = session.call(session.fleet.hunts.get(hunt.id))

@@ -69,14 +69,14 @@ def _running_table(name: str, kernels: Sequence[Kernel]) -> str:
         return f"No kernel runs on {name}."
     rows = [
         (
-            each.id,
-            str(each.host),
-            each.notebook or "-",
-            each.state,
-            _user_of(each),
-            _chips_of(each),
+            kernel.id,
+            f"all {len(kernel.hosts)}" if kernel.hosts else str(kernel.host),
+            kernel.notebook or "-",
+            kernel.state,
+            _user_of(kernel),
+            _chips_of(kernel),
         )
-        for each in kernels
+        for kernel in kernels
     ]
     return table(("KERNEL", "HOST", "NOTEBOOK", "STATE", "USED BY", "CHIPS"), rows)
 
@@ -151,16 +151,35 @@ def find_kernel(kernels: Sequence[Kernel], id: str, tpu: str) -> Kernel:
     raise TPUError(f"The kernel {id} does not exist on {tpu}.", Reason.NOT_FOUND, hint)
 
 
-@kernel.command("add", epilog=examples("jupyter tpu kernel add my-tpu"))
+@kernel.command(
+    "add",
+    epilog=examples("jupyter tpu kernel add my-tpu", "jupyter tpu kernel add job-0 --slices job-1"),
+)
 @tpu_argument()
 @environment_option
-def add_kernel(name: str, environment: str) -> None:
+@click.option(
+    "--slices",
+    metavar="TPU[,TPU]",
+    help="Add one kernel that runs on all hosts of this TPU and of these, as slices of one job. "
+    "They are connected, in the same zone, and have an environment of this name.",
+)
+def add_kernel(name: str, environment: str, slices: str | None) -> None:
     """Add the kernel of an existing environment to the kernel pickers."""
     from ..fleet.models import ConnectTPU
 
     with open_session() as session:
+        if slices:
+            from .slices import add_slices_kernel
+
+            added = add_slices_kernel(session, name, slices.split(","), environment)
+            print(f'The kernel "{added}" is in every kernel picker.')
+            return
         environments = session.call(session.fleet.environments.list(name))
-        ready = {each.name: each for each in environments if each.state == "ready"}
+        ready = {
+            environment.name: environment
+            for environment in environments
+            if environment.state == "ready"
+        }
         if environment not in ready:
             names = ", ".join(ready) or "none"
             raise TPUError(
@@ -169,8 +188,8 @@ def add_kernel(name: str, environment: str) -> None:
                 f"Create it: jupyter tpu connect {name} --env {environment}",
             )
         # Connecting again checks the environment, with the packages it has, and registers it.
-        wanted = ConnectTPU(environment=environment, packages=ready[environment].packages)
-        finish(session, session.call(session.fleet.connect(name, wanted)), sys.stdout)
+        request = ConnectTPU(environment=environment, packages=ready[environment].packages)
+        finish(session, session.call(session.fleet.connect(name, request)), sys.stdout)
         for each in session.call(session.fleet.environments.list(name)):
             if each.name == environment:
                 print(f'The kernel "{each.display_name}" is in every kernel picker.')
@@ -184,19 +203,19 @@ def remove_kernel(name: str, environment: str) -> None:
     from ..kernels import KernelSpecs
 
     specs = KernelSpecs()
-    found = [s for s in specs.list() if s.is_default and _is_of(s, name, environment)]
-    if not found:
+    matching = [s for s in specs.list() if s.is_default and _is_of(s, name, environment)]
+    if not matching:
         raise TPUError(
             f"{name} has no kernel of an environment {environment} here.",
             Reason.NOT_FOUND,
             "`jupyter tpu kernel list` shows the kernels.",
         )
-    if len(found) > 1:
-        names = ", ".join(f"{spec.config['zone']}/{spec.config['tpu']}" for spec in found)
+    if len(matching) > 1:
+        names = ", ".join(f"{spec.config['zone']}/{spec.config['tpu']}" for spec in matching)
         raise TPUError(
             f"Several TPUs have this name: {names}.", Reason.CONFLICT, "Give the zone, too."
         )
-    config = found[0].config
+    config = matching[0].config
     specs.unregister(
         project=config["project"],
         zone=config["zone"],
@@ -204,7 +223,7 @@ def remove_kernel(name: str, environment: str) -> None:
         environment=config["environment"],
     )
     print(
-        f'Removed the kernel "{found[0].display_name}" from the kernel pickers. Its environment '
+        f'Removed the kernel "{matching[0].display_name}" from the kernel pickers. Its environment '
         f"stays on {config['tpu']}; `jupyter tpu kernel add` adds the kernel again."
     )
 

@@ -63,9 +63,9 @@ def check(network: str, zone: str | None, fields: dict[str, Any], as_json: bool)
     The exit code is 1 if something is missing.
     """
     with open_session() as session:
-        found = _check(session, network, zone, fields)
-    _print(found, as_json=as_json)
-    if found.changes or found.blocked:
+        network_setup = _check(session, network, zone, fields)
+    _print(network_setup, as_json=as_json)
+    if network_setup.changes or network_setup.blocked:
         raise click.exceptions.Exit(1)
 
 
@@ -91,18 +91,22 @@ def setup(network: str, zone: str | None, fields: dict[str, Any], yes: bool, as_
 
     dry_run = fields.pop("dry_run", False)
     with open_session() as session:
-        found = _check(session, network, zone, fields)
-        if not dry_run and found.changes:
+        network_setup = _check(session, network, zone, fields)
+        if not dry_run and network_setup.changes:
             if not yes:
-                print(setup_text(found), file=sys.stderr if as_json else sys.stdout, flush=True)
+                print(
+                    setup_text(network_setup),
+                    file=sys.stderr if as_json else sys.stdout,
+                    flush=True,
+                )
                 confirm("Do this?", "Add --yes to do it without asking.")
             # The address that was shown, even if this computer has another one by now. With
             # `iap` alone there is none.
-            fields["sources"] = found.sources
-            wanted = SetUpNetwork(network=network, zone=zone, **fields)
-            found = session.call(session.fleet.networks.set_up(wanted))
-    _print(found, as_json=as_json)
-    if found.blocked:
+            fields["sources"] = network_setup.sources
+            request = SetUpNetwork(network=network, zone=zone, **fields)
+            network_setup = session.call(session.fleet.networks.set_up(request))
+    _print(network_setup, as_json=as_json)
+    if network_setup.blocked:
         raise click.exceptions.Exit(1)
 
 
@@ -111,8 +115,8 @@ def _check(
 ) -> NetworkSetup:
     from ..fleet.models import SetUpNetwork
 
-    wanted = SetUpNetwork(network=network, zone=zone, dry_run=True, **fields)
-    return session.call(session.fleet.networks.set_up(wanted))
+    request = SetUpNetwork(network=network, zone=zone, dry_run=True, **fields)
+    return session.call(session.fleet.networks.set_up(request))
 
 
 def _print(found: NetworkSetup, *, as_json: bool) -> None:

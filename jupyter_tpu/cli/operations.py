@@ -41,8 +41,14 @@ def _table(operations: Sequence[Operation]) -> str:
     if not operations:
         return "No operations yet."
     rows = [
-        (each.id, activity(each), each.state, each.created, progress_line(each) or each.message)
-        for each in operations
+        (
+            operation.id,
+            activity(operation),
+            operation.state,
+            operation.created,
+            progress_line(operation) or operation.message,
+        )
+        for operation in operations
     ]
     return table(("ID", "OPERATION", "STATE", "STARTED", "MESSAGE"), rows)
 
@@ -104,7 +110,7 @@ def stop_trying(id: str, yes: bool, as_json: bool) -> None:
 
 def _find(session: Session, id: str) -> Operation:
     operations = session.call(session.fleet.operations.list())
-    found = [each for each in operations if each.id.startswith(id)]
+    found = [operation for operation in operations if operation.id.startswith(id)]
     if len(found) == 1:
         return found[0]
     raise TPUError(

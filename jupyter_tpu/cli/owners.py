@@ -23,9 +23,9 @@ def adopt(name: str, confirmed: tuple[str, ...], as_json: bool) -> None:
         tpu = session.call(session.fleet.tpu(name))
         names = confirmed_names([tpu], confirmed, "adopt it")
         request = AdoptTPU(confirm_name=tpu.name if tpu.name in names else "")
-        found = session.call(session.fleet.usage.adopt(tpu_ref(tpu), request))
+        used_tpu = session.call(session.fleet.usage.adopt(tpu_ref(tpu), request))
     if as_json:
-        print_json(found)
+        print_json(used_tpu)
     else:
-        print(f"{found.name} is yours.")
-        print(f"To use it in notebooks: jupyter tpu connect {found.name}")
+        print(f"{used_tpu.name} is yours.")
+        print(f"To use it in notebooks: jupyter tpu connect {used_tpu.name}")

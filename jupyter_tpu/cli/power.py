@@ -198,11 +198,11 @@ def _find(session: Session, names: Sequence[str], act: str = "") -> list[TPU]:
     """
     from ..cloud import NodeName, check_ours
 
-    found = [session.call(session.fleet.tpu(name)) for name in names]
+    tpus = [session.call(session.fleet.tpu(name)) for name in names]
     if act:
-        for tpu in found:
+        for tpu in tpus:
             check_ours(NodeName(tpu.project, tpu.zone, tpu.name), act)
-    return list({tpu_ref(tpu): tpu for tpu in found}.values())
+    return list({tpu_ref(tpu): tpu for tpu in tpus}.values())
 
 
 def _confirm(running: dict[str, Running], verb: str, *, jobs: bool = True) -> None:

@@ -82,11 +82,11 @@ def profile(
         request = ProfileTPU(kernels=[kernel] if kernel else [], **fields)
         if memory:
             query = MemoryQuery(hosts=request.hosts, kernel=kernel)
-            found = session.call(session.fleet.profiles.memory(name, query))
+            profiles = session.call(session.fleet.profiles.memory(name, query))
             if as_json:
-                print_json(found)
+                print_json(profiles)
             else:
-                print(memory_text(found))
+                print(memory_text(profiles))
             return
         _trace(session, name, request, no_browser, as_json)
 
@@ -100,17 +100,17 @@ def _trace(
 
     operation = session.call(session.fleet.profiles.start(name, request))
     ended = finish(session, operation, progress_stream(as_json))
-    found = msgspec.convert(ended.result, Profile)
+    profile = msgspec.convert(ended.result, Profile)
     if as_json:
-        print_json(found)
+        print_json(profile)
     else:
-        print(traced_line(found), flush=True)
-    for line in untraced_lines(found):
+        print(traced_line(profile), flush=True)
+    for line in untraced_lines(profile):
         note(line)
     if not (as_json and no_browser):
         opened = opened_app(session, ended)
         show_app(session, opened, no_browser=no_browser, quiet=as_json)
-    if any(trace.state == "failed" for trace in found.traces):
+    if any(trace.state == "failed" for trace in profile.traces):
         raise click.exceptions.Exit(1)
 
 

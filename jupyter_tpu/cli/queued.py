@@ -95,15 +95,15 @@ def create(
         options=options,
         **fields,
     )
-    wanted = QueueTPU(tpu=tpu, **queue)
-    count = wanted.node_count
+    request = QueueTPU(tpu=tpu, **queue)
+    count = request.node_count
     with open_session() as session:
         quote = session.call(session.fleet.quote(tpu))
         if count > 1:
             note(f"{count} TPUs. Each:")
         approve_cost(quote, yes=yes, as_json=as_json)
         price = quote.cost.usd_per_hour
-        wanted.tpu = structs.replace(
+        request.tpu = structs.replace(
             tpu,
             type=quote.type,
             zone=quote.zone,
@@ -111,7 +111,7 @@ def create(
             confirm_price=bool(quote.question) or count > 1,
             max_price=None if price is None else price * count,
         )
-        operation = session.call(session.fleet.queued.create(wanted))
+        operation = session.call(session.fleet.queued.create(request))
         if no_wait:
             leave(session, operation)
             if as_json:
@@ -120,12 +120,12 @@ def create(
                 print(left_line(session, operation))
             return
         finish(session, operation, progress_stream(as_json))
-        found = session.call(session.fleet.queued.get(f"{quote.zone}~{name}"))
+        queued_resource = session.call(session.fleet.queued.get(f"{quote.zone}~{name}"))
     if as_json:
-        print_json(found)
+        print_json(queued_resource)
     else:
-        print(_state_line(found))
-        print(f"To see its state: jupyter tpu queued describe {found.name}")
+        print(_state_line(queued_resource))
+        print(f"To see its state: jupyter tpu queued describe {queued_resource.name}")
 
 
 @queued.command("list")
@@ -136,10 +136,10 @@ def list_all() -> None:
     from ..fleet.models import ListQuery
 
     with open_session() as session:
-        found = session.call(session.fleet.queued.list(ListQuery(fresh=True)))
-    print_list(found, lambda chosen: _table(chosen.queued), "queued")
-    if found.problem is not None:
-        note(f"This list may be incomplete: {problem_text(found.problem)}")
+        queued_resources = session.call(session.fleet.queued.list(ListQuery(fresh=True)))
+    print_list(queued_resources, lambda chosen: _table(chosen.queued), "queued")
+    if queued_resources.problem is not None:
+        note(f"This list may be incomplete: {problem_text(queued_resources.problem)}")
 
 
 @queued.command("describe")
@@ -148,14 +148,14 @@ def list_all() -> None:
 def describe(name: str, as_json: bool) -> None:
     """Show a queued resource: its state, what that means, and its TPUs."""
     with open_session() as session:
-        found = session.call(session.fleet.queued.get(name))
+        queued_resource = session.call(session.fleet.queued.get(name))
     if as_json:
-        print_json(found)
+        print_json(queued_resource)
         return
-    print(_table([found]))
-    print(found.meaning)
-    if found.problem is not None:
-        print(problem_text(found.problem))
+    print(_table([queued_resource]))
+    print(queued_resource.meaning)
+    if queued_resource.problem is not None:
+        print(problem_text(queued_resource.problem))
 
 
 @queued.command("delete")
@@ -172,17 +172,21 @@ def delete(
     from ..fleet.models import DeleteQueued
 
     with open_session() as session:
-        found = session.call(session.fleet.queued.get(name))
+        queued_resource = session.call(session.fleet.queued.get(name))
         if not yes:
             what = (
-                f" with {', '.join(found.tpus)} and everything on their disks"
-                if force and found.has_tpus
-                else f" ({found.state})"
+                f" with {', '.join(queued_resource.tpus)} and everything on their disks"
+                if force and queued_resource.has_tpus
+                else f" ({queued_resource.state})"
             )
-            confirm(f"Delete {found.name}{what}?", "Add --yes to delete it without asking.")
-        names = confirmed_names([found], confirmed, "delete it")
-        options = DeleteQueued(force=force, confirm_name=found.name if found.name in names else "")
-        ref = f"{found.zone}~{found.name}"
+            confirm(
+                f"Delete {queued_resource.name}{what}?", "Add --yes to delete it without asking."
+            )
+        names = confirmed_names([queued_resource], confirmed, "delete it")
+        options = DeleteQueued(
+            force=force, confirm_name=queued_resource.name if queued_resource.name in names else ""
+        )
+        ref = f"{queued_resource.zone}~{queued_resource.name}"
         operation = session.call(session.fleet.queued.delete(ref, options))
         if no_wait:
             leave(session, operation)
@@ -192,7 +196,7 @@ def delete(
         if as_json:
             print_json(operation)
         else:
-            print(left_line(session, operation) if no_wait else f"Deleted {found.name}.")
+            print(left_line(session, operation) if no_wait else f"Deleted {queued_resource.name}.")
 
 
 @queued.command("reset")
@@ -204,14 +208,18 @@ def reset(name: str, confirmed: tuple[str, ...], as_json: bool) -> None:
     from ..fleet.models import ResetQueued
 
     with open_session() as session:
-        found = session.call(session.fleet.queued.get(name))
-        names = confirmed_names([found], confirmed, "reset it")
-        options = ResetQueued(confirm_name=found.name if found.name in names else "")
-        found = session.call(session.fleet.queued.reset(f"{found.zone}~{found.name}", options))
+        queued_resource = session.call(session.fleet.queued.get(name))
+        names = confirmed_names([queued_resource], confirmed, "reset it")
+        options = ResetQueued(
+            confirm_name=queued_resource.name if queued_resource.name in names else ""
+        )
+        queued_resource = session.call(
+            session.fleet.queued.reset(f"{queued_resource.zone}~{queued_resource.name}", options)
+        )
     if as_json:
-        print_json(found)
+        print_json(queued_resource)
     else:
-        print(_state_line(found))
+        print(_state_line(queued_resource))
 
 
 def _state_line(found: QueuedResource) -> str:
@@ -230,16 +238,19 @@ def _table(found: Sequence[QueuedResource]) -> str:
     )  # fmt: skip
     rows = [
         (
-            each.name,
-            each.zone,
-            each.type,
-            each.tier,
-            run_length(each.run_for),
-            state_text(each.state),
-            ", ".join(each.tpus),
-            *(local_time(time) if time else "" for time in (each.created, each.valid_until)),
-            "emulated" if each.emulated else "",
+            queued_resource.name,
+            queued_resource.zone,
+            queued_resource.type,
+            queued_resource.tier,
+            run_length(queued_resource.run_for),
+            state_text(queued_resource.state),
+            ", ".join(queued_resource.tpus),
+            *(
+                local_time(time) if time else ""
+                for time in (queued_resource.created, queued_resource.valid_until)
+            ),
+            "emulated" if queued_resource.emulated else "",
         )
-        for each in found
+        for queued_resource in found
     ]
     return table(heads, rows)

@@ -95,9 +95,9 @@ def _start() -> Server:
     for _ in _until_limit():
         if process.poll() is not None:
             raise TPUError(f"The Jupyter server ended at its start. {_last_line(log)}".strip())
-        found = _find()
-        if found is not None:
-            return found
+        server = _find()
+        if server is not None:
+            return server
     process.terminate()
     raise TPUError(
         f"The Jupyter server did not answer within {_START_LIMIT:g} seconds.",

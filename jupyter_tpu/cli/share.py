@@ -65,13 +65,13 @@ def share(
         raise InvalidInput(f"{target!r} does not name a folder.", "Write NAME or NAME:DIR.")
     with open_session() as session:
         if as_list:
-            found = session.call(session.fleet.shares.list(name))
-            for problem in found.problems:
+            shared_folders = session.call(session.fleet.shares.list(name))
+            for problem in shared_folders.problems:
                 note(problem)
             if as_json:
-                print_json(found)
+                print_json(shared_folders)
             else:
-                print(shares_text(found))
+                print(shares_text(shared_folders))
             return
         result = _change(session, name, request, as_json=as_json)
         if not dry_run:

@@ -272,8 +272,8 @@ def open_remotely(name: str, worker: int, folder: str) -> None:
     host = _host(node, worker)
     entries = openssh.write(cloud, nodes)
     alias = openssh.entry(cloud, node, host.worker, ("x",)).alias
-    found = [entry for entry in entries if entry.alias == alias]
-    if not found:
+    host_entries = [entry for entry in entries if entry.alias == alias]
+    if not host_entries:
         raise TPUError(f"The SSH configuration has no entry for {host}.", Reason.NOT_FOUND)
     if not includes(read_user_config(user_config()), config_path()):
         raise TPUError(
@@ -281,7 +281,7 @@ def open_remotely(name: str, worker: int, folder: str) -> None:
             Reason.CONFLICT,
             "Run this first: jupyter tpu ssh-config --write",
         )
-    remote, path = found[0].names[0], folder or f"/home/{found[0].user}"
+    remote, path = host_entries[0].names[0], folder or f"/home/{host_entries[0].user}"
     print(f"code --remote {shlex.quote(f'ssh-remote+{remote}')} {shlex.quote(path)}")
     print(f"vscode://vscode-remote/ssh-remote+{quote(remote)}{quote(path)}")
 

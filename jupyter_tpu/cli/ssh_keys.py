@@ -33,11 +33,11 @@ def ssh_key() -> None:
 def describe(as_json: bool) -> None:
     """Show the key, and where it is known."""
     with open_session() as session:
-        found = session.call(session.fleet.ssh_key.show())
+        ssh_key_status = session.call(session.fleet.ssh_key.show())
     if as_json:
-        print_json(found)
+        print_json(ssh_key_status)
     else:
-        print(describe_key(found))
+        print(describe_key(ssh_key_status))
 
 
 @ssh_key.command(
@@ -87,16 +87,24 @@ def _change(
 ) -> None:
     """Shows what would be changed, asks, and does it."""
     with open_session() as session:
-        found = session.call(call(session, True))
-        if found.changes:
+        ssh_key_status = session.call(call(session, True))
+        if ssh_key_status.changes:
             if not yes:
-                text = "\n".join(found.changes)
+                text = "\n".join(ssh_key_status.changes)
                 print(text, file=sys.stderr if as_json else sys.stdout, flush=True)
                 confirm("Do this?", "Add --yes to do it without asking.")
-            found = session.call(call(session, False))
+            ssh_key_status = session.call(call(session, False))
     if as_json:
-        print_json(found)
-    elif found.changes:
-        print("\n".join([*(f"Done: {text}" for text in found.changes), "", describe_key(found)]))
+        print_json(ssh_key_status)
+    elif ssh_key_status.changes:
+        print(
+            "\n".join(
+                [
+                    *(f"Done: {text}" for text in ssh_key_status.changes),
+                    "",
+                    describe_key(ssh_key_status),
+                ]
+            )
+        )
     else:
         print("The key is neither in your Google account nor in the project's metadata.")

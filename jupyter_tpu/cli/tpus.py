@@ -18,7 +18,7 @@ from ..commands.grammar import (
     tpu_argument,
 )
 from ..commands.guard import guard_options, guard_text
-from ..commands.node_options import node_options, type_and_zone_options
+from ..commands.node_options import node_options, type_and_zone
 from ..commands.printing import formatted
 from ..commands.session import Session, open_session, tpu_ref
 from ..commands.tables import problem_text, type_text
@@ -29,6 +29,7 @@ from ..wording import count
 from .approval import approve_cost
 from .console import json_option, no_wait_option, note, print_json, verbose_option, yes_option
 from .losses import running_kernels
+from .plans import create_planned, is_several, print_plan
 from .waiting import finish, finish_all, leave, left_line, progress_stream, require_server
 
 if TYPE_CHECKING:
@@ -43,10 +44,12 @@ if TYPE_CHECKING:
         "jupyter tpu create my-tpu --type v4-8 --spot --no-wait",
         "jupyter tpu create my-tpu --type v6e-8 --zone us-east5-a --flex-start --run-for 4h",
         "jupyter tpu create my-tpu --type v6e-8 --zone us-east5-a,us-east5-b --until-available",
+        "jupyter tpu create my-tpu --type v5litepod-8 --plan-only --time 2h --max-cost 5",
+        "jupyter tpu create --plan 1a2b3c4d",
     ),
 )
-@argument("name", metavar="NAME", help="Lower-case letters, digits and hyphens.")
-@type_and_zone_options
+@argument("name", metavar="NAME", required=False, help="Lower-case letters, digits and hyphens.")
+@type_and_zone(required=False)
 @click.option(
     "--spot",
     "--preemptible",
@@ -85,7 +88,7 @@ if TYPE_CHECKING:
         is_flag=True,
         help="A TPU that runs for a limited time. Waits in Google's queue. Needs --run-for.",
     ),
-    options_of("CreateTPU", "run_for", "api", "disk_gb"),
+    options_of("CreateTPU", "run_for", "api", "reservation", "disk_gb"),
     click.option(
         "--queued",
         is_flag=True,
@@ -94,11 +97,26 @@ if TYPE_CHECKING:
 )
 @section("Environment, with --connect", environment_option)
 @content_options("Environment, with --connect")
+@section(
+    "In two steps: plan, then create",
+    click.option(
+        "--plan-only",
+        is_flag=True,
+        help="Create nothing. Print what it would cost at most, and a plan's ID. See `budget`.",
+    ),
+    click.option(
+        "--plan",
+        metavar="ID",
+        help="Create what was planned, without NAME and other options. The TPU is deleted at the "
+        "plan's limits.",
+    ),
+    options_of("PlanTPU", "time", into="plan_fields"),
+)
 @section("Guard: let it stop or delete itself", guard_options)
 @node_options
 def create(
-    name: str,
-    accelerator_type: str,
+    name: str | None,
+    accelerator_type: str | None,
     zone: str | None,
     spot: bool,
     reserved: bool,
@@ -115,6 +133,9 @@ def create(
     options: NodeOptions,
     guard: SetGuard | None,
     content: Content,
+    plan_only: bool,
+    plan: str | None,
+    plan_fields: dict[str, Any],
 ) -> None:
     """Create a TPU.
 
@@ -125,6 +146,16 @@ def create(
 
     from ..fleet.models import CreateTPU, StartHunt
 
+    if plan is not None:
+        if name or accelerator_type or plan_only:
+            raise click.UsageError("--plan ID has all of it: omit NAME, --type and --plan-only.")
+        return create_planned(plan, yes=yes, no_wait=no_wait, as_json=as_json)
+    if not name:
+        raise click.UsageError("Missing argument 'NAME'.")
+    if not accelerator_type:
+        raise click.UsageError("Missing option '--type'.")
+    if plan_fields.get("time") and not plan_only:
+        raise click.UsageError("--time needs --plan-only. Otherwise: --until.")
     tiers: list[Tier] = ["spot"] if spot else []
     tiers += ["reserved"] if reserved else []
     tiers += ["flex-start"] if flex_start else []
@@ -138,39 +169,42 @@ def create(
         )
     if not then_connect:
         content.needs_connect()
-    wanted = CreateTPU(
+    request = CreateTPU(
         name=name,
         type=accelerator_type,
-        zone=None if until_available else zone,
+        zone=None if until_available or (plan_only and is_several(zone)) else zone,
         tier=tiers[0] if tiers else "on-demand",
         options=options,
         connect=content.request(environment) if then_connect else None,
         guard=guard,
         **fields,
     )
+    if plan_only:
+        request = structs.replace(request, max_price=max_price)
+        return print_plan(request, zone, plan_fields, as_json=as_json)
     with open_session() as session:
         if until_available:
             from .hunts import hunt_for
 
-            wanted = structs.replace(wanted, max_price=max_price)
+            request = structs.replace(request, max_price=max_price)
             zones = zone.split(",") if zone else []
-            hunt = StartHunt(tpu=wanted, zones=zones, queued=queued)
+            hunt = StartHunt(tpu=request, zones=zones, queued=queued)
             return hunt_for(session, hunt, yes=yes, no_wait=no_wait, as_json=as_json)
         if no_wait and (then_connect or guard is not None):
             after = "connect the TPU" if then_connect else "set its guard"
             require_server(session, f"continues to {after}")
-        quote = session.call(session.fleet.quote(wanted))
+        quote = session.call(session.fleet.quote(request))
         approve_cost(quote, yes=yes or max_price is not None, as_json=as_json)
         # What was said is what is created, also if gcloud's default zone or a price changes.
-        wanted = structs.replace(
-            wanted,
+        request = structs.replace(
+            request,
             zone=quote.zone,
             version=quote.version,
             api=quote.api,
             confirm_price=bool(quote.question),
             max_price=quote.cost.usd_per_hour if max_price is None else max_price,
         )
-        operation = session.call(session.fleet.create(wanted))
+        operation = session.call(session.fleet.create(request))
         ref = f"{operation.zone}~{operation.tpu}" if operation.zone else operation.tpu
         if no_wait:
             return _leave(session, operation, as_json)
@@ -181,9 +215,9 @@ def create(
         print(f"{tpu.name} is ready: {type_text(tpu)}, in {tpu.zone}.")
         if tpu.guard is not None:
             print(guard_text(tpu.name, tpu.guard))
-        if wanted.connect is not None:
+        if request.connect is not None:
             _print_kernels(tpu)
-            _print_job(tpu.name, wanted.connect)
+            _print_job(tpu.name, request.connect)
         else:
             print(f"To use it in notebooks: jupyter tpu connect {tpu.name}")
     return None
@@ -252,8 +286,8 @@ def connect(
     Creates a Python environment with JAX on its hosts, and adds the environment's kernel to
     Jupyter's kernel pickers.
     """
-    wanted = content.request(environment)
-    connect_with(name, wanted, no_wait=no_wait, as_json=as_json, tokens=tokens)
+    request = content.request(environment)
+    connect_with(name, request, no_wait=no_wait, as_json=as_json, tokens=tokens)
 
 
 def connect_with(
@@ -282,9 +316,9 @@ def _pass_on(session: Session, tokens: Sequence[str]) -> None:
     from ..commands.tokens import MISSING
     from ..fleet.models import PassTokens
 
-    for each in session.call(session.fleet.tokens.pass_on(PassTokens(names=[*tokens]))):
-        if each.hint and each.name in tokens:
-            note(f"{each.name}: {MISSING}. {each.hint}")
+    for token in session.call(session.fleet.tokens.pass_on(PassTokens(names=[*tokens]))):
+        if token.hint and token.name in tokens:
+            note(f"{token.name}: {MISSING}. {token.hint}")
 
 
 # ---- the output --------------------------------------------------------------------------------

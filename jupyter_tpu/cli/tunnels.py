@@ -57,11 +57,14 @@ def open_tunnel(
 
     `6006` means localhost:6006. If that is in use, another port is chosen, and the output says why.
     """
-    wanted = requests(ports, **fields)
+    open_tunnels = requests(ports, **fields)
     with open_session() as session:
         if session.server is None:
-            return _keep_open(session, name, wanted, as_json)
-        opened = [session.call(session.fleet.tunnels.open(name, each)) for each in wanted]
+            return _keep_open(session, name, open_tunnels, as_json)
+        opened = [
+            session.call(session.fleet.tunnels.open(name, open_tunnel))
+            for open_tunnel in open_tunnels
+        ]
     if as_json:
         return print_json(opened)
     for each in opened:
@@ -81,16 +84,18 @@ def _keep_open(session: Session, name: str, wanted: list[OpenTunnel], as_json: b
     lock = threading.Lock()  # changes come from the core's thread
 
     def changed(change: Change) -> None:
-        each = change.tunnel
-        if each is None or each.id not in states:
+        tunnel = change.tunnel
+        if tunnel is None or tunnel.id not in states:
             return
         with lock:
-            if states[each.id] != _state(each):
-                states[each.id] = _state(each)
-                note(f"port {each.local_port}: {_state(each)}")
+            if states[tunnel.id] != _state(tunnel):
+                states[tunnel.id] = _state(tunnel)
+                note(f"port {tunnel.local_port}: {_state(tunnel)}")
 
     fleet.subscribe(changed)
-    opened = [session.call(fleet.tunnels.open(name, each, keep=False)) for each in wanted]
+    opened = [
+        session.call(fleet.tunnels.open(name, open_tunnel, keep=False)) for open_tunnel in wanted
+    ]
     if as_json:
         print_json(opened)
     for each in opened:

@@ -163,7 +163,7 @@ def inputs() -> list[dict[str, Any]]:
             "id": "tpuZone",
             "type": "pickString",
             "description": "Zone of the TPU, which must have the type",
-            "options": [{"label": _zone_label(each), "value": each} for each in catalog.zones()],
+            "options": [{"label": _zone_label(zone), "value": zone} for zone in catalog.zones()],
             "default": zone,
         },
     ]

@@ -21,6 +21,7 @@ from ..errors import InvalidInput, Reason, TPUError
 from ..paths import data_dir
 from .models import (
     Endpoint,
+    Fault,
     GuestAttributes,
     Maintenance,
     Node,
@@ -137,7 +138,10 @@ class AttachedMachines:
         return [AttachedMachine.parse(text) for (text,) in rows]
 
     def find(self, name: str) -> AttachedMachine | None:
-        return next((each for each in self.all() if each.name == name), None)
+        return next(
+            (attached_machine for attached_machine in self.all() if attached_machine.name == name),
+            None,
+        )
 
     def add(self, machine: AttachedMachine, pin: Callable[[], None]) -> AttachedMachine:
         """The one that has this name: *machine*, or what another process has just attached.
@@ -270,6 +274,14 @@ class CloudWithAttached:
     async def remove_metadata(self, node: Node, key: str) -> None:
         check_ours(node.name, "changed")
         await self._cloud.remove_metadata(node, key)
+
+    async def begin_report_fault(self, node: Node, host: int, fault: Fault, about: str) -> str:
+        check_ours(node.name, "reported")
+        return await self._cloud.begin_report_fault(node, host, fault, about)
+
+    async def set_end(self, node: Node, ends: float | None) -> Node:
+        check_ours(node.name, "changed")
+        return await self._cloud.set_end(node, ends)
 
     async def operation(self, operation: str) -> OperationStatus:
         return await self._cloud.operation(operation)

@@ -20,6 +20,7 @@ from ..errors import Reason, TPUError
 from .host_numbers import HostNumbers, in_order_of, numbered
 from .known_apis import KnownAPIs
 from .models import (
+    Fault,
     GuestAttributes,
     Maintenance,
     Node,
@@ -111,8 +112,8 @@ class GoogleCloud(Cloud):
         answers = await self._ask_all(lambda cloud: cloud.list_nodes(zone), zone)
         lists, unanswered = await self._split(answers, zone)
         nodes: dict[NodeName, Node] = {}
-        for each in lists.values():
-            for node in each.nodes:
+        for node_list in lists.values():
+            for node in node_list.nodes:
                 if (twin := nodes.get(node.name)) is not None:
                     nodes |= await self._named_apart(twin, node)
                 else:
@@ -121,7 +122,7 @@ class GoogleCloud(Cloud):
         known = await asyncio.to_thread(self._numbers.all)
         return NodeList(
             nodes=tuple(numbered(node, known) for node in nodes.values()),
-            unreachable=_united(each.unreachable for each in lists.values()),
+            unreachable=_united(node_list.unreachable for node_list in lists.values()),
             unanswered=unanswered,
         )
 
@@ -135,13 +136,13 @@ class GoogleCloud(Cloud):
         return numbered(node, await asyncio.to_thread(self._numbers.all))
 
     async def maintenance(self) -> dict[str, Maintenance]:
-        found = dict(await self._tpu.maintenance())
+        maintenances = dict(await self._tpu.maintenance())
         try:
-            found |= await self._clouds["compute"].maintenance()
+            maintenances |= await self._clouds["compute"].maintenance()
         except TPUError as error:
             if error.reason is not Reason.PERMISSION:
                 raise
-        return found
+        return maintenances
 
     async def begin_create(self, name: NodeName, spec: NodeSpec) -> str:
         """On the control plane of *spec*. EXISTS if the other one has a TPU of the name."""
@@ -163,6 +164,15 @@ class GoogleCloud(Cloud):
     async def remove_metadata(self, node: Node, key: str) -> None:
         await self._clouds[node.api].remove_metadata(_plain(node), key)
 
+    async def begin_report_fault(self, node: Node, host: int, fault: Fault, about: str) -> str:
+        cloud = self._clouds[node.api]
+        return await cloud.begin_report_fault(_plain(node), host, fault, about)
+
+    async def set_end(self, node: Node, ends: float | None) -> Node:
+        changed = await self._clouds[node.api].set_end(_plain(node), ends)
+        known = await asyncio.to_thread(self._numbers.all)
+        return numbered(structs.replace(changed, name=node.name), known)
+
     async def operation(self, operation: str) -> OperationStatus:
         api: API = "compute" if operation.startswith(COMPUTE_OPERATION) else "tpu"
         return await self._clouds[api].operation(operation)
@@ -173,12 +183,14 @@ class GoogleCloud(Cloud):
         """As `list_nodes`. Compute Engine has no names of its own for requests."""
         answers = await self._ask_all(lambda cloud: cloud.list_queued(zone), zone)
         lists, unanswered = await self._split(answers, zone)
-        queued = [each for found in lists.values() for each in found.queued]
+        queued = [
+            queued_tpus for queued_list in lists.values() for queued_tpus in queued_list.queued
+        ]
         for api, found in lists.items():
-            self._seen_queued |= {each.name: api for each in found.queued}
+            self._seen_queued |= {queued_tpus.name: api for queued_tpus in found.queued}
         return QueuedList(
             queued=tuple(queued),
-            unreachable=_united(each.unreachable for each in lists.values()),
+            unreachable=_united(queued_list.unreachable for queued_list in lists.values()),
             unanswered=unanswered,
         )
 
@@ -213,12 +225,12 @@ class GoogleCloud(Cloud):
 
     async def guest_attributes(self, name: NodeName) -> list[GuestAttributes]:
         """In the order of `Node.endpoints`."""
-        found = await self._where(name, lambda cloud, plain: cloud.guest_attributes(plain))
-        if len(found) < 2 or self._seen.get(name) == "tpu":
-            return found
+        where = await self._where(name, lambda cloud, plain: cloud.guest_attributes(plain))
+        if len(where) < 2 or self._seen.get(name) == "tpu":
+            return where
         listed = await self._where(name, lambda cloud, plain: cloud.get_node(plain))
         known = await asyncio.to_thread(self._numbers.all)
-        return in_order_of(numbered(listed, known), listed, found)
+        return in_order_of(numbered(listed, known), listed, where)
 
     # ---- what can be created ----
 

@@ -42,8 +42,8 @@ class HostNumbers:
         try:
             changed = self.path.stat().st_mtime_ns
             if changed != self._read[0]:
-                found = json.loads(self.path.read_text(encoding="utf-8"))
-                numbers = {str(id): int(number) for id, number in found.items()}
+                loads = json.loads(self.path.read_text(encoding="utf-8"))
+                numbers = {str(id): int(number) for id, number in loads.items()}
                 self._read = changed, numbers
         except (OSError, ValueError, AttributeError, TypeError):
             return {}
@@ -95,10 +95,10 @@ def in_order_of(node: Node, listed: Node, values: Sequence[T]) -> list[T]:
 
     What has no value is left out with all that follow.
     """
-    by_id = {each.id: value for each, value in zip(listed.endpoints, values, strict=False)}
-    found: list[T] = []
+    by_id = {endpoint.id: value for endpoint, value in zip(listed.endpoints, values, strict=False)}
+    order: list[T] = []
     for endpoint in node.endpoints:
         if endpoint.id not in by_id:
             break
-        found.append(by_id[endpoint.id])
-    return found
+        order.append(by_id[endpoint.id])
+    return order

@@ -20,6 +20,8 @@ DISK_GB = 200
 LONGEST_WAIT = 7200.0
 #: The label that a TPU carries for the operation which creates it.
 OPERATION_LABEL = "jupyter-tpu-operation"
+#: The label of an instance of Compute Engine whose end time this program has set.
+END_LABEL = "jupyter-tpu-end"
 
 _ZONE = re.compile(r"-|[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 
@@ -318,6 +320,9 @@ class OperationStatus(Struct, frozen=True):
     error: TPUError | None = None
     waiting: bool = False  # for capacity
 
+
+#: What is wrong with a host: errors of its chips; slow; wrong results.
+Fault = Literal["chip-error", "slow", "wrong-results"]
 
 #: What one host published about itself: (namespace, key) -> value; ("hostkeys", "ssh-ed25519").
 GuestAttributes = dict[tuple[str, str], str]

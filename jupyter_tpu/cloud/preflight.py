@@ -155,7 +155,7 @@ def allowed(found: Iterable[Quota], tier: Tier) -> int | None:
         return None
 
     def lowest(some: list[Quota]) -> int:
-        return min((each.limit for each in some if each.limit >= 0), default=-1)
+        return min((quota.limit for quota in some if quota.limit >= 0), default=-1)
 
     if tier == "flex-start" and any(not limit.preemptible for limit in limits):
         parts = [

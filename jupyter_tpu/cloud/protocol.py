@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from ..catalog import API
+from ..errors import InvalidInput
 from .models import (
+    Fault,
     GuestAttributes,
     Maintenance,
     Node,
@@ -93,6 +95,21 @@ class Cloud(Protocol):
 
     async def remove_metadata(self, node: Node, key: str) -> None:
         """Waits until it has no such metadata; as :meth:`set_label`."""
+
+    async def begin_report_fault(self, node: Node, host: int, fault: Fault, about: str) -> str:
+        """Tells the cloud that the machine under a *host* (a number) of *node* is broken; *about*:
+        what was seen, in words. The host ends at once, and is started again on another machine.
+        """
+        raise InvalidInput("The Cloud TPU API does not take reports about hosts.")
+
+    async def set_end(self, node: Node, ends: float | None) -> Node:
+        """Lets the cloud itself delete *node* at *ends*, seconds since the epoch, whatever runs
+        here; None: not any more. What it says of the TPU then: `Node.ends`.
+
+        Ends that others have set, and that of a flex-start TPU, stay. INVALID where the cloud has
+        no such thing.
+        """
+        raise InvalidInput("The Cloud TPU API has no end time for a TPU.")
 
     async def operation(self, operation: str) -> OperationStatus:
         """How far an operation is; NOT_FOUND for one that the cloud has forgotten."""

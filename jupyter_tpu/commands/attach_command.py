@@ -41,7 +41,9 @@ def attach(machines: Sequence[str], fields: dict[str, Any], as_json: bool) -> No
             host for host in hosts if not (host.known or host.host_key in request.host_keys)
         ]:
             confirm_keys(unknown)
-            request.host_keys += [each.host_key for each in unknown]  # what was shown is trusted
+            request.host_keys += [
+                machine.host_key for machine in unknown
+            ]  # what was shown is trusted
         tpu = session.call(session.fleet.attached.attach(request))
     if as_json:
         print_json(tpu)
@@ -52,13 +54,13 @@ def attach(machines: Sequence[str], fields: dict[str, Any], as_json: bool) -> No
 def confirm_keys(unknown: Sequence[MachineHost]) -> None:
     """Returns if the user says that these host keys are those of the machines."""
     lines = [
-        f"The host key of {each.ssh} ({each.user}@{each.address} port {each.port}) is not in your "
-        f"known hosts: {each.host_key}."
-        for each in unknown
+        f"The host key of {machine.ssh} ({machine.user}@{machine.address} port {machine.port}) is "
+        f"not in your known hosts: {machine.host_key}."
+        for machine in unknown
     ]
     one = len(unknown) == 1
     confirm(
         "\n".join([*lines, "Is this its fingerprint?" if one else "Are these their fingerprints?"]),
         f"Compare the {'fingerprint' if one else 'fingerprints'}, then add: "
-        + " ".join(f"--host-key {each.host_key}" for each in unknown),
+        + " ".join(f"--host-key {machine.host_key}" for machine in unknown),
     )

@@ -51,7 +51,7 @@ def use_table(use: ChipUse) -> str:
     many = len(use.hosts) > 1
     lines += [f"{_first(_lock(lock, many))} blocks your programs." for lock in left_over_locks(use)]
     lines += [_booked(host.host, booking, many) for host in use.hosts for booking in host.bookings]
-    if free := [each.host for each in use.hosts if not each.holders and each.problem is None]:
+    if free := [host.host for host in use.hosts if not host.holders and host.problem is None]:
         where = f" of {numbered(free)}" if len(use.hosts) > 1 else ""
         lines.append(f"The chips{where} are not in use.")
     return "\n".join([*lines, *containers(use), *unseen(use)])
@@ -140,15 +140,16 @@ def free_chips(
             HolderToEnd(host=holder.host, pid=holder.pid, start=holder.start) for holder in holders
         ],
         # What ends may leave one.
-        locks=sorted({holder.host for holder in holders} | {each.host for each in locks}),
+        locks=sorted({holder.host for holder in holders} | {lock.host for lock in locks}),
         patience=patience,
     )
     freed = session.call(chips.free(ref, wanted))
     names = {(holder.host, holder.pid): _name(holder, many) for holder in holders}
-    for each in freed.ended:
-        note(f"{names[each.host, each.pid]} {_OUTCOMES[each.outcome]}{_because(each.problem)}")
+    for holder in freed.ended:
+        outcome = f"{_OUTCOMES[holder.outcome]}{_because(holder.problem)}"
+        note(f"{names[holder.host, holder.pid]} {outcome}")
     for lock in freed.locks:
-        if lock.outcome in ("gone", "unknown") and lock.host not in {each.host for each in locks}:
+        if lock.outcome in ("gone", "unknown") and lock.host not in {lock.host for lock in locks}:
             continue  # no one knows that there was one
         where = f" on host {lock.host}" * many
         note(f"libtpu's lock file{where} {_LOCKS[lock.outcome]}{_because(lock.problem)}")

@@ -39,10 +39,12 @@ class Content:
 
         if not self._setup.get("script", "x").strip():
             raise InvalidInput("The setup script is empty.")
-        wanted = ConnectTPU(environment=environment, setup=HostSetup(**self._setup), **self._fields)
+        connect_tpu = ConnectTPU(
+            environment=environment, setup=HostSetup(**self._setup), **self._fields
+        )
         if self._pyproject:
-            wanted.packages = [*read_dependencies(self._pyproject), *wanted.packages]
-        return wanted
+            connect_tpu.packages = [*read_dependencies(self._pyproject), *connect_tpu.packages]
+        return connect_tpu
 
     def needs_connect(self) -> None:
         """Raises INVALID if options were given to a command that does not connect."""

@@ -50,17 +50,17 @@ def doctor(
     note(f"Checking {f'the hosts of {name}' if name else 'the project'}. This can take a minute.")
     with open_session() as session:
         if name is not None:
-            found = session.call(session.fleet.doctor.check(name))
+            diagnosis = session.call(session.fleet.doctor.check(name))
         else:
             from ..fleet.models import CheckSetup
 
-            wanted = CheckSetup(
+            check_setup = CheckSetup(
                 zone=ctx.meta.get("zone"), tier="spot" if spot else "on-demand", **fields
             )
-            found = session.call(session.fleet.doctor.preflight(wanted))
+            diagnosis = session.call(session.fleet.doctor.preflight(check_setup))
     if as_json:
-        print_json(found)
+        print_json(diagnosis)
     else:
-        print(describe(found))
-    if not found.healthy:
+        print(describe(diagnosis))
+    if not diagnosis.healthy:
         raise click.exceptions.Exit(1)

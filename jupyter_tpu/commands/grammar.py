@@ -261,7 +261,7 @@ class Group(click.Group):
     def _is_short_form(self, ctx: click.Context, args: list[str]) -> bool:
         from difflib import get_close_matches
 
-        word, second = args[0], next((each for each in args[1:] if not each.startswith("-")), "")
+        word, second = args[0], next((arg for arg in args[1:] if not arg.startswith("-")), "")
         if not second or word in _MEANING:
             return False
         # `my-tpu http` has a wrong port, `opne my-tpu 6006` a wrong verb.

@@ -31,8 +31,8 @@ def grant() -> None:
 def list_all() -> None:
     """List the grants, and how many chips of each are in use."""
     with open_session() as session:
-        found = session.call(session.fleet.grants.list())
-    print_list(found, grant_table)
+        grant_uses = session.call(session.fleet.grants.list())
+    print_list(grant_uses, grant_table)
 
 
 @grant.command(
@@ -53,11 +53,11 @@ def add(title: str, fields: dict[str, Any], as_json: bool) -> None:
 
     wanted = Grant(name=title, **fields)
     with open_session() as session:
-        found = session.call(session.fleet.grants.add(wanted))
+        grant_uses = session.call(session.fleet.grants.add(wanted))
     if as_json:
-        print_json(next(each for each in found if each.grant.name == title))
+        print_json(next(grant_use for grant_use in grant_uses if grant_use.grant.name == title))
     else:
-        print(grant_table(found))
+        print(grant_table(grant_uses))
 
 
 @grant.command("remove", epilog=examples("jupyter tpu grant remove trc-v5e"))
@@ -79,8 +79,8 @@ def prices() -> None:
 def list_prices() -> None:
     """List what an hour of one chip costs, with the date of each price."""
     with open_session() as session:
-        found = session.call(session.fleet.prices.list())
-    print_list(found, price_table, "prices")
+        price_list = session.call(session.fleet.prices.list())
+    print_list(price_list, price_table, "prices")
 
 
 @prices.command("refresh")
@@ -94,8 +94,8 @@ def refresh(as_json: bool) -> None:
     """
     note("Reading the prices. This can take half a minute.")
     with open_session() as session:
-        found = session.call(session.fleet.prices.refresh())
+        price_list = session.call(session.fleet.prices.refresh())
     if as_json:
-        print_json(found)
+        print_json(price_list)
     else:
-        print(price_table(found))
+        print(price_table(price_list))

@@ -63,6 +63,13 @@ def guard_text(name: str, guard: Guard) -> str:
             f"The TPU can't stop or delete itself. {why}",
             "A Jupyter server does it instead, while it runs and is connected to this TPU.",
         ]
+    if guard.google_deletes:
+        lines.append(
+            f"Google deletes it at {local_time(guard.google_deletes)}, even if the guard does not "
+            "run."
+        )
+    if guard.google_problem is not None:
+        lines.append(f"{guard.google_problem.message} {guard.google_problem.hint}".rstrip())
     if guard.no_restart:
         lines.append(
             "After a restart of the host, the guard starts when a Jupyter server or a command "
@@ -72,14 +79,14 @@ def guard_text(name: str, guard: Guard) -> str:
 
 
 def _limits(guard: Guard) -> list[str]:
-    found = []
+    limits = []
     if guard.idle is not None:
-        found.append(f"after {_duration(guard.idle)} without work")
+        limits.append(f"after {_duration(guard.idle)} without work")
     if guard.max_cost is not None:
-        found.append(f"when it has cost ${guard.max_cost:.2f}")
+        limits.append(f"when it has cost ${guard.max_cost:.2f}")
     if guard.until:
-        found.append(f"at {local_time(guard.until)}")
-    return found
+        limits.append(f"at {local_time(guard.until)}")
+    return limits
 
 
 def _duration(length: float) -> str:

@@ -73,8 +73,8 @@ def keep(name: str, fields: dict[str, Any], confirmed: tuple[str, ...], as_json:
 
     with open_session() as session:
         ref, typed = _confirmed(session, name, confirmed)
-        wanted = KeepTPU(confirm_name=typed, **fields)
-        found = session.call(session.fleet.guards.keep(ref, wanted))
+        request = KeepTPU(confirm_name=typed, **fields)
+        found = session.call(session.fleet.guards.keep(ref, request))
     _print(name, found, as_json)
 
 

@@ -89,7 +89,7 @@ _more_options = parameters(
     section(
         "How it looks",
         options_of("StartHunt", "queued", "direct", "again", "when_preempted", into="hunt"),
-        options_of("CreateTPU", "run_for", "api", "disk_gb"),
+        options_of("CreateTPU", "run_for", "api", "reservation", "disk_gb"),
     ),
     section("Environment, with --connect", environment_option),
     content_options("Environment, with --connect"),
@@ -122,7 +122,7 @@ def hunt_options(function: Callable[..., None]) -> Callable[..., None]:
 
         if not then_connect:
             content.needs_connect()
-        wanted = CreateTPU(
+        request = CreateTPU(
             name=tpu,
             type=types[0],
             options=options,
@@ -131,7 +131,7 @@ def hunt_options(function: Callable[..., None]) -> Callable[..., None]:
             guard=guard,
             **fields,
         )
-        start = StartHunt(tpu=wanted, zones=[*zones], types=[*types], tiers=[*tiers], **hunt)
+        start = StartHunt(tpu=request, zones=[*zones], types=[*types], tiers=[*tiers], **hunt)
         function(*args, wanted=start, **others)
 
     return _options(_more_options(with_options))

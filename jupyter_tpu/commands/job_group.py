@@ -171,7 +171,7 @@ def logs(
     with open_session() as session:
         id = id or _newest(session, name)
         found = session.call(session.fleet.jobs.get(name, id))
-        all_hosts = [each.host for each in found.attempts[-1].hosts]
+        all_hosts = [host.host for host in found.attempts[-1].hosts]
         hosts = [query.pop("host")] if "host" in query else all_hosts
         queries = [JobLogQuery(host=host, start=begin, limit=5000, **query) for host in hosts]
         show = _Output(prefixed=len(hosts) > 1, numbers=numbers, begin=begin, follow=follow)
@@ -179,6 +179,20 @@ def logs(
         session.call(
             read_logs(session.fleet, name, queries, id, follow=follow, show=shown, note=note)
         )
+
+
+def follow_job(session: Session, name: str, id: str) -> None:
+    """Prints a job's output as it comes, until the job ends."""
+    from ..fleet.models import JobLogQuery
+
+    hosts = [
+        host.host for host in session.call(session.fleet.jobs.get(name, id)).attempts[-1].hosts
+    ]
+    queries = [JobLogQuery(host=host, limit=5000) for host in hosts]
+    show = _Output(prefixed=len(hosts) > 1, numbers=False, begin=1, follow=True)
+    session.call(
+        read_logs(session.fleet, name, queries, id, follow=True, show=show.show, note=note)
+    )
 
 
 def _newest(session: Session, name: str) -> str:

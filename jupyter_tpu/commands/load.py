@@ -51,7 +51,7 @@ class Loads:
 
     def _connected(self) -> Sequence[str]:
         call, fleet = self._session.call, self._session.fleet
-        return [f"{each.zone}~{each.tpu}" for each in call(fleet.metrics.list())]
+        return [f"{tpu_load.zone}~{tpu_load.tpu}" for tpu_load in call(fleet.metrics.list())]
 
     def _look_at(self, ref: str) -> TPULoad:
         from ..fleet.models import LoadQuery

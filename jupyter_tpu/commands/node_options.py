@@ -12,25 +12,30 @@ from .field_options import options_of, pairs
 from .grammar import complete_type, complete_zone, parameters, project_option, section
 from .read_files import read_text
 
-#: The one type, as `accelerator_type`, and the one zone.
-type_and_zone_options = parameters(
-    click.option(
-        "--type",
-        "--accelerator-type",
-        "accelerator_type",
-        required=True,
-        metavar="TYPE",
-        shell_complete=complete_type,
-        help="Accelerator type, such as v5litepod-8.",
-    ),
-    click.option(
-        "--zone",
-        metavar="ZONE",
-        shell_complete=complete_zone,
-        help="Its zone.  [default: gcloud's]",
-    ),
-    project_option,
-)
+
+def type_and_zone(*, required: bool = True) -> Callable[[Any], Any]:
+    """The one type, as `accelerator_type`, and the one zone."""
+    return parameters(
+        click.option(
+            "--type",
+            "--accelerator-type",
+            "accelerator_type",
+            required=required,
+            metavar="TYPE",
+            shell_complete=complete_type,
+            help="Accelerator type, such as v5litepod-8.",
+        ),
+        click.option(
+            "--zone",
+            metavar="ZONE",
+            shell_complete=complete_zone,
+            help="Its zone.  [default: gcloud's]",
+        ),
+        project_option,
+    )
+
+
+type_and_zone_options = type_and_zone()
 
 _options = section(
     "Machine and network",

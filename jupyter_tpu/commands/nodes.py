@@ -30,19 +30,19 @@ async def find_node(ref: str, target: Target) -> tuple[Node, Cloud]:
 
     cloud = default_links(target).cloud
     listed = await _list_quickly(cloud, zone, name)
-    found = [n for n in listed.nodes if n.name.node == name and zone in ("", n.name.zone)]
-    if not found and listed.problem is not None:
+    nodes = [n for n in listed.nodes if n.name.node == name and zone in ("", n.name.zone)]
+    if not nodes and listed.problem is not None:
         raise listed.problem
-    if not found:
+    if not nodes:
         raise TPUError(f"The TPU {ref} does not exist.", Reason.NOT_FOUND)
-    if len(found) > 1:
-        zones = ", ".join(node.name.zone for node in found)
+    if len(nodes) > 1:
+        zones = ", ".join(node.name.zone for node in nodes)
         raise TPUError(
             f"Several TPUs have the name {name}: in {zones}.",
             Reason.CONFLICT,
-            f"Give the zone, too: {found[0].name.zone}~{name}.",
+            f"Give the zone, too: {nodes[0].name.zone}~{name}.",
         )
-    return found[0], cloud
+    return nodes[0], cloud
 
 
 async def _list_quickly(cloud: Cloud, zone: str, name: str) -> NodeList:

@@ -35,7 +35,7 @@ def grant_table(found: Sequence[GrantUse]) -> str:
             f"{program()} grant add NAME --type TYPE --zone ZONE --tier TIER --chips N"
         )
     heads = ("NAME", "PROJECT", "TYPES", "ZONES", "TIERS", "CHIPS", "IN USE", "UNTIL")
-    return str(table(heads, [_grant_row(each) for each in found]))
+    return str(table(heads, [_grant_row(grant_use) for grant_use in found]))
 
 
 def _grant_row(use: GrantUse) -> tuple[str, ...]:

@@ -35,9 +35,9 @@ def traced_line(profile: Profile) -> str:
     """What was traced: "Traced my-pod for …: host 0 (train.ipynb), host 1"."""
     done = [trace for trace in profile.traces if trace.state == "done"]
     names = ", ".join(
-        f"host {each.host}" + (f" ({each.notebook})" if each.notebook else "") for each in done
+        f"host {trace.host}" + (f" ({trace.notebook})" if trace.notebook else "") for trace in done
     )
-    line = f"Traced {names} of {profile.tpu}, {size(sum(each.bytes for each in done))}."
+    line = f"Traced {names} of {profile.tpu}, {size(sum(trace.bytes for trace in done))}."
     return f"{line} ({_EMULATED})" if profile.emulated else line
 
 
@@ -53,9 +53,9 @@ def memory_text(found: MemoryProfiles) -> str:
     """A tree of the programs' lines for each kernel; then hosts without one."""
     texts = [_profile_text(profile, found) for profile in found.profiles if profile.kernel]
     hosts: dict[str, list[int]] = {}
-    for each in found.profiles:
-        if not each.kernel:
-            hosts.setdefault(problem_text(each.problem), []).append(each.host)
+    for memory_profile in found.profiles:
+        if not memory_profile.kernel:
+            hosts.setdefault(problem_text(memory_profile.problem), []).append(memory_profile.host)
     return "\n\n".join(
         [*texts, *(f"{numbered(same).capitalize()}: {why}" for why, same in hosts.items())]
     )
@@ -76,9 +76,9 @@ def profile_text(profile: MemoryProfile) -> str:
         return "Nothing is in the memory of the devices."
     lines = list(_lines(profile.lines, 0, profile.bytes * _SMALLEST))
     rows = [
-        (size(each.bytes), f"{each.bytes / profile.bytes:.0%}", str(each.count),
-         "  " * depth + each.line, each.function)
-        for depth, each in lines[:_LINES]
+        (size(line.bytes), f"{line.bytes / profile.bytes:.0%}", str(line.count),
+         "  " * depth + line.line, line.function)
+        for depth, line in lines[:_LINES]
     ]  # fmt: skip
     parts = [table(("SIZE", "PART", "COUNT", "LINE", "FUNCTION"), rows)]
     if len(lines) > _LINES:

@@ -27,20 +27,22 @@ def read_dependencies(path: str) -> list[str]:
     file = Path(path).expanduser()
     text = read_text(str(file / "pyproject.toml" if file.is_dir() else file))
     try:
-        found = tomllib.loads(text).get("project", {}).get("dependencies", [])
+        dependencies = tomllib.loads(text).get("project", {}).get("dependencies", [])
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"{path} is not a TOML file: {error}.") from None
-    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+    if not isinstance(dependencies, list) or not all(
+        isinstance(each, str) for each in dependencies
+    ):
         raise InvalidInput(f"The project.dependencies in {path} are not a list of packages.")
     from ..environment.requirement_lines import is_local
 
-    for each in found:
+    for each in dependencies:
         if is_local(each):
             raise InvalidInput(
                 f"In {path}, {each} is a file or folder of this computer.",
                 "Hosts install packages from the network: write NAME, or NAME @ https://ADDRESS.",
             )
-    return found
+    return dependencies
 
 
 def _read(path: str, read: Callable[[str], str]) -> str:

@@ -229,13 +229,13 @@ def summary(run: Run) -> list[str]:
     for host in run.hosts:
         groups.setdefault(outcome(host).strip(), []).append(host)
     return [
-        f"[{host_ranges([each.host for each in group])}] {text}{_times(group)}"
+        f"[{host_ranges([host_run.host for host_run in group])}] {text}{_times(group)}"
         for text, group in groups.items()
     ]
 
 
 def _times(group: Sequence[HostRun]) -> str:
-    seconds = [each.seconds for each in group if each.seconds is not None]
+    seconds = [host_run.seconds for host_run in group if host_run.seconds is not None]
     if not seconds:
         return ""
     low, high = f"{min(seconds):.1f}", f"{max(seconds):.1f}"

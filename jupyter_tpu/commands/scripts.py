@@ -52,11 +52,11 @@ def as_text(command: Sequence[str]) -> list[str]:
 
 def only_tpu(session: Session) -> str:
     """The one TPU that is READY; raises INVALID if there are several, NOT_FOUND if none is."""
-    found = [each for each in session.tpus().tpus if each.state == "READY"]
-    if len(found) == 1:
-        return f"{found[0].zone}~{found[0].name}"
-    if found:
-        names = ", ".join(each.name for each in found)
+    tpus = [tpu for tpu in session.tpus().tpus if tpu.state == "READY"]
+    if len(tpus) == 1:
+        return f"{tpus[0].zone}~{tpus[0].name}"
+    if tpus:
+        names = ", ".join(tpu.name for tpu in tpus)
         raise InvalidInput(f"Several TPUs are READY: {names}.", "Choose one with --tpu NAME.")
     raise TPUError("No TPU is READY.", Reason.NOT_FOUND, "Create or start one.")
 

@@ -265,15 +265,15 @@ def _equals(value: Any, pattern: str) -> bool:
 def _contains(value: Any, pattern: str) -> bool:
     """`:` of gcloud: the text is in it, in any case; WORD* begins a word of it; * is anything."""
     texts = [text.lower() for text in _texts(value)]
-    wanted = pattern.lower()
-    if wanted == "*":
+    lowered = pattern.lower()
+    if lowered == "*":
         return any(texts)
-    if wanted.endswith("*"):
-        begin = wanted.rstrip("*")
+    if lowered.endswith("*"):
+        begin = lowered.rstrip("*")
         return any(
             text.startswith(begin) or re.search(rf"\b{re.escape(begin)}", text) for text in texts
         )
-    return any(wanted in text for text in texts)
+    return any(lowered in text for text in texts)
 
 
 def _texts(value: Any) -> list[str]:
@@ -281,7 +281,7 @@ def _texts(value: Any) -> list[str]:
     if value is None:
         return []
     values = list(value) if isinstance(value, (list, tuple, Mapping)) else [value]
-    return [as_text(each) for each in values]
+    return [as_text(value) for value in values]
 
 
 def _number(text: str) -> float | None:

@@ -65,7 +65,10 @@ def client_of(server: Server) -> FleetClient:
             Reason.PERMISSION,
             "Start it with a token (the default) to use it from the command line.",
         )
-    return FleetClient(server.url, server.token, socket=server.socket)
+    from ..agent_token import acts_as_agent, agent_token
+
+    token = agent_token() if acts_as_agent() else server.token
+    return FleetClient(server.url, token, socket=server.socket)
 
 
 def current_target() -> Target:
@@ -86,6 +89,7 @@ def chosen_project() -> str | None:
 @contextlib.contextmanager
 def open_session() -> Iterator[Session]:
     """The fleet to use, closed at the end."""
+    from ..agent_token import acts_as_agent
     from ..links import core_thread
 
     target = current_target()
@@ -102,6 +106,12 @@ def open_session() -> Iterator[Session]:
     if found is not None:
         server, fleet = found
         session = Session(fleet, server)
+    elif acts_as_agent():
+        raise TPUError(
+            "A coding agent needs a running Jupyter server, which keeps its budget.",
+            Reason.CONFLICT,
+            "Ask a person to start `jupyter lab` for this project.",
+        )
     else:
         session = Session(core.wait(_own_fleet(target)), None)
     try:
@@ -175,6 +185,6 @@ def tpu_names() -> list[str]:
 
     names = {str(spec.config["tpu"]) for spec in KernelSpecs().list()}
     with contextlib.suppress(TPUError, TimeoutError), open_session() as session:
-        found = core_thread().wait(session.fleet.tpus(), NAMES_LIMIT)
-        names |= {tpu.name for tpu in found.tpus}
+        tpu_list = core_thread().wait(session.fleet.tpus(), NAMES_LIMIT)
+        names |= {tpu.name for tpu in tpu_list.tpus}
     return sorted(names)

@@ -86,8 +86,8 @@ def details(result: SyncResult) -> str:
         lines += _listed(result.newer, counts.newer, "  ")
     if result.not_copied:
         left_out = [
-            (each.path, _size(each.size), each.why + _on(each.hosts))
-            for each in result.not_copied[:_SHOWN]
+            (file.path, _size(file.size), file.why + _on(file.hosts))
+            for file in result.not_copied[:_SHOWN]
         ]
         lines += ["", table(("LEFT OUT", "SIZE", "WHY"), left_out)]
         lines += _more(len(left_out), counts.not_copied)

@@ -48,14 +48,14 @@ def list_tpus(zone: str | None, watch: bool) -> None:
 
             watch_changes(session, look, lambda: False)
             return
-        found = _in_zone(_listed(session, fresh=True), zone)
+        tpu_list = _in_zone(_listed(session, fresh=True), zone)
         status = session.call(session.fleet.status())
-    if found.problem is not None and not found.tpus:
-        raise found.problem.to_error()
-    if text := _text(found):
+    if tpu_list.problem is not None and not tpu_list.tpus:
+        raise tpu_list.problem.to_error()
+    if text := _text(tpu_list):
         print(text)
-    if found.problem is not None:
-        note(f"This list may be incomplete: {problem_text(found.problem)}")
+    if tpu_list.problem is not None:
+        note(f"This list may be incomplete: {problem_text(tpu_list.problem)}")
     for line in status_problems(status):
         note(line)
 

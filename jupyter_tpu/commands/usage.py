@@ -48,14 +48,14 @@ def usage_text(found: Usage) -> str:
         return f"No TPUs and no queued resources in {', '.join(found.projects)}."
     heads = ("NAME", "PROJECT", "ZONE", "TYPE", "CHIPS", "OWNER", "STATE", "AGE", "PER HOUR",
              "COST SO FAR", "")  # fmt: skip
-    lines = [table(heads, [_row(each, found) for each in found.tpus])]
+    lines = [table(heads, [_row(tpu, found) for tpu in found.tpus])]
     lines += [_owner_line(owner, found.chips) for owner in found.owners]
-    lines += [f"{each.name}: {each.advice}" for each in found.tpus if each.holds == "quota"]
+    lines += [f"{tpu.name}: {tpu.advice}" for tpu in found.tpus if tpu.holds == "quota"]
     lines += [
-        f"{each.name}: It has been READY for hours, and is not connected here. Connect it, or stop "
+        f"{tpu.name}: It has been READY for hours, and is not connected here. Connect it, or stop "
         "or delete it."
-        for each in found.tpus
-        if each.forgotten
+        for tpu in found.tpus
+        if tpu.forgotten
     ]
     return "\n".join(lines)
 

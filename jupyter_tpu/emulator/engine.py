@@ -17,6 +17,7 @@ from typing import Any
 from ..errors import TPUError
 from .hosts import HostSpec, RunningHost, Runtime
 from .model import api_errors
+from .model.bill import Bill
 from .model.faults import Fault
 from .model.host_profile import device_files, host_variables, missing_features
 from .model.model import Model
@@ -51,6 +52,7 @@ class Engine:
         #: What programs on a node's hosts need to call Google as these hosts: variables.
         self.identity: Callable[[NodeRecord, HostRecord], dict[str, str]] = lambda *_: {}
         self.notices = Notices()
+        self.bill = Bill()
         self._runtime = runtime
         self._folder = folder
         self._delay = delay
@@ -94,6 +96,7 @@ class Engine:
         self._hosts.clear()
 
     def save(self) -> None:
+        self.bill.observe(self.model.nodes.values())
         self._folder.save(self.model.snapshot())
         self.wake()
 
@@ -312,11 +315,11 @@ class Engine:
 
     async def describe_hosts(self) -> list[dict[str, Any]]:
         """Every host with its processes, for tests."""
-        found = []
+        hosts = []
         for node in self.model.machines():
             for record in node.own_hosts:
                 host = self._hosts.get(node.path, {}).get(record.worker)
-                found.append(
+                hosts.append(
                     {
                         "node": node.path,
                         "worker": record.worker,
@@ -331,7 +334,7 @@ class Engine:
                         "folder": str(self._spec(node, record).folder),
                     }
                 )
-        return found
+        return hosts
 
     async def start_hosts(
         self, node: NodeRecord, records: Sequence[HostRecord] | None = None

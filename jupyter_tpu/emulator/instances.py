@@ -37,7 +37,7 @@ class InstanceEngine:
     async def open(self) -> None:
         """Starts the hosts that should run, and goes on with what is in progress."""
         self.groups.relink()
-        running = [each for each in self.instances.found.values() if each.status == "RUNNING"]
+        running = [record for record in self.instances.found.values() if record.status == "RUNNING"]
         await asyncio.gather(*map(self._start_again, running))
         self._engine.spawn(self._drive())
 
@@ -54,6 +54,10 @@ class InstanceEngine:
         """Who may log in has changed. The host knows it at return."""
         self._engine.save()
         await self._engine.set_users(instance)
+
+    async def restart(self, instance: InstanceRecord) -> None:
+        """Its host ends. It is started again, in a slice with all others, if it restarts at all."""
+        await self._host_error(instance, 0.01)
 
     def inject_fault(self, fault: Fault, instance: InstanceRecord) -> None:
         """Starts an immediate fault of *instance*; returns before it has ended."""
@@ -101,7 +105,8 @@ class InstanceEngine:
 
     def _states(self) -> object:
         found = [
-            (each.path, each.status, each.restarting) for each in self.instances.found.values()
+            (record.path, record.status, record.restarting)
+            for record in self.instances.found.values()
         ]
         return found, self.groups.states()
 

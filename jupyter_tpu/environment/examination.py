@@ -54,7 +54,9 @@ async def examine(
             return await _examine(host, environments, variables)
 
     examined = await asyncio.gather(*map(one, hosts))
-    up = [each for each in examined if not isinstance(each.facts, TPUError)]
+    up = [
+        examined_host for examined_host in examined if not isinstance(examined_host.facts, TPUError)
+    ]
     if len(hosts) > 1:
         await _check_ports(hosts, up, internal, limit)
     return examined
@@ -129,7 +131,7 @@ async def _check_ports(
             except TPUError as error:
                 each.ports = error
 
-    others = [each for each in up if each.host]
+    others = [examined_host for examined_host in up if examined_host.host]
     if len(others) == len(up):
         return  # host 0 has a finding of its own
     try:

@@ -52,9 +52,9 @@ def merge(hosts: Sequence[OnHost | TPUError]) -> FoundPythons:
         for python in answer.pythons:
             by_path.setdefault(python.path, {})[index] = python
     return FoundPythons(
-        pythons=[_merged(each, list(known)) for each in by_path.values()],
-        asked=next((each.asked for each in known.values() if each.asked), ""),
-        problems=[f"Host {index} did not answer: {each}" for index, each in problems.items()],
+        pythons=[_merged(found_pythons, list(known)) for found_pythons in by_path.values()],
+        asked=next((response.asked for response in known.values() if response.asked), ""),
+        problems=[f"Host {index} did not answer: {error}" for index, error in problems.items()],
     )
 
 
@@ -65,7 +65,9 @@ def _merged(on_hosts: dict[int, FoundPython], known: Sequence[int]) -> FoundPyth
         first,
         missing=[index for index in known if index not in on_hosts],
         different=[
-            index for index, each in on_hosts.items() if _versions(each) != _versions(first)
+            index
+            for index, found_python in on_hosts.items()
+            if _versions(found_python) != _versions(first)
         ],
         ipykernel="" if any(not host.ipykernel for host in on_hosts.values()) else first.ipykernel,
         installable=all(host.ipykernel or host.installable for host in on_hosts.values()),
@@ -80,9 +82,9 @@ def _versions(python: FoundPython) -> tuple[str, ...]:
 
 
 def _problem(python: FoundPython, on_hosts: dict[int, FoundPython]) -> str:
-    for index, each in on_hosts.items():
-        if each.problem:
-            return f"It does not start on host {index}: {each.problem.rstrip('.')}."
+    for index, found_python in on_hosts.items():
+        if found_python.problem:
+            return f"It does not start on host {index}: {found_python.problem.rstrip('.')}."
     if python.missing:
         return f"It is missing on {hosts_text(python.missing)}."
     if is_older(python.version, OLDEST):
@@ -126,7 +128,7 @@ async def use(
     reporter.log(f"{python.path}: Python {python.version}, {python.kind}")
     reporter.done("look")
 
-    lacking = [index for index, each in described.items() if not each.ipykernel]
+    lacking = [index for index, found_python in described.items() if not found_python.ipykernel]
     if lacking and not install_ipykernel:
         raise TPUError(
             f"{path} has no ipykernel, which kernels need, on {hosts_text(lacking)}.",

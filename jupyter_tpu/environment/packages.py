@@ -36,10 +36,10 @@ def merge(first: Iterable[str], second: Iterable[str]) -> list[str]:
 
 async def installed(host: RemoteHost, name: str) -> list[InstalledPackage]:
     """What is installed in an environment, by name."""
-    found: list[InstalledPackage] = await call(
+    installed_packages: list[InstalledPackage] = await call(
         host, "list_packages", log=_ignore, timeout=60, name=name
     )
-    return found
+    return installed_packages
 
 
 async def lock(host: RemoteHost, name: str) -> str:
@@ -104,7 +104,7 @@ async def remove(hosts: Sequence[RemoteHost], name: str, reporter: ProgressRepor
         await call(host, "remove", log=reporter.log, timeout=300, name=name)
         reporter.host_done("remove")
 
-    await finish_on_hosts({each.host.worker: on_host(each) for each in hosts}, len(hosts))
+    await finish_on_hosts({host.host.worker: on_host(host) for host in hosts}, len(hosts))
     reporter.done("remove")
 
 

@@ -128,7 +128,7 @@ def _listed(answers: Any, count: int) -> list[dict[str, Any]]:
 
 def _outcome(answer: dict[str, Any], kind: type[T]) -> T | TPUError:
     if "error" not in answer:
-        found: T = checked(answer, kind, "profiles")
-        return found
+        outcome: T = checked(answer, kind, "profiles")
+        return outcome
     reason, message, hint = checked(answer["error"], HostError, "profiles")
     return error_for(message, checked(reason, Reason, "profiles"), hint)

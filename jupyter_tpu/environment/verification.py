@@ -232,28 +232,28 @@ class Fallback(Struct, frozen=True, kw_only=True):
 
 def fallback_cause(check: HostCheck) -> Fallback:
     """Why JAX does not use the chips of a host, and what to do."""
-    found = check.hardware
-    platforms = found.variables.get("JAX_PLATFORMS", "")
+    hardware = check.hardware
+    platforms = hardware.variables.get("JAX_PLATFORMS", "")
     if platforms and "tpu" not in platforms.split(","):
         return _because_of("JAX_PLATFORMS", f"the host sets JAX_PLATFORMS={platforms}")
-    if not found.chips and not found.device_files:
+    if not hardware.chips and not hardware.device_files:
         return Fallback(cause="the host has no TPU chips", hint=CREATE_AGAIN)
-    if not found.device_files:
+    if not hardware.device_files:
         return Fallback(
-            cause=f"its {count(len(found.chips), 'chip')} have no device files, because the "
+            cause=f"its {count(len(hardware.chips), 'chip')} have no device files, because the "
             "runtime version has no TPU driver",
             hint="Create the TPU again with its type's default runtime version.",
         )
-    if found.no_library:
+    if hardware.no_library:
         return _because_of(
             "TPU_LIBRARY_PATH",
-            f"the host sets TPU_LIBRARY_PATH to {found.no_library}, which does not exist",
+            f"the host sets TPU_LIBRARY_PATH to {hardware.no_library}, which does not exist",
         )
     if not check.libtpu:
         return _without_package("the package libtpu is not installed", check)
-    if found.holders:
+    if hardware.holders:
         return Fallback(
-            cause=f"its chips are in use by {found.holders[0]}",
+            cause=f"its chips are in use by {hardware.holders[0]}",
             hint="Stop that process on the host, or wait until it ends.",
         )
     if not check.libtpu_fits:

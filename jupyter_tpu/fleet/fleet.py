@@ -9,6 +9,7 @@ from pathlib import Path
 from ..links import Links
 from ..paths import data_dir
 from . import models
+from .agents.subject import Agents
 from .chips.subject import TPUChips
 from .core.core import Core
 from .core.locks import Locks
@@ -24,6 +25,7 @@ from .kernelspecs import KernelSpecRegistry
 from .lifecycle.defaults import EnvironmentDefaults
 from .lifecycle.subject import Lifecycle
 from .money.subject import Money
+from .ray.subject import RayClusters
 from .reconcile.subject import Reconcile
 from .setup.subject import Setup
 
@@ -45,6 +47,7 @@ class Fleet:
         environments = Environments(core, kernels)
         jobs = Jobs(core, money, forwarding, kernels)
         chips = TPUChips(core, kernels, jobs)
+        ray = RayClusters(core, forwarding, environments, jobs)
         lifecycle = self._lifecycle = Lifecycle(core, money, forwarding, kernels, jobs, defaults)
         hunts = Hunts(core, money, lifecycle)
         setup = self._setup = Setup(core, lifecycle)
@@ -52,6 +55,9 @@ class Fleet:
             core, money, forwarding, kernels, environments, jobs, chips, lifecycle
         )
 
+        agents = Agents(core, money, lifecycle, hunts)
+
+        self.budgets, self.plans, self.agents = agents.budgets, agents.plans, agents.access
         self.operations = reconcile.operations
         self.usage = reconcile.usage
         self.attached = lifecycle.attached
@@ -63,7 +69,7 @@ class Fleet:
         self.chips, self.chip_kernels = chips.service, chips.kernels
         self.metrics = chips.metrics
         self.jobs, self.runs, self.profiles = jobs.service, jobs.runs, jobs.profiles
-        self.guards = jobs.guards
+        self.guards, self.ray = jobs.guards, ray.service
         self.tunnels, self.apps = forwarding.tunnels, forwarding.apps
         self.tensorboard = forwarding.tensorboard
         self.files, self.copies = files.access, files.copies
@@ -155,6 +161,12 @@ class Fleet:
     async def delete(self, ref: str, options: models.DeleteTPU | None = None) -> models.Operation:
         name = await self._core.finder.find(ref)
         return await self._lifecycle.power.delete(name, options or models.DeleteTPU())
+
+    async def report_fault(
+        self, ref: str, request: models.ReportFault | None = None
+    ) -> models.Operation:
+        name = await self._core.finder.find(ref)
+        return await self._lifecycle.faults.report(name, request or models.ReportFault())
 
     async def connect(self, ref: str, request: models.ConnectTPU | None = None) -> models.Operation:
         name = await self._core.finder.find(ref)

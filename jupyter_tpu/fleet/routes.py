@@ -109,6 +109,12 @@ ROUTES = (
     _fleet("POST tpus/{tpu}/adopt", "usage.adopt", "Make a TPU yours: label it"),
     _fleet("POST tpus/{tpu}/start", "start", "Start a stopped TPU"),
     _fleet("POST tpus/{tpu}/stop", "stop", "Stop a TPU"),
+    _fleet("POST tpus/{tpu}/report-fault", "report_fault",
+           "Tell Google that a host's machine is broken (Compute Engine)"),
+    _fleet("GET tpus/{tpu}/replacement", "hunts.replacement",
+           "What replacing a TPU would create, lose and cost; changes nothing"),
+    _fleet("POST tpus/{tpu}/replace", "hunts.replace",
+           "Delete a TPU, and create the same one on other hardware", status=201),
     _fleet("POST tpus/{tpu}/connect", "connect", "Create an environment and its kernel"),
     _fleet("POST tpus/{tpu}/disconnect", "disconnect", "Remove its kernels from Jupyter"),
     _fleet("GET tpus/{tpu}/environments", "environments.list", "Its environments"),
@@ -170,6 +176,11 @@ ROUTES = (
                               "wait",
                "partial_err": "the same",
            }),
+    _fleet("GET tpus/{tpu}/ray", "ray.get", "Its Ray cluster"),
+    _fleet("POST tpus/{tpu}/ray", "ray.start", "Start Ray on all its hosts"),
+    _fleet("DELETE tpus/{tpu}/ray", "ray.stop", "Stop Ray, and what runs on it"),
+    _fleet("POST tpus/{tpu}/ray/dashboard", "ray.open_dashboard", "Open Ray's dashboard",
+           status=201),
     _fleet("POST tpus/{tpu}/apps", "apps.open", "Open a web app of a host", status=201),
     _fleet("GET apps", "apps.list", "The open web apps"),
     _fleet("POST apps/{app}/visits", "apps.visit", "A URL that opens an app once", status=201),
@@ -214,6 +225,15 @@ ROUTES = (
     _fleet("DELETE grants/{grant}", "grants.remove", "Remove a grant"),
     _fleet("GET prices", "prices.list", "What chips cost, by region, with the dates of the prices"),
     _fleet("POST prices/refresh", "prices.refresh", "Read the prices from Google"),
+    _fleet("GET budgets", "budgets.show", "Budgets, the ledger, and plans that wait for a yes"),
+    _fleet("POST budgets", "budgets.set", "Set a budget", status=201),
+    _fleet("DELETE budgets/{budget}", "budgets.remove", "Remove a budget"),
+    _fleet("POST plans", "plans.make", "What a TPU would cost at most; creates nothing",
+           status=201),
+    _fleet("GET plans/{plan}", "plans.get", "One plan"),
+    _fleet("POST plans/{plan}/create", "plans.carry_out", "Create what was planned", status=202),
+    _fleet("POST plans/{plan}/answer", "plans.answer",
+           "Agree to a plan that is outside of its budget, or refuse it"),
     _fleet("GET usage", "usage.show", "All TPUs and queued resources, and whose they are",
            query={"projects": "IDs such as one,two; default: the server's"}),
     _fleet("GET operations", "operations.list", "Running and recent operations"),
@@ -225,6 +245,6 @@ ROUTES = (
 
 
 #: The routes by the method that they call.
-BY_CALL = {each.call: each for each in ROUTES}
+BY_CALL = {route.call: route for route in ROUTES}
 #: What stands before the dot of a call.
-PARTS = {each.call.partition(".")[0] for each in ROUTES if "." in each.call}
+PARTS = {route.call.partition(".")[0] for route in ROUTES if "." in route.call}

@@ -48,24 +48,24 @@ def running_servers(folder: Path | None = None) -> list[Server]:
         from jupyter_core.paths import jupyter_runtime_dir
 
         folder = Path(jupyter_runtime_dir())
-    found = [server for path in folder.glob("jpserver-*.json") for server in _read(path)]
-    return sorted(found, key=lambda server: server.started, reverse=True)
+    servers = [server for path in folder.glob("jpserver-*.json") for server in _read(path)]
+    return sorted(servers, key=lambda server: server.started, reverse=True)
 
 
 def server_at(url: str, folder: Path | None = None) -> Server:
     """The running server of this user with that URL; raises NOT_FOUND, naming those there are."""
-    wanted = urlsplit(url if "//" in url else f"http://{url}")
+    split_result = urlsplit(url if "//" in url else f"http://{url}")
     servers = running_servers(folder)
     for server in servers:
         here = urlsplit(server.url)
-        if here.port == wanted.port and here.path.rstrip("/") in (
-            wanted.path.rstrip("/"),
-            wanted.path.rstrip("/").removesuffix("/lab"),
+        if here.port == split_result.port and here.path.rstrip("/") in (
+            split_result.path.rstrip("/"),
+            split_result.path.rstrip("/").removesuffix("/lab"),
         ):
             return server
     there = ", ".join(server.url for server in servers) or "none"
     raise TPUError(
-        f"No running Jupyter server of yours is at {wanted.scheme}://{wanted.netloc}{wanted.path}.",
+        f"No running Jupyter server of yours is at {split_result.scheme}://{split_result.netloc}{split_result.path}.",
         Reason.NOT_FOUND,
         f"Running: {there}.",
     )

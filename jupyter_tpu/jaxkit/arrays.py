@@ -36,7 +36,7 @@ def flat_arrays(arrays: dict[str, ArrayRequest]) -> dict[str, ArrayRequest]:
     Raises `InvalidInput` for what is neither an array nor a tree, for wrong shapes and dtypes, and
     for two arrays with the same path.
     """
-    found: dict[str, ArrayRequest] = {}
+    array_requests: dict[str, ArrayRequest] = {}
     left = list(reversed(arrays.items()))  # not by recursion: a tree may be deep
     while left:
         path, array = left.pop()
@@ -47,9 +47,9 @@ def flat_arrays(arrays: dict[str, ArrayRequest]) -> dict[str, ArrayRequest]:
             continue
         checked_shape(array.shape)
         dtype_name(array.dtype)
-        if path in found:
+        if path in array_requests:
             raise InvalidInput(f"Two arrays are called {path}.")
-        if len(found) >= MAX_ARRAYS:
+        if len(array_requests) >= MAX_ARRAYS:
             raise InvalidInput(f"A tree can have at most {MAX_ARRAYS:,} arrays.")
-        found[path] = array
-    return found
+        array_requests[path] = array
+    return array_requests

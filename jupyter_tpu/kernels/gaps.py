@@ -17,12 +17,12 @@ def describe_gap(gap: Gap, running: bytes) -> list[tuple[bytes, str]]:
     request, for a gap without details.
     """
     try:
-        found = parse_losses(gap.note) if gap.note else []
+        losses = parse_losses(gap.note) if gap.note else []
     except ValueError:
         log.warning("Can't read which messages were dropped: %r", gap.note[:200])
-        found = []
-    if found:
-        return [(loss.parent.encode(), f"{loss}\n") for loss in found][: gap.last - gap.first + 1]
+        losses = []
+    if losses:
+        return [(loss.parent.encode(), f"{loss}\n") for loss in losses][: gap.last - gap.first + 1]
     one = gap.messages == 1
     what = "a message" if one else f"{gap.messages:,} messages"
     were = "was" if one else "were"

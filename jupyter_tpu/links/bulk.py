@@ -56,8 +56,8 @@ class BulkConnection:
     async def get(self, host: HostAddress) -> Connection | None:
         """The connection to *host*; None if the host refuses it, or does not answer soon."""
         self._last_use = asyncio.get_running_loop().time()
-        if found := self._open_to(host):
-            return found
+        if connection := self._open_to(host):
+            return connection
         if self._opening is None or self._opening.done():
             if self._last_use < self._refused_until:
                 return None
@@ -78,8 +78,10 @@ class BulkConnection:
         self._replace(None)
 
     def _open_to(self, host: HostAddress) -> Connection | None:
-        found = self._connection
-        return found if found and not found.closed and found.host == host else None
+        connection = self._connection
+        return (
+            connection if connection and not connection.closed and connection.host == host else None
+        )
 
     async def _open(self, host: HostAddress) -> None:
         try:

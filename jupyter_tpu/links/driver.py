@@ -125,19 +125,19 @@ class LinkDriver:
 
     async def _connect(self) -> None:
         try:
-            found = await self._lookup.find(self._host)
-            self.found = found
-            connection = await self._dial(found)
+            resolved_host = await self._lookup.find(self._host)
+            self.found = resolved_host
+            connection = await self._dial(resolved_host)
         except TPUError as error:
             self.problem = error
             self._attempt = None
             self.on(LinkEvent.FAILED if error.reason in _TRANSIENT else LinkEvent.REFUSED)
             return
         self._attempt = None
-        self._lookup.reached(found)
+        self._lookup.reached(resolved_host)
         self.session = HostSession(connection)
         self.keep_alive(self._interval)
-        self._connected(found.address)
+        self._connected(resolved_host.address)
         self._watch = asyncio.get_running_loop().create_task(
             self._watched(connection), name=f"watch {self._host}"
         )

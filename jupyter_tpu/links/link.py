@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import functools
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+from ..cloud import NodeName
 from ..errors import ConnectionLost, Reason, TPUError
 from ..ssh import Connection, HostAddress, Keepalive
 from ..ssh.transport import WINDOW
@@ -19,7 +20,7 @@ from .driver import LinkDriver
 from .life import LinkEvent, LinkState
 from .lookup import HostName, Lookup
 from .owned_kernels import end_orphans
-from .pod_ssh import authorize_hosts, command_on
+from .pod_ssh import HostGroup, authorize_hosts, command_on
 from .session import HostSession
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 #: A link that was not acquired stays up for this long after its last use.
 LINGER = 30.0  # seconds
+#: Seconds for which the hosts of a pod count as authorized. After that, one may have been replaced
+#: without a link to it having noticed.
+AUTHORIZED = 600.0
 
 #: How many times longer a link pauses between two keepalives while it is only kept up.
 AT_REST = 3
@@ -86,6 +90,8 @@ class Link:
             BulkConnection(keepalive, self._driver.run_in_background, compressed=compressed)
             for compressed in (False, True)
         )
+        #: The hosts of its TPU that can log in to each other, and until when that counts.
+        self._authorized: tuple[list[tuple[str, HostAddress]] | None, float] = (None, 0.0)
         self._linger: asyncio.TimerHandle | None = None
         self._ending_orphans: asyncio.Task[None] | None = None
         self._subscribers = Subscribers[Link]()
@@ -134,12 +140,53 @@ class Link:
         Raises the link's problem.
         """
         async with self._session_up():
-            found = self._lookup.internal_addresses(self.host.node)
-        return [found[host] for host in sorted(found, key=lambda host: host.worker)]
+            addresses = self._lookup.internal_addresses(self.host.node)
+        return [addresses[host] for host in sorted(addresses, key=lambda host: host.worker)]
 
     async def authorize_pod(self) -> None:
-        """Lets the hosts of its TPU log in to each other, as far as they can be reached."""
-        await authorize_hosts(self._link_to, self._lookup.internal_addresses(self.host.node))
+        """Lets the hosts of its TPU log in to each other, as far as they can be reached.
+
+        What was done some minutes ago with the same hosts is not done again.
+        """
+        hosts = self._lookup.internal_addresses(self.host.node)
+        loop = asyncio.get_running_loop()
+        before, when = self._authorized
+        if before is not None and before == self._identities(hosts) and loop.time() < when:
+            return
+        failed = await authorize_hosts(self._link_to, hosts)
+        self._authorized = (
+            None if failed else self._identities(hosts),
+            loop.time() + AUTHORIZED,
+        )
+
+    def _identities(self, hosts: Mapping[HostName, str]) -> list[tuple[str, HostAddress]] | None:
+        """What would change if other machines had the addresses; None if that is not known."""
+        try:
+            return [(address, self._link_to(host).host_address) for host, address in hosts.items()]
+        except TPUError:
+            return None
+
+    async def slice_addresses(self, others: Sequence[str]) -> list[list[str]]:
+        """As `pod_addresses`, of this TPU and of *others* in its zone: a list for each."""
+        return [
+            await self._link_to(HostName(node, 0)).pod_addresses() for node in self._slices(others)
+        ]
+
+    async def authorize_slices(self, others: Sequence[str]) -> None:
+        """Lets the hosts of this TPU and of *others* log in to each other, as ``slice-0-host-0``
+        and so on.
+        """
+        addresses: dict[HostName, str] = {}
+        aliases: dict[HostName, str] = {}
+        for number, node in enumerate(self._slices(others)):
+            for host, address in self._lookup.internal_addresses(node).items():
+                addresses[host] = address
+                aliases[host] = f"slice-{number}-host-{host.worker}"
+        await authorize_hosts(self._link_to, addresses, HostGroup("slices", aliases))
+
+    def _slices(self, others: Sequence[str]) -> list[NodeName]:
+        node = self.host.node
+        return [node, *(NodeName(node.project, node.zone, name) for name in others)]
 
     def pod_command(self, argv: Sequence[str]) -> list[str]:
         """The command with which another host of its TPU, once authorized, runs *argv* on it."""

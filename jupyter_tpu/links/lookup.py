@@ -192,7 +192,9 @@ class Lookup:
         """Of the hosts that the node had when it was last read."""
         node = self._last.get(name)
         endpoints = node.endpoints if node else ()
-        return {HostName(name, worker): each.internal for worker, each in enumerate(endpoints)}
+        return {
+            HostName(name, worker): endpoint.internal for worker, endpoint in enumerate(endpoints)
+        }
 
     def note(self, node: Node) -> None:
         """Call it with a node that was just read in another way."""
@@ -224,14 +226,14 @@ class Lookup:
         node = await self._node(name)
 
         async def address(place: int) -> tuple[HostAddress, float]:
-            found = await self._resolve(node, HostName(name, place))
-            return found.address, found.key_wait
+            resolved_host = await self._resolve(node, HostName(name, place))
+            return resolved_host.address, resolved_host.key_wait
 
         answers, failed = await ask_host_numbers(len(node.endpoints), address)
         numbers = {node.endpoints[place].id: n for place, n in answers.items() if n is not None}
         if len(set(numbers.values())) < len(numbers) or (not numbers and not failed):
             # Nobody numbers them, or they contradict each other: their names do.
-            numbers = {each.id: place for place, each in enumerate(node.endpoints)}
+            numbers = {endpoint.id: place for place, endpoint in enumerate(node.endpoints)}
         if not numbers:
             raise next(iter(failed.values()))
         await asyncio.to_thread(self._host_numbers.put, numbers)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..commands.attach_command import attach
+from ..commands.budget_group import budget
 from ..commands.chips_group import chips
 from ..commands.doctor_command import doctor
 from ..commands.field_options import options_of
@@ -25,6 +26,7 @@ from ..commands.grant_group import grant
 from ..commands.guard_group import guard
 from ..commands.job_group import job
 from ..commands.profiles import profile_options
+from ..commands.ray_group import ray
 from ..commands.session import open_session
 from ..commands.tables import opened_tunnel
 from ..commands.token_group import token
@@ -70,7 +72,20 @@ def line(ctx: click.Context) -> None:
 
 for _command in (connect, status, disconnect, memory, checkpoint, push, pull, auto):
     line.add_command(_command)
-for _shared in (list_tpus, hunt, grant, guard, doctor, job, usage, attach, token, chips):
+for _shared in (
+    list_tpus,
+    hunt,
+    budget,
+    grant,
+    guard,
+    doctor,
+    job,
+    ray,
+    usage,
+    attach,
+    token,
+    chips,
+):
     line.add_command(_shared)
 
 
@@ -167,7 +182,7 @@ def open_tunnel(name: str, ports: list[tuple[int, int | None]], fields: dict[str
     """Forward local ports to ports of a host."""
     from ..commands.tunnels import requests
 
-    wanted = requests(ports, **fields)
+    open_tunnels = requests(ports, **fields)
     with open_session() as session:
         if session.server is None:
             raise TPUError(
@@ -175,7 +190,7 @@ def open_tunnel(name: str, ports: list[tuple[int, int | None]], fields: dict[str
                 Reason.CONFLICT,
                 f"In a terminal: jupyter tpu tunnel open {name} {ports[0][0]}",
             )
-        for each in wanted:
+        for each in open_tunnels:
             print(opened_tunnel(session.call(session.fleet.tunnels.open(name, each))))
 
 

@@ -40,13 +40,13 @@ def start(wanted: StartHunt, yes: bool) -> None:
                 Reason.PRICE,
                 "Add --yes to agree to these prices, or --max-price USD.",
             )
-        found = session.call(session.fleet.hunts.start(confirmed))
-        if found.queued:
+        hunt = session.call(session.fleet.hunts.start(confirmed))
+        if hunt.queued:
             print(QUEUED)
         if session.server is not None:
-            print(left_to_server(found))
+            print(left_to_server(hunt))
         else:
-            wait_for(session, session.call(session.fleet.operations.get(found.id)))
+            wait_for(session, session.call(session.fleet.operations.get(hunt.id)))
 
 
 hunt = hunt_group(start)

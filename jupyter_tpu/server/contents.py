@@ -98,11 +98,11 @@ class ContentsHandler(FileHandler):
             return await call(files, path)
 
         try:
-            found = await core_thread().call(on_core_thread())
+            contents = await core_thread().call(on_core_thread())
         except TPUError as error:
             return self.write_problem(error)
         self.set_status(status)
-        if found is None:
+        if contents is None:
             self.finish()
         else:
-            self.finish(msgspec.json.encode(found))
+            self.finish(msgspec.json.encode(contents))

@@ -28,7 +28,7 @@ SCHEMA: dict[str, Any] = {
     "$id": CHANGE,
     "version": "1",
     "title": "A change of a TPU, operation, kernel on a TPU, tunnel, app, run, job, hunt, grant or "
-    "queued resource, or of prices",
+    "queued resource, of prices or budgets",
     "personal-data": True,
     "description": "The new state of one thing, or that it is gone.",
     "type": "object",
@@ -37,14 +37,14 @@ SCHEMA: dict[str, Any] = {
         "what": {
             "enum": [
                 *("tpu", "operation", "kernel", "tunnel", "app", "run", "job", "hunt"),
-                *("grant", "queued", "prices"),
+                *("grant", "queued", "prices", "budgets"),
             ],
             "description": "Which field carries the new state.",
         },
         "id": {
             "type": "string",
             "description": "zone/name of a TPU or queued resource; name of a grant; "
-            '"prices"; of all others their id.',
+            '"prices"; "budgets"; of all others their id.',
         },
         "gone": {"type": "boolean", "description": "It no longer exists."},
         "tpu": {"type": ["object", "null"], "description": "TPU of the OpenAPI document."},
@@ -59,6 +59,10 @@ SCHEMA: dict[str, Any] = {
             "description": "QueuedResource of that document.",
         },
         "prices": {"type": ["object", "null"], "description": "PriceList of that document."},
+        "budgets": {
+            "type": ["object", "null"],
+            "description": "BudgetOverview of that document.",
+        },
         "app": {"type": ["object", "null"], "description": "App of that document."},
         "run": {"type": ["object", "null"], "description": "Run of that document."},
     },

@@ -48,11 +48,11 @@ class FileHandler(StreamingHandler):
         await self.check_contents("read")
         try:
             path = self.raw_query("path")
-            found = await core_thread().call(self._describe(path))
+            host_file = await core_thread().call(self._describe(path))
         except TPUError as error:
             self.write_problem(error)
             return
-        self.finish(msgspec.json.encode(found))
+        self.finish(msgspec.json.encode(host_file))
 
     async def _describe(self, path: str) -> HostFile:
         return await (await self.host_files()).describe(path)

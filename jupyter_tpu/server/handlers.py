@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import http
 import math
+from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
 
 import msgspec
+from jupyter_server.auth import IdentityProvider, User
 from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import APIHandler
 from jupyter_server.utils import ensure_async
 from tornado import web
 
+from ..agent_token import is_agent_token
 from ..errors import Reason, TPUError
-from ..fleet.models import Problem
+from ..fleet.models import AGENT, CarryOutPlan, PlanTPU, Problem
 from ..fleet.models.core import parse_query, parse_request, validated
 from .fleet_handle import FleetHandle
 from .openapi import document
@@ -33,6 +36,7 @@ STATUS = {
     Reason.JOBS_RUNNING: 409,
     Reason.STILL_BILLED: 409,
     Reason.PRICE: 409,
+    Reason.BUDGET: 409,
     Reason.NOT_YOURS: 409,
     Reason.CHIPS_HELD: 409,
     Reason.NO_IPYKERNEL: 409,
@@ -97,12 +101,34 @@ class Handler(APIHandler):
         self._finish(problem)
 
 
+class AgentIdentity(IdentityProvider):
+    """Of requests with the agents' token: it is a user of its own, whoever else is logged in."""
+
+    def get_user(self, handler: Any) -> User:
+        handler._token_authenticated = True
+        return User(username=AGENT, name="Coding agent", display_name="Coding agent")
+
+
 class RouteHandler(Handler):
-    """All methods of one path in the route table."""
+    """All methods of one path in the route table. The agents' token is for these only."""
 
     def initialize(self, routes: dict[str, Route], fleet: FleetHandle) -> None:
         self._routes = routes
         self._fleet = fleet
+
+    @cached_property
+    def is_agent(self) -> bool:
+        """Whether the request has the agents' token, in its header."""
+        given = IdentityProvider.auth_header_pat.match(
+            self.request.headers.get("Authorization", "")
+        )
+        return given is not None and is_agent_token(given[2])
+
+    @property
+    def identity_provider(self) -> IdentityProvider:
+        if self.is_agent:
+            return AgentIdentity()
+        return super().identity_provider
 
     @web.authenticated
     @authorized
@@ -129,6 +155,11 @@ class RouteHandler(Handler):
         arguments: list[Any] = [unquote(part) for part in parts]
         try:
             arguments += self._request(route)
+            if agent := self.is_agent:
+                await self._fleet.call("agents.require", route.call, tuple(arguments))
+            for argument in arguments:
+                if isinstance(argument, PlanTPU | CarryOutPlan):
+                    argument.who = AGENT if agent else ""
             answer = await self._fleet.call(route.call, *arguments)
         except TPUError as error:
             self.write_problem(error)

@@ -26,6 +26,8 @@ _PARTS = {
     "host": "The host's number, from 0",
     "path": "A path from the root folder, without its slash; it may have slashes",
     "grant": "The grant's name",
+    "budget": "Whose it is: agent, or a person",
+    "plan": "The plan's id",
     "token": "the name of its variable, such as HF_TOKEN",
 }
 

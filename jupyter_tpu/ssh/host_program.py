@@ -90,13 +90,13 @@ def argument(main: str) -> str:
 
 def _sources(main: str) -> dict[str, str]:
     """The texts of modules by their full names, *main* first."""
-    found: dict[str, str] = {}
+    sources: dict[str, str] = {}
 
     def add(name: str) -> None:
         path = _TOP.parent.joinpath(*name.split(".")).with_suffix(".py")
-        if name in found or not path.is_file():
+        if name in sources or not path.is_file():
             return  # a package, which is empty on hosts; or the name of something in a module
-        found[name] = text = path.read_text("utf-8")
+        sources[name] = text = path.read_text("utf-8")
         for base, several, one in _IMPORT.findall(text):
             module = resolve_name(base, name.rpartition(".")[0])
             add(module)
@@ -104,4 +104,4 @@ def _sources(main: str) -> dict[str, str]:
                 add(f"{module}.{each}")
 
     add(f"{_TOP.name}.{main}")
-    return found
+    return sources

@@ -65,8 +65,8 @@ def load_key(path: Path) -> SSHKey:
     """Reads the private key at *path*; raises KEY_FILE, or OSError where it can't be read."""
     import asyncssh
 
-    found = path.stat()
-    mode = stat.S_IMODE(found.st_mode)
+    stat_result = path.stat()
+    mode = stat.S_IMODE(stat_result.st_mode)
     if mode & 0o077:
         raise TPUError(
             f"Other users can read the SSH key {path} (mode {mode:04o}), so it is not used.",
@@ -74,7 +74,7 @@ def load_key(path: Path) -> SSHKey:
             f"Run `chmod 600 {path}`.",
         )
     try:
-        return _parsed(path, found.st_mtime_ns, found.st_ino)
+        return _parsed(path, stat_result.st_mtime_ns, stat_result.st_ino)
     except asyncssh.KeyEncryptionError as error:
         problem = "needs a passphrase, which is not supported"
         cause: Exception = error

@@ -98,9 +98,9 @@ def write_section(name: str, entries: Sequence[HostEntry], state_file: str | Non
         if _is_stale(path):
             path.unlink(missing_ok=True)
     # Real TPUs first: the first entry of a name wins.
-    found = sorted(sections.glob("[!.]*"), key=lambda path: (path.name != "google", path.name))
+    paths = sorted(sections.glob("[!.]*"), key=lambda path: (path.name != "google", path.name))
     parts = []
-    for path in found:
+    for path in paths:
         with contextlib.suppress(FileNotFoundError):
             parts.append(path.read_text(encoding="utf-8"))
     return _write(config_path(), "\n".join([_HEAD, *parts])) or changed
@@ -154,13 +154,13 @@ def without_include(text: bytes, target: Path) -> bytes:
 
 def entries_named(text: bytes, names: Iterable[str]) -> list[str]:
     """The *names* for which a configuration has entries of its own; ours override them."""
-    wanted, found = set(names), []
+    wanted, named = set(names), []
     for line in text.splitlines():
         if _SECTION.match(line) and line.split()[0].lower() == b"host":
-            found += [
+            named += [
                 name for name in line.decode("utf-8", "replace").split()[1:] if name in wanted
             ]
-    return found
+    return named
 
 
 def read_user_config(path: Path) -> bytes:

@@ -259,7 +259,7 @@ async def authorize(host: UserHost, key: str, public_key: str) -> None:
 
 
 def _words(options: dict[str, str]) -> list[str]:
-    return [word for each in options.items() for word in ("-o", "=".join(each))]
+    return [word for option in options.items() for word in ("-o", "=".join(option))]
 
 
 async def _ssh(

@@ -5,9 +5,9 @@ import {
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
 import { Notification } from '@jupyterlab/apputils';
-import { ITranslator, TranslationBundle } from '@jupyterlab/translation';
+import { ITranslator } from '@jupyterlab/translation';
 
-import { loadTranslation } from './ui/translation';
+import { loadTranslation, trans } from './ui/translation';
 
 /** The oldest supported version of each application; newer ones of the same major version are, too. */
 export const SUPPORTED: { [application: string]: [number, number] } = {
@@ -16,10 +16,13 @@ export const SUPPORTED: { [application: string]: [number, number] } = {
 };
 
 /** What to tell the user about an unsupported version; null if it is supported, or not known. */
-export function compatibilityProblem(
-  { name, version }: { name: string; version: string },
-  trans: TranslationBundle
-): string | null {
+export function compatibilityProblem({
+  name,
+  version
+}: {
+  name: string;
+  version: string;
+}): string | null {
   const supported = SUPPORTED[name];
   const found = /^(\d+)\.(\d+)/.exec(version);
   if (!supported || !found) {
@@ -44,7 +47,8 @@ const plugin: JupyterFrontEndPlugin<void> = {
   autoStart: true,
   optional: [ITranslator],
   activate: (app: JupyterFrontEnd, translator: ITranslator | null) => {
-    const problem = compatibilityProblem(app, loadTranslation(translator));
+    loadTranslation(translator);
+    const problem = compatibilityProblem(app);
     if (problem) {
       Notification.warning(problem, { autoClose: false });
     }

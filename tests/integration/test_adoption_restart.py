@@ -431,7 +431,7 @@ def test_a_client_that_does_not_count_gets_all_and_little_twice_when_the_server_
 
 
 class NamingClient(Client):
-    """Names the last messages that it has when it connects again, as docs/kernels.md says."""
+    """Names the last messages that it has when it connects again: docs/notebooks/kernels.md."""
 
     @property
     def counting(self) -> str:  # type: ignore[override]

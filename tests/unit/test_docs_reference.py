@@ -18,7 +18,7 @@ from jupyter_tpu.magics import grammar as magics
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = [*ROOT.glob("*.md"), *DOCS.glob("*.md")]
+PAGES = [*ROOT.glob("*.md"), *sorted(DOCS.rglob("*.md"))]
 SCRIPT = ROOT / "scripts" / "reference_docs.py"
 #: Set by our own programs, for programs on hosts.
 INTERNAL = {
@@ -59,22 +59,22 @@ def test_the_picture_of_the_rooms_is_what_the_contracts_say() -> None:
 
 
 def test_each_error_reason_has_an_entry() -> None:
-    entries = re.findall(r"^### `(\w+)`$", (DOCS / "troubleshooting.md").read_text(), re.MULTILINE)
+    page = (DOCS / "reference/troubleshooting.md").read_text()
+    entries = re.findall(r"^### `(\w+)`$", page, re.MULTILINE)
     assert sorted(entries) == sorted(Reason)
 
 
 def test_each_environment_variable_is_explained() -> None:
     sources = "".join(path.read_text() for path in (ROOT / "jupyter_tpu").rglob("*.py"))
     used = set(re.findall(r"\"(JUPYTER_TPU_[A-Z_]+)\"", sources)) - INTERNAL
-    page = (DOCS / "configuration.md").read_text()
+    page = (DOCS / "reference/configuration.md").read_text()
     assert {name for name in used if f"`{name}`" not in page} == set()
 
 
-def test_each_page_is_in_the_index_and_the_readme() -> None:
-    for index, prefix in ((DOCS / "README.md", "("), (ROOT / "README.md", "/docs/")):
-        text = index.read_text()
-        pages = [page.name for page in DOCS.glob("*.md") if page.name != "README.md"]
-        assert [page for page in pages if f"{prefix}{page}" not in text] == [], index
+def test_each_page_is_in_the_index() -> None:
+    index = (DOCS / "README.md").read_text()
+    pages = [page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")]
+    assert [page for page in pages if page != "README.md" and f"({page})" not in index] == []
 
 
 def anchors(page: Path) -> set[str]:
@@ -83,7 +83,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_to_what_exists(page: Path) -> None:
     blob = "https://github.com/jupyter-tpu/jupyter-tpu/blob/main/"
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
@@ -123,7 +123,7 @@ def parse(group: click.Group, line: str) -> None:
     command.parse_args(ctx, words)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_on_the_pages_are_commands(page: Path) -> None:
     for group, word in ((tpu, "jupyter tpu"), (magics.line, "%tpu")):
         for line in commands(page, word):

@@ -18,6 +18,7 @@ from jupyter_tpu.cloud.models import Endpoint
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.fleet.core.observed import ObservedState
 from jupyter_tpu.fleet.jobs.guard import Guards
+from jupyter_tpu.fleet.jobs.guard_end import GoogleEnds
 from jupyter_tpu.fleet.models import Cost, Guard, KeepTPU, Problem, RemoveGuard, SetGuard
 from jupyter_tpu.fleet.money.owners import TPUOwners
 from jupyter_tpu.links import HostName
@@ -80,7 +81,8 @@ def guards(
     observed.nodes[name] = finder.node
     parts: Any = (finder, host, observed, TPUOwners())
     stops: Any = SimpleNamespace(heard=lambda *_: None)
-    part = Guards(*parts, lambda _: cost or Cost(), lambda _: None, stops)
+    ends = GoogleEnds(AsyncMock(), AsyncMock())  # asked of Compute Engine's only
+    part = Guards(*parts, lambda _: cost or Cost(), lambda _: None, stops, ends)
     part.act = act or AsyncMock()  # type: ignore[assignment]
     return part
 

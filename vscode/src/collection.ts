@@ -10,7 +10,7 @@ export const JUPYTER_EXTENSION = 'ms-toolsai.jupyter';
 /** Always the same, so that a notebook finds its server again, whatever port that has. */
 const ID = 'jupyter-tpu';
 const DOCUMENTATION =
-  'https://github.com/jupyter-tpu/jupyter-tpu/blob/main/docs/vscode.md';
+  'https://github.com/jupyter-tpu/jupyter-tpu/blob/main/docs/notebooks/vscode.md';
 
 /** Offers the server of *session* as soon as a notebook is open, which is when it is needed. */
 export class Collection implements vscode.Disposable {

@@ -17,7 +17,6 @@ import { INode, nameOf, remedyNodes, summary } from './nodes';
 import { IConnection, Session } from './session';
 import { Sources } from './source';
 import { Tree } from './tree';
-import { words } from './words';
 
 export function activate(context: vscode.ExtensionContext): void {
   const sources = new Sources(context);
@@ -114,7 +113,7 @@ function showState(session: Session, view: vscode.TreeView<INode>): void {
   );
   view.message =
     problem instanceof Failure
-      ? failureLine(problem, words)
+      ? failureLine(problem)
       : remedyNodes(state).length
         ? explanation(session)
         : undefined; // VS Code shows no welcome page below a message
@@ -150,7 +149,7 @@ function observe({ events, sync }: IConnection): void {
   });
   sync.kernelProblem.connect((_, kernel) => {
     if (kernel.state === 'dead' && kernel.problem) {
-      const why = failureLine(Failure.of(kernel.problem), words);
+      const why = failureLine(Failure.of(kernel.problem));
       void vscode.window.showWarningMessage(`${nameOf(kernel)}: ${why}`);
     }
   });
@@ -167,11 +166,11 @@ const NEWS: IOperation['kind'][] = [
 ];
 
 function notifyEnd(operation: IOperation): void {
-  const title = operationTitle(operation, words);
+  const title = operationTitle(operation);
   const { id, kind, problem, state } = operation;
   if (state === 'failed') {
     const log = 'Show Log';
-    const why = problem ? failureLine(Failure.of(problem), words) : '';
+    const why = problem ? failureLine(Failure.of(problem)) : '';
     void vscode.window
       .showErrorMessage(`${title}. ${why}`, log)
       .then(answer => {

@@ -35,9 +35,8 @@ import {
   ITPU,
   ITunnel
 } from '../../labextension/src/rest/api';
-import { Tone } from '../../labextension/src/ui/translation';
+import { Tone, trans } from '../../labextension/src/ui/translation';
 import type { State } from './session';
-import { words } from './words';
 
 export interface INode {
   /** The same for the same thing, so that it stays open. */
@@ -69,7 +68,6 @@ export interface INode {
 export function rootNodes(
   resources: Resources,
   problem: IProblem | null,
-  language: string,
   now = new Date()
 ): INode[] {
   const listed = (one: IOperation) =>
@@ -78,8 +76,8 @@ export function rootNodes(
     ...(problem ? [problemNode('list', problem)] : []),
     ...resources.operations
       .filter(one => isShown(one) && !listed(one))
-      .map(one => operationNode(one, resources.hunt(one.id), language, now)),
-    ...resources.tpus.map(tpu => tpuNode(tpu, resources, language, now))
+      .map(one => operationNode(one, resources.hunt(one.id), now)),
+    ...resources.tpus.map(tpu => tpuNode(tpu, resources, now))
   ];
 }
 
@@ -117,16 +115,11 @@ function isShown({ state }: IOperation): boolean {
   return state === 'running' || state === 'failed';
 }
 
-function tpuNode(
-  tpu: ITPU,
-  resources: Resources,
-  language: string,
-  now: Date
-): INode {
+function tpuNode(tpu: ITPU, resources: Resources, now: Date): INode {
   const key = keyOf(tpu);
   const operations = resources.operations.filter(one => isOf(one, tpu));
-  const status = tpuStatus(tpu, words);
-  const maintenance = maintenanceText(tpu, words, language);
+  const status = tpuStatus(tpu);
+  const maintenance = maintenanceText(tpu);
   const price = tpu.state === 'READY' && tpu.cost.usd_per_hour !== 0;
   return {
     id: key,
@@ -135,7 +128,7 @@ function tpuNode(
       status.label,
       tpu.type,
       tpu.emulated && 'emulated',
-      price && hourlyCost(tpu.cost, words)
+      price && hourlyCost(tpu.cost)
     ]
       .filter(Boolean)
       .join(' · '),
@@ -156,7 +149,7 @@ function tpuNode(
       ...(maintenance ? [problemNode(`${key} maintenance`, maintenance)] : []),
       ...operations
         .filter(one => isShown(one))
-        .map(one => operationNode(one, resources.hunt(one.id), language, now)),
+        .map(one => operationNode(one, resources.hunt(one.id), now)),
       ...tpu.hosts.map(host => hostNode(tpu, host.index)),
       ...resources.kernels(tpu).map(kernel => kernelNode(tpu, kernel)),
       ...resources.jobs(tpu).map(job => jobNode(tpu, job)),
@@ -168,7 +161,7 @@ function tpuNode(
 
 function hostNode(tpu: ITPU, index: number): INode {
   const host = tpu.hosts[index];
-  const link = linkLabel(host, words);
+  const link = linkLabel(host);
   return {
     id: `${keyOf(tpu)} host ${index}`,
     label: `Host ${index}`,
@@ -188,15 +181,15 @@ function hostNode(tpu: ITPU, index: number): INode {
 export function nameOf(kernel: IKernel): string {
   const hex = '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}';
   const added = new RegExp(`-(jvsc-)?(${hex})+(?=\\.ipynb$)`);
-  return kernelName(kernel, words).replace(added, '');
+  return kernelName(kernel).replace(added, '');
 }
 
 function kernelNode(tpu: ITPU, kernel: IKernel): INode {
   return {
     id: `${keyOf(tpu)} kernel ${kernel.id}`,
     label: nameOf(kernel),
-    description: kernelStateLabel(kernel.state, words),
-    tooltip: sentence(kernel.problem) || holderLabel(kernel, words),
+    description: kernelStateLabel(kernel.state),
+    tooltip: sentence(kernel.problem) || holderLabel(kernel),
     icon: 'notebook',
     tone: kernel.state === 'dead' ? 'bad' : 'good',
     context: ';is-kernel;',
@@ -210,7 +203,7 @@ function jobNode(tpu: ITPU, job: IJob): INode {
   return {
     id: `${keyOf(tpu)} job ${job.id}`,
     label: job.name,
-    description: jobState(job, words),
+    description: jobState(job),
     tooltip: job.command.join(' '),
     icon: 'run-all',
     tone: bad ? 'bad' : isOver(job) ? 'quiet' : 'moving',
@@ -225,7 +218,7 @@ function tunnelNode(tpu: ITPU, tunnel: ITunnel): INode {
   return {
     id: `${keyOf(tpu)} tunnel ${tunnel.id}`,
     label: `127.0.0.1:${local_port} → host ${host}:${port}`,
-    description: portLabel(state, words),
+    description: portLabel(state),
     tooltip: sentence(problem),
     icon: 'plug',
     tone: state === 'open' ? 'good' : problem ? 'bad' : 'moving',
@@ -239,7 +232,7 @@ function appNode(tpu: ITPU, app: IApp): INode {
   return {
     id: `${keyOf(tpu)} app ${app.id}`,
     label: app.name || `Port ${app.port}`,
-    description: portLabel(app.state, words),
+    description: portLabel(app.state),
     tooltip: sentence(app.problem) || app.logdir,
     icon: app.kind === 'tensorboard' ? 'graph-line' : 'globe',
     tone: app.state === 'open' ? 'good' : app.problem ? 'bad' : 'moving',
@@ -252,19 +245,18 @@ function appNode(tpu: ITPU, app: IApp): INode {
 function operationNode(
   operation: IOperation,
   hunt: IHunt | undefined,
-  language: string,
   now: Date
 ): INode {
   const running = operation.state === 'running';
   return {
     id: `operation ${operation.id}`,
-    label: operationTitle(operation, words),
+    label: operationTitle(operation),
     description: running
-      ? (hunt?.message ?? currentStep(operation, words))
+      ? (hunt?.message ?? currentStep(operation))
       : operation.problem?.message,
     tooltip: [
       sentence(operation.problem) || operation.message,
-      ...(hunt && running ? huntOutlook(hunt, now, language, words) : [])
+      ...(hunt && running ? huntOutlook(hunt, now) : [])
     ].join('\n'),
     icon: running ? (hunt ? 'search' : 'sync') : 'error',
     tone: running ? 'moving' : 'bad',
@@ -277,11 +269,11 @@ function operationNode(
       .reverse()
       .map(one => ({
         id: `operation ${operation.id} ${one.number}`,
-        label: `${one.number}. ${attemptPlace(one, words)}`,
+        label: `${one.number}. ${attemptPlace(one)}`,
         description:
           one.state === 'failed' && one.problem
             ? one.problem.message
-            : attemptState(one.state, words),
+            : attemptState(one.state),
         tooltip: sentence(one.problem),
         icon:
           one.state === 'trying'
@@ -318,7 +310,7 @@ export function summary(resources: Resources): { text: string; tone: Tone } {
   const hunting = running.some(one => one.kind === 'hunt');
   const ready = tpus.filter(tpu => tpu.state === 'READY').length;
   const bad = tpus.some(tpu => tpu.connection === 'needs-attention');
-  const count = words._n('%1 TPU', '%1 TPUs', ready);
+  const count = trans._n('%1 TPU', '%1 TPUs', ready);
   return {
     text: hunting ? `${count}, hunting` : count,
     tone: bad ? 'bad' : running.length ? 'moving' : 'quiet'

@@ -32,8 +32,7 @@ export class Tree implements vscode.TreeDataProvider<INode> {
       const { resources, sync } = connection;
       const nodes = rootNodes(
         resources,
-        sync.problem && 'scope' in sync.problem ? sync.problem : null,
-        vscode.env.language
+        sync.problem && 'scope' in sync.problem ? sync.problem : null
       );
       return nodes;
     }

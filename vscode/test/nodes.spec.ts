@@ -24,18 +24,14 @@ const UUID = '0d1c2b3a-1111-2222-3333-444455556666';
 it('offers what is possible now, and nothing of a kind of its own for a TPU', () => {
   const resources = resourcesOf([connectedTPU()]);
   resources.setPorts([aTunnel()], []);
-  const [tpu] = rootNodes(resources, null, 'en');
+  const [tpu] = rootNodes(resources, null);
   expect(tpu.context).toContain(';stop;');
   expect(tpu.context).not.toContain(';connect;');
   // Menus of tunnels are for those, although a TPU can get one.
   expect(tpu.context).toContain(';tunnel;');
   expect(tpu.context).not.toContain(';is-tunnel;');
   expect(tpu.children?.map(node => node.context)).toContain(';is-tunnel;');
-  const [stopped] = rootNodes(
-    resourcesOf([aTPU({ state: 'STOPPED' })]),
-    null,
-    'en'
-  );
+  const [stopped] = rootNodes(resourcesOf([aTPU({ state: 'STOPPED' })]), null);
   expect(stopped.context).toContain(';start;');
   expect(stopped.description).toContain('Stopped');
 });
@@ -69,7 +65,7 @@ it('shows a hunt with its attempts, the newest first, before there is a TPU', ()
       { ...attempt, number: 2, state: 'trying', problem: null }
     ]
   } as unknown as IHunt);
-  const [hunt] = rootNodes(resources, null, 'en');
+  const [hunt] = rootNodes(resources, null);
   expect(hunt.label).toBe('Hunting for wanted');
   expect(hunt.description).toBe('Waiting for capacity');
   expect(hunt.context).toContain(';cancellable;');
@@ -88,7 +84,7 @@ it('shows what runs or has failed, not what the user has cancelled', () => {
   const operations = states.map(state =>
     anOperation({ id: state, kind: 'hunt', tpu: state, state })
   );
-  const nodes = rootNodes(resourcesOf([], operations), null, 'en');
+  const nodes = rootNodes(resourcesOf([], operations), null);
   expect(nodes.map(node => node.operation?.state).sort()).toEqual([
     'failed',
     'running'

@@ -51,6 +51,8 @@ from .warm_kernels import WarmKernels
 IDLE = 30.0
 #: Seconds in which it ends when it is told to, whatever hangs: no other one can start before.
 ENDING = 12.0
+#: What a warm pod kernel has imported on each host.
+POD_IMPORTS = "jax", "jax.experimental.multihost_utils"
 _TOO_LONG = "%s of the agent on the host is longer than %d MiB."
 #: The message and the hint about a kernel whose keeper does not answer.
 _SILENT = "The process that keeps the kernel does not answer on the host.", "Try again later."
@@ -284,14 +286,21 @@ class Daemon:
         return {"warm": self._warm.statuses()}
 
     def _request_warm(self, client: Any, environments: List[requests.WarmEnvironment]) -> None:
-        requested = [
-            {
+        requested: List[Dict[str, Any]] = []
+        for environment in environments:
+            imports, pod = environment.get("imports", []), environment.get("pod")
+            tpu = environment.get("tpu")
+            warm: Dict[str, Any] = {
                 "python": environment["python"],
-                "imports": environment.get("imports", []),
-                "env": _variables(environment.get("env"), environment.get("tpu")),
+                "imports": imports,
+                "env": _variables(environment.get("env"), tpu),
+                "pod": None,
             }
-            for environment in environments
-        ]
+            requested.append(warm)
+            if pod:  # one of all hosts, too
+                env = _variables(environment.get("pod_env"), tpu)
+                imports = list(dict.fromkeys([*POD_IMPORTS, *imports]))
+                requested.append({**warm, "imports": imports, "env": env, "pod": pod})
         self._warm.request(client, requested)
 
     @handles(requests.GetStatus)
@@ -351,6 +360,7 @@ def _spec_from(request: requests.StartKernel) -> Dict[str, Any]:
         member = {name: spec[name] for name in ("python", "env", "cwd")}
         member["mirrored"] = cwd != home and bool(request.mirror)
         member["needs_chips"] = request.needs_chips
+        member.update(kernel=request.id, notebook=request.notebook)
         spec["pod"] = {**request.pod, "member": member}
     return spec
 

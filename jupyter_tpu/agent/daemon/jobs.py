@@ -111,13 +111,13 @@ class Jobs:
         """The status of each job."""
         names = [name for name in sorted(os.listdir(jobs_folder())) if name.startswith("j-")]
         folders = [os.path.join(jobs_folder(), name) for name in names]
-        found = await asyncio.gather(*map(self._status, folders))
-        return [each for each in found if each is not None]
+        statuses = await asyncio.gather(*map(self._status, folders))
+        return [status for status in statuses if status is not None]
 
     async def some(self, jobs: List[str]) -> Dict[str, Job]:
         """The status of those of *jobs* that are there, by their ids."""
-        found = await asyncio.gather(*(self._status(job_folder(job)) for job in jobs))
-        return {job: status for job, status in zip(jobs, found) if status is not None}
+        statuses = await asyncio.gather(*(self._status(job_folder(job)) for job in jobs))
+        return {job: status for job, status in zip(jobs, statuses) if status is not None}
 
     async def stop(self, job: str, patience: float) -> Optional[Job]:
         """Requests a stop; returns the status of the job, None if there is no such job."""

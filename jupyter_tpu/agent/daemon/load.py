@@ -106,14 +106,14 @@ async def read_sample(kernels: Sequence[Kernel]) -> Dict[str, Any]:
     host: Dict[str, Any] = {"of": count, **({"bookings": bookings} if bookings else {})}
     try:
         figures, problem = await with_timeout(
-            read(count, [each["chips"] for each in bookings]), LIMIT
+            read(count, [booking["chips"] for booking in bookings]), LIMIT
         )
     except asyncio.TimeoutError:
         figures, problem = None, "no answer for %.0f s" % LIMIT
     if figures is not None:
-        found = figures._asdict()
-        silent = max(0, _programs() - found.pop("programs"))
-        return {"state": "ok", **host, **found, **({"silent": silent} if silent else {})}
+        fields = figures._asdict()
+        silent = max(0, _programs() - fields.pop("programs"))
+        return {"state": "ok", **host, **fields, **({"silent": silent} if silent else {})}
     if problem:
         return {"state": "unreadable", "why": problem, **host}
     return {"state": "no_port" if holders() else "idle", **host}

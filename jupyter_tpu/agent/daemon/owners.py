@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Collection, Dict, List, Optional
 
 from ..keeper.job_state import FINAL
+from ..pod.present import members_here
 from ..protocol.process_tree import descendants
 from ..protocol.records import Kernel, Owner
 from .jobs import Jobs
@@ -43,6 +44,9 @@ class ProcessOwners:
                     # Its id is JOB-ATTEMPT.
                     id = job["id"].rpartition("-")[0] or job["id"]
                     add(job["keeper"], {**_NOBODY, "job": id})
+            for member in members_here():  # of pod kernels, kept on another host
+                named: Any = {name: member[name] for name in ("kernel", "notebook")}
+                add(member["pid"], {**_NOBODY, **named})
             for status in await self._keepers.statuses() if kernels is None else kernels:
                 notebook = status["notebook"] or ""
                 add(status["keeper"], {**_NOBODY, "kernel": status["id"], "notebook": notebook})

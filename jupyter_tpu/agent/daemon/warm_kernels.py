@@ -14,7 +14,7 @@ import json
 import os
 import signal
 import time
-from typing import Any, Dict, Hashable, List, Literal, Optional
+from typing import Any, Dict, Hashable, List, Literal, Optional, Tuple
 
 from ..keeper.ipython_kernel import installed
 from ..protocol import umask
@@ -33,6 +33,8 @@ _AT_START = ("LD_", "PYTHON", "MALLOC_", "GLIBC_", "LC_", "LANG", "TZ")
 #: They are for one start, and no imported module reads them.
 _PER_START = {"JPY_SESSION_NAME", "JUPYTER_TPU_NAME"}
 _DEVICES = ("/dev/accel", "/dev/vfio/")
+#: The Python, and whether it is a pod kernel.
+_Key = Tuple[str, bool]
 
 
 class WarmKernelProcess:
@@ -53,6 +55,9 @@ class WarmKernelProcess:
         """Returns when it is ready, or has failed."""
         python = self.request["python"]
         spec = {"warm": self.request["imports"], "python": python, "env": self.request["env"]}
+        if self.request["pod"]:
+            member = {"python": python, "env": self.request["env"], "cwd": "/", "mirrored": False}
+            spec["pod"] = {**self.request["pod"], "member": member}
         try:
             self.keeper = await asyncio.create_subprocess_exec(
                 python,
@@ -127,13 +132,15 @@ class WarmKernels:
     def __init__(self, sources: str) -> None:
         self._sources = sources
         self._requests: Dict[Hashable, List[Dict[str, Any]]] = {}  # by client
-        self._kernels: Dict[str, WarmKernelProcess] = {}  # by their Python
-        self._claimed: Dict[str, float] = {}  # when the last one was
+        self._kernels: Dict[_Key, WarmKernelProcess] = {}
+        self._claimed: Dict[_Key, float] = {}  # when the last one was
         self._starts: "set[asyncio.Future[None]]" = set()
         self._changed = asyncio.Event()
 
     def request(self, who: Hashable, requested: List[Dict[str, Any]]) -> None:
-        """The client *who* wants these and no others: ``python``, ``imports`` (names), ``env``."""
+        """The client *who* wants these and no others: ``python``, ``imports`` (names), ``env``, and
+        ``pod``, with which it is a pod kernel.
+        """
         self._requests[who] = requested
         self._changed.set()
 
@@ -151,18 +158,22 @@ class WarmKernels:
                 # In whole MiB: a difference of a few bytes is no news.
                 "memory": 0 if warm.state == "failed" else warm.memory >> 20 << 20,
                 "pid": warm.pid,
+                "pod": pod,
             }
-            for python, warm in self._kernels.items()
+            for (python, pod), warm in self._kernels.items()
         ]
 
-    def claim(self, python: str, env: Dict[str, str]) -> "Optional[asyncio.subprocess.Process]":
+    def claim(
+        self, python: str, env: Dict[str, str], *, pod: bool = False
+    ) -> "Optional[asyncio.subprocess.Process]":
         """The keeper of a warm kernel, which now belongs to the caller; None if there is none."""
-        warm = self._kernels.get(python)
-        self._claimed[python] = time.monotonic()
+        key = python, pod
+        warm = self._kernels.get(key)
+        self._claimed[key] = time.monotonic()
         if warm is None or warm.state != "ready" or warm.is_stale or not warm.fits(env):
             self._changed.set()
             return None
-        del self._kernels[python]
+        del self._kernels[key]
         return warm.keeper
 
     async def run(self) -> None:
@@ -180,19 +191,21 @@ class WarmKernels:
                 warm.kill()  # those that were still starting
 
     def _reconcile(self) -> None:
-        wanted = {
-            each["python"]: each for requested in self._requests.values() for each in requested
+        desired = {
+            _key_of(request): request
+            for requests in self._requests.values()
+            for request in requests
         }
-        for python, warm in list(self._kernels.items()):
-            if wanted.get(python) != warm.request or warm.is_stale:
+        for key, warm in list(self._kernels.items()):
+            if desired.get(key) != warm.request or warm.is_stale:
                 if warm.state == "starting":
                     continue  # it is ended later
                 warm.kill()
-                del self._kernels[python]
+                del self._kernels[key]
         now = time.monotonic()
-        for python, request in wanted.items():
-            if python not in self._kernels and now > self._claimed.get(python, -1e9) + AFTER_START:
-                warm = self._kernels[python] = WarmKernelProcess(request)
+        for key, request in desired.items():
+            if key not in self._kernels and now > self._claimed.get(key, -1e9) + AFTER_START:
+                warm = self._kernels[key] = WarmKernelProcess(request)
                 start = asyncio.ensure_future(warm.start(self._sources))
                 self._starts.add(start)
                 start.add_done_callback(self._started)
@@ -200,6 +213,10 @@ class WarmKernels:
     def _started(self, start: "asyncio.Future[None]") -> None:
         self._starts.discard(start)
         self._changed.set()
+
+
+def _key_of(request: Dict[str, Any]) -> _Key:
+    return request["python"], bool(request["pod"])
 
 
 def _is_read_at_start(name: str) -> bool:

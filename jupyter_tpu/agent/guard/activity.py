@@ -33,13 +33,13 @@ def terminals(proc: str = "/proc") -> List[str]:
 
 def processor_times(proc: str = "/proc") -> Times:
     """Of all processes but this one."""
-    found: Times = {}
+    times: Times = {}
     own = str(os.getpid())
     for pid in filter(str.isdigit, os.listdir(proc)):
         fields = _content(proc, pid, "stat").rpartition(b")")[2].split()
         if pid != own and len(fields) > 19:
-            found[pid, fields[19]] = int(fields[11]) + int(fields[12])
-    return found
+            times[pid, fields[19]] = int(fields[11]) + int(fields[12])
+    return times
 
 
 def processors_used(before: Times, now: Times, seconds: float) -> Optional[float]:

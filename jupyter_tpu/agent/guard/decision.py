@@ -123,11 +123,11 @@ class GuardDecision:
     def _limits(self, busy: Optional[bool], clock: float) -> List[Tuple[float, str]]:
         """The seconds until each limit that is counted down."""
         rule = self.rule
-        found = []
+        limits = []
         if rule.idle is not None and busy is False:
-            found.append((rule.idle - self._idle, "idle"))
+            limits.append((rule.idle - self._idle, "idle"))
         if rule.until is not None:
-            found.append((rule.until - clock, "time"))
+            limits.append((rule.until - clock, "time"))
         if rule.cost is not None:
-            found.append((rule.cost - clock, "cost"))
-        return found
+            limits.append((rule.cost - clock, "cost"))
+        return limits

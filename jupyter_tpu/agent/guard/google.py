@@ -1,9 +1,12 @@
-"""Stops or deletes this TPU by the Cloud TPU API, as the service account of this VM.
+"""Stops or deletes this TPU by Google's API, as the service account of this VM.
+
+A TPU of the Cloud TPU API is a node: ``projects/P/locations/Z/nodes/N``. One of Compute Engine is
+``projects/P/zones/Z/instances/N``; with several hosts ``…/instanceGroupManagers/N``.
 
 The token comes from the metadata server, to which each host can also publish guest attributes;
 those of all hosts are read by the API. Sources: cloud.google.com/compute/docs/access/
-authenticate-workloads#applications, cloud.google.com/compute/docs/metadata/manage-guest-attributes
-and cloud.google.com/tpu/docs/reference/rest.
+authenticate-workloads#applications, cloud.google.com/compute/docs/metadata/manage-guest-attributes,
+cloud.google.com/tpu/docs/reference/rest and cloud.google.com/compute/docs/reference/rest/v1.
 """
 
 from __future__ import annotations
@@ -13,14 +16,12 @@ import json
 import os
 import urllib.error
 import urllib.request
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 #: Seconds for one answer.
 REQUEST_TIMEOUT = 20.0
-#: The permission that each action needs.
-PERMISSIONS = {"stop": "tpu.nodes.stop", "delete": "tpu.nodes.delete"}
-#: To read what other hosts publish.
-_ATTRIBUTES = "tpu.nodes.getGuestAttributes"
+#: The label of a group of instances that says which TPU it is (`OPERATION_LABEL`).
+_LABEL = "jupyter-tpu-operation"
 #: What reading an answer raises that breaks off or is none.
 _BROKEN = (OSError, ValueError, http.client.HTTPException)
 _METADATA = "http://%s/computeMetadata/v1/%s"
@@ -43,32 +44,46 @@ class GoogleError(Exception):
 def require_permission(node: str, action: str, *, reads_peers: bool = False) -> None:
     """Returns if the VM's account may do *action* with *node*; raises GoogleError if not.
 
-    node: ``projects/P/locations/Z/nodes/N``. reads_peers: it must also
-    read what its hosts publish. Where
-    Google does not say what the account may do (the Resource Manager API is disabled, for example),
-    it returns if the TPU can be read at least.
+    reads_peers: it must also read what its hosts publish. Where Google does not say what the
+    account may do (the Resource Manager API is disabled, for example), it returns if the TPU can be
+    read at least.
     """
-    project, needed = node.split("/")[1], ["tpu.nodes.get", PERMISSIONS[action]]
-    needed += [_ATTRIBUTES] if reads_peers else []
-    path = "v1/projects/%s:testIamPermissions" % project
+    project, kind = node.split("/")[1::3]
+    kind = "tpu.nodes" if kind == "nodes" else "compute." + kind
+    needed = ["%s.%s" % (kind, verb) for verb in ("get", action)]
+    if reads_peers:
+        kind = kind.replace("instanceGroupManagers", "instances")
+        needed.append(kind + ".getGuestAttributes")
+    path, asked = "v1/projects/" + project, {"permissions": needed}
     try:
-        answer = _call("cloudresourcemanager", "POST", path, {"permissions": needed})
+        answer = _call("cloudresourcemanager", path, "POST", ":testIamPermissions", asked)
     except GoogleError as error:
         if error.problem["reason"] != "PERMISSION":
             raise
-        _call("tpu", "GET", "v2/" + node)
+        _describe(node)
         if reads_peers:
             published(node)
         return
     missing = [each for each in needed if each not in answer.get("permissions", ())]
     if missing:
         raise _not_allowed("The service account %s has no permission %s." % (
-            _email(), " and ".join(missing)))  # fmt: skip
+            _email(), " and ".join(missing)), needed[0])  # fmt: skip
 
 
 def id_of(node: str) -> str:
     """Google's id of the TPU that is called *node* now; raises GoogleError."""
-    return str(_call("tpu", "GET", "v2/" + node).get("id", ""))
+    found = _describe(node)
+    labels = found.get("allInstancesConfig", {}).get("properties", {}).get("labels", {})
+    return str(labels.get(_LABEL) or found.get("id", ""))
+
+
+def _describe(node: str) -> Dict[str, Any]:
+    return _call(*_service(node), "GET", "")
+
+
+def _service(node: str) -> Tuple[str, str]:
+    """Which of Google's APIs has it, and its path there."""
+    return ("tpu", "v2/" + node) if "/locations/" in node else ("compute", node)
 
 
 def carry_out(node: str, node_id: str, action: str) -> None:
@@ -78,10 +93,11 @@ def carry_out(node: str, node_id: str, action: str) -> None:
     """
     if id_of(node) != node_id:
         raise GoogleError("CONFLICT", "This host belongs to another TPU now.")
+    service, path = _service(node)
     if action == "stop":
-        _call("tpu", "POST", "v2/%s:stop" % node, {})
+        _call(service, path, "POST", ":stop" if service == "tpu" else "/stop", {})
     else:
-        _call("tpu", "DELETE", "v2/" + node)
+        _call(service, path, "DELETE", "")
 
 
 def publish(text: str) -> None:
@@ -105,20 +121,51 @@ def published(node: str) -> List[str]:
 
     Raises GoogleError.
     """
-    found = _call("tpu", "POST", "v2/%s:getGuestAttributes" % node, {"queryPath": _NAMESPACE + "/"})
+    service, path = _service(node)
+    if service == "tpu":
+        asked = {"queryPath": _NAMESPACE + "/"}
+        found = _call(service, path, "POST", ":getGuestAttributes", asked)
+        hosts = found.get("guestAttributes", ())
+    else:
+        hosts = [_of_instance(name) for name in _instances(path)]
     return [
         next((item.get("value", "") for item in host.get("queryValue", {}).get("items", ())
               if (item.get("namespace"), item.get("key")) == (_NAMESPACE, _KEY)), "")
-        for host in found.get("guestAttributes", ())
+        for host in hosts
     ]  # fmt: skip
 
 
+def _instances(path: str) -> List[str]:
+    """The paths of the hosts of a TPU of Compute Engine, in the order of worker numbers."""
+    place, kind, _ = path.rsplit("/", 2)
+    if kind == "instances":
+        return [path]
+    try:
+        names = _open(metadata_request("instance/attributes/worker-network-endpoints"), direct=True)
+    except _BROKEN as error:
+        raise _no_metadata(error) from None
+    return ["%s/instances/%s" % (place, each) for each in names.decode().split(",")]
+
+
+def _of_instance(path: str) -> Dict[str, Any]:
+    try:
+        return _call("compute", path, "GET", "/getGuestAttributes?queryPath=%s/" % _NAMESPACE)
+    except GoogleError as error:
+        if error.problem["reason"] == "NOT_FOUND":  # it has published nothing yet
+            return {}
+        raise
+
+
 def _call(
-    service: str, method: str, path: str, body: Optional[Dict[str, Any]] = None
+    service: str, path: str, method: str, verb: str, body: Optional[Dict[str, Any]] = None
 ) -> Dict[str, Any]:
     # An emulated TPU's host has the address of the emulator in gcloud's variables.
     variable = "CLOUDSDK_API_ENDPOINT_OVERRIDES_" + service.upper()
-    url = os.environ.get(variable, "https://%s.googleapis.com/" % service) + path
+    usual = "https://%s.googleapis.com/%s" % (
+        service,
+        "compute/v1/" if service == "compute" else "",
+    )
+    url = os.environ.get(variable, usual) + path + verb
     headers = {"Authorization": "Bearer " + _token(), "Content-Type": "application/json"}
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, headers, method=method)
@@ -127,7 +174,7 @@ def _call(
     except urllib.error.HTTPError as error:
         message = _message(error)
         if error.code in (401, 403):
-            raise _not_allowed("Google does not allow it: %s" % message) from None
+            raise _not_allowed("Google does not allow it: %s" % message, service) from None
         reason = "NOT_FOUND" if error.code == 404 else "UNAVAILABLE"
         raise GoogleError(reason, "Google answers: %s" % message) from None
     except urllib.error.URLError as error:
@@ -171,10 +218,10 @@ def metadata_request(path: str) -> urllib.request.Request:
 
 
 def _read(request: urllib.request.Request, direct: bool) -> Dict[str, Any]:
-    found = json.loads(_open(request, direct) or b"{}")
-    if not isinstance(found, dict):
+    loads = json.loads(_open(request, direct) or b"{}")
+    if not isinstance(loads, dict):
         raise ValueError("no JSON object")
-    return found
+    return loads
 
 
 def _open(request: urllib.request.Request, direct: bool) -> bytes:
@@ -191,10 +238,13 @@ def _message(error: urllib.error.HTTPError) -> str:
         return "%s (%d)" % (error.reason, error.code)
 
 
-def _not_allowed(message: str) -> GoogleError:
+def _not_allowed(message: str, of: str) -> GoogleError:
+    """*of*: the API, or a permission of it."""
+    role = ("Compute Instance Admin (v1) (roles/compute.instanceAdmin.v1)"
+            if of.startswith("compute") else "TPU Admin (roles/tpu.admin)")  # fmt: skip
     return GoogleError(
         "PERMISSION",
         message,
-        "Grant the service account of the TPU the role TPU Admin (roles/tpu.admin), and create the "
-        "TPU with the scope cloud-platform. Until then only a running Jupyter server can act.",
+        "Grant the service account of the TPU the role %s, and create the TPU with the scope "
+        "cloud-platform. Until then only a running Jupyter server can act." % role,
     )

@@ -43,10 +43,10 @@ def _replace(ours: List[str]) -> str:
     try:
         if os.path.expanduser("~") != pwd.getpwuid(os.getuid()).pw_dir:
             return "The user has another home folder than cron knows."
-        found = _crontab("-l")
-        if found.returncode and "no crontab for" not in found.stderr:
-            return "crontab -l: %s" % found.stderr.strip()
-        table = found.stdout.rstrip("\n") if found.returncode == 0 else ""
+        process = _crontab("-l")
+        if process.returncode and "no crontab for" not in process.stderr:
+            return "crontab -l: %s" % process.stderr.strip()
+        table = process.stdout.rstrip("\n") if process.returncode == 0 else ""
         before = table.split("\n") if table else []
         lines = [each for each in before if not each.endswith(_OURS)] + ours
         if lines == before:

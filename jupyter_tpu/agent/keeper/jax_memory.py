@@ -87,9 +87,9 @@ def free(shell):
 
 def names_of(shell, jax):
     """{id of an array: [(kind, name), …]} for all that can be found by a name."""
-    found: "dict[int, list]" = {}
+    names: "dict[int, list]" = {}
     walker = Walker(
-        jax, lambda kind, name, array: found.setdefault(id(array), []).append((kind, name))
+        jax, lambda kind, name, array: names.setdefault(id(array), []).append((kind, name))
     )
     for name, value in list(shell.user_ns.items()):
         if not _OUTPUT.fullmatch(name) and not _INPUT.fullmatch(name):
@@ -106,7 +106,7 @@ def names_of(shell, jax):
         walker.walk(OUTPUT, name, shell.user_ns.get(name))
     for trace in last_traces(shell):
         walker.walk_trace(ERROR, trace)
-    return found
+    return names
 
 
 def last_traces(shell):
@@ -118,11 +118,11 @@ def last_traces(shell):
 
 def last_errors():
     """The last error, and those that it was raised from."""
-    error, found = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None), []
-    while error is not None and error not in found:
-        found.append(error)
+    error, errors = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None), []
+    while error is not None and error not in errors:
+        errors.append(error)
         error = error.__cause__ or error.__context__
-    return found
+    return errors
 
 
 class Walker:
@@ -269,19 +269,19 @@ def _totals(jax, sums):
 
 
 def _remarks(kept):
-    found = []
+    remarks = []
     only = [
         "%s %s" % (what, _size(kept[kind]))
         for kind, what in ((OUTPUT, "Out[] holds"), (ERROR, "the last error holds"))
         if kept.get(kind)
     ]
     if only:
-        found.append("Only %s. This line frees it: %s" % (" and only ".join(only), FREE))
+        remarks.append("Only %s. This line frees it: %s" % (" and only ".join(only), FREE))
     if kept.get(""):
-        found.append(
+        remarks.append(
             "%s have no name here: a library or a computation holds them." % _size(kept[""])
         )
-    return found
+    return remarks
 
 
 def _total(jax):

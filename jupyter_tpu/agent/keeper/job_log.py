@@ -177,19 +177,19 @@ def read_log(folder: str, start: int, limit: int, search: str = "", scan: int = 
     oldest = files[0][0] if files else 1
     following = [first for first, _ in files[1:]] + [0]
     wanted, at = search.casefold(), max(start, 1)
-    found: List[LogLine] = []
+    log_lines: List[LogLine] = []
     for (_, path), after in zip(files, following):
         if after and after <= at:
             continue
         for data in _lines(path, at):
-            if len(found) >= limit or scan <= 0:
-                return LogPart(found, oldest, at)
+            if len(log_lines) >= limit or scan <= 0:
+                return LogPart(log_lines, oldest, at)
             line = LogLine(*json.loads(data))
             at = line.number + 1
             scan -= len(data)
             if not wanted or wanted in line.text.casefold():
-                found.append(line)
-    return LogPart(found, oldest, at)
+                log_lines.append(line)
+    return LogPart(log_lines, oldest, at)
 
 
 def last_number(folder: str) -> int:

@@ -20,6 +20,8 @@ from .owned_process import MARK, WARM_PID, OwnedProcess
 TAIL = 16 * 1024
 #: Seconds in which a warm kernel answers that it becomes the kernel that is wanted.
 ASSIGN_LIMIT = 10.0
+#: Where a pod kernel says what its hosts do, in its folder.
+HOSTS = "hosts.json"
 
 
 class KernelProcess(OwnedProcess):
@@ -28,7 +30,7 @@ class KernelProcess(OwnedProcess):
     Parameters
     ----------
     spec: from the daemon: ``folder``, ``python``, ``key``, ``env``, ``cwd``. With
-        ``warm`` (modules to import) instead of folder and key, the kernel waits for
+        ``warm`` (modules to import) the folder and key are not used, and the kernel waits for
         :meth:`assign`. With ``pod``, which the conductor reads, it is a pod kernel.
     """
 
@@ -49,7 +51,13 @@ class KernelProcess(OwnedProcess):
         launcher = [os.path.join(here, "ipython_kernel.py")]
         if spec.get("pod"):
             launcher = [os.path.abspath(sys.argv[0]), "conductor"]
-            _write_private(os.path.join(self.folder, "pod.json"), spec["pod"])
+            if self._line is None:
+                _write_private(os.path.join(self.folder, "pod.json"), spec["pod"])
+            else:
+                arguments = arguments[:1]
+                self._line.sendall(
+                    json.dumps({**spec["pod"], "warm": spec["warm"]}).encode() + b"\n"
+                )
         self.output, output = os.pipe()
         os.set_blocking(self.output, False)
         try:
@@ -98,6 +106,7 @@ class KernelProcess(OwnedProcess):
             "file": connection_file,
             "cwd": spec["cwd"],
             "env": {**spec["env"], MARK: self.folder},
+            "pod": spec.get("pod"),
         }
         with self._line:
             self._line.sendall(json.dumps(assignment).encode() + b"\n")

@@ -9,6 +9,7 @@ be interrupted; on control for what has to be answered during a cell. Answers ar
 import hashlib
 import linecache
 import os
+import socket
 import sys
 import threading
 import time
@@ -21,6 +22,8 @@ PACKAGES = ("jax", "jaxlib", "libtpu", "numpy", "flax", "optax", "orbax-checkpoi
 FILES, FILE_SIZE = 500, 1 << 20
 #: Folders whose files are no code of the user.
 _SKIPPED = {"node_modules", "__pycache__", "site-packages"}
+#: Seconds in which JAX's coordinator on host 0 starts to listen.
+LISTENER = 150.0
 #: Frames that are told, the innermost ones.
 FRAMES = 12
 
@@ -67,6 +70,8 @@ class PodMember:
             import jax
         except ImportError:
             return {"jax": ""}
+        if process:
+            wait_for_listener(coordinator)
         before = jax.distributed.initialize
         before(
             coordinator_address=coordinator,
@@ -93,11 +98,9 @@ class PodMember:
 
         index, count = jax.process_index(), jax.process_count()
         mine = numpy.array([number, index, 7 * number + index], numpy.int32)
-        found = numpy.asarray(multihost_utils.process_allgather(mine)).reshape(-1, 3).tolist()
+        rows = numpy.asarray(multihost_utils.process_allgather(mine)).reshape(-1, 3).tolist()
         wanted = [[number, each, 7 * number + each] for each in range(count)]
-        return (
-            {} if sorted(found) == wanted else {"problem": "it got the data of another operation"}
-        )
+        return {} if sorted(rows) == wanted else {"problem": "it got the data of another operation"}
 
     def _do_stack(self):
         """Where the main thread is: the innermost frames, the outermost of them first."""
@@ -124,6 +127,21 @@ class PodMember:
         return {"frames": [*users[:FRAMES], *found[:1]]}
 
 
+def wait_for_listener(address):
+    """Returns when something listens there: JAX itself tries again after a second only. Raises
+    OSError."""
+    host, _, port = address.rpartition(":")
+    deadline = time.monotonic() + LISTENER
+    while True:
+        try:
+            socket.create_connection((host, int(port)), 5.0).close()
+            return
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise OSError("it does not reach %s: %s" % (address, error)) from error
+            time.sleep(0.02)
+
+
 def is_user_code(path):
     """Whether a file belongs to the user, and not to Python or an installed package."""
     installed = "site-packages" in path or "dist-packages" in path or path.startswith("<")
@@ -137,9 +155,9 @@ def joined_already(*_, **__):
 
 def code_files(folder):
     """The digests of the Python files below *folder*, by their paths; {} in the home folder."""
-    found: "dict[str, str]" = {}
+    files: "dict[str, str]" = {}
     if os.path.realpath(folder) == os.path.realpath(os.path.expanduser("~")):
-        return found
+        return files
     deadline = time.monotonic() + 1.0
     for top, folders, names in os.walk(folder):
         folders[:] = sorted(
@@ -149,13 +167,13 @@ def code_files(folder):
             path = os.path.join(top, name)
             if not name.endswith(".py"):
                 continue
-            if len(found) >= FILES or time.monotonic() > deadline:
-                return found
+            if len(files) >= FILES or time.monotonic() > deadline:
+                return files
             try:
                 if os.path.getsize(path) <= FILE_SIZE:
                     with open(path, "rb") as file:
                         digest = hashlib.sha256(file.read()).hexdigest()[:16]
-                    found[os.path.relpath(path, folder)] = digest
+                    files[os.path.relpath(path, folder)] = digest
             except OSError:
                 continue
-    return found
+    return files

@@ -28,13 +28,13 @@ def encode_number(number: int, value: int) -> bytes:
 def numbers(fields: Fields, number: int) -> List[int]:
     """The numbers in a repeated field, which may be packed. Raises ValueError."""
     found: List[int] = []
-    for each in fields.get(number, []):
-        if isinstance(each, int):
-            found.append(each)
+    for field in fields.get(number, []):
+        if isinstance(field, int):
+            found.append(field)
             continue
         position = 0
-        while position < len(each):
-            value, position = _read_varint(each, position)
+        while position < len(field):
+            value, position = _read_varint(field, position)
             found.append(value)
     return found
 
@@ -66,10 +66,10 @@ def decode(data: bytes) -> Fields:
 
 def messages(fields: Fields, number: int) -> List[Fields]:
     """The messages in a field. Raises ValueError if there is something else in it."""
-    found = fields.get(number, [])
-    if not all(isinstance(each, bytes) for each in found):
+    field = fields.get(number, [])
+    if not all(isinstance(each, bytes) for each in field):
         raise ValueError("the field %d is not a message" % number)
-    return [decode(each) for each in found if isinstance(each, bytes)]
+    return [decode(each) for each in field if isinstance(each, bytes)]
 
 
 def message(fields: Fields, number: int) -> Fields:

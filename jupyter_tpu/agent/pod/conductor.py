@@ -9,24 +9,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 import socket
 import time
 import traceback
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from ..keeper.kernel_checkpoint import KIND as CHECKPOINT
 from ..protocol import messages
 from ..protocol.events import CONTROL, IOPUB, SHELL, STDIN
 from ..protocol.timeouts import exit_within, is_set_within
-from .cell_output import RESTART, CellOutput, Request
+from .cell_output import RESTART_OFFER, CellOutput, Request
 from .clients import Clients
-from .connection import HostConnection
 from .direct_requests import DirectRequests
+from .host_names import host_ranges, sentence
+from .host_states import HostStatesFile, host_states
+from .hosts import KIND, Asked, PodHosts
 from .pod_commands import command_of, parse_code, run_command
-from .pod_start import PodStart
+from .pod_start import FIRST_CHECK, PodStart
 from .pod_state import (
     OUT_OF_STEP,
     STARTING,
@@ -47,8 +48,6 @@ from .relaying import Parsed, Relay, parse
 from .shared_input import SharedInput
 from .sockets import KernelSockets
 
-#: The type of what hosts are asked; see `pod_member`.
-KIND = "jupyter_tpu_pod"
 #: Seconds after which a kernel whose hosts are still starting answers, so that its first cell can
 #: say what it waits for.
 PATIENCE = 10.0
@@ -58,67 +57,46 @@ ANSWER, SHUT_DOWN = 0.4, 3.0
 PORTS = range(8476, 8483)
 
 
-class Asked(NamedTuple):
-    """What a message to a host was for."""
-
-    host: int
-    what: str  # "cell", "start", "check", "stack"
-    number: int
-    part: str = ""
-
-
 class Conductor:
     """One pod kernel.
 
     Parameters
     ----------
     connection: the contents of the connection file.
-    spec: ``hosts`` (their number), ``address`` (of host 0 in the pod's network), and what
-        `connection.HostConnection` gives to each host.
-    sources: the agent's folder.
+    spec: ``address`` (of host 0 in the pod's network).
+    hosts: their kernels are starting.
     """
 
-    def __init__(self, connection: Dict[str, Any], spec: Dict[str, Any], sources: str) -> None:
-        self._count: int = spec["hosts"]
+    def __init__(self, connection: Dict[str, Any], spec: Dict[str, Any], hosts: PodHosts) -> None:
+        self._hosts = hosts
+        self._count = len(hosts)
         self._address: str = spec["address"]
         self._client = messages.MessageSigner(connection["key"], "kernel")
-        key = os.urandom(24).hex()
-        self._signer = messages.MessageSigner(key, "conductor")
-        self._relay = Relay(self._client, self._signer)
+        self._relay = Relay(self._client, hosts.signer)
         self._state = PodState(self._count)
+        self._states_file = HostStatesFile(os.path.dirname(connection["ip"]))
         self._start = PodStart(self._count, time.monotonic())
         self._sockets = KernelSockets(connection, self._from_client)
         self._clients = Clients(self._sockets, self._client)
-        member = {**spec["member"], "key": key}
-        self._hosts = [
-            HostConnection(
-                host,
-                {**member, "host": host},
-                sources,
-                self._from_host,
-                self._noted,
-                self._gone,
-            )
-            for host in range(self._count)
-        ]
-        self._asked: Dict[str, Asked] = {}  # by the message's id
         self._direct = DirectRequests(
             self._relay,
             self._sockets.send,
             self._clients,
-            lambda channel, parts: self._hosts[0].send(channel, parts),
+            hosts.send,
         )
         self._cells: Dict[str, Request] = {}  # that have not ended
         self._output: Optional[CellOutput] = None  # of the cell that runs
-        self._looked: Dict[int, None] = {}  # hosts that are being asked where they are
+        self._looked: Dict[Tuple[str, int], None] = {}  # what hosts are asked about the cell
         self._input: Optional[SharedInput] = None  # of the cell that runs
         self._replies: Dict[int, Dict[str, Any]] = {}  # of hosts whose output has not ended
         self._silenced: Dict[int, None] = {}  # hosts whose output has ended, but not their cell
         self._held: Optional[List[Tuple[int, List[bytes]]]] = []  # until the hosts have started
+        self._coordinator = ""  # JAX's, on host 0
         self._code = 0
         self._ended = asyncio.Event()
         self._all_told = asyncio.Event()  # where the hosts are that were asked
         self._changed = asyncio.Event()  # when something is due has
+        hosts.listen(self)
 
     async def run(self) -> int:
         """Runs until the kernel is shut down, or all hosts' kernels have ended."""
@@ -128,9 +106,7 @@ class Conductor:
         tasks = [asyncio.ensure_future(self._keep_time()), asyncio.ensure_future(self._watch())]
         await self._ended.wait()
         exit_within(SHUT_DOWN + 2.0)
-        for host in self._hosts:
-            host.end()
-        await asyncio.gather(*(host.wait_closed(SHUT_DOWN) for host in self._hosts))
+        await self._hosts.close(SHUT_DOWN)
         for task in tasks:
             task.cancel()
         self._sockets.close()
@@ -145,6 +121,7 @@ class Conductor:
                 self._ended.set()
             if self._start.tick(time.monotonic()):
                 self._started()
+            self._states_file.write(host_states(self._state))
             if self._held is not None and time.monotonic() > begun + PATIENCE:
                 self._release_held()
 
@@ -159,31 +136,32 @@ class Conductor:
 
     # ---- start
 
-    def _noted(self, host: int, note: Dict[str, Any]) -> None:
+    def noted(self, host: int, note: Dict[str, Any]) -> None:
         """What the process next to a host's kernel says."""
         if note.get("event") == "ready":
             self._start_answered(host, "kernels", {})
+        elif note.get("event") == "places":
+            if self._output is not None:
+                self._output.note_places(host, note.get("places"))
+            self._told("places", host)
         elif note.get("event") == "exited" and host == 0:
             self._code = int(note.get("code") or 0)
 
-    def _gone(self, host: int, reason: str) -> None:
-        self._looked.pop(host, None)
+    def gone(self, host: int, reason: str) -> None:
+        for what in ("stack", "places"):
+            self._told(what, host)
         self._do(self._state.died(host, reason, time.monotonic()))
-        if host == 0:
-            self._direct.host_died(reason)
+        self._direct.host_died(host, reason)
         if not self._state.living:
             self._ended.set()
 
     def _start_answered(self, host: int, part: str, answer: Dict[str, Any]) -> None:
-        if not self._start.answered(host, part, answer, time.monotonic()):
-            return
-        address = "%s:%d" % (self._address, _free_port(self._address))
-        ask = self._start.next(address, address, time.monotonic())
-        if ask is None:
+        if self._start.answered(host, part, answer, time.monotonic()):
             self._started()
-            return
-        for each in range(self._count):
-            self._ask(each, SHELL, Asked(each, "start", 0, ask.do), ask.do, ask.arguments.get(each))
+        elif part == "kernels":
+            if host == 0:  # others may have taken the port before
+                self._coordinator = "%s:%d" % (self._address, _free_port(self._address))
+            self._hosts.ask_to_start(self._start.due(self._coordinator))
 
     def _started(self) -> None:
         start = self._start
@@ -220,7 +198,7 @@ class Conductor:
             if message.kind == CHECKPOINT:  # before Google stops the TPU: all save together
                 for host in self._state.able:
                     if host:
-                        self._hosts[host].send(channel, self._relay.to_host(message))
+                        self._hosts.send(host, channel, self._relay.to_host(message))
             self._direct.submit(channel, message)
 
     def _answer(self, message: Parsed, channel: int, kind: str, content: Dict[str, Any]) -> None:
@@ -255,7 +233,7 @@ class Conductor:
             self._do(self._state.submit(Cell(id, check=True), time.monotonic()))
             return
         request = self._cells.pop(id)
-        text = run_command(word, self._state) + "\n"
+        text = run_command(word, self._state, self._direct) + "\n"
         self._clients.begin(request)
         self._clients.publish("stream", {"name": "stdout", "text": text}, request.header)
         self._clients.end(request, _OK)
@@ -267,8 +245,7 @@ class Conductor:
             if isinstance(action, Run):
                 self._run(action)
             elif isinstance(action, Interrupt):
-                for host in action.hosts:
-                    self._hosts[host].signal(signal.SIGINT)
+                self._hosts.interrupt(action.hosts)
                 self._show_interrupted(action.hosts)
             elif isinstance(action, Look):
                 self._look(action)
@@ -277,8 +254,8 @@ class Conductor:
                 if cell is not None and cell.check:
                     self._clients.begin(self._cells[cell.id])
                 for host in action.hosts:
-                    asked = Asked(host, "check", action.number)
-                    self._ask(host, SHELL, asked, "check", {"number": 1000 + action.number})
+                    number = {"number": FIRST_CHECK + action.number}
+                    self._hosts.ask(Asked(host, "check", action.number), "check", number)
             elif isinstance(action, Finish):
                 self._finish(action)
             elif isinstance(action, Refuse):
@@ -294,8 +271,8 @@ class Conductor:
         self._input = SharedInput(
             action.hosts[0],
             lambda question: self._clients.ask(request, question),
-            lambda host, answer: self._hosts[host].send(
-                STDIN, self._signer.message("input_reply", answer)
+            lambda host, answer: self._hosts.send(
+                host, STDIN, self._hosts.signer.message("input_reply", answer)
             ),
         )
         self._replies, self._silenced = {}, {}
@@ -315,8 +292,8 @@ class Conductor:
         for host in (*action.hosts, *action.others):
             content = running if host in action.hosts else counting
             asked = Asked(host, "cell", action.number)
-            id = self._send(host, SHELL, "execute_request", content, asked)
-            if host == 0:
+            id = self._hosts.request(host, SHELL, "execute_request", content, asked)
+            if host in (0, self._direct.debugged):
                 self._direct.note_cell(id, request.header)
 
     def _look(self, action: Look) -> None:
@@ -327,18 +304,28 @@ class Conductor:
         """Asks hosts where they are in the running cell, and shows it."""
         output = self._output
         for host in action.hosts:
-            self._looked[host] = None
-            self._ask(host, CONTROL, Asked(host, "stack", self._state.number), "stack", {})
+            self._looked.update({("stack", host): None, ("places", host): None})
+            self._hosts.ask(Asked(host, "stack", self._state.number), "stack", {}, CONTROL)
+            self._hosts.ask_places(host)
         self._all_told.clear()
         await is_set_within(self._all_told, ANSWER)
         self._looked.clear()
         if action.why == "slow" and output is not None and output is self._output:
             busy = [host for host in self._state.busy if host in action.hosts]
             if busy:
-                output.show_slow(sorted(self._state.results), busy, action.seconds)
+                done = sorted(self._state.results)
+                output.show_slow(done, busy, action.seconds, self._direct.stopped)
+
+    def _told(self, what: str, host: int) -> None:
+        """A host has said where it is, or what its chips run."""
+        self._looked.pop((what, host), None)
+        if not self._looked:
+            self._all_told.set()
 
     def _show_interrupted(self, hosts: Tuple[int, ...]) -> None:
-        raised = {host: each for host, each in self._state.results.items() if each.status != "ok"}
+        raised = {
+            host: result for host, result in self._state.results.items() if result.status != "ok"
+        }
         if raised and hosts and self._output is not None:
             self._output.show_interrupted(hosts, raised)
 
@@ -356,19 +343,16 @@ class Conductor:
             content = _OK
         self._clients.end(self._cells.pop(action.cell.id), content)
 
-    def _refusal(self, problem: str) -> Tuple[str, str, str]:
-        if self._state.phase == OUT_OF_STEP:
-            return "OutOfStep", problem, RESTART
-        return "HostError", problem, ""
+    def _refusal(self, problem: str) -> Tuple[str, str]:
+        return ("OutOfStep" if self._state.phase == OUT_OF_STEP else "HostError"), problem
 
-    def _refuse(
-        self, id: str, ename: str, evalue: str, hint: str = "", *, begun: bool = False
-    ) -> None:
+    def _refuse(self, id: str, ename: str, evalue: str, *, begun: bool = False) -> None:
         """Ends a cell that does not run with an error."""
         request = self._cells.pop(id)
         if not begun:
             self._clients.begin(request)
-        self._clients.fail(request, ename, evalue, [hint] if hint else [])
+        offer = RESTART_OFFER if ename == "OutOfStep" else None
+        self._clients.fail(request, ename, evalue, offer)
 
     def _abort(self, id: str) -> None:
         request = self._cells.pop(id)
@@ -383,42 +367,28 @@ class Conductor:
 
     # ---- to and from hosts
 
-    def _ask(
-        self, host: int, channel: int, asked: Asked, do: str, arguments: Optional[Dict[str, Any]]
-    ) -> None:
-        self._send(host, channel, KIND, {"do": do, "arguments": arguments or {}}, asked)
-
-    def _send(
-        self, host: int, channel: int, kind: str, content: Dict[str, Any], asked: Asked
-    ) -> str:
-        """Sends a message of the conductor; returns its id."""
-        message = self._signer.message(kind, content)
-        id = str(messages.decode_part(message, messages.HEADER)["msg_id"])
-        self._asked[id] = asked
-        self._hosts[host].send(channel, message)
-        return id
-
-    def _from_host(self, host: int, channel: int, parts: List[bytes]) -> None:
+    def heard(self, host: int, channel: int, parts: List[bytes]) -> None:
         if host in self._state.dead:
             return
         try:
             message = parse(parts)
-            asked = self._asked.get(message.parent)
-            if asked is not None and asked.host == host:
+            asked = self._hosts.asked_for(host, message.parent)
+            if asked is not None and message.kind != "debug_event":
                 self._answered(host, channel, message, asked)
-            elif host == 0:
-                self._direct.received(channel, message)
+            elif self._direct.takes(host, message):
+                self._direct.received(host, channel, message)
         except Exception as error:  # what a host sends must not end the kernel
             traceback.print_exc()
-            text = "Host %d sent a message that can't be read: %r." % (host, error)
-            self._hosts[host].end()
-            self._gone(host, text)
+            name = sentence(host_ranges([host]))
+            text = "%s sent a message that can't be read: %r." % (name, error)
+            self._hosts.end(host)
+            self.gone(host, text)
 
     def _answered(self, host: int, channel: int, message: Parsed, asked: Asked) -> None:
         """A host's message about something that the conductor has asked."""
         now = time.monotonic()
         if message.kind == KIND:
-            del self._asked[message.parent]
+            self._hosts.forget(message.parent)
             answer = dict(message.content["answer"])
             if asked.what == "start":
                 self._start_answered(host, asked.part, answer)
@@ -428,9 +398,7 @@ class Conductor:
                     problem = "The check failed on host %d: %s" % (host, problem[:500])
                 self._do(self._state.checked(host, asked.number, problem, now))
             elif asked.what == "stack":
-                self._looked.pop(host, None)
-                if not self._looked:
-                    self._all_told.set()
+                self._told("stack", host)
                 if self._output is not None and asked.number == self._state.number:
                     self._output.note_position(host, answer.get("frames"))
         elif asked.what != "cell" or asked.number != self._state.number:
@@ -455,7 +423,7 @@ class Conductor:
         """A host has ended the cell when both its reply and the end of its output have come."""
         if host not in self._replies or host not in self._silenced:
             return
-        del self._asked[id]
+        self._hosts.forget(id)
         content = self._replies[host]
         if self._output is not None:
             self._output.replies[host] = content
@@ -483,17 +451,3 @@ def _free_port(address: str) -> int:
             listening.bind((address, port))
             return int(listening.getsockname()[1])
     return PORTS[0]
-
-
-def run_conductor(connection_file: str, sources: str) -> int:
-    """The process's main. What to do is in ``pod.json``, next to the connection file."""
-    with open(connection_file) as file:
-        connection = json.load(file)
-    with open(os.path.join(os.path.dirname(connection_file), "pod.json")) as file:
-        spec = json.load(file)
-
-    async def conduct() -> int:
-        return await Conductor(connection, spec, sources).run()
-
-    code = asyncio.run(conduct())
-    os._exit(code if 0 <= code < 256 else 1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import itertools
 import json
 import os
@@ -22,6 +23,7 @@ from ..keeper.exit_cause import HostWatch
 from ..keeper.kernel_process import KernelProcess
 from ..keeper.kernel_startup import KernelStartup
 from ..keeper.owned_process import become_subreaper
+from ..metrics.libtpu import read_places
 from ..protocol import messages
 from ..protocol.chips import holders
 from ..protocol.events import CONTROL, KEEPER
@@ -29,16 +31,21 @@ from ..protocol.frames import ProtocolError
 from ..protocol.login_shell import OUTPUT_MARK
 from ..protocol.paths import private_folder, run_folder
 from ..protocol.process_env import complete_variables, process_environment
-from ..protocol.timeouts import exit_within, is_set_within
+from ..protocol.timeouts import exit_within, is_set_within, with_timeout
 from . import wire
+from .present import PREFIX, record_presence
 
 #: Bytes of output that wait here until the kernel is paused, and until it is resumed.
 FULL, LOW = 64 << 20, 16 << 20
 #: Seconds for a kernel to shut down when it is asked, and for this process to end.
 SHUT_DOWN, ENDING = 1.5, 10.0
+#: Seconds for libtpu to say what the chips run.
+PLACES = 0.3
 #: Seconds between two looks at what waits. Every so many of them: a look at the host's memory, and
 #: a sign of life; without that a connection that is dead would not be noticed.
 TURN, WATCH, ALIVE = 0.2, 5, 100
+#: How often, with a TURN in between, a host looks whether the chips of an ended kernel are free.
+CHIPS_LOOKS = 40
 
 
 def run_member() -> int:
@@ -65,27 +72,26 @@ async def _run(spec: Dict[str, Any], output: int) -> None:
         asyncio.streams.FlowControlMixin, os.fdopen(output, "wb", 0)
     )
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
-    folder = private_folder(tempfile.mkdtemp(prefix="p-", dir=run_folder()))
     try:
-        problem = _problem(spec)
-        if problem:
-            writer.write(wire.encode_note(event="problem", message=problem))
-        else:
-            await Member(spec, folder, writer).run(reader)
+        folder = private_folder(tempfile.mkdtemp(prefix=PREFIX, dir=run_folder()))
+    except OSError as error:
+        writer.write(wire.encode_note(event="problem", message=_failure(error)))
+        await writer.drain()
+        return
+    try:
+        member = Member(spec, folder, writer)
+        if "warm" not in spec or await member.wait_warm(reader):
+            await member.run(reader)
         with contextlib.suppress(OSError):
             await writer.drain()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _problem(spec: Dict[str, Any]) -> str:
-    """Why no kernel can start on this host; "" if one can."""
-    if not os.access(spec["python"], os.X_OK):
-        return "There is no Python at %s. Connect the TPU again." % spec["python"]
-    held = holders() if spec["needs_chips"] else []
-    if held:
-        return "Its chips are in use by process %(pid)d of %(user)s: %(command)s" % held[0]
-    return ""
+def _failure(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "Its disk is full, so the kernel cannot start there. Delete files on it."
+    return "The kernel cannot be started: %s" % error
 
 
 class Member:
@@ -94,7 +100,8 @@ class Member:
     Parameters
     ----------
     spec: ``host``, ``python``, ``key``, ``env``, ``cwd``, ``mirrored`` (whether that is made if it
-        is missing), ``needs_chips``.
+        is missing), ``needs_chips``, ``kernel`` (its id), ``notebook``. With ``warm``, modules to
+        import, the kernel is started ahead, and the rest counts that the conductor sends later.
     folder: for its sockets.
     writer: to the conductor.
     """
@@ -104,23 +111,50 @@ class Member:
         self._folder = folder
         self._writer = writer
         self._signer = messages.MessageSigner(spec["key"], "conductor")
+        self._warm: Optional[KernelProcess] = None
         self._startup = KernelStartup(self._signer)
         self._watch = HostWatch()
         self._died = asyncio.Event()
         self._process: Optional[KernelProcess] = None
 
+    async def wait_warm(self, reader: asyncio.StreamReader) -> bool:
+        """Starts a kernel ahead, and waits until it is needed. False: it is not."""
+        problem = self._no_python()
+        if problem:
+            self._note(event="problem", message=problem)
+            return False
+        warm = self._warm = KernelProcess({**self._kernel_spec(), "warm": self._spec["warm"]})
+        loop = asyncio.get_running_loop()
+        self._note(event="warm", report=await loop.run_in_executor(None, warm.wait_until_warm))
+        alive = asyncio.ensure_future(self._stay_alive())
+        try:
+            _, parts = await wire.read(reader)
+            note = wire.decode_note(parts)
+            self._spec = note["spec"]
+            return True
+        except (asyncio.IncompleteReadError, ProtocolError, OSError, KeyError):
+            warm.signal(signal.SIGKILL)
+            return False
+        finally:
+            alive.cancel()
+
     async def run(self, reader: asyncio.StreamReader) -> None:
         """Runs until the kernel has ended, or the conductor is gone."""
         from ..keeper.channels import KernelChannels
 
+        record_presence(self._folder, self._spec["kernel"], self._spec["notebook"])
+        problem = self._no_python() or await self._no_chips()
+        if problem:
+            self._note(event="problem", message=problem)
+            return
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGCHLD, self._child_ended)
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             loop.add_signal_handler(number, lambda: None)  # the conductor ends it
         try:
-            process = self._process = KernelProcess(self._kernel_spec())
+            process = self._process = self._start()
         except OSError as error:
-            self._note(event="problem", message="The kernel cannot be started: %s" % error)
+            self._note(event="problem", message=_failure(error))
             return
         become_subreaper()
         loop.add_reader(process.output, self._read_output)
@@ -143,6 +177,36 @@ class Member:
             task.cancel()
         process.terminate_descendants()
         self._channels.close()
+
+    def _no_python(self) -> str:
+        """Why no kernel can start on this host; "" if one can."""
+        python = self._spec["python"]
+        if os.access(python, os.X_OK):
+            return ""
+        return "There is no Python at %s. Connect the TPU again." % python
+
+    async def _no_chips(self) -> str:
+        """Who has the chips; "" if nobody has. A kernel that was just ended may still have them."""
+        held = holders() if self._spec["needs_chips"] else []
+        for _ in range(CHIPS_LOOKS):
+            if held:
+                await asyncio.sleep(TURN)
+                held = holders()
+        if not held:
+            return ""
+        return "Its chips are in use by process %(pid)d of %(user)s: %(command)s" % held[0]
+
+    def _start(self) -> KernelProcess:
+        """The kernel: the warm one, if there is one that answers. Raises OSError."""
+        spec = self._kernel_spec()
+        if self._warm is not None:
+            try:
+                self._warm.assign(spec)
+                return self._warm
+            except OSError:
+                self._warm.signal(signal.SIGKILL)
+                os.unlink(os.path.join(self._folder, "connection.json"))
+        return KernelProcess(spec)
 
     def _kernel_spec(self) -> Dict[str, Any]:
         spec = self._spec
@@ -217,6 +281,13 @@ class Member:
             if turn % ALIVE == 0:
                 self._note(event="alive")
 
+    async def _tell_places(self) -> None:
+        """What the host's chips run; also if nothing is known of it."""
+        found: Any = []
+        with contextlib.suppress(asyncio.TimeoutError):
+            found = await with_timeout(read_places(), PLACES)
+        self._note(event="places", places=found)
+
     # ---- from the conductor
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
@@ -229,7 +300,9 @@ class Member:
                     self._channels.send(channel, parts)
                     continue
                 note = wire.decode_note(parts)
-                if note.get("do") == "signal":
+                if note.get("do") == "places":
+                    self._places = asyncio.ensure_future(self._tell_places())
+                elif note.get("do") == "signal":
                     self._process.signal(int(note["signal"]))
                 elif note.get("do") == "end":
                     request = self._signer.message("shutdown_request", {"restart": False})

@@ -1,15 +1,20 @@
 """How a pod kernel's hosts become one: all kernels answer, have the same versions, join, and run a
 first check. No I/O.
+
+No host waits for the others where that is not needed: as soon as its kernel and that of host 0
+answer, it is asked for everything, and does it one after the other.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Set
 
-from .host_names import host_ranges
+from .host_names import host_ranges, sentence
 
-#: Seconds for each part of the start.
+#: Seconds for each part of the start, from the end of the part before.
 LIMITS = {"kernels": 90.0, "report": 30.0, "join": 180.0, "check": 120.0}
+#: The number of the first check; later ones are higher.
+FIRST_CHECK = 1000
 #: Differing files that are named.
 NAMED = 5
 #: What each part waits for, in words.
@@ -22,94 +27,103 @@ _WAITS = {
 
 
 class Ask(NamedTuple):
-    """Asks all hosts to do something; see `pod_member`. Each host's arguments."""
+    """Asks a host to do something; see `pod_member`."""
 
+    host: int
     do: str
-    arguments: Dict[int, Dict[str, Any]]
+    arguments: Dict[str, Any]
 
 
 class PodStart:
-    """The start of a pod kernel on *hosts* hosts."""
+    """The start of a pod kernel on *hosts* hosts, from *now*: seconds, of a clock that never goes
+    back.
+    """
 
     def __init__(self, hosts: int, now: float) -> None:
-        self.part = "kernels"
         self.notices: List[str] = []  # what the first cell says
         self.problem = ""
         self.joined = False  # with JAX
         self._hosts = hosts
-        self._missing = set(range(hosts))
-        self._answers: Dict[int, Dict[str, Any]] = {}
-        self._deadline = now + LIMITS["kernels"]
+        self._missing: Dict[str, Set[int]] = {part: set(range(hosts)) for part in LIMITS}
+        self._answers: Dict[str, Dict[int, Dict[str, Any]]] = {part: {} for part in LIMITS}
+        self._done = False
+        self._since = now  # of the part that it waits for
+        self._unasked = set(range(hosts))
 
     @property
-    def done(self) -> bool:
-        return self.part == ""
+    def part(self) -> str:
+        """The part that it waits for; "" if it is done."""
+        return "" if self._done else next(part for part in LIMITS if self._missing[part])
 
     @property
     def waiting(self) -> str:
         """What it waits for, as a sentence."""
-        return _WAITS[self.part] % host_ranges(self._missing) if self.part else ""
+        part = self.part
+        return _WAITS[part] % host_ranges(self._missing[part]) if part else ""
 
     def answered(self, host: int, part: str, answer: Dict[str, Any], now: float) -> bool:
-        """A host has done a part. Returns whether it was the last one: then call `next`."""
-        if part != self.part or host not in self._missing:
+        """A host has done a part. Returns whether that was the end of the start."""
+        if self._done or host not in self._missing[part]:
             return False
-        self._missing.discard(host)
-        self._answers[host] = answer
+        before = self.part
+        self._missing[part].discard(host)
+        self._answers[part][host] = answer
         if answer.get("problem"):
-            self._end("Host %d could not join: %s." % (host, str(answer["problem"]).rstrip(".")))
-        return not self._missing or self.done
+            problem = str(answer["problem"]).rstrip(".")
+            self._end("%s could not join: %s." % (sentence(host_ranges([host])), problem))
+        elif not self._missing[part]:
+            self._all_answered(part)
+        if not self._done and self.part != before:
+            self._since = now
+        return self._done
 
-    def tick(self, now: float) -> bool:
-        """Whether a host has taken too long, which ends the start."""
-        if self.done or now < self._deadline:
-            return False
-        self._end(self.waiting + " That took more than %.0f s." % LIMITS[self.part])
-        return True
-
-    def next(self, coordinator: str, bind: str, now: float) -> Optional[Ask]:
-        """What to ask now that all hosts have answered; None: that was all.
-
-        coordinator: the address and port at which host 0 coordinates. bind: where it listens.
-        """
-        if self.done:
-            return None
-        if self.part == "kernels":
-            return self._ask("report", {}, now)
-        if self.part == "report":
-            self.notices += _differences(self._answers)
-            arguments = {
-                host: {
-                    "coordinator": coordinator,
-                    "bind": bind if host == 0 else "",
-                    "processes": self._hosts,
-                    "process": host,
-                }
-                for host in range(self._hosts)
-            }
-            return self._ask("join", arguments, now)
-        if self.part == "join":
+    def _all_answered(self, part: str) -> None:
+        if part == "report":
+            self.notices += _differences(self._answers["report"])
+        elif part == "join":
             problem = self._join_problem()
             if problem or not self.joined:
                 self._end(problem)
-                return None
-            return self._ask("check", {host: {"number": 1000} for host in range(self._hosts)}, now)
-        self._end("")
-        return None
+        if not any(self._missing.values()):
+            self._end("")
+
+    def due(self, coordinator: str) -> List[Ask]:
+        """What to ask the hosts whose kernels answer. *coordinator*: the address and port at which
+        host 0 coordinates; others connect to it, so its kernel has to be there first.
+        """
+        missing = self._missing["kernels"]
+        if self._done or 0 in missing:
+            return []
+        asks: List[Ask] = []
+        for host in sorted(self._unasked - missing):
+            self._unasked.discard(host)
+            join = {
+                "coordinator": coordinator,
+                "bind": "" if host else coordinator,
+                "processes": self._hosts,
+                "process": host,
+            }
+            asks += [
+                Ask(host, "report", {}),
+                Ask(host, "join", join),
+                Ask(host, "check", {"number": FIRST_CHECK}),
+            ]
+        return asks
+
+    def tick(self, now: float) -> bool:
+        """Whether a host has taken too long, which ends the start."""
+        if self._done or now < self._since + LIMITS[self.part]:
+            return False
+        self._end(self.waiting + " That took more than %.0f s." % LIMITS[self.part])
+        return True
 
     def interrupt(self) -> None:
         """The user does not want to wait any longer."""
         self._end("The start of the hosts was interrupted.")
 
-    def _ask(self, part: str, arguments: Dict[int, Dict[str, Any]], now: float) -> Ask:
-        self.part, self._answers = part, {}
-        self._missing = set(range(self._hosts))
-        self._deadline = now + LIMITS[part]
-        return Ask(part, arguments)
-
     def _join_problem(self) -> str:
         """Why the hosts' devices are not one system; "" if they are, or have no JAX."""
-        answers = self._answers
+        answers = self._answers["join"]
         without = [host for host, answer in answers.items() if not answer.get("jax")]
         if len(without) == self._hosts:
             self.notices.append(
@@ -121,14 +135,14 @@ class PodStart:
         local = sum(int(answer.get("local", 0)) for answer in answers.values())
         for host, answer in sorted(answers.items()):
             if answer.get("devices") != local or answer.get("processes") != self._hosts:
-                return "JAX on host %d sees %s devices of %s hosts. All hosts together have %d." % (
-                    host,
+                return "JAX on %s sees %s devices of %s hosts. All hosts together have %d." % (
+                    host_ranges([host]),
                     answer.get("devices"),
                     answer.get("processes"),
                     local,
                 )
         kinds: Dict[str, List[int]] = {}
-        for host, answer in answers.items():
+        for host, answer in sorted(answers.items()):
             kinds.setdefault(str(answer.get("kind"))[:100], []).append(host)
         if len(kinds) > 1:
             self.notices.append(
@@ -139,19 +153,24 @@ class PodStart:
         return ""
 
     def _end(self, problem: str) -> None:
-        self.part, self.problem = "", problem
+        """Ends it. What differs between the hosts may be the reason for a *problem*."""
+        if problem and not self._done:
+            if self._missing["report"]:
+                self.notices = _differences(self._answers["report"])
+            problem = " ".join([problem, *self.notices])
+        self._done, self.problem = True, problem
 
 
 def _differences(reports: Dict[int, Dict[str, Any]]) -> List[str]:
     """In what the hosts differ: a sentence for each version, folder and set of files."""
-    found = []
+    differences = []
     names = sorted({name for report in reports.values() for name in report.get("versions") or {}})
     for name in names:
-        found += _difference(
+        differences += _difference(
             name,
             {host: (report.get("versions") or {}).get(name) for host, report in reports.items()},
         )
-    found += _difference(
+    differences += _difference(
         "the working directory", {host: report.get("folder") for host, report in reports.items()}
     )
     files = {host: dict(report.get("files") or {}) for host, report in reports.items()}
@@ -159,11 +178,11 @@ def _differences(reports: Dict[int, Dict[str, Any]]) -> List[str]:
     differing = [path for path in paths if len({file.get(path) for file in files.values()}) > 1]
     if differing:
         more = len(differing) - NAMED
-        found.append(
+        differences.append(
             "Hosts have different files: %s%s."
             % (", ".join(differing[:NAMED]), " and %d more" % more if more > 0 else "")
         )
-    return found
+    return differences
 
 
 def _difference(name: str, values: Dict[int, Any]) -> List[str]:

@@ -112,13 +112,13 @@ def _read(*path: str) -> str:
 
 
 def _open_files(process: str) -> List[str]:
-    found = []
+    files = []
     folder = os.path.join(process, "fd")
     with contextlib.suppress(OSError):  # it has ended, or belongs to another user
         for descriptor in os.listdir(folder):
             with contextlib.suppress(OSError):
-                found.append(os.readlink(os.path.join(folder, descriptor)))
-    return found
+                files.append(os.readlink(os.path.join(folder, descriptor)))
+    return files
 
 
 def _user(process: str) -> str:

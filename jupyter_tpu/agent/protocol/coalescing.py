@@ -56,7 +56,7 @@ class Coalescer:
         """The messages to keep instead, with the same numbers."""
         if len(held) == 1 and not any(b"\\r" in part for part in held[0].parts):
             return list(held)  # only carriage returns make a single message smaller
-        views = [_View(each) for each in held]
+        views = [_View(numbered_message) for numbered_message in held]
         gone = _superseded(views) | self._superseded_states(views)
         folded: List[NumberedMessage] = []
         merging: Optional[_StreamMerge] = None

@@ -105,7 +105,7 @@ def _fits(value: Any, kind: Any) -> bool:
     if kind is Any:
         return True
     if origin is Union:
-        return any(_fits(value, each) for each in args)
+        return any(_fits(value, arg) for arg in args)
     if origin is list:
         return isinstance(value, list) and all(_fits(each, args[0]) for each in value)
     if origin is dict:

@@ -70,9 +70,9 @@ def eviction_priority(channel: int, parts: List[bytes]) -> int:
 def parse_losses(note: bytes) -> List[Loss]:
     """Reads a gap's note; raises ValueError for a note of another form."""
     try:
-        found = [Loss(str(parent), *map(int, counts)) for parent, *counts in json.loads(note)]
-        if all(isinstance(json.loads(loss.parent), dict) for loss in found):
-            return found
+        losses = [Loss(str(parent), *map(int, counts)) for parent, *counts in json.loads(note)]
+        if all(isinstance(json.loads(loss.parent), dict) for loss in losses):
+            return losses
     except (TypeError, RecursionError) as error:
         raise ValueError("an invalid note: %s" % error) from error
     raise ValueError("a note about something that is not a request")
@@ -209,8 +209,8 @@ def _by_request(entry: StoredEntry, loss: Optional[Loss]) -> Dict[str, Loss]:
 
     (ipykernel serializes one header in two ways.)
     """
-    found = [loss] if loss is not None else parse_losses(entry.note)
-    return {str(json.loads(each.parent).get("msg_id", "")): each for each in found}
+    losses = [loss] if loss is not None else parse_losses(entry.note)
+    return {str(json.loads(loss.parent).get("msg_id", "")): loss for loss in losses}
 
 
 def _size(found: Dict[str, Loss]) -> int:

@@ -118,7 +118,7 @@ class OutgoingLane:
         after = self._coalesce(before)
         if after != before:
             self.store.replace(before, after)
-        size = sum(len(part) for each in after for part in each.parts)
+        size = sum(len(part) for message in after for part in message.parts)
         return before[-1].last, len(after) <= LITTLE and size <= LITTLE_BYTES
 
     def next_frame(self, lane: int) -> Optional[frames.Frame]:

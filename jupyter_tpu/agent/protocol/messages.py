@@ -36,10 +36,10 @@ def find_delimiter(parts: Sequence[bytes]) -> int:
 
 def decode_part(parts: Sequence[bytes], which: int) -> Dict[str, Any]:
     """The header, parent header, metadata or content as a dict; raises ValueError."""
-    found = json.loads(parts[find_delimiter(parts) + which])
-    if not isinstance(found, dict):
+    loads = json.loads(parts[find_delimiter(parts) + which])
+    if not isinstance(loads, dict):
         raise ValueError("not a Jupyter message")
-    return found
+    return loads
 
 
 class MessageSigner:

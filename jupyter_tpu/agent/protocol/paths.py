@@ -89,9 +89,9 @@ def private_folder(path: str) -> str:
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:
-        found = os.lstat(path)
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        stat_result = os.lstat(path)
+        if not stat.S_ISDIR(stat_result.st_mode) or stat_result.st_uid != os.getuid():
             raise PermissionError("%s is not a folder that belongs to this user" % path) from None
-        if stat.S_IMODE(found.st_mode) & 0o077:
+        if stat.S_IMODE(stat_result.st_mode) & 0o077:
             os.chmod(path, 0o700)
     return path

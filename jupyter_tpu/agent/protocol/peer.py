@@ -23,5 +23,5 @@ def _credentials(connection: Any) -> Tuple[int, int]:
     if option is None:
         return 0, os.getuid()
     size = struct.calcsize("3i")
-    found = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, option, size))
-    return found[0], found[1]
+    ids = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, option, size))
+    return ids[0], ids[1]

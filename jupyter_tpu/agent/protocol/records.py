@@ -3,8 +3,8 @@
 The client checks each record by these declarations: `ssh.agent_answers` evaluates the annotations,
 in which a kind of value, such as `Id`, has its bounds in `ssh.host_values`. Here they are not
 evaluated. A kernel's or a job's keeper may be of an earlier version than the client, so what that
-did not say is not required. Fields that are not declared are dropped. docs/security.md has this as
-a table.
+did not say is not required. Fields that are not declared are dropped. docs/reference/security.md
+has this as a table.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ class Kernel(Record):
     holder: NotRequired[Line | None]
     chips: NotRequired[bool | None]
     booked: NotRequired[Chips | None]
+    hosts: NotRequired[Lines | None]
     boot: NotRequired[Line]
     waiting: NotRequired[Count]
     paused: NotRequired[bool]
@@ -111,6 +112,7 @@ class WarmKernel(Record):
     state: Literal["starting", "ready", "failed"]
     problem: Text
     memory: Count
+    pod: NotRequired[bool]  # it runs on all hosts
 
 
 class Partial(Record):

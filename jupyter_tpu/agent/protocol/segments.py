@@ -202,8 +202,8 @@ class SegmentStore:
         touched = {entry.segment for entry in gone}
         for entry in gone:
             self._free(entry)
-        sparse = {each for each in touched if each is not None and each.entries
-                  and each is not self._segment and each.live * 2 < each.end}  # fmt: skip
+        sparse = {segment for segment in touched if segment is not None and segment.entries
+                  and segment is not self._segment and segment.live * 2 < segment.end}  # fmt: skip
         if sparse:  # a few messages would keep large files
             for entry in self._entries[self._start :]:
                 if entry.segment in sparse:
@@ -227,17 +227,17 @@ class SegmentStore:
         """Messages from *number*, an entry's first, on: at most so many, of at most *size* bytes,
         and none after a gap.
         """
-        found: List[NumberedMessage] = []
+        numbered_messages: List[NumberedMessage] = []
         index = bisect.bisect_left(self._firsts, number, self._start)
         for entry in self._entries[index : index + messages]:
             size -= entry.size
             if entry.is_gap or size < 0:
                 break
             parts = split_parts(self.read(entry, 0, entry.size))
-            found.append(
+            numbered_messages.append(
                 NumberedMessage(entry.first, entry.last, entry.channel, entry.flags, parts)
             )
-        return found
+        return numbered_messages
 
     def replace(self, before: Sequence[NumberedMessage], after: Sequence[NumberedMessage]) -> None:
         """Replaces the messages *before* by *after*, which have the same numbers.
@@ -246,7 +246,7 @@ class SegmentStore:
         same object are not written again.
         """
         start, end = self._between(after[0].first, after[-1].last)
-        parts = {each.last: each.parts for each in before}
+        parts = {message.last: message.parts for message in before}
         held = {entry.last: entry for entry in self._entries[start:end]}
         entries = []
         for each in after:

@@ -89,7 +89,7 @@ class FirewallRule(Struct, frozen=True, kw_only=True):
         return all(any(_covers(inside, each) for inside in _INTERNAL) for each in ranges)
 
     def allows(self, ports: PortRange) -> bool:
-        return any(each.covers(ports) for each in self.allowed)
+        return any(port_range.covers(ports) for port_range in self.allowed)
 
 
 def read_rules(bodies: Iterable[Mapping[str, Any]]) -> list[FirewallRule]:
@@ -120,9 +120,9 @@ def deciding_rule(
     for rule in sorted(rules, key=lambda rule: (rule.priority, not rule.denied)):
         if not rule.is_for(tags):
             continue
-        ranges = [ip_network(each, strict=False) for each in rule.sources]
+        ranges = [ip_network(source, strict=False) for source in rule.sources]
         if rule.denied:
-            if any(each.overlaps(ports) for each in rule.denied) and any(
+            if any(port_range.overlaps(ports) for port_range in rule.denied) and any(
                 each.version == wanted.version and each.overlaps(wanted) for each in ranges
             ):
                 return rule

@@ -72,20 +72,22 @@ class OSLoginProfiles:
         return f"/v1/users/{quote(await self.account(), safe='@')}"
 
     async def _find_account(self) -> str:
-        if self._target.emulator is None and (found := await asyncio.to_thread(service_account)):
-            return found
+        if self._target.emulator is None and (
+            account_name := await asyncio.to_thread(service_account)
+        ):
+            return account_name
         try:  # without the project, whose API this is not
             payload = await GoogleAPIs(self._target).get("openidconnect", "/v1/userinfo")
         except TPUError as error:  # credentials that may not say it
             if error.reason not in (Reason.PERMISSION, Reason.NO_CREDENTIALS):
                 raise
             payload = {}
-        found = str(payload.get("email") or gcloud.setting("core", "account") or "")
-        if not found:
+        account_name = str(payload.get("email") or gcloud.setting("core", "account") or "")
+        if not account_name:
             raise TPUError(
                 "The address of your Google account is not known.", Reason.NO_CREDENTIALS, LOGIN
             )
-        return found
+        return account_name
 
 
 def _profile(payload: dict[str, Any]) -> OSLoginProfile:

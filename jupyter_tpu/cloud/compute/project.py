@@ -60,8 +60,8 @@ class ProjectMetadata:
 
     async def _described(self) -> dict[str, Any]:
         project = await self._apis.get("compute", self._root)
-        found: dict[str, Any] = project.get("commonInstanceMetadata", {})
-        return found
+        described: dict[str, Any] = project.get("commonInstanceMetadata", {})
+        return described
 
     async def _get(self, path: str) -> dict[str, Any]:
         return await self._apis.get("compute", f"{self._root}/{path}")

@@ -14,6 +14,7 @@ from ...errors import InvalidInput, Reason, TPUError
 from ..models import (
     LONGEST_WAIT,
     OPERATION_LABEL,
+    Fault,
     GuestAttributes,
     Maintenance,
     Node,
@@ -51,6 +52,11 @@ _REQUESTS = uuid.UUID("b6f1b3f4-0f0c-4c27-8f0a-5a3b7a1f5d3e")
 _GROUPS = "instanceGroupManagers"
 #: Of the machine types with TPUs, for lists.
 _REFUSED = ("ct5lp-",)  # of v5e: listed for GKE, and refused by `instances.insert`
+_FAULTS: dict[Fault, str] = {
+    "chip-error": "CHIP_ERROR",
+    "slow": "PERFORMANCE",
+    "wrong-results": "SILENT_DATA_CORRUPTION",
+}
 _TYPE_FILTER = 'name eq "(ct[0-9]|tpu).*"'
 
 
@@ -107,15 +113,15 @@ class ComputeEngine(Cloud):
         """Also one of which only a part exists (`Node.unfinished`). NOT_FOUND where there is none;
         CONFLICT where two share the name, so that none of them can be meant.
         """
-        instance, found = await asyncio.gather(self._instance(name), self._slices.find(name))
-        if instance is not None and found is not None:
+        instance, node = await asyncio.gather(self._instance(name), self._slices.find(name))
+        if instance is not None and node is not None:
             raise TPUError(
                 f"An instance and a group of instances are both called {name.node}.",
                 Reason.CONFLICT,
                 "Delete the one that is not needed in the Google Cloud console.",
             )
-        if found is not None:
-            return found
+        if node is not None:
+            return node
         if instance is None:
             raise _not_found(name)
         with readable("an instance"):
@@ -153,7 +159,9 @@ class ComputeEngine(Cloud):
         return await self._slices.delete(name)
 
     async def begin_start(self, name: NodeName) -> str:
+        """An end that a guard had before it was stopped does not count any more."""
         await self._require_alone(name, "started")
+        await hosts.set_end(self._calls, _instance(name), None)
         return await self._on_instance("POST", name, "/start")
 
     async def begin_stop(self, name: NodeName) -> str:
@@ -165,6 +173,21 @@ class ComputeEngine(Cloud):
                 "Delete it instead.",
             )
         return await self._on_instance("POST", name, "/stop")
+
+    async def begin_report_fault(self, node: Node, host: int, fault: Fault, about: str) -> str:
+        """`instances.reportHostAsFaulty`, which Google may offer for some reservations only."""
+        await self._require_same(node)
+        reason = {"behavior": _FAULTS[fault]} | ({"description": about} if about else {})
+        body = {"disruptionSchedule": "IMMEDIATE", "faultReasons": [reason]}
+        path = f"{_host_paths(node)[host]}/reportHostAsFaulty"
+        return name_of(await self._calls.write("POST", path, body, id=str(uuid.uuid4())))
+
+    async def set_end(self, node: Node, ends: float | None) -> Node:
+        """Of each host: Google has none for a group."""
+        await self._require_same(node)
+        asked = [hosts.set_end(self._calls, path, ends) for path in _host_paths(node)]
+        await asyncio.gather(*asked)
+        return await self.get_node(node.name)
 
     async def _on_instance(self, method: str, name: NodeName, verb: str = "") -> str:
         path = _instance(name) + verb
@@ -263,7 +286,7 @@ class ComputeEngine(Cloud):
 
         def with_key(now: dict[str, str]) -> dict[str, str] | None:
             lines = [*filter(None, now.get("ssh-keys", "").splitlines())]
-            if any(each.startswith(f"{user}:") and blob in each.split() for each in lines):
+            if any(line.startswith(f"{user}:") and blob in line.split() for line in lines):
                 return None
             return {**now, "ssh-keys": "\n".join([*lines, line])}
 
@@ -272,8 +295,8 @@ class ComputeEngine(Cloud):
         if changed and not await self._is_instance(node):
             group = await self._slices.find_group(name)
             if group is not None:  # hosts that it makes again have it, too
-                wanted = with_key(node.metadata)
-                keys = {"ssh-keys": wanted["ssh-keys"]} if wanted else {}
+                key = with_key(node.metadata)
+                keys = {"ssh-keys": key["ssh-keys"]} if key else {}
                 await self._slices.set_all(group, "metadata", keys)
         return changed
 
@@ -300,9 +323,9 @@ class ComputeEngine(Cloud):
         """
         check_zone(zone)
         path = f"projects/{self.project}/zones/{zone}/machineTypes"
-        found = await self._calls.items(path, filter=_TYPE_FILTER)
+        calls = await self._calls.items(path, filter=_TYPE_FILTER)
         with readable("machine types"):
-            names = [str(each["name"]) for each in found]
+            names = [str(call["name"]) for call in calls]
             listed = {name: None for name in names if not name.startswith(_REFUSED)}
         types = [
             type_.name
@@ -316,10 +339,12 @@ class ComputeEngine(Cloud):
         """The families of images that exist, in the order of the catalog."""
         images = f"projects/{catalog.IMAGE_PROJECT}/global/images/family"
         families = catalog.IMAGE_FAMILIES
-        found = await asyncio.gather(
+        statuses = await asyncio.gather(
             *(self._calls.find(f"{images}/{family}") for family in families)
         )
-        return tuple(name for name, image in zip(families, found, strict=True) if image is not None)
+        return tuple(
+            name for name, image in zip(families, statuses, strict=True) if image is not None
+        )
 
     async def sweep(self) -> list[str]:
         """Deletes what slices of ours have left in the project, and nothing uses; see `Slices`."""
@@ -351,10 +376,10 @@ class ComputeEngine(Cloud):
             )
 
     async def _require_alone(self, name: NodeName, act: str) -> Node:
-        found = await self._instance(name)
-        if found is not None:
+        instance = await self._instance(name)
+        if instance is not None:
             with readable("an instance"):
-                return parse_instance(found)
+                return parse_instance(instance)
         await self.get_node(name)
         raise InvalidInput(
             f"{name.node} is a slice of several hosts, which can't be {act}.",

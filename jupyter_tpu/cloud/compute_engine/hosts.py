@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from typing import Any
 
 from ...errors import Reason, TPUError
-from ..models import GuestAttributes
+from ..models import END_LABEL, GuestAttributes
 from .calls import ComputeCalls, readable
 from .nodes import metadata_of
 
 Body = dict[str, Any]
 
+#: What Google does with an instance that it ends, where that has to be said; see `machines`.
+_USUAL_ACTIONS = {"SPOT": "STOP", "RESERVATION_BOUND": "DELETE"}
 #: Seconds before a change is made again, after someone else has changed the same instance.
 _PAUSES = (0.3, 0.7, 1.5, 3.0, 5.0, 8.0, 10.0)
 
@@ -70,3 +73,46 @@ async def published(calls: ComputeCalls, path: str, wanted: str) -> GuestAttribu
     with readable("guest attributes"):
         items = found.get("queryValue", {}).get("items", ())
         return {(item["namespace"], item["key"]): item.get("value", "") for item in items}
+
+
+async def set_end(calls: ComputeCalls, path: str, ends: float | None) -> None:
+    """Lets Google delete the instance at *path* then; None: not any more. An end that is not marked
+    as ours stays, and so does that of flex-start, which needs a run time.
+
+    A point in time, since Google counts a run time anew after each start. Google's reference says
+    that only a stopped instance can be changed; users have changed running ones.
+    """
+
+    def labelled(now: Body) -> Body | None:
+        labels = now.get("labels", {})
+        if END_LABEL in labels or not _may_set(now):
+            return None
+        marked = {**labels, END_LABEL: "guard"}
+        return {"labels": marked, "labelFingerprint": now.get("labelFingerprint", "")}
+
+    def scheduled(now: Body) -> Body | None:
+        if not _may_set(now):
+            return None
+        before = now.get("scheduling", {})
+        until = None if ends is None else datetime.fromtimestamp(ends, UTC).isoformat()
+        if until is None and not _has_end(now):
+            return None
+        # What is null is cleared, and what is missing may be either.
+        changed: Body = {"maxRunDuration": None, "terminationTime": until}
+        model = str(before.get("provisioningModel", ""))
+        action = "DELETE" if until else _USUAL_ACTIONS.get(model)
+        return {**before, **changed, "instanceTerminationAction": action}
+
+    if ends is not None:
+        await change(calls, path, "setLabels", labelled)
+    await change(calls, path, "setScheduling", scheduled)
+
+
+def _has_end(instance: Body) -> bool:
+    scheduling = instance.get("scheduling", {})
+    return bool(scheduling.get("maxRunDuration") or scheduling.get("terminationTime"))
+
+
+def _may_set(instance: Body) -> bool:
+    flex = instance.get("scheduling", {}).get("provisioningModel") == "FLEX_START"
+    return not flex and (END_LABEL in instance.get("labels", {}) or not _has_end(instance))

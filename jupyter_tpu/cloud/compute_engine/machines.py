@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import catalog
 from ...errors import InvalidInput
-from ..models import LONGEST_WAIT, NodeName, NodeSpec, Tier
+from ..models import END_LABEL, LONGEST_WAIT, NodeName, NodeSpec, Tier
 
 Body = dict[str, Any]
 
@@ -30,16 +30,16 @@ def region_of(zone: str) -> str:
 def accelerator_of(type: str) -> catalog.AcceleratorType:
     """The type; raises INVALID for one that Compute Engine does not have."""
     try:
-        found = catalog.accelerator_type(catalog.official_name(type))
+        accelerator_type = catalog.accelerator_type(catalog.official_name(type))
     except catalog.UnknownType as error:
         raise InvalidInput(str(error), "Choose a type of Compute Engine.", field="type") from None
-    if found.machine is None:
+    if accelerator_type.machine is None:
         raise InvalidInput(
             f"Compute Engine has no {type}.",
             "Use the Cloud TPU API for it: --api tpu",
             field="type",
         )
-    return found
+    return accelerator_type
 
 
 def type_of(machine_type: str, topology: str = "") -> str:
@@ -99,7 +99,7 @@ def _properties(name: NodeName, spec: NodeSpec, disk_types: str) -> Body:
         "serviceAccounts": [
             {"email": options.service_account or "default", "scopes": options.scopes or [_SCOPE]}
         ],
-        "labels": spec.labels,
+        "labels": _labels(spec),
         "metadata": {"items": [{"key": key, "value": text} for key, text in metadata.items()]},
     }
     if options.description:
@@ -113,16 +113,22 @@ def _properties(name: NodeName, spec: NodeSpec, disk_types: str) -> Body:
     return body
 
 
+def _labels(spec: NodeSpec) -> dict[str, str]:
+    """With the mark that its end is a guard's, which may be changed later."""
+    own_end = spec.run_for and spec.tier != "flex-start"
+    return {**spec.labels, END_LABEL: "guard"} if own_end else spec.labels
+
+
 def _interface(name: NodeName, spec: NodeSpec) -> Body:
-    found: Body = {"nicType": "GVNIC"}
+    interface: Body = {"nicType": "GVNIC"}
     if spec.network or not spec.subnetwork:
-        found["network"] = _full(spec.network or "default", "global/networks/")
+        interface["network"] = _full(spec.network or "default", "global/networks/")
     if spec.subnetwork:
         place = f"regions/{region_of(name.zone)}/subnetworks/"
-        found["subnetwork"] = _full(spec.subnetwork, place)
+        interface["subnetwork"] = _full(spec.subnetwork, place)
     if not spec.options.internal_ips:
-        found["accessConfigs"] = [{"name": "External NAT", "type": "ONE_TO_ONE_NAT"}]
-    return found
+        interface["accessConfigs"] = [{"name": "External NAT", "type": "ONE_TO_ONE_NAT"}]
+    return interface
 
 
 def _full(name: str, place: str) -> str:
@@ -130,24 +136,24 @@ def _full(name: str, place: str) -> str:
 
 
 def _scheduling(spec: NodeSpec) -> Body:
-    found: Body = {
+    scheduling: Body = {
         "provisioningModel": MODELS[spec.tier],
         "onHostMaintenance": "TERMINATE",  # TPUs can't move to another machine
     }
     if spec.tier == "spot":
-        found |= {"automaticRestart": False, "instanceTerminationAction": "STOP"}
+        scheduling |= {"automaticRestart": False, "instanceTerminationAction": "STOP"}
     if spec.tier == "reserved":
-        found["instanceTerminationAction"] = "DELETE"
+        scheduling["instanceTerminationAction"] = "DELETE"
     if spec.run_for:
-        found["maxRunDuration"] = {"seconds": str(int(spec.run_for))}
-        found["instanceTerminationAction"] = "DELETE"
+        scheduling["maxRunDuration"] = {"seconds": str(int(spec.run_for))}
+        scheduling["instanceTerminationAction"] = "DELETE"
     elif spec.tier == "flex-start":
         raise InvalidInput(
             "A flex-start TPU needs a run time.",
             "Set it, for example --run-for 4h. Google deletes the TPU after that time.",
             field="run_for",
         )
-    return found
+    return scheduling
 
 
 def _affinity(spec: NodeSpec) -> Body | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ...errors import Reason, TPUError
 from ..models import (
+    END_LABEL,
     OPERATION_LABEL,
     Endpoint,
     Maintenance,
@@ -32,9 +33,12 @@ TPU_FILTER = 'machineType eq ".*/(ct[0-9]|tpu).*"'
 _TPU_MACHINE = re.compile(r"(ct\d|tpu\d)")
 #: The labels of a slice's template and group, which say what it is before it has hosts.
 TYPE, TIER = "jupyter-tpu-type", "jupyter-tpu-tier"
+_MARKS = (TYPE, TIER, END_LABEL)
 #: The metadata of an instance that a group has made: the group's URL.
 _CREATED_BY = "created-by"
 _GROUP = re.compile(r"projects/[^/]+/((?:zones|regions)/[^/]+/instanceGroupManagers/[^/]+)$")
+#: What is the same for all instances of a group.
+_OF_ALL = ("scheduling", "disks", "reservationAffinity")
 #: The label of GKE's nodes.
 _OF_GKE = "goog-gke-node"
 #: For how long a group may have some of its hosts only, before it counts as failed; seconds.
@@ -108,7 +112,7 @@ def parse_instance(data: Body) -> Node:
         endpoints=(endpoint(data),),
         created=data.get("creationTimestamp", ""),
         metadata=_own(metadata_of(data)),
-        labels=dict(data.get("labels", {})),
+        labels={key: text for key, text in data.get("labels", {}).items() if key != END_LABEL},
         api="compute",
         waiting=word == "PENDING",
         ends=_ends(data),
@@ -144,7 +148,7 @@ def parse_group(group: Body, members: Sequence[Body], zone: str) -> Node:
         endpoints=tuple(map(endpoint, members)),
         created=group.get("creationTimestamp", ""),
         metadata=_shared([_own(metadata_of(member)) for member in members]),
-        labels={key: text for key, text in labels.items() if key not in (TYPE, TIER)},
+        labels={key: text for key, text in labels.items() if key not in _MARKS},
         api="compute",
         waiting=waits,
         problem=None if waits else _problem(group, members, error, topology),
@@ -152,7 +156,7 @@ def parse_group(group: Body, members: Sequence[Body], zone: str) -> Node:
         details={
             "group": group.get("selfLink", ""),
             "status": group.get("status", {}),
-            "scheduling": members[0].get("scheduling", {}) if members else {},
+            **({key: members[0].get(key, {}) for key in _OF_ALL} if members else {}),
             **(_shown(members[0]) if members else {}),
         },
     )
@@ -164,7 +168,10 @@ def _shown(instance: Body) -> dict[str, Any]:
     account: Body = next(iter(instance.get("serviceAccounts", ())), {})
     return {
         "networkConfig": {key: interface.get(key, "") for key in ("network", "subnetwork")},
-        "serviceAccount": {"email": account.get("email", "")},
+        "serviceAccount": {
+            "email": account.get("email", ""),
+            "scope": list(account.get("scopes", ())),
+        },
         "tags": list(instance.get("tags", {}).get("items", ())),
         "dataDisks": [
             {"sourceDisk": disk.get("source", ""), "mode": disk.get("mode", "")}
@@ -186,7 +193,7 @@ def parse_template(template: Body, name: NodeName) -> Node:
         tier=_tier(properties),
         created=template.get("creationTimestamp", ""),
         metadata=metadata_of(properties),
-        labels={key: text for key, text in labels.items() if key not in (TYPE, TIER)},
+        labels={key: text for key, text in labels.items() if key not in _MARKS},
         api="compute",
         unfinished=True,
     )
@@ -336,8 +343,8 @@ def _progress(group: Body, statuses: list[str], error: TPUError | None) -> str:
 
 
 def _topology(group: Body) -> Body:
-    found: Body = next(iter(group["status"].get("appliedAcceleratorTopologies", ())), {})
-    return found
+    topology: Body = next(iter(group["status"].get("appliedAcceleratorTopologies", ())), {})
+    return topology
 
 
 def _policy(group: Body) -> str:

@@ -92,10 +92,10 @@ class Slices:
         path = path_of(group)
         project, place = path.split("/", 2)[1:]
         base = str(group.get("baseInstanceName", group["name"])).partition("#")[0]
-        found = await self._calls.items(
+        calls = await self._calls.items(
             f"projects/{project}/zones/{zone}/instances", filter=f'name eq "{base}.*"'
         )
-        return [each for each in found if group_of(each) == place]
+        return [call for call in calls if group_of(call) == place]
 
     async def _with_errors(self, group: Body) -> Body:
         """*group*, which may say why its instances are not made only where it lists them."""
@@ -158,7 +158,7 @@ class Slices:
 
     def template_body(self, name: NodeName, spec: NodeSpec) -> Body:
         properties = template_properties(name, spec)
-        properties["labels"] = {**spec.labels, TYPE: spec.type, TIER: spec.tier}
+        properties["labels"] = {**properties["labels"], TYPE: spec.type, TIER: spec.tier}
         return {
             "name": _part(name),
             "description": f"The hosts of {name.node}, made by jupyter-tpu",

@@ -14,16 +14,16 @@ from ..models import Maintenance
 
 async def list_maintenance(apis: GoogleAPIs, project: str) -> dict[str, Maintenance]:
     """Of all nodes of *project* that have some, by their ids. Raises what `GoogleAPIs` raises."""
-    found: dict[str, Maintenance] = {}
+    maintenances: dict[str, Maintenance] = {}
     path, token = f"/v2/projects/{project}/locations/-/nodes", ""
     while True:
         answer = await apis.get("tpu", path, **({"pageToken": token} if token else {}))
         for node in answer.get("nodes", ()):
             if coming := node.get("upcomingMaintenance"):
-                found[str(node.get("id", ""))] = parse_maintenance(coming)
+                maintenances[str(node.get("id", ""))] = parse_maintenance(coming)
         token = str(answer.get("nextPageToken", ""))
         if not token:
-            return found
+            return maintenances
 
 
 def parse_maintenance(data: Mapping[str, Any]) -> Maintenance:

@@ -19,7 +19,8 @@ from .rest import json_body
 def add_routes(
     app: web.Application, engine: Engine, instances: InstanceEngine, api: Api, iap: IapTunnels
 ) -> None:
-    """GET/POST/DELETE ``faults`` (see model/faults.py), DELETE ``faults/{id}``, GET ``hosts``.
+    """GET/POST/DELETE ``faults`` (see model/faults.py), DELETE ``faults/{id}``, GET ``hosts``, GET
+    ``bill`` (see model/bill.py).
 
     And POST ``iap``: opens the tunnels of Identity-Aware Proxy, and says where they are.
     """
@@ -65,6 +66,9 @@ def add_routes(
     async def list_hosts(request: web.Request) -> web.Response:
         return web.json_response({"hosts": await engine.describe_hosts()})
 
+    async def show_bill(request: web.Request) -> web.Response:
+        return web.json_response({"lines": engine.bill.lines()})
+
     async def open_iap(request: web.Request) -> web.Response:
         return web.json_response(await iap.open())
 
@@ -75,3 +79,4 @@ def add_routes(
     app.router.add_delete(f"{root}/faults", clear_faults)
     app.router.add_delete(f"{root}/faults/{{id}}", remove_fault)
     app.router.add_get(f"{root}/hosts", list_hosts)
+    app.router.add_get(f"{root}/bill", show_bill)

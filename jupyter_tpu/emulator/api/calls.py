@@ -70,8 +70,12 @@ class Api:
 
     def version_of(self, operation: str) -> str:
         """The version whose call has begun the operation of that name."""
-        found = [each for each in self._engine.model.operations.all() if each.name == operation]
-        return found[0].api_version if found else VERSIONS[0]
+        emulated_operations = [
+            emulated_operation
+            for emulated_operation in self._engine.model.operations.all()
+            if emulated_operation.name == operation
+        ]
+        return emulated_operations[0].api_version if emulated_operations else VERSIONS[0]
 
     def has_call(self, name: str) -> bool:
         """Whether any version has a call of that gRPC name."""
@@ -170,8 +174,8 @@ class Calls:
         at = Path.parse(request.parent)
 
         def create() -> EmulatedOperation:
-            wanted = self.messages.node_request(request.node)
-            return self._model.create_node(at.project, at.zone, request.node_id, wanted)
+            node_request = self.messages.node_request(request.node)
+            return self._model.create_node(at.project, at.zone, request.node_id, node_request)
 
         return self._begin(create, request, f"{at.parent}/nodes/{request.node_id}")
 
@@ -190,18 +194,18 @@ class Calls:
     def update_node(self, request: Any) -> Any:
         at = Path.parse(request.node.name)
         mask = list(request.update_mask.paths)
-        wanted = self.messages.node_request(request.node)
+        node_request = self.messages.node_request(request.node)
         return self._begin(
-            lambda: self._model.update_node(at.project, at.zone, at.id, mask, wanted), request
+            lambda: self._model.update_node(at.project, at.zone, at.id, mask, node_request), request
         )
 
     def guest_attributes(self, request: Any) -> Any:
         at = Path.parse(request.name)
-        found = self._model.guest_attributes(
+        attributes = self._model.guest_attributes(
             at.project, at.zone, at.id, request.query_path, request.worker_ids
         )
         answer = self.messages.schema.message("GetGuestAttributesResponse")()
-        for items in found:
+        for items in attributes:
             worker = answer.guest_attributes.add(query_path=request.query_path)
             worker.query_value.SetInParent()
             for namespace, key, value in items:
@@ -220,8 +224,8 @@ class Calls:
 
     def list_queued(self, request: Any) -> Any:
         at = Path.parse(request.parent)
-        found, unreachable = self._engine.queue.list_in(at.project, at.zone)
-        page = self._page("QueuedResources", found, self.messages.queued, request)
+        queued_records, unreachable = self._engine.queue.list_in(at.project, at.zone)
+        page = self._page("QueuedResources", queued_records, self.messages.queued, request)
         page.unreachable.extend(unreachable)
         return page
 
@@ -233,8 +237,10 @@ class Calls:
         at, name = Path.parse(request.parent), request.queued_resource_id
 
         def create() -> EmulatedOperation:
-            wanted = self.messages.queued_request(request.queued_resource, name, datetime.now(UTC))
-            return self._engine.queue.create(at.project, at.zone, name, wanted)
+            queued_request = self.messages.queued_request(
+                request.queued_resource, name, datetime.now(UTC)
+            )
+            return self._engine.queue.create(at.project, at.zone, name, queued_request)
 
         return self._begin(create, request, f"{at.parent}/queuedResources/{name}")
 

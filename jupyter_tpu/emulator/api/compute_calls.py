@@ -20,7 +20,8 @@ COMPUTE_METHODS = frozenset(
         "machineTypes": "get list aggregatedList",
         "images": "get getFromFamily",
         "instances": "insert get list aggregatedList delete setMetadata setLabels setScheduling "
-        "getGuestAttributes stop start",
+        "getGuestAttributes stop start reportHostAsFaulty performMaintenance "
+        "simulateMaintenanceEvent bulkInsert",
         "resourcePolicies": "insert get list aggregatedList delete",
         "instanceTemplates": "insert get list aggregatedList delete",
         "regionInstanceTemplates": "insert get list delete",

@@ -132,6 +132,15 @@ _TEXTS = {
     "ResourcePolicyWorkloadPolicy": (
         "acceleratorTopology acceleratorTopologyMode maxTopologyDistance type"
     ),
+    "InstancesReportHostAsFaultyRequest": (
+        "disruptionSchedule faultReasons:InstancesReportHostAsFaultyRequestFaultReason[]"
+    ),
+    "InstancesReportHostAsFaultyRequestFaultReason": "behavior description",
+    "BulkInsertInstanceResource": (
+        "count:int instanceFlexibilityPolicy:any instanceProperties:InstanceProperties "
+        "locationPolicy:any minCount:int namePattern perInstanceProperties:any "
+        "sourceInstanceTemplate"
+    ),
     "InstancesSetLabelsRequest": "labelFingerprint labels:map",
 }
 #: Message → field → its kind.

@@ -40,8 +40,12 @@ def add_routes(app: web.Application, engine: Engine) -> None:
         return web.json_response(shown(request, operation))
 
     async def listed(request: web.Request) -> web.Response:
-        found = operations.list_in(request.match_info["project"], place_of(request))
-        return page(request, "operation", [shown(request, each) for each in found])
+        compute_operations = operations.list_in(request.match_info["project"], place_of(request))
+        return page(
+            request,
+            "operation",
+            [shown(request, compute_operation) for compute_operation in compute_operations],
+        )
 
     for where in PLACES:
         path = f"{ROOT}/{where}/operations"

@@ -205,8 +205,8 @@ def _add_groups(
         return web.json_response(_group(request, groups, groups.get(*key(request))))
 
     async def listed(request: web.Request) -> web.Response:
-        found = groups.list_in(request.match_info["project"], place_of(request))
-        items = [_group(request, groups, each) for each in found]
+        group_records = groups.list_in(request.match_info["project"], place_of(request))
+        items = [_group(request, groups, group) for group in group_records]
         return page(request, "instanceGroupManager", items)
 
     async def list_members(request: web.Request) -> web.Response:
@@ -231,8 +231,12 @@ def _add_groups(
 
     async def list_sizes(request: web.Request) -> web.Response:
         """What gcloud asks for to show how many instances a group has."""
-        found = groups.list_in(request.match_info["project"], place_of(request))
-        return page(request, "instanceGroup", [_size(request, groups, each) for each in found])
+        group_records = groups.list_in(request.match_info["project"], place_of(request))
+        return page(
+            request,
+            "instanceGroup",
+            [_size(request, groups, group_record) for group_record in group_records],
+        )
 
     async def list_autoscalers(request: web.Request) -> web.Response:
         """None, since groups in bulk mode have none. gcloud asks."""
@@ -277,7 +281,7 @@ def _group(request: web.Request, groups: EmulatedGroups, group: GroupRecord) -> 
     if group.is_bulk:
         waiting: Body = {"inProgress": groups.is_waiting(group)}
         if group.checked:
-            errors = next((each.errors for each in group.members if each.errors), [])
+            errors = next((member.errors for member in group.members if member.errors), [])
             shown_errors = {"error": {"errors": errors}} if errors else {}
             waiting["lastProgressCheck"] = {"timestamp": group.checked, **shown_errors}
         status["bulkInstanceOperation"] = waiting
@@ -311,11 +315,11 @@ def _group(request: web.Request, groups: EmulatedGroups, group: GroupRecord) -> 
 
 def _size(request: web.Request, groups: EmulatedGroups, group: GroupRecord) -> Body:
     """compute.InstanceGroup."""
-    found = [groups.instance(group, member) for member in group.members]
+    records = [groups.instance(group, member) for member in group.members]
     return {
         "kind": "compute#instanceGroup",
         "name": group.name,
-        "size": sum(each is not None for each in found),
+        "size": sum(record is not None for record in records),
         "zone": link(request, group.place),
         "selfLink": link(request, f"{group.place}/instanceGroups/{group.name}"),
     }

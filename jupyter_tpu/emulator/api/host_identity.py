@@ -26,6 +26,7 @@ from .messages import SCOPE
 METADATA = "/metadata/"
 #: Where clients on a host find the APIs, by gcloud's names of them.
 _SERVICES = {"TPU": "", "COMPUTE": "compute/v1/", "CLOUDRESOURCEMANAGER": "cloudresourcemanager/"}
+_PERMISSIONS = "/cloudresourcemanager/v1/projects/%s:testIamPermissions"
 #: What a token of a host begins with; then come the node's id and a signature.
 _TOKEN = re.compile(r"Bearer ya29\.host-([^.]+)\.([0-9a-f]+)")
 
@@ -78,14 +79,20 @@ class HostIdentities:
             raise api_errors.insufficient_scopes()
         if isinstance(node, InstanceRecord):
             paths = [f"/compute/v1/{path}" for path in (node.path, node.group) if path]
-            return request.path in paths and request.method in ("GET", "DELETE")
+            peers = [f"/compute/v1/{node.parent}/instances/{h.hostname}" for h in node.hosts]
+            return (
+                (request.path in paths and request.method in ("GET", "DELETE"))
+                or (request.method, request.path) == ("POST", f"{paths[0]}/stop")
+                or request.path in [f"{peer}/getGuestAttributes" for peer in peers]
+                or request.path == _PERMISSIONS % node.project
+            )
         path = f"/v2/{node.path}"
         return (request.method, request.path) in {
             ("GET", path),
             ("DELETE", path),
             ("POST", f"{path}:stop"),
             ("POST", f"{path}:getGuestAttributes"),
-            ("POST", f"/cloudresourcemanager/v1/projects/{node.project}:testIamPermissions"),
+            ("POST", _PERMISSIONS % node.project),
         }
 
 

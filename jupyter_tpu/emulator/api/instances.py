@@ -81,13 +81,13 @@ def add_routes(app: web.Application, engine: Engine, machines: InstanceEngine) -
     async def listed(request: web.Request) -> web.Response:
         info = request.match_info
         check_zone(info["project"], info["zone"])
-        found = instances.list_in(info["project"], info["zone"])
-        return page(request, "instance", [_instance(request, each) for each in found])
+        records = instances.list_in(info["project"], info["zone"])
+        return page(request, "instance", [_instance(request, record) for record in records])
 
     async def list_all(request: web.Request) -> web.Response:
         found: dict[str, list[dict[str, Any]]] = {f"zones/{zone}": [] for zone in compute_zones()}
-        for each in instances.list_in(request.match_info["project"]):
-            found[f"zones/{each.zone}"].append(_instance(request, each))
+        for record in instances.list_in(request.match_info["project"]):
+            found[f"zones/{record.zone}"].append(_instance(request, record))
         silent = model.faults.unreachable_zones()
         places = {place for place in found if silent & {None, place.removeprefix("zones/")}}
         return aggregated(request, "instance", "instances", found, places)
@@ -110,7 +110,46 @@ def add_routes(app: web.Application, engine: Engine, machines: InstanceEngine) -
             }
         )
 
+    async def restarts(
+        request: web.Request, kind: str, begin: Callable[[InstanceRecord, str], ComputeOperation]
+    ) -> web.Response:
+        """Calls that end a host, and have it started again."""
+        instance = find(request)
+        operation = repeated(request, instance.name, kind)
+        if operation is None:
+            operation = begin(instance, request.query.get("requestId", ""))
+            await machines.restart(instance)
+        return answer(request, operation)
+
+    async def report_faulty(request: web.Request) -> web.Response:
+        body = await body_of(request, "InstancesReportHostAsFaultyRequest")
+        return await restarts(
+            request,
+            "reportHostAsFaulty",
+            lambda instance, id: instances.report_faulty(instance, body, id),
+        )
+
+    async def perform_maintenance(request: web.Request) -> web.Response:
+        return await restarts(request, "performMaintenance", instances.perform_maintenance)
+
+    async def simulate_maintenance(request: web.Request) -> web.Response:
+        return await restarts(request, "simulateMaintenanceEvent", instances.simulate_maintenance)
+
+    async def bulk_insert(request: web.Request) -> web.Response:
+        await body_of(request, "BulkInsertInstanceResource")
+        raise api_errors.compute_invalid(  # our wording: Google makes no slice of such instances
+            "The emulator does not insert instances with TPUs in bulk. Use a managed instance "
+            "group in BULK mode."
+        )
+
     one = f"{collection}/{{name}}"
+    for kind, handler in (
+        ("reportHostAsFaulty", report_faulty),
+        ("performMaintenance", perform_maintenance),
+        ("simulateMaintenanceEvent", simulate_maintenance),
+    ):
+        calls.add(f"instances.{kind}", "POST", f"{one}/{kind}", handler)
+    calls.add("instances.bulkInsert", "POST", f"{collection}/bulkInsert", bulk_insert)
     calls.add("instances.insert", "POST", collection, insert)
     calls.add("instances.list", "GET", collection, listed)
     calls.add("instances.get", "GET", one, get)
@@ -155,7 +194,7 @@ def _instance(request: web.Request, instance: InstanceRecord) -> dict[str, Any]:
         interfaces.append(interface)
     resource: dict[str, Any] = {"scheduling": {}}
     if instance.status == "RUNNING":
-        place = {"cluster": "emulated", "block": "0", "host": host.internal}
+        place = {"cluster": "emulated", "block": "0", "host": f"{host.internal}-{instance.moves}"}
         resource["physicalHostTopology"] = place
     if instance.ends_at:
         until = rfc3339(datetime.fromtimestamp(instance.ends_at, UTC))

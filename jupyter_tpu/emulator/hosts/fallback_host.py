@@ -282,10 +282,12 @@ def _host_key(path: Path) -> asyncssh.SSHKey:
 
 
 def _described(mark: str) -> list[dict]:
-    found = []
+    described = []
     for pid in marked(mark):
         with contextlib.suppress(OSError):  # it ended meanwhile
             cmdline = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
             name = Path(f"/proc/{pid}/comm").read_text().strip()
-            found.append({"pid": pid, "name": name, "cmdline": cmdline.rstrip("\0").split("\0")})
-    return found
+            described.append(
+                {"pid": pid, "name": name, "cmdline": cmdline.rstrip("\0").split("\0")}
+            )
+    return described

@@ -36,7 +36,7 @@ def real_homes() -> tuple[Path, ...]:
 
 def hidden_folders(extra: Iterable[Path] = ()) -> tuple[Path, ...]:
     """Folders of the machine's root that a host must find empty, outermost first."""
-    found = [
+    paths = [
         Path(entry.path)
         for entry in os.scandir("/")
         if entry.is_dir(follow_symlinks=False)
@@ -46,9 +46,9 @@ def hidden_folders(extra: Iterable[Path] = ()) -> tuple[Path, ...]:
     for folder in (*real_homes(), *extra):
         if not folder.is_dir() or str(folder) in ("/usr", "/etc", "/var", "/opt"):
             continue
-        if not is_hidden(folder, found):
-            found.append(folder)
-    return tuple(sorted(found))
+        if not is_hidden(folder, paths):
+            paths.append(folder)
+    return tuple(sorted(paths))
 
 
 def is_hidden(path: Path, hidden: Iterable[Path]) -> bool:
@@ -137,15 +137,15 @@ def named_paths(environment: Mapping[str, str]) -> tuple[Path, ...]:
 
     What this user may not see does not.
     """
-    found: set[Path] = set()
+    paths: set[Path] = set()
     for name, value in environment.items():
         if not _NAMING.fullmatch(name):
             continue
         for word in re.split(r"\s+|:(?=/[^/])", value):
             path = Path(unquote(urlsplit(word).path) if word.startswith("file:") else word)
             if path.is_absolute() and os.path.exists(path) and not _holds_a_home(path):
-                found.add(path)
-    return tuple(sorted(found))
+                paths.add(path)
+    return tuple(sorted(paths))
 
 
 def _holds_a_home(path: Path) -> bool:

@@ -192,8 +192,8 @@ class NamespaceHost:
         """See `RunningHost.processes`."""
         if self.ended:
             return []
-        found = await asyncio.to_thread(process_tree, self.init_pid)
-        return [{k: v for k, v in entry.items() if k != "outer"} for entry in found]
+        account = await asyncio.to_thread(process_tree, self.init_pid)
+        return [{k: v for k, v in entry.items() if k != "outer"} for entry in account]
 
     async def cut_links(self) -> None:
         """See `RunningHost.cut_links`."""
@@ -235,7 +235,7 @@ def process_tree(init: int) -> list[dict]:
         more = {pid for pid, parent in parents.items() if parent in members} - members
         members |= more
         growing = bool(more)
-    found = []
+    tree = []
     for pid in sorted(members):
         with contextlib.suppress(OSError):  # it ended meanwhile
             status = dict(
@@ -244,7 +244,7 @@ def process_tree(init: int) -> list[dict]:
             if status["State"].strip().startswith("Z"):
                 continue
             cmdline = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
-            found.append(
+            tree.append(
                 {
                     "pid": int(status["NSpid"].split()[-1]),
                     "outer": pid,
@@ -252,7 +252,7 @@ def process_tree(init: int) -> list[dict]:
                     "cmdline": cmdline.rstrip("\0").split("\0"),
                 }
             )
-    return found
+    return tree
 
 
 def write_keys(folder: Path, keys: Mapping[str, Sequence[str]]) -> None:

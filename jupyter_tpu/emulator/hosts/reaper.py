@@ -21,13 +21,13 @@ _SECONDS = 10.0
 def marked(mark: str) -> list[int]:
     """The processes of this user whose variables have *mark* (``NAME=value``), but this one."""
     found = []
-    wanted = mark.encode()
+    marker = mark.encode()
     for entry in os.listdir("/proc"):
         if not entry.isdigit() or int(entry) == os.getpid():
             continue
         try:
             with open(f"/proc/{entry}/environ", "rb") as file:
-                if wanted in file.read().split(b"\0"):
+                if marker in file.read().split(b"\0"):
                     found.append(int(entry))
         except OSError:  # another user's, or just ended
             continue

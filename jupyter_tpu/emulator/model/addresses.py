@@ -72,6 +72,6 @@ class Addresses:
         while True:
             second = self._chance.randrange(16, 255)
             third = self._chance.randrange(0, 255 - count // 250)
-            found = [f"127.{second}.{third + at // 250}.{2 + at % 250}" for at in range(count)]
-            if not used & set(found):
-                return found
+            unused = [f"127.{second}.{third + at // 250}.{2 + at % 250}" for at in range(count)]
+            if not used & set(unused):
+                return unused

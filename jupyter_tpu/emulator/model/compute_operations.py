@@ -39,21 +39,33 @@ class ComputeOperations:
             raise api_errors.resource_not_found(path) from None
 
     def list_in(self, project: str, place: str) -> list[ComputeOperation]:
-        return [each for each in self.all() if (each.project, each.place) == (project, place)]
+        return [
+            compute_operation
+            for compute_operation in self.all()
+            if (compute_operation.project, compute_operation.place) == (project, place)
+        ]
 
     def repeated(self, request_id: str, target: str, kind: str) -> ComputeOperation | None:
         """What an earlier call with the same *request_id* has begun."""
-        for each in self._found.values():
-            if request_id and (each.request_id, each.target, each.kind) == (
+        for compute_operation in self._found.values():
+            if request_id and (
+                compute_operation.request_id,
+                compute_operation.target,
+                compute_operation.kind,
+            ) == (
                 request_id,
                 target,
                 kind,
             ):
-                return each
+                return compute_operation
         return None
 
     def in_progress(self, target: str) -> list[ComputeOperation]:
-        return [each for each in self.all() if each.target == target and each.status != "DONE"]
+        return [
+            compute_operation
+            for compute_operation in self.all()
+            if compute_operation.target == target and compute_operation.status != "DONE"
+        ]
 
     def begin(
         self, kind: str, target: str, target_id: str = "", *, by: str = "", request_id: str = ""

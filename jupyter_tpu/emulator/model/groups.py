@@ -54,10 +54,10 @@ class EmulatedGroups:
         """Of *place*, or of all places."""
         silent = self._model.faults.unreachable_zones()
         return [
-            each
-            for each in sorted(self.found.values(), key=lambda each: each.path)
-            if each.project == project and place in (None, each.place)
-            and not silent & {each.zone, None}
+            group
+            for group in sorted(self.found.values(), key=lambda group: group.path)
+            if group.project == project and place in (None, group.place)
+            and not silent & {group.zone, None}
         ]  # fmt: skip
 
     def insert(self, project: str, place: str, body: Body, request_id: str) -> ComputeOperation:
@@ -165,12 +165,12 @@ class EmulatedGroups:
     def states(self) -> object:
         return [
             (
-                each.path,
-                each.deleting,
-                each.topology_state,
-                [(member.name, member.errors, member.deleting) for member in each.members],
+                group.path,
+                group.deleting,
+                group.topology_state,
+                [(member.name, member.errors, member.deleting) for member in group.members],
             )
-            for each in self.found.values()
+            for group in self.found.values()
         ]
 
     def unsettled(self) -> bool:
@@ -201,10 +201,12 @@ class EmulatedGroups:
     def relink(self) -> None:
         """The hosts of a slice know each other."""
         for group in self.found.values():
-            found = [self.instance(group, member) for member in group.members]
-            instances = [each for each in found if each is not None]
+            records = [self.instance(group, member) for member in group.members]
+            instances = [record for record in records if record is not None]
             if group.topology and instances:
-                hosts = sorted((each.host for each in instances), key=lambda host: host.worker)
+                hosts = sorted(
+                    (instance.host for instance in instances), key=lambda host: host.worker
+                )
                 for instance in instances:
                     instance.hosts = hosts
 
@@ -294,8 +296,8 @@ class EmulatedGroups:
         return sorted(names)
 
     def _delete(self, group: GroupRecord) -> None:
-        found = [self.instance(group, member) for member in group.members]
-        instances = [each for each in found if each is not None]
+        records = [self.instance(group, member) for member in group.members]
+        instances = [record for record in records if record is not None]
         for instance in instances:
             if not instance.deleting:
                 self.instances.begin_delete(instance, by="system")
@@ -304,7 +306,7 @@ class EmulatedGroups:
             self.operations.end_all(group.path)
 
     def _shrink(self, group: GroupRecord) -> None:
-        for member in [each for each in group.members if each.deleting]:
+        for member in [member for member in group.members if member.deleting]:
             instance = self.instance(group, member)
             if instance is None:
                 group.members.remove(member)
@@ -317,15 +319,15 @@ class EmulatedGroups:
         now = self._model.now().timestamp()
         if any(instance and 0 < instance.restarts_at <= now for instance in instances):
             if group.topology:
-                for each in filter(None, instances):
-                    self.instances.restart(each)
+                for instance in filter(None, instances):
+                    self.instances.restart(instance)
                 self._become(group, "REACTIVATING")
             return
         lifecycle = group.body.get("instanceLifecyclePolicy") or {}
         if lifecycle.get("defaultActionOnFailure") != "DO_NOTHING":
-            for each in filter(None, instances):
-                if each.status == "TERMINATED" and not each.restarts_at:
-                    self.instances.begin_delete(each, by="system")
+            for instance in filter(None, instances):
+                if instance.status == "TERMINATED" and not instance.restarts_at:
+                    self.instances.begin_delete(instance, by="system")
 
     def _make(self, group: GroupRecord, missing: list[MemberRecord]) -> None:
         if self._model.faults.consume("empty-group", group.zone):
@@ -397,15 +399,17 @@ class EmulatedGroups:
         member.internal = instance.host.internal
 
     def _set_topology(self, group: GroupRecord) -> None:
-        found = [self.instance(group, member) for member in group.members]
-        for member, instance in zip(group.members, found, strict=True):
+        records = [self.instance(group, member) for member in group.members]
+        for member, instance in zip(group.members, records, strict=True):
             if instance is not None and instance.status == "RUNNING":
                 member.errors, member.made = [], True
         if not group.topology:
             return
-        complete = bool(found) and all(each and each.status == "RUNNING" for each in found)
+        complete = bool(records) and all(
+            record and record.status == "RUNNING" for record in records
+        )
         state = group.topology_state
-        if not any(found):
+        if not any(records):
             self._become(group, "INCOMPLETE" if state and group.size else "")
         elif not state:
             self._become(group, "ACTIVATING")

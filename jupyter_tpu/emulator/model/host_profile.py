@@ -59,14 +59,14 @@ def host_variables(
     accelerator = node.accelerator
     piece = node.slice
     first = node.hosts[0].internal if piece is None else piece.coordinator
-    found = {
+    variables = {
         name: value
         for name, value in machine.items()
         if (name.startswith(_CLIENT_PREFIXES) or name.lower() in _CLIENT_NAMES)
         and name not in _NOT_FOR_HOSTS
         and value.isprintable()  # sshd's configuration has no other values
     }
-    found |= {
+    variables |= {
         "JUPYTER_TPU_EMULATED": "1",
         # Where libtpu's metrics are served, and what a simulated device has.
         "JUPYTER_TPU_METRICS_ADDRESS": host.internal,
@@ -92,7 +92,7 @@ def host_variables(
         "MEGASCALE_NUM_SLICES": "1" if piece is None else str(piece.count),
         "MEGASCALE_SLICE_ID": "0" if piece is None else str(piece.number),
     }
-    return found
+    return variables
 
 
 def device_files(accelerator: AcceleratorType) -> tuple[str, ...]:
@@ -109,17 +109,17 @@ def missing_features(metadata: Mapping[str, str]) -> dict[str, Any]:
     ``emulator-without-python`` and ``emulator-without-python-tools`` (no venv, no pip) are "true"
     or "false"; ``emulator-disk-limit-mb`` is the size of /home in MiB.
     """
-    found: dict[str, Any] = {}
+    features: dict[str, Any] = {}
     for name in ("without_python", "without_python_tools"):
-        found[name] = metadata.get(_key(name), "").lower() == "true"
+        features[name] = metadata.get(_key(name), "").lower() == "true"
     limit = metadata.get(_key("disk_limit_mb"))
     if limit is not None:
         if not limit.isdecimal() or not 1 <= int(limit) <= 100_000:
             raise api_errors.invalid_field(
                 f"the metadata {_key('disk_limit_mb')} is a number of MiB, not {limit!r}"
             )
-        found["disk_limit_mb"] = int(limit)
-    return found
+        features["disk_limit_mb"] = int(limit)
+    return features
 
 
 def _key(name: str) -> str:

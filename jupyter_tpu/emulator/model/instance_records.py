@@ -31,6 +31,7 @@ class InstanceRecord(NodeRecord, kw_only=True):
     restarts_at: float = 0.0  # TERMINATED for now
     slow_until: float = 0.0  # it stays in its state
     deleting: bool = False  # it is STOPPING for good
+    moves: int = 0  # how often it was started on another machine
     restarting: bool = False  # STOPPING, to be started at once
 
     def become(self, status: str) -> None:

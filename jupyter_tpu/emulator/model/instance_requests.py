@@ -66,6 +66,9 @@ def check_properties(body: Body) -> None:
     if model == "RESERVATION_BOUND" and (action != "DELETE" or not reservation(body)):
         text = "RESERVATION_BOUND needs a reservation and the action DELETE."  # ours
         raise _invalid("scheduling", model, text)
+    if longest and scheduling.get("terminationTime"):
+        text = "Only one of maxRunDuration and terminationTime can be set."  # ours; Google's rule
+        raise _invalid("scheduling", model, text)
     if seconds_of((body.get("params") or {}).get("requestValidForDuration")) > LONGEST_WAIT:
         text = f"It is at most {LONGEST_WAIT} seconds."  # ours
         raise _invalid("params.requestValidForDuration", "", text)
@@ -96,7 +99,7 @@ def settings_of(body: Body) -> Body:
     interface = body["networkInterfaces"][0]
     account: Body = next(iter(body.get("serviceAccounts") or []), {})
     email = account.get("email", "")
-    found = NodeSettings(
+    node_settings = NodeSettings(
         description=body.get("description", ""),
         network=_last(interface.get("network") or "") or "default",
         subnetwork=_last(interface.get("subnetwork") or interface.get("network") or "")
@@ -111,7 +114,7 @@ def settings_of(body: Body) -> Body:
         metadata=metadata_of(body),
         tags=list((body.get("tags") or {}).get("items") or []),
     )
-    return {name: getattr(found, name) for name in NodeSettings.__struct_fields__}
+    return {name: getattr(node_settings, name) for name in NodeSettings.__struct_fields__}
 
 
 def provisioning_model(body: Body) -> str:

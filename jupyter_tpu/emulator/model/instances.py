@@ -36,6 +36,7 @@ from .records import HostRecord
 Body = dict[str, Any]
 Work = tuple[Literal["start", "end"], InstanceRecord]
 
+_FAULTS = ("CHIP_ERROR", "PERFORMANCE", "SILENT_DATA_CORRUPTION", "UNRECOVERABLE_GPU_ERROR")
 NO_CAPACITY = "ZONE_RESOURCE_POOL_EXHAUSTED"
 
 
@@ -56,10 +57,10 @@ class EmulatedInstances:
     def list_in(self, project: str, zone: str | None = None) -> list[InstanceRecord]:
         silent = self._model.faults.unreachable_zones()
         return [
-            each
-            for each in sorted(self.found.values(), key=lambda each: each.path)
-            if each.project == project and zone in (None, each.zone)
-            and not silent & {each.zone, None}
+            record
+            for record in sorted(self.found.values(), key=lambda record: record.path)
+            if record.project == project and zone in (None, record.zone)
+            and not silent & {record.zone, None}
         ]  # fmt: skip
 
     def get(self, project: str, zone: str, name: str) -> InstanceRecord:
@@ -191,7 +192,43 @@ class EmulatedInstances:
         changed = {**(instance.body.get("scheduling") or {}), **body}
         check_properties({**instance.body, "scheduling": changed})
         instance.body["scheduling"] = changed
-        self._set_end(instance)
+        if instance.status == "RUNNING":
+            self._set_end(instance)
+
+    def report_faulty(
+        self, instance: InstanceRecord, body: Body, request_id: str
+    ) -> ComputeOperation:
+        """Its machine is repaired; it is started again on another one."""
+        self._permission("reportHostAsFaulty", instance.path, instance.zone)
+        if instance.status != "RUNNING":
+            raise api_errors.not_ready(instance.path)
+        if body.get("disruptionSchedule") != "IMMEDIATE" or not body.get("faultReasons"):
+            raise api_errors.required_field("resource.disruptionSchedule, resource.faultReasons")
+        for reason in body["faultReasons"]:
+            if reason.get("behavior") not in _FAULTS:
+                raise api_errors.invalid_value(
+                    "resource.faultReasons.behavior", reason.get("behavior"), "|".join(_FAULTS)
+                )
+        return self._moved("reportHostAsFaulty", instance, request_id)
+
+    def perform_maintenance(self, instance: InstanceRecord, request_id: str) -> ComputeOperation:
+        """Maintenance that is announced begins now."""
+        if instance.upcoming_maintenance is None or instance.status != "RUNNING":
+            raise api_errors.compute_invalid(  # our wording
+                f"The resource '{instance.path}' has no maintenance that can be performed now."
+            )
+        instance.upcoming_maintenance = None
+        return self._moved("performMaintenance", instance, request_id)
+
+    def simulate_maintenance(self, instance: InstanceRecord, request_id: str) -> ComputeOperation:
+        if instance.status != "RUNNING":
+            raise api_errors.not_ready(instance.path)
+        return self._moved("simulateMaintenanceEvent", instance, request_id)
+
+    def _moved(self, kind: str, instance: InstanceRecord, request_id: str) -> ComputeOperation:
+        """The operation after which it is down, until it is started on another machine."""
+        instance.moves += 1
+        return self.changed(kind, instance, request_id)
 
     def changed(self, kind: str, instance: InstanceRecord, request_id: str) -> ComputeOperation:
         """The operation of a change that is done."""
@@ -236,8 +273,8 @@ class EmulatedInstances:
 
     def unsettled(self) -> bool:
         return any(
-            each.status not in ("RUNNING", "TERMINATED") or each.ends_at or each.restarts_at
-            for each in self.found.values()
+            record.status not in ("RUNNING", "TERMINATED") or record.ends_at or record.restarts_at
+            for record in self.found.values()
         )
 
     def started(self, instance: InstanceRecord) -> None:

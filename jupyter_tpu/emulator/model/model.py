@@ -73,7 +73,7 @@ class Model:
         self.now = now
         self._chance = chance or random.SystemRandom()
         self.operations = Operations(snapshot.operations, now, self._chance)
-        self.queued = {each.path: each for each in snapshot.queued}
+        self.queued = {queued_record.path: queued_record for queued_record in snapshot.queued}
         self.os_login = OsLogin(snapshot.os_login)
         self.networks = EmulatedNetworks(snapshot.compute, now)
         self.instances = {instance.path: instance for instance in snapshot.instances}
@@ -144,7 +144,7 @@ class Model:
 
     def machine(self, id: str) -> NodeRecord | None:
         """The node or instance of that number."""
-        return next((each for each in self.machines() if each.id == id), None)
+        return next((machine for machine in self.machines() if machine.id == id), None)
 
     def new_id(self) -> str:
         """Google's number of something new."""
@@ -369,10 +369,10 @@ class Model:
         """The node or instance with that id or full path, in any zone. ApiError if there is none
         or several.
         """
-        found = [node for node in self.machines() if name in (node.path, node.name)]
-        if len(found) != 1:
+        node_records = [node for node in self.machines() if name in (node.path, node.name)]
+        if len(node_records) != 1:
             raise api_errors.not_found(name)
-        return found[0]
+        return node_records[0]
 
     def find_host(self, project: str, zone: str, hostname: str) -> HostRecord:
         """The host of a READY node by its name; ApiError if there is none."""

@@ -42,7 +42,11 @@ class Operations:
     def list_in(self, project: str, zone: str) -> list[EmulatedOperation]:
         """Those of a zone, or of all zones for "-"."""
         start = f"projects/{project}/locations/" + ("" if zone == "-" else f"{zone}/")
-        return [found for name, found in self._found.items() if name.startswith(start)]
+        return [
+            emulated_operation
+            for name, emulated_operation in self._found.items()
+            if name.startswith(start)
+        ]
 
     def request_cancel(self, name: str) -> None:
         """Only a request: the service promises nothing, and neither does this."""
@@ -70,8 +74,10 @@ class Operations:
 
     def last(self, target: str) -> EmulatedOperation | None:
         """The newest one on *target*."""
-        found = [operation for operation in self._found.values() if operation.target == target]
-        return found[-1] if found else None
+        emulated_operations = [
+            operation for operation in self._found.values() if operation.target == target
+        ]
+        return emulated_operations[-1] if emulated_operations else None
 
     def begin(self, verb: Verb, target: str) -> EmulatedOperation:
         parent = target.rsplit("/", 2)[0]

@@ -99,8 +99,10 @@ class EmulatedQueue:
             path = f"{parent}/nodes/{node_name}"
             if self._is_taken(path) or any(node_name == other.name for other in queued.specs):
                 raise api_errors.exists(path)
-            wanted = _in_its_tier(node, request)
-            queued.specs.append(SpecRecord(name=node_name, node=wanted, type=accelerator.name))
+            node_request = _in_its_tier(node, request)
+            queued.specs.append(
+                SpecRecord(name=node_name, node=node_request, type=accelerator.name)
+            )
         model.check_room(_hosts(queued))
         self._found[queued.path] = queued
         return model.operations.begin("create", queued.path)
@@ -140,14 +142,18 @@ class EmulatedQueue:
     def unsettled(self) -> bool:
         """Whether a step may move one of them without a call or an event before it."""
         return any(
-            self._nodes(each) if each.state in SETTLED else each.state != "ACTIVE"
-            for each in self._found.values()
+            self._nodes(queued_record)
+            if queued_record.state in SETTLED
+            else queued_record.state != "ACTIVE"
+            for queued_record in self._found.values()
         )
 
     def next_due(self) -> float | None:
         """Seconds until an ACTIVE one has reached the end of its run; None: there is none."""
         ends = [
-            end for each in self._found.values() if each.state == "ACTIVE" and (end := _end(each))
+            end
+            for queued_record in self._found.values()
+            if queued_record.state == "ACTIVE" and (end := _end(queued_record))
         ]
         return max(0.0, (min(ends) - self._now()).total_seconds()) if ends else None
 

@@ -88,8 +88,10 @@ def differences(hosts: Sequence[ExaminedHost], environment: str) -> dict[int, st
     known = [None if check is None or check.error else check for check in checks]
     first = known[0]
     return {
-        each.host: None if first is None or check is None else differences_between(first, check)
-        for each, check in zip(hosts, known, strict=True)
+        examined_host.host: None
+        if first is None or check is None
+        else differences_between(first, check)
+        for examined_host, check in zip(hosts, known, strict=True)
     }
 
 

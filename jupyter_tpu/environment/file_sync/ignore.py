@@ -85,7 +85,7 @@ def _rules(prefix: str, before: str, lines: Iterable[str]) -> list[list]:
     from pathspec import lookup_pattern
 
     make = lookup_pattern("gitignore")
-    found = []
+    rules = []
     for line in lines:
         # pathspec would strip them; to git they are a part of the name.
         line = re.sub(r"[^\S ]", r"[\g<0>]", line)
@@ -93,8 +93,8 @@ def _rules(prefix: str, before: str, lines: Iterable[str]) -> list[list]:
             pattern: Any = make(line)
             if pattern.include is not None and line.strip() != "/":  # which means nothing to git
                 regex = _of_itself(pattern.regex.pattern, line.rstrip())
-                found.append([prefix, before, regex, pattern.include])
-    return found
+                rules.append([prefix, before, regex, pattern.include])
+    return rules
 
 
 def _of_itself(regex: str, line: str) -> str:

@@ -44,8 +44,8 @@ class LocalProject:
 
         Raises NO_FOLDER, and INVALID where it is more than the limits.
         """
-        found, self.skipped = self.find()
-        self.tree = entries(str(self.path), found, self._cache, self.skipped)
+        stat_results, self.skipped = self.find()
+        self.tree = entries(str(self.path), stat_results, self._cache, self.skipped)
         self._save()
         return self.tree, self.skipped
 

@@ -32,7 +32,7 @@ def find_project(notebook_folder: Path) -> ProjectLocation:
     home = Path.home().resolve()
     start = notebook_folder.resolve()
     above = [home, *home.parents]
-    candidates = [each for each in (start, *start.parents) if each not in above]
+    candidates = [path for path in (start, *start.parents) if path not in above]
     if not candidates:
         raise InvalidInput(f"{start} is your home folder, or a folder above it.", _HINT)
     marked = (

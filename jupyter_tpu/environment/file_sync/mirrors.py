@@ -99,7 +99,7 @@ class Mirrors:
             for user in self._users
             if user.folder == mirror.folder and tpu_id(user.host.host_id) == tpu
         ]
-        served = {each.host.host.worker for each in same}
+        served = {mirror.host.host.worker for mirror in same}
         if mirror.host.host.worker != min(served, default=None):
             return ()
         return [host for host in mirror.host.others() if host.host.worker not in served]

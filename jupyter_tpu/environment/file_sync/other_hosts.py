@@ -70,7 +70,9 @@ class OtherHosts:
             self._due[failing].clear()
             present = self._hosts()
             workers = {host.host.worker for host in present}
-            self.outcomes = {key: each for key, each in self.outcomes.items() if key in workers}
+            self.outcomes = {
+                key: host_outcome for key, host_outcome in self.outcomes.items() if key in workers
+            }
             hosts = [host for host in present if self._fails(host.host.worker) == failing]
             if not hosts and failing:
                 continue

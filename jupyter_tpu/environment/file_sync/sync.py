@@ -64,7 +64,7 @@ async def push(
     progress.done("read")
     progress.begin("copy")
     packs = _Packs(local)
-    done = dict.fromkeys((each.host.worker for each in hosts), 0.0)
+    done = dict.fromkeys((host.host.worker for host in hosts), 0.0)
 
     def advance(worker: int, part: float) -> None:
         done[worker] = part
@@ -207,8 +207,8 @@ async def _kept(
     """Those of *gone* that the host has all the same: they are ignored or skipped now."""
     if not gone or not options.delete:
         return set()
-    found, _ = await remote.look_up(sorted(gone), "")
-    return {path for path in gone if path in found or is_skipped(skipped, path)}
+    tree_entries, _ = await remote.look_up(sorted(gone), "")
+    return {path for path in gone if path in tree_entries or is_skipped(skipped, path)}
 
 
 async def _fetch(

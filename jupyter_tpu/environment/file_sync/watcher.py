@@ -127,7 +127,7 @@ class Watcher:
         """Those that are not left out."""
         root = str(self._folder)
         self._rules = ProjectRules(self._folder)
-        found = []
+        folders = []
         for folder, names, files in os.walk(root):
             below = folder.removeprefix(root).removeprefix("/")
             below = f"{below}/" if below else ""
@@ -136,9 +136,9 @@ class Watcher:
             if below and "pyvenv.cfg" in files:
                 names.clear()
                 continue
-            found.append(folder)
+            folders.append(folder)
             names[:] = [name for name in names if not self._rules.ignore(f"{below}{name}/")]
-        return found
+        return folders
 
     def _matters(self, _: watchfiles.Change, path: str) -> bool:
         below = Path(path).relative_to(self._folder).as_posix()

@@ -28,8 +28,8 @@ def install_jaxkit(path, digest, archive):
         shutil.rmtree(part, ignore_errors=True)
         packed = io.BytesIO(zlib.decompress(base64.b64decode(archive)))
         with zipfile.ZipFile(packed) as sources:
-            for each in sources.infolist():
+            for zip_info in sources.infolist():
                 # The same time everywhere, so that environments can share compiled modules.
-                os.utime(sources.extract(each, part), (0, 0))
+                os.utime(sources.extract(zip_info, part), (0, 0))
         os.rename(part, folder)
     write_file(os.path.join(site, PACKAGE + ".pth"), name + "\n")

@@ -54,7 +54,7 @@ def load(shell):
         news = [change for change in state["changes"] if change["revision"] > seen["revision"]]
         seen.update(mtime=mtime, revision=state["revision"])
         importlib.invalidate_caches()
-        stale = sorted({_stale(m, now) for each in news for m, now in each["modules"].items()
+        stale = sorted({_stale(m, now) for new in news for m, now in new["modules"].items()
                         if m in seen["modules"]} - {""})  # fmt: skip
         if stale:
             print("Restart the kernel to use %s: it has already imported another version."

@@ -114,14 +114,14 @@ def check_removable(there, names):
 
 def top_modules(distribution):
     """The modules that can be imported from a distribution."""
-    found = set()
+    modules = set()
     for file in distribution.files or ():
         first = file.parts[0]
         if len(file.parts) > 1 and first.isidentifier():
-            found.add(first)
+            modules.add(first)
         elif len(file.parts) == 1 and first.endswith((".py", ".so")):
-            found.add(first.partition(".")[0])
-    return found
+            modules.add(first.partition(".")[0])
+    return modules
 
 
 def drop_incomplete(path):
@@ -129,7 +129,7 @@ def drop_incomplete(path):
 
     Returns their names. Only those are checked that came after the last `record`.
     """
-    recorded, found = 0.0, []
+    recorded, incomplete = 0.0, []
     with contextlib.suppress(OSError):
         recorded = os.stat(os.path.join(path, REQUESTED)).st_mtime
     for folder in glob.glob(os.path.join(glob.escape(site_packages(path)), "*.dist-info")):
@@ -137,8 +137,8 @@ def drop_incomplete(path):
             shutil.rmtree(folder)
             name = normalized(os.path.basename(folder).partition("-")[0])
             emit(log="%s was not installed completely" % name)
-            found.append(name)
-    return found
+            incomplete.append(name)
+    return incomplete
 
 
 def _is_complete(dist_info):

@@ -41,8 +41,8 @@ def join_pod(python, index, hosts, coordinator, reach_limit, join_limit):
     )
     for line in lines:
         if line.startswith("joined "):
-            found: dict = json.loads(line[len("joined ") :])
-            return found
+            loads: dict = json.loads(line[len("joined ") :])
+            return loads
     for line in lines:
         emit(log=line)
     last = next((line for line in lines if "Error" in line or "DEADLINE" in line), "")

@@ -81,8 +81,8 @@ def environment_folders():
             condas += file.read().splitlines()
     except (OSError, UnicodeDecodeError):
         pass
-    found += [each for each in condas if os.path.isdir(os.path.join(each, "conda-meta"))]
-    return [each for each in dict.fromkeys(found) if not is_ours(each)]
+    found += [folder for folder in condas if os.path.isdir(os.path.join(folder, "conda-meta"))]
+    return [python for python in dict.fromkeys(found) if not is_ours(python)]
 
 
 def _matching(patterns):

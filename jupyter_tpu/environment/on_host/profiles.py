@@ -154,11 +154,11 @@ def trace(kernels, port, folder, seconds, start, lead):
         return {"began": began, "ended": began + seconds}, path
 
     calls = [lambda kernel=kernel: trace_kernel(kernel) for kernel in kernels]
-    found = _at_once(calls + ([trace_server] if port else []))
+    traced = _at_once(calls + ([trace_server] if port else []))
     with contextlib.suppress(OSError):
         os.rmdir(folder)  # xprof would show a run without traces
     answers: "list[dict]" = []
-    for each in found:
+    for each in traced:
         if isinstance(each, HostError):
             answers.append({"error": each.payload})
             continue
@@ -184,22 +184,22 @@ def profile_memory(kernels):
             raise HostError("ENVIRONMENT", "The memory profile has more than 16 MiB.")
         return {"data": base64.b64encode(data).decode(), "cells": done["cells"]}
 
-    found = _at_once([lambda kernel=kernel: profile(kernel) for kernel in kernels])
-    return [{"error": each.payload} if isinstance(each, HostError) else each for each in found]
+    traced = _at_once([lambda kernel=kernel: profile(kernel) for kernel in kernels])
+    return [{"error": each.payload} if isinstance(each, HostError) else each for each in traced]
 
 
 def _at_once(calls):
     """The result or `HostError` of each call."""
-    found = [HostError("INTERNAL", "It ended without an answer.")] * len(calls)
+    host_errors = [HostError("INTERNAL", "It ended without an answer.")] * len(calls)
 
     def work(number, call):
         try:
-            found[number] = call()
+            host_errors[number] = call()
         except HostError as error:
-            found[number] = error
+            host_errors[number] = error
         except OSError as error:
             full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-            found[number] = (
+            host_errors[number] = (
                 disk_full(error.strerror) if full else HostError("ENVIRONMENT", "%s." % error)
             )
 
@@ -208,7 +208,7 @@ def _at_once(calls):
         thread.start()
     for thread in threads:
         thread.join()
-    return found
+    return host_errors
 
 
 def _ask(kernel, code, variables, timeout):

@@ -182,13 +182,13 @@ def _loadable(module):
 
 def _mounts():
     """Where what kind of file system is mounted."""
-    found = {}
+    mounts = {}
     with open("/proc/self/mountinfo", "rb") as file:
         for line in file:
             fields, _, kind = line.partition(b" - ")
             place = fields.split()[4].decode("unicode_escape").encode("latin-1")
-            found[os.fsdecode(place)] = kind.split()[0].decode()
-    return found
+            mounts[os.fsdecode(place)] = kind.split()[0].decode()
+    return mounts
 
 
 def _answers(path):

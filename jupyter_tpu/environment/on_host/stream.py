@@ -254,8 +254,8 @@ def _read_old(folder, name, offset, length):
 def _mode_of(folder, name):
     """The rights of the regular file that has the name, if there is one."""
     with contextlib.suppress(FileNotFoundError):
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
-        return found & 0o777 if stat.S_ISREG(found) else None
+        mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+        return mode & 0o777 if stat.S_ISREG(mode) else None
 
 
 def _set_mode(handle, old, state):

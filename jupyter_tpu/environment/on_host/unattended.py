@@ -139,8 +139,8 @@ def numbers(version):
 
 def worker():
     """The number of this host in its TPU, as jobs have it."""
-    found = os.environ.get("TPU_WORKER_ID", "")  # on emulated hosts
-    if not found:
+    worker = os.environ.get("TPU_WORKER_ID", "")  # on emulated hosts
+    if not worker:
         import urllib.request
 
         host = os.environ.get("GCE_METADATA_HOST", "metadata.google.internal")
@@ -148,10 +148,10 @@ def worker():
         asked = urllib.request.Request(url, headers={"Metadata-Flavor": "Google"})
         direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with direct.open(asked, timeout=20) as answer:
-            found = answer.read().decode()
-    if not re.match(r"\d+$", found):
-        raise ValueError("the metadata server does not say which host this is: %r" % found)
-    return found
+            worker = answer.read().decode()
+    if not re.match(r"\d+$", worker):
+        raise ValueError("the metadata server does not say which host this is: %r" % worker)
+    return worker
 
 
 def zipped(files):

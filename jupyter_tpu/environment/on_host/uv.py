@@ -21,7 +21,7 @@ def find_uv():
     """The path of a uv that is new enough, or ""."""
     ours = os.path.join(ROOT, "environments", "")  # their uv would ask for uv again
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    path = os.pathsep.join(each for each in folders if not each.startswith(ours))
+    path = os.pathsep.join(folder for folder in folders if not folder.startswith(ours))
     candidates = [os.path.join(ROOT, "bin", "uv"), shutil.which("uv", path=path) or ""]
     candidates += [os.path.join(HOME, folder, "bin", "uv") for folder in (".local", ".cargo")]
     for path in candidates:

@@ -145,8 +145,8 @@ def check_python(name, variables, start_jax=True, python=""):
     )
     for line in lines:
         if line.startswith("verified "):
-            found: dict = json.loads(line[len("verified ") :])
-            return found
+            loads: dict = json.loads(line[len("verified ") :])
+            return loads
     last = next((line for line in reversed(lines) if line.strip()), "no output")
     raise HostError(
         "ENVIRONMENT",

@@ -10,6 +10,7 @@ unless the request has ``end_kernels``. Delete, stop and detach end jobs, too: t
 JOBS_RUNNING unless the request has ``end_jobs``.
 """
 
+from .budgets import BudgetsAPI, PlansAPI
 from .capacity import GrantsAPI, HuntsAPI, LogsAPI, NetworksAPI, PricesAPI, QueuedAPI, SSHKeyAPI
 from .environments import EnvironmentsAPI
 from .files import CopiesAPI, SharesAPI, SyncAPI, TokensAPI
@@ -29,10 +30,12 @@ from .hosts import (
 from .inventory import AttachedAPI, UsageAPI
 from .operations import OperationsAPI
 from .profiles import ProfilesAPI
+from .ray import RayAPI
 
 __all__ = [
     "AppsAPI",
     "AttachedAPI",
+    "BudgetsAPI",
     "ChipKernelsAPI",
     "ChipsAPI",
     "CopiesAPI",
@@ -48,10 +51,12 @@ __all__ = [
     "MetricsAPI",
     "NetworksAPI",
     "OperationsAPI",
+    "PlansAPI",
     "PricesAPI",
     "ProfilesAPI",
     "PythonsAPI",
     "QueuedAPI",
+    "RayAPI",
     "RunsAPI",
     "SSHKeyAPI",
     "SharesAPI",

@@ -24,6 +24,16 @@ class HuntsAPI(Protocol):
         zones, and while there is a hunt for this name.
         """
 
+    async def replacement(self, ref: str) -> models.Replacement:
+        """What :meth:`replace` would create and lose, and what that costs; changes nothing."""
+
+    async def replace(self, ref: str, options: models.ReplaceTPU | None = None) -> models.Hunt:
+        """Deletes a TPU, and hunts for the same one in the same place, on other hardware.
+
+        Raises PRICE as `create`; NOT_YOURS for another person's; KERNELS_RUNNING and JOBS_RUNNING
+        unless *options* allow to end them.
+        """
+
     async def get(self, id: str) -> models.Hunt:
         """One hunt, with its last attempts."""
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from .. import models
+from .budgets import BudgetsAPI, PlansAPI
 from .capacity import GrantsAPI, HuntsAPI, LogsAPI, NetworksAPI, PricesAPI, QueuedAPI, SSHKeyAPI
 from .environments import EnvironmentsAPI
 from .files import CopiesAPI, SharesAPI, SyncAPI, TokensAPI
@@ -24,6 +25,7 @@ from .hosts import (
 from .inventory import AttachedAPI, UsageAPI
 from .operations import OperationsAPI
 from .profiles import ProfilesAPI
+from .ray import RayAPI
 
 
 class FleetAPI(Protocol):
@@ -52,6 +54,9 @@ class FleetAPI(Protocol):
 
     @property
     def tensorboard(self) -> TensorBoardAPI: ...
+
+    @property
+    def ray(self) -> RayAPI: ...
 
     @property
     def profiles(self) -> ProfilesAPI: ...
@@ -111,6 +116,12 @@ class FleetAPI(Protocol):
     def prices(self) -> PricesAPI: ...
 
     @property
+    def budgets(self) -> BudgetsAPI: ...
+
+    @property
+    def plans(self) -> PlansAPI: ...
+
+    @property
     def usage(self) -> UsageAPI: ...
 
     async def status(self) -> models.FleetStatus:
@@ -153,6 +164,14 @@ class FleetAPI(Protocol):
         """Deletes a TPU and its kernelspecs, and shuts its kernels down.
 
         Raises NOT_YOURS for another person's, unless *options* have its name.
+        """
+
+    async def report_fault(
+        self, ref: str, request: models.ReportFault | None = None
+    ) -> models.Operation:
+        """Tells Google that the machine under a host is broken. The host ends at once.
+
+        Of Compute Engine only. Raises INVALID for another TPU or host, NOT_YOURS as `delete`.
         """
 
     async def connect(self, ref: str, request: models.ConnectTPU | None = None) -> models.Operation:

@@ -74,8 +74,8 @@ class Chips:
         hosts = host_numbers(numbers or "all", _count(node), node.name.node)
         before = await self._use(node, hosts)
         ends = [
-            self._free_host(node.name, each, [p for p in wanted if p[0] == each.host], request)
-            for each in before.hosts
+            self._free_host(node.name, host, [p for p in wanted if p[0] == host.host], request)
+            for host in before.hosts
         ]
         ended = [each for found in await gather_or_cancel(ends) for each in found]
         # Then: what has ended may have left one, and what has not keeps its own.
@@ -83,7 +83,7 @@ class Chips:
         deleted = await gather_or_cancel(deletes)
         use = await self._use(node, hosts)
         free = all(
-            not each.holders and not each.lock_owner and each.problem is None for each in use.hosts
+            not host.holders and not host.lock_owner and host.problem is None for host in use.hosts
         )
         return FreedChips(ended=ended, locks=deleted, use=use, free=free)
 
@@ -94,8 +94,8 @@ class Chips:
 
     async def _use(self, node: Node, hosts: Iterable[int]) -> ChipUse:
         asked = [self._ask(HostName(node.name, host)) for host in hosts]
-        found = await gather_or_cancel(asked)
-        return ChipUse(tpu=node.name.node, zone=node.name.zone, hosts=found)
+        answers = await gather_or_cancel(asked)
+        return ChipUse(tpu=node.name.node, zone=node.name.zone, hosts=answers)
 
     async def _ask(self, host: HostName) -> HostChips:
         """A host that can't be asked has the reason as its problem."""
@@ -139,7 +139,7 @@ class Chips:
             host=host.worker,
             devices=held.devices,
             holders=holders,
-            bookings=sorted(bookings, key=lambda each: each.chips),
+            bookings=sorted(bookings, key=lambda chip_booking: chip_booking.chips),
             complete=held.complete,
             lock_owner=held.lock.owner if held.lock.in_the_way else "",
         )
@@ -152,7 +152,7 @@ class Chips:
         """Ends those of *wanted* that hold chips still; what belongs together is ended once."""
         if chips.problem is not None:
             return [_freed(process, "unknown", chips.problem) for process in wanted]
-        held = {_process(each): each for each in chips.holders}
+        held = {_process(holder): holder for holder in chips.holders}
         freed = {each: _freed(each, "gone") for each in wanted if each not in held}
         groups: dict[tuple[str, str, str], list[Process]] = {}
         for each in wanted:

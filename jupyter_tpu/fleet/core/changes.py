@@ -39,8 +39,8 @@ class ChangeFeed:
         """Sets how things of one kind are found by id. *find* returns None for what is gone."""
 
         def describe(id: str) -> Change:
-            found = find(id)
-            return Change(what=what, id=id, gone=found is None, **{what: found})  # type: ignore[arg-type]
+            record = find(id)
+            return Change(what=what, id=id, gone=record is None, **{what: record})  # type: ignore[arg-type]
 
         self._describe[what] = describe
 

@@ -45,8 +45,27 @@ def check_run(request: CreateTPU) -> None:
 
 def check_api(request: CreateTPU) -> None:
     """Raises INVALID for what the control plane that is to make it does not offer."""
+    if request.reservation and request.tier != "reserved":
+        raise InvalidInput(
+            "Only a TPU of the tier reserved can use a reservation.",
+            "Choose that tier (--reserved), or omit the reservation.",
+            field="reservation",
+        )
     if request.api == "compute":
+        if request.tier == "reserved" and not request.reservation:
+            raise InvalidInput(
+                "Compute Engine needs the name of the reservation.",
+                "Give it with --reservation. `jupyter tpu reservation list` shows yours.",
+                field="reservation",
+            )
         return
+    if request.reservation:
+        raise InvalidInput(
+            "The Cloud TPU API takes the name of a reservation for queued resources only.",
+            "Omit it to use your project's, or use `jupyter tpu queued create`, or Compute Engine "
+            "(--api compute).",
+            field="reservation",
+        )
     if request.disk_gb is not None:
         raise InvalidInput(
             "The Cloud TPU API does not let you choose the size of the boot disk.",

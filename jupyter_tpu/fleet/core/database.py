@@ -23,7 +23,7 @@ import msgspec
 
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
-from ..models import Grant, PriceList
+from ..models import Budget, Grant, Plan, PriceList
 from .file_system import network_file_system
 from .records import (
     EnvironmentRecord,
@@ -32,12 +32,13 @@ from .records import (
     OperationRecord,
     RunRecord,
     Snapshot,
+    SpendRecord,
     TunnelRecord,
 )
 
 log = logging.getLogger(__name__)
 
-_VERSION = 7
+_VERSION = 8
 _SCHEMA = """
 CREATE TABLE connected (
     identity TEXT, project TEXT, zone TEXT, tpu TEXT, node_id TEXT,
@@ -80,6 +81,17 @@ CREATE TABLE guards (
     PRIMARY KEY (identity, project, zone, tpu)
 ) WITHOUT ROWID;
 """,
+    8: """
+CREATE TABLE budgets (
+    identity TEXT, id TEXT, record BLOB, PRIMARY KEY (identity, id)
+) WITHOUT ROWID;
+CREATE TABLE spending (
+    identity TEXT, id TEXT, record BLOB, PRIMARY KEY (identity, id)
+) WITHOUT ROWID;
+CREATE TABLE plans (
+    identity TEXT, id TEXT, record BLOB, PRIMARY KEY (identity, id)
+) WITHOUT ROWID;
+""",
 }
 #: How long ended operations are kept, and how many at most.
 KEEP_FOR = timedelta(days=3)
@@ -94,6 +106,8 @@ _FULL = 1 << 16
 Statement = tuple[str, tuple[Any, ...]] | Callable[[sqlite3.Connection], int]
 #: Raises TPUError for what can't be done beside these operations, with these grants.
 OperationCheck = Callable[[Sequence[OperationRecord], Sequence[Grant]], None]
+#: As `OperationCheck`, with the budgets, what was spent, and the operations.
+SpendCheck = Callable[[Sequence[Budget], Sequence[SpendRecord], Sequence[OperationRecord]], None]
 _R = TypeVar("_R", bound=msgspec.Struct)
 
 
@@ -148,7 +162,11 @@ class Database:
                 "WHERE identity = ? AND state = 'running' AND id != ?",
                 (self._identity, operation.id),
             )
-            running = (found.operation for (row,) in rows if (found := _read(row, OperationRecord)))
+            running = (
+                operation_record.operation
+                for (row,) in rows
+                if (operation_record := _read(row, OperationRecord))
+            )
             if any((one.kind, one.tpu) == (operation.kind, operation.tpu) for one in running):
                 return False
             db.execute(*saving_operation(record, self._identity))
@@ -206,6 +224,9 @@ class Database:
                 guards=self._read_of_tpus(db, "guards", GuardRecord),
                 grants=self._read_grants(db),
                 prices=self._read_prices(db),
+                budgets=self._read_all(db, "budgets", Budget),
+                spending=self.read_spending(db),
+                plans=self._read_all(db, "plans", Plan),
             )
 
     def know(self, snapshot: Snapshot) -> None:
@@ -263,16 +284,16 @@ class Database:
     def _read_environments(
         self, db: sqlite3.Connection
     ) -> dict[NodeName, dict[str, EnvironmentRecord]]:
-        found: dict[NodeName, dict[str, EnvironmentRecord]] = {}
+        environments: dict[NodeName, dict[str, EnvironmentRecord]] = {}
         for project, zone, tpu, name, record in db.execute(
             "SELECT project, zone, tpu, name, record FROM environments WHERE identity = ?",
             (self._identity,),
         ):
-            of_tpu = found.setdefault(NodeName(project, zone, tpu), {})
+            of_tpu = environments.setdefault(NodeName(project, zone, tpu), {})
             read = _read(record, EnvironmentRecord)
             if read is not None:
                 of_tpu[name] = read
-        return found
+        return environments
 
     def _read_operations(self, db: sqlite3.Connection) -> list[OperationRecord]:
         rows = db.execute("SELECT record FROM operations WHERE identity = ?", (self._identity,))
@@ -281,12 +302,12 @@ class Database:
 
     def _read_tunnels(self, db: sqlite3.Connection) -> list[TunnelRecord]:
         rows = db.execute("SELECT owner, record FROM tunnels WHERE identity = ?", (self._identity,))
-        found = [
+        tunnel_records = [
             msgspec.structs.replace(read, owner=owner)
             for owner, record in rows
             if (read := _read(record, TunnelRecord)) is not None
         ]
-        return sorted(found, key=lambda record: (record.created, record.id))
+        return sorted(tunnel_records, key=lambda record: (record.created, record.id))
 
     def _read_jobs(self, db: sqlite3.Connection) -> list[JobRecord]:
         rows = db.execute("SELECT record FROM jobs WHERE identity = ?", (self._identity,))
@@ -308,6 +329,50 @@ class Database:
     def _read_grants(self, db: sqlite3.Connection) -> list[Grant]:
         rows = db.execute("SELECT record FROM grants WHERE identity = ?", (self._identity,))
         return [*filter(None, (_read(record, Grant) for (record,) in rows))]
+
+    def _read_all(self, db: sqlite3.Connection, table: str, kind: type[_R]) -> list[_R]:
+        rows = db.execute(f"SELECT record FROM {table} WHERE identity = ?", (self._identity,))
+        return [*filter(None, (_read(record, kind) for (record,) in rows))]
+
+    def read_spending(self, db: sqlite3.Connection) -> list[SpendRecord]:
+        """The oldest first."""
+        records = self._read_all(db, "spending", SpendRecord)
+        return sorted(records, key=lambda record: (record.asked, record.id))
+
+    def spending_change(
+        self, record: SpendRecord, operation: str, check: SpendCheck
+    ) -> list[Statement]:
+        """Has *check* look at all budgets, the ledger and the operations apart from *operation*, in
+        the transaction that adds *record* to the ledger. What it raises undoes that.
+        """
+
+        def look(db: sqlite3.Connection) -> int:
+            lines = [line for line in self.read_spending(db) if line.id != record.id]
+            operations = self._read_operations(db)
+            check(self._read_all(db, "budgets", Budget), lines, operations)
+            return 0
+
+        return [look, self.saving("spending", record.id, record)]
+
+    def saving(self, table: str, id: str, record: msgspec.Struct) -> Statement:
+        sql = f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)"
+        return sql, (self._identity, id, msgspec.json.encode(record))
+
+    def plan_change(self, id: str, change: Callable[[Plan], None]) -> Statement:
+        """Applies *change* to a plan as it is stored; what it raises undoes the transaction."""
+
+        def write(db: sqlite3.Connection) -> int:
+            row = db.execute(
+                "SELECT record FROM plans WHERE identity = ? AND id = ?", (self._identity, id)
+            ).fetchone()
+            plan = _read(row[0], Plan) if row is not None else None
+            if plan is None:
+                return 0
+            change(plan)
+            sql, values = self.saving("plans", id, plan)  # type: ignore[misc]
+            return db.execute(sql, values).rowcount
+
+        return write
 
     def _read_prices(self, db: sqlite3.Connection) -> PriceList | None:
         sql = "SELECT record FROM prices WHERE identity = ?"

@@ -32,9 +32,9 @@ class Demand(Struct, frozen=True, kw_only=True):
 def demands_of(records: Iterable[OperationRecord]) -> dict[NodeName, Demand]:
     """The TPUs that these create, or ask Google's queue for, the oldest first."""
     return {
-        record.name: demand_of(record.name, wanted)
+        record.name: demand_of(record.name, request)
         for record in sorted(records, key=lambda record: record.operation.created)
-        if (wanted := wanted_by(record)) is not None
+        if (request := wanted_by(record)) is not None
         and record.claim is not None
         and record.claim.want == "present"
     }

@@ -81,7 +81,10 @@ class TPUFailures:
 
     def problem(self, name: NodeName) -> Problem | None:
         """Why a TPU is not as it should be."""
-        return next((each.problem for key, each in self._failing.items() if key[0] == name), None)
+        return next(
+            (failing_tpu.problem for key, failing_tpu in self._failing.items() if key[0] == name),
+            None,
+        )
 
     def all(self) -> list[FailingTPU]:
         return list(self._failing.values())

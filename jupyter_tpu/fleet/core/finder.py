@@ -28,19 +28,19 @@ class TPUFinder:
         refuse_tpu_node_address(ref)
         refreshed = await self._observer.ensure_recent()
         zone, _, node = ref.replace("~", "/", 1).rpartition("/")
-        found = _matching(zone, node, self._tpus.names())
-        if not found and not refreshed:
+        node_names = _matching(zone, node, self._tpus.names())
+        if not node_names and not refreshed:
             # Perhaps it was created elsewhere a moment ago.
             await asyncio.shield(self._observer.refresh_for_missing())
-            found = _matching(zone, node, self._tpus.names())
-        if len(found) == 1:
-            return found[0]
-        if found:
-            zones = ", ".join(name.zone for name in found)
+            node_names = _matching(zone, node, self._tpus.names())
+        if len(node_names) == 1:
+            return node_names[0]
+        if node_names:
+            zones = ", ".join(name.zone for name in node_names)
             raise TPUError(
                 f"Several TPUs have the name {node}: in {zones}.",
                 Reason.CONFLICT,
-                f"Add the zone: {found[0].zone}~{node}.",
+                f"Add the zone: {node_names[0].zone}~{node}.",
             )
         if self._observer.observed.problem is not None:
             raise self._observer.observed.problem.to_error()

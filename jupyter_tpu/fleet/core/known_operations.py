@@ -44,11 +44,17 @@ class KnownOperations:
 
     def works_on(self, name: NodeName) -> bool:
         """Whether one runs on the TPU in this process for which others have to wait."""
-        return any(not KINDS[each.operation.kind].patient for each in self.running_on(name))
+        return any(
+            not KINDS[operation_record.operation.kind].patient
+            for operation_record in self.running_on(name)
+        )
 
     def waits_for_tpu(self) -> bool:
         """Whether one runs in this process that waits for what its TPU does."""
-        return any(KINDS[each.record.operation.kind].patient for each in self.running.values())
+        return any(
+            KINDS[running_operation.record.operation.kind].patient
+            for running_operation in self.running.values()
+        )
 
     def running_on(self, name: NodeName) -> list[OperationRecord]:
         """Those that run on one TPU now, newest first."""
@@ -77,17 +83,21 @@ class KnownOperations:
 
     def failed_deletion(self, name: NodeName) -> Operation | None:
         """The newest operation on one TPU, if it should have deleted that and has not."""
-        about = (each for each in self.all() if (each.tpu, each.zone) == (name.node, name.zone))
+        about = (
+            operation
+            for operation in self.all()
+            if (operation.tpu, operation.zone) == (name.node, name.zone)
+        )
         newest = next(about, None)
         if newest is None or newest.state != "failed":
             return None
         return newest if newest.kind == "delete" or newest.undeleted == "kept" else None
 
     def running_by_tpu(self) -> dict[NodeName, list[OperationRecord]]:
-        found: dict[NodeName, list[OperationRecord]] = {}
+        by_tpu: dict[NodeName, list[OperationRecord]] = {}
         for running in self.running.values():
-            found.setdefault(running.name, []).append(running.record)
-        return found
+            by_tpu.setdefault(running.name, []).append(running.record)
+        return by_tpu
 
     def changes_tpus(self) -> bool:
         """Whether one runs that will soon have changed a TPU at Google."""
@@ -98,7 +108,11 @@ class KnownOperations:
 
     def hunted(self) -> set[NodeName]:
         """The TPUs that hunts try to create in this process now."""
-        return {each.name for each in self.running.values() if each.record.operation.kind == "hunt"}
+        return {
+            running_operation.name
+            for running_operation in self.running.values()
+            if running_operation.record.operation.kind == "hunt"
+        }
 
     def starting(self) -> set[NodeName]:
         """The stopped TPUs that are being started, in whichever process."""
@@ -106,7 +120,10 @@ class KnownOperations:
 
     def _everywhere(self) -> list[OperationRecord]:
         """Those that run, in whichever process."""
-        return [*(each.record for each in self.running.values()), *self.elsewhere.values()]
+        return [
+            *(running_operation.record for running_operation in self.running.values()),
+            *self.elsewhere.values(),
+        ]
 
     def require_idle(self, name: NodeName, kind: str) -> None:
         """Raises CONFLICT while one runs on the TPU beside which none of this *kind* may begin."""

@@ -10,6 +10,7 @@ from ...catalog import API
 from ...cloud import NodeName
 from ...cloud.models import Tier
 from ..models import (
+    Budget,
     ConnectTPU,
     CreateTPU,
     Environment,
@@ -21,6 +22,7 @@ from ..models import (
     JobAttempt,
     KeepWarm,
     Operation,
+    Plan,
     PriceList,
     Problem,
     QueueTPU,
@@ -134,6 +136,8 @@ class AwaitedTPU(Struct, kw_only=True):
     node_id: str
     #: Whether Google has: what is left of it is deleted, and the hunt begins.
     taken: bool = False
+    #: Whether it is deleted without waiting for that: a user has it replaced.
+    replace: bool = False
 
 
 class HuntRecord(Struct, kw_only=True):
@@ -161,6 +165,49 @@ class HuntRecord(Struct, kw_only=True):
         if candidate.tier == "flex-start":
             return not candidate.direct
         return self.queued and not candidate.direct and candidate.api == "tpu"
+
+
+class PlanTerms(Struct, frozen=True, kw_only=True):
+    """The plan by which an operation creates a TPU: the limits at which the TPU is deleted."""
+
+    plan: str
+    who: str
+    #: Seconds that the TPU may exist.
+    time: float
+    max_cost: float | None = None
+    #: USD that a person has agreed to for this plan, beside all budgets; 0: none has.
+    approved: float = 0.0
+
+
+class SpendRecord(Struct, kw_only=True):
+    """A TPU in the ledger. Times: seconds since the epoch. Amounts: USD."""
+
+    #: The value of our label on the node.
+    id: str
+    who: str
+    plan: str = ""
+    project: str
+    zone: str
+    tpu: str
+    type: str
+    tier: Tier = "on-demand"
+    usd_per_hour: float
+    most: float
+    asked: float
+    ends: float
+    #: A person has agreed to it, so it does not count for a budget.
+    approved: bool = False
+    #: Google's id of the node; "" until it is known.
+    node_id: str = ""
+    #: Since when it is READY; None if it is not.
+    since: float | None = None
+    #: How many seconds it was READY before that, by the day in UTC.
+    days: dict[str, float] = {}
+    ended: bool = False
+
+    @property
+    def name(self) -> NodeName:
+        return NodeName(self.project, self.zone, self.tpu)
 
 
 #: What users ask of an operation that runs, in whichever process.
@@ -192,6 +239,8 @@ class OperationRecord(Struct, kw_only=True):
     node_id: str = ""
     #: The id of the job that a connection starts; "": of the operation's own.
     job: str = ""
+    #: Of a creation or hunt that carries out a plan.
+    terms: PlanTerms | None = None
 
     def has_claim(self) -> bool:
         return self.claim is not None
@@ -303,3 +352,7 @@ class Snapshot(Struct, kw_only=True):
     grants: list[Grant]
     #: As last read from Google; None: never.
     prices: PriceList | None
+    budgets: list[Budget]
+    #: The oldest first.
+    spending: list[SpendRecord]
+    plans: list[Plan]

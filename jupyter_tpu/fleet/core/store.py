@@ -22,10 +22,11 @@ import msgspec
 from ...backoff import Backoff
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
-from ..models import Grant, PriceList
+from ..models import Budget, Grant, Plan, PriceList
 from .database import (
     Database,
     OperationCheck,
+    SpendCheck,
     Statement,
     is_locked,
     is_of_file,
@@ -41,6 +42,7 @@ from .records import (
     OperationRequest,
     RunRecord,
     Snapshot,
+    SpendRecord,
     TunnelRecord,
 )
 
@@ -227,15 +229,24 @@ class Store:
         await self.flush()  # one that has just ended here does not count
         return await self._retry_locked(lambda: self._database.add_operation(record))
 
-    async def save_operation_if(self, record: OperationRecord, check: OperationCheck) -> None:
+    async def save_operation_if(
+        self,
+        record: OperationRecord,
+        check: OperationCheck,
+        spending: tuple[SpendRecord, SpendCheck] | None = None,
+    ) -> None:
         """Saves an operation unless *check* raises TPUError: of several processes that do it at
         once, each sees what the one before has saved. *check* is called on the store's thread.
+
+        spending: what it adds to the ledger in the same transaction, and another such check.
         """
         await self.flush()  # what this process has asked for before counts
-        statements = [
-            self._database.operation_check(record.operation.id, check),
-            saving_operation(record, self._identity),
-        ]
+        statements = [self._database.operation_check(record.operation.id, check)]
+        if spending is not None:
+            line, may_spend = spending
+            id = record.operation.id
+            statements += self._database.spending_change(line, id, may_spend)
+        statements.append(saving_operation(record, self._identity))
         await self._retry_locked(lambda: self._database.write(statements))
 
     async def take_over_operation(
@@ -295,6 +306,34 @@ class Store:
     def save_prices(self, prices: PriceList) -> None:
         sql = "INSERT OR REPLACE INTO prices VALUES (?, ?)"
         self._put(("prices",), (sql, (self._identity, msgspec.json.encode(prices))))
+
+    # ---- budgets, plans and what was spent ----
+
+    def save_budget(self, budget: Budget) -> None:
+        self._put(("budget", budget.who), self._database.saving("budgets", budget.who, budget))
+
+    def drop_budget(self, who: str) -> None:
+        sql = "DELETE FROM budgets WHERE identity = ? AND id = ?"
+        self._put(("budget", who), (sql, (self._identity, who)))
+
+    def save_spending(self, record: SpendRecord) -> None:
+        key = ("spending", record.id)
+        self._put(key, self._database.saving("spending", record.id, record))
+
+    def save_plan(self, plan: Plan) -> None:
+        self._put(("plan", plan.id), self._database.saving("plans", plan.id, plan))
+
+    def drop_plan(self, id: str) -> None:
+        sql = "DELETE FROM plans WHERE identity = ? AND id = ?"
+        self._put(("plan", id), (sql, (self._identity, id)))
+
+    async def change_plan(self, id: str, change: Callable[[Plan], None]) -> bool:
+        """Applies *change* to a plan as it is stored, also by other processes; False if there is
+        none. What *change* raises leaves it as it was. It is called on the store's thread.
+        """
+        await self.flush()
+        statement = self._database.plan_change(id, change)
+        return await self._retry_locked(lambda: self._database.write([statement])) == 1
 
     # ---- inside ----
 

@@ -215,10 +215,12 @@ def _problem(
             reason=Reason.CONFLICT,
             hint="Delete it and create another one.",
         )
-    working = [each for each in running if not KINDS[each.kind].patient]
-    found = next((each.problem for each in working if each.problem is not None), unguarded)
-    if working or found is not None:
-        return found
+    working = [operation for operation in running if not KINDS[operation.kind].patient]
+    problem = next(
+        (operation.problem for operation in working if operation.problem is not None), unguarded
+    )
+    if working or problem is not None:
+        return problem
     if not any(environment.state == "ready" for environment in environments):
         for environment in environments:
             if environment.problem is not None:

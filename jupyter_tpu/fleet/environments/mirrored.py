@@ -30,12 +30,15 @@ class MirroredProjects:
         self.close = self._mirrors.subscribe(follow)
 
     def on(self, name: NodeName) -> list[MirroredProject]:
-        found = [
+        mirrors = [
             mirror
             for mirror in self._mirrors.running()
             if mirror.host.host.node == name and self._is_ours(mirror)
         ]
-        return sorted(map(self._view, found), key=lambda each: (each.folder, each.host))
+        return sorted(
+            map(self._view, mirrors),
+            key=lambda mirrored_project: (mirrored_project.folder, mirrored_project.host),
+        )
 
     def _is_ours(self, mirror: Mirror) -> bool:
         """Not of a TPU of the same name of another cloud."""

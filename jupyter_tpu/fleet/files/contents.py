@@ -85,15 +85,15 @@ class HostContents:
         it is UTF-8, else base64.
         """
         answer, data = await self._call("get", path, content=content, digest=digest)
-        found = _contents(answer)
-        if type is not None and (type == "directory") != (found.type == "directory"):
-            what = "a folder" if found.type == "directory" else "not a folder"
+        contents = _contents(answer)
+        if type is not None and (type == "directory") != (contents.type == "directory"):
+            what = "a folder" if contents.type == "directory" else "not a folder"
             raise InvalidInput(f"{self._named(path)} is {what}.")
         if type == "file":
-            found.type = "file"  # a notebook as text, too
+            contents.type = "file"  # a notebook as text, too
         if content:
-            self._fill(found, data, format)
-        return found
+            self._fill(contents, data, format)
+        return contents
 
     async def save(self, path: str, wanted: SaveContents) -> Contents:
         """Writes a file in one step, or creates a folder."""
@@ -231,9 +231,9 @@ def _contents(answer: ContentsAnswer) -> Contents:
     model = answer.get("model")
     if model is None:
         raise InvalidAnswer("file", "Object missing required field `model`")
-    found = _model(model)
-    found.home = answer.get("home", "")
-    return found
+    contents = _model(model)
+    contents.home = answer.get("home", "")
+    return contents
 
 
 def _time(seconds: float) -> str:

@@ -59,15 +59,15 @@ def entries(path):
 
 
 def describe(path):
-    found = os.stat(path)
-    if not (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)):
+    stat_result = os.stat(path)
+    if not (stat.S_ISDIR(stat_result.st_mode) or stat.S_ISREG(stat_result.st_mode)):
         raise OSError(errno.EINVAL, "not a file or folder")
     return {
         "path": path.decode().strip("/"),
-        "kind": "directory" if stat.S_ISDIR(found.st_mode) else "file",
-        "size": found.st_size,
-        "created": found.st_ctime,
-        "modified": found.st_mtime,
+        "kind": "directory" if stat.S_ISDIR(stat_result.st_mode) else "file",
+        "size": stat_result.st_size,
+        "created": stat_result.st_ctime,
+        "modified": stat_result.st_mtime,
         "writable": os.access(path, os.W_OK),
     }
 

@@ -25,7 +25,7 @@ def entries(cloud: Cloud, nodes: Iterable[Node]) -> list[HostEntry]:
     that name; the host is then left out. Raises KEY_FILE.
     """
     # The user's own configuration has attached machines.
-    nodes = sorted((each for each in nodes if not is_attached(each.name)), key=lambda n: n.name)
+    nodes = sorted((node for node in nodes if not is_attached(node.name)), key=lambda n: n.name)
     count = Counter(node.name.node for node in nodes)
     bases = {
         node.name: node.name.node
@@ -89,11 +89,11 @@ def entry(cloud: Cloud, node: Node, worker: int, names: tuple[str, ...]) -> Host
 
 def write(cloud: Cloud, nodes: Iterable[Node]) -> list[HostEntry]:
     """Writes our file with the current entries; returns them."""
-    found = entries(cloud, nodes)
+    host_entries = entries(cloud, nodes)
     name = cloud.identity.replace(":", "-")
     emulator = cloud.target.emulator
-    write_section(name, found, os.path.abspath(emulator) if emulator else None)
-    return found
+    write_section(name, host_entries, os.path.abspath(emulator) if emulator else None)
+    return host_entries
 
 
 def refresh(cloud: Cloud, nodes: Iterable[Node]) -> None:

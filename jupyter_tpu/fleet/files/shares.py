@@ -67,8 +67,8 @@ class ShareService:
     async def list(self, ref: str) -> SharedFolders:
         node = await self._finder.find_ready(ref)
         nodes = {node.name.node: node}
-        found, problems = await self._found_on(nodes, {}, node)
-        shares = {(each.tpu, each.path): each for each in _shares(found)}
+        sharing_hosts, problems = await self._found_on(nodes, {}, node)
+        shares = {(share.tpu, share.path): share for share in _shares(sharing_hosts)}
         for share in shares.values():
             for name in {client.tpu for client in share.clients} - set(nodes):
                 try:
@@ -77,10 +77,10 @@ class ShareService:
                     problems.append(f"{name}: {error.message}")
                     continue
                 nodes[name] = other
-                found, more = await self._found_on(nodes, found, other)
+                sharing_hosts, more = await self._found_on(nodes, sharing_hosts, other)
                 problems += more
         known = self._known[node.id] = SharedFolders(
-            folders=[_folder(share, nodes, found) for share in shares.values()],
+            folders=[_folder(share, nodes, sharing_hosts) for share in shares.values()],
             problems=problems,
             time=timestamp("seconds"),
         )
@@ -152,7 +152,7 @@ class ShareService:
     ) -> None:
         nodes = {each.name.node: each for each in (node, *others)}
         steps = [_UNMOUNT, _UNSHARE] if request.remove else [_SERVER, _CLIENTS]
-        hosts = sum(len(each.endpoints) for each in nodes.values())
+        hosts = sum(len(node.endpoints) for node in nodes.values())
         progress.plan([_EXAMINE, *([] if request.dry_run else steps)], hosts, measured=True)
         progress.begin("examine")
         first = _hosts_of(node)[0]
@@ -192,9 +192,9 @@ class ShareService:
         """What is to be; or the hosts that lose the folder, and those that keep it."""
         before = next(
             (
-                sharing.share_of(each)
-                for each in host.shares
-                if each["role"] == "server" and each["path"] == host.path
+                sharing.share_of(share)
+                for share in host.shares
+                if share["role"] == "server" and share["path"] == host.path
             ),
             None,
         )
@@ -212,10 +212,10 @@ class ShareService:
                     raise
                 progress.log(f"{name} does not exist any more.")
         clients = [
-            each
+            host
             for known in nodes.values()
-            for each in _hosts_of(known)
-            if (each.tpu, each.host) != (node.name.node, 0)
+            for host in _hosts_of(known)
+            if (host.tpu, host.host) != (node.name.node, 0)
         ]
         lose = {other.name.node for other in others} if request.remove and others else set(nodes)
         share = Share(
@@ -252,7 +252,7 @@ class ShareService:
         result: ShareResult,
         progress: OperationProgress,
     ) -> None:
-        shown = {(each.tpu, each.host): each for each in result.hosts}
+        shown = {(host.tpu, host.host): host for host in result.hosts}
         answers = await self._on_hosts(
             list(plans), nodes, "change_sharing", _CHANGING, progress, key, plans
         )
@@ -326,7 +326,7 @@ def _plans(
             plans[host] = sharing.server_removal(share, kept, facts)
         else:
             mine = (share.tpu, share.path)
-            has = any((each["tpu"], each["path"]) == mine for each in facts.shares)
+            has = any((share["tpu"], share["path"]) == mine for share in facts.shares)
             plans[host] = sharing.client_removal(share) if has else []
         if error:
             failed[host] = error

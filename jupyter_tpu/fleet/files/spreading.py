@@ -114,7 +114,7 @@ async def upload_to_hosts(
                 end(failed_copy(origin, error))
         refused = await authorizing
         others = []
-        for host in (each for each in hosts if each not in copies):
+        for host in (host for host in hosts if host not in copies):
             link = links.get(HostName(node.name, host))
             refusal = refused.get(link.host) or refused.get(HostName(node.name, origin))
             if refusal is None:
@@ -172,7 +172,7 @@ async def collect_on_host(
         link.acquire()
     try:
         refused = await authorize_hosts(links.get, everyone)
-        copies = await asyncio.gather(*(collect(*each) for each in sources.items()))
+        copies = await asyncio.gather(*(collect(*source) for source in sources.items()))
     finally:
         for link in acquired:
             link.release()

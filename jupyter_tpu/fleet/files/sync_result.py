@@ -52,11 +52,11 @@ def _host(outcome: HostOutcome) -> HostSync:
 
 def _conflicts(request: SyncProject, hosts: list[HostOutcome]) -> list[SyncConflict]:
     """Each path once; the times are of its first host."""
-    found: dict[str, SyncConflict] = {}
+    sync_conflicts: dict[str, SyncConflict] = {}
     for outcome in hosts:
         for conflict, source, target in outcome.conflicts:
             here, there = (target, source) if request.pull else (source, target)
-            entry = found.setdefault(
+            entry = sync_conflicts.setdefault(
                 conflict.path,
                 SyncConflict(
                     path=conflict.path,
@@ -67,17 +67,17 @@ def _conflicts(request: SyncProject, hosts: list[HostOutcome]) -> list[SyncConfl
                 ),
             )
             entry.hosts.append(outcome.host)
-    return sorted(found.values(), key=lambda each: each.path)
+    return sorted(sync_conflicts.values(), key=lambda sync_conflict: sync_conflict.path)
 
 
 def _not_copied(outcome: SyncOutcome) -> list[NotCopied]:
-    found = [NotCopied(path=path, size=size, why=why) for path, size, why in outcome.skipped]
+    files = [NotCopied(path=path, size=size, why=why) for path, size, why in outcome.skipped]
     refused: dict[tuple[str, str], NotCopied] = {}
     for host in outcome.hosts:
         for path, why in host.refused:
             entry = NotCopied(path=path, size=0, why=why, hosts=[])
             refused.setdefault((path, why), entry).hosts.append(host.host)
-    return [*refused.values(), *sorted(found, key=lambda each: (-each.size, each.path))]
+    return [*refused.values(), *sorted(files, key=lambda file: (-file.size, file.path))]
 
 
 def summary(result: SyncResult) -> str:
@@ -119,7 +119,7 @@ def failure_of(outcome: SyncOutcome) -> TPUError | None:
         hint = "Sync again. What was copied is not copied again."
     message = first.message
     if len(outcome.hosts) > 1:
-        where = hosts_text([each.host for each in failed])
+        where = hosts_text([host_outcome.host for host_outcome in failed])
         rest = other_hosts(len(outcome.hosts) - len(failed), "has it", "have it")
         message = f"The folder is not on {where}: {message}{rest}"
     return error_for(message, first.reason, hint)

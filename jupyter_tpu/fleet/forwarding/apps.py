@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ...cloud import Node, NodeName
 from ...errors import InvalidInput, Reason, TPUError
@@ -48,11 +48,11 @@ class Apps:
 
     def list_open(self) -> Sequence[App]:
         """The oldest first."""
-        return [each.describe() for each in self._open.values()]
+        return [active_app.describe() for active_app in self._open.values()]
 
     def find(self, id: str) -> App | None:
-        found = self._open.get(id)
-        return found.describe() if found is not None else None
+        active_app = self._open.get(id)
+        return active_app.describe() if active_app is not None else None
 
     async def visit(self, id: str, request: VisitApp | None = None) -> AppVisit:
         """Raises NOT_FOUND, INVALID for what can't frame it."""
@@ -65,12 +65,12 @@ class Apps:
                 "Give the scheme, name and port of the page that frames the app, such as "
                 "http://localhost:8888.",
             )
-        each = self._get(id)
+        active_app = self._get(id)
         return AppVisit(
-            url=each.site.visit(each.app.path, request.framed_by),
-            probe=each.site.probe(),
-            storage_check=each.site.storage_check(),
-            server_path=self.path_under_server(each.app),
+            url=active_app.site.visit(active_app.app.path, request.framed_by),
+            probe=active_app.site.probe(),
+            storage_check=active_app.site.storage_check(),
+            server_path=self.path_under_server(active_app.app),
         )
 
     # ---- changing ----
@@ -84,20 +84,21 @@ class Apps:
         node: Node,
         request: OpenApp,
         *,
-        kind: str = "port",
+        kind: Literal["port", "tensorboard", "ray"] = "port",
         logdir: str = "",
         on_close: OnClose | None = None,
+        headers: Sequence[tuple[str, str]] = (),
     ) -> App:
         """As :meth:`open`.
 
-        logdir, on_close: of a TensorBoard; what ends it.
+        headers: see `Upstream`. logdir, on_close: of a TensorBoard; what ends it.
         """
         check_host_port(node, request.port, request.host)
         if not request.path.startswith("/") or not request.path.isprintable():
             raise InvalidInput(f"{request.path!r} is not a path.", "Paths begin with a slash.")
-        for each in self._open.values():
-            app = each.app
-            same = (each.name, app.host, app.port, app.path, app.allow_external)
+        for active_app in self._open.values():
+            app = active_app.app
+            same = (active_app.name, app.host, app.port, app.path, app.allow_external)
             if same == (
                 node.name,
                 request.host,
@@ -105,14 +106,14 @@ class Apps:
                 request.path,
                 request.allow_external,
             ):
-                return each.describe()
+                return active_app.describe()
         # aiohttp, which is slow to import, is not needed before the first app.
         from ...apps import AppServer, Upstream
 
         if self._server is None:
             self._server = AppServer()
         link = self._links.get(HostName(node.name, request.host))
-        upstream = Upstream(link.open_bulk, request.port)
+        upstream = Upstream(link.open_bulk, request.port, [*headers])
         id = uuid.uuid4().hex[:8]
         app = App(
             id=id,
@@ -122,7 +123,7 @@ class Apps:
             port=request.port,
             path=request.path,
             name=request.name or f"Port {request.port}",
-            kind="tensorboard" if kind == "tensorboard" else "port",
+            kind=kind,
             logdir=logdir,
             allow_external=request.allow_external,
             state="open",
@@ -153,8 +154,8 @@ class Apps:
         """
         node = await self._ready(ref)
         place = (node.name, host, port)
-        found = [e for e in self._open.values() if (e.name, e.app.host, e.app.port) == place]
-        if not found:
+        active_apps = [e for e in self._open.values() if (e.name, e.app.host, e.app.port) == place]
+        if not active_apps:
             if not begin:
                 raise TPUError(
                     f"Port {port} of {node.name.node} is closed.",
@@ -163,18 +164,20 @@ class Apps:
                 )
             app = await self.open_on(node, OpenApp(port=port, host=host))
             return self._open[app.id].site
-        return found[0].site
+        return active_apps[0].site
 
     async def close(self, id: str) -> None:
-        each = self._get(id)
-        reached = each.describe().state == "open"
-        await self._close(each)
-        if each.on_close is not None and reached:
-            await each.on_close()
+        active_app = self._get(id)
+        reached = active_app.describe().state == "open"
+        await self._close(active_app)
+        if active_app.on_close is not None and reached:
+            await active_app.on_close()
 
     def forget(self, name: NodeName) -> None:
         """The TPU is disconnected or gone: its apps close in a moment."""
-        self._closing += [each for each in self._open.values() if each.name == name]
+        self._closing += [
+            active_app for active_app in self._open.values() if active_app.name == name
+        ]
         self._wake.set()
 
     async def shut_down(self) -> None:
@@ -182,8 +185,8 @@ class Apps:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
-        for each in tuple(self._open.values()):
-            await self._close(each)
+        for active_app in tuple(self._open.values()):
+            await self._close(active_app)
         if self._server is not None:
             await self._server.close()
 
@@ -192,10 +195,10 @@ class Apps:
         while True:
             self._wake.clear()
             closing, self._closing = self._closing, []
-            for each in closing:
-                await self._close(each)
-            for id, each in self._open.items():
-                if each.forwarded.had_traffic():
+            for active_app in closing:
+                await self._close(active_app)
+            for id, active_app in self._open.items():
+                if active_app.forwarded.had_traffic():
                     self._changed(id)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(COUNT_EVERY if self._open else None):
@@ -207,14 +210,14 @@ class Apps:
         return await self._finder.find_ready(ref)
 
     def _get(self, id: str) -> _ActiveApp:
-        found = self._open.get(id)
-        if found is None:
+        active_app = self._open.get(id)
+        if active_app is None:
             raise TPUError(
                 f"The app {id} does not exist.",
                 Reason.NOT_FOUND,
                 "Apps end with the server that opened them: open it again.",
             )
-        return found
+        return active_app
 
     async def _close(self, each: _ActiveApp) -> None:
         if self._open.pop(each.app.id, None) is None:

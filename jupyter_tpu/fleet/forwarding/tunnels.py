@@ -63,7 +63,9 @@ class Tunnels:
 
     async def list(self, ref: str) -> Sequence[Tunnel]:
         name = await self._finder.find(ref)
-        return [each for each in self._all() if (each.tpu, each.zone) == (name.node, name.zone)]
+        return [
+            tunnel for tunnel in self._all() if (tunnel.tpu, tunnel.zone) == (name.node, name.zone)
+        ]
 
     async def all(self) -> Sequence[Tunnel]:
         await self._finder.reload()
@@ -205,7 +207,7 @@ class Tunnels:
             if self._failures.waits(name, _WHAT):
                 continue
             try:
-                for record in [each for each in self._records.values() if each.name == name]:
+                for record in [record for record in self._records.values() if record.name == name]:
                     if await self._is_mine(record):
                         await self._activate(self._records.get(record.id))
             except Exception as error:  # the tunnels of other TPUs are opened all the same

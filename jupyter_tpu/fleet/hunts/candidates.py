@@ -80,17 +80,17 @@ def _ordered(
 ) -> list[Candidate]:
     """The most wanted first. direct: each is tried without the queue, too."""
     all_of_them = [
-        structs.replace(each, tier=tier)
+        structs.replace(candidate, tier=tier)
         for type in types
         for tier in tiers
         for zone in zones
-        for each in found[zone][type]
+        for candidate in found[zone][type]
     ]
     first = [
-        structs.replace(each, direct=True)
-        for each in all_of_them
-        if (_can_be_probed(each) and len(all_of_them) > 1)
-        or (direct and each.tier != "flex-start" and each.api == "tpu")
+        structs.replace(candidate, direct=True)
+        for candidate in all_of_them
+        if (_can_be_probed(candidate) and len(all_of_them) > 1)
+        or (direct and candidate.tier != "flex-start" and candidate.api == "tpu")
     ]
     return [*first, *all_of_them]
 
@@ -141,15 +141,15 @@ async def _resolved(
     """By type: one for each control plane that offers it, what would be chosen first. One after the
     other: each list is asked of Google once.
     """
-    found = {}
+    resolved = {}
     for type in types:
-        wanted = structs.replace(template, zone=zone, type=type)
-        first = await _candidate(wanted, resolve)
-        found[type] = [first]
-        if not first.ruled_out and (other := _other_api(wanted, first)) is not None:
-            second = await _candidate(structs.replace(wanted, api=other), resolve)
-            found[type] += [] if second.ruled_out else [second]
-    return found
+        request = structs.replace(template, zone=zone, type=type)
+        first = await _candidate(request, resolve)
+        resolved[type] = [first]
+        if not first.ruled_out and (other := _other_api(request, first)) is not None:
+            second = await _candidate(structs.replace(request, api=other), resolve)
+            resolved[type] += [] if second.ruled_out else [second]
+    return resolved
 
 
 async def _candidate(request: CreateTPU, resolve: Resolve) -> Candidate:
@@ -160,14 +160,14 @@ async def _candidate(request: CreateTPU, resolve: Resolve) -> Candidate:
         api=request.api or "tpu",
     )
     try:
-        wanted, _ = await resolve(request)
+        create_tpu, _ = await resolve(request)
     except TPUError as error:
         if error.reason is not Reason.INVALID:
             raise
         candidate.ruled_out, candidate.problem = True, Problem.of(error)
     else:
-        candidate.type, candidate.version = wanted.type, wanted.version or ""
-        candidate.api = wanted.api or "tpu"
+        candidate.type, candidate.version = create_tpu.type, create_tpu.version or ""
+        candidate.api = create_tpu.api or "tpu"
     return candidate
 
 

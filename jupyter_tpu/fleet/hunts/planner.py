@@ -13,6 +13,7 @@ CONFLICT              later, after a pause that doubles. CONFLICT: a TPU that wa
 QUOTA, of 0           this generation and tier are ruled out in the zone, region or project
 QUOTA, all used       this type and tier there: later, since someone may delete a TPU
 PRICE                 the same: the grant has too few chips left, and no price was confirmed
+BUDGET                the same: too little of the budget is left today
 EXISTS                the zone is ruled out: another TPU has the name there
 INVALID, PERMISSION   this candidate is ruled out
 anything else         nothing about the candidate: all wait, as long as Google says, or for a pause
@@ -46,12 +47,13 @@ _JITTER = (0.75, 1.25)
 _ROOM = Backoff(20.0, 300.0, jitter=_JITTER)
 _QUOTA = Backoff(120.0, 1800.0, jitter=_JITTER)
 #: What time may mend, and the pauses after it.
-#: PRICE: the grant that covers it has too few chips left now.
+#: PRICE: the grant that covers it has too few chips left now. BUDGET: it is used up today.
 MENDED_BY_TIME = {
     Reason.NO_CAPACITY: _ROOM,
     Reason.CONFLICT: _ROOM,
     Reason.QUOTA: _QUOTA,
     Reason.PRICE: _QUOTA,
+    Reason.BUDGET: _QUOTA,
 }
 #: The same, of what is not about a candidate.
 GOOGLE = Backoff(10.0, 300.0, jitter=_JITTER)
@@ -91,11 +93,11 @@ def next_step(hunt: HuntRecord, now: float) -> Attempt | Wait | Exhausted:
         return Exhausted(_nothing_left(hunt))
     if hunt.deadline is not None and now >= hunt.deadline:
         return Exhausted(_too_late(hunt, hunt.deadline))
-    at = min(due(hunt, each, now) for each in left)
+    at = min(due(hunt, candidate, now) for candidate in left)
     if at > now:
         return Wait(at if hunt.deadline is None else min(at, hunt.deadline))
-    ready = [each for each in left if due(hunt, each, now) <= now]
-    return Attempt(min(ready, key=lambda each: each.failures))  # the first of equal ones
+    ready = [candidate for candidate in left if due(hunt, candidate, now) <= now]
+    return Attempt(min(ready, key=lambda candidate: candidate.failures))  # the first of equal ones
 
 
 def due(hunt: HuntRecord, candidate: Candidate, now: float) -> float:
@@ -133,7 +135,9 @@ def learn(
     elif reason is Reason.QUOTA and re.search(r"\bLimit:? 0\b", error.message):
         same = _generation(candidate.type)
         there = _in_scope(hunt, candidate, error.scope)
-        _rule_out((each for each in there if _generation(each.type) == same), problem)
+        _rule_out(
+            (candidate for candidate in there if _generation(candidate.type) == same), problem
+        )
     elif reason in MENDED_BY_TIME:
         candidate.failures += 1
         pause = MENDED_BY_TIME[reason].after(candidate.failures, chance)
@@ -182,7 +186,7 @@ def _nothing_left(hunt: HuntRecord) -> TPUError:
     about: dict[str, list[Candidate]] = {}
     for each in hunt.candidates:
         about.setdefault(each.problem.message if each.problem else "", []).append(each)
-    reasons = [f"{_names(found)}: {message}" for message, found in about.items()]
+    reasons = [f"{_names(candidates)}: {message}" for message, candidates in about.items()]
     problems = [candidate.problem for candidate in hunt.candidates if candidate.problem is not None]
     # A confirmation of the price mends that; else what all have in common is the reason.
     shown = next((problem for problem in problems if problem.reason is Reason.PRICE), None)

@@ -78,7 +78,7 @@ class PreemptedTPUs:
                     what = "was deleted" if node is None else "is another TPU now"
                     progress.log(f"{name.node} {what}: the hunt ends")
                     return False
-                if node.state.gone:
+                if node.state.gone or awaited.replace:
                     await self._remove(record, awaited, node, progress)
                     continue
                 progress.block(None)
@@ -117,13 +117,15 @@ class PreemptedTPUs:
         hunt, name = record.hunt, node.name
         assert hunt is not None
         if not awaited.taken:
-            progress.log(f"Google ended {name.node} ({node.state})")
+            if not awaited.replace:
+                progress.log(f"Google ended {name.node} ({node.state})")
             if hunt.request.tpu.connect is None and name in self._desired.connected:
                 tpu = structs.replace(hunt.request.tpu, connect=self._connection(name))
                 hunt.request = structs.replace(hunt.request, tpu=tpu)
             awaited.taken = True
             await self._runner.save(record)
-        progress.set_message(f"Deleting what is left of {name.node}")
+        what = "" if awaited.replace else "what is left of "
+        progress.set_message(f"Deleting {what}{name.node}")
         options = DeleteTPU(end_kernels=True, end_jobs=True)
         deletion = await self._power.delete(name, options, for_hunt=True)
         ended = await self._runner.wait(deletion.id)

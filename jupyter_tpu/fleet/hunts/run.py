@@ -175,6 +175,8 @@ class HuntRun:
             await self._create.require_new(name)
             if attempt.unattended:
                 await self._create.require_not_queued(name)
+            if record.terms is not None:
+                request = await self._create.with_plan_guard(request, name, record.terms)
             await self._create.require_price(request, name)
         except TPUError as error:
             self._failed(error, progress)
@@ -228,11 +230,11 @@ class HuntRun:
     def _failed(self, error: TPUError, progress: OperationProgress) -> None:
         attempt = self._hunt.attempts[-1]
         candidate = next(
-            each
-            for each in self._hunt.candidates
-            if (each.zone, each.type, each.tier, each.api)
+            candidate
+            for candidate in self._hunt.candidates
+            if (candidate.zone, candidate.type, candidate.tier, candidate.api)
             == (attempt.zone, attempt.type, attempt.tier, attempt.api)
-            and self._hunt.waits(each) == attempt.unattended
+            and self._hunt.waits(candidate) == attempt.unattended
         )
         self._end_attempt("failed", error)
         learn(self._hunt, candidate, error, self._now(), random.random())

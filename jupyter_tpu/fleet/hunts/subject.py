@@ -7,6 +7,7 @@ from ..core.operation_runner import ChangedOperation
 from ..lifecycle.subject import Lifecycle
 from ..money.subject import Money
 from .preempted import PreemptedTPUs
+from .replacing import ReplacedTPUs
 from .service import HuntService
 
 
@@ -23,6 +24,7 @@ class Hunts:
             PreemptedTPUs(core.cloud, core.observer, core.desired, lifecycle.power, core.runner),
             core.shared.reload,
             core.changes.mark_tpu_changed,
+            ReplacedTPUs(core, lifecycle.power, lifecycle.work),
         )
         core.runner.changed.add(self._operation_changed)
         core.changes.register("hunt", self.service.find)

@@ -15,6 +15,7 @@ from msgspec import convert, structs
 
 from ...agent.protocol import requests
 from ...agent.protocol.declarations import Request
+from ...catalog import API
 from ...cloud import Node, NodeName, is_attached
 from ...concurrency import gather_or_cancel
 from ...errors import InvalidInput, Reason, TPUError
@@ -35,6 +36,7 @@ from ..models import (
 )
 from ..models.core import future_seconds, seconds_of, timestamp, validated
 from ..money.owners import TPUOwners
+from .guard_end import SERVER_SIDE_GRACE, GoogleEnds, described
 from .guard_stops import GuardStops
 
 log = logging.getLogger(__name__)
@@ -72,7 +74,7 @@ class Guards:
     """A :class:`~jupyter_tpu.fleet.api.GuardAPI`, and what hosts last said of their guards.
 
     cost_of(name): what a TPU costs an hour, and has cost. changed(name) is called for a TPU whose
-    guard says something else. stops: gets what guards say.
+    guard says something else. stops: gets what guards say. ends: Google's own.
     """
 
     #: Stops or deletes a TPU in place of a host that is not allowed to; set by what can.
@@ -89,7 +91,9 @@ class Guards:
         cost_of: Callable[[NodeName], Cost],
         changed: Callable[[NodeName], None],
         stops: GuardStops,
+        ends: GoogleEnds,
     ) -> None:
+        self._ends = ends
         self._finder = finder
         self._connections = connections
         self._observed = observed
@@ -159,6 +163,7 @@ class Guards:
             node_id=node.id,
             hosts=hosts,
             spot=node.tier == "spot",
+            api=node.api,
             late=late,
         )
         others = range(1, hosts)
@@ -178,17 +183,22 @@ class Guards:
                     error.hint or "Try again when the host can be reached.",
                 )
             guard = await self._request(node, requests.SetGuard(**rule), CHECK)
-        return self._found(node, guard)
+        return await self._ends.follow(node, rule, self._found(node, guard))
 
     async def keep(self, ref: str, request: KeepTPU | None = None) -> Guard:
         request = validated(request or KeepTPU())
         node = await self._find_for_change(ref, request.confirm_name)
+        if node.api == "compute":
+            now = self._found(node, await self._request(node, requests.GetGuard()))
+            await self._ends.put_off(node, time.time() + request.seconds + now.notice)
+            node = self._observed.node(node.name) or node
         return self._found(
             node, await self._request(node, requests.DelayGuard(seconds=request.seconds))
         )
 
     async def remove(self, ref: str, options: RemoveGuard | None = None) -> None:
         node = await self._find_for_change(ref, (options or RemoveGuard()).confirm_name)
+        await self._ends.remove(node)
         await self._request(node, requests.RemoveGuard())
         # The others only say what they do, and to no one now.
         await self._on_hosts(node, range(1, len(node.endpoints)), lambda _: requests.RemoveGuard())
@@ -247,14 +257,14 @@ class Guards:
                 Reason.NOT_FOUND,
                 f"Set one with `jupyter tpu guard set {name} --max-idle 2h`.",
             )
-        return guard
+        return described(guard, node)
 
     # ---- what hosts report unasked ----
 
     def last_known(self, node: Node) -> Guard | None:
         """What its host last said; None if there is no guard, or no one has asked."""
         id, guard = self._known.get(node.name, ("", None))
-        return guard if id == node.id else None
+        return described(guard, node) if guard is not None and id == node.id else None
 
     def update(self, name: NodeName, report: Mapping[str, Any] | None) -> None:
         """Takes the report of host 0. None: it has no guard, or an older agent."""
@@ -281,10 +291,6 @@ class Guards:
 
 def _needs_server(guard: Guard) -> bool:
     return guard.phase == "due" and guard.actor == "server"
-
-
-#: How much later than a guard Google deletes its TPU; seconds.
-SERVER_SIDE_GRACE = 900.0
 
 
 def cost_deadline(max_cost: float, cost: Cost, now: float, *, late: bool = False) -> float:
@@ -359,6 +365,7 @@ def guard_rule(
     node_id: str,
     hosts: int,
     spot: bool,
+    api: API = "tpu",
     late: bool = False,
 ) -> dict[str, Any]:
     """What host 0 gets; *node_id*: Google's id of the TPU, "" where the host has to ask for it.
@@ -374,7 +381,7 @@ def guard_rule(
         notice = min(notice, max(0.0, now - since))
     return {
         "action": request.action,
-        "node": f"projects/{name.project}/locations/{name.zone}/nodes/{name.node}",
+        "node": _path(name, api, hosts),
         "node_id": node_id,
         "idle": request.idle,
         "until": seconds_of(request.until, "until") if request.until else None,
@@ -385,6 +392,15 @@ def guard_rule(
         "limits": {"max_cost": request.max_cost, "until": request.until},
         **({} if request.idle is None else {"hosts": max(1, hosts)}),
     }
+
+
+def _path(name: NodeName, api: API, hosts: int) -> str:
+    """By which a host asks Google for its TPU; see `agent.guard.google`."""
+    plain = name.node.partition("@")[0]
+    if api == "tpu":
+        return f"projects/{name.project}/locations/{name.zone}/nodes/{plain}"
+    kind = "instanceGroupManagers" if hosts > 1 else "instances"
+    return f"projects/{name.project}/zones/{name.zone}/{kind}/{plain}"
 
 
 def silent_rule(rule: Mapping[str, Any]) -> dict[str, Any]:

@@ -121,15 +121,15 @@ class JobFollower:
         attempt = record.attempts[-1]
         if node.state is not NodeState.READY:
             why = f"{record.tpu} is {node.state.lower()}."
-            for each in attempt.hosts:
-                if each.state not in FINAL:
-                    self._update(record.id, attempt.number, each.host, state="unknown", cause=why)
+            for host in attempt.hosts:
+                if host.state not in FINAL:
+                    self._update(record.id, attempt.number, host.host, state="unknown", cause=why)
             return
         if to_restart(record) and all(host.state in FINAL for host in attempt.hosts):
             self._records.begin_attempt(record.id, after=attempt.number)
-        for each in record.attempts[-1].hosts:
-            key = (record.id, each.host)
-            if _is_due(record, each) and key not in self._tasks:
+        for host in record.attempts[-1].hosts:
+            key = (record.id, host.host)
+            if _is_due(record, host) and key not in self._tasks:
                 task = asyncio.create_task(self._act(*key), name=f"tpu-job-{record.id}")
                 self._tasks[key] = task
                 task.add_done_callback(functools.partial(self._on_action_done, key))
@@ -140,11 +140,11 @@ class JobFollower:
 
     async def _act(self, id: str, host: int) -> None:
         """Starts or stops a job on one host until that has answered, or its TPU is not READY."""
-        while (each := self._records.host_job(id, host)) is not None:
+        while (job := self._records.host_job(id, host)) is not None:
             record = self._records.get(id)
             if record is None or not self._observed.is_ready(record.name):
                 return
-            if not _is_due(record, each):
+            if not _is_due(record, job):
                 return
             try:
                 await self._ask(id, host)
@@ -265,11 +265,14 @@ class JobFollower:
         if request.environment in environments:
             python = environments[request.environment].host_python
         tokens = await asyncio.to_thread(passed_variables)
+        where = {"JUPYTER_TPU_HOST": str(host)}
+        if node is not None:
+            where["JUPYTER_TPU_ADDRESSES"] = ",".join(each.internal for each in node.endpoints)
         order = requests.StartJob(
             id=job,
             argv=request.command,
             cwd=request.cwd,
-            env={**tokens, **own, "JUPYTER_TPU_HOST": str(host), **request.variables},
+            env={**tokens, **own, **where, **request.variables},
             python=python,
         )
         return await self.request(record.name, host, order)

@@ -73,16 +73,16 @@ class JobRecords:
     def update(self, id: str, attempt: int, host: int, **fields: Any) -> bool:
         """Changes what is known of a job on a host; False if nothing was new."""
         record = self._records.get(id)
-        each = _host_job(record, attempt, host) if record is not None else None
-        if each is None or not _is_news(each, fields):
+        host_job = _host_job(record, attempt, host) if record is not None else None
+        if host_job is None or not _is_news(host_job, fields):
             return False
 
         def change(record: JobRecord) -> None:
-            each = _host_job(record, attempt, host)
-            if each is None or not _is_news(each, fields):
+            host_job = _host_job(record, attempt, host)
+            if host_job is None or not _is_news(host_job, fields):
                 return
             for name, value in fields.items():
-                setattr(each, name, value)
+                setattr(host_job, name, value)
             if not _needs_variables(record):
                 hidden = dict.fromkeys(record.request.variables, "")
                 record.request = structs.replace(record.request, variables=hidden)
@@ -122,8 +122,8 @@ def begin_attempt(record: JobRecord) -> None:
 def _host_job(record: JobRecord, attempt: int, host: int) -> HostJob | None:
     """What is known of an attempt on a host, if that is the current one."""
     current = record.attempts[-1]
-    found = (each for each in current.hosts if each.host == host)
-    return next(found, None) if current.number == attempt else None
+    hosts = (host_job for host_job in current.hosts if host_job.host == host)
+    return next(hosts, None) if current.number == attempt else None
 
 
 def _is_news(each: HostJob, fields: dict[str, Any]) -> bool:

@@ -23,8 +23,8 @@ def is_final(record: JobRecord) -> bool:
 
 def to_restart(record: JobRecord) -> bool:
     """Whether the job was ended by its TPU's restart and should run again."""
-    wanted = record.request.restart_with_tpu and not record.stopped
-    return wanted and any(host.restarted for host in record.attempts[-1].hosts)
+    tpu = record.request.restart_with_tpu and not record.stopped
+    return tpu and any(host.restarted for host in record.attempts[-1].hosts)
 
 
 def view(record: JobRecord) -> Job:

@@ -43,7 +43,9 @@ class JobService:
 
     async def list(self, ref: str) -> Sequence[Job]:
         name = await self._name(ref)
-        return await self._views(each for each in self._records.all() if each.name == name)
+        return await self._views(
+            job_record for job_record in self._records.all() if job_record.name == name
+        )
 
     async def all(self) -> Sequence[Job]:
         await self._finder.reload()
@@ -65,25 +67,29 @@ class JobService:
         return {record.name for record in self._records.all() if not is_final(record)}
 
     async def log(self, ref: str, id: str, query: JobLogQuery | None = None) -> JobLog:
-        wanted = validated(query or JobLogQuery())
+        job_log_query = validated(query or JobLogQuery())
         record = await self._record(ref, id)
         attempts = {attempt.number: attempt for attempt in record.attempts}
-        number = record.attempts[-1].number if wanted.attempt is None else wanted.attempt
+        number = (
+            record.attempts[-1].number if job_log_query.attempt is None else job_log_query.attempt
+        )
         if number not in attempts:
             raise TPUError(f"The job {id} has no attempt {number}.", Reason.NOT_FOUND)
         hosts = [host.host for host in attempts[number].hosts]
-        worker = hosts[0] if wanted.host is None else wanted.host
+        worker = hosts[0] if job_log_query.host is None else job_log_query.host
         if worker not in hosts:
             raise TPUError(f"The job {id} has no host {worker}.", Reason.NOT_FOUND)
         reading = requests.ReadJobLog(
             id=f"{id}-{number}",
-            start=wanted.start,
-            limit=wanted.limit,
-            search=wanted.search,
-            seconds=wanted.wait,
-            partial={"out": wanted.partial_out, "err": wanted.partial_err},
+            start=job_log_query.start,
+            limit=job_log_query.limit,
+            search=job_log_query.search,
+            seconds=job_log_query.wait,
+            partial={"out": job_log_query.partial_out, "err": job_log_query.partial_err},
         )
-        answer = await self.follower.request(record.name, worker, reading, ANSWER + wanted.wait)
+        answer = await self.follower.request(
+            record.name, worker, reading, ANSWER + job_log_query.wait
+        )
         return job_log(worker, number, answer)
 
     # ---- changing ----
@@ -171,7 +177,7 @@ class JobService:
         """
         if confirmed:
             return
-        records = [each for each in self._records.all() if each.name == name]
+        records = [job_record for job_record in self._records.all() if job_record.name == name]
         jobs = [job for job in await self._views(records) if not job.over]
         if jobs:
             one = len(jobs) == 1
@@ -205,11 +211,11 @@ class JobService:
 
     async def _views(self, records: Iterable[JobRecord]) -> Sequence[Job]:
         """The jobs as they are now; asks their hosts if no loop follows them."""
-        found = list(records)
+        job_records = list(records)
         if not self.follower.supervised:
-            ready = [record for record in found if self._observed.is_ready(record.name)]
+            ready = [record for record in job_records if self._observed.is_ready(record.name)]
             await self.follower.ask_hosts(ready)
-        return [view(self._records.get(record.id) or record) for record in found]
+        return [view(self._records.get(record.id) or record) for record in job_records]
 
     async def _name(self, ref: str) -> NodeName:
         """The TPU that is meant; one that is gone, too, while it has jobs."""

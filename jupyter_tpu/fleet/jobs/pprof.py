@@ -78,7 +78,7 @@ def _read(data: bytes, cells: Mapping[str, int]) -> MemoryProfile:
         ]
         for message in protobuf.messages(fields, 4)
     }
-    found = MemoryProfile()
+    profile = MemoryProfile()
     root = _Node()
     for sample in protobuf.messages(fields, 2):
         values = protobuf.numbers(sample, 2)
@@ -88,10 +88,10 @@ def _read(data: bytes, cells: Mapping[str, int]) -> MemoryProfile:
             for message in protobuf.messages(sample, 3)
         }
         kind = labels.get("kind", "buffer")
-        table = found.devices if kind == "buffer" else found.others
+        table = profile.devices if kind == "buffer" else profile.others
         name = labels.get("device", "") if kind == "buffer" else kind
         table[name] = table.get(name, 0) + size
-        found.bytes += size
+        profile.bytes += size
         # The innermost is first, also where lines were inlined.
         stack = [line for id in protobuf.numbers(sample, 1) for line in places[id]]
         node = root
@@ -100,8 +100,8 @@ def _read(data: bytes, cells: Mapping[str, int]) -> MemoryProfile:
                 node = node.calls.setdefault(line, _Node())
             node.bytes += size
             node.count += count
-    found.lines = list(_lines(root, cells))
-    return found
+    profile.lines = list(_lines(root, cells))
+    return profile
 
 
 def _own_lines(stack: list[tuple[str, str, int]]) -> Iterator[tuple[str, str, int]]:

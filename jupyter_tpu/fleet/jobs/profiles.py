@@ -77,12 +77,12 @@ class ProfileService:
         node = await self._finder.find_ready(ref)
         only = [query.kernel] if query.kernel else []
         hosts = await self._hosts(node, query.hosts or "all", only)
-        found = await gather_or_cancel([self._memory_on(node, host, only) for host in hosts])
+        answers = await gather_or_cancel([self._memory_on(node, host, only) for host in hosts])
         return MemoryProfiles(
             tpu=node.name.node,
             zone=node.name.zone,
             emulated=self._emulated(node),
-            profiles=[each for host in found for each in host],
+            profiles=[each for host in answers for each in host],
         )
 
     def _emulated(self, node: Node) -> bool:
@@ -101,8 +101,8 @@ class ProfileService:
     async def _kernels_on(self, host: HostName, only: Sequence[str]) -> list[Kernel]:
         if not self._desired.environments(host.node):  # no kernel of ours can be there
             return []
-        found = [each for each in await self._kernels.list_on(host) if each.state != "dead"]
-        return [each for each in found if not only or each.id in only]
+        kernels = [kernel for kernel in await self._kernels.list_on(host) if kernel.state != "dead"]
+        return [kernel for kernel in kernels if not only or kernel.id in only]
 
     def _traced(self, host: HostName, kernel: Kernel, name: str = "") -> TracedKernel:
         record = self._desired.environments(host.node).get(kernel.environment)
@@ -214,7 +214,7 @@ class ProfileService:
                 return [_idle(host)]
             file = f"host-{host}"
             many = len(kernels) > 1
-            wanted = [
+            traced_kernels = [
                 self._traced(name, kernel, f"{file}-{kernel.id[:8]}" if many else file)
                 for kernel in kernels
             ]
@@ -223,7 +223,7 @@ class ProfileService:
                 async with self._connections.borrow(name, LINK_UP) as link:
                     answers = await profiles.trace(
                         link,
-                        wanted,
+                        traced_kernels,
                         port,
                         folder,
                         seconds=request.seconds,
@@ -239,14 +239,14 @@ class ProfileService:
 
         traced = await gather_or_cancel([trace(*each) for each in listed.items()])
         profile.traces += [each for host in traced for each in host]
-        profile.traces.sort(key=lambda each: each.host)
+        profile.traces.sort(key=lambda trace: trace.host)
 
     async def _collect(self, node: Node, link: Link, folder: str, profile: Profile) -> None:
         """What can't be brought to TensorBoard's host stays on its own."""
         sources: dict[int, list[Trace]] = {}
-        for each in profile.traces:
-            if each.state == "done" and each.host != profile.host:
-                sources.setdefault(each.host, []).append(each)
+        for trace in profile.traces:
+            if trace.state == "done" and trace.host != profile.host:
+                sources.setdefault(trace.host, []).append(trace)
         if not sources:
             return
         paths = {host: [trace.path for trace in traces] for host, traces in sources.items()}
@@ -261,12 +261,12 @@ class ProfileService:
                 if copy.problem
                 else "".join(problem.message for problem in copy.problems)
             )
-            for each in sources[host] if why else ():
-                each.state = "failed"
-                each.problem = Problem(
+            for trace in sources[host] if why else ():
+                trace.state = "failed"
+                trace.problem = Problem(
                     message=f"Its trace could not be brought to host {profile.host}: {why}",
                     reason=copy.problem.reason if copy.problem else Reason.INTERRUPTED,
-                    hint=f"It stays on host {host}: {each.path}",
+                    hint=f"It stays on host {host}: {trace.path}",
                 )
 
     # ---- memory ----
@@ -291,19 +291,19 @@ def _memory_of(kernel: Kernel, answer: KernelMemory | TPUError) -> MemoryProfile
     try:
         if isinstance(answer, TPUError):
             raise answer
-        found = read_memory_profile(answer.data, answer.cells)
+        profile = read_memory_profile(answer.data, answer.cells)
     except TPUError as error:
-        found = MemoryProfile(problem=Problem.of(error))
+        profile = MemoryProfile(problem=Problem.of(error))
     return msgspec.structs.replace(
-        found, host=kernel.host, kernel=kernel.id, notebook=kernel.notebook
+        profile, host=kernel.host, kernel=kernel.id, notebook=kernel.notebook
     )
 
 
 def _trace(host: int, kernel: Kernel | None, answer: profiles.WrittenTrace | TPUError) -> Trace:
     if isinstance(answer, TPUError):
-        found = _failed(host, answer, idle=answer.reason is Reason.CONFLICT)
+        trace = _failed(host, answer, idle=answer.reason is Reason.CONFLICT)
     else:
-        found = Trace(
+        trace = Trace(
             host=host,
             state="done",
             path=answer.path,
@@ -312,8 +312,8 @@ def _trace(host: int, kernel: Kernel | None, answer: profiles.WrittenTrace | TPU
             ended=answer.ended,
         )
     if kernel is not None:
-        found.kernel, found.notebook = kernel.id, kernel.notebook
-    return found
+        trace.kernel, trace.notebook = kernel.id, kernel.notebook
+    return trace
 
 
 def _failed(host: int, error: TPUError, *, idle: bool = False) -> Trace:

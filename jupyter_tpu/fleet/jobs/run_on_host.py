@@ -50,8 +50,8 @@ def claimed_socket(id):
     for each in (os.path.dirname(folder), folder):
         if not os.path.isdir(each):
             os.mkdir(each, 0o700)
-        found = os.lstat(each)
-        if os.path.islink(each) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        stat_result = os.lstat(each)
+        if os.path.islink(each) or stat_result.st_uid != os.getuid() or stat_result.st_mode & 0o077:
             return None, ""
     listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     before = os.umask(0o077)

@@ -62,7 +62,7 @@ class RunService:
 
     async def list(self, ref: str) -> Sequence[Run]:
         name = await self._finder.find(ref)
-        runs = [each.run for each in self._runs.values()]
+        runs = [run.run for run in self._runs.values()]
         return [run for run in runs if (run.tpu, run.zone) == (name.node, name.zone)]
 
     def find(self, id: str) -> Run | None:
@@ -81,7 +81,7 @@ class RunService:
         python = self._python(node, request.environment)
         tokens = await asyncio.to_thread(passed_variables)
         await default_mirrors().catch_up(self._connections.link(HostName(node.name, 0)).host_id)
-        ended = [id for id, each in self._runs.items() if each.done]
+        ended = [id for id, active_run in self._runs.items() if active_run.done]
         for id in ended[: max(0, len(ended) + 1 - KEPT)]:
             del self._runs[id]
             self._changed(id)
@@ -202,7 +202,7 @@ class _ActiveRun:
             zone=node.name.zone,
             command=request.command,
             created=timestamp(),
-            hosts=[each.state for each in self._hosts],
+            hosts=[host.state for host in self._hosts],
         )
         self._end = asyncio.ensure_future(self._finish())
         self.watched()

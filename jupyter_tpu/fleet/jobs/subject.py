@@ -14,6 +14,7 @@ from ..kernels.subject import Kernels
 from ..models import Cost
 from ..money.subject import Money
 from .guard import Guards
+from .guard_end import GoogleEnds
 from .guard_setting import GuardService
 from .guard_stops import GuardStops
 from .jobs import JobService
@@ -51,6 +52,7 @@ class Jobs:
             cost_of=self._cost,
             changed=changed,
             stops=self.guard_stops,
+            ends=GoogleEnds(core.cloud, core.observer),
         )
         core.loops.register("guards", self.guards.run)
         self.guard_setting = GuardService(core.cloud, core.observed, core.runner, self.guards)

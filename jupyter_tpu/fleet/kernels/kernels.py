@@ -138,7 +138,9 @@ class KernelService:
         """Asks one host of a READY TPU; raises TPUError if it does not answer."""
         answer = await self._connections.request_host(host, requests.ListKernels(), timeout)
         self._monitor.update(host.node, answer["kernels"], host.worker)
-        return [each for each in self._monitor.last_known(host.node) if each.host == host.worker]
+        return [
+            kernel for kernel in self._monitor.last_known(host.node) if kernel.host == host.worker
+        ]
 
     async def require(self, name: NodeName, id: str) -> Kernel:
         """The living kernel of that id; raises NOT_FOUND."""
@@ -148,7 +150,9 @@ class KernelService:
         return kernel
 
     async def _find(self, name: NodeName, id: str) -> Kernel | None:
-        return next((each for each in await self._list(name, fresh=True) if each.id == id), None)
+        return next(
+            (kernel for kernel in await self._list(name, fresh=True) if kernel.id == id), None
+        )
 
     async def shut_down(self, ref: str, id: str) -> None:
         """Shuts one kernel down, or stops showing a lost one; raises NOT_FOUND."""
@@ -346,5 +350,6 @@ def _kernel(name: NodeName, host: int, report: KernelReport) -> Kernel:
         holder=report.get("holder") or "",
         chips=bool(report.get("chips")),
         booked=report.get("booked") or [],
+        hosts=report.get("hosts") or [],
         notebook=report.get("notebook") or "",
     )

@@ -8,6 +8,7 @@ from ..core.core import Core
 from ..core.view import TPUFacts
 from .interruptions import Interruptions
 from .kernels import KernelMonitor, KernelService
+from .pod_hosts import PodHosts
 from .warm_kernels import WarmKernelMonitor
 
 
@@ -17,7 +18,9 @@ class Kernels:
     def __init__(self, core: Core, *, warm: bool) -> None:
         self.monitor = KernelMonitor(core.changes)
         core.changes.register("kernel", self.monitor.find)
-        self.warm = WarmKernelMonitor(core, by_default=warm)
+        pods = PodHosts(core.connections, core.polled.wake)
+        core.loops.register("pods", pods.run)
+        self.warm = WarmKernelMonitor(core, pods, by_default=warm)
         core.runner.ended.add(self.warm.resume)
         self.service = KernelService(core, self.monitor, self.warm)
         forget = partial(self.service.clear, lost=True)

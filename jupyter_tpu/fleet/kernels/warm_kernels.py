@@ -19,6 +19,7 @@ from ...errors import InvalidInput, Reason, TPUError
 from ..core.core import Core
 from ..models import KeepWarm, WarmKernel
 from ..models.core import validated
+from .pod_hosts import PodHosts
 
 
 class WarmKernelSpec(Struct, frozen=True, kw_only=True):
@@ -27,15 +28,18 @@ class WarmKernelSpec(Struct, frozen=True, kw_only=True):
     python: str  # on the host
     imports: list[str]
     env: dict[str, str]
+    pod: requests.PodAddress | None = None  # one of all hosts, too
 
 
 class WarmKernelMonitor:
     """The warm kernels of all connected TPUs.
 
     by_default: whether an environment has one if that was not decided for it.
+    pods: the pods of which all hosts can have one.
     """
 
-    def __init__(self, core: Core, *, by_default: bool) -> None:
+    def __init__(self, core: Core, pods: PodHosts, *, by_default: bool) -> None:
+        self._pods = pods
         self._connections = core.connections
         self._desired = core.desired
         self._changes = core.changes
@@ -45,20 +49,21 @@ class WarmKernelMonitor:
 
     def specs(self, name: NodeName) -> dict[str, WarmKernelSpec]:
         """What a TPU should have, by environment."""
-        found: dict[str, WarmKernelSpec] = {}
+        warm_kernel_specs: dict[str, WarmKernelSpec] = {}
         if name in self._stopped:
-            return found
+            return warm_kernel_specs
         for env, record in self._desired.environments(name).items():
             decided = record.warm or KeepWarm()
             wanted = self._by_default if decided.wanted is None else decided.wanted
             connected = name in self._desired.connected
             if wanted and connected and record.environment.state == "ready":
-                found[env] = WarmKernelSpec(
+                warm_kernel_specs[env] = WarmKernelSpec(
                     python=record.host_python,
                     imports=decided.imports,
                     env=single_host_variables(record.hosts),
+                    pod=self._pods.address(name) if record.hosts > 1 else None,
                 )
-        return found
+        return warm_kernel_specs
 
     def status(self, name: NodeName, environment: str) -> WarmKernel:
         """The state of one environment's, as far as known."""
@@ -90,7 +95,7 @@ class WarmKernelMonitor:
         reports: Sequence[Mapping[str, Any]],
     ) -> None:
         """Takes the agent's report, its answer to *specs*."""
-        by_python = {report["python"]: report for report in reports}
+        by_python = {report["python"]: report for report in reports if not report.get("pod")}
         now = {
             environment: _warm_kernel(by_python[spec.python], spec)
             for environment, spec in specs.items()

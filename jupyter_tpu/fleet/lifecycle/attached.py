@@ -54,14 +54,14 @@ class AttachedService:
             name=name,
             hosts=[
                 MachineHost(
-                    ssh=each.alias,
-                    address=each.address,
-                    port=each.port,
-                    user=each.user,
+                    ssh=user_host.alias,
+                    address=user_host.address,
+                    port=user_host.port,
+                    user=user_host.user,
                     host_key=shown.fingerprint,
                     known=shown.known,
                 )
-                for each, shown in await machines.inspect_machines(request)
+                for user_host, shown in await machines.inspect_machines(request)
             ],
         )
 

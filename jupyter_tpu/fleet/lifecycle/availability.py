@@ -74,7 +74,7 @@ class Availability:
     ) -> tuple[tuple[AcceleratorType, ...], tuple[str, ...]]:
         offered, versions = await asyncio.gather(self._types(zone), self._versions(zone))
         known = [type_ for type_ in catalog.types() if type_.name in offered]
-        names = {each.name for each in known}
+        names = {accelerator_type.name for accelerator_type in known}
         unlisted = [catalog.unlisted_type(each, zone) for each in offered if each not in names]
         return (*known, *unlisted), versions
 
@@ -106,8 +106,8 @@ class Availability:
         except TPUError:
             versions = catalog.versions(choice.api)
         version = choices.version(request.version, kind, versions, choice.api)
-        found = msgspec.structs.replace(request, zone=zone, version=version, api=choice.api)
-        return found, choice.reason
+        create_tpu = msgspec.structs.replace(request, zone=zone, version=version, api=choice.api)
+        return create_tpu, choice.reason
 
     async def _zone(self, request: CreateTPU, known: Sequence[str]) -> str:
         """That of the request; without one, the user's default zone or the nearest that offers the

@@ -122,7 +122,7 @@ class ControlPlanes:
             try:
                 project = self._cloud.project
                 async with asyncio.timeout(_LIMIT):
-                    found = await preflight.quotas(
+                    quotas = await preflight.quotas(
                         GoogleAPIs(self._cloud.target, project),
                         project,
                         generation=generation,
@@ -130,7 +130,7 @@ class ControlPlanes:
                         zone=zone,
                         api=api,
                     )
-                answer = preflight.allowed(found, tier)
+                answer = preflight.allowed(quotas, tier)
             except (TPUError, TimeoutError):
                 answer = None
             self._quotas[key] = (time.monotonic(), answer)

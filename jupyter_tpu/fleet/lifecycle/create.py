@@ -18,12 +18,13 @@ from ..core.demands import demand_of, wanted_by
 from ..core.observer import Observer
 from ..core.operation_progress import OperationProgress
 from ..core.operation_runner import OperationRunner
-from ..core.records import NodeClaim, OperationRecord
+from ..core.records import NodeClaim, OperationRecord, PlanTerms
 from ..core.running_operation import CarryOut, OperationCancelled, Work
 from ..jobs.guard import check_guard, cost_deadline, server_side_limit
 from ..models import ConnectTPU, CreateTPU, Operation, QueueTPU, Quote, SetGuard
 from ..models.catalog import image_warning, known_type
-from ..models.core import seconds_of, validated
+from ..models.core import seconds_of, timestamp, validated
+from ..money.budget_rules import most_for, time_within
 from ..money.grants import Grants
 from ..money.owners import OWNER, own_name
 from ..money.pricing import PriceDecision
@@ -101,6 +102,30 @@ class CreateService:
         await self._grants.refresh()
         return self._grants.decide(request.type, name.zone, request.tier)
 
+    async def with_plan_guard(
+        self, request: CreateTPU, name: NodeName, terms: PlanTerms
+    ) -> CreateTPU:
+        """*request* with a guard that deletes its TPU at the limits of a plan, which begin now.
+
+        Raises BUDGET where its price is not known.
+        """
+        cost = (await self.price(request, name)).cost
+        price = self._grants.counted_price(cost, request.max_price)
+        if price is None:
+            raise TPUError(
+                f"The price of {request.type} in {name.zone} is not known.",
+                Reason.BUDGET,
+                "Plan it with the most that an hour may cost: --max-price USD.",
+            )
+        end = time.time() + time_within(terms, price)
+        guard = SetGuard(
+            action="delete",
+            idle=request.guard.idle if request.guard is not None else None,
+            until=timestamp("seconds", at=end),
+            max_cost=most_for(price, terms.time) if cost.usd_per_hour else None,
+        )
+        return structs.replace(request, guard=guard)
+
     async def require_price(self, request: CreateTPU, name: NodeName) -> None:
         """Raises PRICE for what costs something without a confirmation, and INVALID for a guard
         that can't be set.
@@ -144,11 +169,15 @@ class CreateService:
         name = NodeName(self._cloud.project, request.zone, request.name)
         return request, name, api_reason
 
-    async def start(self, request: CreateTPU) -> Operation:
-        """Raises INVALID for a request that can't be met, EXISTS for a name that is in use, and
-        PRICE for what costs something without a confirmation.
+    async def start(self, request: CreateTPU, terms: PlanTerms | None = None) -> Operation:
+        """Raises INVALID for a request that can't be met, EXISTS for a name that is in use, PRICE
+        for what costs something without a confirmation, and BUDGET for what is outside of one.
+
+        terms: the plan that is carried out: the TPU gets its guard.
         """
         request, name = await self.resolve(request)
+        if terms is not None:
+            request = await self.with_plan_guard(request, name, terms)
         if name in self._being_checked:
             raise _exists(name)
         self._being_checked.add(name)
@@ -159,7 +188,7 @@ class CreateService:
                 require_no_startup_script(request)
                 await self.require_not_queued(name)
             await self.require_price(request, name)
-            record = self._runner.new_record("create", name, create=request)
+            record = self._runner.new_record("create", name, create=request, terms=terms)
             record.queue = QueueTPU(tpu=request) if queued else None
             guard = request.guard
             record.claim = NodeClaim(
@@ -257,6 +286,7 @@ class CreateService:
             tier=request.tier,
             api=request.api or "tpu",
             disk_gb=request.disk_gb or DISK_GB,
+            reservation=request.reservation,
             run_for=await self._run_for(request, name),
             wait_for=LONGEST_WAIT if queued else 0.0,
             network=request.network,

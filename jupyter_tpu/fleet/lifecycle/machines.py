@@ -146,7 +146,7 @@ async def _of_each(aliases: Sequence[str], call: Callable[[int], Awaitable[T]]) 
         messages.append(f"Nothing was attached.{others}")
     # Of several reasons the one that may be an attack decides what to do next.
     errors = list(failed.values())
-    first = next((each for each in errors if each.reason is Reason.HOST_KEY), errors[0])
+    first = next((error for error in errors if error.reason is Reason.HOST_KEY), errors[0])
     raise error_for(" ".join(messages), first.reason, first.hint) from first
 
 
@@ -203,11 +203,11 @@ def require_one_slice(hosts: Sequence[AttachedHost]) -> None:
     chips = {tuple(sorted(host.chips)) for host in hosts}
     if len(hosts) == 1 or (len(chips) == 1 and len(chips.pop()) in (0, _CHIPS_OF_SLICE)):
         return
-    found = ", ".join(
+    join = ", ".join(
         f"{host.alias} has {_chips_text(host.chips) if host.chips else 'none'}" for host in hosts
     )
     raise InvalidInput(
-        f"The machines can't be the hosts of one TPU: {found}. Either each host has "
+        f"The machines can't be the hosts of one TPU: {join}. Either each host has "
         f"{_CHIPS_OF_SLICE} chips of the same kind, or no host has chips. Nothing was attached.",
         "Attach each machine separately.",
     )

@@ -105,18 +105,18 @@ def named_type(request: CreateTPU) -> CreateTPU:
         raise InvalidInput(f"{topology!r} is not a topology.", "Write it like 2x4 or 2x2x4.")
     generation = request.type.partition("-")[0]
     try:
-        found = catalog.type_of_topology(generation, topology)
+        tpu_type = catalog.type_of_topology(generation, topology)
     except catalog.UnknownType:
         raise InvalidInput(
             f"The topology {topology} of {generation} is not known.",
             "Choose a type and omit the topology.",
         ) from None
-    if "-" in request.type and request.type != found.name:
+    if "-" in request.type and request.type != tpu_type.name:
         raise InvalidInput(
-            f"{request.type} does not have the topology {topology}, which is {found.name}.",
+            f"{request.type} does not have the topology {topology}, which is {tpu_type.name}.",
             "Choose one of them.",
         )
-    return structs.replace(request, type=found.name)
+    return structs.replace(request, type=tpu_type.name)
 
 
 def resolved(options: NodeOptions, *, project: str, zone: str) -> NodeOptions:

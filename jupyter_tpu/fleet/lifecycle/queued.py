@@ -94,7 +94,10 @@ class QueuedService:
             if time.monotonic() - asked > age:
                 queued = await self._cloud.list_queued()
                 answer = QueuedResources(
-                    queued=sorted(map(self._shown, queued.queued), key=lambda each: each.created)
+                    queued=sorted(
+                        map(self._shown, queued.queued),
+                        key=lambda queued_resource: queued_resource.created,
+                    )
                 )
                 if queued.unreachable:
                     answer.problem = Problem(
@@ -105,7 +108,11 @@ class QueuedService:
                 for why in queued.unanswered.values():
                     answer.problem = Problem.of(why)
                 self._listed = (time.monotonic(), answer)
-                unseen = (each.zone for each in self._known.values() if queued.unanswered)
+                unseen = (
+                    queued_resource.zone
+                    for queued_resource in self._known.values()
+                    if queued.unanswered
+                )
                 self._publish(answer.queued, {*queued.unreachable, *unseen})
             return answer
 
@@ -116,8 +123,12 @@ class QueuedService:
     def _publish(self, listed: Iterable[QueuedResource], unreachable: set[str]) -> None:
         """What is in a zone that did not answer stays as it was."""
         before = self._known
-        now = {id: each for id, each in before.items() if each.zone in unreachable}
-        now |= {_id(each): each for each in listed}
+        now = {
+            id: queued_resource
+            for id, queued_resource in before.items()
+            if queued_resource.zone in unreachable
+        }
+        now |= {_id(queued_resource): queued_resource for queued_resource in listed}
         self._known = now
         for id in before.keys() | now.keys():
             if before.get(id) != now.get(id):
@@ -147,13 +158,13 @@ class QueuedService:
                 field="api",
             )
         tpu = structs.replace(request.tpu, api="tpu")
-        wanted, name = await self._create.resolve(tpu)
+        create_tpu, name = await self._create.resolve(tpu)
         await self._create.require_new(name)
         await self._create.require_not_queued(name)
-        price = _of_all(await self._create.price(wanted, name), request.node_count)
+        price = _of_all(await self._create.price(create_tpu, name), request.node_count)
         if not self._cloud.emulated:
-            price.require(confirm_price=wanted.confirm_price, max_price=wanted.max_price)
-        request = structs.replace(request, tpu=wanted)
+            price.require(confirm_price=create_tpu.confirm_price, max_price=create_tpu.max_price)
+        request = structs.replace(request, tpu=create_tpu)
         record = self._runner.new_record("queue", name, queue=request)
         record.claim = NodeClaim(
             want="present", since=time.time(), label=record.operation.id, tidy=True
@@ -235,18 +246,26 @@ class QueuedService:
         zone, _, name = ref.replace("~", "/", 1).rpartition("/")
         if zone:
             return NodeName(self._cloud.project, zone, name)
-        found = [each for each in (await self.list()).queued if each.name == name]
-        if not found:
+        queued_resources = [
+            queued_resource
+            for queued_resource in (await self.list()).queued
+            if queued_resource.name == name
+        ]
+        if not queued_resources:
             self._changed()  # it may be new
-            found = [each for each in (await self.list()).queued if each.name == name]
-        if len(found) == 1:
-            return NodeName(found[0].project, found[0].zone, name)
-        if found:
-            zones = ", ".join(each.zone for each in found)
+            queued_resources = [
+                queued_resource
+                for queued_resource in (await self.list()).queued
+                if queued_resource.name == name
+            ]
+        if len(queued_resources) == 1:
+            return NodeName(queued_resources[0].project, queued_resources[0].zone, name)
+        if queued_resources:
+            zones = ", ".join(queued_resource.zone for queued_resource in queued_resources)
             raise TPUError(
                 f"Several queued resources have the name {name}: in {zones}.",
                 Reason.CONFLICT,
-                f"Add the zone: {found[0].zone}~{name}.",
+                f"Add the zone: {queued_resources[0].zone}~{name}.",
             )
         problem = (await self.list()).problem
         if problem is not None:
@@ -271,9 +290,9 @@ def _of_all(price: PriceDecision, count: int) -> PriceDecision:
     """
     if count == 1:
         return price
-    each = price.cost.usd_per_hour
+    hour = price.cost.usd_per_hour
     return PriceDecision(
-        cost=structs.replace(price.cost, usd_per_hour=None if each is None else each * count),
+        cost=structs.replace(price.cost, usd_per_hour=None if hour is None else hour * count),
         question=f"{count} TPUs. Each: {price.question or 'inside a grant, if it covers all.'}",
         uncovered=price.uncovered,
     )

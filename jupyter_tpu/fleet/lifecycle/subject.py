@@ -12,6 +12,7 @@ from .availability import Availability
 from .connect import ConnectService
 from .create import CreateService
 from .defaults import EnvironmentDefaults
+from .faults import FaultService
 from .power import PowerService
 from .queued import QueuedService
 from .running_work import RunningWork
@@ -30,7 +31,7 @@ class Lifecycle:
         jobs: Jobs,
         defaults: EnvironmentDefaults,
     ) -> None:
-        work = RunningWork(kernels.service, jobs.service)
+        work = self.work = RunningWork(kernels.service, jobs.service)
         self.availability = Availability(core.cloud, lambda: money.prices.table)
         self.connect = ConnectService(core, work, forwarding.tensorboard, defaults)
         self.attached = AttachedService(core, work, forwarding.tensorboard)
@@ -56,6 +57,7 @@ class Lifecycle:
             jobs.guard_setting.follow,
             UnattendedStarts(core.cloud, core.locks, defaults),
         )
+        self.faults = FaultService(core.cloud, core.observer, work, money.owners, core.runner)
         self.queued = QueuedService(
             core.cloud,
             self.create,

@@ -37,7 +37,7 @@ class UnattendedStarts:
         if lock is not None:
             connect = locked_request(connect, lock)
         connect = self._defaults.added_to(connect)
-        wanted = UnattendedStart(
+        unattended_start = UnattendedStart(
             user=user_name(),
             job=job,
             command=request.connect.then_run,
@@ -46,7 +46,7 @@ class UnattendedStarts:
             python_path=connect.python_path or "",
             guard=self._guard(request, name, cost),
         )
-        return await asyncio.to_thread(startup_script, wanted)
+        return await asyncio.to_thread(startup_script, unattended_start)
 
     def _guard(self, request: CreateTPU, name: NodeName, cost: Cost) -> GuardRules | None:
         """The rules of its guard, before anything is known of the TPU."""
@@ -61,6 +61,7 @@ class UnattendedStarts:
             node_id="",
             hosts=accelerator.hosts if accelerator is not None else 1,
             spot=request.tier == "spot",
+            api=request.api or "tpu",
         )
         end = rule.pop("cost_until")
         rule["cost_seconds"] = None if end is None else end - now

@@ -6,6 +6,17 @@ these classes. Times are RFC 3339 in UTC, sizes in bytes unless a name says othe
 
 from ...cloud.models import NodeOptions
 from ...environment import Finding, FoundPython, FoundPythons, HostSetup, InstalledPackage
+from .budgets import (
+    AGENT,
+    AnswerPlan,
+    Budget,
+    BudgetOverview,
+    BudgetUse,
+    CarryOutPlan,
+    Plan,
+    PlanTPU,
+    Spending,
+)
 from .catalog import Catalog, PriceList
 from .changes import Change
 from .chips import (
@@ -84,7 +95,7 @@ from .guard import (
     RemoveGuard,
     SetGuard,
 )
-from .hunts import Hunt, HuntAttempt, HuntCandidate, StartHunt
+from .hunts import Hunt, HuntAttempt, HuntCandidate, Replacement, ReplaceTPU, StartHunt
 from .jobs import (
     HostJob,
     HostRun,
@@ -110,6 +121,7 @@ from .jobs import (
 )
 from .kernels import Checkpoint, Interruption, Kernel
 from .money import Cost, Grant, GrantUse, OwnerUsage, Usage, UsedTPU
+from .ray import Ray, RayHost, StartRay
 from .setup import (
     AddSSHKey,
     CheckSetup,
@@ -142,6 +154,7 @@ from .tpus import (
     QueuedResources,
     QueueTPU,
     Quote,
+    ReportFault,
     ResetQueued,
     StartTPU,
     StopTPU,
@@ -151,12 +164,18 @@ from .tpus import (
 )
 
 __all__ = [
+    "AGENT",
     "TPU",
     "AddSSHKey",
     "AdoptTPU",
+    "AnswerPlan",
     "App",
     "AppVisit",
     "AttachMachine",
+    "Budget",
+    "BudgetOverview",
+    "BudgetUse",
+    "CarryOutPlan",
     "Catalog",
     "Change",
     "ChangePackages",
@@ -248,6 +267,8 @@ __all__ = [
     "OutputPart",
     "OwnerUsage",
     "PassTokens",
+    "Plan",
+    "PlanTPU",
     "PriceList",
     "Problem",
     "Profile",
@@ -256,10 +277,15 @@ __all__ = [
     "QueuedResource",
     "QueuedResources",
     "Quote",
+    "Ray",
+    "RayHost",
     "RemoveEnvironment",
     "RemoveGuard",
     "RemoveSSHKey",
     "RenameContents",
+    "ReplaceTPU",
+    "Replacement",
+    "ReportFault",
     "ResetQueued",
     "Run",
     "RunInput",
@@ -276,9 +302,11 @@ __all__ = [
     "SharedFolder",
     "SharedFolders",
     "SharingState",
+    "Spending",
     "SplitChips",
     "StartHunt",
     "StartJob",
+    "StartRay",
     "StartRun",
     "StartTPU",
     "Step",

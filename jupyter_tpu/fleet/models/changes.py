@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from .budgets import BudgetOverview
 from .catalog import PriceList
 from .core import Operation
 from .forwarding import App, Tunnel
@@ -16,7 +17,18 @@ from .money import Grant
 from .tpus import TPU, QueuedResource
 
 What = Literal[
-    "tpu", "operation", "kernel", "tunnel", "app", "run", "job", "hunt", "grant", "queued", "prices"
+    "tpu",
+    "operation",
+    "kernel",
+    "tunnel",
+    "app",
+    "run",
+    "job",
+    "hunt",
+    "grant",
+    "queued",
+    "prices",
+    "budgets",
 ]
 
 
@@ -24,7 +36,8 @@ class Change(Struct, kw_only=True):
     """An event: the new state of one thing, or that it is gone."""
 
     what: What
-    #: zone/name of a TPU or queued resource, name of a grant, "prices", id of all others.
+    #: zone/name of a TPU or queued resource, name of a grant, "prices", "budgets", id of all
+    #: others.
     id: str
     gone: bool = False
     tpu: TPU | None = None
@@ -38,3 +51,4 @@ class Change(Struct, kw_only=True):
     grant: Grant | None = None
     queued: QueuedResource | None = None
     prices: PriceList | None = None
+    budgets: BudgetOverview | None = None

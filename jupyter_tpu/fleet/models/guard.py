@@ -86,6 +86,11 @@ class Guard(Struct, kw_only=True):
     no_restart: str = ""
     #: Why the host can't act, or why Google refused when it did.
     problem: Problem | None = None
+    #: When Google itself deletes the TPU, even if the guard does not run; "" if it does not. Of
+    #: Compute Engine only, where the guard has a limit of time or cost: some minutes after that.
+    google_deletes: str = ""
+    #: Why Google does not do that, or not when the guard's limits say.
+    google_problem: Problem | None = None
 
 
 class GuardStop(Struct, frozen=True, kw_only=True):

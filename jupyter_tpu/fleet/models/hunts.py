@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from ...catalog import API
 from ...cloud.models import Tier
@@ -59,6 +59,29 @@ class StartHunt(Struct, kw_only=True, forbid_unknown_fields=True):
     def repeats(self) -> bool:
         """Whether it waits for a preemption when it has found a TPU."""
         return self.again or self.when_preempted
+
+
+class ReplaceTPU(Struct, kw_only=True, forbid_unknown_fields=True):
+    """How a TPU is replaced: it is deleted with its disk, and created again as it was."""
+
+    #: Each is required while such run there.
+    end_kernels: bool = False
+    end_jobs: bool = False
+    #: As for a new TPU.
+    confirm_price: bool = False
+    max_price: Annotated[float, Meta(ge=0)] | None = None
+
+
+class Replacement(Struct, kw_only=True):
+    """What replacing a TPU would do; nothing is changed yet."""
+
+    #: As the TPU is created again. Metadata and scripts are left out.
+    request: CreateTPU
+    cost: Cost
+    #: The price that has to be confirmed, in a sentence; "" if it is free.
+    question: str = ""
+    #: What does not come back, each in a sentence.
+    lost: list[str] = []
 
 
 class HuntCandidate(Struct, kw_only=True):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, field
 
 from ...catalog import API
-from ...cloud.models import Maintenance, NodeOptions, NodeState, Tier
+from ...cloud.models import Fault, Maintenance, NodeOptions, NodeState, Tier
 from ...links import LinkState
 from ...options import option
 from .core import Problem
@@ -76,6 +76,15 @@ class CreateTPU(Struct, kw_only=True, forbid_unknown_fields=True):
             default="200",
         ),
     ] = None
+    reservation: Annotated[
+        str,
+        option(
+            "The reservation to use: NAME, projects/PROJECT/reservations/NAME or a block of it. "
+            "Compute Engine only.",
+            "--reservation",
+            metavar="NAME",
+        ),
+    ] = ""
     network: Annotated[str | None, option("VPC network.", default="the project's")] = None
     subnetwork: Annotated[str | None, option("Subnetwork of the VPC network.")] = None
     labels: Annotated[dict[str, str], option("Labels.")] = {}
@@ -153,6 +162,26 @@ class StopTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     end_kernels: bool = False
     end_jobs: bool = False
     #: Its name, which is required where it is another person's.
+    confirm_name: str = ""
+
+
+class ReportFault(Struct, kw_only=True, forbid_unknown_fields=True):
+    """What is wrong with a host of a TPU of Compute Engine. The host ends at once."""
+
+    #: Its number.
+    host: Annotated[Annotated[int, Meta(ge=0)], option("The number of the host.")] = 0
+    fault: Annotated[
+        Fault, option("What is wrong: chip-error, slow or wrong-results.", metavar="FAULT")
+    ] = "chip-error"
+    #: What was seen, for Google.
+    about: Annotated[
+        Annotated[str, Meta(max_length=1000)],
+        option("What you have seen, for Google.", metavar="TEXT"),
+    ] = ""
+    #: Each is required while such run there.
+    end_kernels: bool = False
+    end_jobs: bool = False
+    #: The TPU's name, which is required where it is another person's.
     confirm_name: str = ""
 
 

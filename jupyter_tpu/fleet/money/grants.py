@@ -14,12 +14,13 @@ from ...cloud.models import check_zone
 from ...errors import InvalidInput, Reason, TPUError
 from ..core.demands import Demand, demands_of, not_listed, starting_of
 from ..core.observed import ObservedState
-from ..core.records import OperationRecord
+from ..core.records import OperationRecord, SpendRecord
 from ..core.store import Store
 from ..models import Cost, Grant, GrantUse
 from ..models.core import validated
 from ..models.money import cost_of
 from . import pricing
+from .ledger import Ledger
 from .prices import Prices
 from .pricing import PriceDecision
 
@@ -47,6 +48,7 @@ class Grants:
         reload: Callable[[], Awaitable[None]],
         look: Callable[[], Awaitable[object]],
         starting: Callable[[], Collection[NodeName]] = frozenset,
+        ledger: Ledger | None = None,
         changed: Callable[[Iterable[NodeName]], None] = lambda _: None,
         grant_changed: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -58,6 +60,7 @@ class Grants:
         self._reload = reload
         self._look = look
         self._starting = starting
+        self._ledger = ledger
         self._changed = changed
         self._grant_changed = grant_changed
         self._grants: dict[str, Grant] = {}
@@ -156,8 +159,9 @@ class Grants:
     ) -> None:
         """Saves an operation that asks for *wanted*, if its price is still agreed to beside what
         all processes have asked for until that moment. Raises PRICE, and what keeps it from being
-        saved. Otherwise as `decide`.
+        saved, BUDGET among it. Otherwise as `decide`.
         """
+        line = self._line_for(record, wanted, max_price)
         nodes, asked = tuple(self._observed.nodes.values()), self._observed.asked
         known = self._used() is not None
 
@@ -173,8 +177,32 @@ class Grants:
                 prices=self._prices.table,
             )
             decision.require(confirm_price=confirm_price, max_price=max_price)
+            price = self.counted_price(decision.cost, max_price)
+            if line is not None and (price is None or price > line.usd_per_hour):
+                raise TPUError(
+                    "The price has changed since it was looked up.", Reason.PRICE, "Try again."
+                )
 
-        await self._store.save_operation_if(record, check)
+        if self._ledger is None or line is None:
+            await self._store.save_operation_if(record, check)
+        else:
+            await self._store.save_operation_if(record, check, (line, self._ledger.check(line)))
+            self._ledger.added(line)
+
+    def counted_price(self, cost: Cost, max_price: float | None) -> float | None:
+        """USD an hour by which something counts for a budget: an emulated TPU has the price of a
+        real one. *max_price* where the price is not known; None if that is not given.
+        """
+        price = cost.list_usd_per_hour if self._cloud.emulated else cost.usd_per_hour
+        return max_price if price is None else price
+
+    def _line_for(
+        self, record: OperationRecord, wanted: Demand, max_price: float | None
+    ) -> SpendRecord | None:
+        if self._ledger is None:
+            return None
+        cost = self.decide(wanted.type, wanted.zone, wanted.tier).cost
+        return self._ledger.line_for(record, wanted, self.counted_price(cost, max_price))
 
     def covering(self, type: str, zone: str, tier: Tier) -> str:
         """The grant that covers something new as soon as it has enough chips left; "" if none does.
@@ -183,8 +211,8 @@ class Grants:
         """
         if not self._matter:
             return ""
-        wanted = Demand(project=self._cloud.project, type=type, zone=zone, tier=tier)
-        return pricing.covering(wanted, self._sorted(), today=_today())
+        demand = Demand(project=self._cloud.project, type=type, zone=zone, tier=tier)
+        return pricing.covering(demand, self._sorted(), today=_today())
 
     def cost(self, node: Node, nodes: Iterable[Node] | None = None) -> Cost:
         """What a node costs while it is READY. nodes: all that use the grants; None: the observed
@@ -241,7 +269,7 @@ def _used_chips(
     holding = _holding(nodes, starting)
     if without is not None:
         holding.pop(without, None)
-    return [*holding.values(), *(each for name, each in asked.items() if name not in holding)]
+    return [*holding.values(), *(demand for name, demand in asked.items() if name not in holding)]
 
 
 def _holding(nodes: Iterable[Node], starting: Collection[NodeName]) -> dict[NodeName, Demand]:

@@ -82,7 +82,14 @@ class TPUOwners:
         thing: Node | QueuedTPUs,
         confirm_name: str,
         act: Literal[
-            "adopt it", "change its guard", "delete it", "reset it", "start it", "stop it"
+            "adopt it",
+            "change its guard",
+            "delete it",
+            "replace it",
+            "report it",
+            "reset it",
+            "start it",
+            "stop it",
         ],
     ) -> None:
         """Raises NOT_YOURS for another person's, unless *confirm_name* is its name; *act*: what

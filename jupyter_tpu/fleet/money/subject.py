@@ -10,6 +10,7 @@ from ..core.core import Core
 from ..core.records import Snapshot
 from ..core.view import TPUFacts
 from .grants import Grants
+from .ledger import Ledger
 from .owners import TPUOwners
 from .prices import Prices
 from .run_times import RunTimes
@@ -24,6 +25,13 @@ class Money:
             core.cloud, core.store, reload=core.shared.reload, changed=self._prices_changed
         )
         known = core.runner.known
+        self.ledger = Ledger(
+            core.store,
+            core.observed,
+            known,
+            emulated=core.cloud.emulated,
+            changed=lambda: core.changes.mark_changed("budgets", "budgets"),
+        )
         self.grants = Grants(
             core.cloud,
             core.store,
@@ -33,11 +41,12 @@ class Money:
             reload=core.shared.reload,
             look=core.observer.ensure_recent,
             starting=known.starting,
+            ledger=self.ledger,
             changed=core.changes.mark_tpus_changed,
             grant_changed=core.changes.marker("grant"),
         )
         core.shared.reloaded.add(self._reload)
-        core.observer.described.add(lambda node: self.run_times.observe([node], time.time()))
+        core.observer.described.add(self._described)
         core.observer.polled.add(self._polled)
         core.tpus.register(self._describe)
         core.changes.register("grant", self.grants.find)
@@ -47,7 +56,12 @@ class Money:
         self._core.changes.mark_changed("prices", "prices")
         self._core.changes.mark_tpus_changed(self._core.observed.nodes)
 
+    def _described(self, node: Node) -> None:
+        self.run_times.observe([node], time.time())
+        self.ledger.observe([node], time.time())
+
     def _reload(self, snapshot: Snapshot) -> None:
+        self.ledger.take_over(snapshot.budgets, snapshot.spending)
         self.run_times.reload(snapshot.runs)
         self.grants.take_over(snapshot.grants)
         self.prices.take_over(snapshot.prices)
@@ -55,6 +69,7 @@ class Money:
     def _polled(self, nodes: Collection[Node]) -> None:
         observed = self._core.observed
         self.run_times.observe(nodes, time.time())
+        self.ledger.polled(nodes, time.time())
         gone = self.run_times.names() - observed.nodes.keys()
         self.run_times.forget(name for name in gone if observed.complete(name))
 

@@ -73,22 +73,22 @@ class ForgottenQueued:
         while True:
             await asyncio.sleep(self._pause)
             try:
-                found = (await self._queued.list()).queued
+                queued_resources = (await self._queued.list()).queued
             except TPUError as error:
                 log.debug("Queued resources can't be listed: %s", error)
                 self._pause = after_failure
                 continue
             self._pause = usual
-            for each in found:
-                key = each.zone, each.name, each.created
-                if each.forgotten and key not in self._reported:
+            for queued_resource in queued_resources:
+                key = queued_resource.zone, queued_resource.name, queued_resource.created
+                if queued_resource.forgotten and key not in self._reported:
                     self._reported.add(key)
                     log.warning(
                         "The queued resource %s is %s, and uses quota until it is deleted: "
                         "`jupyter tpu queued delete %s`.",
-                        each.name,
-                        each.state,
-                        each.name,
+                        queued_resource.name,
+                        queued_resource.state,
+                        queued_resource.name,
                     )
 
 

@@ -88,15 +88,15 @@ class UsageService:
         await self._finder.reload()
         listings = await asyncio.gather(*map(self._listings.get, names))
         nodes = [node for listing in listings for node in listing.nodes]
-        found = [self._tpu(node, nodes) for node in nodes]
-        found += [self._queued(queued) for listing in listings for queued in listing.queued]
+        used_tpus = [self._tpu(node, nodes) for node in nodes]
+        used_tpus += [self._queued(queued) for listing in listings for queued in listing.queued]
         return Usage(
             me=self._owners.me.name,
             projects=names,
             emulated=self._cloud.emulated,
-            chips=sum(each.chips for each in found if each.holds == "chips"),
-            tpus=sorted(found, key=_most_expensive),
-            owners=_by_owner(found),
+            chips=sum(used_tpu.chips for used_tpu in used_tpus if used_tpu.holds == "chips"),
+            tpus=sorted(used_tpus, key=_most_expensive),
+            owners=_by_owner(used_tpus),
             problems=[problem for listing in listings for problem in listing.problems],
         )
 
@@ -215,7 +215,10 @@ def _by_owner(found: Iterable[UsedTPU]) -> list[OwnerUsage]:
             elif used.state == NodeState.READY:
                 owner.usd_per_hour = round(owner.usd_per_hour + used.cost.usd_per_hour, 2)
         owner.usd = round(owner.usd + (used.cost.usd or 0.0), 2)
-    return sorted(owners.values(), key=lambda each: (-each.chips, -each.usd, each.owner))
+    return sorted(
+        owners.values(),
+        key=lambda owner_usage: (-owner_usage.chips, -owner_usage.usd, owner_usage.owner),
+    )
 
 
 def _project_names(text: str | None) -> list[str]:

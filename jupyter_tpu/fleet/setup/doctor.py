@@ -86,11 +86,13 @@ class Doctor:
         last = record.environment.versions
         if last is not None and last.time >= began:
             return
-        found = environment.differences(hosts, name)
+        differences = environment.differences(hosts, name)
         record.environment.versions = HostVersions(
             time=began,
-            different=[HostDifference(host=host, versions=v) for host, v in found.items() if v],
-            unchecked=[host for host, versions in found.items() if versions is None],
+            different=[
+                HostDifference(host=host, versions=v) for host, v in differences.items() if v
+            ],
+            unchecked=[host for host, versions in differences.items() if versions is None],
         )
         self._desired.save(node.name, record)
 
@@ -130,7 +132,7 @@ def _image(
     if not node.version:
         return None
     name, zone = node.name.node, node.name.zone
-    found = image_finding(
+    finding = image_finding(
         kind,
         node.version,
         "If JAX does not find the chips, delete the TPU and create it again with its type's "
@@ -142,6 +144,6 @@ def _image(
         isinstance(host.facts, environment.HostFacts) and host.facts.hardware.device_files
         for host in hosts
     )
-    if driven and found.state == "unknown":
+    if driven and finding.state == "unknown":
         return None
-    return structs.replace(found, state="warning") if driven and found.hint else found
+    return structs.replace(finding, state="warning") if driven and finding.hint else finding

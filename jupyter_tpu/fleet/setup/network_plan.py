@@ -153,23 +153,23 @@ def _plan_subnetwork(
 
 def _range(request: SetUpNetwork, used: tuple[Subnetwork, ...]) -> str:
     """Of a new subnetwork: 4096 addresses outside of those that Google's own networks take."""
-    taken = [IPv4Network(each.range) for each in used]
+    taken = [IPv4Network(subnetwork.range) for subnetwork in used]
     if request.range is not None:
         try:
-            wanted = IPv4Network(request.range)
+            block = IPv4Network(request.range)
         except ValueError as error:
             raise InvalidInput(
                 f"{request.range!r} is not a range of IPv4 addresses.",
                 "Write one such as 10.0.0.0/20.",
             ) from error
-        if any(wanted.overlaps(each) for each in taken):
+        if any(block.overlaps(block) for block in taken):
             raise InvalidInput(
-                f"Another subnetwork of {request.network} has addresses of {wanted}.",
+                f"Another subnetwork of {request.network} has addresses of {block}.",
                 "Choose another range, or leave it out.",
             )
-        return str(wanted)
+        return str(block)
     for range in IPv4Network("10.0.0.0/9").subnets(new_prefix=20):
-        if not any(range.overlaps(each) for each in taken):
+        if not any(range.overlaps(block) for block in taken):
             return str(range)
     raise InvalidInput("No addresses in 10.0.0.0/9 are left.", "Choose a range.")
 

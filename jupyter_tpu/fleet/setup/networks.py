@@ -51,20 +51,20 @@ class NetworkService:
             sources = [await self._own_address(project)]
         networks = Networks(GoogleAPIs(self._cloud.target, project), project)
         network = await networks.find(request.network)
-        wanted = plan(project, request, network, region, sources)
+        network_plan = plan(project, request, network, region, sources)
         if not request.dry_run:
-            await _make(networks, wanted.changes)
+            await _make(networks, network_plan.changes)
         return NetworkSetup(
             project=project,
             network=request.network,
-            subnetwork=wanted.subnetwork,
+            subnetwork=network_plan.subnetwork,
             region=region,
             emulated=self._cloud.emulated,
             sources=sources,
-            found=wanted.found,
-            changes=[change.text for change in wanted.changes],
-            blocked=wanted.blocked,
-            warnings=wanted.warnings,
+            found=network_plan.found,
+            changes=[change.text for change in network_plan.changes],
+            blocked=network_plan.blocked,
+            warnings=network_plan.warnings,
             dry_run=request.dry_run,
         )
 
@@ -96,7 +96,7 @@ async def _make(networks: Networks, changes: list[NetworkChange]) -> None:
         except TPUError as error:
             refused = error.reason in _REFUSALS
             start = "This was not done:" if refused else "It is not known whether this was done:"
-            done = f" Done before: {' '.join(each.text for each in changes[:number])}"
+            done = f" Done before: {' '.join(change.text for change in changes[:number])}"
             raise TPUError(
                 f"{start} {change.text} {error.message}{done if number else ''}",
                 error.reason,

@@ -56,7 +56,7 @@ class Preflight:
         else:
             answers = await self._control_planes(project)
             findings = [*answers.values(), *findings]
-            usable = [api for api, found in answers.items() if found.state == "ok"]
+            usable = [api for api, finding in answers.items() if finding.state == "ok"]
             if usable:
                 apis = GoogleAPIs(self._cloud.target, project)
                 findings += await asyncio.gather(
@@ -90,18 +90,20 @@ class Preflight:
     async def _control_planes(self, project: str) -> dict[API, Finding]:
         """Whether each answers. One that does not is a problem if the other does not, either."""
         planes = self._cloud.apis
-        found = dict(
+        findings = dict(
             zip(planes, await asyncio.gather(*(self._api(project, p) for p in planes)), strict=True)
         )
-        if any(each.state == "ok" for each in found.values()):
-            for api, each in found.items():
+        if any(finding.state == "ok" for finding in findings.values()):
+            for api, each in findings.items():
                 if each.state == "problem":
-                    found[api] = structs.replace(
+                    findings[api] = structs.replace(
                         each, state="warning", message=f"{each.message} {_ONLY_IN[api]}"
                     )
-        elif len({each.message for each in found.values()}) == 1:  # there is no login, for example
-            return {"tpu": found["tpu"]}
-        return found
+        elif (
+            len({finding.message for finding in findings.values()}) == 1
+        ):  # there is no login, for example
+            return {"tpu": findings["tpu"]}
+        return findings
 
     async def _api(self, project: str, api: API) -> Finding:
         check = "api" if api == "tpu" else "compute-api"
@@ -212,28 +214,28 @@ class Preflight:
     async def _of_type(
         self, apis: GoogleAPIs, project: str, request: CheckSetup, type: str
     ) -> list[Finding]:
-        wanted = CreateTPU(
+        create_tpu = CreateTPU(
             name="t", type=type, zone=request.zone, version=request.version, tier=request.tier
         )
         try:
-            wanted = await self._availability.resolve_defaults(wanted)
+            create_tpu = await self._availability.resolve_defaults(create_tpu)
         except TPUError as error:
             return [_REPORT.problem("type", error.message, error.hint)]
-        assert wanted.zone is not None
-        findings = [_REPORT.ok("type", f"{wanted.zone} offers {type}.")]
+        assert create_tpu.zone is not None
+        findings = [_REPORT.ok("type", f"{create_tpu.zone} offers {type}.")]
         accelerator = known_type(type)
-        if accelerator is not None and wanted.version is not None:
-            fitting = accelerator.version_of(wanted.api or "tpu")
+        if accelerator is not None and create_tpu.version is not None:
+            fitting = accelerator.version_of(create_tpu.api or "tpu")
             use = f"Use {fitting}, or leave out the version."
-            findings.append(image_finding(accelerator, wanted.version, use))
+            findings.append(image_finding(accelerator, create_tpu.version, use))
             can = [
                 api
                 for api in self._cloud.apis
-                if request.version is None or api == wanted.api
-                if api == wanted.api or api in accelerator.apis(wanted.zone)
+                if request.version is None or api == create_tpu.api
+                if api == create_tpu.api or api in accelerator.apis(create_tpu.zone)
             ]
             quotas = await asyncio.gather(
-                *(self._quota(apis, project, accelerator, wanted, api) for api in can)
+                *(self._quota(apis, project, accelerator, create_tpu, api) for api in can)
             )
             if any(quota.state == "ok" for quota in quotas):  # the other one can make it
                 quotas = [
@@ -254,7 +256,7 @@ class Preflight:
         zone, hint = str(wanted.zone), f"Look at the quotas: {_QUOTAS}"
         of_compute = api == "compute"
         check, whose = ("compute-quota", "Compute Engine's ") if of_compute else ("quota", "The ")
-        found = await _answer_or_finding(
+        finding = await _answer_or_finding(
             check,
             f"{whose}quota is not known",
             preflight.quotas(
@@ -266,17 +268,17 @@ class Preflight:
                 api=api,
             ),
         )
-        if isinstance(found, Finding):
-            return found
+        if isinstance(finding, Finding):
+            return finding
         what = f"{accelerator.generation} ({wanted.tier}) in {zone}"
-        if not found:
+        if not finding:
             of_whom = "quota of Compute Engine" if of_compute else "quota"
             return _REPORT.unknown(check, f"No {of_whom} for {what} was found.", hint)
-        limit = preflight.allowed(found, wanted.tier)
+        limit = preflight.allowed(finding, wanted.tier)
         if limit is None or limit < 0:
             at = "At Compute Engine there" if of_compute else "There"
             return _REPORT.ok(check, f"{at} is no limit for {what}.")
-        deciding = next(quota for quota in found if quota.limit == limit)
+        deciding = next(quota for quota in finding if quota.limit == limit)
         text = f"{whose}quota {deciding.name} for {what} is {limit}."
         if limit == 0:
             ask = f"Choose another zone or tier, or ask for quota: {_QUOTAS}"

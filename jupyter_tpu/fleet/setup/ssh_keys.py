@@ -46,21 +46,21 @@ class SSHKeyService:
     async def add(self, request: AddSSHKey) -> SSHKeyStatus:
         request = validated(request)
         key = await self._open()
-        found = await key.status()
+        ssh_key_status = await key.status()
         expires = time.time() + request.days * _DAY
-        if request.to == "account" or (request.to == "auto" and found.os_login):
-            await key.add_to_account(found, expires, dry_run=request.dry_run)
+        if request.to == "account" or (request.to == "auto" and ssh_key_status.os_login):
+            await key.add_to_account(ssh_key_status, expires, dry_run=request.dry_run)
         else:
-            await key.add_to_project(found, expires, dry_run=request.dry_run)
+            await key.add_to_project(ssh_key_status, expires, dry_run=request.dry_run)
         if not request.dry_run:
             self._changed()
-        return found
+        return ssh_key_status
 
     async def remove(self, request: RemoveSSHKey | None = None) -> SSHKeyStatus:
         key = await self._open()
-        found = await key.status()
-        await key.remove(found, dry_run=request is not None and request.dry_run)
-        return found
+        ssh_key_status = await key.status()
+        await key.remove(ssh_key_status, dry_run=request is not None and request.dry_run)
+        return ssh_key_status
 
     async def _open(self) -> _Key:
         path = await asyncio.to_thread(ensure_key)
@@ -82,7 +82,7 @@ class _Key:
     async def status(self) -> SSHKeyStatus:
         """The account is asked for only where OS Login is used."""
         metadata = await self.metadata.read()
-        found = SSHKeyStatus(
+        ssh_key_status = SSHKeyStatus(
             project=self.project,
             emulated=self.emulated,
             fingerprint=fingerprint(self.public),
@@ -91,23 +91,23 @@ class _Key:
             os_login=bool(uses_os_login(metadata)),
             in_project=_key_location(metadata, self.public),
         )
-        if found.os_login or logins.stored(self.project):
-            found.account = await self.profiles.account()
+        if ssh_key_status.os_login or logins.stored(self.project):
+            ssh_key_status.account = await self.profiles.account()
             profile = await self.profiles.read()
             if self.public in profile.expires:
                 until = profile.expires[self.public]
-                found.in_account = SSHKeyPlace(user=profile.user, until=_moment(until))
+                ssh_key_status.in_account = SSHKeyPlace(user=profile.user, until=_moment(until))
             chosen = os.environ.get(USER_VARIABLE)
             if chosen and profile.user not in ("", chosen):
-                found.warnings.append(
+                ssh_key_status.warnings.append(
                     f"{USER_VARIABLE} is {chosen}, but with OS Login your name on hosts is "
                     f"{profile.user}. Unset the variable."
                 )
-        if found.os_login and found.in_project and not found.in_account:
-            found.warnings.append(
+        if ssh_key_status.os_login and ssh_key_status.in_project and not ssh_key_status.in_account:
+            ssh_key_status.warnings.append(
                 f"{self.project} uses OS Login, so its hosts ignore keys in its metadata."
             )
-        return found
+        return ssh_key_status
 
     async def add_to_account(self, found: SSHKeyStatus, expires: float, *, dry_run: bool) -> None:
         """As `add_to_project` and `remove` it says in *found* what it has done."""
@@ -189,7 +189,7 @@ def _with_keys(now: Mapping[str, str], public: str, line: str) -> dict[str, str]
     line: "" for none.
     """
     old = now.get(_KEYS, "")
-    lines = [each for each in old.splitlines() if each.strip() and not _has(each, public)]
+    lines = [line for line in old.splitlines() if line.strip() and not _has(line, public)]
     text = "\n".join([*lines, line] if line else lines)
     if text == old:
         return None
@@ -203,7 +203,7 @@ def _line(user: str, public: str, expires: float) -> str:
 
 
 def _key_location(metadata: Mapping[str, str], public: str) -> SSHKeyPlace | None:
-    line = next((each for each in metadata.get(_KEYS, "").splitlines() if _has(each, public)), "")
+    line = next((line for line in metadata.get(_KEYS, "").splitlines() if _has(line, public)), "")
     if not line:
         return None
     user, _, rest = line.strip().partition(":")

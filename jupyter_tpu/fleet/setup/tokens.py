@@ -27,8 +27,8 @@ class Tokens:
 
 def _found() -> Sequence[Token]:
     return [
-        Token(name=name, source=found.source)
-        if (found := tokens.find(name))
+        Token(name=name, source=token_value.source)
+        if (token_value := tokens.find(name))
         else Token(name=name, hint=tokens.how_to_set(name))
         for name in tokens.passed_names()
     ]

@@ -104,7 +104,7 @@ def _pairs(
     """How many pairs of a place in the window and one in the result meet an element of the input,
     and not padding. A batch of matrix products is a convolution with one such pair for each.
     """
-    found = 0
+    pairs = 0
     short, long, step, big = window, result, window_dilate, stride
     if window > result:
         short, long, step, big = result, window, stride, window_dilate
@@ -117,11 +117,11 @@ def _pairs(
         first = max(0, -(offset // big))
         until = min(long - 1, (last - offset) // big)
         if dilate == 1:
-            found += max(0, until - first + 1)
+            pairs += max(0, until - first + 1)
         else:
             places = range(first, min(until, first + 100_000) + 1)
-            found += sum((offset + other * big) % dilate == 0 for other in places)
-    return found
+            pairs += sum((offset + other * big) % dilate == 0 for other in places)
+    return pairs
 
 
 def _moved_bytes(program: Program, instruction: Instruction) -> float:

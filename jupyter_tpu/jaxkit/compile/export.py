@@ -201,11 +201,11 @@ def _shardings(
     names: Sequence[str],
 ) -> list[NamedSharding]:
     if given is None:
-        found = [getattr(leaf.sharding, "spec", None) for leaf in leaves]
+        spread = [getattr(leaf.sharding, "spec", None) for leaf in leaves]
     else:
-        found = _spread(given, specs, "in_shardings")
+        spread = _spread(given, specs, "in_shardings")
     shardings = []
-    for leaf, spec, name in zip(leaves, found, names, strict=True):
+    for leaf, spec, name in zip(leaves, spread, names, strict=True):
         written = written_spec(getattr(spec, "spec", spec))
         random = jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
         kind: Any = "uint32" if random else leaf.dtype
@@ -229,17 +229,17 @@ def _out_shardings(given: Any, result: Any, where: Any) -> list[NamedSharding | 
 
 def _spread(prefix: Any, tree: Any, what: str) -> list[Any]:
     """One entry of *prefix* per leaf of *tree*."""
-    found: list[Any] = []
+    spread: list[Any] = []
 
     def give(entry: Any, branch: Any) -> None:
-        found.extend([entry] * len(jax.tree.leaves(branch)))
+        spread.extend([entry] * len(jax.tree.leaves(branch)))
 
     def is_entry(entry: Any) -> bool:
         return entry is None or isinstance(entry, (PartitionSpec, NamedSharding, str))
 
     if is_entry(prefix):
         give(prefix, tree)
-        return found
+        return spread
     if isinstance(prefix, list) and isinstance(tree, tuple):
         prefix = tuple(prefix)
     try:
@@ -249,7 +249,7 @@ def _spread(prefix: Any, tree: Any, what: str) -> list[Any]:
             f"{what} does not match the tree that it is for: {_first_line(error)}",
             "Use one spec for all, or one per argument.",
         ) from error
-    return found
+    return spread
 
 
 def _donated(function: Any, specs: tuple[Any, ...], given: int | Sequence[int] | None) -> list[int]:
@@ -260,14 +260,14 @@ def _donated(function: Any, specs: tuple[Any, ...], given: int | Sequence[int] |
     wrong = [number for number in numbers if not 0 <= number < len(specs)]
     if wrong:
         raise InvalidInput(f"There is no argument {wrong[0]} to donate; there are {len(specs)}.")
-    found: list[int] = []
+    donated: list[int] = []
     position = 0
     for number, spec in enumerate(specs):
         count = len(jax.tree.leaves(spec))
         if number in numbers:
-            found.extend(range(position, position + count))
+            donated.extend(range(position, position + count))
         position += count
-    return found
+    return donated
 
 
 def _donated_by_jit(function: Any, specs: tuple[Any, ...]) -> set[int]:

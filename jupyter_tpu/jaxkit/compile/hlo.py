@@ -270,14 +270,14 @@ def _shape_end(text: str) -> int:
 
 def arrays_of(text: str) -> list[ArrayText]:
     """The arrays of a shape: one, or those of a tuple."""
-    found = []
+    arrays = []
     for dtype, sizes, layout in _ARRAY.findall(text):
         name, bits = _dtype(dtype)
         if not name:
             continue
         shape = tuple(int(size) for size in sizes.split(",") if size)
-        found.append(ArrayText(name, shape, layout, -(-prod(shape) * bits // 8)))
-    return found
+        arrays.append(ArrayText(name, shape, layout, -(-prod(shape) * bits // 8)))
+    return arrays
 
 
 def _dtype(text: str) -> tuple[str, int]:
@@ -331,7 +331,7 @@ class Allocation(NamedTuple):
 
 def read_allocations(text: str) -> list[Allocation]:
     """The allocations in HBM of a buffer assignment."""
-    found: list[Allocation] = []
+    allocations: list[Allocation] = []
     values: list[tuple[str, int, int, str]] = []
     head: tuple[int, str] | None = None
 
@@ -349,7 +349,7 @@ def read_allocations(text: str) -> list[Allocation]:
             else "temporary"
         )
         number = int(parameter[1]) if parameter else None
-        found.append(Allocation(head[0], kind, number, tuple(values)))
+        allocations.append(Allocation(head[0], kind, number, tuple(values)))
 
     for line in text.splitlines():
         if allocation := _ALLOCATION.match(line):
@@ -361,20 +361,20 @@ def read_allocations(text: str) -> list[Allocation]:
             close()
             head, values = None, []
     close()
-    return found
+    return allocations
 
 
 def on_chip_bytes(text: str) -> int:
     """Bytes in VMEM of a buffer assignment: the compiler's memory of colour 1."""
-    found = (_ALLOCATION.match(line) for line in text.splitlines())
-    return sum(int(item[1]) for item in found if item and re.search(r", color 1\b", item[2]))
+    hosts = (_ALLOCATION.match(line) for line in text.splitlines())
+    return sum(int(item[1]) for item in hosts if item and re.search(r", color 1\b", item[2]))
 
 
 def largest_buffers(
     allocations: Iterable[Allocation], program: Program | None, names: list[str], most: int
 ) -> list[Buffer]:
     """The largest values in HBM; of those that share a place, the largest one."""
-    found: list[Buffer] = []
+    buffers: list[Buffer] = []
     for allocation in allocations:
         if allocation.kind == "constant":
             continue
@@ -390,7 +390,7 @@ def largest_buffers(
                     operation = names[allocation.parameter]
                 source = ""
             array = arrays[0]
-            found.append(
+            buffers.append(
                 Buffer(
                     bytes=size,
                     kind="argument"
@@ -408,8 +408,8 @@ def largest_buffers(
             )
             if allocation.kind == "argument":
                 break
-    found.sort(key=lambda buffer: -buffer.bytes)
-    return found[:most]
+    buffers.sort(key=lambda buffer: -buffer.bytes)
+    return buffers[:most]
 
 
 def _number(text: str, field: str) -> int:

@@ -114,12 +114,12 @@ class Plan(Struct, kw_only=True, frozen=True):
         cost = best.usd_for_1000_steps(self.tier) or 0.0
         longest = best.time.longest_ms
         most = float("inf") if longest is None else cost * longest / best.time.ms
-        found = []
+        cheap = []
         for row in self.rows[1:]:
             its = row.usd_for_1000_steps(self.tier)
             if its is not None and row.time and its * row.time.shortest_ms / row.time.ms < most:
-                found.append(row.type)
-        return found
+                cheap.append(row.type)
+        return cheap
 
 
 def _cells_of(row: PlanRow) -> tuple[str, ...]:

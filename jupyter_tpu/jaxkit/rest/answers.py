@@ -56,8 +56,8 @@ def split(request: SplitRequest) -> Answer:
             "Split one key, and split it again where it is used.",
         )
     keys = jax.random.split(key, request.num + 1)
-    found = SplitAnswer(key=describe_key(keys[0], note), subkeys=_data(keys[1:]))
-    return Answer(content_type=_JSON, body=msgspec.json.encode(found))
+    split_answer = SplitAnswer(key=describe_key(keys[0], note), subkeys=_data(keys[1:]))
+    return Answer(content_type=_JSON, body=msgspec.json.encode(split_answer))
 
 
 def fold(request: FoldRequest) -> Answer:
@@ -101,14 +101,14 @@ def draw(request: SampleRequest) -> Answer:
             f"{drawn.size:,} numbers are too many for JSON; {_MOST_JSON:,} are allowed.",
             "Omit the format, or set it to npy.",
         )
-    found = SampleAnswer(
+    sample_answer = SampleAnswer(
         distribution=request.distribution,
         shape=list(drawn.shape),
         dtype=str(drawn.dtype),
         values=_finite(_plain(drawn).tolist()),
         key=about,
     )
-    return Answer(content_type=_JSON, body=msgspec.json.encode(found))
+    return Answer(content_type=_JSON, body=msgspec.json.encode(sample_answer))
 
 
 def place(request: PlacementRequest) -> Answer:

@@ -118,8 +118,8 @@ def accepted_parameters(distribution: str) -> dict[str, inspect.Parameter]:
             f"Unknown distribution {str(distribution)[:60]!r}.",
             f"The distributions are {', '.join(DISTRIBUTIONS)}.",
         )
-    found = inspect.signature(getattr(jax.random, distribution)).parameters
-    return {name: found[name] for name in found if name not in ("key", "out_sharding")}
+    accepted = inspect.signature(getattr(jax.random, distribution)).parameters
+    return {name: accepted[name] for name in accepted if name not in ("key", "out_sharding")}
 
 
 def largest_array(call: Any, key: jax.Array, arrays: Mapping[str, Any]) -> int:

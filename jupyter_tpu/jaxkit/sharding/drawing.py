@@ -129,15 +129,15 @@ def _shown(array: ArrayPlacement) -> tuple[int | None, int | None]:
 def _holders(array: ArrayPlacement, mesh: MeshAxes, at: dict[int | None, int]) -> list[int]:
     """The devices, numbered along the mesh, of the block at those places (0 in all others)."""
     names = list(mesh)
-    found = []
+    holders = []
     for number, place in enumerate(product(*(range(mesh[name]) for name in names))):
         where = dict(zip(names, place, strict=True))
         if all(
             _index(split_axes(array, axis), where, mesh) == at.get(axis, 0)
             for axis in range(len(array.shape))
         ):
-            found.append(number)
-    return found
+            holders.append(number)
+    return holders
 
 
 def _index(axes: tuple[str, ...], where: dict[str, int], mesh: MeshAxes) -> int:

@@ -186,7 +186,7 @@ def _fits(
         types() if names is None else [known_type(name) for name in names]
     )
     needed: dict[str, int] = {}
-    found = []
+    fits = []
     for kind in chosen:
         # v2 and v3 pad alike, and so do all later ones.
         family = "v3" if kind.generation in ("v2", "v3") else "v6e"
@@ -199,7 +199,7 @@ def _fits(
             why = f"{(needed[family] - room) / 2**30:.2f} GiB per device missing"
         else:
             why = ""
-        found.append(
+        fits.append(
             TypeFit(
                 type=kind.name,
                 fits=not why,
@@ -210,23 +210,23 @@ def _fits(
             )
         )
     if names is None:
-        found.sort(key=lambda fit: (not fit.fits, abs(fit.devices - devices)))
-    return found
+        fits.sort(key=lambda fit: (not fit.fits, abs(fit.devices - devices)))
+    return fits
 
 
 def _with_specs(
     arrays: Any, specs: Any
 ) -> Iterable[tuple[str, tuple[int, ...], str, list[str | list[str] | None]]]:
     flat = list(flat_shapes(arrays))
-    found: list[Any]
+    spread: list[Any]
     if specs is None:
         leaves = (leaf for _, leaf in flat_leaves(arrays))
-        found = [getattr(getattr(leaf, "sharding", None), "spec", ()) for leaf in leaves]
+        spread = [getattr(getattr(leaf, "sharding", None), "spec", ()) for leaf in leaves]
     elif _is_spec(specs):
-        found = [specs] * len(flat)
+        spread = [specs] * len(flat)
     else:
-        found = list(_spread(specs, arrays, "specs"))
-    for (path, shape, dtype), spec in zip(flat, found, strict=True):
+        spread = list(_spread(specs, arrays, "specs"))
+    for (path, shape, dtype), spec in zip(flat, spread, strict=True):
         yield path, shape, dtype, written_spec(getattr(spec, "spec", spec))
 
 

@@ -253,7 +253,7 @@ class _Decoder:
             return {self.decode(key, path): self.decode(item, path) for key, item in rest}
         if tag == "namedtuple":
             module, name, fields, *items = rest
-            return _named_tuple(module, name, fields)(*(self.decode(each, path) for each in items))
+            return _named_tuple(module, name, fields)(*(self.decode(item, path) for item in items))
         if tag == "int":
             return int(rest[0], 16)
         if tag == "complex":

@@ -263,7 +263,7 @@ class JournalFile:
 
     def read(self, reader: JournalReader, limit: int) -> list[JournalRecord]:
         """Records of about *limit* bytes, at least one; [] at the end."""
-        found: list[JournalRecord] = []
+        journal_records: list[JournalRecord] = []
         with self._lock:
             if self._closed:
                 raise ClosedError("the journal is closed")
@@ -280,9 +280,9 @@ class JournalFile:
                     reader.move(following[0])
                     continue
                 for record in _read_records(segment, reader, limit - size):
-                    found.append(record)
+                    journal_records.append(record)
                     size += record.size
-        return found
+        return journal_records
 
     def read_content(self, stored: StoredContent) -> deque[bytes]:
         """The content and the buffers of a large message as pieces of one sequence of bytes.

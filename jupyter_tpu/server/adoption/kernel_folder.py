@@ -115,7 +115,7 @@ class KernelFolder:
         may be starting, too. A folder without a record is removed, because its kernel was never
         started.
         """
-        found = []
+        unowned = []
         parent = data_dir() / "kernels"
         for path in sorted(parent.iterdir()) if parent.is_dir() else ():
             try:
@@ -126,8 +126,8 @@ class KernelFolder:
                 log.warning("The folder of kernel %s cannot be used: %s", path.name, error)
                 continue
             if folder is not None:
-                found += folder._read()
-        return found
+                unowned += folder._read()
+        return unowned
 
     def _read(self) -> list[tuple[KernelFolder, KernelRecord | None]]:
         """Itself and its record; [] if it was removed."""

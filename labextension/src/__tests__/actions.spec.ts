@@ -26,8 +26,7 @@ import {
   openModel,
   TestChangeFeed,
   TestServerKernels,
-  TestServer,
-  trans
+  TestServer
 } from './server';
 
 const ask = vi.spyOn(kernels, 'confirmDestructive');
@@ -60,8 +59,7 @@ async function openActions(answers: { [call: string]: Answer }): Promise<{
     new PanelState(),
     new CommandRegistry(),
     here,
-    noExamples,
-    trans
+    noExamples
   );
   return { actions, changes, server, here };
 }
@@ -82,7 +80,7 @@ it('names the kernels that end with their TPU', async () => {
   const tpu = connectedTPU({ kernels: 1 });
   await actions.act('delete', tpu);
   const what = { environment: '', jobs: [], kernels: [kernel] };
-  expect(ask).toHaveBeenCalledWith('delete', tpu, what, trans);
+  expect(ask).toHaveBeenCalledWith('delete', tpu, what);
   expect(server.calls[server.calls.length - 1].body).toEqual({
     end_kernels: true,
     end_jobs: false
@@ -257,7 +255,7 @@ it('does not let the user wait for kernels that cannot be asked for', async () =
   const tpu = connectedTPU({ connection: 'reconnecting', kernels: 3 });
   await actions.act('stop', tpu);
   const what = { environment: '', jobs: [], kernels: null };
-  expect(ask).toHaveBeenCalledWith('stop', tpu, what, trans);
+  expect(ask).toHaveBeenCalledWith('stop', tpu, what);
   expect(server.count(`GET ${TPU}/kernels`)).toBe(0);
 });
 
@@ -306,7 +304,7 @@ it('takes a kernel over once that is confirmed, and shows its notebook', async (
   askToTake.mockResolvedValueOnce(false);
   await actions.kernels.takeOver(tpu, aKernel({ attached: false }));
   // What is asked is who has it now, not who had it when the list was shown.
-  expect(askToTake).toHaveBeenCalledWith(held, tpu, trans);
+  expect(askToTake).toHaveBeenCalledWith(held, tpu);
   expect(server.count(`POST ${TPU}/kernels/k1/take`)).toBe(0);
   await actions.kernels.takeOver(tpu, held);
   expect(server.count(`POST ${TPU}/kernels/k1/take`)).toBe(1);
@@ -345,7 +343,7 @@ it('creates what costs money only after that was agreed to', async () => {
   actions.view.show('create');
   askForCost.mockResolvedValueOnce(false);
   await actions.submit(form);
-  expect(askForCost).toHaveBeenCalledWith(quote, trans);
+  expect(askForCost).toHaveBeenCalledWith(quote);
   expect(server.count('POST tpus')).toBe(0);
   expect(form.fields.name).toBe('mine');
   expect(actions.view.page).toBe('create');

@@ -1,7 +1,7 @@
 import { Notification } from '@jupyterlab/apputils';
 import { afterEach, expect, it, vi } from 'vitest';
 
-import { COMMANDS } from '../actions/commandIDs';
+import { ACTIONS } from '../actions/table';
 import { keyOf } from '../model/resources';
 import { IChipHolder, IChipUse } from '../rest/api';
 import { answerDialog, disposeWidgets, listOf, openPanel } from './opened';
@@ -61,7 +61,7 @@ afterEach(() => {
 
 async function open(
   answers: { [call: string]: Answer },
-  command: string = COMMANDS.chips
+  command: string = ACTIONS.chips.command
 ) {
   const tpu = aTPU();
   const opened = await openPanel({ ...listOf(tpu), ...answers });
@@ -155,7 +155,7 @@ it('is offered where the check found what uses the chips', async () => {
       [CHECK]: [200, { healthy: false, findings: [{ ...held, hint: '' }] }],
       [LOOK]: [200, useOf()]
     },
-    COMMANDS.check
+    ACTIONS.check.command
   );
   await answerDialog('Free Chips…');
   expect(await answerDialog('Close')).toContain('No process uses the chips.');
@@ -173,7 +173,7 @@ it('offers kernels with chips of their own, as many as the user chooses', async 
     ...listOf(tpu),
     [SPLIT]: [200, { kernels, note: 'Not tried on hardware.' }]
   });
-  const done = commands.execute(COMMANDS.split, { tpu: keyOf(tpu) });
+  const done = commands.execute(ACTIONS.split.command, { tpu: keyOf(tpu) });
   await vi.waitFor(() =>
     expect(document.querySelector('.jp-Dialog select')).not.toBeNull()
   );

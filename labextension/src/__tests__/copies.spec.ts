@@ -2,7 +2,7 @@
 
 import { afterEach, expect, it, vi } from 'vitest';
 
-import { COMMANDS } from '../actions/commandIDs';
+import { ACTIONS } from '../actions/table';
 import { keyOf } from '../model/resources';
 import { ICopyFiles, ICopyResult, IHost } from '../rest/api';
 import {
@@ -44,7 +44,7 @@ it.each<[string, Partial<ICopyFiles>]>([
   ['down', { download: true, hosts: '0' }]
 ])('asks what to copy, and in which direction: %s', async (way, expected) => {
   const { commands, posts, tpu } = await open();
-  const done = commands.execute(COMMANDS.copy, { tpu: keyOf(tpu) });
+  const done = commands.execute(ACTIONS.copy.command, { tpu: keyOf(tpu) });
   const [source, destination] = await dialogInputs(2);
   const direction =
     document.querySelector<HTMLSelectElement>('.jp-Dialog select')!;

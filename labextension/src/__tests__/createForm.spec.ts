@@ -8,8 +8,7 @@ import {
   aTPU,
   catalog,
   openModel,
-  TestServer,
-  trans
+  TestServer
 } from './server';
 
 async function openForm(
@@ -52,7 +51,7 @@ describe('CreateForm', () => {
   ])('says of the name %j: %j', async (name, problem) => {
     const { form } = await openForm(ONE);
     form.set('name', name);
-    expect(form.nameProblem(trans)).toBe(problem);
+    expect(form.nameProblem()).toBe(problem);
   });
 
   it('lets a TPU stop when it is idle, and deletes one that can’t be stopped', async () => {
@@ -114,7 +113,7 @@ describe('CreateForm', () => {
     const { form } = await openForm(ONE);
     form.set('name', 'my-tpu');
     form.set('zone', 'us-west4-a');
-    expect(form.nameProblem(trans)).toBe('');
+    expect(form.nameProblem()).toBe('');
   });
 
   it('offers the zones of the type and its image', async () => {

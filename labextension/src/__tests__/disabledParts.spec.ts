@@ -1,7 +1,8 @@
 import { Notification } from '@jupyterlab/apputils';
 import { afterEach, expect, it, vi } from 'vitest';
 
-import { CommandIDs, COMMANDS, SHOWN_BY } from '../actions/commandIDs';
+import { CommandIDs } from '../actions/commandIDs';
+import { ACTIONS } from '../actions/table';
 import { Action } from '../model/availableActions';
 import { keyOf } from '../model/resources';
 import { disposeWidgets, listOf, openPanel, shows } from './opened';
@@ -19,7 +20,9 @@ const shown = () => Notification.manager.notifications.map(one => one.message);
 
 /** The panel, without the part that has a command. */
 function openWithout(command: string) {
-  const others = new Set(Object.values(SHOWN_BY));
+  const others = new Set(
+    Object.values(ACTIONS).flatMap(({ shownBy }) => shownBy ?? [])
+  );
   others.delete(command);
   return openPanel(
     {
@@ -32,18 +35,18 @@ function openWithout(command: string) {
 }
 
 it.each<[string, Action[]]>([
-  [CommandIDs.showApp, ['app', 'profile', 'tensorboard']],
+  [CommandIDs.showApp, ['app', 'profile', 'ray', 'tensorboard']],
   [CommandIDs.showFiles, ['browse']],
   [CommandIDs.showJob, ['job']],
   [CommandIDs.showRun, ['run']]
 ])('without %s, %j are not offered, and start nothing', async (id, actions) => {
   const opened = await openWithout(id);
-  for (const action of Object.keys(COMMANDS) as Action[]) {
-    const enabled = opened.commands.isEnabled(COMMANDS[action], READY);
+  for (const action of Object.keys(ACTIONS) as Action[]) {
+    const enabled = opened.commands.isEnabled(ACTIONS[action].command, READY);
     if (actions.includes(action)) {
       expect(enabled, action).toBe(false);
       await opened.actions.act(action, TPU);
-    } else if (SHOWN_BY[action]) {
+    } else if (ACTIONS[action].shownBy) {
       expect(enabled, action).toBe(true);
     }
   }

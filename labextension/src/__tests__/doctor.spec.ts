@@ -1,7 +1,7 @@
 import { Notification } from '@jupyterlab/apputils';
 import { afterEach, expect, it, vi } from 'vitest';
 
-import { COMMANDS } from '../actions/commandIDs';
+import { ACTIONS } from '../actions/table';
 import { keyOf } from '../model/resources';
 import { IFinding } from '../rest/api';
 import { findingGroups, hostNumbers } from '../setup/doctorLabels';
@@ -14,7 +14,7 @@ import {
   openPanel,
   type
 } from './opened';
-import { aTPU, trans } from './server';
+import { aTPU } from './server';
 
 const CHECK = 'POST tpus/us-central1-a~my-tpu/doctor';
 
@@ -37,7 +37,7 @@ async function check(
     ...listOf(tpu),
     [CHECK]: [status, body]
   });
-  const done = commands.execute(COMMANDS.check, { tpu: keyOf(tpu) });
+  const done = commands.execute(ACTIONS.check.command, { tpu: keyOf(tpu) });
   return () => done as Promise<void>;
 }
 
@@ -85,7 +85,7 @@ it('notifies why a TPU could not be checked', async () => {
 });
 
 it('counts hosts in runs, and keeps apart what differs', () => {
-  expect(hostNumbers([0, 1, 2, 5], trans)).toBe('Hosts 0–2, 5:');
+  expect(hostNumbers([0, 1, 2, 5])).toBe('Hosts 0–2, 5:');
   const other = aFinding({ host: 1, message: 'Not connected.' });
   expect(findingGroups([aFinding(), other])).toHaveLength(2);
 });

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 
 import { Drives } from '../files/drives';
 import { HostDrive } from '../files/hostDrive';
-import { TestServer, trans } from './server';
+import { TestServer } from './server';
 
 const PLACE = { name: 'my-tpu', zone: 'us-central1-a', host: 0 };
 const HOST = 'tpus/us-central1-a~my-tpu/hosts/0';
@@ -28,14 +28,14 @@ it('gives each host a drive, which is there again when the page is loaded', () =
   const contents = {
     addDrive: (drive: HostDrive) => added.push(drive.name)
   } as unknown as ServiceManager.IManager['contents'];
-  const drives = new Drives(contents, settings, storage, trans);
+  const drives = new Drives(contents, settings, storage);
   const drive = drives.of(PLACE);
   expect(drives.of({ ...PLACE })).toBe(drive);
   drives.of({ ...PLACE, host: 3 });
   drives.of({ ...PLACE, zone: 'europe-west4-b' });
   const names = ['my-tpu', 'my-tpu-3', 'europe-west4-b~my-tpu'];
   expect(added).toEqual(names);
-  new Drives(contents, settings, storage, trans);
+  new Drives(contents, settings, storage);
   expect(added).toEqual([...names, ...names]);
 });
 
@@ -46,7 +46,7 @@ it('says which folders are listed in part', async () => {
     [`${path}/home/me`]: [200, model('home/me', many)],
     [path]: [200, model('', { home: 'home/me' })]
   });
-  const drive = new HostDrive(PLACE, settings, trans);
+  const drive = new HostDrive(PLACE, settings);
   const partial: object[] = [];
   drive.partialFolder.connect((_, folder) => partial.push(folder));
   await drive.get(await drive.home());
@@ -54,7 +54,7 @@ it('says which folders are listed in part', async () => {
 });
 
 it('downloads over the route that streams', async () => {
-  const drive = new HostDrive(PLACE, new TestServer({}).settings, trans);
+  const drive = new HostDrive(PLACE, new TestServer({}).settings);
   expect(await drive.getDownloadUrl('home/me/a b')).toBe(
     `http://localhost/hub/jupyter-tpu/v1/${HOST}/files/content?path=%2Fhome%2Fme%2Fa%20b`
   );

@@ -11,7 +11,7 @@ import { FileTransfers } from '../files/transfers';
 import { TPUModel } from '../model/model';
 import { TPUClient } from '../rest/client';
 import { answerDialog, type } from './opened';
-import { aTPU, TestChangeFeed, trans } from './server';
+import { aTPU, TestChangeFeed } from './server';
 
 const FILES = '/jupyter-tpu/v1/tpus/us-central1-a~my-tpu/hosts/0/files';
 
@@ -71,7 +71,7 @@ beforeEach(async () => {
     token: 'secret'
   });
   const model = new TPUModel(new TPUClient(settings), new TestChangeFeed());
-  transfers = new FileTransfers(model, trans);
+  transfers = new FileTransfers(model);
 });
 
 afterEach(async () => {

@@ -4,7 +4,7 @@ import { Signal } from '@lumino/signaling';
 import { BoxPanel, Widget } from '@lumino/widgets';
 import { afterEach, expect, it, vi } from 'vitest';
 
-import { COMMANDS } from '../actions/commandIDs';
+import { ACTIONS } from '../actions/table';
 import { addGuardNotices } from '../guard/guardNotices';
 import { addInterruptionNotices } from '../kernels/interruptionNotices';
 import { keyOf } from '../model/resources';
@@ -37,6 +37,8 @@ function aGuard(more: Partial<IGuard> = {}): IGuard {
     ends: '2099-01-01T12:00:00Z',
     busy: [],
     actor: 'host',
+    google_deletes: '',
+    google_problem: null,
     no_restart: '',
     problem: null,
     ...more
@@ -87,7 +89,7 @@ it('sets the limits that are typed, beginning with those that its host has', asy
     [`GET ${PATH}`]: [200, before],
     [`POST ${PATH}`]: [200, { ...before, idle: 3600 }]
   });
-  const done = commands.execute(COMMANDS.guard, { tpu: keyOf(aTPU()) });
+  const done = commands.execute(ACTIONS.guard.command, { tpu: keyOf(aTPU()) });
   const [cost, until] = await dialogInputs(2);
   const [idle, action] =
     document.querySelectorAll<HTMLSelectElement>('.jp-Dialog select');

@@ -18,14 +18,7 @@ import {
   shows,
   widgets
 } from './opened';
-import {
-  aJob,
-  aTPU,
-  openModel,
-  TestChangeFeed,
-  TestServer,
-  trans
-} from './server';
+import { aJob, aTPU, openModel, TestChangeFeed, TestServer } from './server';
 
 const JOBS = 'tpus/us-central1-a~my-tpu/jobs';
 
@@ -117,7 +110,7 @@ async function openLog(answers: IJobLog[], job = aJob()) {
     [`GET ${JOBS}/j1/log`]: () => [200, answers.shift() ?? aLog([])]
   });
   const target = { tpu: 'us-central1-a/my-tpu', job: 'j1', name: 'train' };
-  const view = new JobLogView(target, opened.model, trans);
+  const view = new JobLogView(target, opened.model);
   widgets.push(view);
   Widget.attach(view, document.body);
   return { ...opened, node: view.node };
@@ -162,7 +155,6 @@ async function loadPage(server: TestServer, storage = localStorage) {
   const actions = {
     model,
     offers: () => true,
-    trans,
     view: { visible: true }
   } as unknown as Actions;
   addNotifications(actions, () => true, {

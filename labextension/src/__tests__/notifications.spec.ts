@@ -14,8 +14,7 @@ import {
   aQueuedResource,
   aTPU,
   connectedTPU,
-  openModel,
-  trans
+  openModel
 } from './server';
 
 const OPEN = ['/home/me/one.ipynb', '/home/me/two.ipynb'];
@@ -35,7 +34,7 @@ afterEach(() => {
 
 async function openNotifications() {
   const { model, changes } = await openModel();
-  const actions = { model, trans, view: { visible: true } } as Actions;
+  const actions = { model, view: { visible: true } } as Actions;
   addNotifications(actions, () => true, NOTEBOOKS);
   const lose = (
     id: string,
@@ -149,7 +148,7 @@ it.each([
 
 it('says once which maintenance was announced', async () => {
   const { model, changes } = await openModel();
-  const actions = { model, trans, language: 'en' } as Actions;
+  const actions = { model } as Actions;
   const announced = new StoredIds();
   const open = () =>
     addNotifications(actions, () => true, NOTEBOOKS, announced);
@@ -209,7 +208,7 @@ it('says once that a TPU seems to be forgotten, also when the page is loaded aga
     const { model } = await openModel({
       'GET tpus': [200, { tpus, problem: null }]
     });
-    const actions = { model, trans, view: { visible: true } } as Actions;
+    const actions = { model, view: { visible: true } } as Actions;
     addNotifications(actions, () => true, NOTEBOOKS, announced);
     await model.refresh();
     expect(shown()).toEqual(texts);
@@ -220,7 +219,7 @@ it('says once that a TPU seems to be forgotten, also when the page is loaded aga
 it('says once that a queued resource uses quota for nothing', async () => {
   const { model, changes } = await openModel();
   addNotifications(
-    { model, trans } as Actions,
+    { model } as Actions,
     () => true,
     NOTEBOOKS,
     new StoredIds(localStorage, 'test-queued')
@@ -237,11 +236,7 @@ it('says once that a queued resource uses quota for nothing', async () => {
 
 it('says once that Google preempted a TPU', async () => {
   const { model, changes } = await openModel();
-  addNotifications(
-    { model, trans, language: 'en' } as Actions,
-    () => true,
-    NOTEBOOKS
-  );
+  addNotifications({ model } as Actions, () => true, NOTEBOOKS);
   const problem = {
     message: 'my-tpu was preempted.',
     reason: 'CONFLICT' as const,

@@ -5,7 +5,8 @@ import { Widget } from '@lumino/widgets';
 import { expect, Mock, vi } from 'vitest';
 
 import { Actions } from '../actions/actions';
-import { CommandIDs, NO_ARGUMENTS, SHOWN_BY } from '../actions/commandIDs';
+import { CommandIDs, NO_ARGUMENTS } from '../actions/commandIDs';
+import { ACTIONS } from '../actions/table';
 import { addCommands } from '../actions/commands';
 import { PackagesForm } from '../environments/packagesForm';
 import { ConnectForm } from '../lifecycle/connectForm';
@@ -20,8 +21,7 @@ import {
   openModel,
   TestChangeFeed,
   TestServerKernels,
-  TestServer,
-  trans
+  TestServer
 } from './server';
 
 /** What is in the document. */
@@ -48,7 +48,9 @@ export interface IOpened {
 export async function openPanel(
   answers: { [call: string]: Answer | 'no network' } = {},
   /** The commands of other parts of the extension. */
-  shownBy = new Set(Object.values(SHOWN_BY))
+  shownBy = new Set(
+    Object.values(ACTIONS).flatMap(({ shownBy }) => shownBy ?? [])
+  )
 ): Promise<IOpened> {
   const opened = await openModel(answers);
   const commands = new CommandRegistry();
@@ -60,8 +62,7 @@ export async function openPanel(
     new PanelState(),
     commands,
     new TestServerKernels(),
-    noExamples,
-    trans
+    noExamples
   );
   addCommands(commands, null, actions);
   const shown = vi.fn();

@@ -26,8 +26,7 @@ import {
   aTPU,
   catalog,
   connectedTPU,
-  openModel,
-  trans
+  openModel
 } from './server';
 
 afterEach(disposeWidgets);
@@ -894,7 +893,7 @@ describe('the status bar item', () => {
     const { model, server } = await openModel(listOf(connectedTPU()));
     server.answers['GET tpus'] = 'no network';
     await model.refresh();
-    const item = new StatusItem(model, trans, () => undefined);
+    const item = new StatusItem(model, () => undefined);
     widgets.push(item);
     Widget.attach(item, document.body);
     await shows(item.node, 'TPU: server not responding');
@@ -907,7 +906,7 @@ describe('the status bar item', () => {
     if (operation) {
       changes.operation(operation);
     }
-    const item = new StatusItem(model, trans, () => undefined);
+    const item = new StatusItem(model, () => undefined);
     widgets.push(item);
     Widget.attach(item, document.body);
     await item.renderPromise;

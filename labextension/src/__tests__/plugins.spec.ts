@@ -1,5 +1,9 @@
-import { JupyterLab } from '@jupyterlab/application';
+import { JupyterFrontEndPlugin, JupyterLab } from '@jupyterlab/application';
 import { JupyterPluginRegistry } from '@jupyterlab/coreutils';
+import {
+  IRenderMimeRegistry,
+  RenderMimeRegistry
+} from '@jupyterlab/rendermime';
 import {
   IServerSettings,
   ServerConnection,
@@ -12,7 +16,7 @@ import packageJson from '../../../package.json';
 import { compatibilityProblem, SUPPORTED } from '../compatibility';
 import plugins from '../index';
 import { ITPUActions, ITPUModel } from '../tokens';
-import { TestServer, trans } from './server';
+import { TestServer } from './server';
 
 const IDS = [
   'jupyter-tpu:compatibility',
@@ -31,6 +35,7 @@ const IDS = [
   'jupyter-tpu:dead-kernels',
   'jupyter-tpu:runs',
   'jupyter-tpu:jobs',
+  'jupyter-tpu:pod-output',
   'jupyter-tpu:notifications',
   'jupyter-tpu:running',
   'jupyter-tpu:status-bar'
@@ -43,6 +48,15 @@ const defaultSettings: ServiceManagerPlugin<ServerConnection.ISettings> = {
   autoStart: true,
   provides: IServerSettings,
   activate: () => ServerConnection.makeSettings()
+};
+
+/** JupyterLab's own, which is asked for what shows outputs. */
+const rendermime: JupyterFrontEndPlugin<IRenderMimeRegistry> = {
+  id: '@jupyterlab/rendermime-extension:plugin',
+  description: 'The default renderers.',
+  autoStart: true,
+  provides: IRenderMimeRegistry,
+  activate: () => new RenderMimeRegistry()
 };
 
 beforeEach(() => {
@@ -72,6 +86,7 @@ async function startLab(...disabled: string[]) {
   const registry = new JupyterPluginRegistry();
   registry.registerPlugins([
     defaultSettings,
+    rendermime,
     ...plugins.filter(({ id }) => !disabled.includes(id))
   ] as never);
   const serverSettings = await registry.resolveRequiredService(IServerSettings);
@@ -161,7 +176,7 @@ it.each<[string, string, boolean]>([
   ['Another Application', '1.0', true],
   ['JupyterLab', 'unknown', true]
 ])('%s %s is supported: %s', (name, version, supported) => {
-  const problem = compatibilityProblem({ name, version }, trans);
+  const problem = compatibilityProblem({ name, version });
   expect(problem === null).toBe(supported);
   if (!supported) {
     expect(problem).toContain(version);

@@ -11,7 +11,7 @@ import {
   openPanel,
   shows
 } from './opened';
-import { anApp, Answer, aTPU, aTunnel, TestServer, trans } from './server';
+import { anApp, Answer, aTPU, aTunnel, TestServer } from './server';
 
 afterEach(disposeWidgets);
 
@@ -166,7 +166,7 @@ describe('the dialog for a tunnel', () => {
     ['-1', false],
     ['', false]
   ])('takes %j: %s', (text, right) => {
-    expect(portProblem(text, trans) === '').toBe(right);
+    expect(portProblem(text) === '').toBe(right);
   });
 });
 
@@ -212,7 +212,7 @@ describe('the address of an app', () => {
   it('is its own where the browser reaches it', async () => {
     vi.stubGlobal('fetch', () => Promise.resolve(new Response()));
     for (const path of ['', 'jupyter-tpu/proxy/z~a/0/80/']) {
-      expect(await reachableAddress(await visit(path), HERE, trans)).toBe(url);
+      expect(await reachableAddress(await visit(path), HERE)).toBe(url);
     }
   });
 
@@ -220,7 +220,7 @@ describe('the address of an app', () => {
     vi.stubGlobal('fetch', () => Promise.reject(new TypeError('no network')));
     const allowed = await visit('jupyter-tpu/proxy/z~a/0/80/deep?a=1');
     for (const place of [HERE, HUB]) {
-      expect(await reachableAddress(allowed, place, trans)).toBe(
+      expect(await reachableAddress(allowed, place)).toBe(
         'http://localhost/hub/jupyter-tpu/proxy/z~a/0/80/deep?a=1'
       );
     }
@@ -233,9 +233,7 @@ describe('the address of an app', () => {
       [HERE, '4321'],
       [HUB, 'hub.example.org']
     ] as const) {
-      await expect(reachableAddress(refused, place, trans)).rejects.toThrow(
-        word
-      );
+      await expect(reachableAddress(refused, place)).rejects.toThrow(word);
     }
   });
 });

@@ -1,7 +1,7 @@
 import { Notification } from '@jupyterlab/apputils';
 import { afterEach, expect, it } from 'vitest';
 
-import { COMMANDS } from '../actions/commandIDs';
+import { ACTIONS } from '../actions/table';
 import { keyOf } from '../model/resources';
 import { IMemoryProfile } from '../rest/api';
 import {
@@ -42,7 +42,7 @@ it('traces all hosts, opens the trace, and names a host that failed', async () =
     [PROFILE]: [202, ended],
     'GET apps': [200, [app]]
   });
-  const done = commands.execute(COMMANDS.profile, { tpu: keyOf(tpu) });
+  const done = commands.execute(ACTIONS.profile.command, { tpu: keyOf(tpu) });
   const [, port] = await dialogInputs(2);
   type(port, '9999');
   expect(await answerDialog('Trace')).toContain('Trace my-tpu');
@@ -96,7 +96,7 @@ it('shows what fills the memory, line by line, and which host has no program', a
     ...listOf(tpu),
     [MEMORY]: [200, { emulated: true, profiles: [profile, none] }]
   });
-  const done = commands.execute(COMMANDS.memory, { tpu: keyOf(tpu) });
+  const done = commands.execute(ACTIONS.memory.command, { tpu: keyOf(tpu) });
   const text = await answerDialog('Close');
   await done;
   expect(text).toContain('Memory of my-tpu');

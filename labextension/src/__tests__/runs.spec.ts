@@ -1,7 +1,7 @@
 import { Widget } from '@lumino/widgets';
 import { afterEach, expect, it, vi } from 'vitest';
 
-import { COMMANDS } from '../actions/commandIDs';
+import { ACTIONS } from '../actions/table';
 import { OutputLines } from '../jobs/outputLines';
 import { runOutcomes, runTitle } from '../jobs/runLabels';
 import { RunView } from '../jobs/runTab';
@@ -16,7 +16,7 @@ import {
   type,
   widgets
 } from './opened';
-import { aTPU, openModel, trans } from './server';
+import { aTPU, openModel } from './server';
 
 const RUNS = 'tpus/us-central1-a~my-tpu/runs';
 
@@ -63,7 +63,7 @@ async function openTab(run: IRun, answers: Partial<IRunOutput>[]) {
     },
     [`DELETE ${RUNS}/r1`]: [200, run]
   });
-  const tab = new RunView(run, opened.model, trans);
+  const tab = new RunView(run, opened.model);
   widgets.push(tab);
   Widget.attach(tab, document.body);
   return { ...opened, tab };
@@ -108,7 +108,7 @@ it('asks for a command and the hosts, and opens a tab', async () => {
     ...listOf(tpu),
     [`POST ${RUNS}`]: [201, run]
   });
-  const done = commands.execute(COMMANDS.run, { tpu: keyOf(tpu) });
+  const done = commands.execute(ACTIONS.run.command, { tpu: keyOf(tpu) });
   const inputs = await dialogInputs(3);
   ['ls | wc', '1'].forEach((text, index) => type(inputs[index], text));
   button(document.querySelector('.jp-Dialog')!, 'Run').click();
@@ -130,7 +130,7 @@ it('says what is known of each host', () => {
     aHostRun({ host: 2, cause: 'stopped', signal: 'SIGINT' }),
     aHostRun({ host: 3, cause: 'stopped', signal: 'SIGINT' })
   ];
-  expect(runOutcomes(aRun(hosts), trans)).toEqual([
+  expect(runOutcomes(aRun(hosts))).toEqual([
     'Host 0: Unknown: It was lost.',
     'Host 1: Killed by SIGKILL',
     'Hosts 2–3: Stopped'

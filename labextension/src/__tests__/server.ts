@@ -169,7 +169,8 @@ export class TestChangeFeed implements IChangeFeed {
       hunt: null,
       grant: null,
       queued: null,
-      prices: null
+      prices: null,
+      budgets: null
     };
     this.changed.emit({ what, id, ...none, ...more });
   }
@@ -353,6 +354,7 @@ export function aKernel(more: Partial<IKernel> = {}): IKernel {
     holder: '',
     chips: false,
     booked: [],
+    hosts: [],
     notebook: 'work/Untitled.ipynb',
     problem: null,
     ...more

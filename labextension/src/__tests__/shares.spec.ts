@@ -2,7 +2,7 @@
 
 import { afterEach, expect, it, vi } from 'vitest';
 
-import { COMMANDS } from '../actions/commandIDs';
+import { ACTIONS } from '../actions/table';
 import { keyOf } from '../model/resources';
 import {
   IHostShare,
@@ -93,7 +93,7 @@ it('asks for the folder and other TPUs of the zone, shows the plan, and does it'
     dry_run: true
   });
   const { commands, posts, tpu } = await open(plan, other, far);
-  const done = commands.execute(COMMANDS.share, { tpu: keyOf(tpu) });
+  const done = commands.execute(ACTIONS.share.command, { tpu: keyOf(tpu) });
   const [folder, with_other] = await dialogInputs(2);
   type(folder, 'data');
   with_other.click();
@@ -115,7 +115,7 @@ it('asks for the folder and other TPUs of the zone, shows the plan, and does it'
 
 it('does nothing without an answer', async () => {
   const { commands, posts, tpu } = await open(aShare([]));
-  const done = commands.execute(COMMANDS.share, { tpu: keyOf(tpu) });
+  const done = commands.execute(ACTIONS.share.command, { tpu: keyOf(tpu) });
   await dialogInputs(1);
   await answerDialog('Cancel');
   await done;
@@ -130,7 +130,7 @@ it('says which host can not share, and offers nothing', async () => {
   } as IHostShare['problem'];
   const plan = aShare([aHost(0), aHost(1, { problem })]);
   const { commands, posts, tpu } = await open(plan);
-  const done = commands.execute(COMMANDS.share, { tpu: keyOf(tpu) });
+  const done = commands.execute(ACTIONS.share.command, { tpu: keyOf(tpu) });
   await dialogInputs(1);
   await answerDialog('Show What Changes');
   const text = await answerDialog('Close');

@@ -1,7 +1,6 @@
 // What the user can do, with the questions before it.
 
 import { Notification } from '@jupyterlab/apputils';
-import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 
 import { Loads } from '../chips/loads';
@@ -20,6 +19,7 @@ import { Action, availableActions } from '../model/availableActions';
 import { Lookups } from '../model/lookups';
 import { TPUModel } from '../model/model';
 import { keyOf } from '../model/resources';
+import { BudgetsForm } from '../money/budgetsForm';
 import { GrantsForm } from '../money/grantsForm';
 import { UsageList } from '../money/usageList';
 import { PanelState } from '../panel/panelState';
@@ -36,8 +36,16 @@ import {
 } from '../rest/api';
 import { TokensForm } from '../setup/tokensForm';
 import { attempt } from '../ui/attempt';
-import { CommandIDs, SHOWN_BY } from './commandIDs';
+import { trans } from '../ui/translation';
+import { CommandIDs } from './commandIDs';
 import { Opener } from './opener';
+import { ACTIONS } from './table';
+
+/** What most components need: a TPU, and what can be done. */
+export interface ITPUProps {
+  tpu: ITPU;
+  actions: Actions;
+}
 
 export class Actions {
   constructor(
@@ -49,38 +57,44 @@ export class Actions {
     private _commands: CommandRegistry,
     /** The kernels of this Jupyter server. */
     readonly serverKernels: IServerKernels,
-    examples: Pick<Examples, 'open'>,
-    readonly trans: TranslationBundle,
-    /** A BCP 47 tag, for dates. */
-    readonly language = 'en'
+    examples: Pick<Examples, 'open'>
   ) {
-    this._files = new FileTransfers(model, trans);
-    this.copies = new CopyActions(model, trans);
-    this.open = new Opener(model, _commands, examples, trans);
-    this.kernels = new KernelActions(model, serverKernels, trans);
-    this.jobs = new JobActions(model, view, _commands, trans);
+    this.files = new FileTransfers(model);
+    this.copies = new CopyActions(model);
+    this.open = new Opener(model, _commands, examples);
+    this.kernels = new KernelActions(model, serverKernels);
+    this.jobs = new JobActions(model, view, _commands);
     this.loads = new Loads(model.client.metrics);
     this.foundPythons = new Lookups(tpu => model.client.pythons.list(tpu));
     this.grantsForm = new GrantsForm(model.client.grants);
+    this.budgetsForm = new BudgetsForm(model.client);
     this.usageList = new UsageList(model.client.usage);
     this.queuedList = new QueuedList(model.client.queued);
-    model.unlistedChanged.connect((_, { what }) => this._loadAgain(what));
+    model.unlistedChanged.connect((_, { budgets, what }) => {
+      if (budgets) {
+        this.budgetsForm.update(budgets);
+      } else {
+        this._loadAgain(what);
+      }
+    });
     model.operationEnded.connect((_, { kind }) => {
       if (kind === 'queue' || kind === 'unqueue') {
         this._loadAgain('queued');
       }
     });
-    this.shares = new ShareActions(model, trans);
+    this.shares = new ShareActions(model);
     this.tokensForm = new TokensForm(model.client.tokens);
   }
 
   readonly copies: CopyActions;
+  readonly files: FileTransfers;
   readonly loads: Loads;
   readonly foundPythons: Lookups<IFoundPythons>;
   readonly jobs: JobActions;
   readonly kernels: KernelActions;
   readonly open: Opener;
   readonly grantsForm: GrantsForm;
+  readonly budgetsForm: BudgetsForm;
   readonly usageList: UsageList;
   readonly queuedList: QueuedList;
   readonly shares: ShareActions;
@@ -98,18 +112,18 @@ export class Actions {
     const { type, zone, version, tier, network } = form?.request ?? {};
     const request = { type, zone, version, tier, network };
     const { checkSetup } = await import('../setup/doctorDialogs');
-    return checkSetup(request, this.model, this.trans);
+    return checkSetup(request, this.model);
   }
 
   /** Asks for a machine that is reached by SSH, and adds it to the TPUs. */
   async attach(): Promise<void> {
     const { attachMachine } = await import('../lifecycle/attach');
-    return attachMachine(this.model, this.trans);
+    return attachMachine(this.model);
   }
 
   /** Whether the part of the extension that an action needs is there. */
   offers(action: Action): boolean {
-    const command = SHOWN_BY[action];
+    const command = ACTIONS[action].shownBy;
     return !command || this._commands.hasCommand(command);
   }
 
@@ -123,100 +137,11 @@ export class Actions {
   /** Does *action* to a TPU; an error becomes the TPU's failure, or a notification. */
   async act(action: Action, tpu: ITPU): Promise<void> {
     if (this.offers(action)) {
-      await attempt(this._act(action, tpu), this.trans);
+      await attempt(ACTIONS[action].run(this, tpu));
     } else {
       Notification.error(
-        this.trans.__('This part of the TPU extension is disabled.')
+        trans.__('This part of the TPU extension is disabled.')
       );
-    }
-  }
-
-  private async _act(action: Action, tpu: ITPU): Promise<void> {
-    switch (action) {
-      case 'app':
-        await this.open.port(tpu);
-        break;
-      case 'browse':
-        await this.open.files(tpu, 0);
-        break;
-      case 'check':
-        await (
-          await import('../setup/doctorDialogs')
-        ).checkTPU(tpu, this.model, this.language, this.trans);
-        break;
-      case 'chips':
-        await (
-          await import('../chips/chipDialogs')
-        ).freeChips(tpu, this.model, this.language, this.trans);
-        break;
-      case 'guard':
-        await (
-          await import('../guard/guardDialog')
-        ).changeGuard(tpu, this.model, this.language, this.trans);
-        break;
-      case 'split':
-        await (
-          await import('../chips/chipDialogs')
-        ).splitChips(tpu, this.model, this.trans);
-        break;
-      case 'connect':
-        await this._connect(tpu);
-        break;
-      case 'console':
-        await this.open.console(tpu);
-        break;
-      case 'copy':
-        await this.copies.copy(tpu);
-        break;
-      case 'download':
-        await this._files.download(tpu);
-        break;
-      case 'environment':
-        this.openConnectForm(tpu);
-        break;
-      case 'example':
-        await this.open.example(tpu);
-        break;
-      case 'job':
-        await this.jobs.start(tpu);
-        break;
-      case 'memory':
-        await (
-          await import('../jobs/profileDialogs')
-        ).showMemory(tpu, this.model, this.trans);
-        break;
-      case 'notebook':
-        await this.open.notebook(tpu);
-        break;
-      case 'profile':
-        await this.open.profile(tpu);
-        break;
-      case 'run':
-        await this.open.run(tpu);
-        break;
-      case 'share':
-        await this.shares.share(tpu);
-        break;
-      case 'start':
-        await this._start(tpu);
-        break;
-      case 'sync':
-        await this.copies.sync(tpu);
-        break;
-      case 'tensorboard':
-        await this.open.tensorBoard(tpu);
-        break;
-      case 'terminal':
-        await this.open.terminal(tpu, 0);
-        break;
-      case 'tunnel':
-        await this._openTunnel(tpu);
-        break;
-      case 'upload':
-        await this._files.upload(tpu);
-        break;
-      default:
-        await this.kernels.destroy(action, tpu);
     }
   }
 
@@ -251,6 +176,12 @@ export class Actions {
     this.view.show('grants');
   }
 
+  /** Shows what agents and people may spend. */
+  openBudgets(): void {
+    void this.budgetsForm.load();
+    this.view.show('budgets');
+  }
+
   /** Shows who has which TPUs. */
   openUsage(): void {
     void this.usageList.load();
@@ -265,14 +196,10 @@ export class Actions {
 
   /** Deletes a queued resource; asks first, since its TPUs and their disks go with it. */
   async deleteQueued(queued: IQueuedResource): Promise<void> {
-    if (
-      await (await import('./dialogs')).confirmDeleteQueued(queued, this.trans)
-    ) {
-      const title = this.trans.__('Delete %1?', queued.name);
-      const ok = this.trans.__('Delete');
-      const name = await (
-        await import('./dialogs')
-      ).askName(queued, title, ok, this.trans);
+    if (await (await import('./dialogs')).confirmDeleteQueued(queued)) {
+      const title = trans.__('Delete %1?', queued.name);
+      const ok = trans.__('Delete');
+      const name = await (await import('./dialogs')).askName(queued, title, ok);
       if (name !== null) {
         await this.queuedList.delete(queued, name);
       }
@@ -281,11 +208,9 @@ export class Actions {
 
   /** Puts a queued resource back into the queue; asks first for its name as *adopt* does. */
   async resetQueued(queued: IQueuedResource): Promise<void> {
-    const title = this.trans.__('Reset %1?', queued.name);
-    const ok = this.trans.__('Reset');
-    const name = await (
-      await import('./dialogs')
-    ).askName(queued, title, ok, this.trans);
+    const title = trans.__('Reset %1?', queued.name);
+    const ok = trans.__('Reset');
+    const name = await (await import('./dialogs')).askName(queued, title, ok);
     if (name !== null) {
       await this.queuedList.reset(queued, name);
     }
@@ -294,15 +219,15 @@ export class Actions {
   /** Shows whether Cloud Logging stores a TPU's logs, and changes that if the user wants it. */
   async chooseLogging(tpu: ITPU): Promise<void> {
     const { chooseLogging } = await import('../setup/logging');
-    return chooseLogging(tpu, this.model, this.trans);
+    return chooseLogging(tpu, this.model);
   }
 
   /** Keeps a TPU for an hour that would stop itself; asks first for its name as *adopt* does. */
   async keep(tpu: ITPU): Promise<void> {
-    const title = this.trans.__('Keep %1 for an hour?', tpu.name);
+    const title = trans.__('Keep %1 for an hour?', tpu.name);
     const name = await (
       await import('./dialogs')
-    ).askName(tpu, title, this.trans.__('Keep'), this.trans);
+    ).askName(tpu, title, trans.__('Keep'));
     if (name !== null) {
       await this.model.keep(tpu, name ? { confirm_name: name } : {});
     }
@@ -310,11 +235,9 @@ export class Actions {
 
   /** Makes a TPU the user's; asks first for its name if it belongs to another person. */
   async adopt(tpu: ITPU): Promise<void> {
-    const title = this.trans.__('Adopt %1?', tpu.name);
-    const ok = this.trans.__('Adopt');
-    const name = await (
-      await import('./dialogs')
-    ).askName(tpu, title, ok, this.trans);
+    const title = trans.__('Adopt %1?', tpu.name);
+    const ok = trans.__('Adopt');
+    const name = await (await import('./dialogs')).askName(tpu, title, ok);
     if (name !== null && (await this.model.adopt(tpu, name))) {
       await this.usageList.load();
     }
@@ -338,7 +261,7 @@ export class Actions {
       ipykernel ||
       (await (
         await import('./dialogs')
-      ).confirmInstallIpykernel(path, tpu.name, this.trans))
+      ).confirmInstallIpykernel(path, tpu.name))
     ) {
       await this.model.connect(tpu, {
         environment: name,
@@ -357,7 +280,7 @@ export class Actions {
       form === this.createForm &&
       !(await (
         await import('../lifecycle/approval')
-      ).approveCost(this.createForm, this.trans))
+      ).approveCost(this.createForm))
     ) {
       return;
     }
@@ -387,7 +310,7 @@ export class Actions {
     } else if (tpu) {
       switch (operation.kind) {
         case 'create':
-          await this._connect(tpu);
+          await this.connect(tpu);
           break;
         case 'compile':
         case 'hunt':
@@ -428,9 +351,7 @@ export class Actions {
 
   /** Ends the attempts to delete a TPU, if the user agrees that it stays. */
   async stopTrying(tpu: ITPU, operation: IOperation): Promise<void> {
-    if (
-      await (await import('../money/costDialogs')).confirmKeep(tpu, this.trans)
-    ) {
+    if (await (await import('../money/costDialogs')).confirmKeep(tpu)) {
       await this.model.stopTrying(operation);
     }
   }
@@ -440,9 +361,7 @@ export class Actions {
     const asks = operation.kind === 'create';
     if (
       !asks ||
-      (await (
-        await import('./dialogs')
-      ).confirmCancelCreate(operation.tpu, this.trans))
+      (await (await import('./dialogs')).confirmCancelCreate(operation.tpu))
     ) {
       await this.model.cancel(operation);
     }
@@ -453,9 +372,7 @@ export class Actions {
     const asks = app.kind === 'tensorboard';
     if (
       !asks ||
-      (await (
-        await import('./dialogs')
-      ).confirmCloseTensorBoard(app, this.trans))
+      (await (await import('./dialogs')).confirmCloseTensorBoard(app))
     ) {
       await this.model.closeApp(tpu, app.id);
     }
@@ -466,7 +383,7 @@ export class Actions {
     const asks = tunnel.connections > 0;
     if (
       !asks ||
-      (await (await import('./dialogs')).confirmCloseTunnel(tunnel, this.trans))
+      (await (await import('./dialogs')).confirmCloseTunnel(tunnel))
     ) {
       await this.model.closeTunnel(tpu, tunnel.id);
     }
@@ -489,29 +406,25 @@ export class Actions {
     }
   }
 
-  private async _openTunnel(tpu: ITPU): Promise<void> {
+  async openTunnel(tpu: ITPU): Promise<void> {
     const { askPort } = await import('../forwarding/portDialog');
-    const request = await askPort('tunnel', tpu, this.trans);
+    const request = await askPort('tunnel', tpu);
     if (request) {
       await this.model.openTunnel(tpu, request);
       await this.open.tpu(tpu); // where it is listed
     }
   }
 
-  private async _start(tpu: ITPU): Promise<void> {
-    const title = this.trans.__('Start %1?', tpu.name);
-    const ok = this.trans.__('Start');
+  async start(tpu: ITPU): Promise<void> {
+    const title = trans.__('Start %1?', tpu.name);
+    const ok = trans.__('Start');
     if (
       !tpu.emulated &&
-      !(await (
-        await import('../money/costDialogs')
-      ).confirmStart(tpu, this.trans))
+      !(await (await import('../money/costDialogs')).confirmStart(tpu))
     ) {
       return;
     }
-    const name = await (
-      await import('./dialogs')
-    ).askName(tpu, title, ok, this.trans);
+    const name = await (await import('./dialogs')).askName(tpu, title, ok);
     if (name !== null) {
       const price = tpu.cost.usd_per_hour;
       await this.model.start(tpu, {
@@ -522,13 +435,11 @@ export class Actions {
   }
 
   /** Continues with an incomplete environment, if there is one. */
-  private async _connect(tpu: ITPU): Promise<void> {
+  async connect(tpu: ITPU): Promise<void> {
     const unfinished = tpu.environments.find(one => one.state === 'failed');
     await this.model.connect(
       tpu,
       unfinished ? { environment: unfinished.name } : {}
     );
   }
-
-  private _files: FileTransfers;
 }

@@ -4,19 +4,20 @@ import { ICommandPalette, InputDialog } from '@jupyterlab/apputils';
 import {
   addIcon,
   checkIcon,
+  LabIcon,
   lockIcon,
   refreshIcon
 } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
-import { Action, whyNotStoppable } from '../model/availableActions';
+import { Action } from '../model/availableActions';
 import { keyOf } from '../model/resources';
-import { actionLabel, notStoppableLabel } from '../panel/tpuLabels';
 import { ITPU } from '../rest/api';
-import { actionIcon } from '../ui/icons';
+import { trans } from '../ui/translation';
 import { Actions } from './actions';
-import { CommandIDs, COMMANDS, GENERAL, NO_ARGUMENTS } from './commandIDs';
+import { CommandIDs, GENERAL, NO_ARGUMENTS } from './commandIDs';
+import { ACTIONS, actionLabel } from './table';
 
 /** Registers the commands of the palette and the menus. */
 export function addCommands(
@@ -24,7 +25,6 @@ export function addCommands(
   palette: ICommandPalette | null,
   actions: Actions
 ): void {
-  const { model, trans } = actions;
   const category = trans.__('TPU');
 
   commands.addCommand(CommandIDs.create, {
@@ -49,83 +49,100 @@ export function addCommands(
       actions.openCreateForm();
     }
   });
-  commands.addCommand(CommandIDs.attach, {
-    label: trans.__('Attach a Machine…'),
-    caption: trans.__('Use a machine that you reach by SSH as a TPU'),
-    describedBy: NO_ARGUMENTS,
-    execute: async () => {
-      actions.openPanel();
-      await actions.attach();
-    }
-  });
-  commands.addCommand(CommandIDs.refresh, {
-    label: trans.__('Refresh the List of TPUs'),
-    icon: refreshIcon,
-    describedBy: NO_ARGUMENTS,
-    execute: () => model.refresh()
-  });
-  commands.addCommand(CommandIDs.queued, {
-    label: trans.__('Queued Resources…'),
-    caption: trans.__('Show the requests that wait at Google'),
-    describedBy: NO_ARGUMENTS,
-    execute: () => {
-      actions.openPanel();
-      actions.openQueued();
-    }
-  });
-  commands.addCommand(CommandIDs.grants, {
-    label: trans.__('Grants…'),
-    caption: trans.__('List the TPUs that you may use at no charge'),
-    describedBy: NO_ARGUMENTS,
-    execute: () => {
-      actions.openPanel();
-      actions.openGrants();
-    }
-  });
-  commands.addCommand(CommandIDs.usage, {
-    label: trans.__('TPU Usage…'),
-    caption: trans.__('Show who has which TPUs, and what they cost'),
-    describedBy: NO_ARGUMENTS,
-    execute: () => {
-      actions.openPanel();
-      actions.openUsage();
-    }
-  });
-  commands.addCommand(CommandIDs.setup, {
-    label: trans.__('Check Setup…'),
-    caption: trans.__('Check what can keep a TPU from being created'),
-    icon: checkIcon,
-    describedBy: NO_ARGUMENTS,
-    execute: () => actions.checkSetup()
-  });
-  commands.addCommand(CommandIDs.tokens, {
-    label: trans.__('Tokens…'),
-    caption: trans.__(
-      'Choose which of this computer’s tokens are passed to TPUs'
-    ),
-    icon: lockIcon,
-    describedBy: NO_ARGUMENTS,
-    execute: () => {
-      actions.openPanel();
-      actions.openTokens();
-    }
-  });
-  for (const action of Object.keys(COMMANDS) as Action[]) {
+  for (const { id, inPanel, run, ...options } of generalCommands(actions)) {
+    commands.addCommand(id, {
+      ...options,
+      describedBy: NO_ARGUMENTS,
+      execute: async () => {
+        if (inPanel) {
+          actions.openPanel();
+        }
+        await run();
+      }
+    });
+  }
+  for (const action of Object.keys(ACTIONS) as Action[]) {
     addAction(commands, actions, action);
   }
 
-  if (palette) {
-    for (const command of GENERAL) {
-      palette.addItem({ command, category, args: { isPalette: true } });
-    }
-    for (const action of Object.keys(COMMANDS) as Action[]) {
-      palette.addItem({
-        command: COMMANDS[action],
-        category,
-        args: { isPalette: true }
-      });
-    }
+  const named = Object.values(ACTIONS).map(({ command }) => command);
+  for (const command of [...GENERAL, ...named]) {
+    palette?.addItem({ command, category, args: { isPalette: true } });
   }
+}
+
+interface IGeneralCommand {
+  id: string;
+  label: string;
+  caption?: string;
+  icon?: LabIcon;
+  /** Whether the panel shows it. */
+  inPanel?: boolean;
+  run: () => unknown;
+}
+
+/** What is not about one TPU, and takes no arguments. */
+function generalCommands(actions: Actions): IGeneralCommand[] {
+  return [
+    {
+      id: CommandIDs.attach,
+      label: trans.__('Attach a Machine…'),
+      caption: trans.__('Use a machine that you reach by SSH as a TPU'),
+      inPanel: true,
+      run: () => actions.attach()
+    },
+    {
+      id: CommandIDs.usage,
+      label: trans.__('TPU Usage…'),
+      caption: trans.__('Show who has which TPUs, and what they cost'),
+      inPanel: true,
+      run: () => actions.openUsage()
+    },
+    {
+      id: CommandIDs.queued,
+      label: trans.__('Queued Resources…'),
+      caption: trans.__('Show the requests that wait at Google'),
+      inPanel: true,
+      run: () => actions.openQueued()
+    },
+    {
+      id: CommandIDs.budgets,
+      label: trans.__('Budgets…'),
+      caption: trans.__('Say what coding agents may spend on TPUs'),
+      inPanel: true,
+      run: () => actions.openBudgets()
+    },
+    {
+      id: CommandIDs.grants,
+      label: trans.__('Grants…'),
+      caption: trans.__('List the TPUs that you may use at no charge'),
+      inPanel: true,
+      run: () => actions.openGrants()
+    },
+    {
+      id: CommandIDs.tokens,
+      label: trans.__('Tokens…'),
+      caption: trans.__(
+        'Choose which of this computer’s tokens are passed to TPUs'
+      ),
+      icon: lockIcon,
+      inPanel: true,
+      run: () => actions.openTokens()
+    },
+    {
+      id: CommandIDs.setup,
+      label: trans.__('Check Setup…'),
+      caption: trans.__('Check what can keep a TPU from being created'),
+      icon: checkIcon,
+      run: () => actions.checkSetup()
+    },
+    {
+      id: CommandIDs.refresh,
+      label: trans.__('Refresh the List of TPUs'),
+      icon: refreshIcon,
+      run: () => actions.model.refresh()
+    }
+  ];
 }
 
 function addAction(
@@ -133,22 +150,19 @@ function addAction(
   actions: Actions,
   action: Action
 ): void {
-  const { model, trans } = actions;
+  const { model } = actions;
   const able = () =>
     model.tpus.filter(tpu => actions.available(tpu).includes(action));
   const named = (args: ReadonlyPartialJSONObject) =>
     able().filter(tpu => !args.tpu || args.tpu === keyOf(tpu));
 
-  commands.addCommand(COMMANDS[action], {
+  commands.addCommand(ACTIONS[action].command, {
     label: args => {
       const tpu = args.tpu ? model.tpu(args.tpu as string) : undefined;
-      const why = tpu && whyNotStoppable(tpu);
-      const label = why
-        ? notStoppableLabel(action, why, trans)
-        : actionLabel(action, trans);
+      const label = actionLabel(action, tpu);
       return args.isPalette ? trans.__('TPU: %1', label) : label;
     },
-    icon: actionIcon(action),
+    icon: ACTIONS[action].icon,
     isEnabled: args => named(args).length > 0,
     describedBy: {
       args: {
@@ -164,7 +178,7 @@ function addAction(
       }
     },
     execute: async args => {
-      const tpu = await choose(named(args), actions);
+      const tpu = await choose(named(args));
       if (tpu) {
         if (args.isPalette || action === 'environment') {
           // The panel shows the progress.
@@ -177,10 +191,7 @@ function addAction(
 }
 
 /** The only TPU, or the one that the user picks. */
-async function choose(
-  tpus: ITPU[],
-  { trans }: Actions
-): Promise<ITPU | undefined> {
+async function choose(tpus: ITPU[]): Promise<ITPU | undefined> {
   if (tpus.length < 2) {
     return tpus[0];
   }

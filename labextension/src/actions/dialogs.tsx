@@ -1,7 +1,6 @@
 // Dialogs: questions before something is lost, and what an action needs to know.
 
 import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
-import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { ShareSteps } from '../files/shareSteps';
@@ -17,11 +16,11 @@ import {
   ITunnel
 } from '../rest/api';
 import { confirm } from '../ui/confirm';
+import { trans } from '../ui/translation';
 
 /** Asks on which hosts of a pod a new notebook runs: the kernel of all hosts, or of host 0. */
 export async function askNotebookKernel(
-  environment: IEnvironment,
-  trans: TranslationBundle
+  environment: IEnvironment
 ): Promise<string | undefined> {
   const all = Dialog.okButton({ label: trans.__('All Hosts') });
   const one = Dialog.okButton({ label: trans.__('Host 0 Only') });
@@ -46,10 +45,7 @@ export async function askNotebookKernel(
 }
 
 /** Asks for confirmation to stop a job. */
-export async function confirmStopJob(
-  job: IJob,
-  trans: TranslationBundle
-): Promise<boolean> {
+export async function confirmStopJob(job: IJob): Promise<boolean> {
   return confirm(
     trans.__('Stop %1?', job.name),
     <p>
@@ -57,15 +53,13 @@ export async function confirmStopJob(
         'The command and its processes are sent SIGTERM and, after 10 seconds, SIGKILL. The output is kept.'
       )}
     </p>,
-    Dialog.warnButton({ label: trans.__('Stop') }),
-    trans
+    Dialog.warnButton({ label: trans.__('Stop') })
   );
 }
 
 /** Asks whether host keys that the known hosts do not have are those of the machines. */
 export async function confirmHostKeys(
-  machines: readonly IMachineHost[],
-  trans: TranslationBundle
+  machines: readonly IMachineHost[]
 ): Promise<boolean> {
   return confirm(
     trans._n(
@@ -90,28 +84,22 @@ export async function confirmHostKeys(
         </p>
       ))}
     </>,
-    Dialog.warnButton({ label: trans.__('Trust and Attach') }),
-    trans
+    Dialog.warnButton({ label: trans.__('Trust and Attach') })
   );
 }
 
 /** Asks for confirmation to remove a job that has ended. */
-export async function confirmRemoveJob(
-  job: IJob,
-  trans: TranslationBundle
-): Promise<boolean> {
+export async function confirmRemoveJob(job: IJob): Promise<boolean> {
   return confirm(
     trans.__('Remove %1?', job.name),
     <p>{trans.__('Its output on the hosts will be deleted.')}</p>,
-    Dialog.warnButton({ label: trans.__('Remove') }),
-    trans
+    Dialog.warnButton({ label: trans.__('Remove') })
   );
 }
 
 /** Asks for confirmation to delete a queued resource. */
 export async function confirmDeleteQueued(
-  queued: IQueuedResource,
-  trans: TranslationBundle
+  queued: IQueuedResource
 ): Promise<boolean> {
   return confirm(
     trans.__('Delete the queued resource %1?', queued.name),
@@ -123,21 +111,16 @@ export async function confirmDeleteQueued(
           )
         : trans.__('It is removed from Google’s queue.')}
     </p>,
-    Dialog.warnButton({ label: trans.__('Delete') }),
-    trans
+    Dialog.warnButton({ label: trans.__('Delete') })
   );
 }
 
 /** Asks for confirmation to cancel the creation of a TPU. */
-export async function confirmCancelCreate(
-  tpu: string,
-  trans: TranslationBundle
-): Promise<boolean> {
+export async function confirmCancelCreate(tpu: string): Promise<boolean> {
   return confirm(
     trans.__('Stop creating %1?', tpu),
     <p>{trans.__('Everything created so far is deleted.')}</p>,
     Dialog.warnButton({ label: trans.__('Stop Creating') }),
-    trans,
     trans.__('Continue')
   );
 }
@@ -145,8 +128,7 @@ export async function confirmCancelCreate(
 /** Asks for confirmation to install ipykernel into a Python of the user's. */
 export async function confirmInstallIpykernel(
   path: string,
-  tpu: string,
-  trans: TranslationBundle
+  tpu: string
 ): Promise<boolean> {
   return confirm(
     trans.__('Install ipykernel?'),
@@ -157,29 +139,21 @@ export async function confirmInstallIpykernel(
         tpu
       )}
     </p>,
-    Dialog.okButton({ label: trans.__('Install') }),
-    trans
+    Dialog.okButton({ label: trans.__('Install') })
   );
 }
 
 /** Asks for confirmation to close TensorBoard, which ends it on the host. */
-export async function confirmCloseTensorBoard(
-  app: IApp,
-  trans: TranslationBundle
-): Promise<boolean> {
+export async function confirmCloseTensorBoard(app: IApp): Promise<boolean> {
   return confirm(
     trans.__('Close %1?', app.name),
     <p>{trans.__('TensorBoard stops on the host. Your logs are kept.')}</p>,
-    Dialog.warnButton({ label: trans.__('Close') }),
-    trans
+    Dialog.warnButton({ label: trans.__('Close') })
   );
 }
 
 /** Asks for confirmation to close a tunnel that is in use. */
-export async function confirmCloseTunnel(
-  tunnel: ITunnel,
-  trans: TranslationBundle
-): Promise<boolean> {
+export async function confirmCloseTunnel(tunnel: ITunnel): Promise<boolean> {
   return confirm(
     trans.__('Close the tunnel to port %1?', tunnel.port),
     <p>
@@ -189,17 +163,17 @@ export async function confirmCloseTunnel(
         tunnel.connections
       )}
     </p>,
-    Dialog.warnButton({ label: trans.__('Close') }),
-    trans
+    Dialog.warnButton({ label: trans.__('Close') })
   );
 }
 
 /** Shows what sharing a folder changes, or why it can't be shared; whether to do it. */
-export async function confirmShare(
-  { hosts, path, request }: IShareResult,
-  trans: TranslationBundle
-): Promise<boolean> {
-  const steps = <ShareSteps hosts={hosts} trans={trans} />;
+export async function confirmShare({
+  hosts,
+  path,
+  request
+}: IShareResult): Promise<boolean> {
+  const steps = <ShareSteps hosts={hosts} />;
   if (hosts.some(host => host.problem)) {
     await showDialog({
       title: trans.__('%1 can’t be shared', path),
@@ -222,17 +196,13 @@ export async function confirmShare(
     </>,
     request.remove
       ? Dialog.warnButton({ label: trans.__('Stop Sharing') })
-      : Dialog.okButton({ label: trans.__('Share') }),
-    trans
+      : Dialog.okButton({ label: trans.__('Share') })
   );
 }
 
 /** Asks which example notebook to open. */
-export async function askExample(
-  tpu: ITPU,
-  trans: TranslationBundle
-): Promise<Example | undefined> {
-  const examples = exampleTitles(trans);
+export async function askExample(tpu: ITPU): Promise<Example | undefined> {
+  const examples = exampleTitles();
   const result = await InputDialog.getItem({
     title: trans.__('Open an example on %1', tpu.name),
     label: trans.__('The notebook is copied to your files.'),
@@ -244,10 +214,7 @@ export async function askExample(
 }
 
 /** Asks for TensorBoard's log folder. */
-export async function askLogdir(
-  tpu: ITPU,
-  trans: TranslationBundle
-): Promise<string | null> {
+export async function askLogdir(tpu: ITPU): Promise<string | null> {
   const result = await InputDialog.getText({
     title: trans.__('TensorBoard on %1', tpu.name),
     label: trans.__('Log folder on host 0, or gs://bucket/folder'),
@@ -265,8 +232,7 @@ export async function askLogdir(
 export async function askName(
   { name, not_yours, owner }: Pick<ITPU, 'name' | 'not_yours' | 'owner'>,
   title: string,
-  okLabel: string,
-  trans: TranslationBundle
+  okLabel: string
 ): Promise<string | null> {
   if (!not_yours) {
     return '';

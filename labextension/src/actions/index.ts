@@ -43,7 +43,7 @@ const plugin: JupyterFrontEndPlugin<Actions> = {
       window.localStorage,
       `jupyter-tpu:create:${serviceManager.serverSettings.baseUrl}`
     );
-    const language = translator?.languageCode.replace('_', '-') ?? 'default';
+    loadTranslation(translator);
     const actions = new Actions(
       model,
       new CreateForm(model, defaults),
@@ -57,9 +57,7 @@ const plugin: JupyterFrontEndPlugin<Actions> = {
       ),
       commands,
       new ServerKernels(serviceManager, commands),
-      new Examples(serviceManager.contents, commands),
-      loadTranslation(translator),
-      language === 'default' ? 'en' : language
+      new Examples(serviceManager.contents, commands)
     );
     addCommands(commands, palette, actions);
     void registry

@@ -1,7 +1,6 @@
 // What the user opens on a TPU: notebooks, consoles, terminals, files, web apps, and commands.
 
 import { showErrorMessage } from '@jupyterlab/apputils';
-import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
@@ -17,6 +16,7 @@ import { TPUModel } from '../model/model';
 import { keyOf, TPURef } from '../model/resources';
 import { IEnvironment, IKernel, ITPU } from '../rest/api';
 import { attempt } from '../ui/attempt';
+import { trans } from '../ui/translation';
 import { CommandIDs } from './commandIDs';
 
 /** Each opens something in a tab or a window, if the user does not cancel the question before it. */
@@ -24,8 +24,7 @@ export class Opener {
   constructor(
     private _model: TPUModel,
     private _commands: CommandRegistry,
-    private _examples: Pick<Examples, 'open'>,
-    private _trans: TranslationBundle
+    private _examples: Pick<Examples, 'open'>
   ) {}
 
   /** Shows the page of a TPU. */
@@ -38,7 +37,7 @@ export class Opener {
   /** Asks for a command, and shows its output in a tab. */
   async run(tpu: ITPU): Promise<void> {
     const { askRun } = await import('../jobs/runDialog');
-    const request = await askRun(tpu, this._trans);
+    const request = await askRun(tpu);
     const run = request && (await this._model.startRun(tpu, request));
     if (run) {
       const args = { run } as unknown as ReadonlyPartialJSONObject;
@@ -49,7 +48,7 @@ export class Opener {
   async notebook(tpu: ITPU, environment?: IEnvironment): Promise<void> {
     const chosen = environment ?? startableEnvironments(tpu)[0];
     const kernelName = chosen?.pod_kernelspec
-      ? await (await import('./dialogs')).askNotebookKernel(chosen, this._trans)
+      ? await (await import('./dialogs')).askNotebookKernel(chosen)
       : chosen?.kernelspec;
     if (kernelName) {
       await this._show('notebook:create-new', { kernelName });
@@ -89,10 +88,10 @@ export class Opener {
   async profile(tpu: ITPU, kernel?: IKernel): Promise<void> {
     const { askProfile, notifyUntraced } =
       await import('../jobs/profileDialogs');
-    const request = await askProfile(tpu, kernel, this._trans);
+    const request = await askProfile(tpu, kernel);
     const traced = request && (await this._model.profile(tpu, request));
     if (traced) {
-      notifyUntraced(traced.profile, this._trans);
+      notifyUntraced(traced.profile);
       await this.app(targetOf(traced.app));
     }
   }
@@ -100,13 +99,12 @@ export class Opener {
   async example(tpu: ITPU): Promise<void> {
     const [environment] = startableEnvironments(tpu);
     const example =
-      environment &&
-      (await (await import('./dialogs')).askExample(tpu, this._trans));
+      environment && (await (await import('./dialogs')).askExample(tpu));
     if (example) {
       try {
         await this._examples.open(example, environment);
       } catch (reason) {
-        const title = this._trans.__('The example was not opened');
+        const title = trans.__('The example was not opened');
         await showErrorMessage(title, reason as Error);
       }
     }
@@ -114,19 +112,17 @@ export class Opener {
 
   async port(tpu: ITPU): Promise<void> {
     const { askPort } = await import('../forwarding/portDialog');
-    const request = await askPort('app', tpu, this._trans);
+    const request = await askPort('app', tpu);
     if (request) {
-      const name = this._trans.__('Port %1', request.port);
+      const name = trans.__('Port %1', request.port);
       await this.app(portTarget(tpu, request.port, request.host, '/', name));
     }
   }
 
   async tensorBoard(tpu: ITPU): Promise<void> {
-    const logdir = await (
-      await import('./dialogs')
-    ).askLogdir(tpu, this._trans);
+    const logdir = await (await import('./dialogs')).askLogdir(tpu);
     if (logdir) {
-      const name = this._trans.__('TensorBoard');
+      const name = trans.__('TensorBoard');
       await this.app(tensorBoardTarget(tpu, logdir, name));
     }
   }
@@ -135,6 +131,6 @@ export class Opener {
     command: string,
     args: ReadonlyPartialJSONObject
   ): Promise<void> {
-    return attempt(this._commands.execute(command, args), this._trans);
+    return attempt(this._commands.execute(command, args));
   }
 }

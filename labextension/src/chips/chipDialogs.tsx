@@ -7,7 +7,6 @@ import {
   showDialog
 } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
-import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { shortTime } from '../guard/guardLabels';
@@ -21,19 +20,14 @@ import {
   IHostChips,
   ITPU
 } from '../rest/api';
+import { trans } from '../ui/translation';
 import { SUCCESS_TIMEOUT, waitToEnd } from '../ui/wait';
 
 /** Shows what uses the chips of all hosts, and ends it if the user agrees. */
-export async function freeChips(
-  tpu: ITPU,
-  model: TPUModel,
-  language: string,
-  trans: TranslationBundle
-): Promise<void> {
+export async function freeChips(tpu: ITPU, model: TPUModel): Promise<void> {
   const use = await waitToEnd(
     trans.__('Checking the chips of %1', tpu.name),
-    model.client.chips.list(tpu),
-    trans
+    model.client.chips.list(tpu)
   );
   if (!use) {
     return;
@@ -45,7 +39,7 @@ export async function freeChips(
     title: ends
       ? trans.__('Free the chips of %1?', tpu.name)
       : trans.__('Chips of %1', tpu.name),
-    body: <Use use={use} language={language} trans={trans} />,
+    body: <Use use={use} />,
     // Enter alone must not end anything.
     defaultButton: 0,
     buttons: ends
@@ -68,26 +62,21 @@ export async function freeChips(
       holders: wanted,
       // What ends may leave a lock file.
       locks: [...new Set([...holders, ...locks].map(({ host }) => host))]
-    }),
-    trans
+    })
   );
   if (freed?.free) {
     Notification.success(trans.__('The chips of %1 are free.', tpu.name), {
       autoClose: SUCCESS_TIMEOUT
     });
   } else if (freed) {
-    Notification.error(notFreed(tpu, freed, language, trans), {
+    Notification.error(notFreed(tpu, freed), {
       autoClose: false
     });
   }
 }
 
 /** Asks how many chips each notebook gets, and offers kernels for that. */
-export async function splitChips(
-  tpu: ITPU,
-  model: TPUModel,
-  trans: TranslationBundle
-): Promise<void> {
+export async function splitChips(tpu: ITPU, model: TPUModel): Promise<void> {
   const [environment] = startableEnvironments(tpu);
   const choices = new Map<string, number>(
     chipShares(tpu).map(each => [
@@ -113,24 +102,19 @@ export async function splitChips(
     model.client.chipKernels.split(tpu, {
       environment: environment.name,
       each
-    }),
-    trans
+    })
   );
   if (offered) {
     model.noteKernelspecs();
     await showDialog({
       title: trans.__('Kernels for chips of %1', tpu.name),
-      body: <Offered offered={offered} trans={trans} />,
+      body: <Offered offered={offered} />,
       buttons: [Dialog.okButton({ label: trans.__('Close') })]
     });
   }
 }
 
-function Offered(props: {
-  offered: IChipKernels;
-  trans: TranslationBundle;
-}): JSX.Element {
-  const { offered, trans } = props;
+function Offered({ offered }: { offered: IChipKernels }): JSX.Element {
   if (offered.kernels.length === 0) {
     return <p>{trans.__('Jupyter offers the kernel for all chips only.')}</p>;
   }
@@ -155,12 +139,7 @@ function holdersOf(use: IChipUse): IChipHolder[] {
   return use.hosts.flatMap(host => host.holders);
 }
 
-function Use(props: {
-  use: IChipUse;
-  language: string;
-  trans: TranslationBundle;
-}): JSX.Element {
-  const { language, use, trans } = props;
+function Use({ use }: { use: IChipUse }): JSX.Element {
   const holders = holdersOf(use);
   const many = use.hosts.length > 1;
   return (
@@ -175,8 +154,8 @@ function Use(props: {
             {holders.map(each => (
               <li key={`${each.host} ${each.pid}`} title={each.command}>
                 {many && <em>{trans.__('Host %1:', each.host)} </em>}
-                {holderName(each, trans)}
-                <p>{details(each, language, trans)}</p>
+                {holderName(each)}
+                <p>{details(each)}</p>
               </li>
             ))}
           </ul>
@@ -185,7 +164,7 @@ function Use(props: {
           )}
         </>
       )}
-      {[...leftOver(use, trans), ...unseen(use, trans)].map(line => (
+      {[...leftOver(use), ...unseen(use)].map(line => (
         <p key={line}>{line}</p>
       ))}
     </div>
@@ -198,7 +177,7 @@ function isSeen({ problem, complete }: IHostChips): boolean {
 }
 
 /** The lock files of libtpu that are in the way. */
-function leftOver(use: IChipUse, trans: TranslationBundle): string[] {
+function leftOver(use: IChipUse): string[] {
   return use.hosts
     .filter(({ lock_owner }) => lock_owner)
     .map(({ host, lock_owner }) => {
@@ -213,10 +192,7 @@ function leftOver(use: IChipUse, trans: TranslationBundle): string[] {
 }
 
 /** What a process belongs to, or its command. */
-export function holderName(
-  holder: IChipHolder,
-  trans: TranslationBundle
-): string {
+export function holderName(holder: IChipHolder): string {
   if (holder.kernel) {
     return holder.notebook
       ? trans.__('Kernel of %1', PathExt.basename(holder.notebook))
@@ -234,18 +210,14 @@ export function holderName(
     : holder.command || trans.__('Another program');
 }
 
-function details(
-  holder: IChipHolder,
-  language: string,
-  trans: TranslationBundle
-): string {
+function details(holder: IChipHolder): string {
   const { container, pid, since, stop, user } = holder;
   const facts = [
     trans.__('Process %1 of %2', pid, user),
     container === '?'
       ? trans.__('in a container')
       : container && trans.__('in the container %1', container),
-    since && trans.__('since %1', shortTime(since, language))
+    since && trans.__('since %1', shortTime(since))
   ]
     .filter(Boolean)
     .join(' · ');
@@ -255,7 +227,7 @@ function details(
 }
 
 /** What is not known of the hosts. */
-function unseen(use: IChipUse, trans: TranslationBundle): string[] {
+function unseen(use: IChipUse): string[] {
   const lines = use.hosts
     .filter(host => host.problem)
     .map(host =>
@@ -271,19 +243,14 @@ function unseen(use: IChipUse, trans: TranslationBundle): string[] {
   return lines;
 }
 
-function notFreed(
-  tpu: ITPU,
-  freed: IFreedChips,
-  language: string,
-  trans: TranslationBundle
-): string {
+function notFreed(tpu: ITPU, freed: IFreedChips): string {
   const left = holdersOf(freed.use).map(
-    each => `${holderName(each, trans)} (${details(each, language, trans)})`
+    each => `${holderName(each)} (${details(each)})`
   );
   const why = freed.ended
     .map(each => each.problem?.message)
     .filter(message => message);
-  const more = [...leftOver(freed.use, trans), ...unseen(freed.use, trans)];
+  const more = [...leftOver(freed.use), ...unseen(freed.use)];
   const lines = [...left, ...why, ...more];
   return `${trans.__('The chips of %1 may still be in use.', tpu.name)} ${lines.join(' ')}`.trim();
 }

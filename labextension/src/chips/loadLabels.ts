@@ -1,10 +1,10 @@
 // Memory and load of chips in words.
 
 import { PathExt } from '@jupyterlab/coreutils';
-import { TranslationBundle } from '@jupyterlab/translation';
 
 import { chipsLabel } from '../kernels/kernelLabels';
 import { IChipLoad, IHostLoad, ILoadSample } from '../rest/api';
+import { trans } from '../ui/translation';
 
 /** Of several chips: the sum of their memory, and the mean of their duty cycles. */
 export function together(chips: IChipLoad[]): IChipLoad {
@@ -28,7 +28,7 @@ export function memoryPercent(chip: IChipLoad): number | null {
 }
 
 /** "4.0 of 16.0 GiB"; "" where it is not known. */
-export function memoryLabel(chip: IChipLoad, trans: TranslationBundle): string {
+export function memoryLabel(chip: IChipLoad): string {
   const { memory_used: used, memory_total: total } = chip;
   return used !== null && total
     ? trans.__('%1 of %2 GiB', gib(used), gib(total))
@@ -36,14 +36,14 @@ export function memoryLabel(chip: IChipLoad, trans: TranslationBundle): string {
 }
 
 /** "4.0 GiB"; "" where it is not known. */
-export function usedLabel(chip: IChipLoad, trans: TranslationBundle): string {
+export function usedLabel(chip: IChipLoad): string {
   return chip.memory_used === null
     ? ''
     : trans.__('%1 GiB', gib(chip.memory_used));
 }
 
 /** "57 %"; "" where it is not known. */
-export function dutyLabel(chip: IChipLoad, trans: TranslationBundle): string {
+export function dutyLabel(chip: IChipLoad): string {
   return chip.duty_cycle === null
     ? ''
     : trans.__('%1 %', Math.round(chip.duty_cycle));
@@ -56,12 +56,12 @@ export function latest(host: IHostLoad): ILoadSample | null {
 }
 
 /** Whose its chips are, and what the figures of a host do not say. */
-export function loadNotes(host: IHostLoad, trans: TranslationBundle): string[] {
+export function loadNotes(host: IHostLoad): string[] {
   return [
     ...host.bookings.map(each =>
       trans.__(
         '%1: %2',
-        chipsLabel(each.chips, trans),
+        chipsLabel(each.chips),
         PathExt.basename(each.notebook) || each.kernel.slice(0, 8)
       )
     ),

@@ -8,6 +8,7 @@ import { IChipLoad, IHostLoad, ITPU } from '../rest/api';
 import { Alert, HOSTS_SHOWN, Section, ShowAll } from '../ui/elements';
 import { failureText } from '../ui/failures';
 import { useStore } from '../ui/store';
+import { trans } from '../ui/translation';
 import {
   dutyLabel,
   latest,
@@ -51,11 +52,7 @@ export function Load(props: {
 }): JSX.Element {
   const { actions } = props;
   return (
-    <Section
-      id="load"
-      view={actions.view}
-      title={actions.trans.__('Memory and load')}
-    >
+    <Section id="load" view={actions.view} title={trans.__('Memory and load')}>
       <Live {...props} />
     </Section>
   );
@@ -67,7 +64,7 @@ function Live(props: {
   actions: Actions;
 }): JSX.Element {
   const { tpu, actions, known } = props;
-  const { trans, view } = actions;
+  const { view } = actions;
   const { load, failure } = known;
   const all = `${keyOf(tpu)}#load-all`;
   const hosts = load?.hosts ?? [];
@@ -77,7 +74,7 @@ function Live(props: {
       {!load && !failure && (
         <span role="status">{trans.__('Asking the hosts…')}</span>
       )}
-      {failure && <Alert {...failureText(failure, trans)} />}
+      {failure && <Alert {...failureText(failure)} />}
       {hosts.some(latest) && (
         <p className="jp-tpu-Load-legend">
           <span className="jp-mod-duty">{trans.__('Duty cycle')}</span>
@@ -87,12 +84,7 @@ function Live(props: {
       )}
       <ul>
         {(view.isOpen(all) ? hosts : hosts.slice(0, HOSTS_SHOWN)).map(host => (
-          <Host
-            key={host.host}
-            host={host}
-            single={hosts.length === 1}
-            actions={actions}
-          />
+          <Host key={host.host} host={host} single={hosts.length === 1} />
         ))}
       </ul>
       {many && (
@@ -101,27 +93,21 @@ function Live(props: {
           view={view}
           count={hosts.length}
           label={trans.__('Plots of hosts')}
-          trans={trans}
         />
       )}
     </>
   );
 }
 
-function Host(props: {
-  host: IHostLoad;
-  single: boolean;
-  actions: Actions;
-}): JSX.Element {
-  const { host, single, actions } = props;
-  const { trans } = actions;
+function Host(props: { host: IHostLoad; single: boolean }): JSX.Element {
+  const { host, single } = props;
   const sample = latest(host);
   const chips = sample?.chips ?? [];
   const now = together(chips);
   const before = host.samples.map(one => together(one.chips));
   const figures = [
-    dutyLabel(now, trans),
-    memoryLabel(now, trans),
+    dutyLabel(now),
+    memoryLabel(now),
     sample?.queue ? trans.__('%1 waiting', sample.queue) : ''
   ].filter(Boolean);
   return (
@@ -137,7 +123,6 @@ function Host(props: {
             host.host,
             figures.join(', ')
           )}
-          trans={trans}
           times={host.samples.map(one => one.time)}
           lines={[
             { color: DUTY, values: before.map(one => one.duty_cycle) },
@@ -148,9 +133,9 @@ function Host(props: {
       {single &&
         chips.length > 1 &&
         chips.map((chip, number) => (
-          <Chip key={number} chip={chip} number={number} actions={actions} />
+          <Chip key={number} chip={chip} number={number} />
         ))}
-      {loadNotes(host, trans).map(note => (
+      {loadNotes(host).map(note => (
         <span key={note} className="jp-tpu-Row-more">
           {note}
         </span>
@@ -159,20 +144,15 @@ function Host(props: {
   );
 }
 
-function Chip(props: {
-  chip: IChipLoad;
-  number: number;
-  actions: Actions;
-}): JSX.Element {
-  const { chip, number, actions } = props;
-  const { trans } = actions;
+function Chip(props: { chip: IChipLoad; number: number }): JSX.Element {
+  const { chip, number } = props;
   return (
     <span className="jp-tpu-Load-chip">
       <span>{trans.__('Chip %1', number)}</span>
       <Bar percent={chip.duty_cycle} kind="duty" />
-      <span>{dutyLabel(chip, trans)}</span>
+      <span>{dutyLabel(chip)}</span>
       <Bar percent={memoryPercent(chip)} kind="memory" />
-      <span title={memoryLabel(chip, trans)}>{usedLabel(chip, trans)}</span>
+      <span title={memoryLabel(chip)}>{usedLabel(chip)}</span>
     </span>
   );
 }

@@ -1,6 +1,5 @@
 // A small plot of percents over time.
 
-import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useEffect, useRef, useState } from 'react';
 import type uPlot from 'uplot';
 
@@ -21,9 +20,8 @@ export function Plot(props: {
   /** Seconds since the epoch. */
   times: number[];
   lines: ILine[];
-  trans: TranslationBundle;
 }): JSX.Element {
-  const { label, lines, times, trans } = props;
+  const { label, lines, times } = props;
   const [failure, setFailure] = useState('');
   const node = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
@@ -48,7 +46,7 @@ export function Plot(props: {
     };
     load().catch(error => {
       if (!ended) {
-        setFailure(failureLine(error, trans));
+        setFailure(failureLine(error));
       }
     });
     return () => {

@@ -10,6 +10,7 @@ import { OperationDetails } from '../operations/operationView';
 import { IEnvironment, ITPU, Reason } from '../rest/api';
 import { Alert, IconButton, Link, StateLabel } from '../ui/elements';
 import { problemText } from '../ui/failures';
+import { trans } from '../ui/translation';
 
 /** Reasons for which trying the same again does not help. */
 const WRONG_REQUEST: Reason[] = ['ENVIRONMENT', 'INVALID', 'NO_PYTHON'];
@@ -21,7 +22,6 @@ export function Environment(props: {
   actions: Actions;
 }): JSX.Element {
   const { environment, tpu, actions } = props;
-  const { trans } = actions;
   const facts = [
     environment.python && trans.__('Python %1', environment.python),
     environment.jax && trans.__('JAX %1', environment.jax),
@@ -78,10 +78,7 @@ export function Environment(props: {
               ...different.map(one =>
                 trans.__('Host %1: %2', one.host, one.versions)
               ),
-              trans.__(
-                'Checked at %1',
-                shortTime(environment.versions!.time, actions.language)
-              )
+              trans.__('Checked at %1', shortTime(environment.versions!.time))
             ].join('\n')}
           >
             {trans._n(
@@ -140,13 +137,13 @@ export function EnvironmentAlert(props: {
   actions: Actions;
 }): JSX.Element | null {
   const { environment, tpu, actions } = props;
-  const { model, trans } = actions;
+  const { model } = actions;
   const { asked, name, problem, state } = environment;
   if (!problem) {
     return null;
   }
   const operation = model.failedOperation(environment);
-  const { message, hint } = problemText(problem, trans);
+  const { message, hint } = problemText(problem);
   const wrong = WRONG_REQUEST.includes(problem.reason);
   return (
     <Alert

@@ -13,13 +13,13 @@ import { TextField } from '../ui/field';
 import { PackagesField } from '../ui/formPage';
 import { Listed, Rows } from '../ui/listed';
 import { useStore } from '../ui/store';
+import { trans } from '../ui/translation';
 
 /** Names, so not translated. */
 const EXAMPLE = 'einops, flax>=0.10';
 
-export function PackagesPage(props: { actions: Actions }): JSX.Element {
-  const { actions } = props;
-  const { model, trans } = actions;
+export function PackagesPage({ actions }: { actions: Actions }): JSX.Element {
+  const { model } = actions;
   const form = useStore(actions.packagesForm);
   const { environment, operation, problem, tpu } = form;
   const failed = operation?.state === 'failed' ? operation.id : '';
@@ -68,7 +68,7 @@ export function PackagesPage(props: { actions: Actions }): JSX.Element {
         </Button>
       </div>
       {problem && (
-        <Alert {...failureText(problem, trans)}>
+        <Alert {...failureText(problem)}>
           {operation && failed && (
             <OperationDetails operation={operation} actions={actions} />
           )}
@@ -84,7 +84,7 @@ export function PackagesPage(props: { actions: Actions }): JSX.Element {
 
 function Installed(props: { actions: Actions; busy: boolean }): JSX.Element {
   const { actions, busy } = props;
-  const { packagesForm: form, trans } = actions;
+  const { packagesForm: form } = actions;
   const { filtered } = form;
   const added = filtered.filter(one => one.requested);
   const others = filtered.filter(one => !one.requested);
@@ -93,7 +93,6 @@ function Installed(props: { actions: Actions; busy: boolean }): JSX.Element {
       items={form.packages}
       failure={form.loadFailure}
       loading={trans.__('Loading packages…')}
-      trans={trans}
       onRetry={() => form.load()}
     >
       {packages => (
@@ -135,7 +134,7 @@ function List(props: {
   packages: IInstalledPackage[];
 }): JSX.Element | null {
   const { actions, busy, packages, title } = props;
-  const { packagesForm: form, trans } = actions;
+  const { packagesForm: form } = actions;
   if (packages.length === 0) {
     return null;
   }

@@ -2,26 +2,22 @@
 
 import React from 'react';
 
-import { Actions } from '../actions/actions';
+import { Actions, ITPUProps } from '../actions/actions';
 import { isBusy } from '../model/availableActions';
 import { IFoundPython, ITPU } from '../rest/api';
 import { Alert, Link, StateLabel } from '../ui/elements';
 import { failureText } from '../ui/failures';
 import { useStore } from '../ui/store';
+import { trans } from '../ui/translation';
 
-export function FoundPythons(props: {
-  tpu: ITPU;
-  actions: Actions;
-}): JSX.Element {
-  const { tpu, actions } = props;
-  const { trans } = actions;
+export function FoundPythons({ tpu, actions }: ITPUProps): JSX.Element {
   const lookup = useStore(actions.foundPythons).of(tpu);
   const found = lookup?.found ?? null;
   const own = found?.pythons.filter(one => !one.base) ?? [];
   return (
     <>
       {found && <h4>{trans.__('Python environments on the hosts')}</h4>}
-      {lookup?.failure && <Alert {...failureText(lookup.failure, trans)} />}
+      {lookup?.failure && <Alert {...failureText(lookup.failure)} />}
       {found?.problems.map(one => (
         <Alert key={one} message={one} />
       ))}
@@ -60,7 +56,6 @@ function FoundPython(props: {
   actions: Actions;
 }): JSX.Element {
   const { actions, python, tpu } = props;
-  const { trans } = actions;
   const { different, ipykernel, jax, path, problem, version } = python;
   const used = tpu.environments.find(one => one.python_path === path);
   const facts = [

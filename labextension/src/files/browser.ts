@@ -6,13 +6,13 @@ import {
   IFileBrowserFactory,
   Uploader
 } from '@jupyterlab/filebrowser';
-import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandToolbarButton } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { PanelLayout, Widget } from '@lumino/widgets';
 
 import { failureLine } from '../ui/failures';
 import { filesIcon } from '../ui/icons';
+import { trans } from '../ui/translation';
 import { HostDrive, IPartialFolder } from './hostDrive';
 
 /** Milliseconds between two looks at a folder: each runs a program on the host. */
@@ -22,8 +22,7 @@ export function createBrowser(
   drive: HostDrive,
   title: string,
   factory: IFileBrowserFactory,
-  commands: CommandRegistry,
-  trans: TranslationBundle
+  commands: CommandRegistry
 ): FileBrowser {
   const browser = factory.createFileBrowser(`jp-tpu-files-${drive.name}`, {
     driveName: drive.name,
@@ -54,7 +53,7 @@ export function createBrowser(
   const heading = new Heading(title);
   (browser.layout as PanelLayout).insertWidget(0, heading);
   model.connectionFailure.connect((_, error) =>
-    heading.fail(failureLine(error, trans))
+    heading.fail(failureLine(error))
   );
   model.refreshed.connect(() => heading.fail(''));
 

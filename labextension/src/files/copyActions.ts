@@ -1,20 +1,15 @@
 // Copies and syncs of files and folders, with the questions before.
 
-import { TranslationBundle } from '@jupyterlab/translation';
-
 import { TPUModel } from '../model/model';
 import { IOperation, ISyncConflict, ISyncResult, ITPU } from '../rest/api';
 import { copyResult, wouldOverwrite } from './copyView';
 
 export class CopyActions {
-  constructor(
-    private _model: TPUModel,
-    private _trans: TranslationBundle
-  ) {}
+  constructor(private _model: TPUModel) {}
 
   async sync(tpu: ITPU): Promise<void> {
     const { askSync } = await import('./syncDialog');
-    const request = await askSync(tpu, this._synced, this._trans);
+    const request = await askSync(tpu, this._synced);
     if (request) {
       this._synced = request.folder;
       await this._model.sync(tpu, request);
@@ -43,7 +38,7 @@ export class CopyActions {
 
   async copy(tpu: ITPU): Promise<void> {
     const { askCopy } = await import('./copyDialog');
-    const request = await askCopy(tpu, this._trans);
+    const request = await askCopy(tpu);
     if (request) {
       await this._model.copy(tpu, request);
     }

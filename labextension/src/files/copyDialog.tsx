@@ -1,6 +1,5 @@
 // The dialog that asks what to copy between the computer that runs Jupyter and a TPU.
 
-import { TranslationBundle } from '@jupyterlab/translation';
 import { HTMLSelect } from '@jupyterlab/ui-components';
 import React from 'react';
 
@@ -8,12 +7,10 @@ import { ICopyFiles, ITPU } from '../rest/api';
 import { Field, TextField } from '../ui/field';
 import { ask } from '../ui/formDialog';
 import { HostField } from '../ui/hostField';
+import { trans } from '../ui/translation';
 
 /** Asks for the source, the destination and the direction; null if there is nothing to do. */
-export async function askCopy(
-  tpu: ITPU,
-  trans: TranslationBundle
-): Promise<ICopyFiles | null> {
+export async function askCopy(tpu: ITPU): Promise<ICopyFiles | null> {
   const empty = { way: 'up', source: '', destination: '', host: 0 };
   const chosen = await ask(
     trans.__('Copy files and folders to or from %1', tpu.name),
@@ -70,14 +67,12 @@ export async function askCopy(
             <HostField
               tpu={tpu}
               host={value.host}
-              trans={trans}
               onChange={host => change({ host })}
             />
           )}
         </>
       );
-    },
-    trans
+    }
   );
   if (!chosen?.source) {
     return null;

@@ -1,9 +1,9 @@
 // How a copy went: what would be overwritten, and what was left out.
 
-import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { ICopyResult, IOperation } from '../rest/api';
+import { trans } from '../ui/translation';
 
 /** The result of a copy so far; null for other operations. */
 export function copyResult(operation: IOperation): ICopyResult | null {
@@ -18,11 +18,7 @@ export function wouldOverwrite(operation: IOperation): boolean {
 }
 
 /** What is shown with the details of a copy: files that exist, and those that were not copied. */
-export function CopiedFiles(props: {
-  result: ICopyResult;
-  trans: TranslationBundle;
-}): JSX.Element {
-  const { result, trans } = props;
+export function CopiedFiles({ result }: { result: ICopyResult }): JSX.Element {
   const { copies, existing, existing_count } = result;
   const more = existing_count - existing.length;
   const leftOut = copies.flatMap(({ host, problems }) =>

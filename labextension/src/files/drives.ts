@@ -2,7 +2,6 @@
 // opened again when the page is loaded: the list of TPUs comes later.
 
 import { Contents, ServerConnection } from '@jupyterlab/services';
-import { TranslationBundle } from '@jupyterlab/translation';
 
 import { keyOf } from '../model/resources';
 import { driveName, HostDrive, IHostRef } from './hostDrive';
@@ -11,8 +10,7 @@ export class Drives {
   constructor(
     private _contents: Contents.IManager,
     private _settings: ServerConnection.ISettings,
-    private _storage: Pick<Storage, 'getItem' | 'setItem'>,
-    private _trans: TranslationBundle
+    private _storage: Pick<Storage, 'getItem' | 'setItem'>
   ) {
     this._key = `jupyter-tpu:drives:${_settings.baseUrl}`;
     for (const place of this._remembered()) {
@@ -42,7 +40,7 @@ export class Drives {
       drive => drive.name === driveName(place)
     );
     const own = taken ? `${zone}~${driveName(place)}` : driveName(place);
-    const drive = new HostDrive(place, this._settings, this._trans, own);
+    const drive = new HostDrive(place, this._settings, own);
     this._drives.set(this._id(place), drive);
     this._contents.addDrive(drive);
     return drive;

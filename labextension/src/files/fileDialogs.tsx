@@ -1,13 +1,13 @@
 // The dialogs that ask for files to upload to a host, and for a file to download.
 
 import { Dialog, showDialog } from '@jupyterlab/apputils';
-import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { ITPU } from '../rest/api';
 import { Field, TextField } from '../ui/field';
 import { ask } from '../ui/formDialog';
 import { HostField } from '../ui/hostField';
+import { trans } from '../ui/translation';
 
 /** Files of this computer, and where they go. */
 export interface IUpload {
@@ -23,10 +23,7 @@ export interface IDownload {
 }
 
 /** Asks for files and their folder on a host; null if there is nothing to upload. */
-export async function askUpload(
-  tpu: ITPU,
-  trans: TranslationBundle
-): Promise<IUpload | null> {
+export async function askUpload(tpu: ITPU): Promise<IUpload | null> {
   const empty: IUpload = { host: 0, folder: '', files: [] };
   const upload = await ask(
     trans.__('Upload files to %1', tpu.name),
@@ -57,21 +54,16 @@ export async function askUpload(
         <HostField
           tpu={tpu}
           host={value.host}
-          trans={trans}
           onChange={host => change({ host })}
         />
       </>
-    ),
-    trans
+    )
   );
   return upload?.files.length ? upload : null;
 }
 
 /** Asks for the file to download; null if there is none. */
-export async function askDownload(
-  tpu: ITPU,
-  trans: TranslationBundle
-): Promise<IDownload | null> {
+export async function askDownload(tpu: ITPU): Promise<IDownload | null> {
   const empty: IDownload = { host: 0, path: '' };
   const download = await ask(
     trans.__('Download a file from %1', tpu.name),
@@ -91,22 +83,16 @@ export async function askDownload(
         <HostField
           tpu={tpu}
           host={value.host}
-          trans={trans}
           onChange={host => change({ host })}
         />
       </>
-    ),
-    trans
+    )
   );
   return download?.path ? download : null;
 }
 
 /** What to do with a file that exists on the host; Enter alone leaves it. */
-export async function askOverwrite(
-  path: string,
-  tpu: ITPU,
-  trans: TranslationBundle
-): Promise<boolean> {
+export async function askOverwrite(path: string, tpu: ITPU): Promise<boolean> {
   const result = await showDialog({
     title: trans.__('Overwrite %1?', path),
     body: trans.__('A file with this name exists on %1.', tpu.name),

@@ -2,10 +2,10 @@
 
 import { URLExt } from '@jupyterlab/coreutils';
 import { Contents, Drive, ServerConnection } from '@jupyterlab/services';
-import { TranslationBundle } from '@jupyterlab/translation';
 import { Signal } from '@lumino/signaling';
 
 import { keyOf, TPURef } from '../model/resources';
+import { trans } from '../ui/translation';
 
 /** A host of a TPU. */
 export interface IHostRef extends TPURef {
@@ -34,7 +34,6 @@ export class HostDrive extends Drive {
   constructor(
     readonly place: IHostRef,
     serverSettings: ServerConnection.ISettings,
-    private _trans: TranslationBundle,
     name = driveName(place)
   ) {
     const tpu = encodeURIComponent(keyOf(place).replace('/', '~'));
@@ -80,7 +79,7 @@ export class HostDrive extends Drive {
 
   restoreCheckpoint(): Promise<void> {
     return Promise.reject(
-      new Error(this._trans.__('A TPU’s host keeps no checkpoints.'))
+      new Error(trans.__('A TPU’s host keeps no checkpoints.'))
     );
   }
 

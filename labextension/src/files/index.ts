@@ -16,7 +16,7 @@ import { keyOf } from '../model/resources';
 import { ITPU } from '../rest/api';
 import { ITPUModel } from '../tokens';
 import { attempt } from '../ui/attempt';
-import { loadTranslation } from '../ui/translation';
+import { loadTranslation, trans } from '../ui/translation';
 import { createBrowser } from './browser';
 import { Drives } from './drives';
 
@@ -34,14 +34,9 @@ const plugin: JupyterFrontEndPlugin<void> = {
     translator: ITranslator | null
   ) => {
     const { commands, serviceManager } = app;
-    const trans = loadTranslation(translator);
+    loadTranslation(translator);
     const { contents, serverSettings } = serviceManager;
-    const drives = new Drives(
-      contents,
-      serverSettings,
-      window.localStorage,
-      trans
-    );
+    const drives = new Drives(contents, serverSettings, window.localStorage);
     if (!factory || !shell) {
       return; // only JupyterLab shows file browsers; others open documents on drives
     }
@@ -53,12 +48,12 @@ const plugin: JupyterFrontEndPlugin<void> = {
       const drive = drives.of({ name, zone, host });
       const title =
         hosts.length > 1 ? trans.__('%1 host %2', name, host) : name;
-      const browser = createBrowser(drive, title, factory, commands, trans);
+      const browser = createBrowser(drive, title, factory, commands);
       browsers.set(key, browser);
       browser.disposed.connect(() => browsers.delete(key));
       shell.add(browser, 'left', { rank: 110, type: 'File Browser' });
       const opened = drive.home().then(home => browser.model.cd(`/${home}`));
-      void attempt(opened, trans);
+      void attempt(opened);
       return browser;
     };
 

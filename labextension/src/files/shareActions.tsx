@@ -1,6 +1,5 @@
 // Folders that hosts share: what would be done is shown first, by an operation that changes nothing.
 
-import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { Lookups } from '../model/lookups';
@@ -9,13 +8,11 @@ import { keyOf } from '../model/resources';
 import { IOperation, ISharedFolder, IShareFolder, ITPU } from '../rest/api';
 import { Check, TextField } from '../ui/field';
 import { ask } from '../ui/formDialog';
+import { trans } from '../ui/translation';
 import { shareResult } from './shareSteps';
 
 export class ShareActions {
-  constructor(
-    private _model: TPUModel,
-    private _trans: TranslationBundle
-  ) {
+  constructor(private _model: TPUModel) {
     this.lookups = new Lookups(tpu => _model.client.shares.list(tpu));
     _model.operationEnded.connect(this._onEnded, this);
   }
@@ -28,7 +25,7 @@ export class ShareActions {
     const others = this._model.tpus.filter(
       one => one.zone === tpu.zone && one.state === 'READY' && one.id !== tpu.id
     );
-    const request = await askShare(tpu, others, this._trans);
+    const request = await askShare(tpu, others);
     if (request) {
       await this._plan(tpu, request);
     }
@@ -70,7 +67,7 @@ export class ShareActions {
     }
     const agreed = await (
       await import('../actions/dialogs')
-    ).confirmShare(result, this._trans);
+    ).confirmShare(result);
     this._model.dismiss(operation.id);
     if (agreed) {
       await this._model.share(tpu, { ...result.request, dry_run: false });
@@ -90,8 +87,7 @@ export class ShareActions {
 /** Asks for the folder, and which other TPUs get it; null if there is nothing to do. */
 async function askShare(
   tpu: ITPU,
-  others: ITPU[],
-  trans: TranslationBundle
+  others: ITPU[]
 ): Promise<IShareFolder | null> {
   const chosen = await ask(
     trans.__('Share a folder of %1', tpu.name),
@@ -123,8 +119,7 @@ async function askShare(
           />
         ))}
       </>
-    ),
-    trans
+    )
   );
   return chosen?.folder ? chosen : null;
 }

@@ -3,25 +3,22 @@
 import { closeIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { Actions } from '../actions/actions';
+import { Actions, ITPUProps } from '../actions/actions';
 import { ISharedFolder, ITPU } from '../rest/api';
 import { Alert, IconButton, Link, StateLabel } from '../ui/elements';
 import { failureText } from '../ui/failures';
 import { useStore } from '../ui/store';
+import { trans } from '../ui/translation';
 
 /** The folders that a TPU's hosts share. */
-export function SharedFolders(props: {
-  tpu: ITPU;
-  actions: Actions;
-}): JSX.Element {
-  const { tpu, actions } = props;
-  const { shares, trans } = actions;
+export function SharedFolders({ tpu, actions }: ITPUProps): JSX.Element {
+  const { shares } = actions;
   const lookup = useStore(shares.lookups).of(tpu);
   const found = tpu.shares;
   return (
     <>
       {found && <h4>{trans.__('Shared folders')}</h4>}
-      {lookup?.failure && <Alert {...failureText(lookup.failure, trans)} />}
+      {lookup?.failure && <Alert {...failureText(lookup.failure)} />}
       {found?.problems.map(one => (
         <Alert key={one} message={one} />
       ))}
@@ -60,7 +57,7 @@ function Folder(props: {
   actions: Actions;
 }): JSX.Element {
   const { folder, tpu, actions } = props;
-  const { shares, trans } = actions;
+  const { shares } = actions;
   const clients = folder.hosts.filter(host => host.role === 'client');
   const mounted = clients.filter(host => host.mounted).length;
   const problems = folder.hosts.filter(host => host.problem);

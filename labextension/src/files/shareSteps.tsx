@@ -1,10 +1,10 @@
 // What sharing a folder does on each host.
 
-import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { IHostShare, IOperation, IShareResult } from '../rest/api';
 import { hostRanges } from '../setup/doctorLabels';
+import { trans } from '../ui/translation';
 
 /** The result of sharing a folder so far, or of planning that; null for other operations. */
 export function shareResult(operation: IOperation): IShareResult | null {
@@ -14,11 +14,7 @@ export function shareResult(operation: IOperation): IShareResult | null {
 }
 
 /** What is done on each host, or why it can't be; hosts with the same are listed together. */
-export function ShareSteps(props: {
-  hosts: IHostShare[];
-  trans: TranslationBundle;
-}): JSX.Element {
-  const { hosts, trans } = props;
+export function ShareSteps({ hosts }: { hosts: IHostShare[] }): JSX.Element {
   const groups = new Map<string, IHostShare[]>();
   for (const host of hosts) {
     const text = whatIsDone(host);
@@ -30,7 +26,7 @@ export function ShareSteps(props: {
     <ul className="jp-tpu-Paths">
       {[...groups].map(([text, same]) => (
         <li key={text}>
-          <span>{hostNames(same, trans)}</span>
+          <span>{hostNames(same)}</span>
           {same[0].problem ? (
             <p className="jp-tpu-Row-more">{text}</p>
           ) : (
@@ -58,7 +54,7 @@ function whatIsDone({ problem, steps }: IHostShare): string {
 }
 
 /** "Host 0 of a", "Hosts 1–3 of a · Host 0 of b". */
-function hostNames(hosts: IHostShare[], trans: TranslationBundle): string {
+function hostNames(hosts: IHostShare[]): string {
   const tpus = new Map<string, number[]>();
   for (const { host, tpu } of hosts) {
     tpus.set(tpu, [...(tpus.get(tpu) ?? []), host]);

@@ -1,7 +1,6 @@
 // The dialog that asks which folder to sync with a TPU.
 
 import { PageConfig, PathExt } from '@jupyterlab/coreutils';
-import { TranslationBundle } from '@jupyterlab/translation';
 import { HTMLSelect } from '@jupyterlab/ui-components';
 import React from 'react';
 
@@ -9,12 +8,12 @@ import { ISyncProject, ITPU } from '../rest/api';
 import { Field, TextField } from '../ui/field';
 import { ask } from '../ui/formDialog';
 import { HostField } from '../ui/hostField';
+import { trans } from '../ui/translation';
 
 /** Asks for the folders and the direction; null if there is nothing to do. */
 export async function askSync(
   tpu: ITPU,
-  last: string,
-  trans: TranslationBundle
+  last: string
 ): Promise<ISyncProject | null> {
   const empty = {
     folder: last || PageConfig.getOption('serverRoot'),
@@ -71,13 +70,11 @@ export async function askSync(
           <HostField
             tpu={tpu}
             host={value.host}
-            trans={trans}
             onChange={host => change({ host })}
           />
         )}
       </>
-    ),
-    trans
+    )
   );
   return request?.folder ? request : null;
 }

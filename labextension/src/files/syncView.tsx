@@ -2,10 +2,9 @@
 
 import { Button } from '@jupyterlab/ui-components';
 import { PathExt } from '@jupyterlab/coreutils';
-import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import { Actions } from '../actions/actions';
+import { Actions, ITPUProps } from '../actions/actions';
 import { keyOf } from '../model/resources';
 import {
   IMirroredProject,
@@ -17,7 +16,7 @@ import {
 } from '../rest/api';
 import { Alert, StateLabel } from '../ui/elements';
 import { failureText } from '../ui/failures';
-import { ago, Tone } from '../ui/translation';
+import { ago, Tone, trans } from '../ui/translation';
 
 /** The result of a sync so far; null for other operations. */
 export function syncResult(operation: IOperation): ISyncResult | null {
@@ -60,7 +59,6 @@ function Conflicts(props: {
   onDecided?: () => void;
 }): JSX.Element | null {
   const { tpu, result, actions, onDecided } = props;
-  const { trans } = actions;
   const decide = (pull: boolean) => async () => {
     if (await actions.copies.decideConflicts(tpu!, result, pull)) {
       onDecided?.();
@@ -104,12 +102,7 @@ function Conflicts(props: {
 }
 
 /** The projects of the notebooks whose kernels run on a TPU. */
-export function Projects(props: {
-  tpu: ITPU;
-  actions: Actions;
-}): JSX.Element | null {
-  const { tpu, actions } = props;
-  const { trans } = actions;
+export function Projects({ tpu, actions }: ITPUProps): JSX.Element | null {
   if (tpu.projects.length === 0) {
     return null;
   }
@@ -126,20 +119,15 @@ export function Projects(props: {
               <code>
                 {PathExt.basename(project.folder)} → {project.remote}
               </code>
-              <ProjectState project={project} tpu={tpu} trans={trans} />
+              <ProjectState project={project} tpu={tpu} />
             </div>
-            {project.problem && (
-              <Alert {...failureText(project.problem, trans)} />
-            )}
+            {project.problem && <Alert {...failureText(project.problem)} />}
             {project.result && (
               <>
                 {project.result.hosts
                   .filter(each => each.problem && each.host !== project.host)
                   .map(each => {
-                    const { message, ...more } = failureText(
-                      each.problem!,
-                      trans
-                    );
+                    const { message, ...more } = failureText(each.problem!);
                     return (
                       <Alert
                         key={each.host}
@@ -153,7 +141,7 @@ export function Projects(props: {
                   result={project.result}
                   actions={actions}
                 />
-                <LeftOut files={project.result.not_copied} trans={trans} />
+                <LeftOut files={project.result.not_copied} />
               </>
             )}
           </li>
@@ -172,9 +160,8 @@ const PROJECT_TONES: { [state in IMirroredProject['state']]: Tone } = {
 function ProjectState(props: {
   project: IMirroredProject;
   tpu: ITPU;
-  trans: TranslationBundle;
 }): JSX.Element {
-  const { project, tpu, trans } = props;
+  const { project, tpu } = props;
   // What is in conflict is not copied.
   const conflicts = project.result?.conflicts ?? [];
   const state =
@@ -197,11 +184,8 @@ function ProjectState(props: {
 }
 
 /** What is shown with the details of a sync. */
-export function LeftOut(props: {
-  files: INotCopied[];
-  trans: TranslationBundle;
-}): JSX.Element | null {
-  const { files, trans } = props;
+export function LeftOut(props: { files: INotCopied[] }): JSX.Element | null {
+  const { files } = props;
   if (files.length === 0) {
     return null;
   }
@@ -236,9 +220,7 @@ function conflictLabel(
   result: ISyncResult,
   actions: Actions
 ): string {
-  const { language, trans } = actions;
-  const time = (at: string) =>
-    at ? ago(at, Date.now(), language) : trans.__('deleted');
+  const time = (at: string) => (at ? ago(at, Date.now()) : trans.__('deleted'));
   const label = trans.__(
     'here: %1 · on the TPU: %2',
     time(conflict.here),

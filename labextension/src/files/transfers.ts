@@ -1,25 +1,20 @@
 // Uploads to a host and downloads from it, with the questions before and the notifications after.
 
 import { Notification } from '@jupyterlab/apputils';
-import { TranslationBundle } from '@jupyterlab/translation';
 
 import { TPUModel } from '../model/model';
 import { ITPU } from '../rest/api';
 import { Failure } from '../rest/failure';
 import { failureLine } from '../ui/failures';
+import { trans } from '../ui/translation';
 import { SUCCESS_TIMEOUT } from '../ui/wait';
 
 export class FileTransfers {
-  constructor(
-    private _model: TPUModel,
-    private _trans: TranslationBundle
-  ) {}
+  constructor(private _model: TPUModel) {}
 
   /** Asks for files, and uploads them one after the other. */
   async upload(tpu: ITPU): Promise<void> {
-    const chosen = await (
-      await import('./fileDialogs')
-    ).askUpload(tpu, this._trans);
+    const chosen = await (await import('./fileDialogs')).askUpload(tpu);
     const folder = chosen?.folder.replace(/\/+$/, '') ?? '';
     const root = chosen?.folder.startsWith('/') ? '/' : '';
     for (const file of chosen?.files ?? []) {
@@ -30,9 +25,7 @@ export class FileTransfers {
 
   /** Asks for a file, and has the browser download it. */
   async download(tpu: ITPU): Promise<void> {
-    const chosen = await (
-      await import('./fileDialogs')
-    ).askDownload(tpu, this._trans);
+    const chosen = await (await import('./fileDialogs')).askDownload(tpu);
     if (!chosen) {
       return;
     }
@@ -66,7 +59,7 @@ export class FileTransfers {
         if (exists) {
           overwrite = await (
             await import('./fileDialogs')
-          ).askOverwrite(path, tpu, this._trans);
+          ).askOverwrite(path, tpu);
           if (!overwrite) {
             return;
           }
@@ -75,12 +68,9 @@ export class FileTransfers {
       } while (exists);
     } catch (error) {
       const why = this._why(error);
-      Notification.error(
-        this._trans.__('%1 could not be uploaded: %2', path, why),
-        {
-          autoClose: false
-        }
-      );
+      Notification.error(trans.__('%1 could not be uploaded: %2', path, why), {
+        autoClose: false
+      });
     }
   }
 
@@ -92,7 +82,6 @@ export class FileTransfers {
     file: File,
     overwrite: boolean
   ): Promise<boolean> {
-    const trans = this._trans;
     const aborter = new AbortController();
     const { signal } = aborter;
     const cancel = {
@@ -144,6 +133,6 @@ export class FileTransfers {
   }
 
   private _why(error: unknown): string {
-    return failureLine(error, this._trans);
+    return failureLine(error);
   }
 }

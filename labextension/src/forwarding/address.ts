@@ -1,9 +1,8 @@
 // The address at which this browser reaches an app.
 
-import { TranslationBundle } from '@jupyterlab/translation';
-
 import { IAppVisit } from '../rest/api';
 import { Failure } from '../rest/failure';
+import { trans } from '../ui/translation';
 
 /** Milliseconds to wait for the port that serves apps. */
 const PROBE_TIMEOUT = 8000;
@@ -14,8 +13,7 @@ const PROBE_TIMEOUT = 8000;
  */
 export async function reachableAddress(
   visit: IAppVisit,
-  { hostname, port: jupyterPort }: Pick<Location, 'hostname' | 'port'>,
-  trans: TranslationBundle
+  { hostname, port: jupyterPort }: Pick<Location, 'hostname' | 'port'>
 ): Promise<string> {
   const { port } = new URL(visit.probe);
   if (!isLoopback(hostname)) {

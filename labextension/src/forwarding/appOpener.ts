@@ -1,11 +1,11 @@
 // Opens a web app of a host: for a tab that frames it, or in a browser window.
 
 import { Notification } from '@jupyterlab/apputils';
-import { TranslationBundle } from '@jupyterlab/translation';
 
 import { TPUModel } from '../model/model';
 import { IOperation } from '../rest/api';
 import { failureLine } from '../ui/failures';
+import { trans } from '../ui/translation';
 import { reachableAddress } from './address';
 import { IAppTarget, targetKey, targetOf, tpuOf } from './target';
 
@@ -18,10 +18,7 @@ export interface IOpenedApp {
 }
 
 export class AppOpener {
-  constructor(
-    private _model: TPUModel,
-    private _trans: TranslationBundle
-  ) {}
+  constructor(private _model: TPUModel) {}
 
   /**
    * Opens an app. Throws `Failure`.
@@ -49,19 +46,20 @@ export class AppOpener {
             { logdir, host, allow_missing: allowMissing },
             onProgress
           )
-        : await model.openApp(tpu, { port, host, path, name });
+        : port
+          ? await model.openApp(tpu, { port, host, path, name })
+          : await model.openRayDashboard(tpu);
     }
     const visit = await model.client.visitApp(app.id, {
       framed_by: framedBy
     });
-    const url = await reachableAddress(visit, window.location, this._trans);
+    const url = await reachableAddress(visit, window.location);
     const storageCheck = url === visit.url ? visit.storage_check : '';
     return { id: app.id, url, storageCheck };
   }
 
   /** Opens an app in a browser window; a notification says why, if that fails. */
   async openWindow(target: IAppTarget): Promise<void> {
-    const trans = this._trans;
     // Opened at once: browsers block windows that are opened later.
     const opened = window.open('about:blank', '_blank');
     if (!opened) {
@@ -82,7 +80,7 @@ export class AppOpener {
     } catch (error) {
       opened.close();
       const what = trans.__('%1 could not be opened', target.name);
-      Notification.error(`${what}: ${failureLine(error, trans)}`, {
+      Notification.error(`${what}: ${failureLine(error)}`, {
         autoClose: false
       });
     }

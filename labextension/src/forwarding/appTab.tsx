@@ -1,7 +1,6 @@
 // A tab with a web app of a host, framed from the app's own origin.
 
 import { MainAreaWidget } from '@jupyterlab/apputils';
-import { TranslationBundle } from '@jupyterlab/translation';
 import {
   Button,
   IFrame,
@@ -19,6 +18,7 @@ import { Failure } from '../rest/failure';
 import { Alert, EmptyState } from '../ui/elements';
 import { failureText } from '../ui/failures';
 import { tpuIcon } from '../ui/icons';
+import { trans } from '../ui/translation';
 import { AppOpener } from './appOpener';
 import { canStoreInFrame } from './storage';
 import { IAppTarget, targetKey } from './target';
@@ -55,8 +55,7 @@ class AppView extends Panel {
   constructor(
     readonly target: IAppTarget,
     private _model: TPUModel,
-    private _opener: AppOpener,
-    private _trans: TranslationBundle
+    private _opener: AppOpener
   ) {
     super();
     this.addClass('jp-tpu-App');
@@ -76,7 +75,6 @@ class AppView extends Panel {
 
   /** Opens the app; *restart*: even TensorBoard that is known to run is checked on its host. */
   async load(restart = false): Promise<void> {
-    const trans = this._trans;
     const attempt = (this._attempt += 1);
     const title = trans.__('Opening %1…', this.target.name);
     this._app = null;
@@ -89,7 +87,7 @@ class AppView extends Panel {
         operation =>
           this._showMessage({
             title,
-            text: currentStep(operation, trans),
+            text: currentStep(operation),
             busy: true
           })
       );
@@ -116,18 +114,15 @@ class AppView extends Panel {
       this._app = null;
       this._frame.url = 'about:blank';
       this._showMessage({
-        title: this._trans.__('%1 is closed', this.target.name),
-        text: this._trans.__(
-          'It was closed, or the Jupyter server was restarted.'
-        ),
-        buttons: [this._reload(this._trans.__('Open Again'))]
+        title: trans.__('%1 is closed', this.target.name),
+        text: trans.__('It was closed, or the Jupyter server was restarted.'),
+        buttons: [this._reload(trans.__('Open Again'))]
       });
     }
   }
 
   /** TensorBoard does not work without storage; of other apps that is not known. */
   private _showWithoutStorage(url: string): void {
-    const trans = this._trans;
     const { logdir, name } = this.target;
     const text = trans.__('Your browser blocks storage for pages in this tab.');
     const openWindow = {
@@ -160,7 +155,6 @@ class AppView extends Panel {
   }
 
   private _showFailure(failure: Failure): void {
-    const trans = this._trans;
     const { name } = this.target;
     const retry = this._reload(trans.__('Try Again'));
     if (failure.reason === 'NO_FOLDER') {
@@ -176,7 +170,7 @@ class AppView extends Panel {
       });
       return;
     }
-    const { message, hint } = failureText(failure, trans);
+    const { message, hint } = failureText(failure);
     this._showMessage({
       title: trans.__('%1 could not be opened', name),
       text: message,
@@ -235,13 +229,8 @@ function buttons(offered: IButton[]): JSX.Element[] {
 
 /** The tab. */
 export class AppTab extends MainAreaWidget<AppView> {
-  constructor(
-    target: IAppTarget,
-    model: TPUModel,
-    opener: AppOpener,
-    trans: TranslationBundle
-  ) {
-    const content = new AppView(target, model, opener, trans);
+  constructor(target: IAppTarget, model: TPUModel, opener: AppOpener) {
+    const content = new AppView(target, model, opener);
     super({ content });
     const where = target.host
       ? trans.__('%1 host %2', target.tpu, target.host)

@@ -15,7 +15,7 @@ import { ITranslator } from '@jupyterlab/translation';
 import { CommandIDs } from '../actions/commandIDs';
 import { TPUModel } from '../model/model';
 import { ITPUModel } from '../tokens';
-import { loadTranslation } from '../ui/translation';
+import { loadTranslation, trans } from '../ui/translation';
 import { AppOpener } from './appOpener';
 import type { AppTab } from './appTab';
 import { IAppTarget, targetKey } from './target';
@@ -34,15 +34,15 @@ const plugin: JupyterFrontEndPlugin<void> = {
     restorer: ILayoutRestorer | null
   ) => {
     const { commands } = app;
-    const trans = loadTranslation(translator);
-    const opener = new AppOpener(model, trans);
+    loadTranslation(translator);
+    const opener = new AppOpener(model);
     const tracker = new WidgetTracker<AppTab>({
       namespace: 'jupyter-tpu-apps'
     });
 
     const addTab = async (target: IAppTarget, shell: ILabShell) => {
       const { AppTab } = await import('./appTab');
-      const tab = new AppTab(target, model, opener, trans);
+      const tab = new AppTab(target, model, opener);
       void tracker.add(tab);
       shell.add(tab, 'main', { type: 'TPU App' });
       return tab;

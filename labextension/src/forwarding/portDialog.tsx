@@ -1,18 +1,17 @@
 // The dialog that asks for a port of a host, and for the local port of a tunnel.
 
-import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { IOpenTunnel, ITPU } from '../rest/api';
 import { Field } from '../ui/field';
 import { ask } from '../ui/formDialog';
 import { HostField } from '../ui/hostField';
+import { trans } from '../ui/translation';
 
 /** Asks for a port of a host, for the host where there are several, and for a tunnel's local port. */
 export async function askPort(
   what: 'app' | 'tunnel',
-  tpu: ITPU,
-  trans: TranslationBundle
+  tpu: ITPU
 ): Promise<IOpenTunnel | null> {
   const tunnel = what === 'tunnel';
   const ports = await ask(
@@ -26,7 +25,7 @@ export async function askPort(
       <>
         <PortField
           label={trans.__('Port on the TPU')}
-          problem={portProblem(value.port, trans)}
+          problem={portProblem(value.port)}
           required
           value={value.port}
           onChange={port => change({ port })}
@@ -37,7 +36,7 @@ export async function askPort(
             help={trans.__(
               'Empty: the same number if it is free, else another one. “This computer” runs Jupyter.'
             )}
-            problem={value.local && portProblem(value.local, trans)}
+            problem={value.local && portProblem(value.local)}
             value={value.local}
             onChange={local => change({ local })}
           />
@@ -45,14 +44,12 @@ export async function askPort(
         <HostField
           tpu={tpu}
           host={value.host}
-          trans={trans}
           onChange={host => change({ host })}
         />
       </>
-    ),
-    trans
+    )
   );
-  if (!ports || portProblem(ports.port, trans)) {
+  if (!ports || portProblem(ports.port)) {
     return null;
   }
   return {
@@ -63,7 +60,7 @@ export async function askPort(
 }
 
 /** Why it is not a port; "" if it is one. */
-export function portProblem(text: string, trans: TranslationBundle): string {
+export function portProblem(text: string): string {
   const port = /^\d+$/.test(text) ? Number(text) : 0;
   return port >= 1 && port <= 65535
     ? ''

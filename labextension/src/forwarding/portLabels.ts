@@ -1,14 +1,10 @@
 // What the panel says of tunnels and web apps.
 
-import { TranslationBundle } from '@jupyterlab/translation';
-
 import { IApp, ITunnel } from '../rest/api';
+import { trans } from '../ui/translation';
 
 /** The state of a tunnel or a web app. */
-export function portLabel(
-  state: ITunnel['state'] | IApp['state'],
-  trans: TranslationBundle
-): string {
+export function portLabel(state: ITunnel['state'] | IApp['state']): string {
   switch (state) {
     case 'elsewhere':
       return trans.__('open in another process');
@@ -24,11 +20,7 @@ export function portLabel(
 }
 
 /** "1.2 MB sent, 30 MB received"; "" for no traffic. */
-export function trafficLabel(
-  sent: number,
-  received: number,
-  trans: TranslationBundle
-): string {
+export function trafficLabel(sent: number, received: number): string {
   return sent + received > 0
     ? trans.__('%1 sent, %2 received', sizeLabel(sent), sizeLabel(received))
     : '';

@@ -9,10 +9,10 @@ import {
 } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { Actions } from '../actions/actions';
+import { Actions, ITPUProps } from '../actions/actions';
 import { IApp, ITPU, ITunnel } from '../rest/api';
 import { IconButton, Section, StateLabel } from '../ui/elements';
-import { Tone } from '../ui/translation';
+import { Tone, trans } from '../ui/translation';
 import { portLabel, trafficLabel } from './portLabels';
 import { targetOf, portTarget } from './target';
 
@@ -24,12 +24,8 @@ const TONES: { [state in ITunnel['state']]: Tone } = {
   waiting: 'moving'
 };
 
-export function Ports(props: {
-  tpu: ITPU;
-  actions: Actions;
-}): JSX.Element | null {
-  const { tpu, actions } = props;
-  const { model, trans, view } = actions;
+export function Ports({ tpu, actions }: ITPUProps): JSX.Element | null {
+  const { model, view } = actions;
   const tunnels = model.tunnels(tpu);
   const apps = model.apps(tpu);
   const usable = tpu.state === 'READY';
@@ -94,12 +90,11 @@ export function Ports(props: {
 
 function App(props: { app: IApp; tpu: ITPU; actions: Actions }): JSX.Element {
   const { app, tpu, actions } = props;
-  const { trans } = actions;
   const about = [
     app.logdir || (app.path !== '/' && app.path),
     app.name !== trans.__('Port %1', app.port) && trans.__('port %1', app.port),
     app.host > 0 && trans.__('host %1', app.host),
-    trafficLabel(app.sent, app.received, trans),
+    trafficLabel(app.sent, app.received),
     app.problem && `${app.problem.message} ${app.problem.hint}`
   ].filter(Boolean);
   return (
@@ -124,9 +119,7 @@ function App(props: { app: IApp; tpu: ITPU; actions: Actions }): JSX.Element {
         />
       </span>
       <span className="jp-tpu-Row-more">
-        <StateLabel tone={TONES[app.state]}>
-          {portLabel(app.state, trans)}
-        </StateLabel>
+        <StateLabel tone={TONES[app.state]}>{portLabel(app.state)}</StateLabel>
         {about.map(one => ` · ${one}`)}
       </span>
     </li>
@@ -139,7 +132,6 @@ function Tunnel(props: {
   actions: Actions;
 }): JSX.Element {
   const { tunnel, tpu, actions } = props;
-  const { trans } = actions;
   const { address, host, local_port, port, problem } = tunnel;
   const here = `${address === '127.0.0.1' ? 'localhost' : address}:${local_port}`;
   const about = [
@@ -148,7 +140,7 @@ function Tunnel(props: {
       : trans.__('to port %1', port),
     tunnel.connections > 0 &&
       trans._n('%1 connection', '%1 connections', tunnel.connections),
-    trafficLabel(tunnel.sent, tunnel.received, trans),
+    trafficLabel(tunnel.sent, tunnel.received),
     tunnel.local_port_reason,
     problem && `${problem.message} ${problem.hint}`
   ].filter(Boolean);
@@ -181,7 +173,7 @@ function Tunnel(props: {
       </span>
       <span className="jp-tpu-Row-more">
         <StateLabel tone={TONES[tunnel.state]} title={tunnel.since}>
-          {portLabel(tunnel.state, trans)}
+          {portLabel(tunnel.state)}
         </StateLabel>
         {about.map(one => ` · ${one}`)}
       </span>

@@ -1,7 +1,6 @@
 // The dialog that sets, changes and removes the guard of a TPU.
 
 import { Notification } from '@jupyterlab/apputils';
-import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { askName } from '../actions/dialogs';
@@ -9,22 +8,17 @@ import { whyNotStoppable } from '../model/availableActions';
 import { TPUModel } from '../model/model';
 import { IGuard, ITPU } from '../rest/api';
 import { ask } from '../ui/formDialog';
+import { trans } from '../ui/translation';
 import { SUCCESS_TIMEOUT, waitToEnd } from '../ui/wait';
 import { GuardFields } from './guardFields';
 import { guardFields, guardOf, IGuardFields } from './guardForm';
 import { guardLabel } from './guardLabels';
 
 /** Asks when a TPU stops or deletes itself, beginning with what its host says of that now. */
-export async function changeGuard(
-  tpu: ITPU,
-  model: TPUModel,
-  language: string,
-  trans: TranslationBundle
-): Promise<void> {
+export async function changeGuard(tpu: ITPU, model: TPUModel): Promise<void> {
   const asked = await waitToEnd(
     trans.__('Asking %1 whether it has a guard', tpu.name),
-    model.client.findGuard(tpu).then(guard => ({ guard })),
-    trans
+    model.client.findGuard(tpu).then(guard => ({ guard }))
   );
   if (!asked) {
     return;
@@ -48,7 +42,6 @@ export async function changeGuard(
             problemOf: () => ''
           }}
           deletes={deletes}
-          trans={trans}
         />
         <p>
           {deletes
@@ -60,14 +53,13 @@ export async function changeGuard(
               )}
         </p>
       </>
-    ),
-    trans
+    )
   );
   const wanted = input && guardOf(input, deletes, guard?.notice);
   if (!input || (!wanted && !guard)) {
     return;
   }
-  const name = await askName(tpu, title, trans.__('Save'), trans);
+  const name = await askName(tpu, title, trans.__('Save'));
   if (name === null) {
     return;
   }
@@ -75,17 +67,15 @@ export async function changeGuard(
   if (wanted) {
     const found = await waitToEnd(
       trans.__('Setting the guard of %1', tpu.name),
-      model.client.guards.set(tpu, { ...wanted, ...confirmed }),
-      trans
+      model.client.guards.set(tpu, { ...wanted, ...confirmed })
     );
     if (found) {
-      announce(tpu, found, language, trans);
+      announce(tpu, found);
     }
   } else {
     const removed = await waitToEnd(
       trans.__('Removing the guard of %1', tpu.name),
-      model.client.guards.remove(tpu, confirmed).then(() => true),
-      trans
+      model.client.guards.remove(tpu, confirmed).then(() => true)
     );
     if (removed) {
       const text = deletes
@@ -96,13 +86,8 @@ export async function changeGuard(
   }
 }
 
-function announce(
-  tpu: ITPU,
-  guard: IGuard,
-  language: string,
-  trans: TranslationBundle
-): void {
-  const label = guardLabel(guard, trans, language);
+function announce(tpu: ITPU, guard: IGuard): void {
+  const label = guardLabel(guard);
   if (guard.problem) {
     const { message, hint } = guard.problem;
     const text = trans.__(

@@ -1,10 +1,10 @@
 // The fields for when a TPU stops or deletes itself: of a dialog, and of the form for a new TPU.
 
-import { TranslationBundle } from '@jupyterlab/translation';
 import { HTMLSelect } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { Field, TextField } from '../ui/field';
+import { trans } from '../ui/translation';
 import { IGuardFields } from './guardForm';
 import { durationLabel, IDLE_CHOICES, withChosen } from './guardLabels';
 
@@ -19,9 +19,8 @@ interface IGuardForm {
 export function GuardFields(props: {
   form: IGuardForm;
   deletes: boolean;
-  trans: TranslationBundle;
 }): JSX.Element {
-  const { deletes, form, trans } = props;
+  const { deletes, form } = props;
   const { action, cost, idle, until } = form.fields;
   return (
     <>
@@ -39,7 +38,7 @@ export function GuardFields(props: {
             <option value="">{trans.__('Keep it running')}</option>
             {withChosen(IDLE_CHOICES, idle).map(seconds => (
               <option key={seconds} value={seconds}>
-                {trans.__('After %1', durationLabel(seconds, trans))}
+                {trans.__('After %1', durationLabel(seconds))}
               </option>
             ))}
           </HTMLSelect>

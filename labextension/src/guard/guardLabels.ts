@@ -1,23 +1,18 @@
 // When a TPU stops or deletes itself, in words.
 
-import { TranslationBundle } from '@jupyterlab/translation';
-
 import { usd } from '../money/costLabels';
 import { IGuard } from '../rest/api';
+import { language, trans } from '../ui/translation';
 import { IGuardFields } from './guardForm';
 
 /** "Stops at 02:10: idle"; "Busy with a job". */
-export function guardLabel(
-  guard: IGuard,
-  trans: TranslationBundle,
-  language: string
-): string {
+export function guardLabel(guard: IGuard): string {
   const stops = guard.action === 'stop';
   if (guard.phase === 'ending') {
     return stops ? trans.__('Stops now') : trans.__('Is deleted now');
   }
   if (guard.ends) {
-    const time = shortTime(guard.ends, language);
+    const time = shortTime(guard.ends);
     const why = {
       '': '',
       idle: trans.__('idle'),
@@ -36,22 +31,16 @@ export function guardLabel(
 }
 
 /** The limits that are chosen: "idle for 2 hours", "$20.00", "12/24/26, 8:00 AM". */
-export function guardLimits(
-  { cost, idle, until }: IGuardFields,
-  trans: TranslationBundle,
-  language: string
-): string[] {
+export function guardLimits({ cost, idle, until }: IGuardFields): string[] {
   return [
-    ...(idle
-      ? [trans.__('idle for %1', durationLabel(Number(idle), trans))]
-      : []),
+    ...(idle ? [trans.__('idle for %1', durationLabel(Number(idle)))] : []),
     ...(cost ? [usd(Number(cost))] : []),
-    ...(until ? [shortTime(until, language)] : [])
+    ...(until ? [shortTime(until)] : [])
   ];
 }
 
 /** An RFC 3339 time. */
-export function shortTime(time: string, language: string): string {
+export function shortTime(time: string): string {
   return new Date(time).toLocaleString(language, {
     dateStyle: 'short',
     timeStyle: 'short'
@@ -59,14 +48,10 @@ export function shortTime(time: string, language: string): string {
 }
 
 /** What happens to a flex-start TPU at *ends*, RFC 3339. */
-export function runEndLabel(
-  ends: string,
-  trans: TranslationBundle,
-  language: string
-): string {
+export function runEndLabel(ends: string): string {
   return trans.__(
     'Its run time ends at about %1. Google then deletes it with its disk. Save your results.',
-    shortTime(ends, language)
+    shortTime(ends)
   );
 }
 
@@ -86,10 +71,7 @@ export function withChosen(
 }
 
 /** "30 minutes", "2 hours", "3 days". */
-export function durationLabel(
-  seconds: number,
-  trans: TranslationBundle
-): string {
+export function durationLabel(seconds: number): string {
   const minutes = Math.round(seconds / 60);
   if (minutes > 1440 && minutes % 1440 === 0) {
     return trans._n('%1 day', '%1 days', minutes / 1440);

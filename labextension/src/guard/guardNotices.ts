@@ -8,6 +8,7 @@ import { Actions } from '../actions/actions';
 import { NotebookNotices } from '../kernels/notebookNotices';
 import { keyOf } from '../model/resources';
 import { ITPU } from '../rest/api';
+import { trans } from '../ui/translation';
 import { guardLabel, runEndLabel } from './guardLabels';
 
 /** Milliseconds before the end at which it is announced at the latest. */
@@ -22,7 +23,7 @@ export function addGuardNotices(
   actions: Actions,
   shell: JupyterFrontEnd.IShell
 ): void {
-  const { model, trans } = actions;
+  const { model } = actions;
   const notices = new NotebookNotices(shell);
   const shown = new Map<string, string>(); // the notifications, by TPU
   let timer = 0;
@@ -87,13 +88,12 @@ interface IEnd {
 /** What may end a TPU at a known time. What a notebook shows of it is the last one. */
 function* endsOf(tpu: ITPU, actions: Actions): Generator<IEnd> {
   const { guard, name, run_ends: ends } = tpu;
-  const { trans, language } = actions;
   if (ends) {
-    const text = `${name}: ${runEndLabel(ends, trans, language)}`;
+    const text = `${name}: ${runEndLabel(ends)}`;
     yield { ends, lead: RUN_LEAD, text, byGuard: false };
   }
   if (guard?.ends) {
-    const text = `${name}: ${guardLabel(guard, trans, language)}`;
+    const text = `${name}: ${guardLabel(guard)}`;
     const lead = Math.max(1000 * guard.notice, LATEST);
     yield { ends: guard.ends, lead, text, byGuard: true };
   }

@@ -7,13 +7,14 @@ import { Actions } from '../actions/actions';
 import { IFields } from '../lifecycle/createForm';
 import { tierLabel } from '../panel/tpuLabels';
 import { Check, Field } from '../ui/field';
+import { trans } from '../ui/translation';
 import { IHuntFields, isQueued } from './huntForm';
 
 /** Hours after which no attempt begins. */
 const HOURS = ['1', '8', '24', '72'];
 
 export function HuntFields(props: { actions: Actions }): JSX.Element {
-  const { trans, createForm: form } = props.actions;
+  const { createForm: form } = props.actions;
   const { fields } = form;
   return (
     <>
@@ -49,7 +50,7 @@ export function HuntFields(props: { actions: Actions }): JSX.Element {
             actions={props.actions}
             choices={form.otherTiers.map(name => ({
               name,
-              label: tierLabel(name, trans)
+              label: tierLabel(name)
             }))}
           />
           {form.preemptible && (

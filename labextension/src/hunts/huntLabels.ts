@@ -1,10 +1,8 @@
 // What the panel says of hunts.
 
-import { TranslationBundle } from '@jupyterlab/translation';
-
 import { tierLabel } from '../panel/tpuLabels';
 import { IHunt, IHuntAttempt } from '../rest/api';
-import { Tone } from '../ui/translation';
+import { language, Tone, trans } from '../ui/translation';
 
 export const ATTEMPT_TONES: { [state in IHuntAttempt['state']]: Tone } = {
   cancelled: 'quiet',
@@ -13,10 +11,7 @@ export const ATTEMPT_TONES: { [state in IHuntAttempt['state']]: Tone } = {
   trying: 'moving'
 };
 
-export function attemptState(
-  state: IHuntAttempt['state'],
-  trans: TranslationBundle
-): string {
+export function attemptState(state: IHuntAttempt['state']): string {
   switch (state) {
     case 'cancelled':
       return trans.__('cancelled');
@@ -30,16 +25,18 @@ export function attemptState(
 }
 
 /** "v5litepod-8 · Spot · us-west4-a", and whether it waits in the queue. */
-export function attemptPlace(
-  { tier, type, unattended, zone }: IHuntAttempt,
-  trans: TranslationBundle
-): string {
-  const place = `${type} · ${tierLabel(tier, trans)} · ${zone}`;
+export function attemptPlace({
+  tier,
+  type,
+  unattended,
+  zone
+}: IHuntAttempt): string {
+  const place = `${type} · ${tierLabel(tier)} · ${zone}`;
   return unattended ? trans.__('%1 · in the queue', place) : place;
 }
 
 /** The clock's time: "14:03:10"; with the day if that is not today. */
-export function clockTime(time: string, now: Date, language: string): string {
+export function clockTime(time: string, now: Date): string {
   const date = new Date(time);
   const today = date.toDateString() === now.toDateString();
   return date.toLocaleString(language, {
@@ -51,12 +48,7 @@ export function clockTime(time: string, now: Date, language: string): string {
 }
 
 /** When the next attempt begins, and what happens while this computer is off. */
-export function huntOutlook(
-  hunt: IHunt,
-  now: Date,
-  language: string,
-  trans: TranslationBundle
-): string[] {
+export function huntOutlook(hunt: IHunt, now: Date): string[] {
   if (hunt.waiting) {
     return [trans.__('It begins when %1 is preempted.', hunt.name)];
   }
@@ -70,12 +62,7 @@ export function huntOutlook(
   }
   return [
     ...(hunt.next_attempt
-      ? [
-          trans.__(
-            'Next attempt at %1.',
-            clockTime(hunt.next_attempt, now, language)
-          )
-        ]
+      ? [trans.__('Next attempt at %1.', clockTime(hunt.next_attempt, now))]
       : []),
     trans.__('No attempt begins while this computer is off.')
   ];

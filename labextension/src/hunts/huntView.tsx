@@ -2,9 +2,9 @@
 
 import React from 'react';
 
-import { Actions } from '../actions/actions';
 import { IHunt, IHuntAttempt } from '../rest/api';
 import { StateLabel } from '../ui/elements';
+import { trans } from '../ui/translation';
 import {
   ATTEMPT_TONES,
   attemptPlace,
@@ -13,15 +13,10 @@ import {
   huntOutlook
 } from './huntLabels';
 
-export function HuntOutlook(props: {
-  hunt: IHunt;
-  actions: Actions;
-}): JSX.Element {
-  const { actions, hunt } = props;
-  const { language, trans } = actions;
+export function HuntOutlook({ hunt }: { hunt: IHunt }): JSX.Element {
   return (
     <div className="jp-tpu-Operation-step">
-      {huntOutlook(hunt, new Date(), language, trans).join(' ')}
+      {huntOutlook(hunt, new Date()).join(' ')}
     </div>
   );
 }
@@ -29,11 +24,9 @@ export function HuntOutlook(props: {
 /** limit: how many attempts are shown. */
 export function HuntAttempts(props: {
   hunt: IHunt;
-  actions: Actions;
   limit?: number;
 }): JSX.Element | null {
-  const { actions, hunt, limit } = props;
-  const { trans } = actions;
+  const { hunt, limit } = props;
   const attempts = [...hunt.attempts].reverse().slice(0, limit);
   return attempts.length === 0 ? null : (
     <ul
@@ -41,19 +34,14 @@ export function HuntAttempts(props: {
       aria-label={trans.__('Attempts to create %1', hunt.name)}
     >
       {attempts.map(attempt => (
-        <Attempt key={attempt.number} attempt={attempt} actions={actions} />
+        <Attempt key={attempt.number} attempt={attempt} />
       ))}
     </ul>
   );
 }
 
-function Attempt(props: {
-  attempt: IHuntAttempt;
-  actions: Actions;
-}): JSX.Element {
-  const { actions, attempt } = props;
-  const { language, trans } = actions;
-  const place = attemptPlace(attempt, trans);
+function Attempt({ attempt }: { attempt: IHuntAttempt }): JSX.Element {
+  const place = attemptPlace(attempt);
   return (
     <li className="jp-tpu-Row">
       <span className="jp-tpu-Row-main" title={place}>
@@ -61,9 +49,9 @@ function Attempt(props: {
       </span>
       <span className="jp-tpu-Row-more">
         <StateLabel tone={ATTEMPT_TONES[attempt.state]}>
-          {attemptState(attempt.state, trans)}
+          {attemptState(attempt.state)}
         </StateLabel>
-        {` · ${clockTime(attempt.started, new Date(), language)}`}
+        {` · ${clockTime(attempt.started, new Date())}`}
         {attempt.problem && ` · ${attempt.problem.message}`}
       </span>
     </li>

@@ -12,7 +12,7 @@ import { ITranslator } from '@jupyterlab/translation';
 import { CommandIDs } from '../actions/commandIDs';
 import { TPUModel } from '../model/model';
 import { ITPUModel } from '../tokens';
-import { loadTranslation } from '../ui/translation';
+import { loadTranslation, trans } from '../ui/translation';
 import type { IJobTarget, JobLogView } from './logView';
 
 const plugin: JupyterFrontEndPlugin<void> = {
@@ -29,7 +29,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     restorer: ILayoutRestorer | null
   ) => {
     const { commands, shell } = app;
-    const trans = loadTranslation(translator);
+    loadTranslation(translator);
     // The main area of Jupyter Notebook has room for one document.
     const area = labShell ? 'main' : 'down';
     const tracker = new WidgetTracker<MainAreaWidget<JobLogView>>({
@@ -41,7 +41,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
         import('../ui/icons')
       ]);
       const tab = new MainAreaWidget({
-        content: new JobLogView(target, model, trans)
+        content: new JobLogView(target, model)
       });
       tab.id = `jp-tpu-job-${target.job}`;
       tab.title.label = target.name;

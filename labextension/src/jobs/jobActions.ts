@@ -1,6 +1,5 @@
 // What the user can do with jobs, with the questions before it.
 
-import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 
 import { CommandIDs } from '../actions/commandIDs';
@@ -14,15 +13,12 @@ export class JobActions {
   constructor(
     private _model: TPUModel,
     private _view: PanelState,
-    private _commands: CommandRegistry,
-    private _trans: TranslationBundle
+    private _commands: CommandRegistry
   ) {}
 
   /** Asks for a command, and starts it. */
   async start(tpu: ITPU): Promise<void> {
-    const request = await (
-      await import('./jobDialog')
-    ).askJob(tpu, this._trans);
+    const request = await (await import('./jobDialog')).askJob(tpu);
     if (request && (await this._model.jobs.start(tpu, request))) {
       this._view.open(keyOf(tpu)); // where the job is
     }
@@ -32,28 +28,17 @@ export class JobActions {
   async showLog(job: IJob): Promise<void> {
     const { id, name, tpu, zone } = job;
     const args = { tpu: keyOf({ name: tpu, zone }), job: id, name };
-    await attempt(
-      this._commands.execute(CommandIDs.showJob, args),
-      this._trans
-    );
+    await attempt(this._commands.execute(CommandIDs.showJob, args));
   }
 
   async stop(tpu: ITPU, job: IJob): Promise<void> {
-    if (
-      await (
-        await import('../actions/dialogs')
-      ).confirmStopJob(job, this._trans)
-    ) {
+    if (await (await import('../actions/dialogs')).confirmStopJob(job)) {
       await this._model.jobs.stop(tpu, job.id);
     }
   }
 
   async remove(tpu: ITPU, job: IJob): Promise<void> {
-    if (
-      await (
-        await import('../actions/dialogs')
-      ).confirmRemoveJob(job, this._trans)
-    ) {
+    if (await (await import('../actions/dialogs')).confirmRemoveJob(job)) {
       await this._model.jobs.remove(tpu, job.id);
     }
   }

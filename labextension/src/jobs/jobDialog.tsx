@@ -1,6 +1,5 @@
 // The dialog that asks for the command of a new job.
 
-import { TranslationBundle } from '@jupyterlab/translation';
 import { HTMLSelect } from '@jupyterlab/ui-components';
 import React from 'react';
 
@@ -8,15 +7,13 @@ import { IStartJob, ITPU } from '../rest/api';
 import { CommandFields, commandOf, NO_COMMAND } from '../ui/commandFields';
 import { Check, Field } from '../ui/field';
 import { ask } from '../ui/formDialog';
+import { trans } from '../ui/translation';
 
 /** Characters of a command that become the job's name. */
 const NAME = 60;
 
 /** Asks for a command and where it runs; null if the user does not want it. */
-export async function askJob(
-  tpu: ITPU,
-  trans: TranslationBundle
-): Promise<IStartJob | null> {
+export async function askJob(tpu: ITPU): Promise<IStartJob | null> {
   const names = tpu.environments.map(one => one.name);
   const input = await ask(
     trans.__('New Job on %1', tpu.name),
@@ -32,7 +29,6 @@ export async function askJob(
           help={trans.__('A shell command, such as python train.py')}
           tpu={tpu}
           value={value}
-          trans={trans}
           onChange={change}
         />
         {names.length > 0 && (
@@ -62,8 +58,7 @@ export async function askJob(
           onChange={restart => change({ restart })}
         />
       </>
-    ),
-    trans
+    )
   );
   const line = input?.line.trim();
   if (!input || !line) {

@@ -1,10 +1,8 @@
 // What the panel says of jobs.
 
-import { TranslationBundle } from '@jupyterlab/translation';
-
 import { IHostJob, IJob, ITPU } from '../rest/api';
 import { hostRanges } from '../setup/doctorLabels';
-import { ago, Tone } from '../ui/translation';
+import { ago, Tone, trans } from '../ui/translation';
 import { isOver } from './jobModel';
 
 export const JOB_TONES: { [state in IJob['state']]: Tone } = {
@@ -20,7 +18,7 @@ export const JOB_TONES: { [state in IJob['state']]: Tone } = {
 };
 
 /** "running", "failed with exit code 3". */
-export function jobState(job: IJob, trans: TranslationBundle): string {
+export function jobState(job: IJob): string {
   switch (job.state) {
     case 'ended':
       return trans.__('ended with exit code 0');
@@ -46,16 +44,10 @@ export function jobState(job: IJob, trans: TranslationBundle): string {
 }
 
 /** What else is to be known of a job: hosts, times, attempts and problems. */
-export function jobDetails(
-  job: IJob,
-  tpu: ITPU,
-  now: number,
-  language: string,
-  trans: TranslationBundle
-): string[] {
+export function jobDetails(job: IJob, tpu: ITPU, now: number): string[] {
   const attempt = job.attempts[job.attempts.length - 1];
-  const started = ago(attempt.created, now, language);
-  const ended = ago(job.ended, now, language);
+  const started = ago(attempt.created, now);
+  const ended = ago(job.ended, now);
   const hosts = attempt.hosts.map(one => one.host);
   return [
     hosts.length < tpu.hosts.length &&
@@ -66,16 +58,12 @@ export function jobDetails(
       ? trans.__('ended %1', ended)
       : started && trans.__('started %1', started),
     attempt.number > 1 && trans.__('attempt %1', attempt.number),
-    ...attempt.hosts.map(one => problem(one, hosts.length, trans))
+    ...attempt.hosts.map(one => problem(one, hosts.length))
   ].filter((one): one is string => !!one);
 }
 
 /** What a host has to say beyond the job's state. */
-function problem(
-  one: IHostJob,
-  hosts: number,
-  trans: TranslationBundle
-): string {
+function problem(one: IHostJob, hosts: number): string {
   const why = one.problem
     ? `${one.problem.message} ${one.problem.hint}`.trim()
     : one.paused || (one.state === 'ended' && !one.exit_code ? '' : one.cause);

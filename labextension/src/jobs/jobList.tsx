@@ -8,18 +8,15 @@ import {
 } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { Actions } from '../actions/actions';
+import { Actions, ITPUProps } from '../actions/actions';
 import { IJob, ITPU } from '../rest/api';
 import { IconButton, Section, StateLabel } from '../ui/elements';
+import { trans } from '../ui/translation';
 import { JOB_TONES, jobDetails, jobState } from './jobLabels';
 import { isOver } from './jobModel';
 
-export function Jobs(props: {
-  tpu: ITPU;
-  actions: Actions;
-}): JSX.Element | null {
-  const { tpu, actions } = props;
-  const { model, trans, view } = actions;
+export function Jobs({ tpu, actions }: ITPUProps): JSX.Element | null {
+  const { model, view } = actions;
   const jobs = model.jobs.of(tpu);
   const usable = tpu.state === 'READY';
   if (!usable && jobs.length === 0) {
@@ -53,7 +50,6 @@ export function Jobs(props: {
 
 function Job(props: { job: IJob; tpu: ITPU; actions: Actions }): JSX.Element {
   const { job, tpu, actions } = props;
-  const { trans, language } = actions;
   const over = isOver(job);
   return (
     <li className="jp-tpu-Row">
@@ -82,12 +78,8 @@ function Job(props: { job: IJob; tpu: ITPU; actions: Actions }): JSX.Element {
         />
       </span>
       <span className="jp-tpu-Row-more">
-        <StateLabel tone={JOB_TONES[job.state]}>
-          {jobState(job, trans)}
-        </StateLabel>
-        {jobDetails(job, tpu, Date.now(), language, trans).map(
-          one => ` · ${one}`
-        )}
+        <StateLabel tone={JOB_TONES[job.state]}>{jobState(job)}</StateLabel>
+        {jobDetails(job, tpu, Date.now()).map(one => ` · ${one}`)}
       </span>
     </li>
   );

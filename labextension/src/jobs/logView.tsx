@@ -1,6 +1,5 @@
 // What a tab shows of a job's output, which it follows.
 
-import { TranslationBundle } from '@jupyterlab/translation';
 import { HTMLSelect, ReactWidget } from '@jupyterlab/ui-components';
 import React, { useEffect, useLayoutEffect, useRef, useState } from 'react';
 
@@ -9,6 +8,7 @@ import { IJob, IJobLine } from '../rest/api';
 import { Alert, StateLabel } from '../ui/elements';
 import { failureText } from '../ui/failures';
 import { useStore } from '../ui/store';
+import { trans } from '../ui/translation';
 import { JOB_TONES, jobState } from './jobLabels';
 import { isOver } from './jobModel';
 import { JobOutput } from './output';
@@ -30,8 +30,7 @@ export interface IJobTarget {
 export class JobLogView extends ReactWidget {
   constructor(
     readonly target: IJobTarget,
-    private _model: TPUModel,
-    private _trans: TranslationBundle
+    private _model: TPUModel
   ) {
     super();
     const [zone, name] = target.tpu.split('/');
@@ -46,12 +45,7 @@ export class JobLogView extends ReactWidget {
 
   protected render(): JSX.Element {
     return (
-      <Log
-        model={this._model}
-        output={this._output}
-        id={this.target.job}
-        trans={this._trans}
-      />
+      <Log model={this._model} output={this._output} id={this.target.job} />
     );
   }
 
@@ -62,18 +56,16 @@ function Log(props: {
   model: TPUModel;
   output: JobOutput;
   id: string;
-  trans: TranslationBundle;
 }): JSX.Element {
-  const { trans } = props;
   const output = useStore(props.output);
   const job = useStore(props.model).jobs.find(props.id);
   return (
     <>
-      <Toolbar job={job} output={output} trans={trans} />
+      <Toolbar job={job} output={output} />
       {output.failure && (
-        <Alert kind="warning" {...failureText(output.failure, trans)} />
+        <Alert kind="warning" {...failureText(output.failure)} />
       )}
-      <Lines output={output} over={!!job && isOver(job)} trans={trans} />
+      <Lines output={output} over={!!job && isOver(job)} />
     </>
   );
 }
@@ -81,9 +73,8 @@ function Log(props: {
 function Toolbar(props: {
   job: IJob | undefined;
   output: JobOutput;
-  trans: TranslationBundle;
 }): JSX.Element {
-  const { job, output, trans } = props;
+  const { job, output } = props;
   const { attempt, host } = output.part;
   const attempts = job?.attempts ?? [];
   const current = attempts[attempts.length - 1];
@@ -131,9 +122,7 @@ function Toolbar(props: {
         onChange={text => output.show({ from: text ? Number(text) : null })}
       />
       {job && (
-        <StateLabel tone={JOB_TONES[job.state]}>
-          {jobState(job, trans)}
-        </StateLabel>
+        <StateLabel tone={JOB_TONES[job.state]}>{jobState(job)}</StateLabel>
       )}
     </div>
   );
@@ -173,12 +162,8 @@ function Input(props: {
   );
 }
 
-function Lines(props: {
-  output: JobOutput;
-  over: boolean;
-  trans: TranslationBundle;
-}): JSX.Element {
-  const { output, over, trans } = props;
+function Lines(props: { output: JobOutput; over: boolean }): JSX.Element {
+  const { output, over } = props;
   const { isCut, lines, log, part } = output;
   const node = useRef<HTMLDivElement>(null);
   const isAtEnd = useRef(true);

@@ -2,7 +2,6 @@
 
 import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
-import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { PortField, portProblem } from '../forwarding/portDialog';
@@ -19,6 +18,7 @@ import {
 import { hostNumbers } from '../setup/doctorLabels';
 import { TextField } from '../ui/field';
 import { ask } from '../ui/formDialog';
+import { trans } from '../ui/translation';
 import { wait } from '../ui/wait';
 import { hostsByProblem, untraced } from './profileLabels';
 
@@ -28,8 +28,7 @@ const LARGE = 0.2;
 /** Asks how long to trace, and for programs that are not kernels; null if it was cancelled. */
 export async function askProfile(
   tpu: ITPU,
-  kernel: IKernel | undefined,
-  trans: TranslationBundle
+  kernel: IKernel | undefined
 ): Promise<IProfileTPU | null> {
   const wanted = await ask(
     trans.__('Trace %1', tpu.name),
@@ -54,14 +53,13 @@ export async function askProfile(
             help={trans.__(
               'Jobs are traced if they call jax.profiler.start_server with this number. Kernels need no port.'
             )}
-            problem={value.port && portProblem(value.port, trans)}
+            problem={value.port && portProblem(value.port)}
             value={value.port}
             onChange={port => change({ port })}
           />
         )}
       </>
-    ),
-    trans
+    )
   );
   return (
     wanted && {
@@ -73,26 +71,18 @@ export async function askProfile(
 }
 
 /** Says which hosts are not in a trace, and why. */
-export function notifyUntraced(
-  profile: IProfile,
-  trans: TranslationBundle
-): void {
-  const lines = untraced(profile, trans);
+export function notifyUntraced(profile: IProfile): void {
+  const lines = untraced(profile);
   if (lines.length > 0) {
     Notification.warning(lines.join(' '), { autoClose: false });
   }
 }
 
 /** Asks all hosts, and shows what fills the memory of their devices. */
-export async function showMemory(
-  tpu: ITPU,
-  model: TPUModel,
-  trans: TranslationBundle
-): Promise<void> {
+export async function showMemory(tpu: ITPU, model: TPUModel): Promise<void> {
   const found = await wait(
     trans.__('Checking the memory of %1', tpu.name),
-    signal => model.client.profiles.memory(tpu, {}, signal),
-    trans
+    signal => model.client.profiles.memory(tpu, {}, signal)
   );
   if (!found) {
     return;
@@ -109,13 +99,13 @@ export async function showMemory(
         )}
         {kernels.map(profile => (
           <section key={profile.kernel}>
-            <h4>{titleOf(profile, several, trans)}</h4>
-            <Memory profile={profile} trans={trans} />
+            <h4>{titleOf(profile, several)}</h4>
+            <Memory profile={profile} />
           </section>
         ))}
         {hostsByProblem(others).map(([text, hosts]) => (
           <p key={text}>
-            {several && <em>{hostNumbers(hosts, trans)} </em>}
+            {several && <em>{hostNumbers(hosts)} </em>}
             {text}
           </p>
         ))}
@@ -127,8 +117,7 @@ export async function showMemory(
 
 function titleOf(
   { host, kernel, notebook }: IMemoryProfile,
-  several: boolean,
-  trans: TranslationBundle
+  several: boolean
 ): string {
   const name = notebook
     ? PathExt.basename(notebook)
@@ -136,11 +125,7 @@ function titleOf(
   return several ? trans.__('Host %1: %2', host, name) : name;
 }
 
-function Memory(props: {
-  profile: IMemoryProfile;
-  trans: TranslationBundle;
-}): JSX.Element {
-  const { profile, trans } = props;
+function Memory({ profile }: { profile: IMemoryProfile }): JSX.Element {
   if (profile.problem) {
     return (
       <p>
@@ -160,17 +145,13 @@ function Memory(props: {
           .map(([name, size]) => `${name} ${sizeLabel(size)}`)
           .join(' · ')}
       </p>
-      <Lines lines={profile.lines} all={profile.bytes} trans={trans} />
+      <Lines lines={profile.lines} all={profile.bytes} />
     </>
   );
 }
 
-function Lines(props: {
-  lines: IMemoryLine[];
-  all: number;
-  trans: TranslationBundle;
-}): JSX.Element {
-  const { lines, all, trans } = props;
+function Lines(props: { lines: IMemoryLine[]; all: number }): JSX.Element {
+  const { lines, all } = props;
   return (
     <ul className="jp-tpu-Lines">
       {lines.map(each => {
@@ -193,7 +174,7 @@ function Lines(props: {
             {each.calls.length > 0 ? (
               <details open={each.bytes >= LARGE * all}>
                 <summary>{row}</summary>
-                <Lines lines={each.calls} all={all} trans={trans} />
+                <Lines lines={each.calls} all={all} />
               </details>
             ) : (
               <div>{row}</div>

@@ -1,9 +1,8 @@
 // Profiles in words.
 
-import { TranslationBundle } from '@jupyterlab/translation';
-
 import { IProblem, IProfile } from '../rest/api';
 import { hostRanges } from '../setup/doctorLabels';
+import { trans } from '../ui/translation';
 
 /** Each problem once, with the hosts that have it. */
 export function hostsByProblem(
@@ -20,10 +19,7 @@ export function hostsByProblem(
 }
 
 /** A sentence for hosts without a trace, or with a program that could not be traced. */
-export function untraced(
-  { traces }: IProfile,
-  trans: TranslationBundle
-): string[] {
+export function untraced({ traces }: IProfile): string[] {
   const done = traces.filter(({ state }) => state === 'done');
   const named = traces.filter(
     ({ host, state }) =>

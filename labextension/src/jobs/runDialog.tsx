@@ -1,20 +1,17 @@
 // The dialog that asks for a command to run on hosts.
 
-import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { IStartRun, ITPU } from '../rest/api';
 import { CommandFields, commandOf, NO_COMMAND } from '../ui/commandFields';
 import { ask } from '../ui/formDialog';
+import { trans } from '../ui/translation';
 
 /** Seconds after which the server stops a command whose tab is gone. */
 const UNWATCHED = 60;
 
 /** Asks for a command of the shell, its folder, and the hosts where there are several. */
-export async function askRun(
-  tpu: ITPU,
-  trans: TranslationBundle
-): Promise<IStartRun | null> {
+export async function askRun(tpu: ITPU): Promise<IStartRun | null> {
   const input = await ask(
     trans.__('Run a Command on %1', tpu.name),
     trans.__('Run'),
@@ -24,11 +21,9 @@ export async function askRun(
         help={trans.__('A shell command, such as pip list | grep jax')}
         tpu={tpu}
         value={value}
-        trans={trans}
         onChange={change}
       />
-    ),
-    trans
+    )
   );
   return input?.line.trim()
     ? { ...commandOf(input), stop_unwatched: UNWATCHED }

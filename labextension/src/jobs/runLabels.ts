@@ -1,9 +1,8 @@
 // Commands on hosts, in words.
 
-import { TranslationBundle } from '@jupyterlab/translation';
-
 import { IHostRun, IRun } from '../rest/api';
 import { hostNumbers } from '../setup/doctorLabels';
+import { trans } from '../ui/translation';
 
 /** The command as it was typed. */
 export function runTitle({ command }: IRun): string {
@@ -12,18 +11,18 @@ export function runTitle({ command }: IRun): string {
 }
 
 /** A line for each way in which it goes or has ended, with its hosts where there are several. */
-export function runOutcomes(run: IRun, trans: TranslationBundle): string[] {
+export function runOutcomes(run: IRun): string[] {
   const groups = new Map<string, number[]>();
   for (const each of run.hosts) {
-    const text = outcome(each, trans);
+    const text = outcome(each);
     groups.set(text, [...(groups.get(text) ?? []), each.host]);
   }
   return [...groups].map(([text, hosts]) =>
-    run.hosts.length > 1 ? `${hostNumbers(hosts, trans)} ${text}` : text
+    run.hosts.length > 1 ? `${hostNumbers(hosts)} ${text}` : text
   );
 }
 
-function outcome(each: IHostRun, trans: TranslationBundle): string {
+function outcome(each: IHostRun): string {
   const problem = each.problem
     ? `${each.problem.message} ${each.problem.hint}`.trim()
     : '';

@@ -1,7 +1,6 @@
 // A tab with the output of a command on hosts, as it comes.
 
 import { MainAreaWidget, ToolbarButton } from '@jupyterlab/apputils';
-import { TranslationBundle } from '@jupyterlab/translation';
 import { stopIcon } from '@jupyterlab/ui-components';
 import { Widget } from '@lumino/widgets';
 
@@ -11,6 +10,7 @@ import { IRun, IRunOutput } from '../rest/api';
 import { Failure } from '../rest/failure';
 import { failureLine } from '../ui/failures';
 import { tpuIcon } from '../ui/icons';
+import { trans } from '../ui/translation';
 import { OutputLines } from './outputLines';
 import { runOutcomes, runTitle } from './runLabels';
 
@@ -23,14 +23,13 @@ const KEPT = 5000;
 export class RunView extends Widget {
   constructor(
     readonly run: IRun,
-    private _model: TPUModel,
-    private _trans: TranslationBundle
+    private _model: TPUModel
   ) {
     super();
     this.addClass('jp-tpu-Run');
     this._status.setAttribute('role', 'status');
     this._output.tabIndex = 0;
-    this._output.setAttribute('aria-label', _trans.__('Output'));
+    this._output.setAttribute('aria-label', trans.__('Output'));
     this.node.append(this._output, this._status);
     this._showStatus(run);
     void this._follow();
@@ -67,7 +66,7 @@ export class RunView extends Widget {
       while (!this.isDisposed) {
         const answer = await this._ask(tpu, from);
         if (answer.start > from) {
-          this._append(this._trans.__('… the oldest output is gone …') + '\n');
+          this._append(trans.__('… the oldest output is gone …') + '\n');
         }
         from = answer.next;
         for (const part of answer.output) {
@@ -127,14 +126,14 @@ export class RunView extends Widget {
   }
 
   private _showStatus(run: IRun): void {
-    this._status.textContent = runOutcomes(run, this._trans).join('\n');
+    this._status.textContent = runOutcomes(run).join('\n');
     const failed = run.hosts.every(each => each.code);
     this._status.dataset.state = failed ? 'failed' : run.state;
   }
 
   private _showFailure(error: unknown): void {
     if (!this._aborter.signal.aborted) {
-      this._status.textContent = failureLine(error, this._trans);
+      this._status.textContent = failureLine(error);
       this._status.dataset.state = 'failed';
     }
   }
@@ -146,8 +145,8 @@ export class RunView extends Widget {
 }
 
 export class RunTab extends MainAreaWidget<RunView> {
-  constructor(run: IRun, model: TPUModel, trans: TranslationBundle) {
-    super({ content: new RunView(run, model, trans) });
+  constructor(run: IRun, model: TPUModel) {
+    super({ content: new RunView(run, model) });
     this.id = `jp-tpu-run-${run.id}`;
     this.title.label = runTitle(run);
     this.title.caption = trans.__('%1 on %2', runTitle(run), run.tpu);

@@ -11,7 +11,7 @@ import { CommandIDs } from '../actions/commandIDs';
 import { TPUModel } from '../model/model';
 import { IRun } from '../rest/api';
 import { ITPUModel } from '../tokens';
-import { loadTranslation } from '../ui/translation';
+import { loadTranslation, trans } from '../ui/translation';
 
 const plugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:runs',
@@ -25,7 +25,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     translator: ITranslator | null,
     labShell: ILabShell | null
   ) => {
-    const trans = loadTranslation(translator);
+    loadTranslation(translator);
     // The main area of Jupyter Notebook has room for one document.
     const area = labShell ? 'main' : 'down';
     app.commands.addCommand(CommandIDs.showRun, {
@@ -45,7 +45,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
       execute: async args => {
         const { RunTab } = await import('./runTab');
         const run = args.run as unknown as IRun;
-        const tab = new RunTab(run, model, trans);
+        const tab = new RunTab(run, model);
         app.shell.add(tab, area, { type: 'TPU Command' });
         app.shell.activateById(tab.id);
       }

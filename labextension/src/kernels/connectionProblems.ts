@@ -4,8 +4,8 @@ import { JupyterFrontEnd } from '@jupyterlab/application';
 import { Notification } from '@jupyterlab/apputils';
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
-import { TranslationBundle } from '@jupyterlab/translation';
 
+import { trans } from '../ui/translation';
 import { findKernelWidget } from './kernelWidget';
 import { ConnectionProblem, KernelReplay } from './replay';
 
@@ -13,8 +13,7 @@ import { ConnectionProblem, KernelReplay } from './replay';
 export function notifyOfConnectionProblems(
   replay: KernelReplay,
   shell: JupyterFrontEnd.IShell,
-  settings: ServerConnection.ISettings,
-  trans: TranslationBundle
+  settings: ServerConnection.ISettings
 ): void {
   const affected: { [problem in ConnectionProblem]: Set<string> } = {
     blocked: new Set(),

@@ -2,10 +2,10 @@
 
 import { PathExt, PageConfig } from '@jupyterlab/coreutils';
 import { Contents } from '@jupyterlab/services';
-import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 
 import { IEnvironment } from '../rest/api';
+import { trans } from '../ui/translation';
 
 /** Loaded when one is opened. */
 const NOTEBOOKS = {
@@ -26,7 +26,7 @@ const NOTEBOOKS = {
 export type Example = keyof typeof NOTEBOOKS;
 
 /** Their titles, in the order for a newcomer. */
-export function exampleTitles(trans: TranslationBundle): [Example, string][] {
+export function exampleTitles(): [Example, string][] {
   return [
     ['first-steps', trans.__('First steps on a TPU')],
     ['jax-on-tpu', trans.__('JAX on a TPU, and jaxkit')],

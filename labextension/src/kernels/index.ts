@@ -86,12 +86,8 @@ const connections: JupyterFrontEndPlugin<void> = {
     translator: ITranslator | null
   ) => {
     const { serviceManager, shell } = app;
-    notifyOfConnectionProblems(
-      replay,
-      shell,
-      serviceManager.serverSettings,
-      loadTranslation(translator)
-    );
+    loadTranslation(translator);
+    notifyOfConnectionProblems(replay, shell, serviceManager.serverSettings);
   }
 };
 
@@ -131,9 +127,9 @@ const kernelspecs: JupyterFrontEndPlugin<void> = {
     translator: ITranslator | null
   ) => {
     const { kernelspecs } = app.serviceManager;
-    const trans = loadTranslation(translator);
+    loadTranslation(translator);
     model.kernelspecsChanged.connect(
-      () => void attempt(kernelspecs.refreshSpecs(), trans)
+      () => void attempt(kernelspecs.refreshSpecs())
     );
   }
 };

@@ -4,6 +4,7 @@ import { JupyterFrontEnd } from '@jupyterlab/application';
 
 import { Actions } from '../actions/actions';
 import { maintenanceText } from '../panel/tpuLabels';
+import { trans } from '../ui/translation';
 import { NotebookNotices } from './notebookNotices';
 
 /** Shows it as long as the hosts of the TPU say so. */
@@ -11,12 +12,12 @@ export function addInterruptionNotices(
   actions: Actions,
   shell: JupyterFrontEnd.IShell
 ): void {
-  const { model, trans } = actions;
+  const { model } = actions;
   const notices = new NotebookNotices(shell);
   const look = () => {
     notices.begin();
     for (const tpu of model.tpus) {
-      const what = maintenanceText(tpu, trans, actions.language);
+      const what = maintenanceText(tpu);
       if (tpu.interruption && what) {
         const specs = tpu.environments.map(each => each.kernelspec);
         notices.show(specs, `${what.message} ${what.hint}`, {

@@ -1,11 +1,10 @@
 // What ends kernels: shutting one down, and what ends all on a TPU, and its jobs. The user is asked
 // before.
 
-import { TranslationBundle } from '@jupyterlab/translation';
-
 import { isOver } from '../jobs/jobModel';
 import { TPUModel } from '../model/model';
 import { IJob, IKernel, ITPU } from '../rest/api';
+import { trans } from '../ui/translation';
 import type { DestructiveAction } from './kernelDialogs';
 import { IServerKernels } from './serverKernels';
 
@@ -13,8 +12,7 @@ export class KernelActions {
   constructor(
     private _model: TPUModel,
     /** The kernels of this Jupyter server. */
-    private _serverKernels: IServerKernels,
-    private _trans: TranslationBundle
+    private _serverKernels: IServerKernels
   ) {}
 
   /** The kernels on a TPU; null if they can't be loaded. */
@@ -32,7 +30,7 @@ export class KernelActions {
     if (
       await (
         await import('./kernelDialogs')
-      ).confirmDestructive('kernel', tpu, what, this._trans)
+      ).confirmDestructive('kernel', tpu, what)
     ) {
       const ended = await this._serverKernels.shutDown([kernel.id]);
       if (ended.length === 0) {
@@ -49,7 +47,7 @@ export class KernelActions {
     if (
       (await (
         await import('./kernelDialogs')
-      ).confirmTakeOver(now ?? kernel, tpu, this._trans)) &&
+      ).confirmTakeOver(now ?? kernel, tpu)) &&
       (await this._model.takeOverKernel(tpu, kernel.id))
     ) {
       await this._serverKernels.show(kernel.id);
@@ -85,7 +83,7 @@ export class KernelActions {
         if (
           !(await (
             await import('./kernelDialogs')
-          ).confirmDestructive(action, tpu, what, this._trans))
+          ).confirmDestructive(action, tpu, what))
         ) {
           return;
         }
@@ -100,10 +98,9 @@ export class KernelActions {
         ).askName(
           tpu,
           deletes
-            ? this._trans.__('Delete %1?', tpu.name)
-            : this._trans.__('Stop %1?', tpu.name),
-          deletes ? this._trans.__('Delete') : this._trans.__('Stop'),
-          this._trans
+            ? trans.__('Delete %1?', tpu.name)
+            : trans.__('Stop %1?', tpu.name),
+          deletes ? trans.__('Delete') : trans.__('Stop')
         );
         if (name === null) {
           return;

@@ -1,12 +1,12 @@
 // Questions before kernels and jobs end, or a kernel is taken over.
 
 import { Dialog } from '@jupyterlab/apputils';
-import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { jobState } from '../jobs/jobLabels';
 import { IJob, IKernel, ITPU } from '../rest/api';
 import { confirm } from '../ui/confirm';
+import { trans } from '../ui/translation';
 import { holderLabel, kernelName, kernelStateLabel } from './kernelLabels';
 
 /** Actions after which something is lost. */
@@ -22,11 +22,10 @@ export type DestructiveAction =
 export async function confirmDestructive(
   loss: DestructiveAction,
   tpu: ITPU,
-  what: { kernels: IKernel[] | null; jobs?: IJob[]; environment?: string },
-  trans: TranslationBundle
+  what: { kernels: IKernel[] | null; jobs?: IJob[]; environment?: string }
 ): Promise<boolean> {
   const { environment = '', jobs = [], kernels } = what;
-  const { title, accept, consequence } = words(loss, tpu, trans, environment);
+  const { title, accept, consequence } = words(loss, tpu, environment);
   return confirm(
     title,
     <>
@@ -37,22 +36,20 @@ export async function confirmDestructive(
           )}
         </p>
       ) : (
-        <Kernels kernels={kernels} count={tpu.kernels} trans={trans} />
+        <Kernels kernels={kernels} count={tpu.kernels} />
       )}
-      <Jobs jobs={jobs} continues={loss === 'disconnect'} trans={trans} />
+      <Jobs jobs={jobs} continues={loss === 'disconnect'} />
       <p>{consequence}</p>
     </>,
-    Dialog.warnButton({ label: accept }),
-    trans
+    Dialog.warnButton({ label: accept })
   );
 }
 
 function Kernels(props: {
   kernels: IKernel[] | null;
   count: number;
-  trans: TranslationBundle;
 }): JSX.Element | null {
-  const { kernels, trans } = props;
+  const { kernels } = props;
   const count = kernels?.length ?? props.count;
   if (count === 0) {
     return null;
@@ -70,8 +67,7 @@ function Kernels(props: {
         <ul>
           {kernels.map(kernel => (
             <li key={kernel.id} title={kernel.notebook || kernel.id}>
-              {kernelName(kernel, trans)}{' '}
-              <em>{kernelStateLabel(kernel.state, trans)}</em>
+              {kernelName(kernel)} <em>{kernelStateLabel(kernel.state)}</em>
             </li>
           ))}
         </ul>
@@ -80,12 +76,8 @@ function Kernels(props: {
   );
 }
 
-function Jobs(props: {
-  jobs: IJob[];
-  continues: boolean;
-  trans: TranslationBundle;
-}): JSX.Element | null {
-  const { continues, jobs, trans } = props;
+function Jobs(props: { jobs: IJob[]; continues: boolean }): JSX.Element | null {
+  const { continues, jobs } = props;
   const count = jobs.length;
   if (count === 0) {
     return null;
@@ -100,7 +92,7 @@ function Jobs(props: {
       <ul>
         {jobs.map(job => (
           <li key={job.id} title={job.command.join(' ')}>
-            {job.name} <em>{jobState(job, trans)}</em>
+            {job.name} <em>{jobState(job)}</em>
           </li>
         ))}
       </ul>
@@ -111,7 +103,6 @@ function Jobs(props: {
 function words(
   loss: DestructiveAction,
   tpu: ITPU,
-  trans: TranslationBundle,
   environment: string
 ): { title: string; accept: string; consequence: string } {
   switch (loss) {
@@ -182,18 +173,16 @@ function words(
 /** Asks for confirmation to take a kernel over from its user. */
 export async function confirmTakeOver(
   kernel: IKernel,
-  tpu: ITPU,
-  trans: TranslationBundle
+  tpu: ITPU
 ): Promise<boolean> {
   const { attached, holder } = kernel;
   return confirm(
     trans.__('Take over a kernel on %1?', tpu.name),
     <>
       <p title={kernel.notebook || kernel.id}>
-        {kernelName(kernel, trans)}{' '}
-        <em>{kernelStateLabel(kernel.state, trans)}</em>
+        {kernelName(kernel)} <em>{kernelStateLabel(kernel.state)}</em>
       </p>
-      <p>{holderLabel(kernel, trans)}</p>
+      <p>{holderLabel(kernel)}</p>
       <p>
         {attached
           ? trans.__(
@@ -211,7 +200,6 @@ export async function confirmTakeOver(
     </>,
     (attached ? Dialog.warnButton : Dialog.okButton)({
       label: trans.__('Take Over')
-    }),
-    trans
+    })
   );
 }

@@ -1,14 +1,11 @@
 // Kernels in words.
 
 import { PathExt } from '@jupyterlab/coreutils';
-import { TranslationBundle } from '@jupyterlab/translation';
 
 import { IKernel } from '../rest/api';
+import { trans } from '../ui/translation';
 
-export function kernelStateLabel(
-  state: string,
-  trans: TranslationBundle
-): string {
+export function kernelStateLabel(state: string): string {
   switch (state) {
     case 'busy':
       return trans.__('busy');
@@ -18,30 +15,74 @@ export function kernelStateLabel(
       return trans.__('idle');
     case 'starting':
       return trans.__('starting');
+    case 'stuck':
+      return trans.__('not reacting');
+    case 'waiting':
+      return trans.__('waiting for other hosts');
     default:
       return state; // a kernel may have states of its own
   }
 }
 
-export function kernelCountLabel(
-  count: number,
-  trans: TranslationBundle
-): string {
+/** Where a kernel of a TPU with several hosts runs. */
+export function kernelPlace(kernel: IKernel): string {
+  return kernel.hosts.length > 0
+    ? trans.__('on all %1 hosts', kernel.hosts.length)
+    : trans.__('on host %1', kernel.host);
+}
+
+/** "hosts 0-2 busy, host 3 dead"; "" if all hosts of a pod kernel are in one state, or it has one. */
+export function hostStates(kernel: IKernel): string {
+  const { hosts, state } = kernel;
+  const states = [...new Set(hosts)];
+  if (state === 'dead' || states.length < 2) {
+    return '';
+  }
+  return states
+    .map(one => {
+      const numbers = [...hosts.keys()].filter(host => hosts[host] === one);
+      return trans._n(
+        'host %2 %3',
+        'hosts %2 %3',
+        numbers.length,
+        ranges(numbers),
+        kernelStateLabel(one)
+      );
+    })
+    .join(', ');
+}
+
+/** "0-2, 5"; *numbers* are in order. */
+function ranges(numbers: number[]): string {
+  const parts: number[][] = [];
+  for (const number of numbers) {
+    const last = parts[parts.length - 1];
+    if (last && last[last.length - 1] === number - 1) {
+      last.push(number);
+    } else {
+      parts.push([number]);
+    }
+  }
+  return parts
+    .map(part =>
+      part.length > 1 ? `${part[0]}-${part[part.length - 1]}` : `${part[0]}`
+    )
+    .join(', ');
+}
+
+export function kernelCountLabel(count: number): string {
   return trans._n('%1 kernel', '%1 kernels', count);
 }
 
 /** "chip 2", "chips 2-3": those that a kernel has for itself; they are neighbors. */
-export function chipsLabel(
-  chips: ReadonlyArray<number>,
-  trans: TranslationBundle
-): string {
+export function chipsLabel(chips: ReadonlyArray<number>): string {
   return chips.length === 1
     ? trans.__('chip %1', chips[0])
     : trans.__('chips %1-%2', chips[0], chips[chips.length - 1]);
 }
 
 /** Who uses a kernel that is not this Jupyter server's. */
-export function holderLabel(kernel: IKernel, trans: TranslationBundle): string {
+export function holderLabel(kernel: IKernel): string {
   const { attached, holder } = kernel;
   if (attached) {
     return trans.__('In use by %1.', holder || trans.__('another client'));
@@ -52,7 +93,7 @@ export function holderLabel(kernel: IKernel, trans: TranslationBundle): string {
 }
 
 /** A kernel's name for the user: its notebook's, or where it runs. */
-export function kernelName(kernel: IKernel, trans: TranslationBundle): string {
+export function kernelName(kernel: IKernel): string {
   return (
     PathExt.basename(kernel.notebook) ||
     trans.__('Kernel %1 in “%2”', kernel.id.slice(0, 8), kernel.environment)

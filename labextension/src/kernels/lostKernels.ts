@@ -7,6 +7,7 @@ import { Actions } from '../actions/actions';
 import { keyOf } from '../model/resources';
 import { IKernel } from '../rest/api';
 import { attempt } from '../ui/attempt';
+import { trans } from '../ui/translation';
 import { kernelName } from './kernelLabels';
 
 /** The notebooks of this page, by their paths on the server. */
@@ -33,7 +34,7 @@ export function addLostKernels(
   actions: Actions,
   notebooks: IOpenNotebooks
 ): void {
-  const { model, trans } = actions;
+  const { model } = actions;
   const losses = new Map<string, ILoss>();
   const isConnected = (name: string) =>
     model.tpus.some(tpu => tpu.name === name && tpu.connection === 'connected');
@@ -48,7 +49,7 @@ export function addLostKernels(
       // One after the other: each becomes the current notebook.
       callback: async () => {
         for (const path of loss.paths) {
-          await attempt(notebooks.runAbove(path), trans);
+          await attempt(notebooks.runAbove(path));
         }
       }
     };
@@ -78,7 +79,7 @@ export function addLostKernels(
       return; // somebody wanted it, and nobody here looks for it
     }
     const why = `${message} ${hint ?? ''}`.trim();
-    const name = kernelName(kernel, trans);
+    const name = kernelName(kernel);
     const known = losses.get(`${kernel.tpu} ${why}`);
     const before =
       known && Notification.manager.has(known.id) ? known : undefined;
@@ -111,8 +112,8 @@ export function addLostKernels(
 
 /** This kernel is running; another one was not started because of it. */
 function sayHeld(actions: Actions, kernel: IKernel): void {
-  const { model, trans } = actions;
-  const name = kernelName(kernel, trans);
+  const { model } = actions;
+  const name = kernelName(kernel);
   const tpu = () => model.tpu(keyOf({ name: kernel.tpu, zone: kernel.zone }));
   const end = {
     label: trans.__('Shut Down %1', name),

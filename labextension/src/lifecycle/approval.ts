@@ -1,33 +1,25 @@
 // What a new TPU costs, and whether the user agrees to that.
 
-import { TranslationBundle } from '@jupyterlab/translation';
-
 import { confirmCost, confirmHuntCost } from '../money/costDialogs';
 import { CreateForm } from './createForm';
 
 /** Whether the user agrees to what the TPU of *form* costs; asks only if there is something to confirm. */
-export async function approveCost(
-  form: CreateForm,
-  trans: TranslationBundle
-): Promise<boolean> {
+export async function approveCost(form: CreateForm): Promise<boolean> {
   if (form.catalog?.emulated) {
     return true;
   }
   if (form.fields.hunt) {
-    return approveHuntCost(form, trans);
+    return approveHuntCost(form);
   }
   const quote = await form.quote();
-  if (!quote || (quote.question && !(await confirmCost(quote, trans)))) {
+  if (!quote || (quote.question && !(await confirmCost(quote)))) {
     return false;
   }
   form.agreed = quote;
   return true;
 }
 
-async function approveHuntCost(
-  form: CreateForm,
-  trans: TranslationBundle
-): Promise<boolean> {
+async function approveHuntCost(form: CreateForm): Promise<boolean> {
   const { again, name } = form.fields;
   const all = await form.huntQuote();
   const candidates = all?.filter(one => !one.ruled_out);
@@ -35,7 +27,7 @@ async function approveHuntCost(
   if (
     !candidates ||
     (prices.some(price => price !== 0) &&
-      !(await confirmHuntCost(name, again, candidates, trans)))
+      !(await confirmHuntCost(name, again, candidates)))
   ) {
     return false;
   }

@@ -1,6 +1,5 @@
 // Attaching machines that are reached by SSH: their host keys are shown before they are trusted.
 
-import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { confirmHostKeys } from '../actions/dialogs';
@@ -8,47 +7,39 @@ import { TPUModel } from '../model/model';
 import { IAttachMachine } from '../rest/api';
 import { TextField } from '../ui/field';
 import { ask } from '../ui/formDialog';
+import { trans } from '../ui/translation';
 import { wait } from '../ui/wait';
 
 /** Asks for machines and attaches them as one TPU; an error is a notification. */
-export async function attachMachine(
-  model: TPUModel,
-  trans: TranslationBundle
-): Promise<void> {
-  const request = await askMachines(trans);
+export async function attachMachine(model: TPUModel): Promise<void> {
+  const request = await askMachines();
   if (!request) {
     return;
   }
   const { client } = model;
   const connecting = trans.__('Connecting to %1', request.ssh.join(', '));
-  const found = await wait(
-    connecting,
-    signal => client.attached.check(request, signal),
-    trans
+  const found = await wait(connecting, signal =>
+    client.attached.check(request, signal)
   );
   if (!found) {
     return;
   }
   const unknown = found.hosts.filter(host => !host.known);
-  if (unknown.length > 0 && !(await confirmHostKeys(unknown, trans))) {
+  if (unknown.length > 0 && !(await confirmHostKeys(unknown))) {
     return;
   }
   // What was shown is what is trusted.
   const host_keys = found.hosts.map(host => host.host_key);
   const trusted = { ...request, host_keys };
-  const tpu = await wait(
-    connecting,
-    signal => client.attached.attach(trusted, signal),
-    trans
+  const tpu = await wait(connecting, signal =>
+    client.attached.attach(trusted, signal)
   );
   if (tpu) {
     await model.refresh();
   }
 }
 
-async function askMachines(
-  trans: TranslationBundle
-): Promise<IAttachMachine | null> {
+async function askMachines(): Promise<IAttachMachine | null> {
   const chosen = await ask(
     trans.__('Attach a machine'),
     trans.__('Attach'),
@@ -73,8 +64,7 @@ async function askMachines(
           onChange={name => change({ name })}
         />
       </>
-    ),
-    trans
+    )
   );
   const ssh = machines(chosen?.ssh ?? '');
   return ssh.length > 0 ? { ssh, name: chosen?.name.trim() || null } : null;

@@ -1,11 +1,10 @@
 // The form that creates an environment of the user's choice: its input and validation.
 
-import { TranslationBundle } from '@jupyterlab/translation';
-
 import { packagesIn } from '../environments/packages';
 import { TPUModel } from '../model/model';
 import { IConnectTPU, IEnvironment, ITPU } from '../rest/api';
 import { Form } from '../ui/form';
+import { trans } from '../ui/translation';
 import { hasSetup, ISetupFields, setupFields, setupOf } from './setupForm';
 
 /** The server's rule for names (`EnvironmentName` in fleet/models/environments.py; a test compares them). */
@@ -28,7 +27,7 @@ const EMPTY: IConnectFields = {
 };
 
 /** The whole rule for names, to be read before a mistake. */
-export function environmentRule(trans: TranslationBundle): string {
+export function environmentRule(): string {
   return trans.__(
     '1–40 lower-case letters, digits, hyphens, dots and underscores. Starts and ends with a letter or digit.'
   );
@@ -82,10 +81,10 @@ export class ConnectForm extends Form<IConnectFields, true> {
   }
 
   /** Why the environment's name is invalid; "" if it is valid. */
-  nameProblem(trans: TranslationBundle): string {
+  nameProblem(): string {
     const name = this.filled.environment;
     if (!new RegExp(ENVIRONMENT_PATTERN).test(name)) {
-      return environmentRule(trans);
+      return environmentRule();
     }
     const taken = this._tpu?.environments.some(one => one.name === name);
     return taken && name !== this._environment?.name

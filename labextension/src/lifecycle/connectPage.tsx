@@ -7,13 +7,12 @@ import { Disclosure } from '../ui/elements';
 import { TextArea, TextField } from '../ui/field';
 import { FormPage, PackagesField, useUnfolding } from '../ui/formPage';
 import { useStore } from '../ui/store';
+import { trans } from '../ui/translation';
 import { environmentRule, IConnectFields } from './connectForm';
 import { SetupFields } from './setupFields';
 import { hasSetup } from './setupForm';
 
-export function ConnectPage(props: { actions: Actions }): JSX.Element {
-  const { actions } = props;
-  const { trans } = actions;
+export function ConnectPage({ actions }: { actions: Actions }): JSX.Element {
   const form = useStore(actions.connectForm);
   const first = useRef<HTMLInputElement>(null);
   useEffect(() => first.current?.select(), []);
@@ -23,7 +22,7 @@ export function ConnectPage(props: { actions: Actions }): JSX.Element {
   useUnfolding(form, ['apt', 'timezone', 'script'], () => setOpen(true));
   const set = (field: keyof IConnectFields) => (value: string) =>
     form.set(field, value);
-  const nameProblem = form.nameProblem(trans);
+  const nameProblem = form.nameProblem();
   const { environment, template } = form;
   return (
     <FormPage
@@ -49,7 +48,7 @@ export function ConnectPage(props: { actions: Actions }): JSX.Element {
       {!environment && (
         <TextField
           label={trans.__('Name')}
-          help={environmentRule(trans)}
+          help={environmentRule()}
           problem={nameProblem || form.problemOf('environment')}
           input={first}
           autoComplete="off"

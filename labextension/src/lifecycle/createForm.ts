@@ -1,7 +1,5 @@
 // The form that creates a TPU: its input, suggestions and validation.
 
-import { TranslationBundle } from '@jupyterlab/translation';
-
 import { packagesIn } from '../environments/packages';
 import { guardFields, guardOf, IGuardFields } from '../guard/guardForm';
 import { RUN_CHOICES, withChosen } from '../guard/guardLabels';
@@ -27,6 +25,7 @@ import {
   IStartHunt
 } from '../rest/api';
 import { Form } from '../ui/form';
+import { trans } from '../ui/translation';
 import { CreateDefaults } from './createDefaults';
 import { NAME_PATTERN } from './names';
 import {
@@ -254,7 +253,7 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
   agreedHunt: Pick<ICreateTPU, 'confirm_price' | 'max_price'> = {};
 
   /** Why the name is invalid; "" if it is valid. */
-  nameProblem(trans: TranslationBundle): string {
+  nameProblem(): string {
     const { name, zone } = this.fields;
     if (!name) {
       return trans.__('Enter a name.');

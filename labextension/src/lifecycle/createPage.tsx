@@ -14,6 +14,7 @@ import { failureText } from '../ui/failures';
 import { Check, Field, TextField } from '../ui/field';
 import { FormPage, PackagesField, useUnfolding } from '../ui/formPage';
 import { useStore } from '../ui/store';
+import { trans } from '../ui/translation';
 import { IFields } from './createForm';
 import { nameRule } from './names';
 import { NodeOptionFields } from './nodeOptionFields';
@@ -41,9 +42,8 @@ const ADVANCED_FIELDS = [
   'startupScript'
 ] as const;
 
-export function CreatePage(props: { actions: Actions }): JSX.Element {
-  const { actions } = props;
-  const { model, trans, view } = actions;
+export function CreatePage({ actions }: { actions: Actions }): JSX.Element {
+  const { model, view } = actions;
   const form = useStore(actions.createForm);
   const advanced = useId();
   const first = useRef<HTMLInputElement>(null);
@@ -62,7 +62,7 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
     return model.catalogError ? (
       <EmptyState
         title={trans.__('TPU types could not be loaded')}
-        {...failureAsText(model.catalogError, actions)}
+        {...failureAsText(model.catalogError)}
       >
         <Button
           className="jp-tpu-Button"
@@ -81,7 +81,7 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
     <K extends keyof IFields>(field: K) =>
     (value: string) =>
       form.set(field, value as IFields[K]);
-  const nameProblem = form.nameProblem(trans);
+  const nameProblem = form.nameProblem();
   const open = view.isOpen(ADVANCED);
   const grant = coveringGrant(grants ?? [], type, {
     zone: fields.zone,
@@ -104,11 +104,11 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
       }
     >
       {form.catalog.problem && (
-        <Alert kind="warning" {...failureText(form.catalog.problem, trans)} />
+        <Alert kind="warning" {...failureText(form.catalog.problem)} />
       )}
       <TextField
         label={trans.__('Name')}
-        help={nameRule(trans)}
+        help={nameRule()}
         problem={nameProblem || form.problemOf('name')}
         input={first}
         value={fields.name}
@@ -120,7 +120,7 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
         help={
           type && (
             <>
-              {typeDescription(type, trans)}
+              {typeDescription(type)}
               {form.otherForm && (
                 <>
                   {' '}
@@ -156,7 +156,6 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
               return price === null ? '' : trans.__('%1/h', usd(price));
             }}
             onPick={name => form.set('type', name)}
-            trans={trans}
           />
         )}
       </Field>
@@ -224,11 +223,7 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
       </fieldset>
       {form.limited && <RunFor actions={actions} />}
       <p className="jp-tpu-Price" role="status">
-        <Price
-          cost={{ ...form.cost, grant }}
-          tier={fields.tier}
-          trans={trans}
-        />
+        <Price cost={{ ...form.cost, grant }} tier={fields.tier} />
         {billed && (
           <>
             {!grant && (
@@ -304,7 +299,7 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
             value={fields.subnetwork}
             onChange={set('subnetwork')}
           />
-          <NodeOptionFields actions={actions} form={form} />
+          <NodeOptionFields form={form} />
         </div>
       )}
     </FormPage>
@@ -313,7 +308,6 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
 
 /** How long a flex-start TPU runs. */
 function RunFor(props: { actions: Actions }): JSX.Element {
-  const { trans } = props.actions;
   const form = useStore(props.actions.createForm);
   return (
     <Field
@@ -329,7 +323,7 @@ function RunFor(props: { actions: Actions }): JSX.Element {
         >
           {form.runChoices.map(seconds => (
             <option key={seconds} value={seconds}>
-              {durationLabel(seconds, trans)}
+              {durationLabel(seconds)}
             </option>
           ))}
         </HTMLSelect>
@@ -362,10 +356,10 @@ function Tier(props: {
   );
 }
 
-function failureAsText(
-  failure: Parameters<typeof failureText>[0],
-  { trans }: Actions
-): { text: string; hint: string } {
-  const { message, hint } = failureText(failure, trans);
+function failureAsText(failure: Parameters<typeof failureText>[0]): {
+  text: string;
+  hint: string;
+} {
+  const { message, hint } = failureText(failure);
   return { text: message, hint };
 }

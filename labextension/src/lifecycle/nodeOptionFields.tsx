@@ -2,8 +2,8 @@
 
 import React from 'react';
 
-import { Actions } from '../actions/actions';
 import { Check, TextArea, TextField } from '../ui/field';
+import { trans } from '../ui/translation';
 import { INodeOptionFields } from './nodeOptions';
 
 /** A form that has them. */
@@ -17,11 +17,9 @@ interface INodeOptionForm {
 }
 
 export function NodeOptionFields(props: {
-  actions: Actions;
   form: INodeOptionForm;
 }): JSX.Element {
-  const { actions, form } = props;
-  const { trans } = actions;
+  const { form } = props;
   const { fields } = form;
   const text = (
     field: 'dataDisks' | 'labels' | 'serviceAccount' | 'tags',

@@ -1,11 +1,10 @@
 // What the panel says of requests that wait at Google.
 
-import { TranslationBundle } from '@jupyterlab/translation';
-
 import { stateLabel } from '../panel/tpuLabels';
+import { trans } from '../ui/translation';
 
 /** The state of a queued resource in a word. */
-export function queuedState(state: string, trans: TranslationBundle): string {
+export function queuedState(state: string): string {
   switch (state) {
     case 'ACCEPTED':
       return trans.__('Accepted');
@@ -20,6 +19,6 @@ export function queuedState(state: string, trans: TranslationBundle): string {
     case 'WAITING_FOR_RESOURCES':
       return trans.__('Waiting for resources');
     default:
-      return stateLabel({ state }, trans);
+      return stateLabel({ state });
   }
 }

@@ -11,7 +11,7 @@ import { Alert, IconButton, StateLabel } from '../ui/elements';
 import { failureText } from '../ui/failures';
 import { Listed, Rows } from '../ui/listed';
 import { useStore } from '../ui/store';
-import { Tone } from '../ui/translation';
+import { Tone, trans } from '../ui/translation';
 import { queuedState } from './queuedLabels';
 
 /** A command to type, so not translated. */
@@ -28,7 +28,6 @@ const TONES: { [state: string]: Tone } = {
 };
 
 export function QueuedPage({ actions }: { actions: Actions }): JSX.Element {
-  const { trans } = actions;
   const list = useStore(actions.queuedList);
   useEffect(() => {
     const timer = setInterval(
@@ -44,14 +43,13 @@ export function QueuedPage({ actions }: { actions: Actions }): JSX.Element {
           'A queued resource waits at Google until there is capacity for its TPUs, even while this computer is off.'
         )}
       </p>
-      {list.refusal && <Alert {...failureText(list.refusal, trans)} />}
+      {list.refusal && <Alert {...failureText(list.refusal)} />}
       <Listed
         items={list.items}
         failure={list.problem}
         busy={list.busy}
         loading={trans.__('Loading queued resources…')}
         none={trans.__('There are no queued resources.')}
-        trans={trans}
         onRetry={() => list.load()}
       >
         {items => (
@@ -92,7 +90,7 @@ function Queued(props: {
   actions: Actions;
 }): JSX.Element {
   const { actions, queued } = props;
-  const { language, queuedList: list, trans } = actions;
+  const { queuedList: list } = actions;
   const { name, problem, state, tier, tpus, type, valid_until, zone } = queued;
   return (
     <li className="jp-tpu-Row">
@@ -107,14 +105,14 @@ function Queued(props: {
       />
       <span className="jp-tpu-Row-more">
         <StateLabel tone={TONES[state] ?? 'moving'}>
-          {queuedState(state, trans)}
+          {queuedState(state)}
         </StateLabel>
         <br />
-        {[type, zone, tierLabel(tier, trans)].join(' · ')}
+        {[type, zone, tierLabel(tier)].join(' · ')}
         {queued.emulated && ` · ${trans.__('emulated')}`}
         {tpus.length > 1 && ` · ${tpus.join(', ')}`}
         {valid_until &&
-          ` · ${trans.__('until %1', clockTime(valid_until, new Date(), language))}`}
+          ` · ${trans.__('until %1', clockTime(valid_until, new Date()))}`}
         <br />
         {problem ? `${problem.message} ${problem.hint}` : queued.meaning}
         {queued.can_reset && (

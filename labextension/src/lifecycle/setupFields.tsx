@@ -5,6 +5,7 @@ import React from 'react';
 import { Actions } from '../actions/actions';
 import { Check, TextArea, TextField } from '../ui/field';
 import { PackagesField } from '../ui/formPage';
+import { trans } from '../ui/translation';
 import { ISetupFields } from './setupForm';
 
 /** A form that has them. */
@@ -20,7 +21,6 @@ export function SetupFields(props: {
   disabled?: boolean;
 }): JSX.Element {
   const { actions, disabled, form } = props;
-  const { trans } = actions;
   const { fields } = form;
   return (
     <>

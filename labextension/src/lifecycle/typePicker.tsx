@@ -1,10 +1,10 @@
 // The field for a TPU's type: a search over the catalog, grouped by generation.
 
-import { TranslationBundle } from '@jupyterlab/translation';
 import { caretDownEmptyIcon } from '@jupyterlab/ui-components';
 import React, { useEffect, useId, useRef, useState } from 'react';
 
 import { IAcceleratorType } from '../rest/api';
+import { trans } from '../ui/translation';
 
 type Groups = [string, IAcceleratorType[]][];
 
@@ -35,9 +35,8 @@ export function TypePicker(props: {
   /** What a type costs, in a word or two; "" where that is not known. */
   price: (type: IAcceleratorType) => string;
   onPick: (type: string) => void;
-  trans: TranslationBundle;
 }): JSX.Element {
-  const { attributes, groups, onPick, price, trans, value } = props;
+  const { attributes, groups, onPick, price, value } = props;
   const id = useId();
   const [open, setOpen] = useState(false);
   /** What is typed; null until then. */

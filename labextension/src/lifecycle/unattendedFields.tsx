@@ -1,6 +1,5 @@
 // The fields of the form for a new TPU that works while nobody is there: what it runs, and when it stops.
 
-import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useId, useRef } from 'react';
 
 import { Actions } from '../actions/actions';
@@ -10,6 +9,7 @@ import { Disclosure } from '../ui/elements';
 import { reportHalfTyped, TextField } from '../ui/field';
 import { useUnfolding } from '../ui/formPage';
 import { useStore } from '../ui/store';
+import { trans } from '../ui/translation';
 import { CreateForm } from './createForm';
 
 /** A command to type, so not translated. */
@@ -20,14 +20,14 @@ const PART = 'form#unattended';
 const FIELDS = ['thenRun', 'idle', 'cost', 'until', 'action'] as const;
 
 export function UnattendedFields(props: { actions: Actions }): JSX.Element {
-  const { createForm, language, trans, view } = props.actions;
+  const { createForm, view } = props.actions;
   const form = useStore(createForm);
   const { fields } = form;
   const content = useId();
   const part = useRef<HTMLDivElement>(null);
   const open = view.isOpen(PART);
   useUnfolding(form, FIELDS, () => view.open(PART));
-  const limits = guardLimits(fields, trans, language);
+  const limits = guardLimits(fields);
   const chosen = [...(fields.connect ? [fields.thenRun.trim()] : []), ...limits]
     .filter(Boolean)
     .join(' · ');
@@ -52,14 +52,14 @@ export function UnattendedFields(props: { actions: Actions }): JSX.Element {
         <div id={content} ref={part} className="jp-tpu-Form-advanced">
           <TextField
             label={trans.__('Command')}
-            help={commandHelp(form, trans)}
+            help={commandHelp(form)}
             problem={form.problemOf('thenRun')}
             placeholder={COMMAND}
             disabled={!fields.connect}
             value={fields.thenRun}
             onChange={value => form.set('thenRun', value)}
           />
-          <GuardFields form={form} deletes={form.deletes} trans={trans} />
+          <GuardFields form={form} deletes={form.deletes} />
         </div>
       )}
     </>
@@ -67,7 +67,7 @@ export function UnattendedFields(props: { actions: Actions }): JSX.Element {
 }
 
 /** When the command starts. What begins by itself is in the TPU's metadata, which others can read. */
-function commandHelp(form: CreateForm, trans: TranslationBundle): string {
+function commandHelp(form: CreateForm): string {
   return form.unattended
     ? trans.__(
         'Starts as a job on all hosts, even while this computer is off. Others in the project can read it: do not enter secrets.'

@@ -3,36 +3,6 @@
 import { IEnvironment, IOperation, ITPU } from '../rest/api';
 import { NON_EXCLUSIVE_KINDS } from '../rest/operationKinds';
 
-export type Action =
-  | 'app'
-  | 'browse'
-  | 'check'
-  | 'chips'
-  | 'connect'
-  | 'console'
-  | 'copy'
-  | 'delete'
-  | 'detach'
-  | 'disconnect'
-  | 'download'
-  | 'environment'
-  | 'example'
-  | 'guard'
-  | 'job'
-  | 'memory'
-  | 'notebook'
-  | 'profile'
-  | 'run'
-  | 'share'
-  | 'split'
-  | 'start'
-  | 'stop'
-  | 'sync'
-  | 'tensorboard'
-  | 'terminal'
-  | 'tunnel'
-  | 'upload';
-
 /** The environments in which a kernel can be started. */
 export function startableEnvironments(tpu: ITPU): IEnvironment[] {
   if (tpu.connection === 'disconnected') {
@@ -57,6 +27,65 @@ export function isBusy(
   );
 }
 
+/** What decides what can be done with a TPU. */
+interface ISituation {
+  tpu: ITPU;
+  /** Google says that it is ready. */
+  ready: boolean;
+  /** Something runs that others must wait for. */
+  busy: boolean;
+  /** It is being stopped. */
+  stopping: boolean;
+  /** A kernel can be started. */
+  startable: boolean;
+  /** What runs is a connect, which can be given up. */
+  connecting: boolean;
+}
+
+const usable = ({ ready, stopping }: ISituation) => ready && !stopping;
+const withKernels = ({ ready, startable }: ISituation) => ready && startable;
+const free = ({ busy, connecting }: ISituation) => !busy || connecting;
+
+/** When each action is possible, the most common first. */
+const POSSIBLE = {
+  connect: ({ busy, ready, startable, tpu }: ISituation) =>
+    ready && !busy && (!startable || tpu.connection === 'needs-attention'),
+  notebook: withKernels,
+  console: withKernels,
+  example: withKernels,
+  profile: withKernels,
+  memory: withKernels,
+  split: (now: ISituation) =>
+    withKernels(now) && chipShares(now.tpu).length > 0,
+  environment: ({ busy, ready }: ISituation) => ready && !busy,
+  terminal: usable,
+  run: usable,
+  job: usable,
+  check: usable,
+  chips: usable,
+  browse: usable,
+  upload: usable,
+  download: usable,
+  copy: usable,
+  sync: usable,
+  share: usable,
+  tensorboard: usable,
+  ray: (now: ISituation) => usable(now) && now.startable,
+  app: usable,
+  tunnel: usable,
+  guard: (now: ISituation) => usable(now) && !now.tpu.attached,
+  // These two cancel a running connect; any other operation must end first.
+  disconnect: (now: ISituation) =>
+    free(now) && now.tpu.connection !== 'disconnected',
+  detach: (now: ISituation) => free(now) && now.tpu.attached,
+  delete: (now: ISituation) => free(now) && !now.tpu.attached,
+  start: ({ busy, tpu }: ISituation) => !busy && tpu.state === 'STOPPED',
+  stop: ({ busy, ready, tpu }: ISituation) =>
+    ready && !busy && !tpu.attached && !whyNotStoppable(tpu)
+};
+
+export type Action = keyof typeof POSSIBLE;
+
 /**
  * What can be done now, the most common first.
  *
@@ -66,65 +95,20 @@ export function availableActions(
   tpu: ITPU,
   operations: IOperation[]
 ): Action[] {
-  const actions: Action[] = [];
   if (tpu.state === 'DELETING' || isBusy(operations, 'delete', 'detach')) {
-    return actions;
+    return [];
   }
-  const busy = isBusy(operations);
-  if (tpu.state === 'READY') {
-    if (tpu.connection === 'needs-attention' && !busy) {
-      actions.push('connect');
-    }
-    if (startableEnvironments(tpu).length > 0) {
-      actions.push('notebook', 'console', 'example', 'profile', 'memory');
-      if (chipShares(tpu).length > 0) {
-        actions.push('split');
-      }
-    } else if (!busy && !actions.includes('connect')) {
-      actions.push('connect');
-    }
-    if (!busy) {
-      actions.push('environment');
-    }
-    if (!isBusy(operations, 'stop')) {
-      actions.push(
-        'terminal',
-        'run',
-        'job',
-        'check',
-        'chips',
-        'browse',
-        'upload',
-        'download',
-        'copy',
-        'sync',
-        'share'
-      );
-      actions.push('tensorboard', 'app', 'tunnel');
-      if (!tpu.attached) {
-        actions.push('guard');
-      }
-    }
-  }
-  // These cancel a running connect; any other operation must end first.
-  if (!busy || isBusy(operations, 'connect', 'environment')) {
-    if (tpu.connection !== 'disconnected') {
-      actions.push('disconnect');
-    }
-    actions.push(tpu.attached ? 'detach' : 'delete');
-  }
-  if (!busy && tpu.state === 'STOPPED') {
-    actions.push('start');
-  }
-  if (
-    !busy &&
-    tpu.state === 'READY' &&
-    !tpu.attached &&
-    !whyNotStoppable(tpu)
-  ) {
-    actions.push('stop');
-  }
-  return actions;
+  const now: ISituation = {
+    tpu,
+    ready: tpu.state === 'READY',
+    busy: isBusy(operations),
+    stopping: isBusy(operations, 'stop'),
+    startable: startableEnvironments(tpu).length > 0,
+    connecting: isBusy(operations, 'connect', 'environment')
+  };
+  return (Object.keys(POSSIBLE) as Action[]).filter(action =>
+    POSSIBLE[action](now)
+  );
 }
 
 /** How many of a host's chips a kernel can have, other than all. */

@@ -186,7 +186,12 @@ export class Synchronizer extends Store {
 
   private _onChange(_: IChangeFeed, change: IChange): void {
     const { kernel, what } = change;
-    if (what === 'grant' || what === 'prices' || what === 'queued') {
+    if (
+      what === 'budgets' ||
+      what === 'grant' ||
+      what === 'prices' ||
+      what === 'queued'
+    ) {
       this._unlistedChanged.emit(change);
       return;
     }

@@ -1,18 +1,15 @@
 // Questions before something costs money.
 
 import { Dialog } from '@jupyterlab/apputils';
-import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { IHuntCandidate, IQuote, ITPU } from '../rest/api';
 import { confirm } from '../ui/confirm';
+import { trans } from '../ui/translation';
 import { Price } from './price';
 
 /** Asks for confirmation to create a TPU that costs money. */
-export async function confirmCost(
-  quote: IQuote,
-  trans: TranslationBundle
-): Promise<boolean> {
+export async function confirmCost(quote: IQuote): Promise<boolean> {
   const { cost, meaning, name, tier, type, zone } = quote;
   return confirm(
     trans.__('Create %1?', name),
@@ -27,7 +24,7 @@ export async function confirmCost(
         )}
       </p>
       <p>
-        <Price cost={cost} tier={tier} trans={trans} />
+        <Price cost={cost} tier={tier} />
       </p>
       {quote.other_form && <p>{quote.other_form}</p>}
       {quote.api_reason && <p>{quote.api_reason}</p>}
@@ -44,8 +41,7 @@ export async function confirmCost(
               : trans.__('Stop or delete it to stop paying.')}
       </p>
     </>,
-    Dialog.okButton({ label: trans.__('Create') }),
-    trans
+    Dialog.okButton({ label: trans.__('Create') })
   );
 }
 
@@ -53,8 +49,7 @@ export async function confirmCost(
 export async function confirmHuntCost(
   name: string,
   again: boolean,
-  candidates: IHuntCandidate[],
-  trans: TranslationBundle
+  candidates: IHuntCandidate[]
 ): Promise<boolean> {
   return confirm(
     trans.__('Hunt for %1?', name),
@@ -63,8 +58,7 @@ export async function confirmHuntCost(
       <ul>
         {candidates.map(one => (
           <li key={`${one.type} ${one.zone} ${one.tier}`}>
-            {one.type} · {one.zone}:{' '}
-            <Price cost={one.cost} tier={one.tier} trans={trans} />
+            {one.type} · {one.zone}: <Price cost={one.cost} tier={one.tier} />
           </li>
         ))}
       </ul>
@@ -76,36 +70,28 @@ export async function confirmHuntCost(
           )}
       </p>
     </>,
-    Dialog.okButton({ label: trans.__('Start Hunt') }),
-    trans
+    Dialog.okButton({ label: trans.__('Start Hunt') })
   );
 }
 
 /** Asks for confirmation to start a TPU, which is billed from then on. */
-export async function confirmStart(
-  tpu: ITPU,
-  trans: TranslationBundle
-): Promise<boolean> {
+export async function confirmStart(tpu: ITPU): Promise<boolean> {
   return confirm(
     trans.__('Start %1?', tpu.name),
     <>
       <p>
-        <Price cost={tpu.cost} tier={tpu.tier} trans={trans} />
+        <Price cost={tpu.cost} tier={tpu.tier} />
       </p>
       {tpu.cost.usd_per_hour !== 0 && (
         <p>{trans.__('You pay while it is ready, used or not.')}</p>
       )}
     </>,
-    Dialog.okButton({ label: trans.__('Start') }),
-    trans
+    Dialog.okButton({ label: trans.__('Start') })
   );
 }
 
 /** Asks for confirmation to keep a TPU that should have been deleted. */
-export async function confirmKeep(
-  tpu: ITPU,
-  trans: TranslationBundle
-): Promise<boolean> {
+export async function confirmKeep(tpu: ITPU): Promise<boolean> {
   const { cost, name, tier } = tpu;
   return confirm(
     trans.__('Stop trying to delete %1?', name),
@@ -114,11 +100,10 @@ export async function confirmKeep(
       {cost.usd_per_hour !== 0 && tpu.state !== 'STOPPED' && (
         <p>
           {trans.__('You keep paying for it:')}{' '}
-          <Price cost={cost} tier={tier} trans={trans} />
+          <Price cost={cost} tier={tier} />
         </p>
       )}
     </>,
-    Dialog.warnButton({ label: trans.__('Stop Trying') }),
-    trans
+    Dialog.warnButton({ label: trans.__('Stop Trying') })
   );
 }

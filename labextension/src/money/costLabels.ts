@@ -1,9 +1,8 @@
 // What TPUs cost, in words. Estimates by a dated list price: an unknown price is said to be unknown.
 
-import { TranslationBundle } from '@jupyterlab/translation';
-
 import { tierLabel } from '../panel/tpuLabels';
 import { IAcceleratorType, ICost, IGrantUse, ITPU } from '../rest/api';
+import { trans } from '../ui/translation';
 
 /** Google's prices, for people. */
 export const PRICES = 'https://cloud.google.com/tpu/pricing';
@@ -66,14 +65,14 @@ export function coveringGrant(
 }
 
 /** "about $9.60 an hour"; "price unknown". */
-export function hourlyCost(cost: ICost, trans: TranslationBundle): string {
+export function hourlyCost(cost: ICost): string {
   return cost.list_usd_per_hour === null
     ? trans.__('price unknown')
     : trans.__('about %1 an hour', usd(cost.list_usd_per_hour));
 }
 
 /** What a TPU costs by the hour, or why nothing: "About $9.60 an hour". */
-export function priceText(cost: ICost, trans: TranslationBundle): string {
+export function priceText(cost: ICost): string {
   const listed = cost.list_usd_per_hour;
   const price = listed === null ? null : usd(listed);
   if (cost.grant) {
@@ -104,23 +103,19 @@ export function capitalized(text: string): string {
 }
 
 /** Which price that is: "us-west4, on demand, list price of 2024-12-23"; "" if it is not known. */
-export function priceSource(
-  cost: ICost,
-  tier: ITPU['tier'],
-  trans: TranslationBundle
-): string {
+export function priceSource(cost: ICost, tier: ITPU['tier']): string {
   return cost.list_usd_per_hour === null
     ? ''
     : trans.__(
         '%1, %2, list price of %3',
         cost.region,
-        tierLabel(tier, trans).toLowerCase(),
+        tierLabel(tier).toLowerCase(),
         cost.date
       );
 }
 
 /** The cost of a TPU in a line: by the hour while it runs, and so far. "" if it is emulated or attached. */
-export function tpuCost(tpu: ITPU, trans: TranslationBundle): string {
+export function tpuCost(tpu: ITPU): string {
   const { cost } = tpu;
   if (tpu.emulated || tpu.attached) {
     return '';
@@ -129,11 +124,11 @@ export function tpuCost(tpu: ITPU, trans: TranslationBundle): string {
   if (cost.grant) {
     parts.push(trans.__('in the grant %1', cost.grant));
   } else if (tpu.state === 'READY') {
-    parts.push(hourlyCost(cost, trans));
+    parts.push(hourlyCost(cost));
   } else if (tpu.state === 'STOPPED') {
     parts.push(
       cost.list_usd_per_hour === null
-        ? hourlyCost(cost, trans)
+        ? hourlyCost(cost)
         : trans.__('about %1 an hour when started', usd(cost.list_usd_per_hour))
     );
   }
@@ -144,7 +139,7 @@ export function tpuCost(tpu: ITPU, trans: TranslationBundle): string {
 }
 
 /** What a TPU costs while it is as it is now, for its row in the list: "$9.60/h". */
-export function costNow(tpu: ITPU, trans: TranslationBundle): string {
+export function costNow(tpu: ITPU): string {
   const { grant, list_usd_per_hour: price } = tpu.cost;
   if (tpu.emulated || tpu.attached || tpu.state !== 'READY') {
     return '';

@@ -11,6 +11,7 @@ import { failureText } from '../ui/failures';
 import { Field, reportHalfTyped, TextField } from '../ui/field';
 import { Listed, Rows } from '../ui/listed';
 import { useStore } from '../ui/store';
+import { trans } from '../ui/translation';
 import { IGrantFields } from './grantsForm';
 
 /** Names, so not translated. */
@@ -22,9 +23,7 @@ const TIERS: IGrantFields['tier'][] = [
   'flex-start'
 ];
 
-export function GrantsPage(props: { actions: Actions }): JSX.Element {
-  const { actions } = props;
-  const { trans } = actions;
+export function GrantsPage({ actions }: { actions: Actions }): JSX.Element {
   const form = useStore(actions.grantsForm);
   const { fields } = form;
   const input = (field: keyof IGrantFields) => ({
@@ -54,7 +53,6 @@ export function GrantsPage(props: { actions: Actions }): JSX.Element {
         failure={form.loadFailure}
         loading={trans.__('Loading grants…')}
         none={trans.__('There are no grants.')}
-        trans={trans}
         onRetry={() => form.load()}
       >
         {items => (
@@ -92,7 +90,7 @@ export function GrantsPage(props: { actions: Actions }): JSX.Element {
           >
             {TIERS.map(tier => (
               <option key={tier} value={tier}>
-                {tierLabel(tier, trans)}
+                {tierLabel(tier)}
               </option>
             ))}
           </HTMLSelect>
@@ -111,7 +109,7 @@ export function GrantsPage(props: { actions: Actions }): JSX.Element {
         type="date"
         {...input('until')}
       />
-      {form.failure && <Alert {...failureText(form.failure, trans)} />}
+      {form.failure && <Alert {...failureText(form.failure)} />}
       <div className="jp-tpu-Buttons">
         <Button
           className="jp-tpu-Button jp-mod-main"
@@ -127,10 +125,10 @@ export function GrantsPage(props: { actions: Actions }): JSX.Element {
 
 function Grant(props: { use: IGrantUse; actions: Actions }): JSX.Element {
   const {
-    actions: { grantsForm: form, trans },
+    actions: { grantsForm: form },
     use: { expired, grant, used }
   } = props;
-  const tiers = grant.tiers.map(tier => tierLabel(tier, trans)).join(', ');
+  const tiers = grant.tiers.map(tier => tierLabel(tier)).join(', ');
   return (
     <li className="jp-tpu-Row">
       <span className="jp-tpu-Row-main" title={grant.name}>

@@ -1,15 +1,13 @@
 // Who has which TPUs, in words.
 
-import { TranslationBundle } from '@jupyterlab/translation';
-
 import { queuedState } from '../lifecycle/queuedLabels';
 import { stateLabel } from '../panel/tpuLabels';
 import { IOwnerUsage, IUsedTPU } from '../rest/api';
-import { Tone } from '../ui/translation';
+import { Tone, trans } from '../ui/translation';
 import { usd } from './costLabels';
 
 /** Whose it is. */
-export function ownerLabel(used: IUsedTPU, trans: TranslationBundle): string {
+export function ownerLabel(used: IUsedTPU): string {
   if (used.mine) {
     return trans.__('yours');
   }
@@ -22,12 +20,8 @@ export function ownerLabel(used: IUsedTPU, trans: TranslationBundle): string {
 }
 
 /** What one owner has: "ana holds 32 of 64 chips · about $19.20 an hour". */
-export function ownerSummary(
-  owner: IOwnerUsage,
-  chips: number,
-  trans: TranslationBundle
-): string {
-  const parts = [heldChips(owner, chips, trans)];
+export function ownerSummary(owner: IOwnerUsage, chips: number): string {
+  const parts = [heldChips(owner, chips)];
   if (owner.usd_per_hour) {
     parts.push(trans.__('about %1 an hour', usd(owner.usd_per_hour)));
   }
@@ -51,8 +45,7 @@ export function ownerSummary(
 
 function heldChips(
   { chips: held, mine, owner }: IOwnerUsage,
-  chips: number,
-  trans: TranslationBundle
+  chips: number
 ): string {
   if (mine) {
     return held
@@ -86,10 +79,7 @@ function heldChips(
 }
 
 /** The state of an entry, and how it looks. */
-export function usedStatus(
-  used: IUsedTPU,
-  trans: TranslationBundle
-): { label: string; tone: Tone } {
+export function usedStatus(used: IUsedTPU): { label: string; tone: Tone } {
   if (used.forgotten) {
     return { label: trans.__('Forgotten?'), tone: 'bad' };
   }
@@ -97,16 +87,13 @@ export function usedStatus(
     return { label: trans.__('Connected'), tone: 'good' };
   }
   return {
-    label:
-      used.kind === 'queued'
-        ? queuedState(used.state, trans)
-        : stateLabel(used, trans),
+    label: used.kind === 'queued' ? queuedState(used.state) : stateLabel(used),
     tone: used.holds === 'quota' ? 'bad' : 'quiet'
   };
 }
 
 /** Its costs in a line; "" where it costs nothing. */
-export function usedCost(used: IUsedTPU, trans: TranslationBundle): string {
+export function usedCost(used: IUsedTPU): string {
   const { usd: soFar, usd_per_hour: hourly } = used.cost;
   const parts = [];
   if (hourly === null) {

@@ -12,7 +12,7 @@ import { failureText } from '../ui/failures';
 import { TextField } from '../ui/field';
 import { Rows } from '../ui/listed';
 import { useStore } from '../ui/store';
-import { ago } from '../ui/translation';
+import { ago, trans } from '../ui/translation';
 import { ownerLabel, ownerSummary, usedCost, usedStatus } from './usageLabels';
 
 interface IUsageProps {
@@ -22,7 +22,6 @@ interface IUsageProps {
 
 export function UsagePage(props: IUsageProps): JSX.Element {
   const { actions } = props;
-  const { trans } = actions;
   const list = useStore(actions.usageList);
   const { failure, usage } = list;
   return (
@@ -35,13 +34,9 @@ export function UsagePage(props: IUsageProps): JSX.Element {
         void list.load();
       }}
     >
-      {failure && <Alert {...failureText(failure, trans)} />}
+      {failure && <Alert {...failureText(failure)} />}
       {usage?.problems.map(problem => (
-        <Alert
-          key={problem.message}
-          kind="warning"
-          {...failureText(problem, trans)}
-        />
+        <Alert key={problem.message} kind="warning" {...failureText(problem)} />
       ))}
       {usage === null ? (
         !failure && <EmptyState busy title={trans.__('Loading usage…')} />
@@ -54,7 +49,7 @@ export function UsagePage(props: IUsageProps): JSX.Element {
           <ul className="jp-tpu-Owners" aria-label={trans.__('Owners')}>
             {usage.owners.map(owner => (
               <li key={`${owner.owner}/${owner.mine}`}>
-                {ownerSummary(owner, usage.chips, trans)}
+                {ownerSummary(owner, usage.chips)}
               </li>
             ))}
           </ul>
@@ -88,16 +83,16 @@ export function UsagePage(props: IUsageProps): JSX.Element {
 
 function Used(props: IUsageProps & { used: IUsedTPU }): JSX.Element {
   const { actions, menu, used } = props;
-  const { model, trans } = actions;
-  const { label, tone } = usedStatus(used, trans);
+  const { model } = actions;
+  const { label, tone } = usedStatus(used);
   const tpu =
     used.kind === 'tpu' &&
     model.tpus.find(
       one => one.project === used.project && keyOf(one) === keyOf(used)
     );
   const failure = tpu && model.failure(tpu);
-  const cost = usedCost(used, trans);
-  const old = ago(used.created, Date.now(), actions.language);
+  const cost = usedCost(used);
+  const old = ago(used.created, Date.now());
   return (
     <li className="jp-tpu-Row">
       <span className="jp-tpu-Row-main" title={used.name}>
@@ -128,7 +123,7 @@ function Used(props: IUsageProps & { used: IUsedTPU }): JSX.Element {
           used.kind === 'queued' && trans.__('queued resource'),
           used.type,
           used.zone,
-          ownerLabel(used, trans),
+          ownerLabel(used),
           old
         ]
           .filter(part => part)
@@ -149,7 +144,7 @@ function Used(props: IUsageProps & { used: IUsedTPU }): JSX.Element {
             </Button>
           </div>
         )}
-        {failure && <Alert {...failureText(failure, trans)} />}
+        {failure && <Alert {...failureText(failure)} />}
       </span>
     </li>
   );

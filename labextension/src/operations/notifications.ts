@@ -25,6 +25,7 @@ import { StoredIds } from '../model/storedIds';
 import { maintenanceText } from '../panel/tpuLabels';
 import { IInterruption, IOperation } from '../rest/api';
 import { ITPUActions } from '../tokens';
+import { trans } from '../ui/translation';
 import { SUCCESS_TIMEOUT } from '../ui/wait';
 import { operationTitle } from './operationLabels';
 
@@ -45,12 +46,12 @@ export function addNotifications(
   notebooks: IOpenNotebooks,
   announced = new StoredIds()
 ): void {
-  const { model, trans } = actions;
+  const { model } = actions;
   const onEnd = (_: unknown, operation: IOperation) => {
     if (!wanted() || actions.view.visible) {
       return;
     }
-    const title = operationTitle(operation, trans);
+    const title = operationTitle(operation);
     const show = {
       label: trans.__('Show'),
       callback: () => actions.openPanel()
@@ -84,7 +85,7 @@ export function addNotifications(
     if (!wanted() || job.stopped) {
       return; // somebody stopped it
     }
-    const state = jobState(job, trans);
+    const state = jobState(job);
     const message = trans.__('%1 on %2: %3', job.name, job.tpu, state);
     const log = {
       label: trans.__('Show Output'),
@@ -114,7 +115,7 @@ export function addNotifications(
         label: trans.__('Delete…'),
         callback: () => void actions.act('delete', model.tpu(keyOf(tpu)) ?? tpu)
       };
-      const coming = maintenanceText(tpu, trans, actions.language);
+      const coming = maintenanceText(tpu);
       const { forgotten, id, interruption, maintenance } = tpu;
       const news = interruption
         ? `${id} ${interruption.kind} ${interruption.noticed} ${howItWent(interruption)}`
@@ -176,7 +177,7 @@ export function addNotifications(
         trans.__(
           'Queued resource %1: %2. It uses quota until you delete it.',
           name,
-          queuedState(state, trans)
+          queuedState(state)
         ),
         { autoClose: false, actions: [show] }
       );
@@ -197,7 +198,6 @@ const plugin: JupyterFrontEndPlugin<void> = {
     actions: Actions,
     registry: ISettingRegistry | null
   ) => {
-    const { trans } = actions;
     let settings: ISettingRegistry.ISettings | null = null;
     addNotifications(
       actions,

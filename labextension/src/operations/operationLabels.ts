@@ -1,27 +1,20 @@
 // What the panel says of operations and their steps.
 
-import { TranslationBundle } from '@jupyterlab/translation';
-
 import { IOperation, IShareFolder, IStep } from '../rest/api';
 import { kindTitles } from '../rest/operationKinds';
+import { trans } from '../ui/translation';
 
 /** What an operation does or has done: "Connecting my-tpu". */
-export function operationTitle(
-  operation: IOperation,
-  trans: TranslationBundle
-): string {
+export function operationTitle(operation: IOperation): string {
   // A creation whose undo is refused is about the deletion.
   const kind = operation.undeleted ? 'delete' : operation.kind;
   const titles =
-    kind === 'share'
-      ? shareTitles(operation, trans)
-      : kindTitles(kind, operation.tpu, trans);
+    kind === 'share' ? shareTitles(operation) : kindTitles(kind, operation.tpu);
   return titles[operation.state];
 }
 
 function shareTitles(
-  operation: IOperation,
-  trans: TranslationBundle
+  operation: IOperation
 ): Record<IOperation['state'], string> {
   const { tpu: name } = operation;
   const { dry_run, remove } = (operation.result?.request ?? {}) as IShareFolder;
@@ -38,16 +31,16 @@ function shareTitles(
   }
   if (dry_run) {
     return {
-      ...kindTitles('share', name, trans),
+      ...kindTitles('share', name),
       running: trans.__('Checking the hosts of %1', name),
       done: trans.__('Checked the hosts of %1', name)
     };
   }
-  return kindTitles('share', name, trans);
+  return kindTitles('share', name);
 }
 
 /** "Installing JAX · 2 of 4 hosts" */
-export function stepLabel(step: IStep, trans: TranslationBundle): string {
+export function stepLabel(step: IStep): string {
   if (step.hosts > 1 && step.state === 'running') {
     const hosts = trans.__('%1 of %2 hosts', step.hosts_done, step.hosts);
     return `${step.title} · ${hosts}`;
@@ -55,10 +48,7 @@ export function stepLabel(step: IStep, trans: TranslationBundle): string {
   return step.title;
 }
 
-export function stepStateLabel(
-  state: IStep['state'],
-  trans: TranslationBundle
-): string {
+export function stepStateLabel(state: IStep['state']): string {
   switch (state) {
     case 'done':
       return trans.__('done');
@@ -74,13 +64,10 @@ export function stepStateLabel(
 }
 
 /** The step that a running operation is at. */
-export function currentStep(
-  operation: IOperation,
-  trans: TranslationBundle
-): string {
+export function currentStep(operation: IOperation): string {
   const step = operation.steps.find(one => one.state === 'running');
   // The message may say how far the step is.
   return step && !operation.message.startsWith(`${step.title}:`)
-    ? stepLabel(step, trans)
+    ? stepLabel(step)
     : operation.message;
 }

@@ -7,7 +7,6 @@ import {
   errorIcon,
   LabIcon
 } from '@jupyterlab/ui-components';
-import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useId, useLayoutEffect, useRef } from 'react';
 
 import { Actions } from '../actions/actions';
@@ -19,6 +18,7 @@ import { keyOf } from '../model/resources';
 import { IOperation, IStep } from '../rest/api';
 import { Disclosure, IconButton, Alert } from '../ui/elements';
 import { failureText } from '../ui/failures';
+import { trans } from '../ui/translation';
 import {
   currentStep,
   operationTitle,
@@ -31,10 +31,10 @@ export function Operation(props: {
   actions: Actions;
 }): JSX.Element {
   const { operation, actions } = props;
-  const { model, trans, view } = actions;
+  const { model, view } = actions;
   const details = useId();
   const open = view.isOpen(operation.id);
-  const title = operationTitle(operation, trans);
+  const title = operationTitle(operation);
   const running = operation.state === 'running';
   const cancelling = model.isCancelling(operation);
   const over = operation.state === 'done' || operation.state === 'cancelled';
@@ -95,17 +95,13 @@ export function Operation(props: {
           )}
           {(cancelling || !hunt?.next_attempt) && (
             <div className="jp-tpu-Operation-step">
-              {cancelling
-                ? trans.__('Cancelling…')
-                : currentStep(operation, trans)}
+              {cancelling ? trans.__('Cancelling…') : currentStep(operation)}
             </div>
           )}
           {hunt && (
             <>
-              <HuntOutlook hunt={hunt} actions={actions} />
-              {!open && (
-                <HuntAttempts hunt={hunt} actions={actions} limit={3} />
-              )}
+              <HuntOutlook hunt={hunt} />
+              {!open && <HuntAttempts hunt={hunt} limit={3} />}
             </>
           )}
         </>
@@ -117,8 +113,7 @@ export function Operation(props: {
               message: operation.message,
               hint: '',
               reason: ''
-            },
-            trans
+            }
           )}
         >
           <Button
@@ -163,7 +158,7 @@ export function OperationDetails(props: {
   actions: Actions;
 }): JSX.Element {
   const { operation, actions } = props;
-  const { trans, view } = actions;
+  const { view } = actions;
   const details = useId();
   const open = view.isOpen(operation.id);
   return (
@@ -187,21 +182,17 @@ function Lines(props: {
   actions: Actions;
 }): JSX.Element {
   const { actions, id, operation } = props;
-  const { model, trans } = actions;
+  const { model } = actions;
   const copied = copyResult(operation);
   const hunt = model.hunt(operation.id);
   const shared = shareResult(operation);
   return (
     <div id={id} className="jp-tpu-Operation-details">
-      {hunt ? (
-        <HuntAttempts hunt={hunt} actions={actions} />
-      ) : (
-        <Steps steps={operation.steps} trans={trans} />
-      )}
-      <LeftOut files={syncResult(operation)?.not_copied ?? []} trans={trans} />
-      {shared && <ShareSteps hosts={shared.hosts} trans={trans} />}
-      {copied && <CopiedFiles result={copied} trans={trans} />}
-      {!hunt && <Log lines={operation.log} trans={trans} />}
+      {hunt ? <HuntAttempts hunt={hunt} /> : <Steps steps={operation.steps} />}
+      <LeftOut files={syncResult(operation)?.not_copied ?? []} />
+      {shared && <ShareSteps hosts={shared.hosts} />}
+      {copied && <CopiedFiles result={copied} />}
+      {!hunt && <Log lines={operation.log} />}
     </div>
   );
 }
@@ -241,11 +232,7 @@ function Progress(props: { value: number | null; label: string }): JSX.Element {
   );
 }
 
-function Steps(props: {
-  steps: IStep[];
-  trans: TranslationBundle;
-}): JSX.Element | null {
-  const { steps, trans } = props;
+function Steps({ steps }: { steps: IStep[] }): JSX.Element | null {
   if (steps.length === 0) {
     return null;
   }
@@ -258,9 +245,9 @@ function Steps(props: {
           aria-current={step.state === 'running' ? 'step' : undefined}
         >
           <span className="jp-tpu-Step-mark" aria-hidden="true" />
-          <span>{stepLabel(step, trans)}</span>
+          <span>{stepLabel(step)}</span>
           <span className="jp-tpu-Step-state">
-            {stepStateLabel(step.state, trans)}
+            {stepStateLabel(step.state)}
           </span>
         </li>
       ))}
@@ -268,11 +255,7 @@ function Steps(props: {
   );
 }
 
-function Log(props: {
-  lines: string[];
-  trans: TranslationBundle;
-}): JSX.Element {
-  const { lines, trans } = props;
+function Log({ lines }: { lines: string[] }): JSX.Element {
   const node = useRef<HTMLPreElement>(null);
   const atEnd = useRef(true);
   // New lines are shown, unless the reader has scrolled up.

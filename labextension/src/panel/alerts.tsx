@@ -3,12 +3,13 @@
 import { Button } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { Actions } from '../actions/actions';
+import { Actions, ITPUProps } from '../actions/actions';
 import { EnvironmentAlert } from '../environments/environments';
 import { isSame } from '../model/resources';
 import { IEnvironment, IOperation, ITPU } from '../rest/api';
 import { Alert } from '../ui/elements';
 import { failureText, problemText } from '../ui/failures';
+import { trans } from '../ui/translation';
 import { maintenanceText } from './tpuLabels';
 
 /** Whether an operation is shown above all TPUs. */
@@ -27,14 +28,13 @@ export function hasAlerts(tpu: ITPU, { model }: Actions): boolean {
   );
 }
 
-export function Alerts(props: { tpu: ITPU; actions: Actions }): JSX.Element {
-  const { tpu, actions } = props;
-  const { model, trans } = actions;
+export function Alerts({ tpu, actions }: ITPUProps): JSX.Element {
+  const { model } = actions;
   const failure = model.failure(tpu);
   const refused = model
     .runningOn(tpu)
     .find(operation => operation.undeleted === 'retrying');
-  const maintenance = maintenanceText(tpu, trans, actions.language);
+  const maintenance = maintenanceText(tpu);
   const isTheProblem = (one: IEnvironment) => isSame(one.problem, tpu.problem);
   return (
     <>
@@ -43,7 +43,7 @@ export function Alerts(props: { tpu: ITPU; actions: Actions }): JSX.Element {
         <Alert kind="warning" {...maintenance} />
       )}
       {tpu.problem && !tpu.environments.some(isTheProblem) && (
-        <Alert kind="warning" {...problemText(tpu.problem, trans)}>
+        <Alert kind="warning" {...problemText(tpu.problem)}>
           {refused && (
             <Button
               className="jp-tpu-Button"
@@ -63,7 +63,7 @@ export function Alerts(props: { tpu: ITPU; actions: Actions }): JSX.Element {
         />
       ))}
       {failure && (
-        <Alert {...failureText(failure, trans)}>
+        <Alert {...failureText(failure)}>
           <Button
             className="jp-tpu-Button"
             onClick={() => model.dismissFailure(tpu)}

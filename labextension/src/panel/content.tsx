@@ -7,7 +7,6 @@ import {
   ellipsesIcon,
   refreshIcon
 } from '@jupyterlab/ui-components';
-import { TranslationBundle } from '@jupyterlab/translation';
 import React, {
   lazy,
   RefObject,
@@ -19,6 +18,7 @@ import React, {
 
 import { Actions } from '../actions/actions';
 import { keyOf } from '../model/resources';
+import { BudgetLine } from '../money/budgetLine';
 import { operationTitle } from '../operations/operationLabels';
 import { Operation } from '../operations/operationView';
 import { ICatalog, IOperation, ITPU } from '../rest/api';
@@ -32,6 +32,7 @@ import {
 import { failureText, serverProblems } from '../ui/failures';
 import { CheckSetup } from '../ui/formPage';
 import { useStore } from '../ui/store';
+import { trans } from '../ui/translation';
 import { Alerts, hasAlerts, isUrgent } from './alerts';
 import { TPUMenu } from './menu';
 import { TPU } from './tpu';
@@ -49,7 +50,6 @@ export default function Panel(props: IPanelProps): JSX.Element {
   const { actions, menu } = props;
   const model = useStore(actions.model);
   const view = useStore(actions.view);
-  const { trans } = actions;
   const usable = model.phase === 'ready';
   const page = usable ? view.page : 'list';
   const toList = () => view.show('list');
@@ -89,7 +89,7 @@ export default function Panel(props: IPanelProps): JSX.Element {
           </>
         )}
       </div>
-      {model.catalog && <Project catalog={model.catalog} trans={trans} />}
+      {model.catalog && <Project catalog={model.catalog} />}
       <div
         className="jp-tpu-Body"
         onKeyDown={event => {
@@ -110,19 +110,15 @@ export default function Panel(props: IPanelProps): JSX.Element {
       <div className="jp-tpu-ScreenReader" role="status">
         {model.operations
           .slice(0, 1)
-          .map(operation => operationTitle(operation, trans))}
+          .map(operation => operationTitle(operation))}
       </div>
     </>
   );
 }
 
-function Project(props: {
-  catalog: ICatalog;
-  trans: TranslationBundle;
-}): JSX.Element {
+function Project(props: { catalog: ICatalog }): JSX.Element {
   const {
-    catalog: { emulated, project },
-    trans
+    catalog: { emulated, project }
   } = props;
   const text = emulated
     ? trans.__('Emulator: no real TPUs, no costs')
@@ -136,17 +132,14 @@ function Project(props: {
   );
 }
 
-function pageTitle({
-  connectForm,
-  packagesForm,
-  trans,
-  view
-}: Actions): string {
+function pageTitle({ connectForm, packagesForm, view }: Actions): string {
   switch (view.page) {
     case 'create':
       return trans.__('New TPU');
     case 'packages':
       return trans.__('Packages of %1', packagesForm.environment?.name ?? '');
+    case 'budgets':
+      return trans.__('Budgets');
     case 'grants':
       return trans.__('Grants');
     case 'queued':
@@ -163,7 +156,7 @@ function pageTitle({
 }
 
 function List({ actions, menu }: IPanelProps): JSX.Element {
-  const { model, trans } = actions;
+  const { model } = actions;
   const again = (
     <Button
       className="jp-tpu-Button"
@@ -173,7 +166,7 @@ function List({ actions, menu }: IPanelProps): JSX.Element {
       {trans.__('Try Again')}
     </Button>
   );
-  const problem = model.problem && failureText(model.problem, trans);
+  const problem = model.problem && failureText(model.problem);
   if (model.phase === 'loading') {
     return <EmptyState busy title={trans.__('Loading TPUs…')} />;
   }
@@ -207,7 +200,7 @@ function List({ actions, menu }: IPanelProps): JSX.Element {
   return (
     <>
       {model.status &&
-        serverProblems(model.status, trans).map(one => (
+        serverProblems(model.status).map(one => (
           <Alert key={one.message} kind="warning" {...one} />
         ))}
       {problem && tpus.length > 0 && (
@@ -215,6 +208,7 @@ function List({ actions, menu }: IPanelProps): JSX.Element {
           {again}
         </Alert>
       )}
+      <BudgetLine actions={actions} />
       {(urgent.length > 0 || alerted.length > 0) && (
         <section className="jp-tpu-Urgent" aria-label={trans.__('Now')}>
           {urgent.map(operation => (
@@ -280,13 +274,13 @@ const FILTERED_ABOVE = 10;
 
 function Rows(props: IPanelProps & { tpus: ITPU[] }): JSX.Element {
   const { actions, menu, tpus } = props;
-  const { model, trans } = actions;
+  const { model } = actions;
   const [query, setQuery] = useState('');
   const words = query.toLowerCase().split(/\s+/);
   const many = tpus.length > FILTERED_ABOVE;
   const shown = many
     ? tpus.filter(tpu => {
-        const { label } = tpuStatus(tpu, trans);
+        const { label } = tpuStatus(tpu);
         const text = `${tpu.name} ${tpu.type} ${tpu.zone} ${label}`;
         return words.every(word => text.toLowerCase().includes(word));
       })
@@ -363,7 +357,7 @@ function Ended(props: {
   actions: Actions;
 }): JSX.Element {
   const { operations, actions } = props;
-  const { model, trans, view } = actions;
+  const { model, view } = actions;
   const closed = view.isOpen('ended#closed');
   return (
     <section className="jp-tpu-Ended" aria-label={trans.__('Recent')}>

@@ -21,6 +21,7 @@ import { CommandIDs, NO_ARGUMENTS } from '../actions/commandIDs';
 import { ITPUActions } from '../tokens';
 import type { TPUPage } from '../tpuPage/page';
 import { tpuIcon } from '../ui/icons';
+import { trans } from '../ui/translation';
 import { TPUPanel } from './panel';
 
 const plugin: JupyterFrontEndPlugin<void> = {
@@ -38,7 +39,6 @@ const plugin: JupyterFrontEndPlugin<void> = {
     launcher: ILauncher | null
   ) => {
     const { commands, shell } = app;
-    const { trans } = actions;
     const panel = new TPUPanel(actions, commands);
     shell.add(panel, 'left', { rank: 550, type: 'TPU' });
     restorer?.add(panel, panel.id);
@@ -70,7 +70,6 @@ function addPages(
   restorer: ILayoutRestorer | null
 ): void {
   const { commands, shell } = app;
-  const { trans } = actions;
   const tracker = new WidgetTracker<MainAreaWidget<TPUPage>>({
     namespace: 'jupyter-tpu-pages'
   });

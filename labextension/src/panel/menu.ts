@@ -1,15 +1,15 @@
 // The menu with the actions for one TPU.
 
-import { TranslationBundle } from '@jupyterlab/translation';
 import { MenuSvg } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { Menu } from '@lumino/widgets';
 
-import { CommandIDs, COMMANDS, GENERAL } from '../actions/commandIDs';
+import { CommandIDs, GENERAL } from '../actions/commandIDs';
+import { ACTIONS } from '../actions/table';
 import { Action, whyNotStoppable } from '../model/availableActions';
 import { keyOf } from '../model/resources';
 import { ITPU } from '../rest/api';
-import { actionIcon } from '../ui/icons';
+import { trans } from '../ui/translation';
 
 /** Actions in a menu of their own. */
 interface ISubmenu {
@@ -25,7 +25,7 @@ class Renderer extends MenuSvg.Renderer {
 }
 
 export class TPUMenu extends Menu {
-  constructor(commands: CommandRegistry, trans: TranslationBundle) {
+  constructor(commands: CommandRegistry) {
     // Not a MenuSvg: that one changes its submenus again each time they are added.
     const options = { commands, renderer: new Renderer() };
     super(options);
@@ -35,7 +35,7 @@ export class TPUMenu extends Menu {
       const menu = new Menu(options);
       menu.addClass('jp-tpu-Menu');
       menu.title.label = label;
-      menu.title.icon = actionIcon(icon);
+      menu.title.icon = ACTIONS[icon].icon;
       return { menu, actions };
     };
     const files = submenu(trans.__('Files'), 'browse', [
@@ -48,6 +48,7 @@ export class TPUMenu extends Menu {
     ]);
     const ports = submenu(trans.__('Web Apps and Ports'), 'app', [
       'tensorboard',
+      'ray',
       'app',
       'tunnel'
     ]);
@@ -83,7 +84,10 @@ export class TPUMenu extends Menu {
       tpu.state === 'READY' && !tpu.attached && whyNotStoppable(tpu) !== null;
     const add = (menu: Menu, action: Action) => {
       if (able.includes(action) || (action === 'stop' && explained)) {
-        menu.addItem({ command: COMMANDS[action], args: { tpu: keyOf(tpu) } });
+        menu.addItem({
+          command: ACTIONS[action].command,
+          args: { tpu: keyOf(tpu) }
+        });
         if (action === 'environment') {
           menu.addItem({ command: CommandIDs.tokens }); // of all TPUs
         }

@@ -7,6 +7,7 @@ import { PackagesPage } from '../environments/packagesPage';
 import { ConnectPage } from '../lifecycle/connectPage';
 import { CreatePage } from '../lifecycle/createPage';
 import { QueuedPage } from '../lifecycle/queuedPage';
+import { BudgetsPage } from '../money/budgetsPage';
 import { GrantsPage } from '../money/grantsPage';
 import { UsagePage } from '../money/usagePage';
 import { TokensPage } from '../setup/tokensPage';
@@ -23,6 +24,7 @@ type Shown = Exclude<Page, 'list'>;
 const PAGES: {
   [page in Shown]: (props: IProps) => JSX.Element;
 } = {
+  budgets: BudgetsPage,
   connect: ConnectPage,
   create: CreatePage,
   grants: GrantsPage,

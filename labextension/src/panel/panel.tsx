@@ -8,6 +8,7 @@ import React, { lazy, Suspense } from 'react';
 
 import { Actions } from '../actions/actions';
 import { tpuIcon } from '../ui/icons';
+import { trans } from '../ui/translation';
 import { TPUMenu } from './menu';
 
 const Content = lazy(() => import('./content'));
@@ -21,8 +22,7 @@ export class TPUPanel extends ReactWidget {
     commands: CommandRegistry
   ) {
     super();
-    const { trans } = _actions;
-    this._menu = new TPUMenu(commands, trans);
+    this._menu = new TPUMenu(commands);
     this.id = 'jp-tpu-panel';
     this.addClass('jp-tpu-Panel');
     this.title.icon = tpuIcon;

@@ -6,6 +6,7 @@ import { Store } from '../ui/store';
 export type Shade = 'duty' | 'memory' | 'kernel';
 
 export type Page =
+  | 'budgets'
   | 'connect'
   | 'create'
   | 'grants'

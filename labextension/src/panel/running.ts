@@ -17,6 +17,7 @@ import { keyOf } from '../model/resources';
 import { ITPU } from '../rest/api';
 import { ITPUActions } from '../tokens';
 import { tpuIcon } from '../ui/icons';
+import { trans } from '../ui/translation';
 import { tpuStatus } from './tpuLabels';
 
 /** Adds the section. */
@@ -24,7 +25,7 @@ export function addRunning(
   managers: IRunningSessionManagers,
   actions: Actions
 ): IDisposable {
-  const { model, trans } = actions;
+  const { model } = actions;
   const changed = new Signal<TPUModel, void>(model);
   const connected = () =>
     model.tpus.filter(tpu => tpu.connection !== 'disconnected');
@@ -43,10 +44,7 @@ export function addRunning(
     label: () => tpu.name,
     labelTitle: () => `${tpu.type} · ${tpu.zone}`,
     detail: () =>
-      [
-        tpuStatus(tpu, trans).label,
-        tpu.kernels > 0 && kernelCountLabel(tpu.kernels, trans)
-      ]
+      [tpuStatus(tpu).label, tpu.kernels > 0 && kernelCountLabel(tpu.kernels)]
         .filter(Boolean)
         .join(' · '),
     icon: () => tpuIcon,

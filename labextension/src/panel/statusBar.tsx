@@ -7,7 +7,7 @@ import {
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
 import { IStatusBar } from '@jupyterlab/statusbar';
-import { ITranslator, TranslationBundle } from '@jupyterlab/translation';
+import { ITranslator } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import React from 'react';
 
@@ -19,7 +19,7 @@ import { StateLabel } from '../ui/elements';
 import { failureText, isUnreachable } from '../ui/failures';
 import { tpuIcon } from '../ui/icons';
 import { useStore } from '../ui/store';
-import { loadTranslation, Tone } from '../ui/translation';
+import { loadTranslation, Tone, trans } from '../ui/translation';
 
 export interface IStatus {
   text: string;
@@ -28,16 +28,13 @@ export interface IStatus {
 }
 
 /** What the status bar says; null if there is nothing to say. */
-export function statusOf(
-  model: TPUModel,
-  trans: TranslationBundle
-): IStatus | null {
+export function statusOf(model: TPUModel): IStatus | null {
   const { operations, tpus } = model;
   // What is known is old by now, so nothing else is said.
   if (model.phase === 'ready' && isUnreachable(model.problem)) {
     return {
       text: trans.__('server not responding'),
-      caption: failureText(model.problem, trans).message,
+      caption: failureText(model.problem).message,
       tone: 'quiet'
     };
   }
@@ -51,13 +48,13 @@ export function statusOf(
   }
   const running = operations.find(operation => operation.state === 'running');
   if (running) {
-    const title = operationTitle(running, trans);
+    const title = operationTitle(running);
     return {
       text:
         running.progress === null
           ? title
           : `${title} ${Math.round(running.progress * 100)} %`,
-      caption: currentStep(running, trans),
+      caption: currentStep(running),
       tone: 'moving'
     };
   }
@@ -86,7 +83,6 @@ export function statusOf(
 export class StatusItem extends ReactWidget {
   constructor(
     private _model: TPUModel,
-    private _trans: TranslationBundle,
     private _open: () => void
   ) {
     super();
@@ -94,19 +90,16 @@ export class StatusItem extends ReactWidget {
   }
 
   protected render(): JSX.Element {
-    return (
-      <Status model={this._model} trans={this._trans} onClick={this._open} />
-    );
+    return <Status model={this._model} onClick={this._open} />;
   }
 }
 
 function Status(props: {
   model: TPUModel;
-  trans: TranslationBundle;
   onClick: () => void;
 }): JSX.Element | null {
   const model = useStore(props.model);
-  const status = statusOf(model, props.trans);
+  const status = statusOf(model);
   return (
     status && (
       <button
@@ -117,7 +110,7 @@ function Status(props: {
       >
         <tpuIcon.react tag="span" elementSize="normal" />
         <StateLabel tone={status.tone}>
-          {props.trans.__('TPU: %1', status.text)}
+          {trans.__('TPU: %1', status.text)}
         </StateLabel>
       </button>
     )
@@ -136,7 +129,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     statusBar: IStatusBar | null,
     translator: ITranslator | null
   ) => {
-    const trans = loadTranslation(translator);
+    loadTranslation(translator);
     const { commands } = app;
     const open = () => {
       if (commands.hasCommand(CommandIDs.open)) {
@@ -146,8 +139,8 @@ const plugin: JupyterFrontEndPlugin<void> = {
     statusBar?.registerStatusItem(plugin.id, {
       align: 'left',
       rank: 90,
-      item: new StatusItem(model, trans, open),
-      isActive: () => statusOf(model, trans) !== null,
+      item: new StatusItem(model, open),
+      isActive: () => statusOf(model) !== null,
       activeStateChanged: model.stateChanged
     });
   }

@@ -1,10 +1,10 @@
 // One TPU in the list: a row that is rendered again only when it would look different.
 
-import { TranslationBundle } from '@jupyterlab/translation';
 import { addIcon, Button, ellipsesIcon } from '@jupyterlab/ui-components';
 import React, { memo } from 'react';
 
-import { Actions } from '../actions/actions';
+import { Actions, ITPUProps } from '../actions/actions';
+import { ACTIONS, actionLabel } from '../actions/table';
 import { dutyLabel, latest, together } from '../chips/loadLabels';
 import { EVERY_IN_LIST } from '../chips/loads';
 import { Bar, hasLoad, useLoad } from '../chips/loadView';
@@ -14,9 +14,9 @@ import { keyOf } from '../model/resources';
 import { costNow, priceSource, tpuCost } from '../money/costLabels';
 import { ITPU } from '../rest/api';
 import { IconButton, StateLabel } from '../ui/elements';
-import { actionIcon } from '../ui/icons';
+import { trans } from '../ui/translation';
 import { TPUMenu } from './menu';
-import { actionLabel, shortActionLabel, tpuStatus } from './tpuLabels';
+import { tpuStatus } from './tpuLabels';
 
 interface IProps {
   tpu: ITPU;
@@ -36,12 +36,10 @@ export const TPU = memo(
     before.able.join() === now.able.join()
 );
 
-function Row(props: IProps): JSX.Element {
-  const { tpu, able, marked, actions, menu } = props;
-  const { trans } = actions;
+function Row({ tpu, able, marked, actions, menu }: IProps): JSX.Element {
   const main = primaryAction(able);
-  const status = tpuStatus(tpu, trans);
-  const cost = costNow(tpu, trans);
+  const status = tpuStatus(tpu);
+  const cost = costNow(tpu);
   const place =
     tpu.attached && !tpu.chips ? tpu.zone : `${tpu.type} · ${tpu.zone}`;
   return (
@@ -55,7 +53,7 @@ function Row(props: IProps): JSX.Element {
         >
           {tpu.name}
         </button>
-        {marked && <Emulated trans={trans} />}
+        {marked && <Emulated />}
         {main && <MainButton action={main} tpu={tpu} actions={actions} short />}
         <IconButton
           icon={ellipsesIcon}
@@ -71,14 +69,12 @@ function Row(props: IProps): JSX.Element {
       <div className="jp-tpu-TPU-states">
         <StateLabel tone={status.tone}>{status.label}</StateLabel>
         {tpu.kernels > 0 && (
-          <span className="jp-tpu-State">
-            {kernelCountLabel(tpu.kernels, trans)}
-          </span>
+          <span className="jp-tpu-State">{kernelCountLabel(tpu.kernels)}</span>
         )}
         {cost && (
           <span
             className="jp-tpu-State"
-            title={`${tpuCost(tpu, trans)}\n${priceSource(tpu.cost, tpu.tier, trans)}`}
+            title={`${tpuCost(tpu)}\n${priceSource(tpu.cost, tpu.tier)}`}
           >
             {cost}
           </span>
@@ -93,9 +89,8 @@ function Row(props: IProps): JSX.Element {
 }
 
 /** How busy its chips are together: "which of my TPUs is idle?" */
-function LoadBar(props: { tpu: ITPU; actions: Actions }): JSX.Element | null {
-  const { tpu, actions } = props;
-  const { trans, view } = actions;
+function LoadBar({ tpu, actions }: ITPUProps): JSX.Element | null {
+  const { view } = actions;
   const { load } = useLoad(tpu, actions, () => view.visible, EVERY_IN_LIST);
   const all = together(
     (load?.hosts ?? []).flatMap(host => latest(host)?.chips ?? [])
@@ -104,7 +99,7 @@ function LoadBar(props: { tpu: ITPU; actions: Actions }): JSX.Element | null {
   const idle =
     hosts.length > 0 &&
     hosts.every(({ samples }) => samples[samples.length - 1]?.state === 'idle');
-  const label = idle ? trans.__('idle') : dutyLabel(all, trans);
+  const label = idle ? trans.__('idle') : dutyLabel(all);
   return label ? (
     <span
       className="jp-tpu-TPU-load"
@@ -116,13 +111,13 @@ function LoadBar(props: { tpu: ITPU; actions: Actions }): JSX.Element | null {
   ) : null;
 }
 
-export function Emulated(props: { trans: TranslationBundle }): JSX.Element {
+export function Emulated(): JSX.Element {
   return (
     <span
       className="jp-tpu-Badge"
-      title={props.trans.__('Runs on this machine: no chips, no costs')}
+      title={trans.__('Runs on this machine: no chips, no costs')}
     >
-      {props.trans.__('emulated')}
+      {trans.__('emulated')}
     </span>
   );
 }
@@ -136,10 +131,9 @@ export function MainButton(props: {
   short?: boolean;
 }): JSX.Element {
   const { action, tpu, actions, short } = props;
-  const { trans } = actions;
   // The notebook icon is orange, which is not readable on the button.
-  const Icon = action === 'notebook' ? addIcon : actionIcon(action);
-  const label = actionLabel(action, trans);
+  const Icon = action === 'notebook' ? addIcon : ACTIONS[action].icon;
+  const label = actionLabel(action);
   return (
     <Button
       className={`jp-tpu-Button ${action === 'delete' ? '' : 'jp-mod-main'}`}
@@ -148,7 +142,7 @@ export function MainButton(props: {
       onClick={() => void actions.act(action, tpu)}
     >
       <Icon.react tag="span" elementSize="normal" />
-      {short ? shortActionLabel(action, trans) : label}
+      {short && action === 'notebook' ? trans.__('Notebook') : label}
     </Button>
   );
 }

@@ -1,17 +1,15 @@
 // What the panel says of TPUs, hosts and kernels, and the names of actions.
 
 import { PathExt } from '@jupyterlab/coreutils';
-import { TranslationBundle } from '@jupyterlab/translation';
 
-import { Action } from '../model/availableActions';
 import { IAcceleratorType, ICheckpoint, IHost, ITPU } from '../rest/api';
-import { Tone } from '../ui/translation';
+import { language, Tone, trans } from '../ui/translation';
 
 /** What a TPU does: by its cloud's name for that, where it has one of its own. */
-export function stateLabel(
-  tpu: { state: string; cloud_state?: string },
-  trans: TranslationBundle
-): string {
+export function stateLabel(tpu: {
+  state: string;
+  cloud_state?: string;
+}): string {
   const word = tpu.cloud_state || tpu.state;
   switch (word) {
     case 'CREATING':
@@ -51,7 +49,7 @@ export function stateLabel(
 }
 
 /** "train.ipynb: save() finished after 3 s." */
-function checkpointLabel(run: ICheckpoint, trans: TranslationBundle): string {
+function checkpointLabel(run: ICheckpoint): string {
   const place = run.notebook
     ? PathExt.basename(run.notebook)
     : trans.__('Host %1', run.host);
@@ -75,9 +73,7 @@ function checkpointLabel(run: ICheckpoint, trans: TranslationBundle): string {
  * is none.
  */
 export function maintenanceText(
-  tpu: ITPU,
-  trans: TranslationBundle,
-  language: string
+  tpu: ITPU
 ): { message: string; hint: string } | null {
   const { interruption, maintenance, name } = tpu;
   if (interruption) {
@@ -87,9 +83,7 @@ export function maintenanceText(
           ? trans.__('Google is about to preempt %1.', name)
           : trans.__('Google is about to restart %1 for maintenance.', name),
       hint: interruption.checkpoints.length
-        ? interruption.checkpoints
-            .map(each => checkpointLabel(each, trans))
-            .join(' ')
+        ? interruption.checkpoints.map(each => checkpointLabel(each)).join(' ')
         : trans.__(
             'This ends everything that runs there. Save your results now.'
           )
@@ -137,10 +131,7 @@ const TRANSITIONAL_STATES = [
 const BAD_STATES = ['FAILED', 'PREEMPTED', 'TERMINATED', 'UNKNOWN'];
 
 /** The state of a TPU in a word: of its connection where it is ready, else its own. */
-export function tpuStatus(
-  tpu: ITPU,
-  trans: TranslationBundle
-): { label: string; tone: Tone } {
+export function tpuStatus(tpu: ITPU): { label: string; tone: Tone } {
   if (tpu.connection === 'needs-attention') {
     return { label: trans.__('Needs attention'), tone: 'bad' };
   }
@@ -150,7 +141,7 @@ export function tpuStatus(
       : BAD_STATES.includes(tpu.state)
         ? 'bad'
         : 'quiet';
-    return { label: stateLabel(tpu, trans), tone };
+    return { label: stateLabel(tpu), tone };
   }
   switch (tpu.connection) {
     case 'connected':
@@ -160,12 +151,12 @@ export function tpuStatus(
     case 'reconnecting':
       return { label: trans.__('Reconnecting'), tone: 'moving' };
     default:
-      return { label: stateLabel(tpu, trans), tone: 'quiet' };
+      return { label: stateLabel(tpu), tone: 'quiet' };
   }
 }
 
 /** Why a host is not connected; "" if it is, or need not be. */
-export function linkLabel(host: IHost, trans: TranslationBundle): string {
+export function linkLabel(host: IHost): string {
   switch (host.link.state) {
     case 'connecting':
       return trans.__('connecting');
@@ -180,10 +171,7 @@ export function linkLabel(host: IHost, trans: TranslationBundle): string {
   }
 }
 
-export function tierLabel(
-  tier: ITPU['tier'],
-  trans: TranslationBundle
-): string {
+export function tierLabel(tier: ITPU['tier']): string {
   switch (tier) {
     case 'spot':
       return trans.__('Spot');
@@ -196,103 +184,8 @@ export function tierLabel(
   }
 }
 
-export function actionLabel(action: Action, trans: TranslationBundle): string {
-  switch (action) {
-    case 'browse':
-      return trans.__('Browse Files');
-    case 'check':
-      return trans.__('Check This TPU…');
-    case 'chips':
-      return trans.__('Free Chips…');
-    case 'split':
-      return trans.__('Split Chips…');
-    case 'guard':
-      return trans.__('Stop Automatically…');
-    case 'connect':
-      return trans.__('Connect');
-    case 'console':
-      return trans.__('New Console');
-    case 'delete':
-      return trans.__('Delete…');
-    case 'copy':
-      return trans.__('Copy Files and Folders…');
-    case 'detach':
-      return trans.__('Detach…');
-    case 'disconnect':
-      return trans.__('Disconnect');
-    case 'download':
-      return trans.__('Download File…');
-    case 'environment':
-      return trans.__('New Environment…');
-    case 'example':
-      return trans.__('Open Example…');
-    case 'job':
-      return trans.__('New Job…');
-    case 'memory':
-      return trans.__('Memory Profile…');
-    case 'notebook':
-      return trans.__('New Notebook');
-    case 'profile':
-      return trans.__('Trace…');
-    case 'run':
-      return trans.__('Run Command…');
-    case 'share':
-      return trans.__('Share a Folder…');
-    case 'start':
-      return trans.__('Start');
-    case 'stop':
-      return trans.__('Stop…');
-    case 'sync':
-      return trans.__('Sync a Folder…');
-    case 'app':
-      return trans.__('Open Web App…');
-    case 'tensorboard':
-      return trans.__('Open TensorBoard…');
-    case 'terminal':
-      return trans.__('Open Terminal');
-    case 'tunnel':
-      return trans.__('New Tunnel…');
-    case 'upload':
-      return trans.__('Upload Files…');
-  }
-}
-
-/** The same in fewer words, for a button in the list. */
-export function shortActionLabel(
-  action: Action,
-  trans: TranslationBundle
-): string {
-  return action === 'notebook'
-    ? trans.__('Notebook')
-    : actionLabel(action, trans);
-}
-
-/**
- * What an action is called on a TPU that Google can't stop, and *why*: it has several hosts, or is
- * Spot.
- */
-export function notStoppableLabel(
-  action: Action,
-  why: 'hosts' | 'spot',
-  trans: TranslationBundle
-): string {
-  switch (action) {
-    case 'guard':
-      return trans.__('Delete Automatically…');
-    case 'stop':
-      return why === 'hosts'
-        ? trans.__('Stop (only possible with 1 host)')
-        : trans.__('Stop (not possible with Spot)');
-    default:
-      return actionLabel(action, trans);
-  }
-}
-
 /** What a notebook has of a TPU of several hosts. */
-export function notebookDevices(
-  type: IAcceleratorType,
-  trans: TranslationBundle
-): string {
+export function notebookDevices(type: IAcceleratorType): string {
   return trans.__(
     'A notebook uses all hosts, or one host: %1 of %2 devices.',
     type.devices_per_host,
@@ -301,13 +194,10 @@ export function notebookDevices(
 }
 
 /** What a type has, as a sentence below its name. */
-export function typeDescription(
-  type: IAcceleratorType,
-  trans: TranslationBundle
-): string {
+export function typeDescription(type: IAcceleratorType): string {
   const devices =
     type.hosts > 1
-      ? notebookDevices(type, trans)
+      ? notebookDevices(type)
       : trans._n('JAX sees %1 device.', 'JAX sees %1 devices.', type.devices);
   return `${type.meaning}. ${devices}`;
 }

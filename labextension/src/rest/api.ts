@@ -38,6 +38,11 @@ export interface IAdoptTPU {
   confirm_name?: string;
 }
 
+/** A person's answer to the question whether a plan may be carried out. */
+export interface IAnswerPlan {
+  approve: boolean;
+}
+
 /** A web app of a host that is open here; it closes with the server. */
 export interface IApp {
   id: string;
@@ -47,7 +52,7 @@ export interface IApp {
   port: number;
   path: string;
   name: string;
-  kind: 'port' | 'tensorboard';
+  kind: 'port' | 'ray' | 'tensorboard';
   logdir: string;
   allow_external: boolean;
   state: 'needs-attention' | 'open' | 'waiting';
@@ -82,6 +87,56 @@ export interface IAttachMachine {
   host_keys?: string[];
 }
 
+/**
+ * How much someone may spend on TPUs. A limit a day or in total is required.
+ */
+export interface IBudget {
+  /** 1–63 lower-case letters, digits, hyphens and underscores */
+  who: string;
+  /** At most this much a day, in UTC. In USD. */
+  day?: number | null;
+  /** At most this much in total. In USD. */
+  total?: number | null;
+  /** The last day of the budget, such as 2026-12-31. */
+  until?: string;
+  /**
+   * Only this type, such as v5litepod-8, or generation, such as v5e. By default
+   * all.
+   */
+  types?: string[];
+  /** Only this zone. By default all. */
+  zones?: string[];
+}
+
+/**
+ * All budgets, what they are spent on, and the plans that wait for a person's
+ * yes.
+ */
+export interface IBudgetOverview {
+  me: string;
+  emulated: boolean;
+  budgets: IBudgetUse[];
+  spending: ISpending[];
+  questions: IPlan[];
+}
+
+/** A budget, and how much of it is used. All amounts in USD, by list prices. */
+export interface IBudgetUse {
+  budget: IBudget;
+  spent_today: number;
+  spent: number;
+  committed: number;
+  left: number;
+  expired: boolean;
+  text: string;
+}
+
+/** How a plan is carried out. */
+export interface ICarryOutPlan {
+  who?: string;
+  approve?: boolean;
+}
+
 export interface ICatalog {
   types: IAcceleratorType[];
   zones: string[];
@@ -98,6 +153,7 @@ export interface ICatalog {
 export interface IChange {
   what:
     | 'app'
+    | 'budgets'
     | 'grant'
     | 'hunt'
     | 'job'
@@ -121,6 +177,7 @@ export interface IChange {
   grant: IGrant | null;
   queued: IQueuedResource | null;
   prices: IPriceList | null;
+  budgets: IBudgetOverview | null;
 }
 
 /** Packages to add to an environment, and to remove from it, on all hosts. */
@@ -343,6 +400,11 @@ export interface ICreateTPU {
    * Size of each host's boot disk. Compute Engine only. In GB. By default 200.
    */
   disk_gb?: number | null;
+  /**
+   * The reservation to use: NAME, projects/PROJECT/reservations/NAME or a block
+   * of it. Compute Engine only.
+   */
+  reservation?: string;
   /** VPC network. By default the project's. */
   network?: string | null;
   /** Subnetwork of the VPC network. */
@@ -606,6 +668,8 @@ export interface IGuard {
   actor: 'host' | 'server';
   no_restart: string;
   problem: IProblem | null;
+  google_deletes: string;
+  google_problem: IProblem | null;
 }
 
 /** That a TPU was stopped by its guard. */
@@ -909,6 +973,7 @@ export interface IKernel {
   holder: string;
   chips: boolean;
   booked: number[];
+  hosts: string[];
   notebook: string;
   problem: IProblem | null;
 }
@@ -1159,6 +1224,8 @@ export interface IOperation {
     | 'hunt'
     | 'profile'
     | 'queue'
+    | 'ray'
+    | 'report'
     | 'share'
     | 'start'
     | 'stop'
@@ -1203,6 +1270,44 @@ export interface IOwnerUsage {
 /** The body of a request to pass tokens on. */
 export interface IPassTokens {
   names: string[];
+}
+
+/** What a TPU would cost at most, for an hour: carry it out by its id. */
+export interface IPlan {
+  id: string;
+  who: string;
+  request: IPlanTPU;
+  created: string;
+  expires: string;
+  name: string;
+  type: string;
+  zone: string;
+  tier: 'flex-start' | 'on-demand' | 'reserved' | 'spot';
+  meaning: string;
+  hunt: boolean;
+  emulated: boolean;
+  usd_per_hour: number;
+  most: number;
+  guard: string;
+  state: 'approved' | 'asked' | 'done' | 'planned' | 'refused';
+  outside: string;
+  operation: string;
+}
+
+/**
+ * A TPU to plan: what it would cost at most is computed, and nothing is
+ * created.
+ */
+export interface IPlanTPU {
+  tpu: ICreateTPU;
+  zones?: string[];
+  types?: string[];
+  tiers?: ('flex-start' | 'on-demand' | 'reserved' | 'spot')[];
+  /** Delete the TPU after this time. In seconds. By default 1h. */
+  time?: number | null;
+  /** Delete the TPU before it has cost more than this. In USD. */
+  max_cost?: number | null;
+  who?: string;
 }
 
 /**
@@ -1321,8 +1426,32 @@ export interface IQuote {
   other_form: string;
 }
 
+/** The Ray cluster of a TPU. */
+export interface IRay {
+  tpu: string;
+  zone: string;
+  state: 'failed' | 'running' | 'starting' | 'stopped' | 'stopping' | 'unknown';
+  job: string;
+  environment: string;
+  version: string;
+  address: string;
+  dashboard_port: number;
+  hosts: IRayHost[];
+  problem: IProblem | null;
+}
+
+/** One host of a TPU as a node of its Ray cluster. */
+export interface IRayHost {
+  host: number;
+  address: string;
+  state: 'alive' | 'missing';
+  chips: number;
+  processors: number;
+}
+
 /** Why something failed; the words of the REST contract. */
 export type Reason =
+  | 'BUDGET'
   | 'CANCELLED'
   | 'CHIPS_HELD'
   | 'CONFLICT'
@@ -1385,6 +1514,40 @@ export interface IRemoveGuard {
  */
 export interface IRemoveSSHKey {
   dry_run?: boolean;
+}
+
+/**
+ * How a TPU is replaced: it is deleted with its disk, and created again as it
+ * was.
+ */
+export interface IReplaceTPU {
+  end_kernels?: boolean;
+  end_jobs?: boolean;
+  confirm_price?: boolean;
+  max_price?: number | null;
+}
+
+/** What replacing a TPU would do; nothing is changed yet. */
+export interface IReplacement {
+  request: ICreateTPU;
+  cost: ICost;
+  question: string;
+  lost: string[];
+}
+
+/**
+ * What is wrong with a host of a TPU of Compute Engine. The host ends at once.
+ */
+export interface IReportFault {
+  /** The number of the host. */
+  host?: number;
+  /** What is wrong: chip-error, slow or wrong-results. */
+  fault?: 'chip-error' | 'slow' | 'wrong-results';
+  /** What you have seen, for Google. */
+  about?: string;
+  end_kernels?: boolean;
+  end_jobs?: boolean;
+  confirm_name?: string;
 }
 
 /** How it is put back into the queue. */
@@ -1547,6 +1710,24 @@ export interface ISharingState {
   problem: string;
 }
 
+/** One TPU in the ledger: what it may cost, and has cost. */
+export interface ISpending {
+  id: string;
+  who: string;
+  plan: string;
+  tpu: string;
+  zone: string;
+  type: string;
+  tier: 'flex-start' | 'on-demand' | 'reserved' | 'spot';
+  usd_per_hour: number;
+  most: number;
+  ends: string;
+  usd: number;
+  usd_today: number;
+  state: 'asked' | 'ended' | 'ready' | 'stopped';
+  created: string;
+}
+
 /** For which chips of a host there is a kernel in Jupyter's kernel pickers. */
 export interface ISplitChips {
   environment?: string;
@@ -1607,6 +1788,14 @@ export interface IStartJob {
    * preemption.
    */
   restart_with_tpu?: boolean;
+}
+
+/** A Ray cluster to start on all hosts of a TPU. */
+export interface IStartRay {
+  /** The environment with Ray. */
+  environment?: string;
+  /** Install Ray in the environment, on all hosts, if it is missing there. */
+  install?: boolean;
 }
 
 /** A command to run on hosts of a TPU. */

@@ -70,6 +70,13 @@ export function kindTitles(
         cancelled: trans.__('No longer waiting for %1', name),
         failed: trans.__('%1 could not be deleted', name)
       };
+    case 'report':
+      return {
+        running: trans.__('Reporting a host of %1', name),
+        done: trans.__('Reported a host of %1', name),
+        cancelled: trans.__('No longer waiting for %1', name),
+        failed: trans.__('A host of %1 could not be reported', name)
+      };
     case 'connect':
       return {
         running: trans.__('Connecting %1', name),
@@ -104,6 +111,13 @@ export function kindTitles(
         done: trans.__('Opened TensorBoard on %1', name),
         cancelled: trans.__('Opening TensorBoard on %1 was cancelled', name),
         failed: trans.__('TensorBoard on %1 could not be opened', name)
+      };
+    case 'ray':
+      return {
+        running: trans.__('Starting Ray on %1', name),
+        done: trans.__('Started Ray on %1', name),
+        cancelled: trans.__('Starting Ray on %1 was cancelled', name),
+        failed: trans.__('Ray could not be started on %1', name)
       };
     case 'profile':
       return {

@@ -3,9 +3,13 @@
 import {
   IAddSSHKey,
   IAdoptTPU,
+  IAnswerPlan,
   IApp,
   IAppVisit,
   IAttachMachine,
+  IBudget,
+  IBudgetOverview,
+  ICarryOutPlan,
   ICatalog,
   IChangePackages,
   ICheckSetup,
@@ -44,15 +48,21 @@ import {
   IOpenTunnel,
   IOperation,
   IPassTokens,
+  IPlan,
+  IPlanTPU,
   IPriceList,
   IProfileTPU,
   IQueueTPU,
   IQueuedResource,
   IQueuedResources,
   IQuote,
+  IRay,
   IRemoveEnvironment,
   IRemoveGuard,
   IRemoveSSHKey,
+  IReplaceTPU,
+  IReplacement,
+  IReportFault,
   IResetQueued,
   IRun,
   IRunInput,
@@ -66,6 +76,7 @@ import {
   ISplitChips,
   IStartHunt,
   IStartJob,
+  IStartRay,
   IStartRun,
   IStartTPU,
   IStopJob,
@@ -148,6 +159,10 @@ export abstract class FleetRequests {
   readonly stop = (tpu: IReference, body: IStopTPU = {}, signal?: AbortSignal) =>
     this.send<IOperation>('POST', ['tpus', tpu, 'stop'], { body, signal });
 
+  /** Tell Google that a host's machine is broken (Compute Engine). */
+  readonly reportFault = (tpu: IReference, body: IReportFault = {}, signal?: AbortSignal) =>
+    this.send<IOperation>('POST', ['tpus', tpu, 'report-fault'], { body, signal });
+
   /** Create an environment and its kernel. */
   readonly connect = (tpu: IReference, body: IConnectTPU = {}, signal?: AbortSignal) =>
     this.send<IOperation>('POST', ['tpus', tpu, 'connect'], { body, signal });
@@ -181,6 +196,18 @@ export abstract class FleetRequests {
     /** Forget an attached machine. */
     detach: (tpu: IReference, body: IDetachMachine = {}, signal?: AbortSignal) =>
       this.send<IOperation>('DELETE', ['attached', tpu], { body, signal })
+  };
+
+  readonly budgets = {
+    /** Budgets, the ledger, and plans that wait for a yes. */
+    show: (signal?: AbortSignal) =>
+      this.send<IBudgetOverview>('GET', ['budgets'], { signal }),
+    /** Set a budget. */
+    set: (body: IBudget, signal?: AbortSignal) =>
+      this.send<IBudgetOverview>('POST', ['budgets'], { body, signal }),
+    /** Remove a budget. */
+    remove: (budget: string, signal?: AbortSignal) =>
+      this.send<void>('DELETE', ['budgets', budget], { signal })
   };
 
   readonly chipKernels = {
@@ -279,7 +306,13 @@ export abstract class FleetRequests {
       this.send<IHunt>('GET', ['hunts', hunt], { signal }),
     /** Stop a hunt, and delete what it has begun. */
     stop: (hunt: string, signal?: AbortSignal) =>
-      this.send<IHunt>('DELETE', ['hunts', hunt], { signal })
+      this.send<IHunt>('DELETE', ['hunts', hunt], { signal }),
+    /** What replacing a TPU would create, lose and cost; changes nothing. */
+    replacement: (tpu: IReference, signal?: AbortSignal) =>
+      this.send<IReplacement>('GET', ['tpus', tpu, 'replacement'], { signal }),
+    /** Delete a TPU, and create the same one on other hardware. */
+    replace: (tpu: IReference, body: IReplaceTPU = {}, signal?: AbortSignal) =>
+      this.send<IHunt>('POST', ['tpus', tpu, 'replace'], { body, signal })
   };
 
   readonly jobs = {
@@ -357,6 +390,21 @@ export abstract class FleetRequests {
       this.send<IOperation>('POST', ['operations', operation, 'stop-trying'], { body, signal })
   };
 
+  readonly plans = {
+    /** What a TPU would cost at most; creates nothing. */
+    make: (body: IPlanTPU, signal?: AbortSignal) =>
+      this.send<IPlan>('POST', ['plans'], { body, signal }),
+    /** One plan. */
+    get: (plan: string, signal?: AbortSignal) =>
+      this.send<IPlan>('GET', ['plans', plan], { signal }),
+    /** Create what was planned. */
+    carryOut: (plan: string, body: ICarryOutPlan = {}, signal?: AbortSignal) =>
+      this.send<IPlan>('POST', ['plans', plan, 'create'], { body, signal }),
+    /** Agree to a plan that is outside of its budget, or refuse it. */
+    answer: (plan: string, body: IAnswerPlan, signal?: AbortSignal) =>
+      this.send<IPlan>('POST', ['plans', plan, 'answer'], { body, signal })
+  };
+
   readonly prices = {
     /** What chips cost, by region, with the dates of the prices. */
     list: (signal?: AbortSignal) =>
@@ -397,6 +445,21 @@ export abstract class FleetRequests {
     /** Put a failed or suspended queued resource back into the queue. */
     reset: (queued: IReference, body: IResetQueued = {}, signal?: AbortSignal) =>
       this.send<IQueuedResource>('POST', ['queued', queued, 'reset'], { body, signal })
+  };
+
+  readonly ray = {
+    /** Its Ray cluster. */
+    get: (tpu: IReference, signal?: AbortSignal) =>
+      this.send<IRay>('GET', ['tpus', tpu, 'ray'], { signal }),
+    /** Start Ray on all its hosts. */
+    start: (tpu: IReference, body: IStartRay = {}, signal?: AbortSignal) =>
+      this.send<IOperation>('POST', ['tpus', tpu, 'ray'], { body, signal }),
+    /** Stop Ray, and what runs on it. */
+    stop: (tpu: IReference, signal?: AbortSignal) =>
+      this.send<IRay>('DELETE', ['tpus', tpu, 'ray'], { signal }),
+    /** Open Ray's dashboard. */
+    openDashboard: (tpu: IReference, signal?: AbortSignal) =>
+      this.send<IApp>('POST', ['tpus', tpu, 'ray', 'dashboard'], { signal })
   };
 
   readonly runs = {

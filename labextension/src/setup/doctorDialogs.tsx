@@ -1,29 +1,23 @@
 // The checks: what keeps JAX from a TPU's chips, or a TPU from being created, and what to do.
 
 import { Dialog, showDialog } from '@jupyterlab/apputils';
-import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { freeChips } from '../chips/chipDialogs';
 import { TPUModel } from '../model/model';
 import { ICheckSetup, IFinding, ITPU } from '../rest/api';
 import { Findings } from '../ui/elements';
+import { trans } from '../ui/translation';
 import { wait } from '../ui/wait';
 import { findingGroups, findingStateLabel, hostNumbers } from './doctorLabels';
 import { setUpNetwork } from './networks';
 import { addSSHKey } from './sshKey';
 
 /** Checks the hosts of a TPU, which takes seconds, and shows what was found. */
-export async function checkTPU(
-  tpu: ITPU,
-  model: TPUModel,
-  language: string,
-  trans: TranslationBundle
-): Promise<void> {
+export async function checkTPU(tpu: ITPU, model: TPUModel): Promise<void> {
   const found = await wait(
     trans.__('Checking %1. This can take a minute.', tpu.name),
-    signal => model.client.doctor.check(tpu, signal),
-    trans
+    signal => model.client.doctor.check(tpu, signal)
   );
   if (!found) {
     return;
@@ -36,7 +30,7 @@ export async function checkTPU(
     title: found.healthy
       ? trans.__('%1: No Problem Found', tpu.name)
       : trans.__('%1 Has Problems', tpu.name),
-    body: <Found findings={found.findings} trans={trans} />,
+    body: <Found findings={found.findings} />,
     buttons: [
       ...(held ? [Dialog.warnButton({ label: trans.__('Free Chips…') })] : []),
       Dialog.okButton({ label: trans.__('Close') })
@@ -44,20 +38,18 @@ export async function checkTPU(
     defaultButton: held ? 1 : 0
   });
   if (held && button.displayType === 'warn' && button.accept) {
-    await freeChips(tpu, model, language, trans);
+    await freeChips(tpu, model);
   }
 }
 
 /** Checks what can keep a TPU from being created, and shows what was found. */
 export async function checkSetup(
   request: ICheckSetup,
-  model: TPUModel,
-  trans: TranslationBundle
+  model: TPUModel
 ): Promise<void> {
   const found = await wait(
     trans.__('Checking the project. This can take a minute.'),
-    signal => model.client.doctor.preflight(request, signal),
-    trans
+    signal => model.client.doctor.preflight(request, signal)
   );
   if (!found) {
     return;
@@ -76,33 +68,29 @@ export async function checkSetup(
     title: found.healthy
       ? trans.__('No Problem Found')
       : trans.__('There Are Problems'),
-    body: <Found findings={found.findings} trans={trans} />,
+    body: <Found findings={found.findings} />,
     buttons: [...mending, Dialog.okButton({ label: trans.__('Close') })],
     defaultButton: mending.length
   });
   if (button.label === setUp.label) {
     const { network, zone } = request;
-    await setUpNetwork({ network: network ?? 'default', zone }, model, trans);
+    await setUpNetwork({ network: network ?? 'default', zone }, model);
   } else if (button.label === addKey.label) {
-    await addSSHKey(model, trans);
+    await addSSHKey(model);
   }
 }
 
-function Found(props: {
-  findings: IFinding[];
-  trans: TranslationBundle;
-}): JSX.Element {
-  const { findings, trans } = props;
+function Found({ findings }: { findings: IFinding[] }): JSX.Element {
   const many = findings.some(({ host }) => (host ?? 0) > 0);
   return (
     <Findings
       findings={findingGroups(findings).map(({ finding, hosts }) => ({
         key: `${hosts[0] ?? ''} ${finding.check} ${finding.message}`,
         state: finding.state,
-        label: findingStateLabel(finding.state, trans),
+        label: findingStateLabel(finding.state),
         children: (
           <>
-            {many && hosts.length > 0 && <em>{hostNumbers(hosts, trans)} </em>}
+            {many && hosts.length > 0 && <em>{hostNumbers(hosts)} </em>}
             {finding.message}
             {finding.hint && <p>{finding.hint}</p>}
           </>

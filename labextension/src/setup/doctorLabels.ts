@@ -1,8 +1,7 @@
 // What the check of a TPU found, in words.
 
-import { TranslationBundle } from '@jupyterlab/translation';
-
 import { IFinding } from '../rest/api';
+import { trans } from '../ui/translation';
 
 /** A finding, and the hosts on which it is the same. */
 export interface IFindingGroup {
@@ -30,10 +29,7 @@ export function findingGroups(findings: IFinding[]): IFindingGroup[] {
   );
 }
 
-export function findingStateLabel(
-  state: IFinding['state'],
-  trans: TranslationBundle
-): string {
+export function findingStateLabel(state: IFinding['state']): string {
   switch (state) {
     case 'problem':
       return trans.__('Problem');
@@ -47,7 +43,7 @@ export function findingStateLabel(
 }
 
 /** "Host 1:", "Hosts 0–2, 5:". */
-export function hostNumbers(hosts: number[], trans: TranslationBundle): string {
+export function hostNumbers(hosts: number[]): string {
   return hosts.length === 1
     ? trans.__('Host %1:', hosts[0])
     : trans.__('Hosts %1:', hostRanges(hosts));

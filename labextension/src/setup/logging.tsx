@@ -1,35 +1,29 @@
 // Whether Cloud Logging stores what the hosts of a TPU log: shown first with its price, then changed.
 
 import { Dialog, Notification } from '@jupyterlab/apputils';
-import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { TPUModel } from '../model/model';
 import { usd } from '../money/costLabels';
 import { ITPU, ITPULogging } from '../rest/api';
 import { confirm } from '../ui/confirm';
+import { trans } from '../ui/translation';
 import { SUCCESS_TIMEOUT, wait, waitToEnd } from '../ui/wait';
 
 /** Shows whether the logs of a TPU are stored, and changes that if the user agrees. */
-export async function chooseLogging(
-  tpu: ITPU,
-  model: TPUModel,
-  trans: TranslationBundle
-): Promise<void> {
+export async function chooseLogging(tpu: ITPU, model: TPUModel): Promise<void> {
   const now = await wait(
     trans.__('Asking Google whether the logs of %1 are stored', tpu.name),
-    signal => model.client.logs.show(tpu, signal),
-    trans
+    signal => model.client.logs.show(tpu, signal)
   );
   const agreed =
     now &&
     (await confirm(
       trans.__('Cloud Logging of %1', tpu.name),
-      <Logging now={now} trans={trans} />,
+      <Logging now={now} />,
       now.enabled
         ? Dialog.warnButton({ label: trans.__('Stop Storing Logs') })
         : Dialog.okButton({ label: trans.__('Store Logs') }),
-      trans,
       trans.__('Close')
     ));
   if (!agreed) {
@@ -39,34 +33,26 @@ export async function chooseLogging(
     now.enabled
       ? trans.__('Asking Google to stop storing the logs of %1', tpu.name)
       : trans.__('Asking Google to store the logs of %1', tpu.name),
-    model.client.logs.set(tpu, { enabled: !now.enabled }),
-    trans
+    model.client.logs.set(tpu, { enabled: !now.enabled })
   );
   if (changed) {
-    Notification.success(stateOf(changed, trans), {
+    Notification.success(stateOf(changed), {
       autoClose: SUCCESS_TIMEOUT
     });
   }
 }
 
-function stateOf(
-  { enabled, tpu }: ITPULogging,
-  trans: TranslationBundle
-): string {
+function stateOf({ enabled, tpu }: ITPULogging): string {
   return enabled
     ? trans.__('Cloud Logging stores the logs of %1.', tpu)
     : trans.__('Cloud Logging does not store the logs of %1.', tpu);
 }
 
-function Logging(props: {
-  now: ITPULogging;
-  trans: TranslationBundle;
-}): JSX.Element {
-  const { now, trans } = props;
+function Logging({ now }: { now: ITPULogging }): JSX.Element {
   return (
     <>
       <p>
-        {stateOf(now, trans)}
+        {stateOf(now)}
         {now.emulated &&
           ` ${trans.__('Hosts of an emulated TPU send no logs.')}`}
       </p>

@@ -6,20 +6,19 @@ import {
   Notification,
   showDialog
 } from '@jupyterlab/apputils';
-import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { TPUModel } from '../model/model';
 import { INetworkSetup, ISetUpNetwork } from '../rest/api';
 import { Findings } from '../ui/elements';
 import { failureLine } from '../ui/failures';
+import { trans } from '../ui/translation';
 import { SUCCESS_TIMEOUT, wait } from '../ui/wait';
 
 /** Asks whom to let in, shows what a network lacks, and creates that if the user agrees. */
 export async function setUpNetwork(
   request: ISetUpNetwork,
-  model: TPUModel,
-  trans: TranslationBundle
+  model: TPUModel
 ): Promise<void> {
   const asked = await InputDialog.getText({
     title: trans.__('Who May Use SSH?'),
@@ -33,14 +32,11 @@ export async function setUpNetwork(
     return;
   }
   const named = asked.value?.split(/[\s,]+/).filter(Boolean) ?? [];
-  const plan = await wait(
-    trans.__('Checking the network.'),
-    signal =>
-      model.client.networks.setUp(
-        { ...request, sources: named, dry_run: true },
-        signal
-      ),
-    trans
+  const plan = await wait(trans.__('Checking the network.'), signal =>
+    model.client.networks.setUp(
+      { ...request, sources: named, dry_run: true },
+      signal
+    )
   );
   if (!plan) {
     return;
@@ -50,7 +46,7 @@ export async function setUpNetwork(
     title: lacks
       ? trans.__('Set Up the Network %1', plan.network)
       : trans.__('The Network %1', plan.network),
-    body: <Plan plan={plan} trans={trans} />,
+    body: <Plan plan={plan} />,
     buttons: lacks
       ? [
           Dialog.cancelButton({ label: trans.__('Cancel') }),
@@ -79,17 +75,13 @@ export async function setUpNetwork(
     },
     success: { message: String, options: { autoClose: SUCCESS_TIMEOUT } },
     error: {
-      message: error => failureLine(error, trans),
+      message: error => failureLine(error),
       options: { autoClose: false }
     }
   });
 }
 
-function Plan(props: {
-  plan: INetworkSetup;
-  trans: TranslationBundle;
-}): JSX.Element {
-  const { plan, trans } = props;
+function Plan({ plan }: { plan: INetworkSetup }): JSX.Element {
   const rows = [
     ...plan.blocked.map(text => ['problem', trans.__('Problem'), text]),
     ...plan.changes.map(text => ['change', trans.__('Change'), text]),

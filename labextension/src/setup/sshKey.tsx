@@ -1,21 +1,16 @@
 // The SSH key for TPUs where OS Login decides who logs in: shown first, then added.
 
 import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
-import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { TPUModel } from '../model/model';
+import { trans } from '../ui/translation';
 import { SUCCESS_TIMEOUT, wait, waitToEnd } from '../ui/wait';
 
 /** Adds the key to the user's Google account, or to the project, if the user agrees. */
-export async function addSSHKey(
-  model: TPUModel,
-  trans: TranslationBundle
-): Promise<void> {
-  const plan = await wait(
-    trans.__('Looking up your Google account.'),
-    signal => model.client.sshKey.add({ dry_run: true }, signal),
-    trans
+export async function addSSHKey(model: TPUModel): Promise<void> {
+  const plan = await wait(trans.__('Looking up your Google account.'), signal =>
+    model.client.sshKey.add({ dry_run: true }, signal)
   );
   if (!plan) {
     return;
@@ -39,8 +34,7 @@ export async function addSSHKey(
   }
   const added = await waitToEnd(
     trans.__('Adding the SSH key.'),
-    model.client.sshKey.add({}),
-    trans
+    model.client.sshKey.add({})
   );
   const place = added?.in_account ?? added?.in_project;
   if (place) {

@@ -10,13 +10,12 @@ import { failureText } from '../ui/failures';
 import { TextField } from '../ui/field';
 import { Listed, Rows } from '../ui/listed';
 import { useStore } from '../ui/store';
+import { trans } from '../ui/translation';
 
 /** A name, so not translated. */
 const EXAMPLE = 'HF_TOKEN';
 
-export function TokensPage(props: { actions: Actions }): JSX.Element {
-  const { actions } = props;
-  const { trans } = actions;
+export function TokensPage({ actions }: { actions: Actions }): JSX.Element {
   const form = useStore(actions.tokensForm);
   return (
     <form
@@ -52,13 +51,12 @@ export function TokensPage(props: { actions: Actions }): JSX.Element {
           {trans.__('Pass')}
         </Button>
       </div>
-      {form.failure && <Alert {...failureText(form.failure, trans)} />}
+      {form.failure && <Alert {...failureText(form.failure)} />}
       <Listed
         items={form.items}
         failure={form.loadFailure}
         loading={trans.__('Loading tokens…')}
         none={trans.__('No token is passed to TPUs.')}
-        trans={trans}
         onRetry={() => form.load()}
       >
         {tokens => (
@@ -75,7 +73,7 @@ export function TokensPage(props: { actions: Actions }): JSX.Element {
 
 function Token(props: { token: IToken; actions: Actions }): JSX.Element {
   const {
-    actions: { tokensForm: form, trans },
+    actions: { tokensForm: form },
     token: { hint, name, source }
   } = props;
   return (

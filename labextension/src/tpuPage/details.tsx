@@ -8,7 +8,8 @@ import {
 } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { Actions } from '../actions/actions';
+import { Actions, ITPUProps } from '../actions/actions';
+import { ACTIONS, actionLabel } from '../actions/table';
 import { IKnownLoad } from '../chips/loads';
 import { hasLoad, Load } from '../chips/loadView';
 import { Environment } from '../environments/environments';
@@ -21,14 +22,16 @@ import { Jobs } from '../jobs/jobList';
 import {
   chipsLabel,
   holderLabel,
+  hostStates,
   kernelName,
+  kernelPlace,
   kernelStateLabel
 } from '../kernels/kernelLabels';
 import { whyNotStoppable } from '../model/availableActions';
 import { keyOf } from '../model/resources';
 import { usd } from '../money/costLabels';
 import { Price } from '../money/price';
-import { actionLabel, linkLabel, tierLabel } from '../panel/tpuLabels';
+import { linkLabel, tierLabel } from '../panel/tpuLabels';
 import { IHost, IKernel, ITPU } from '../rest/api';
 import {
   Alert,
@@ -40,9 +43,9 @@ import {
   StateLabel
 } from '../ui/elements';
 import { failureText } from '../ui/failures';
-import { actionIcon, filesIcon, traceIcon } from '../ui/icons';
+import { filesIcon, traceIcon } from '../ui/icons';
 import { useStore } from '../ui/store';
-import { ago, Tone } from '../ui/translation';
+import { ago, Tone, trans } from '../ui/translation';
 
 const KERNEL_TONES: { [state: string]: Tone } = {
   busy: 'moving',
@@ -68,14 +71,10 @@ export function Details(props: {
       {hasLoad(tpu) && <Load tpu={tpu} known={load} actions={actions} />}
       <Hosts tpu={tpu} actions={actions} />
       {!tpu.attached && <Costs tpu={tpu} actions={actions} />}
-      <Section
-        id="about"
-        view={actions.view}
-        title={actions.trans.__('Details')}
-      >
+      <Section id="about" view={actions.view} title={trans.__('Details')}>
         <dl>
           {tpu.attached ? (
-            <Attached tpu={tpu} actions={actions} />
+            <Attached tpu={tpu} />
           ) : (
             <About tpu={tpu} actions={actions} />
           )}
@@ -85,9 +84,8 @@ export function Details(props: {
   );
 }
 
-function Kernels(props: { tpu: ITPU; actions: Actions }): JSX.Element {
-  const { tpu, actions } = props;
-  const { model, trans } = actions;
+function Kernels({ tpu, actions }: ITPUProps): JSX.Element {
+  const { model } = actions;
   const kernels = model.kernels(tpu);
   const failure = tpu.connection === 'connected' && model.kernelsFailure(tpu);
   return (
@@ -101,7 +99,7 @@ function Kernels(props: { tpu: ITPU; actions: Actions }): JSX.Element {
         trans.__('Notebooks and consoles that run here')
       }
     >
-      {failure && <Alert {...failureText(failure, trans)} />}
+      {failure && <Alert {...failureText(failure)} />}
       <ul>
         {kernels.map(kernel => (
           <Kernel key={kernel.id} kernel={kernel} tpu={tpu} actions={actions} />
@@ -111,12 +109,7 @@ function Kernels(props: { tpu: ITPU; actions: Actions }): JSX.Element {
   );
 }
 
-function Environments(props: {
-  tpu: ITPU;
-  actions: Actions;
-}): JSX.Element | null {
-  const { tpu, actions } = props;
-  const { trans } = actions;
+function Environments({ tpu, actions }: ITPUProps): JSX.Element | null {
   const ready = tpu.state === 'READY';
   if (!ready && tpu.environments.length === 0) {
     return null;
@@ -154,9 +147,7 @@ function Environments(props: {
 }
 
 /** What is synced and shared, and what can be done with files. */
-function Files(props: { tpu: ITPU; actions: Actions }): JSX.Element {
-  const { tpu, actions } = props;
-  const { trans } = actions;
+function Files({ tpu, actions }: ITPUProps): JSX.Element {
   const able = actions.available(tpu);
   const offered = (['browse', 'copy', 'sync', 'share'] as const).filter(one =>
     able.includes(one)
@@ -171,8 +162,8 @@ function Files(props: { tpu: ITPU; actions: Actions }): JSX.Element {
           {offered.map(action => (
             <IconButton
               key={action}
-              icon={actionIcon(action)}
-              label={actionLabel(action, trans)}
+              icon={ACTIONS[action].icon}
+              label={actionLabel(action)}
               onClick={() => void actions.act(action, tpu)}
             />
           ))}
@@ -186,16 +177,14 @@ function Files(props: { tpu: ITPU; actions: Actions }): JSX.Element {
 }
 
 /** What it costs, and when it stops by itself. */
-function Costs(props: { tpu: ITPU; actions: Actions }): JSX.Element {
-  const { tpu, actions } = props;
-  const { trans } = actions;
-  const since = ago(tpu.cost.since, Date.now(), actions.language);
+function Costs({ tpu, actions }: ITPUProps): JSX.Element {
+  const since = ago(tpu.cost.since, Date.now());
   return (
     <Section id="costs" view={actions.view} title={trans.__('Costs')}>
       <dl>
         <dt>{trans.__('Price')}</dt>
         <dd className="jp-mod-wrap">
-          <Price cost={tpu.cost} tier={tpu.tier} trans={trans} />
+          <Price cost={tpu.cost} tier={tpu.tier} />
         </dd>
         {!tpu.emulated && (
           <>
@@ -220,10 +209,10 @@ function Costs(props: { tpu: ITPU; actions: Actions }): JSX.Element {
               {tpu.run_ends
                 ? trans.__(
                     '%1, until about %2. Google then deletes it.',
-                    durationLabel(tpu.run_for, trans),
-                    shortTime(tpu.run_ends, actions.language)
+                    durationLabel(tpu.run_for),
+                    shortTime(tpu.run_ends)
                   )
-                : durationLabel(tpu.run_for, trans)}
+                : durationLabel(tpu.run_for)}
             </dd>
           </>
         )}
@@ -233,16 +222,14 @@ function Costs(props: { tpu: ITPU; actions: Actions }): JSX.Element {
   );
 }
 
-function About(props: { tpu: ITPU; actions: Actions }): JSX.Element {
-  const { tpu, actions } = props;
-  const { trans } = actions;
-  const created = ago(tpu.created, Date.now(), actions.language);
+function About({ tpu, actions }: ITPUProps): JSX.Element {
+  const created = ago(tpu.created, Date.now());
   return (
     <>
       <dt title={trans.__('Runtime version')}>{trans.__('Runtime')}</dt>
       <dd title={tpu.version}>{tpu.version}</dd>
       <dt>{trans.__('Tier')}</dt>
-      <dd>{tierLabel(tpu.tier, trans)}</dd>
+      <dd>{tierLabel(tpu.tier)}</dd>
       <dt>{trans.__('Made by')}</dt>
       <dd>
         {tpu.api === 'compute'
@@ -271,9 +258,7 @@ function About(props: { tpu: ITPU; actions: Actions }): JSX.Element {
 }
 
 /** What there is to know about machines that are reached by SSH alone. */
-function Attached(props: { tpu: ITPU; actions: Actions }): JSX.Element {
-  const { tpu, actions } = props;
-  const { trans } = actions;
+function Attached({ tpu }: { tpu: ITPU }): JSX.Element {
   const aliases = (tpu.details.ssh ?? []) as string[];
   return (
     <>
@@ -284,24 +269,20 @@ function Attached(props: { tpu: ITPU; actions: Actions }): JSX.Element {
         ))}
       </dd>
       <dt>{trans.__('Attached')}</dt>
-      <dd title={tpu.created}>
-        {ago(tpu.created, Date.now(), actions.language)}
-      </dd>
+      <dd title={tpu.created}>{ago(tpu.created, Date.now())}</dd>
     </>
   );
 }
 
 /** When the TPU stops or deletes itself. */
-function Guard(props: { tpu: ITPU; actions: Actions }): JSX.Element {
-  const { tpu, actions } = props;
+function Guard({ tpu, actions }: ITPUProps): JSX.Element {
   const { guard } = tpu;
-  const { trans } = actions;
   const stops = whyNotStoppable(tpu) === null;
   return (
     <>
       <dt>{trans.__('Guard')}</dt>
       <dd className="jp-mod-wrap">
-        {guard && `${guardLabel(guard, trans, actions.language)} `}
+        {guard && `${guardLabel(guard)} `}
         {guard?.ends && (
           <>
             <Link
@@ -341,9 +322,8 @@ function Guard(props: { tpu: ITPU; actions: Actions }): JSX.Element {
   );
 }
 
-function Hosts(props: { tpu: ITPU; actions: Actions }): JSX.Element | null {
-  const { tpu, actions } = props;
-  const { trans, view } = actions;
+function Hosts({ tpu, actions }: ITPUProps): JSX.Element | null {
+  const { view } = actions;
   const all = `${keyOf(tpu)}#all-hosts`;
   const hosts = view.isOpen(all) ? tpu.hosts : tpu.hosts.slice(0, HOSTS_SHOWN);
   if (tpu.hosts.length === 0) {
@@ -369,7 +349,7 @@ function Hosts(props: { tpu: ITPU; actions: Actions }): JSX.Element | null {
         ))}
       </ul>
       {tpu.hosts.length > HOSTS_SHOWN && (
-        <ShowAll id={all} view={view} count={tpu.hosts.length} trans={trans} />
+        <ShowAll id={all} view={view} count={tpu.hosts.length} />
       )}
     </Section>
   );
@@ -381,9 +361,8 @@ function Host(props: {
   actions: Actions;
 }): JSX.Element {
   const { actions, host, tpu } = props;
-  const { trans } = actions;
   const { problem } = host.link;
-  const label = linkLabel(host, trans);
+  const label = linkLabel(host);
   return (
     <li className="jp-tpu-Row">
       <span
@@ -432,22 +411,17 @@ function Kernel(props: {
   actions: Actions;
 }): JSX.Element {
   const { kernel, tpu, actions } = props;
-  const { trans } = actions;
   const here = useStore(actions.serverKernels);
-  const name = kernelName(kernel, trans);
+  const name = kernelName(kernel);
   return (
     <li className="jp-tpu-Row">
       <span className="jp-tpu-Row-main" title={kernel.notebook || kernel.id}>
         {name}
-        {tpu.hosts.length > 1 && (
-          <em> {trans.__('on host %1', kernel.host)}</em>
-        )}
-        {kernel.booked.length > 0 && (
-          <em> {chipsLabel(kernel.booked, trans)}</em>
-        )}
+        {tpu.hosts.length > 1 && <em> {kernelPlace(kernel)}</em>}
+        {kernel.booked.length > 0 && <em> {chipsLabel(kernel.booked)}</em>}
       </span>
       <StateLabel tone={KERNEL_TONES[kernel.state] ?? 'quiet'}>
-        {kernelStateLabel(kernel.state, trans)}
+        {kernelStateLabel(kernel.state)}
       </StateLabel>
       <span className="jp-tpu-Row-buttons">
         <IconButton
@@ -471,9 +445,12 @@ function Kernel(props: {
           {kernel.problem.message} {kernel.problem.hint}
         </span>
       )}
+      {hostStates(kernel) && (
+        <span className="jp-tpu-Row-more">{hostStates(kernel)}</span>
+      )}
       {kernel.state !== 'dead' && !here.has(kernel.id) && (
         <span className="jp-tpu-Row-more">
-          {holderLabel(kernel, trans)}{' '}
+          {holderLabel(kernel)}{' '}
           <Link
             label={trans.__('Take over %1…', name)}
             onClick={() => void actions.kernels.takeOver(tpu, kernel)}

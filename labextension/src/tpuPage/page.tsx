@@ -1,6 +1,5 @@
 // The page of one TPU, in the main area: what needs attention, a map of its slice, and its parts.
 
-import { TranslationBundle } from '@jupyterlab/translation';
 import {
   Button,
   ellipsesIcon,
@@ -15,7 +14,11 @@ import { Actions } from '../actions/actions';
 import { dutyLabel, latest, memoryLabel, together } from '../chips/loadLabels';
 import { IKnownLoad } from '../chips/loads';
 import { useLoad } from '../chips/loadView';
-import { kernelCountLabel } from '../kernels/kernelLabels';
+import {
+  hostStates,
+  kernelCountLabel,
+  kernelName
+} from '../kernels/kernelLabels';
 import { primaryAction } from '../model/availableActions';
 import { keyOf } from '../model/resources';
 import { priceSource, tpuCost } from '../money/costLabels';
@@ -29,6 +32,7 @@ import { notebookDevices, tpuStatus } from '../panel/tpuLabels';
 import { ITPU } from '../rest/api';
 import { EmptyState, IconButton, StateLabel } from '../ui/elements';
 import { useStore } from '../ui/store';
+import { trans } from '../ui/translation';
 import { Visibility } from '../ui/visibility';
 import { Details } from './details';
 import { KernelLegend, SliceMap } from './sliceMap';
@@ -41,7 +45,7 @@ export class TPUPage extends ReactWidget {
     commands: CommandRegistry
   ) {
     super();
-    this._menu = new TPUMenu(commands, _actions.trans);
+    this._menu = new TPUMenu(commands);
     this.addClass('jp-tpu-Panel');
     this.addClass('jp-tpu-Page');
   }
@@ -89,7 +93,6 @@ interface IProps {
 
 function Page(props: IProps & { id: string }): JSX.Element {
   const { actions, id, seen } = props;
-  const { trans } = actions;
   const { on } = useStore(seen);
   const model = useStore(actions.model, on);
   useStore(actions.view, on);
@@ -110,7 +113,7 @@ function Page(props: IProps & { id: string }): JSX.Element {
     <EmptyState
       title={
         last
-          ? operationTitle(last, trans)
+          ? operationTitle(last)
           : trans.__('There is no TPU %1 in %2', name, zone)
       }
       text={
@@ -136,7 +139,7 @@ function Page(props: IProps & { id: string }): JSX.Element {
 
 function Known(props: IProps & { tpu: ITPU }): JSX.Element {
   const { actions, menu, seen, tpu } = props;
-  const { model, trans } = actions;
+  const { model } = actions;
   const load = useLoad(tpu, actions, () => seen.on);
   const environments = tpu.environments.length > 0;
   useEffect(() => {
@@ -146,8 +149,8 @@ function Known(props: IProps & { tpu: ITPU }): JSX.Element {
   }, [seen.on, tpu.id, environments, tpu.kernels]);
   const able = actions.available(tpu);
   const main = primaryAction(able);
-  const status = tpuStatus(tpu, trans);
-  const cost = tpuCost(tpu, trans);
+  const status = tpuStatus(tpu);
+  const cost = tpuCost(tpu);
   const type = model.catalog?.types.find(one => one.name === tpu.type);
   const facts = [
     tpu.attached && !tpu.chips ? '' : tpu.type,
@@ -158,9 +161,9 @@ function Known(props: IProps & { tpu: ITPU }): JSX.Element {
     <>
       <div className="jp-tpu-Page-head">
         <h2 title={keyOf(tpu)}>{tpu.name}</h2>
-        {tpu.emulated && <Emulated trans={trans} />}
+        {tpu.emulated && <Emulated />}
         <StateLabel tone={status.tone}>{status.label}</StateLabel>
-        {tpu.kernels > 0 && <span>{kernelCountLabel(tpu.kernels, trans)}</span>}
+        {tpu.kernels > 0 && <span>{kernelCountLabel(tpu.kernels)}</span>}
         <span className="jp-tpu-Page-buttons">
           {main && <MainButton action={main} tpu={tpu} actions={actions} />}
           <IconButton
@@ -182,13 +185,13 @@ function Known(props: IProps & { tpu: ITPU }): JSX.Element {
         {type && tpu.hosts.length > 1 && (
           <>
             <br />
-            {notebookDevices(type, trans)}
+            {notebookDevices(type)}
           </>
         )}
         {cost && (
           <>
             <br />
-            <span title={priceSource(tpu.cost, tpu.tier, trans)}>{cost}</span>
+            <span title={priceSource(tpu.cost, tpu.tier)}>{cost}</span>
           </>
         )}
       </p>
@@ -224,7 +227,7 @@ function Slice(props: {
   actions: Actions;
 }): JSX.Element {
   const { actions, load, topology, tpu } = props;
-  const { model, trans, view } = actions;
+  const { model, view } = actions;
   const kernels = model.kernels(tpu);
   const hosts = load.load?.hosts ?? [];
   const { shade } = view;
@@ -236,7 +239,6 @@ function Slice(props: {
         load={hosts}
         kernels={kernels}
         shade={shade}
-        trans={trans}
       />
       <div className="jp-tpu-Slice-side">
         <p>
@@ -246,16 +248,23 @@ function Slice(props: {
               <br />
             </>
           )}
-          {linksText(tpu, trans)}
+          {linksText(tpu)}
           <br />
-          {totals(load, trans)}
+          {totals(load)}
         </p>
+        {kernels
+          .filter(kernel => hostStates(kernel))
+          .map(kernel => (
+            <p key={kernel.id} role="status">
+              {trans.__('%1: %2', kernelName(kernel), hostStates(kernel))}
+            </p>
+          ))}
         <div
           className="jp-tpu-Slice-shades"
           role="group"
           aria-label={trans.__('Color chips by')}
         >
-          {shades(trans).map(([value, label]) => (
+          {shades().map(([value, label]) => (
             <button
               key={value}
               type="button"
@@ -269,7 +278,7 @@ function Slice(props: {
         </div>
         {shade === 'kernel' ? (
           kernels.length > 0 ? (
-            <KernelLegend kernels={kernels} trans={trans} />
+            <KernelLegend kernels={kernels} />
           ) : (
             <p>{trans.__('No kernel uses the chips.')}</p>
           )
@@ -286,7 +295,7 @@ function Slice(props: {
   );
 }
 
-function shades(trans: TranslationBundle): [Shade, string][] {
+function shades(): [Shade, string][] {
   return [
     ['duty', trans.__('Duty cycle')],
     ['memory', trans.__('HBM')],
@@ -294,7 +303,7 @@ function shades(trans: TranslationBundle): [Shade, string][] {
   ];
 }
 
-function linksText(tpu: ITPU, trans: TranslationBundle): JSX.Element | string {
+function linksText(tpu: ITPU): JSX.Element | string {
   const up = tpu.hosts.filter(host => host.link.state === 'up').length;
   const bad = tpu.hosts.filter(
     host => !['up', 'down'].includes(host.link.state)
@@ -310,10 +319,8 @@ function linksText(tpu: ITPU, trans: TranslationBundle): JSX.Element | string {
 }
 
 /** What all chips have together. */
-function totals({ load }: IKnownLoad, trans: TranslationBundle): string {
+function totals({ load }: IKnownLoad): string {
   const chips = (load?.hosts ?? []).flatMap(host => latest(host)?.chips ?? []);
   const all = together(chips);
-  return [dutyLabel(all, trans), memoryLabel(all, trans)]
-    .filter(Boolean)
-    .join(' · ');
+  return [dutyLabel(all), memoryLabel(all)].filter(Boolean).join(' · ');
 }

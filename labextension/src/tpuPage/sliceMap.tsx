@@ -1,6 +1,5 @@
 // A picture of a slice: each host with its link, each chip with what it does.
 
-import { TranslationBundle } from '@jupyterlab/translation';
 import React, { memo } from 'react';
 
 import {
@@ -9,9 +8,10 @@ import {
   memoryLabel,
   memoryPercent
 } from '../chips/loadLabels';
-import { kernelName } from '../kernels/kernelLabels';
+import { kernelName, kernelStateLabel } from '../kernels/kernelLabels';
 import { Shade } from '../panel/panelState';
 import { IChipLoad, IHost, IHostLoad, IKernel, ITPU } from '../rest/api';
+import { trans } from '../ui/translation';
 import { ILayout, IPlace, layoutOf } from './topology';
 
 /** Colours for so many kernels, in style/page.css; then they come again. */
@@ -39,9 +39,8 @@ function Drawing(props: {
   load: IHostLoad[];
   kernels: IKernel[];
   shade: Shade;
-  trans: TranslationBundle;
 }): JSX.Element {
-  const { kernels, load, shade, topology, tpu, trans } = props;
+  const { kernels, load, shade, topology, tpu } = props;
   const { hosts } = tpu;
   const perHost = Math.max(
     1,
@@ -68,6 +67,8 @@ function Drawing(props: {
     >
       {layout.blocks.map(({ host: number, chips }) => {
         const host = hosts[number];
+        const pod = kernels.find(kernel => kernel.hosts[number]);
+        const state = pod?.hosts[number];
         const known = load.find(one => one.host === number);
         const places = chips.map(place);
         return (
@@ -76,10 +77,11 @@ function Drawing(props: {
               <rect
                 key={index}
                 className={`jp-tpu-Map-host jp-mod-${host.link.state}`}
+                data-kernel={state}
                 rx={2}
                 {...frame}
               >
-                <title>{hostTitle(host, trans)}</title>
+                <title>{hostTitle(host, pod)}</title>
               </rect>
             ))}
             {places.map(({ x, y }, chip) => {
@@ -95,9 +97,7 @@ function Drawing(props: {
                   rx={2}
                   style={{ fillOpacity: strength(facts, shade) }}
                 >
-                  <title>
-                    {chipTitle(facts, number, chip, kernels, trans)}
-                  </title>
+                  <title>{chipTitle(facts, number, chip, kernels)}</title>
                 </rect>
               );
             })}
@@ -109,11 +109,7 @@ function Drawing(props: {
 }
 
 /** The kernels by their colours; nothing for other shades. */
-export function KernelLegend(props: {
-  kernels: IKernel[];
-  trans: TranslationBundle;
-}): JSX.Element {
-  const { kernels, trans } = props;
+export function KernelLegend({ kernels }: { kernels: IKernel[] }): JSX.Element {
   return (
     <ul className="jp-tpu-Map-legend">
       {kernels.slice(0, COLORS).map((kernel, index) => (
@@ -122,7 +118,7 @@ export function KernelLegend(props: {
             className={`jp-tpu-Map-color jp-mod-kernel${index % COLORS}`}
             aria-hidden="true"
           />
-          {kernelName(kernel, trans)}
+          {kernelName(kernel)}
         </li>
       ))}
     </ul>
@@ -184,13 +180,14 @@ function chipOf(
   const sample = load && latest(load);
   return {
     load: sample?.chips[chip] ?? null,
-    kernels: kernels.flatMap(({ booked, chips, host: of, state }, index) =>
-      of === host &&
-      chips &&
-      state !== 'dead' &&
-      (booked.length === 0 || booked.includes(chip))
-        ? [index]
-        : []
+    kernels: kernels.flatMap(
+      ({ booked, chips, host: of, hosts, state }, index) =>
+        (hosts.length > 0 ? hosts[host] !== 'dead' : of === host) &&
+        chips &&
+        state !== 'dead' &&
+        (booked.length === 0 || booked.includes(chip))
+          ? [index]
+          : []
     )
   };
 }
@@ -214,18 +211,20 @@ function chipClass(chip: IChip, shade: Shade): string {
     : `jp-mod-${shade}`;
 }
 
-function hostTitle(host: IHost, trans: TranslationBundle): string {
+function hostTitle(host: IHost, pod: IKernel | undefined): string {
   const { link } = host;
+  const state = pod?.hosts[host.index];
   return [
-    trans.__('Host %1: %2', host.index, linkWord(host, trans)),
-    link.problem?.message
+    trans.__('Host %1: %2', host.index, linkWord(host)),
+    link.problem?.message,
+    state && `${kernelName(pod)}: ${kernelStateLabel(state)}`
   ]
     .filter(Boolean)
     .join('\n');
 }
 
 /** The state of a host's link in a word. */
-export function linkWord(host: IHost, trans: TranslationBundle): string {
+export function linkWord(host: IHost): string {
   switch (host.link.state) {
     case 'connecting':
       return trans.__('connecting');
@@ -246,15 +245,14 @@ function chipTitle(
   chip: IChip,
   host: number,
   number: number,
-  kernels: IKernel[],
-  trans: TranslationBundle
+  kernels: IKernel[]
 ): string {
   const { load } = chip;
   return [
     trans.__('Host %1, chip %2', host, number),
-    load && dutyLabel(load, trans),
-    load && memoryLabel(load, trans),
-    ...chip.kernels.map(index => kernelName(kernels[index], trans))
+    load && dutyLabel(load),
+    load && memoryLabel(load),
+    ...chip.kernels.map(index => kernelName(kernels[index]))
   ]
     .filter(Boolean)
     .join(' · ');

@@ -1,10 +1,10 @@
 // The fields of a command of the shell: of a run, and of a job.
 
-import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { ITPU } from '../rest/api';
 import { TextField } from './field';
+import { trans } from './translation';
 
 export interface ICommandInput {
   line: string;
@@ -19,10 +19,9 @@ export function CommandFields(props: {
   help: string;
   tpu: ITPU;
   value: ICommandInput;
-  trans: TranslationBundle;
   onChange: (more: Partial<ICommandInput>) => void;
 }): JSX.Element {
-  const { help, onChange, tpu, trans, value } = props;
+  const { help, onChange, tpu, value } = props;
   return (
     <>
       <TextField

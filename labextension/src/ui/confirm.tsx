@@ -1,15 +1,15 @@
 // The question before something is lost, or costs money.
 
 import { Dialog, showDialog } from '@jupyterlab/apputils';
-import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
+
+import { trans } from './translation';
 
 /** Asks a question that Enter alone answers with no. */
 export async function confirm(
   title: string,
   body: JSX.Element,
   accept: Dialog.IButton,
-  trans: TranslationBundle,
   cancel = trans.__('Cancel')
 ): Promise<boolean> {
   const result = await showDialog({

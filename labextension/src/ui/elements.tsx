@@ -1,6 +1,5 @@
 // Small pieces that the panel is made of.
 
-import { TranslationBundle } from '@jupyterlab/translation';
 import {
   Button,
   caretDownIcon,
@@ -9,7 +8,7 @@ import {
 } from '@jupyterlab/ui-components';
 import React, { useId } from 'react';
 
-import { Tone } from './translation';
+import { Tone, trans } from './translation';
 
 /** A state: a word, and a mark whose shape and colour say the tone. */
 export function StateLabel(props: {
@@ -78,9 +77,8 @@ export function ShowAll(props: {
   view: IView;
   count: number;
   label?: string;
-  trans: TranslationBundle;
 }): JSX.Element {
-  const { count, id, label, trans, view } = props;
+  const { count, id, label, view } = props;
   return (
     <Link label={label} onClick={() => view.toggle(id)}>
       {view.isOpen(id)

@@ -1,29 +1,26 @@
 // What the panel says of failures.
 
-import { TranslationBundle } from '@jupyterlab/translation';
-
 import { IFleetStatus, IProblem } from '../rest/api';
 import { Failure } from '../rest/failure';
+import { trans } from './translation';
 
 /** What stands in the way of something that is tried again without the user. */
-export function problemText(
-  problem: IProblem,
-  trans: TranslationBundle
-): { message: string; hint: string } {
+export function problemText(problem: IProblem): {
+  message: string;
+  hint: string;
+} {
   const { message, hint, retry_after: seconds } = problem;
-  const again =
-    seconds && trans.__('Trying again in %1.', inSeconds(seconds, trans));
+  const again = seconds && trans.__('Trying again in %1.', inSeconds(seconds));
   return { message, hint: [hint, again].filter(Boolean).join(' ') };
 }
 
 /** What does not work in the server's own loops, and goes on being tried. */
 export function serverProblems(
-  status: IFleetStatus,
-  trans: TranslationBundle
+  status: IFleetStatus
 ): { message: string; hint: string }[] {
   const loops = status.loops.filter(loop => loop.failing);
   return [
-    ...(status.storage ? [problemText(status.storage, trans)] : []),
+    ...(status.storage ? [problemText(status.storage)] : []),
     ...loops.map(loop => ({
       message: trans.__(
         'A background task of the server (%1) fails: %2',
@@ -49,8 +46,7 @@ export function failureText(
   failure: Pick<Failure, 'message' | 'hint'> & {
     reason: string;
     retry_after?: number | null;
-  },
-  trans: TranslationBundle
+  }
 ): { message: string; hint: string } {
   switch (failure.reason) {
     case 'NETWORK':
@@ -84,19 +80,18 @@ export function failureText(
       return { message: trans.__('It was closed while it opened.'), hint: '' };
   }
   const { message, hint, retry_after: seconds } = failure;
-  const again =
-    seconds && trans.__('Try again in %1.', inSeconds(seconds, trans));
+  const again = seconds && trans.__('Try again in %1.', inSeconds(seconds));
   return { message, hint: [hint, again].filter(Boolean).join(' ') };
 }
 
 /** Why a request failed, and what to do, in one line. */
-export function failureLine(error: unknown, trans: TranslationBundle): string {
-  const { message, hint } = failureText(Failure.from(error), trans);
+export function failureLine(error: unknown): string {
+  const { message, hint } = failureText(Failure.from(error));
   return `${message} ${hint}`.trim();
 }
 
 /** "30 s", "5 min". */
-function inSeconds(seconds: number, trans: TranslationBundle): string {
+function inSeconds(seconds: number): string {
   return seconds < 120
     ? trans.__('%1 s', Math.ceil(seconds))
     : trans.__('%1 min', Math.ceil(seconds / 60));

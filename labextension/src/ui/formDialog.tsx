@@ -1,9 +1,10 @@
 // Dialogs with a few fields.
 
 import { Dialog, showDialog } from '@jupyterlab/apputils';
-import { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import React, { useState } from 'react';
+
+import { trans } from './translation';
 
 type Render<T> = (value: T, change: (more: Partial<T>) => void) => JSX.Element;
 
@@ -12,8 +13,7 @@ export async function ask<T>(
   title: string,
   accept: string,
   initial: T,
-  render: Render<T>,
-  trans: TranslationBundle
+  render: Render<T>
 ): Promise<T | null> {
   const result = await showDialog({
     title,

@@ -10,6 +10,7 @@ import { Alert } from './elements';
 import { failureText } from './failures';
 import { reportHalfTyped, TextArea } from './field';
 import { Form } from './form';
+import { trans } from './translation';
 
 /** Checks what can keep a TPU from being created. */
 export function CheckSetup(props: {
@@ -23,7 +24,7 @@ export function CheckSetup(props: {
       type="button"
       onClick={() => void actions.checkSetup(form)}
     >
-      {actions.trans.__('Check Setup…')}
+      {trans.__('Check Setup…')}
     </Button>
   );
 }
@@ -54,7 +55,7 @@ export function FormPage(props: {
   children: React.ReactNode;
 }): JSX.Element {
   const { actions, children, first, form, label, nameProblem, send } = props;
-  const { trans, view } = actions;
+  const { view } = actions;
   const node = useRef<HTMLFormElement>(null);
   const alert = useRef<HTMLDivElement>(null);
   const seen = useRef(form.failure);
@@ -94,7 +95,7 @@ export function FormPage(props: {
       <div className="jp-tpu-Form-end">
         {form.failure && (
           <div ref={alert} tabIndex={-1}>
-            <Alert {...failureText(form.failure, trans)}>
+            <Alert {...failureText(form.failure)}>
               {form instanceof CreateForm && (
                 <CheckSetup actions={actions} form={form} />
               )}
@@ -130,7 +131,6 @@ export function PackagesField(
   >
 ): JSX.Element {
   const {
-    actions: { trans },
     label = trans.__('Python packages'),
     help = trans.__('In addition to JAX, separated by commas, spaces or lines'),
     ...others

@@ -1,19 +1,18 @@
 // The choice of a host, for TPUs that have several.
 
-import { TranslationBundle } from '@jupyterlab/translation';
 import { HTMLSelect } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { ITPU } from '../rest/api';
 import { Field } from './field';
+import { trans } from './translation';
 
 export function HostField(props: {
   tpu: ITPU;
   host: number;
-  trans: TranslationBundle;
   onChange: (host: number) => void;
 }): JSX.Element | null {
-  const { host, onChange, tpu, trans } = props;
+  const { host, onChange, tpu } = props;
   if (tpu.hosts.length < 2) {
     return null;
   }

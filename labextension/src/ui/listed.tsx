@@ -1,6 +1,5 @@
 // What pages that list something have in common.
 
-import { TranslationBundle } from '@jupyterlab/translation';
 import { Button } from '@jupyterlab/ui-components';
 import React from 'react';
 
@@ -8,6 +7,7 @@ import { IProblem } from '../rest/api';
 import { Failure } from '../rest/failure';
 import { Alert, EmptyState } from './elements';
 import { failureText } from './failures';
+import { trans } from './translation';
 
 /** What was loaded; or that it is loading, that there is none, or why it could not be loaded. */
 export function Listed<T>(props: {
@@ -20,16 +20,14 @@ export function Listed<T>(props: {
   loading: string;
   /** What to say of an empty list; without it, the children show that. */
   none?: string;
-  trans: TranslationBundle;
   onRetry: () => Promise<void>;
   children: (items: readonly T[]) => React.ReactNode;
 }): JSX.Element {
-  const { busy, children, failure, items, loading, none, onRetry, trans } =
-    props;
+  const { busy, children, failure, items, loading, none, onRetry } = props;
   return (
     <>
       {failure && (
-        <Alert {...failureText(failure, trans)}>
+        <Alert {...failureText(failure)}>
           <Button
             className="jp-tpu-Button"
             type="button"

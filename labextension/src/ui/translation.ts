@@ -1,22 +1,49 @@
 // The extension's strings in the user's language, and what they are made of.
 
-import {
-  ITranslator,
-  nullTranslator,
-  TranslationBundle
-} from '@jupyterlab/translation';
+import type { ITranslator, TranslationBundle } from '@jupyterlab/translation';
 
-export function loadTranslation(
-  translator: ITranslator | null
-): TranslationBundle {
-  return (translator ?? nullTranslator).load('jupyter_tpu');
+/** Puts *values* in for %1, %2 … */
+function filled(text: string, values: unknown[]): string {
+  return text.replace(/%(\d)/g, (whole, digit) =>
+    String(values[Number(digit) - 1] ?? whole)
+  );
+}
+
+type Strings = Pick<TranslationBundle, '__' | '_n'>;
+
+const loaded: { trans: Strings } = {
+  trans: {
+    __: (text, ...values) => filled(text, values),
+    _n: (one, many, count, ...values) =>
+      filled(count === 1 ? one : many, [count, ...values])
+  }
+};
+
+/** The strings: in English until `loadTranslation` has others. One page has one language. */
+export const trans: Strings = {
+  __: (text, ...values) => loaded.trans.__(text, ...values),
+  _n: (one, many, count, ...values) =>
+    loaded.trans._n(one, many, count, ...values)
+};
+
+/** The language of dates and numbers: a BCP 47 tag. */
+export let language = 'en';
+
+/** Takes the user's language; each plugin does, since any of them may be the first. */
+export function loadTranslation(translator: ITranslator | null): void {
+  if (translator) {
+    // eslint-disable-next-line jupyter/incorrect-translator-usage -- `trans` below is what strings use.
+    loaded.trans = translator.load('jupyter_tpu');
+    const code = translator.languageCode.replace('_', '-');
+    language = code === 'default' ? 'en' : code;
+  }
 }
 
 /** How a state looks: the dot beside its label. */
 export type Tone = 'good' | 'moving' | 'quiet' | 'bad';
 
 /** "3 min ago"; "" for an unknown time. */
-export function ago(time: string, now: number, language: string): string {
+export function ago(time: string, now: number): string {
   const seconds = Math.round((Date.parse(time) - now) / 1000);
   if (Number.isNaN(seconds)) {
     return '';

@@ -1,9 +1,9 @@
 // Requests that take seconds.
 
 import { Notification } from '@jupyterlab/apputils';
-import { TranslationBundle } from '@jupyterlab/translation';
 
 import { failureLine } from './failures';
+import { trans } from './translation';
 
 /** Milliseconds for which a success is shown. */
 export const SUCCESS_TIMEOUT = 8000;
@@ -11,18 +11,16 @@ export const SUCCESS_TIMEOUT = 8000;
 /** Shows that something takes a while, and can be cancelled; null if it failed. */
 export function wait<T>(
   message: string,
-  begin: (signal: AbortSignal) => Promise<T>,
-  trans: TranslationBundle
+  begin: (signal: AbortSignal) => Promise<T>
 ): Promise<T | null> {
   const aborter = new AbortController();
-  return waitToEnd(message, begin(aborter.signal), trans, aborter);
+  return waitToEnd(message, begin(aborter.signal), aborter);
 }
 
 /** As `wait`, for what can't be cancelled without an *aborter*. */
 export async function waitToEnd<T>(
   message: string,
   request: Promise<T>,
-  trans: TranslationBundle,
   aborter?: AbortController
 ): Promise<T | null> {
   const id = Notification.emit(message, 'in-progress', {
@@ -35,7 +33,7 @@ export async function waitToEnd<T>(
     return await request;
   } catch (error) {
     if (!aborter?.signal.aborted) {
-      Notification.error(failureLine(error, trans), { autoClose: false });
+      Notification.error(failureLine(error), { autoClose: false });
     }
     return null;
   } finally {

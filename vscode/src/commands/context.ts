@@ -15,7 +15,6 @@ import { CLI, findServer } from '../localServer';
 import { INode } from '../nodes';
 import { IConnection, Session } from '../session';
 import { Sources } from '../source';
-import { words } from '../words';
 
 /** A command was given up by the user. */
 export class Given extends Error {}
@@ -38,7 +37,7 @@ export class Commands {
           await run(node);
         } catch (error) {
           if (!(error instanceof Given)) {
-            void vscode.window.showErrorMessage(failureLine(error, words));
+            void vscode.window.showErrorMessage(failureLine(error));
           }
         }
       }
@@ -93,7 +92,7 @@ export class Commands {
     const picked = await vscode.window.showQuickPick(
       possible.map(tpu => ({
         label: tpu.name,
-        description: `${tpuStatus(tpu, words).label} · ${tpu.type} · ${tpu.zone}`,
+        description: `${tpuStatus(tpu).label} · ${tpu.type} · ${tpu.zone}`,
         tpu
       })),
       { title, placeHolder: 'TPU' }

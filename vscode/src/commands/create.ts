@@ -20,7 +20,6 @@ import {
   IQuote
 } from '../../../labextension/src/rest/api';
 import { Failure } from '../../../labextension/src/rest/failure';
-import { words } from '../words';
 import { ask, Commands, must } from './context';
 
 type Tier = 'on-demand' | 'spot';
@@ -110,7 +109,7 @@ async function pickType(catalog: ICatalog): Promise<IAcceleratorType> {
       return {
         label: type.name,
         description: type.meaning,
-        detail: catalog.emulated ? 'emulated: free' : hourlyCost(cost, words),
+        detail: catalog.emulated ? 'emulated: free' : hourlyCost(cost),
         type
       };
     }),
@@ -130,7 +129,7 @@ function zoneItems(catalog: ICatalog, type: IAcceleratorType) {
       label: zone,
       description: catalog.emulated
         ? 'emulated: free'
-        : hourlyCost(catalogCost(type, zone, 'on-demand', false), words),
+        : hourlyCost(catalogCost(type, zone, 'on-demand', false)),
       picked: zone === first
     }));
 }
@@ -167,10 +166,10 @@ async function pickTier(
 ): Promise<Tier> {
   const picked = await vscode.window.showQuickPick(
     TIERS.map(tier => ({
-      label: tierLabel(tier, words),
+      label: tierLabel(tier),
       description: catalog.emulated
         ? 'emulated: free'
-        : hourlyCost(catalogCost(type, zone, tier, false), words),
+        : hourlyCost(catalogCost(type, zone, tier, false)),
       detail:
         tier === 'spot' ? 'Google can preempt it at any time.' : undefined,
       tier
@@ -183,10 +182,7 @@ async function pickTier(
 async function pickTiers(): Promise<Tier[]> {
   const both = { label: 'On demand or Spot', tiers: TIERS };
   const picked = await vscode.window.showQuickPick(
-    [
-      ...TIERS.map(tier => ({ label: tierLabel(tier, words), tiers: [tier] })),
-      both
-    ],
+    [...TIERS.map(tier => ({ label: tierLabel(tier), tiers: [tier] })), both],
     { title: 'Hunt', placeHolder: 'On demand or Spot' }
   );
   return must(picked).tiers;
@@ -204,7 +200,7 @@ async function enterName(commands: Commands): Promise<string> {
       title: 'Name of the TPU',
       value: free,
       validateInput: value =>
-        new RegExp(NAME_PATTERN).test(value) ? undefined : nameRule(words)
+        new RegExp(NAME_PATTERN).test(value) ? undefined : nameRule()
     })
   );
 }
@@ -222,7 +218,7 @@ function quoteDetail({
   return [
     `${type} · ${zone}`,
     meaning,
-    priceText(cost, words),
+    priceText(cost),
     uncovered,
     warning,
     'You pay while it is ready, used or not.',
@@ -241,7 +237,7 @@ function huntDetail(candidates: IHuntCandidate[]): string {
     'The first of these that is available is created:',
     ...candidates.map(
       ({ cost, tier, type, zone }) =>
-        `${type} · ${zone} · ${tierLabel(tier, words)}: ${priceText(cost, words)}`
+        `${type} · ${zone} · ${tierLabel(tier)}: ${priceText(cost)}`
     ),
     'You pay while it is ready, used or not.'
   ].join('\n');

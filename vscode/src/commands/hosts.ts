@@ -11,7 +11,6 @@ import { Failure } from '../../../labextension/src/rest/failure';
 import { windowObstacle } from '../explanation';
 import { CLI } from '../localServer';
 import { INode } from '../nodes';
-import { words } from '../words';
 import { ask, Commands, must, refOf } from './context';
 
 export async function openTerminal(
@@ -165,7 +164,7 @@ async function jobOf(
       .filter(suits)
       .map(job => ({
         label: job.name,
-        description: `${tpu.name} · ${jobState(job, words)}`,
+        description: `${tpu.name} · ${jobState(job)}`,
         job,
         tpu
       }))

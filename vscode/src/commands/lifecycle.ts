@@ -6,7 +6,7 @@ import { priceText } from '../../../labextension/src/money/costLabels';
 import { operationTitle } from '../../../labextension/src/operations/operationLabels';
 import { IOperation, ITPU } from '../../../labextension/src/rest/api';
 import { INode } from '../nodes';
-import { words } from '../words';
+import { trans } from '../../../labextension/src/ui/translation';
 import { ask, Commands, must } from './context';
 
 export async function connect(commands: Commands, node?: INode): Promise<void> {
@@ -46,11 +46,7 @@ export async function start(commands: Commands, node?: INode): Promise<void> {
   const price = tpu.cost.usd_per_hour;
   if (!tpu.emulated) {
     const pay = price === 0 ? '' : 'You pay while it is ready, used or not.';
-    await ask(
-      `Start ${tpu.name}?`,
-      `${priceText(tpu.cost, words)}\n${pay}`,
-      'Start'
-    );
+    await ask(`Start ${tpu.name}?`, `${priceText(tpu.cost)}\n${pay}`, 'Start');
   }
   const name = await commands.confirmName(tpu);
   sync.putOperation(
@@ -124,9 +120,9 @@ async function ending(commands: Commands, tpu: ITPU): Promise<IEnding> {
     }
   }
   const kernelsText = kernels
-    ? words._n('%1 kernel', '%1 kernels', kernels)
+    ? trans._n('%1 kernel', '%1 kernels', kernels)
     : '';
-  const jobsText = jobs ? words._n('%1 job', '%1 jobs', jobs) : '';
+  const jobsText = jobs ? trans._n('%1 job', '%1 jobs', jobs) : '';
   const both = [kernelsText, jobsText].filter(Boolean).join(' and ');
   return {
     kernels: kernelsText,
@@ -144,7 +140,7 @@ export async function cancelOperation(
   if (!operation) {
     const items = resources.running
       .filter(one => one.cancellable)
-      .map(one => ({ label: operationTitle(one, words), one }));
+      .map(one => ({ label: operationTitle(one), one }));
     if (!items.length) {
       throw new Error('Nothing is under way that can be cancelled.');
     }
@@ -181,7 +177,7 @@ export async function showLog(commands: Commands, node?: INode): Promise<void> {
 function logText(operation: IOperation): string {
   const { problem } = operation;
   return [
-    operationTitle(operation, words),
+    operationTitle(operation),
     ...operation.log,
     ...(problem ? [problem.message, problem.hint] : [])
   ]

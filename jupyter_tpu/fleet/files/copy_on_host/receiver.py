@@ -81,7 +81,7 @@ class Receiver:
         while "listed" not in (message := self._peer.receive()):
             batch = [CopyEntry(*each) for each in message["entries"]]
             self._entries += batch
-            characters += sum(len(each.path) + len(each.link) for each in batch)
+            characters += sum(len(copy_entry.path) + len(copy_entry.link) for copy_entry in batch)
             if len(self._entries) > MOST or characters > NAMES:
                 raise CopyFailure("TOO_MANY", count=MOST)
         self._names = message["names"]
@@ -201,10 +201,14 @@ class Receiver:
 
     def _offset(self, entry):
         try:
-            found = os.lstat(self._part(entry))
+            stat_result = os.lstat(self._part(entry))
         except OSError:
             return 0
-        return found.st_size if stat.S_ISREG(found.st_mode) and found.st_size <= entry.size else 0
+        return (
+            stat_result.st_size
+            if stat.S_ISREG(stat_result.st_mode) and stat_result.st_size <= entry.size
+            else 0
+        )
 
     # ---- what is there
 
@@ -214,23 +218,23 @@ class Receiver:
         for number, entry in enumerate(self._entries):
             path = self._path_of(entry)
             try:
-                found = os.lstat(path)
+                stat_result = os.lstat(path)
             except FileNotFoundError:
-                found = None
+                stat_result = None
             except OSError as error:
                 raise failure(error, path) from None
-            is_folder = found is not None and stat.S_ISDIR(found.st_mode)
-            if found is not None and is_folder != (entry.kind == "dir"):
+            is_folder = stat_result is not None and stat.S_ISDIR(stat_result.st_mode)
+            if stat_result is not None and is_folder != (entry.kind == "dir"):
                 raise CopyFailure("EISDIR" if is_folder else "IN_THE_WAY", decoded(path))
             if entry.kind == "dir":
                 continue
             if entry.kind == "link" and not self._allows_link(entry.path, entry.link):
                 self._problems.append([self._shown(entry), "OUTSIDE", ""])
                 continue
-            if found is not None and same(entry, found, path):
+            if stat_result is not None and same(entry, stat_result, path):
                 unchanged += 1
                 continue
-            if found is not None and not self._is_new(entry.root):
+            if stat_result is not None and not self._is_new(entry.root):
                 conflicts.append(self._shown(entry))
             if entry.kind == "file":
                 needed.append(number)

@@ -1,0 +1,54 @@
+"""The token of coding agents: a server of ours accepts it for what an agent may do, and no more.
+
+It is in a file that only the user can read, so that the servers and commands of the user share it.
+It is no token of Jupyter: no kernel, terminal or file can be had with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import os
+import secrets
+from pathlib import Path
+
+from .paths import data_dir
+
+#: Set to 1, commands act as a coding agent: by this token, inside the agents' budget.
+AGENT_VARIABLE = "JUPYTER_TPU_AGENT"
+
+
+def acts_as_agent() -> bool:
+    """Whether commands of this process act as a coding agent."""
+    return os.environ.get(AGENT_VARIABLE, "") not in ("", "0")
+
+
+def token_file() -> Path:
+    return data_dir() / "agent-token"
+
+
+def agent_token() -> str:
+    """The token, which is made when it is first asked for. Raises OSError."""
+    path = token_file()
+    while True:
+        try:
+            if token := path.read_text(encoding="ascii").strip():
+                return token
+        except FileNotFoundError:
+            pass
+        new = path.with_name(f"{path.name}.{os.getpid()}")
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(secrets.token_urlsafe(32) + "\n")
+        with contextlib.suppress(FileExistsError):
+            os.link(new, path)  # another process may have been quicker
+        new.unlink()
+
+
+def is_agent_token(token: str) -> bool:
+    """Whether *token* is it; False if there is none yet, or it can't be read."""
+    try:
+        known = token_file().read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return False
+    return bool(known) and hmac.compare_digest(known.encode(), token.encode())

@@ -1,0 +1,93 @@
+"""Creating a TPU in two steps: a plan, and its ID."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from ..commands.budgets import plan_text, price_text
+from ..commands.session import Session, open_session
+from ..commands.tables import type_text
+from ..errors import Reason, TPUError
+from .console import can_ask, confirm, print_json
+from .waiting import finish_all, leave, left_line, progress_stream
+
+if TYPE_CHECKING:
+    from ..fleet.models import CreateTPU, Operation, Plan
+
+
+def is_several(zone: str | None) -> bool:
+    """Whether a --zone names several zones, or all."""
+    return zone is not None and ("," in zone or zone == "-")
+
+
+def plan_of(session: Session, wanted: CreateTPU, zone: str | None, fields: dict[str, Any]) -> Plan:
+    """A plan for *wanted*, whose guard has limits of the plan. zone: perhaps several."""
+    from ..fleet.models import PlanTPU
+    from ..fleet.models.core import seconds_of
+
+    guard = wanted.guard
+    if guard is not None:
+        if guard.max_cost is not None:
+            fields = {**fields, "max_cost": guard.max_cost}
+        if guard.until:
+            fields = {"time": seconds_of(guard.until, "until") - time.time(), **fields}
+    zones = (zone or "").split(",") if is_several(zone) else []
+    return session.call(session.fleet.plans.make(PlanTPU(tpu=wanted, zones=zones, **fields)))
+
+
+def print_plan(
+    wanted: CreateTPU, zone: str | None, fields: dict[str, Any], *, as_json: bool
+) -> None:
+    with open_session() as session:
+        plan = plan_of(session, wanted, zone, fields)
+    if as_json:
+        print_json(plan)
+    else:
+        print(plan_text(plan))
+
+
+def carry_out(session: Session, plan: Plan, *, yes: bool) -> Operation:
+    """Begins what was planned; asks a person at the terminal if it is outside of a budget.
+
+    Raises BUDGET for an agent's, and CONFLICT where no one can answer.
+    """
+    from ..agent_token import acts_as_agent
+    from ..fleet.models import CarryOutPlan
+
+    approve = False
+    if plan.outside and not acts_as_agent():
+        if not yes:
+            shown = "" if can_ask() else f", {price_text(plan)}"
+            confirm(
+                f"{price_text(plan)} {plan.outside}\nCreate {plan.name}{shown}?",
+                "Add --yes to create it without asking.",
+            )
+        approve = True
+    done = session.call(session.fleet.plans.carry_out(plan.id, CarryOutPlan(approve=approve)))
+    return session.call(session.fleet.operations.get(done.operation))
+
+
+def create_planned(id: str, *, yes: bool, no_wait: bool, as_json: bool) -> None:
+    with open_session() as session:
+        if no_wait and session.server is None:
+            raise TPUError(
+                "--no-wait needs a running Jupyter server, which sets the TPU's guard.",
+                Reason.CONFLICT,
+                "Omit --no-wait, or start `jupyter lab` first.",
+            )
+        plan = session.call(session.fleet.plans.get(id))
+        operation = carry_out(session, plan, yes=yes)
+        if no_wait:
+            leave(session, operation)
+            if as_json:
+                print_json(operation)
+            else:
+                print(left_line(session, operation))
+            return
+        ended = finish_all(session, operation, progress_stream(as_json))
+        tpu = session.call(session.fleet.tpu(f"{ended.zone}~{ended.tpu}"))
+        if as_json:
+            print_json(tpu)
+        else:
+            print(f"{tpu.name} is ready: {type_text(tpu)}, in {tpu.zone}. {plan.guard}")

@@ -1,0 +1,93 @@
+"""What a coding agent may call: by the name of the method, as the routes have it.
+
+Whatever is not named here is for people only, so that a new route is closed to agents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ...cloud import NodeName
+from ...errors import Reason, TPUError
+from ..core.finder import TPUFinder
+from ..models import CopyFiles, SyncProject
+from ..money.ledger import Ledger
+
+#: Without a further condition. None of them costs money, ends anything, or changes a limit.
+_FREE = """
+    status catalog tpus tpu quote hunts.list hunts.get hunts.quote usage.show grants.list
+    prices.list budgets.show plans.make plans.get plans.carry_out operations.list operations.get
+    environments.list environments.list_packages environments.get_lock pythons.list kernels.list
+    chips.list metrics.get metrics.list guards.get jobs.list jobs.all jobs.get jobs.log
+    profiles.memory runs.list runs.get runs.output doctor.check doctor.preflight queued.list
+    queued.get tunnels.list tunnels.all shares.list tokens.list logs.show
+    connect runs.start jobs.start profiles.start copies.start sync.start
+"""
+FREE = frozenset(_FREE.split())
+#: Only on a TPU that an agent has created.
+ON_OWN_TPU = {
+    "delete": "delete",
+    "stop": "stop",
+    "disconnect": "disconnect",
+    "runs.write": "write to a command on",
+    "runs.stop": "stop a command on",
+    "jobs.stop": "stop a job on",
+    "jobs.remove": "remove a job of",
+    "kernels.shut_down": "shut down a kernel of",
+    "environments.change_packages": "change the packages of",
+}
+#: Only of an operation that an agent has begun, or that is on a TPU which an agent has created.
+OF_OWN_OPERATION = frozenset({"operations.cancel", "hunts.stop"})
+
+
+class AgentAccess:
+    """begun_by(id): who has begun an operation: "agent", or ""; with its TPU."""
+
+    def __init__(
+        self,
+        finder: TPUFinder,
+        ledger: Ledger,
+        begun_by: Callable[[str], tuple[str, NodeName]],
+    ) -> None:
+        self._finder = finder
+        self._ledger = ledger
+        self._begun_by = begun_by
+
+    async def require(self, call: str, arguments: tuple[Any, ...]) -> None:
+        """Raises PERMISSION for what an agent may not do."""
+        if call in FREE:
+            for argument in arguments:
+                _require_project_files(argument)
+        elif call in ON_OWN_TPU:
+            name = await self._finder.find(arguments[0])
+            self._ledger.require_of_agent(name, ON_OWN_TPU[call])
+        elif call in OF_OWN_OPERATION:
+            who, name = self._begun_by(arguments[0])
+            if not who:
+                self._ledger.require_of_agent(name, "end an operation on")
+        else:
+            raise TPUError(
+                "Only a person may do this, not a coding agent.",
+                Reason.PERMISSION,
+                "Ask a person to do it.",
+            )
+
+
+def _require_project_files(request: Any) -> None:
+    """Raises PERMISSION for files of this computer outside of the folder that the server is in."""
+    paths: list[str] = []
+    if isinstance(request, SyncProject):
+        paths = [request.folder]
+    elif isinstance(request, CopyFiles):
+        paths = [request.destination] if request.download else request.sources
+    root = Path.cwd().resolve()
+    for path in paths:
+        here = Path(path or "~").expanduser().resolve()
+        if not here.is_relative_to(root):
+            raise TPUError(
+                f"{here} is not in {root}, and an agent may only copy files of that folder.",
+                Reason.PERMISSION,
+                "Start Jupyter in a folder that has the files, or ask a person to copy them.",
+            )

@@ -1,0 +1,182 @@
+"""Replacing a TPU by the same one on other hardware. What it was made of, Google says.
+
+The rest is a hunt that deletes the TPU first and looks in one place: a process that ends between
+the two is followed by the next one, and where there is no capacity, the hunt continues.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from msgspec import structs
+
+from ...cloud import DataDisk, Node, NodeOptions, check_ours
+from ...errors import Reason, TPUError
+from ..core.core import Core
+from ..core.records import EnvironmentRecord
+from ..lifecycle.node_options import STARTUP_SCRIPT
+from ..lifecycle.power import PowerService
+from ..lifecycle.provisioning import LABEL
+from ..lifecycle.running_work import RunningWork
+from ..models import ConnectTPU, CreateTPU, Guard, ReplaceTPU, SetGuard
+from ..models.core import seconds_of
+from ..money.owners import OWNER
+
+#: Metadata that Google or this program sets.
+_SET_ANEW = ("ssh-keys", STARTUP_SCRIPT, "enable-guest-attributes")
+#: What a startup script of ours has: it starts a job, which is not to begin again.
+_OURS = "jupyter_tpu"
+
+
+class ReplacedTPUs:
+    """What replacing a TPU needs to know of it."""
+
+    def __init__(self, core: Core, power: PowerService, work: RunningWork) -> None:
+        self._core = core
+        self._power = power
+        self._work = work
+
+    async def find(self, ref: str) -> Node:
+        """The TPU as Google describes it now. Raises NOT_YOURS, and CONFLICT for one that is being
+        created or deleted.
+        """
+        name = await self._core.finder.find(ref)
+        check_ours(name, "replaced")
+        node = await self._core.cloud.get_node(name)
+        self._core.observer.upsert(node)
+        self._power.require_consent(node)
+        if node.queued:
+            raise TPUError(
+                f"{name.node} came from a queued resource, which is not created again.",
+                Reason.CONFLICT,
+                "Delete it, and create it again.",
+            )
+        if node.state.changing:
+            raise TPUError(
+                f"{name.node} can't be replaced while it is {node.state}.",
+                Reason.CONFLICT,
+                "Wait until that has ended.",
+            )
+        return node
+
+    async def require_confirmation(self, node: Node, options: ReplaceTPU) -> None:
+        await self._work.require_confirmation(
+            node.name,
+            "Replacing",
+            end_kernels=options.end_kernels,
+            end_jobs=options.end_jobs,
+        )
+
+    def request(self, node: Node) -> CreateTPU:
+        """*node* as a TPU to create, with its guard and its first environment."""
+        details, network = node.details, node.details.get("networkConfig", {})
+        account = details.get("serviceAccount", {})
+        metadata = {key: text for key, text in node.metadata.items() if key not in _SET_ANEW}
+        script = node.metadata.get(STARTUP_SCRIPT, "")
+        compute = node.api == "compute"
+        return CreateTPU(
+            name=node.name.node.partition("@")[0],
+            type=node.type,
+            zone=node.name.zone,
+            version=node.version or None,
+            tier=node.tier,
+            api=node.api,
+            run_for=node.run_for if node.tier == "flex-start" else None,
+            disk_gb=_disk_gb(details) if compute else None,
+            reservation=_reservation(details) if compute else "",
+            network=_network(network.get("network")),
+            subnetwork=_network(network.get("subnetwork")),
+            labels={key: text for key, text in node.labels.items() if key not in (LABEL, OWNER)},
+            options=NodeOptions(
+                internal_ips=bool(node.endpoints) and not any(h.external for h in node.endpoints),
+                service_account=str(account.get("email", "")),
+                scopes=[*account.get("scope", ())],
+                data_disks=[
+                    DataDisk(
+                        source=_path(disk["sourceDisk"]),
+                        mode="read-only" if "ONLY" in str(disk.get("mode")) else "read-write",
+                    )
+                    for disk in details.get("dataDisks", ())
+                    if disk.get("sourceDisk")
+                ],
+                tags=[*details.get("tags", ())],
+                metadata=metadata,
+                startup_script="" if _OURS in script else script,
+                description=str(details.get("description", "")),
+            ),
+            connect=self._environments(node)[0],
+            guard=_guard(self._known_guard(node)),
+        )
+
+    def lost(self, node: Node) -> list[str]:
+        """What does not come back, in sentences."""
+        guard = self._known_guard(node)
+        found = ["All files on the disks of its hosts are lost. A synced project is copied again."]
+        for each in self._environments(node)[1]:
+            name = each.environment.name
+            found.append(f"The environment {name} is not created again.")
+        if node.api == "compute" and not node.version:
+            found.append("Google does not say which image it has: it gets the usual one.")
+        if guard is not None and _guard(guard) is None:
+            found.append("Its guard is not set again: its end time has passed.")
+        elif guard is not None and guard.max_cost is not None:
+            found.append("The cost limit of its guard counts from zero again.")
+        return found
+
+    def _known_guard(self, node: Node) -> Guard | None:
+        return self._core.tpus.tpu(node.name).guard
+
+    def _environments(self, node: Node) -> tuple[ConnectTPU | None, list[EnvironmentRecord]]:
+        """How the first one is made again, with the packages it has; and the others."""
+        records = dict(self._core.desired.environments(node.name))
+        first = records.pop("default", None)
+        if first is None and records:
+            first = records.pop(next(iter(records)))
+        if first is None or node.name not in self._core.desired.connected:
+            return None, [*records.values()]
+        return structs.replace(first.wanted, then_run=""), [*records.values()]
+
+
+def shown(request: CreateTPU) -> CreateTPU:
+    """For pages: without what may have secrets."""
+    options = structs.replace(request.options, metadata={}, startup_script="")
+    return structs.replace(request, options=options)
+
+
+def _guard(guard: Guard | None) -> SetGuard | None:
+    """The same for a new TPU; None if no limit is left."""
+    if guard is None:
+        return None
+    until = guard.until if guard.until and seconds_of(guard.until, "until") > time.time() else ""
+    if guard.idle is None and guard.max_cost is None and not until:
+        return None
+    return SetGuard(
+        action=guard.action,
+        idle=guard.idle,
+        max_cost=guard.max_cost,
+        until=until,
+        notice=guard.notice,
+    )
+
+
+def _disk_gb(details: dict[str, Any]) -> int | None:
+    boot: dict[str, Any] = next((disk for disk in details.get("disks", ()) if disk.get("boot")), {})
+    size = boot.get("diskSizeGb") or boot.get("initializeParams", {}).get("diskSizeGb")
+    return int(size) if size else None
+
+
+def _reservation(details: dict[str, Any]) -> str:
+    return str(next(iter(details.get("reservationAffinity", {}).get("values") or ()), ""))
+
+
+def _path(url: object) -> str:
+    """projects/P/…, of a URL or such a path."""
+    text = str(url)
+    return "projects/" + text.partition("/projects/")[2] if "/projects/" in text else text
+
+
+def _network(url: object) -> str | None:
+    """A network or subnetwork; None for the default one."""
+    path = _path(url or "")
+    return None if path.rpartition("/")[2] in ("", "default") else path

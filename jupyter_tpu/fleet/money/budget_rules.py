@@ -1,0 +1,182 @@
+"""Whether something new is inside a budget, and what TPUs have cost. Pure: no I/O, no clock.
+
+A TPU counts with the most that it can cost from the moment it is asked for until it is gone, so
+what is asked for at the same time can't overspend together; then it counts with what it has cost.
+What it may still cost counts for today, although a part of that may be spent tomorrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+from ... import catalog
+from ...errors import Reason, TPUError
+from ..core.records import OperationRecord, PlanTerms, SpendRecord
+from ..models import AGENT, Budget
+from ..models.catalog import known_type
+
+#: Seconds that a deletion at the end of a TPU's time may take, and still be within its maximum.
+MARGIN = 120.0
+#: Amounts are compared in tenths of a cent.
+_EXACT = 0.001
+_DAY = 86_400.0
+
+
+class BudgetSum(Struct, frozen=True):
+    """USD: spent today (in UTC) and in total, and what TPUs that exist may still cost."""
+
+    today: float = 0.0
+    total: float = 0.0
+    committed: float = 0.0
+
+
+def day_of(moment: float) -> str:
+    """The day in UTC of *moment*, seconds since the epoch: "2026-12-31"."""
+    return datetime.fromtimestamp(moment, UTC).date().isoformat()
+
+
+def most_for(price: float, seconds: float) -> float:
+    """USD that a TPU can cost that is deleted after *seconds*; *price*: USD an hour."""
+    return price * (seconds + MARGIN) / 3600.0
+
+
+def time_within(terms: PlanTerms, price: float) -> float:
+    """Seconds that a TPU of *price* USD an hour may exist within the limits of its plan."""
+    if terms.max_cost is None or price == 0:
+        return terms.time
+    return min(terms.time, terms.max_cost / price * 3600.0 - MARGIN)
+
+
+def add_ready(days: dict[str, float], since: float, until: float) -> dict[str, float]:
+    """*days* with the seconds from *since* to *until*, by the day in UTC.
+
+    A clock that was set back adds nothing.
+    """
+    added = dict(days)
+    while since < until:
+        midnight = (since // _DAY + 1) * _DAY
+        end = min(midnight, until)
+        day = day_of(since)
+        added[day] = added.get(day, 0.0) + end - since
+        since = end
+    return added
+
+
+def usd_of(line: SpendRecord, now: float) -> tuple[float, float]:
+    """What a TPU has cost in total and today, in USD."""
+    days = line.days if line.since is None else add_ready(line.days, line.since, now)
+    hourly = line.usd_per_hour / 3600.0
+    return sum(days.values()) * hourly, days.get(day_of(now), 0.0) * hourly
+
+
+def is_unmade(line: SpendRecord, operations: Iterable[OperationRecord]) -> bool:
+    """Whether what was to create it has ended without it; False while that is not known."""
+    if line.node_id:
+        return False
+    id, _, attempt = line.id.partition("-")
+    for record in operations:
+        if record.operation.id == id:
+            trying = record.claim is not None and record.claim.label == line.id
+            if attempt and not trying:
+                return True  # the hunt is past this attempt
+            return record.operation.state in ("failed", "cancelled")
+    return False
+
+
+def add_up(
+    who: str,
+    lines: Iterable[SpendRecord],
+    now: float,
+    unmade: Callable[[SpendRecord], bool] = lambda _: False,
+) -> BudgetSum:
+    """What counts for the budget of *who*: all but what a person has agreed to beside it."""
+    today = total = committed = 0.0
+    for line in lines:
+        if line.who != who or line.approved or unmade(line):
+            continue
+        spent, spent_today = usd_of(line, now)
+        total += spent
+        today += spent_today
+        if not line.ended:
+            committed += max(0.0, line.most - spent)
+    return BudgetSum(today, total, committed)
+
+
+def left_of(budget: Budget, sums: BudgetSum) -> float:
+    """USD that may still be asked for."""
+    limits = []
+    if budget.day is not None:
+        limits.append(budget.day - sums.today - sums.committed)
+    if budget.total is not None:
+        limits.append(budget.total - sums.total - sums.committed)
+    return max(0.0, min(limits))
+
+
+def outside(
+    who: str,
+    wanted: SpendRecord,
+    budgets: Iterable[Budget],
+    lines: Iterable[SpendRecord],
+    now: float,
+    unmade: Callable[[SpendRecord], bool] = lambda _: False,
+) -> str:
+    """Why *wanted* is outside the budget of *who*, in sentences; "" if it is inside."""
+    budget = next((each for each in budgets if each.who == who), None)
+    if budget is None:
+        return f"There is no budget for {whose(who)}."
+    if budget.until and budget.until < day_of(now):
+        return f"The budget of {whose(who)} ended on {budget.until}."
+    accelerator = known_type(wanted.type)
+    names = {wanted.type, accelerator.generation if accelerator else ""}
+    if budget.types and not names & set(budget.types):
+        return f"The budget of {whose(who)} is for {', '.join(budget.types)}, not {wanted.type}."
+    if budget.zones and wanted.zone not in budget.zones:
+        return f"The budget of {whose(who)} is for {', '.join(budget.zones)}, not {wanted.zone}."
+    left = left_of(budget, add_up(who, lines, now, unmade))
+    if wanted.most > left + _EXACT:
+        return (
+            f"It can cost {catalog.usd(wanted.most)}, and the budget of {whose(who)} has "
+            f"{catalog.usd(left)} left."
+        )
+    return ""
+
+
+def require_inside(
+    wanted: SpendRecord,
+    budgets: Sequence[Budget],
+    lines: Sequence[SpendRecord],
+    operations: Sequence[OperationRecord],
+    now: float,
+) -> None:
+    """Raises BUDGET unless *wanted* is inside its budget, or a person has agreed to it."""
+    if wanted.approved:
+        return
+    why = outside(wanted.who, wanted, budgets, lines, now, lambda line: is_unmade(line, operations))
+    if why:
+        raise refusal(why)
+
+
+def refusal(why: str) -> TPUError:
+    return TPUError(
+        why,
+        Reason.BUDGET,
+        "Plan something smaller or shorter, delete a TPU, or ask a person to change the budget: "
+        "jupyter tpu budget",
+    )
+
+
+def whose(who: str) -> str:
+    return "coding agents" if who == AGENT else who
+
+
+def text_of(budget: Budget, sums: BudgetSum) -> str:
+    """ "spent $3.20 of $20.00 today"."""
+    parts = []
+    if budget.day is not None:
+        parts.append(f"{catalog.usd(sums.today)} of {catalog.usd(budget.day)} today")
+    if budget.total is not None:
+        parts.append(f"{catalog.usd(sums.total)} of {catalog.usd(budget.total)} in total")
+    return f"spent {', '.join(parts)}"

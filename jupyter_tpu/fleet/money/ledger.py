@@ -1,0 +1,307 @@
+"""The ledger: what TPUs that a budget or a plan is for may cost, and have cost.
+
+A line is written in the transaction that saves the intent to create its TPU, and checked there
+against the budget. Google's list says when the TPU is READY: it has our label, which is the line's
+id. A line stays when its TPU is gone.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+
+from msgspec import structs
+
+from ...cloud import OPERATION_LABEL, Node, NodeName, NodeState
+from ...errors import Reason, TPUError
+from ..core.demands import Demand
+from ..core.known_operations import KnownOperations
+from ..core.observed import ObservedState
+from ..core.records import OperationRecord, SpendRecord
+from ..core.store import Store
+from ..models import AGENT, Budget, BudgetUse, CreateTPU, Spending
+from ..models.core import seconds_of, timestamp
+from . import budget_rules
+from .budget_rules import MARGIN, add_ready, add_up, left_of, most_for, text_of, usd_of
+from .owners import own_name
+
+log = logging.getLogger(__name__)
+
+
+class Ledger:
+    """The budgets and the ledger, kept in *store*.
+
+    changed() is called when something of it may look different.
+    """
+
+    #: Deletes a TPU whose time has ended, if its guard has not; set by what can.
+    end: Callable[[NodeName], Awaitable[object]] | None = None
+
+    def __init__(
+        self,
+        store: Store,
+        observed: ObservedState,
+        known: KnownOperations,
+        *,
+        emulated: bool,
+        changed: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._observed = observed
+        self._known = known
+        self.emulated = emulated
+        self._changed = changed
+        self._budgets: dict[str, Budget] = {}
+        self._lines: dict[str, SpendRecord] = {}
+        self.take_over(store.snapshot.budgets, store.snapshot.spending)
+
+    def take_over(self, budgets: Iterable[Budget], lines: Iterable[SpendRecord]) -> None:
+        """Takes over what other processes wrote."""
+        read = {budget.who: budget for budget in budgets}
+        ledger = {line.id: line for line in lines}
+        if (read, ledger) != (self._budgets, self._lines):
+            self._budgets, self._lines = read, ledger
+            self._changed()
+
+    # ---- budgets ----
+
+    def budget(self, who: str) -> Budget | None:
+        return self._budgets.get(who)
+
+    async def set_budget(self, budget: Budget) -> None:
+        self._budgets[budget.who] = budget
+        self._store.save_budget(budget)
+        await self._store.flush()
+        self._changed()
+
+    async def remove_budget(self, who: str) -> None:
+        if self._budgets.pop(who, None) is None:
+            raise TPUError(f"There is no budget for {who}.", Reason.NOT_FOUND)
+        self._store.drop_budget(who)
+        await self._store.flush()
+        self._changed()
+
+    def uses(self) -> list[BudgetUse]:
+        now = time.time()
+        found = []
+        for budget in sorted(self._budgets.values(), key=lambda budget: budget.who):
+            sums = add_up(budget.who, self._lines.values(), now)
+            found.append(
+                BudgetUse(
+                    budget=budget,
+                    spent_today=round(sums.today, 4),
+                    spent=round(sums.total, 4),
+                    committed=round(sums.committed, 4),
+                    left=round(left_of(budget, sums), 4),
+                    expired=bool(budget.until) and budget.until < budget_rules.day_of(now),
+                    text=text_of(budget, sums),
+                )
+            )
+        return found
+
+    def spending(self) -> list[Spending]:
+        """The lines, the newest first."""
+        now = time.time()
+        lines = sorted(self._lines.values(), key=lambda line: line.asked, reverse=True)
+        return [self._view(line, now) for line in lines]
+
+    @staticmethod
+    def _view(line: SpendRecord, now: float) -> Spending:
+        usd, today = usd_of(line, now)
+        state = "ended" if line.ended else "ready" if line.since is not None else "asked"
+        if state == "asked" and line.days:
+            state = "stopped"
+        return Spending(
+            id=line.id,
+            who=line.who,
+            plan=line.plan,
+            tpu=line.tpu,
+            zone=line.zone,
+            type=line.type,
+            tier=line.tier,
+            usd_per_hour=line.usd_per_hour,
+            most=round(line.most, 4),
+            ends=timestamp("seconds", at=line.ends),
+            usd=round(usd, 4),
+            usd_today=round(today, 4),
+            state=state,  # type: ignore[arg-type]
+            created=timestamp("seconds", at=line.asked),
+        )
+
+    # ---- what is asked for ----
+
+    def line_for(
+        self, record: OperationRecord, demand: Demand, price: float | None
+    ) -> SpendRecord | None:
+        """The line of a TPU that *record* is about to ask for; None where no budget and no plan is
+        for it. price: USD an hour.
+
+        Raises BUDGET where a budget is for it, and what it can cost is not bounded.
+        """
+        terms = record.terms
+        who = terms.who if terms is not None else own_name()
+        if terms is None and who not in self._budgets:
+            return None
+        request = record.create
+        if record.claim is None or request is None or price is None or request.guard is None:
+            raise TPUError(
+                f"The budget of {budget_rules.whose(who)} needs a known price, and a new TPU that "
+                "its guard deletes.",
+                Reason.BUDGET,
+                "Create it from a plan (jupyter tpu create … --plan-only), or with a guard: "
+                "--max-cost or --until, and --then-delete.",
+            )
+        now = time.time()
+        ends = _end_of(request, price, now)
+        most = most_for(price, ends - now)
+        if terms is not None and terms.max_cost is not None:
+            most = min(most, terms.max_cost)
+        return SpendRecord(
+            id=record.claim.label,
+            who=who,
+            plan=terms.plan if terms is not None else "",
+            project=demand.project,
+            zone=demand.zone,
+            tpu=record.name.node,
+            type=demand.type,
+            tier=demand.tier,
+            usd_per_hour=price,
+            most=most,
+            asked=now,
+            ends=ends,
+            approved=terms is not None and 0 < terms.approved + 0.001 >= most,
+        )
+
+    def check(
+        self, line: SpendRecord
+    ) -> Callable[[Sequence[Budget], Sequence[SpendRecord], Sequence[OperationRecord]], None]:
+        """Raises BUDGET unless *line* is inside its budget; for the store's transaction."""
+
+        def require(
+            budgets: Sequence[Budget],
+            lines: Sequence[SpendRecord],
+            operations: Sequence[OperationRecord],
+        ) -> None:
+            budget_rules.require_inside(line, budgets, lines, operations, time.time())
+
+        return require
+
+    def outside(self, wanted: SpendRecord) -> str:
+        """Why *wanted* is outside of its budget now; "" if it is inside."""
+        now = time.time()
+        return budget_rules.outside(
+            wanted.who, wanted, self._budgets.values(), self._lines.values(), now
+        )
+
+    def added(self, line: SpendRecord) -> None:
+        """The line was saved."""
+        self._lines[line.id] = line
+        self._changed()
+
+    # ---- what is observed ----
+
+    def line_of(self, node: Node) -> SpendRecord | None:
+        """The line of a TPU; None if none is for it."""
+        line = self._lines.get(node.labels.get(OPERATION_LABEL, ""))
+        if line is None or line.name != node.name or line.node_id not in ("", node.id):
+            return None
+        return line
+
+    def require_of_agent(self, name: NodeName, act: str) -> None:
+        """Raises PERMISSION for a TPU that no agent has created."""
+        node = self._observed.node(name)
+        line = self.line_of(node) if node is not None else None
+        if line is None and node is None:  # it is being created, so Google does not list it yet
+            line = next((each for each in self._open() if each.name == name), None)
+        if line is None or line.who != AGENT:
+            raise TPUError(
+                f"{name.node} was not created by an agent, so an agent can't {act} it.",
+                Reason.PERMISSION,
+                "Ask a person to do it.",
+            )
+
+    def is_of_agent(self, operation: str) -> bool:
+        """Whether an agent has begun the operation with this id, by a plan."""
+        return any(
+            line.who == AGENT and line.id.partition("-")[0] == operation
+            for line in self._lines.values()
+        )
+
+    def observe(self, nodes: Collection[Node], now: float) -> None:
+        """Takes in what Google said of nodes."""
+        for node in nodes:
+            line = self.line_of(node)
+            if line is not None and not line.ended:
+                self._update(line, node, now)
+
+    def polled(self, nodes: Collection[Node], now: float) -> None:
+        """As `observe`, of all nodes; and closes the lines of those that are gone."""
+        self.observe(nodes, now)
+        there = {node.labels.get(OPERATION_LABEL, "") for node in nodes}
+        for line in self._open():
+            if line.id in there or not self._observed.complete(line.name):
+                continue
+            running = any(
+                record.claim is not None
+                and record.claim.label == line.id
+                and record.claim.want == "present"
+                for record in self._known.on(line.name)
+            )
+            if running or (not line.node_id and now - line.asked < MARGIN):
+                continue  # it may not be in the list yet
+            # If no process has seen its end, it counts until its guard has deleted it.
+            end = min(now, line.ends + MARGIN)
+            days = line.days if line.since is None else add_ready(line.days, line.since, end)
+            self._save(structs.replace(line, since=None, days=days, ended=True))
+
+    def overdue(self, now: float) -> list[NodeName]:
+        """The TPUs that exist although their time has ended: their guards have not deleted them."""
+        return [
+            line.name
+            for line in self._open()
+            if line.node_id and now > line.ends + MARGIN and line.since is not None
+        ]
+
+    def _open(self) -> list[SpendRecord]:
+        return [line for line in self._lines.values() if not line.ended]
+
+    def _update(self, line: SpendRecord, node: Node, now: float) -> None:
+        ready = node.state is NodeState.READY
+        after = line
+        if not line.node_id:
+            after = structs.replace(after, node_id=node.id)
+        if ready and line.since is None:
+            # One that was not seen before counts from its creation.
+            created = seconds_of(node.created, "created") if node.created else now
+            since = now if line.node_id else max(line.asked, min(created, now))
+            after = structs.replace(after, since=since)
+        elif not ready and line.since is not None:
+            after = structs.replace(after, since=None, days=add_ready(line.days, line.since, now))
+        if after != line:
+            self._save(after)
+
+    def _save(self, line: SpendRecord) -> None:
+        self._lines[line.id] = line
+        self._store.save_spending(line)
+        self._changed()
+
+
+def _end_of(request: CreateTPU, price: float, now: float) -> float:
+    """When the guard of a new TPU deletes it at the latest; seconds since the epoch.
+
+    Raises BUDGET for one that does not.
+    """
+    guard, ends = request.guard, []
+    assert guard is not None
+    if guard.until:
+        ends.append(seconds_of(guard.until, "until"))
+    if guard.max_cost is not None and price > 0:
+        ends.append(now + guard.max_cost / price * 3600.0)
+    if not ends or guard.action != "delete":
+        raise TPUError(
+            "Inside a budget, the guard of a new TPU has to delete it at a time or a cost.",
+            Reason.BUDGET,
+            "Add --max-cost or --until, and --then-delete.",
+        )
+    return min(ends)

@@ -1,0 +1,78 @@
+import { afterEach, expect, it, vi } from 'vitest';
+
+import { CommandIDs } from '../actions/commandIDs';
+import { IBudgetOverview, IPlan } from '../rest/api';
+import { button, disposeWidgets, openPanel, shows } from './opened';
+
+afterEach(disposeWidgets);
+
+const PLAN = {
+  id: '1a2b3c4d',
+  name: 'my-tpu',
+  type: 'v5litepod-8',
+  most: 9.92,
+  outside: 'There is no budget for coding agents.',
+  guard: 'It is deleted 60 min after its creation begins.'
+} as IPlan;
+
+const OVERVIEW: IBudgetOverview = {
+  me: 'ana',
+  emulated: false,
+  budgets: [
+    {
+      budget: { who: 'agent', day: 20, types: ['v5e'] },
+      spent_today: 3.2,
+      spent: 3.2,
+      committed: 1.5,
+      left: 15.3,
+      expired: false,
+      text: 'spent $3.20 of $20.00 today'
+    }
+  ],
+  spending: [],
+  questions: []
+};
+
+it('shows in one line what agents have spent today, and sets a budget', async () => {
+  const { commands, node, server } = await openPanel({
+    'GET budgets': [200, OVERVIEW],
+    'POST budgets': [201, { ...OVERVIEW, budgets: [] }],
+    'DELETE budgets/agent': [204, '']
+  });
+  await shows(node, 'Agents: spent $3.20 of $20.00 today');
+  await commands.execute(CommandIDs.budgets);
+  await shows(node, 'running TPUs may cost $1.50 more', 'v5e');
+  expect(button(node, 'Set Budget').disabled).toBe(true);
+  const day = node.querySelectorAll<HTMLInputElement>('form input')[1];
+  Object.getOwnPropertyDescriptor(
+    HTMLInputElement.prototype,
+    'value'
+  )!.set!.call(day, '5');
+  day.dispatchEvent(new Event('input', { bubbles: true }));
+  await vi.waitFor(() =>
+    expect(button(node, 'Set Budget').disabled).toBe(false)
+  );
+  button(node, 'Set Budget').click();
+  await shows(node, 'There are no budgets.');
+  expect(server.bodies('POST budgets')).toEqual([
+    { who: 'agent', day: 5, total: null, types: [], zones: [], until: '' }
+  ]);
+});
+
+it('asks a person about a plan outside of the budget, and sends the answer', async () => {
+  const { node, server } = await openPanel({
+    'GET budgets': [200, { ...OVERVIEW, budgets: [], questions: [PLAN] }],
+    'POST plans/1a2b3c4d/answer': [200, PLAN]
+  });
+  await shows(
+    node,
+    'A coding agent asks for my-tpu (v5litepod-8): at most $9.92',
+    'There is no budget for coding agents.'
+  );
+  server.answers['GET budgets'] = [200, { ...OVERVIEW, budgets: [] }];
+  button(node, 'Refuse').click();
+  await vi.waitFor(() => expect(node.textContent).not.toContain('asks for'));
+  expect(server.bodies('POST plans/1a2b3c4d/answer')).toEqual([
+    { approve: false }
+  ]);
+});

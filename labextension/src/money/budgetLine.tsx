@@ -1,0 +1,57 @@
+// What agents have spent today, and what they ask for: a line above the list of TPUs.
+
+import { Button } from '@jupyterlab/ui-components';
+import React, { useEffect } from 'react';
+
+import { Actions } from '../actions/actions';
+import { Alert, Link } from '../ui/elements';
+import { useStore } from '../ui/store';
+import { trans } from '../ui/translation';
+
+export function BudgetLine(props: { actions: Actions }): JSX.Element | null {
+  const { budgetsForm } = props.actions;
+  const { overview } = useStore(budgetsForm);
+  useEffect(() => void budgetsForm.load(), [budgetsForm]);
+  if (!overview) {
+    return null;
+  }
+  return (
+    <>
+      {overview.questions.map(plan => (
+        <Alert
+          key={plan.id}
+          kind="warning"
+          message={trans.__(
+            'A coding agent asks for %1 (%2): at most $%3',
+            plan.name,
+            plan.type,
+            plan.most.toFixed(2)
+          )}
+          hint={`${plan.outside} ${plan.guard}`}
+        >
+          <Button
+            className="jp-tpu-Button"
+            onClick={() => void budgetsForm.answer(plan.id, true)}
+          >
+            {trans.__('Allow')}
+          </Button>
+          <Button
+            className="jp-tpu-Button"
+            onClick={() => void budgetsForm.answer(plan.id, false)}
+          >
+            {trans.__('Refuse')}
+          </Button>
+        </Alert>
+      ))}
+      {overview.budgets.map(({ budget, text }) => (
+        <div key={budget.who} className="jp-tpu-Project">
+          <Link onClick={() => props.actions.openBudgets()}>
+            {budget.who === 'agent'
+              ? trans.__('Agents: %1', text)
+              : trans.__('%1: %2', budget.who, text)}
+          </Link>
+        </div>
+      ))}
+    </>
+  );
+}

@@ -1,0 +1,299 @@
+"""Budgets in a real server: what the agents' token may do, and what is spent by it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tornado.httpclient import HTTPClientError
+from waiting import eventually
+
+from jupyter_tpu.agent_token import agent_token
+from jupyter_tpu.fleet.agents.access import FREE, OF_OWN_OPERATION, ON_OWN_TPU
+from jupyter_tpu.fleet.routes import ROOT, ROUTES
+
+pytest_plugins = ["pytest_jupyter.jupyter_server"]
+
+ZONE = "us-west4-a"
+TYPE = "v5litepod-1"  # $1.20 an hour
+
+
+@pytest.fixture(autouse=True)
+def own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test knows another one's budgets."""
+    monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path / "tpu"))
+
+
+@pytest.fixture
+def jp_server_config(emulator: Any, own_data: None) -> dict[str, Any]:
+    return {
+        "ServerApp": {"jpserver_extensions": {"jupyter_tpu": True}},
+        "JupyterTPU": {"emulator": str(emulator.state_file)},
+    }
+
+
+class Client:
+    """Requests with a token of its own."""
+
+    def __init__(self, fetch: Callable[..., Any], token: str | None) -> None:
+        self._fetch = fetch
+        self._headers = {"headers": {"Authorization": f"token {token}"}} if token else {}
+
+    async def __call__(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        options: dict[str, Any] = {**self._headers, "params": {}}
+        if method == "POST":
+            options.update(body=json.dumps(body or {}), allow_nonstandard_methods=True)
+        try:
+            response = await self._fetch(*f"{ROOT}/{path}".split("/"), method=method, **options)
+        except HTTPClientError as error:
+            return error.code, json.loads(error.response.body if error.response else "null")
+        return response.code, json.loads(response.body or "null")
+
+    async def done(self, operation: str) -> dict[str, Any]:
+        async def ended() -> Any:
+            _, now = await self("GET", f"operations/{operation}")
+            return now if now["state"] != "running" else None
+
+        ended_operation: dict[str, Any] = await eventually(ended, 120)
+        return ended_operation
+
+    async def plan(self, name: str, **fields: Any) -> tuple[int, Any]:
+        tpu = {"name": name, "type": TYPE, "zone": ZONE, **fields.pop("tpu", {})}
+        return await self("POST", "plans", {"tpu": tpu, **fields})
+
+
+@pytest.fixture
+def person(jp_fetch: Callable[..., Any], jp_serverapp: Any) -> Client:
+    return Client(jp_fetch, None)
+
+
+@pytest.fixture
+def agent(jp_fetch: Callable[..., Any], jp_serverapp: Any) -> Client:
+    return Client(jp_fetch, agent_token())
+
+
+@pytest.fixture
+def name(emulator: Any, faults: Callable[..., Any]) -> Iterator[Callable[[], str]]:
+    """Names of TPUs, which are deleted after the test."""
+    names: list[str] = []
+
+    def new() -> str:
+        names.append(f"tpu-{uuid.uuid4().hex[:8]}")
+        return names[-1]
+
+    yield new
+    nodes = f"/v2/projects/emulated/locations/{ZONE}/nodes"
+    for node in emulator.request("GET", nodes).get("nodes", []):
+        if node["name"].rpartition("/")[2] in names and node["state"] != "DELETING":
+            emulator.wait(emulator.request("DELETE", f"/v2/{node['name']}"))
+
+
+def test_every_route_is_decided_on_and_what_changes_limits_is_for_people() -> None:
+    calls = {route.call for route in ROUTES}
+    assert FREE | ON_OWN_TPU.keys() | OF_OWN_OPERATION <= calls
+    for_people = calls - FREE - ON_OWN_TPU.keys() - OF_OWN_OPERATION
+    assert for_people >= {
+        *("create", "start", "hunts.start", "queued.create", "queued.delete"),
+        *("budgets.set", "budgets.remove", "plans.answer"),
+        *("grants.add", "grants.remove", "prices.refresh"),
+        *("guards.set", "guards.keep", "guards.remove"),
+        *("tokens.pass_on", "usage.adopt", "networks.set_up", "ssh_key.add"),
+    }
+    writing = {route.call for route in ROUTES if route.method != "GET"}
+    assert FREE & writing == {
+        *("quote", "hunts.quote", "plans.make", "plans.carry_out", "connect", "runs.start"),
+        *("jobs.start", "profiles.start", "copies.start", "sync.start"),
+        *("doctor.check", "doctor.preflight"),
+    }
+
+
+async def test_no_other_token_passes_as_an_agents_nor_an_agents_as_a_persons(
+    person: Client, agent: Client, jp_fetch: Callable[..., Any], name: Callable[[], str]
+) -> None:
+    for wrong in ("wrong", agent_token() + "x", agent_token()[:-1]):
+        status, answer = await Client(jp_fetch, wrong)("GET", "tpus")
+        assert (status, answer["reason"]) == (403, "PERMISSION")
+    # What a request says of itself is not believed.
+    _, plan = await person("POST", "plans", {"who": "agent", "tpu": _tpu(name())})
+    assert plan["who"] != "agent"
+    _, plan = await agent("POST", "plans", {"who": "somebody", "tpu": _tpu(name())})
+    assert plan["who"] == "agent"
+    for method, path, body in (
+        ("POST", "budgets", {"who": "agent", "day": 1000}),
+        ("DELETE", "budgets/agent", None),
+        ("POST", f"plans/{plan['id']}/answer", {"approve": True}),
+        ("POST", "tpus", {**_tpu(name()), "confirm_price": True}),
+        ("POST", "grants", {"name": "g", "types": ["v5e"], "zones": [ZONE],
+                            "tiers": ["on-demand"], "chips": 9}),
+    ):  # fmt: skip
+        status, answer = await agent(method, path, body)
+        assert (status, answer["reason"]) == (403, "PERMISSION"), (path, answer)
+        assert "Only a person" in answer["message"]
+    # It is no token of Jupyter: nothing else of the server can be had with it.
+    for path in ("api/kernels", "api/contents", "api/terminals", f"{ROOT}/openapi.json"):
+        headers = {"Authorization": f"token {agent_token()}"}
+        with pytest.raises(HTTPClientError) as refused:
+            await jp_fetch(*path.split("/"), headers=headers)
+        assert refused.value.code == 403
+
+
+def _tpu(name: str) -> dict[str, str]:
+    return {"name": name, "type": TYPE, "zone": ZONE}
+
+
+async def test_an_agent_creates_inside_its_budget_and_deletes_only_its_own(
+    person: Client, agent: Client, name: Callable[[], str], emulator: Any
+) -> None:
+    await person("POST", "budgets", {"who": "agent", "day": 2})
+    own, others = name(), name()
+    _, operation = await person("POST", "tpus", _tpu(others))
+    assert (await person.done(operation["id"]))["state"] == "done"
+
+    status, plan = await agent.plan(own, max_cost=1.0)
+    assert (status, plan["usd_per_hour"], plan["most"]) == (201, 1.2, 1.0)
+    assert plan["outside"] == ""
+    status, done = await agent("POST", f"plans/{plan['id']}/create")
+    assert (status, done["state"]) == (202, "done"), done
+    assert (await agent.done(done["operation"]))["state"] == "done"
+    status, again = await agent("POST", f"plans/{plan['id']}/create")
+    assert (status, again["reason"]) == (409, "CONFLICT")
+
+    async def guard() -> Any:
+        status, found = await agent("GET", f"tpus/{own}/guard")
+        return found if status == 200 else None
+
+    found = await eventually(guard, 60)
+    assert found["action"] == "delete"
+    assert found["until"]
+    _, overview = await person("GET", "budgets")
+    use, line = overview["budgets"][0], overview["spending"][0]
+    assert (line["tpu"], line["who"], line["state"]) == (own, "agent", "ready")
+    assert line["most"] == 1.0
+    assert use["spent_today"] + use["committed"] == pytest.approx(1.0)
+    assert use["text"] == "spent $0.00 of $2.00 today" or use["spent_today"] > 0
+
+    for method, path in (
+        ("DELETE", f"tpus/{others}"),
+        ("POST", f"tpus/{others}/stop"),
+        ("POST", f"tpus/{own}/guard/keep"),
+        ("DELETE", f"tpus/{own}/guard"),
+    ):
+        status, answer = await agent(method, path)
+        assert (status, answer["reason"]) == (403, "PERMISSION"), path
+    assert "was not created by an agent" in (await agent("DELETE", f"tpus/{others}"))[1]["message"]
+    status, operation = await agent("DELETE", f"tpus/{own}")
+    assert status == 202, operation
+    assert (await agent.done(operation["id"]))["state"] == "done"
+
+    async def closed() -> Any:
+        _, overview = await person("GET", "budgets")
+        line = next(each for each in overview["spending"] if each["tpu"] == own)
+        return (line, overview["budgets"][0]) if line["state"] == "ended" else None
+
+    line, use = await eventually(closed, 60)
+    bill = emulator.request("GET", "/emulator/v1/bill")["lines"]
+    billed = next(each for each in bill if each["node"].endswith(f"/{own}"))
+    assert billed["usdPerHour"] == line["usd_per_hour"]
+    assert line["usd"] == pytest.approx(billed["usd"], abs=0.005)
+    assert billed["usd"] > 0
+    assert use["committed"] == 0
+
+
+async def test_two_agents_at_once_can_not_overspend(
+    person: Client, agent: Client, name: Callable[[], str]
+) -> None:
+    await person("POST", "budgets", {"who": "agent", "total": 1.5})
+    plans = [(await agent.plan(name(), max_cost=1.0))[1] for _ in range(3)]
+    answers = await asyncio.gather(*(agent("POST", f"plans/{plan['id']}/create") for plan in plans))
+    assert sorted(status for status, _ in answers) == [202, 409, 409]
+    refused = [answer for status, answer in answers if status == 409]
+    assert {answer["reason"] for answer in refused} == {"BUDGET"}
+    _, overview = await person("GET", "budgets")
+    assert overview["budgets"][0]["committed"] <= 1.0
+    # One plan is carried out once, however many ask at once.
+    begun = next(answer for status, answer in answers if status == 202)
+    assert (await agent.done(begun["operation"]))["state"] == "done"
+    _, answer = await agent("DELETE", f"tpus/{begun['name']}")
+    await agent.done(answer["id"])
+    _, plan = await agent.plan(name(), max_cost=0.5)
+    answers = await asyncio.gather(*(agent("POST", f"plans/{plan['id']}/create") for _ in range(4)))
+    assert sorted(status for status, _ in answers) == [202, 409, 409, 409]
+
+
+async def test_outside_of_its_budget_a_person_is_asked_and_decides(
+    person: Client,
+    agent: Client,
+    name: Callable[[], str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    first, second = name(), name()
+    plans = [(await agent.plan(each))[1] for each in (first, second)]
+    assert plans[0]["outside"] == "There is no budget for coding agents."
+    for plan in plans:
+        status, answer = await agent("POST", f"plans/{plan['id']}/create")
+        assert (status, answer["reason"]) == (409, "BUDGET")
+        assert "A person was asked" in answer["message"]
+        assert f"jupyter tpu budget approve {plan['id']}" in caplog.text
+    _, overview = await person("GET", "budgets")
+    assert [question["id"] for question in overview["questions"]] == [plan["id"] for plan in plans]
+
+    await person("POST", f"plans/{plans[0]['id']}/answer", {"approve": True})
+    await person("POST", f"plans/{plans[1]['id']}/answer", {"approve": False})
+    assert (await person("GET", "budgets"))[1]["questions"] == []
+    status, answer = await agent("POST", f"plans/{plans[1]['id']}/create", {"approve": True})
+    assert (status, answer["reason"]) == (409, "BUDGET")
+    assert "refused" in answer["message"]
+    status, done = await agent("POST", f"plans/{plans[0]['id']}/create")
+    assert status == 202, done
+    assert (await agent.done(done["operation"]))["state"] == "done"
+    status, answer = await agent("DELETE", f"tpus/{first}")
+    assert status == 202
+
+
+async def test_a_price_that_is_not_known_needs_the_most_that_an_hour_may_cost(
+    agent: Client, person: Client, name: Callable[[], str]
+) -> None:
+    reserved = {"tier": "reserved"}
+    status, answer = await agent.plan(name(), tpu=reserved)
+    assert (status, answer["reason"]) == (409, "PRICE")
+    assert "is not known" in answer["message"]
+    assert "--max-price" in answer["hint"]
+    status, plan = await agent.plan(name(), tpu={**reserved, "max_price": 3})
+    assert (status, plan["usd_per_hour"]) == (201, 3)
+    status, answer = await agent.plan(name(), tpu={"max_price": 1})
+    assert (status, answer["reason"]) == (409, "PRICE")
+    assert "$1.20 an hour. You allowed at most $1.00" in answer["message"]
+    status, answer = await agent.plan(name(), max_cost=0.01)
+    assert (status, answer["reason"]) == (400, "INVALID")
+
+
+async def test_a_hunt_of_an_agent_is_inside_its_budget_too(
+    person: Client,
+    agent: Client,
+    name: Callable[[], str],
+    faults: Callable[..., Any],
+) -> None:
+    await person("POST", "budgets", {"who": "agent", "day": 1, "zones": [ZONE]})
+    faults(kind="no-capacity", zone=ZONE, count=1)
+    wanted = name()
+    _, plan = await agent.plan(wanted, zones=[ZONE, "us-central1-a"], max_cost=0.8)
+    assert plan["hunt"]
+    status, done = await agent("POST", f"plans/{plan['id']}/create")
+    assert status == 202, done
+    assert done["operation"]
+
+    async def refused_and_tried() -> Any:
+        _, hunt = await person("GET", f"hunts/{done['operation']}")
+        reasons = {each["problem"]["reason"] for each in hunt["attempts"] if each["problem"]}
+        return reasons >= {"BUDGET", "NO_CAPACITY"}
+
+    await eventually(refused_and_tried, 60)
+    _, overview = await person("GET", "budgets")
+    assert overview["budgets"][0]["committed"] <= 0.8
+    status, _ = await agent("DELETE", f"hunts/{done['operation']}")
+    assert status == 200

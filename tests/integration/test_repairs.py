@@ -1,0 +1,158 @@
+"""Broken hardware: a host is reported to Google, and a TPU is replaced by the same one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from compute_world import ZONE, ComputeWorld
+from fleet_world import Server
+from waiting import eventually
+
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet.models import NodeOptions, ReplaceTPU, ReportFault, SetGuard
+
+
+@pytest_asyncio.fixture
+async def world(emulator: Any, faults: Any, tmp_path: Path) -> AsyncIterator[ComputeWorld]:
+    async with ComputeWorld(emulator, tmp_path) as world:
+        yield world
+
+
+@pytest.fixture
+def name(world: ComputeWorld) -> Iterator[str]:
+    with world.new_name() as name:
+        yield name
+
+
+async def made(world: ComputeWorld, name: str, type: str, **more: Any) -> Server:
+    server = await world.server()
+    ended = await server.end(await world.make(server, name, type=type, **more))
+    assert ended.state == "done"
+    return server
+
+
+def instances(world: ComputeWorld, name: str) -> list[dict[str, Any]]:
+    return [each for each in world.items("instances") if each["name"].startswith(name)]
+
+
+def machines(world: ComputeWorld, name: str) -> dict[str, str]:
+    """Where its hosts run; "" while they don't."""
+    return {
+        each["name"]: each["resourceStatus"].get("physicalHostTopology", {}).get("host", "")
+        for each in instances(world, name)
+    }
+
+
+def reports(world: ComputeWorld, name: str) -> list[str]:
+    path = f"/compute/v1/projects/emulated/zones/{ZONE}/operations"
+    return [
+        each["targetLink"].rpartition("/")[2]
+        for each in world.emulator.request("GET", path)["items"]
+        if each["operationType"] == "reportHostAsFaulty" and f"/{name}" in each["targetLink"]
+    ]
+
+
+@pytest.mark.asyncio
+async def test_a_reported_host_of_a_slice_is_started_on_another_machine(
+    world: ComputeWorld, name: str
+) -> None:
+    server = await made(world, name, "v6e-2x4")
+    before = machines(world, name)
+    known = next(each for each in (await server.fleet.tpus()).tpus if each.name == name)
+    operation = await server.fleet.report_fault(
+        name, ReportFault(host=1, fault="wrong-results", about="NaN on one chip")
+    )
+    ended = await server.end(operation)
+    assert (ended.state, ended.problem) == ("done", None)
+    (reported,) = reports(world, name)
+    # Host 1 is Google's worker 1, as far as its hosts have said so.
+    addresses = {
+        each["name"]: each["networkInterfaces"][0]["networkIP"] for each in instances(world, name)
+    }
+    assert addresses[reported] == known.hosts[1].internal_address
+
+    def again() -> bool:
+        after = machines(world, name)
+        moved = [host for host in after if after[host] != before[host]]
+        return moved == [reported] and world.state(name) == "ACTIVE" and all(after.values())
+
+    await eventually(again, 60)
+
+
+@pytest.mark.asyncio
+async def test_what_google_refuses_of_a_report_changes_nothing(
+    world: ComputeWorld, name: str
+) -> None:
+    server = await made(world, name, "v6e-4")
+    before = machines(world, name)
+    world.fault(
+        "error",
+        method="instances.reportHostAsFaulty",
+        code="INVALID_ARGUMENT",
+        message="Reporting is not supported for this reservation.",
+    )
+    ended = await server.end(await server.fleet.report_fault(name))
+    assert ended.state == "failed"
+    assert ended.problem is not None
+    assert "not supported" in ended.problem.message
+    assert machines(world, name) == before
+    with pytest.raises(TPUError, match="no host 3"):
+        await server.fleet.report_fault(name, ReportFault(host=3))
+
+
+@pytest.mark.asyncio
+async def test_a_tpu_is_replaced_by_the_same_one(world: ComputeWorld, name: str) -> None:
+    guard = SetGuard(action="delete", idle=7200, notice=60)
+    options = NodeOptions(metadata={"team": "vision"}, tags=["mine"], scopes=["storage-ro"])
+    server = await made(
+        world, name, "v6e-4", guard=guard, labels={"mine": "yes"}, options=options, disk_gb=77
+    )
+
+    async def guarded() -> bool:
+        return (await server.fleet.tpu(name)).guard is not None
+
+    await eventually(guarded, 60)
+    (before,) = instances(world, name)
+    plan = await server.fleet.hunts.replacement(name)
+    assert plan.question == ""  # emulated
+    assert any("files" in each for each in plan.lost)
+    assert (plan.request.guard, plan.request.disk_gb) == (guard, 77)
+    hunt = await server.fleet.hunts.replace(name, ReplaceTPU())
+    assert (await server.end(await server.fleet.operations.get(hunt.id))).state == "done"
+    (after,) = instances(world, name)
+    assert after["id"] != before["id"]
+    for key in ("machineType", "disks", "tags", "serviceAccounts", "networkInterfaces"):
+        old, new = before[key], after[key]
+        if key == "networkInterfaces":
+            old, new = old[0]["network"], new[0]["network"]
+        assert old == new, key
+    assert after["labels"]["mine"] == "yes"
+    items = {item["key"]: item["value"] for item in after["metadata"]["items"]}
+    assert items["team"] == "vision"
+    await eventually(guarded, 60)
+
+
+@pytest.mark.asyncio
+async def test_a_replacement_without_capacity_goes_on_in_the_next_process(
+    world: ComputeWorld, name: str
+) -> None:
+    server = await made(world, name, "v6e-2x4")
+    (before, *_) = instances(world, name)
+    world.fault("no-capacity", zone=ZONE)
+    hunt = await server.fleet.hunts.replace(name)
+    with pytest.raises(TPUError) as twice:
+        await server.fleet.hunts.replace(name)
+    assert twice.value.reason in (Reason.EXISTS, Reason.CONFLICT, Reason.NOT_FOUND)
+    await eventually(lambda: before["id"] not in [i["id"] for i in instances(world, name)], 60)
+    await world.stop(server)
+    world.behave()
+    following = await world.server()
+    assert (await following.ended(hunt.id)).state == "done"
+    assert world.state(name) == "ACTIVE"
+    assert len(instances(world, name)) == 2
+    assert (await following.end(await following.fleet.delete(name))).state == "done"
+    assert world.state(name) == "gone"

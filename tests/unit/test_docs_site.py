@@ -1,0 +1,66 @@
+"""The documentation site: it builds without a warning, and needs nothing from elsewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jupyter_tpu.fleet.models import Operation
+from jupyter_tpu.server.openapi import document
+
+ROOT = Path(__file__).parents[2]
+
+pytest.importorskip("material", reason="SKIPPED FOR WANT OF mkdocs-material")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `make docs` makes. Its warnings are errors."""
+    folder = tmp_path_factory.mktemp("site")
+    build = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", folder]
+    built = subprocess.run(build, cwd=ROOT, capture_output=True, text=True)
+    assert built.returncode == 0, built.stdout + built.stderr
+    return folder
+
+
+def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) > 35
+    loads = re.compile(
+        r'<(?:script|img|iframe|source|video)[^>]+src="(?:https?:)?//[^"]+"'
+        r'|<link[^>]+rel="(?:stylesheet|preconnect|preload)"[^>]+href="https?:[^"]+"'
+    )
+    loaded = {str(page.relative_to(site)): loads.findall(page.read_text()) for page in pages}
+    assert {page: urls for page, urls in loaded.items() if urls} == {}
+
+
+def test_every_request_of_the_rest_document_is_on_its_page_with_a_command(site: Path) -> None:
+    page = (site / "reference/rest-requests.html").read_text()
+    requests = [
+        f"{method.upper()} {path.removeprefix('/')}"
+        for path, methods in document()["paths"].items()
+        for method in methods
+    ]
+    assert len(requests) > 50
+    headings = re.findall(r"<h3[^>]*><code>([^<]+)</code>", page)
+    assert sorted(headings) == sorted(requests)
+    assert "jupyter tpu api POST hunts --data" in page
+
+
+def test_types_of_the_rest_page_lead_to_their_fields(site: Path) -> None:
+    types = (site / "reference/rest.html").read_text()
+    links = re.findall(
+        r'href="rest\.html#([\w-]+)"', (site / "reference/rest-requests.html").read_text()
+    )
+    assert Operation.__name__.lower() in links
+    assert [anchor for anchor in set(links) if f'id="{anchor}"' not in types] == []
+
+
+def test_every_page_is_in_the_search(site: Path) -> None:
+    index = (site / "search/search_index.js").read_text()
+    for name in ("tpus/hunts.html", "reference/command-options.html", "reference/settings.html"):
+        assert f'"{name}' in index
