@@ -27,8 +27,8 @@ class Option(Struct, frozen=True, kw_only=True):
     typing_hint: str = ""
     #: How it is typed, if not as it is sent: "duration" (2h), "time" (a time or a duration), "file"
     #: (of the text), "requirements" (file, with those that it includes), "disk" (source=DISK),
-    #: "words" (with commas between them).
-    typed: Literal["", "duration", "time", "file", "requirements", "disk", "words"] = ""
+    #: "words" (with commas between them), "limit" (seconds or a duration).
+    typed: Literal["", "duration", "limit", "time", "file", "requirements", "disk", "words"] = ""
     #: The value that the option stands for; it then takes none.
     value: str = ""
     #: Only in `--help-all`.
@@ -36,7 +36,7 @@ class Option(Struct, frozen=True, kw_only=True):
 
     def meaning(self) -> str:
         """The text for documents of the request, in which values are as they are sent."""
-        unit = "seconds" if self.typed == "duration" else self.unit
+        unit = "seconds" if self.typed in ("duration", "limit") else self.unit
         unit = f" In {unit}." if unit else ""
         default = f" By default {self.default}." if self.default else ""
         text = f'"{self.value}": {self.text[0].lower()}{self.text[1:]}' if self.value else self.text

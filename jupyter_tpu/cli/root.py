@@ -73,6 +73,10 @@ GROUPS = {
         "grant": (".commands.grant_group:grant", "Say which TPUs you may use at no charge."),
         "prices": (".commands.grant_group:prices", "What TPUs cost, and when that was read."),
     },
+    "Coding agents": {
+        "skill": ("skill:skill", "Print a SKILL.md for coding agents."),
+        "mcp": (".mcp.command:mcp", "Tools for coding agents (MCP), on stdin and stdout."),
+    },
     "Setup and problems": {
         "doctor": (
             ".commands.doctor_command:doctor",

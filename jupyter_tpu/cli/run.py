@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,7 +14,9 @@ from ..commands.field_options import options_of
 from ..commands.grammar import (
     WrappingCommand,
     command_argument,
+    complete_type,
     examples,
+    section,
     tpu_argument,
 )
 from ..commands.scripts import (
@@ -48,6 +51,7 @@ _KEPT = 1 << 20
         "jupyter tpu run my-tpu --cwd project --timeout 600 -- python train.py",
         "tar c data | jupyter tpu run my-tpu -- tar x",
         "jupyter tpu run train.py -- --epochs 3",
+        "jupyter tpu run --once --type v5litepod-8 --max-cost 5 --timeout 2h train.py --epochs 3",
     ),
 )
 @tpu_argument()
@@ -76,9 +80,59 @@ _KEPT = 1 << 20
     help="First stop the programs that use the chips of these hosts; asks before. See `jupyter "
     "tpu chips free`.",
 )
-@yes_option("With -c: do not ask.")
+@yes_option("With -c: do not ask. With --once: create the TPU without asking.")
 @json_option
+@section(
+    "A TPU for this script only",
+    click.option(
+        "--once",
+        is_flag=True,
+        is_eager=True,  # before NAME
+        help="Create a TPU, run SCRIPT on all its hosts, and delete the TPU, whatever happens.",
+    ),
+    click.option(
+        "--type",
+        "accelerator_type",
+        metavar="TYPE",
+        shell_complete=complete_type,
+        help="With --once: the accelerator type. --zone can list several zones, or - for all that "
+        "offer the type.",
+    ),
+    click.option("--spot", is_flag=True, help="With --once: cheaper; Google may preempt it."),
+    click.option(
+        "--max-cost",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="USD",
+        help="With --once: the most that the TPU may cost, without a question.",
+    ),
+    click.option(
+        "--max-price",
+        type=click.FloatRange(min=0),
+        metavar="USD",
+        help="With --once: the most that an hour may cost.",
+    ),
+    click.option(
+        "--output",
+        metavar="DIR",
+        help="With --once: the folder of the project that is copied back.",
+    ),
+    click.option(
+        "--keep",
+        metavar="TIME",
+        help="With --once: keep the TPU this long for the next --once of the same type and zone. "
+        "For example 30m.",
+    ),
+    click.option(
+        "--retries",
+        type=click.IntRange(0, 100),
+        default=0,
+        metavar="N",
+        help="With --once: begin again so often if Google preempts the TPU.",
+    ),
+)
+@click.pass_context
 def run(
+    ctx: click.Context,
     name: str,
     command: tuple[str, ...],
     tpu: str | None,
@@ -89,6 +143,14 @@ def run(
     free: bool,
     yes: bool,
     as_json: bool,
+    once: bool,
+    accelerator_type: str | None,
+    spot: bool,
+    max_cost: float | None,
+    max_price: float | None,
+    output: str | None,
+    keep: str | None,
+    retries: int,
 ) -> None:
     """Run a command on the hosts of a TPU, by default on all of them at once.
 
@@ -110,7 +172,17 @@ def run(
 
     command = command[1:] if command[:1] == ("--",) else command
     request = StartRun(command=as_text(list(command) or [name]), **fields)
-    script = script_of(name, command, tpu)
+    if not once and (accelerator_type or output or keep or max_cost or max_price or retries):
+        raise click.UsageError("--type and the options of a TPU for one script need --once.")
+    if once:
+        zone = ctx.meta.get("zone") or ""
+        script: Path | None = Path(name)
+        if not accelerator_type:
+            raise click.UsageError("--once needs --type.")
+        if tpu or free or same_folder or request.cwd:
+            raise click.UsageError("--once makes a TPU of its own: omit --tpu, -c, -w and --cwd.")
+    else:
+        script = script_of(name, command, tpu)
     if script is not None and (request.cwd or same_folder):
         raise click.UsageError("SCRIPT.py runs in its project's folder, without --cwd or -w.")
     if same_folder:
@@ -129,6 +201,38 @@ def run(
             runs.send_input(session, started, sys.stdin.fileno())
         return collected or runs.output_to(_write, started)
 
+    if once:
+        from ..commands.once import OnceTPU
+        from ..commands.times import seconds
+        from .once import run_once
+
+        assert script is not None
+        wanted = OnceTPU(
+            type=accelerator_type or "",
+            zone=zone,
+            spot=spot,
+            max_cost=max_cost,
+            max_price=max_price,
+            timeout=request.timeout,
+            keep=seconds(keep) if keep else 0.0,
+            title=script.stem,
+        )
+        request.input = False
+        ended = run_once(
+            script,
+            command,
+            wanted,
+            request,
+            lambda _, started: collected or runs.output_to(_write, started),
+            output=output,
+            retries=retries,
+            yes=yes,
+        )
+        if collected is not None:
+            collected.print(ended)
+        else:
+            _report(ended)
+        raise click.exceptions.Exit(ended.code or 0)
     with open_session() as session:
         if script is not None:
             name = tpu or only_tpu(session)

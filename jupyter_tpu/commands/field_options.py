@@ -17,7 +17,7 @@ from .grammar import (
     mark,
 )
 from .read_files import read_requirements_file, read_text
-from .times import deadline, duration, seconds
+from .times import deadline, duration, limit, seconds
 
 if TYPE_CHECKING:
     from msgspec.inspect import Field
@@ -168,14 +168,22 @@ def _as_typed(value: Any, typed: str) -> str:
 _PARSERS: dict[str, Callable[[Any, str], Any]] = {
     "": lambda value, _: [*value] if isinstance(value, tuple) else value,
     "duration": lambda value, _: seconds(value),
+    "limit": lambda value, _: limit(value),
     "time": lambda value, _: deadline(value),
     "file": lambda value, _: read_text(value),
     "requirements": lambda value, _: read_requirements_file(value),
     "disk": lambda values, option: [_disk(value, option) for value in values],
     "words": lambda values, _: _words(values),
 }
-_METAVARS = {"duration": "TIME", "time": "TIME", "file": "FILE", "requirements": "FILE"}
+_METAVARS = {
+    "duration": "TIME",
+    "limit": "TIME",
+    "time": "TIME",
+    "file": "FILE",
+    "requirements": "FILE",
+}
 _HINTS = {
     "duration": "For example 90m, 2h or 1d.",
+    "limit": "Seconds, or for example 90m, 2h or 1d.",
     "time": "For example 2026-07-01T08:00, or 8h for 8 hours from now.",
 }

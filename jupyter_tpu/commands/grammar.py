@@ -438,7 +438,7 @@ def tpu_argument(
 def _in_zone(ctx: click.Context, name: str | None) -> str | None:
     """A TPU's name with the zone that --zone gives."""
     zone = ctx.meta.get("zone")
-    if not (zone and name):
+    if not (zone and name) or ctx.params.get("once"):  # of which it is a script's path
         return name
     own, _, _ = name.replace("~", "/").rpartition("/")
     if own not in ("", zone):

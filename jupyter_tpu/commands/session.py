@@ -55,8 +55,11 @@ def tpu_ref(tpu: TPU) -> str:
     return f"{tpu.zone}~{tpu.name}"
 
 
-def client_of(server: Server) -> FleetClient:
-    """Raises PERMISSION for a server that requires a password: there is no token to send."""
+def client_of(server: Server, *, agent: bool | None = None) -> FleetClient:
+    """Raises PERMISSION for a server that requires a password: there is no token to send.
+
+    agent: whether it acts as a coding agent; None: as the environment says.
+    """
     from ..fleet.client import FleetClient
 
     if server.password:
@@ -67,7 +70,8 @@ def client_of(server: Server) -> FleetClient:
         )
     from ..agent_token import acts_as_agent, agent_token
 
-    token = agent_token() if acts_as_agent() else server.token
+    agent = acts_as_agent() if agent is None else agent
+    token = agent_token() if agent else server.token
     return FleetClient(server.url, token, socket=server.socket)
 
 
@@ -129,7 +133,11 @@ async def _own_fleet(target: Target) -> FleetAPI:
 
 
 async def find_server(
-    target: Target, others: list[Catalog], usable: Callable[[Server], bool] = lambda _: True
+    target: Target,
+    others: list[Catalog],
+    usable: Callable[[Server], bool] = lambda _: True,
+    *,
+    agent: bool | None = None,
 ) -> tuple[Server, FleetClient] | None:
     """The newest *usable* server that works on *target*, with its client; adds to *others* what
     the other servers work on.
@@ -139,7 +147,7 @@ async def find_server(
     for server in running_servers():
         if server.password or not usable(server):
             continue
-        client = client_of(server)
+        client = client_of(server, agent=agent)
         catalog = await catalog_of(client)
         if catalog is not None:
             if same_cloud(target, catalog):

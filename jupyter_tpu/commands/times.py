@@ -33,6 +33,17 @@ def seconds(text: str) -> float:
     return length
 
 
+def limit(text: str) -> float:
+    """Seconds: a number of them, or a duration such as 90m or 2h."""
+    try:
+        length = float(text)
+    except ValueError:
+        return seconds(text)
+    if not 0 < length < 1e9:
+        raise InvalidInput(f"{text!r} is not a time limit.", "Write seconds, or 90m, 2h or 1d.")
+    return length
+
+
 def duration(length: float) -> str:
     """The shortest text that `seconds` reads as so many, in whole minutes."""
     unit = next(unit for unit in "dhm" if length % _UNITS[unit] == 0 or unit == "m")

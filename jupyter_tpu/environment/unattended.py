@@ -76,7 +76,8 @@ class GuardRules(Struct, frozen=True, kw_only=True):
 class UnattendedStart(Struct, frozen=True, kw_only=True):
     """A job that begins without us.
 
-    user: the login user of the hosts. job: its id. command: of the shell.
+    user: the login user of the hosts. job: its id. command: of the shell; "": only the guard is
+        set.
     python_path: of a Python on the hosts, which is used as it is; "": *environment* is created.
     guard: None: there is none.
     """

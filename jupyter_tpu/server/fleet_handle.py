@@ -35,6 +35,7 @@ class FleetHandle:
     take_over_kernel: see `KernelService.take_over_here`.
     environment_defaults: as `EnvironmentDefaults.read` takes them.
     path_under_server: see `Apps.path_under_server`.
+    agent_folder: see `AgentAccess.folder`.
     """
 
     def __init__(
@@ -46,7 +47,9 @@ class FleetHandle:
         warm_kernels: bool | None = None,
         environment_defaults: Mapping[str, Any] | None = None,
         path_under_server: Callable[[App], str] | None = None,
+        agent_folder: str = "",
     ) -> None:
+        self._agent_folder = agent_folder
         self._path_under_server = path_under_server
         self._take_over_kernel = take_over_kernel
         self._warm_kernels = warm_kernels
@@ -136,6 +139,8 @@ class FleetHandle:
         )
         fleet.subscribe(self._changed)
         fleet.kernels.take_over_here = self._take_over_kernel
+        if self._agent_folder:
+            fleet.agents.folder = Path(self._agent_folder)
         if self._path_under_server is not None:
             fleet.apps.path_under_server = self._path_under_server
         return fleet

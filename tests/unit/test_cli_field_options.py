@@ -63,7 +63,7 @@ def test_what_is_not_given_has_the_default_of_the_field() -> None:
 @pytest.mark.parametrize(
     ("model", "words", "error", "message"),
     [
-        ("StartRun", "--timeout 0", click.BadParameter, "not in the range x>0"),
+        ("StartRun", "--timeout 0", InvalidInput, "'0' is not a time limit"),
         ("ProfileTPU", "--port 70000", click.BadParameter, "not in the range 1<=x<=65535"),
         ("SetGuard", "--max-idle 2", InvalidInput, "not a duration"),
         ("CreateTPU", "--labels a", InvalidInput, "--labels 'a' is not KEY=VALUE"),

@@ -44,7 +44,8 @@ def main():
     done = os.path.join(private_dir("unattended"), request["job"])
     if os.path.exists(done):
         return emit(log="The job %s was started before" % request["job"])
-    steps = [start] if request["guard"] is None else [set_guard, start]
+    steps = [] if request["guard"] is None else [set_guard]
+    steps += [start] if request["command"] else []
     for pause in (*PAUSES, None):
         steps = [step for step in steps if not is_done(step, request)]
         if not steps:

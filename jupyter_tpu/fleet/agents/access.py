@@ -43,7 +43,9 @@ OF_OWN_OPERATION = frozenset({"operations.cancel", "hunts.stop"})
 
 
 class AgentAccess:
-    """begun_by(id): who has begun an operation: "agent", or ""; with its TPU."""
+    """folder: the files of this computer that agents may copy are in it.
+
+    begun_by(id): who has begun an operation: "agent", or ""; with its TPU."""
 
     def __init__(
         self,
@@ -51,6 +53,7 @@ class AgentAccess:
         ledger: Ledger,
         begun_by: Callable[[str], tuple[str, NodeName]],
     ) -> None:
+        self.folder = Path.cwd()
         self._finder = finder
         self._ledger = ledger
         self._begun_by = begun_by
@@ -59,7 +62,7 @@ class AgentAccess:
         """Raises PERMISSION for what an agent may not do."""
         if call in FREE:
             for argument in arguments:
-                _require_project_files(argument)
+                _require_files_in(self.folder, argument)
         elif call in ON_OWN_TPU:
             name = await self._finder.find(arguments[0])
             self._ledger.require_of_agent(name, ON_OWN_TPU[call])
@@ -75,14 +78,14 @@ class AgentAccess:
             )
 
 
-def _require_project_files(request: Any) -> None:
-    """Raises PERMISSION for files of this computer outside of the folder that the server is in."""
+def _require_files_in(folder: Path, request: Any) -> None:
+    """Raises PERMISSION for files of this computer outside of *folder*."""
     paths: list[str] = []
     if isinstance(request, SyncProject):
         paths = [request.folder]
     elif isinstance(request, CopyFiles):
         paths = [request.destination] if request.download else request.sources
-    root = Path.cwd().resolve()
+    root = folder.resolve()
     for path in paths:
         here = Path(path or "~").expanduser().resolve()
         if not here.is_relative_to(root):

@@ -131,8 +131,10 @@ class PlanService:
         )
         try:
             operation = await self._begin(plan, terms)
-        except BaseException:
+        except BaseException as error:
             await self._set(plan, state="approved" if approved else "planned")
+            if agent and isinstance(error, TPUError) and error.reason is Reason.BUDGET:
+                await self._ask(plan, error.message)  # another one was quicker
             raise
         await self._set(plan, operation=operation)
         return self._view(plan)
@@ -231,7 +233,7 @@ class PlanService:
             emulated=self._cloud.emulated,
             usd_per_hour=max(prices),
             most=round(max(costs), 4),
-            guard=f"Deleted {duration(request.time or TIME)} after its creation begins{limit}.",
+            guard=f"Deleted {duration(terms.time)} after its creation begins{limit}.",
         )
 
     @staticmethod

@@ -33,7 +33,12 @@ from .availability import Availability
 from .provisioner import NodeProvisioner
 from .provisioning import LABEL
 from .queued_provisioner import QueuedNodeProvisioner
-from .unattended import UnattendedStarts, has_job, require_no_startup_script
+from .unattended import (
+    UnattendedStarts,
+    has_job,
+    has_startup_script,
+    require_no_startup_script,
+)
 
 _STEPS = (StepPlan("create", "Create the TPU", 1),)
 
@@ -233,7 +238,9 @@ class CreateService:
             self._grants,
             self._runner,
             record,
-            spec=lambda: self.spec(request, claim.label, job, queued=queued),
+            spec=lambda: self.spec(
+                request, claim.label, job, queued=queued, planned=record.terms is not None
+            ),
             message=message,
         )
 
@@ -266,11 +273,17 @@ class CreateService:
         )
 
     async def spec(
-        self, request: CreateTPU, label: str, job: str = "", *, queued: bool = True
+        self,
+        request: CreateTPU,
+        label: str,
+        job: str = "",
+        *,
+        queued: bool = True,
+        planned: bool = False,
     ) -> NodeSpec:
         """What Google is asked for, with our label and key. *job*: the id of the one that the TPU
         starts automatically; "" for none. *queued*: whether it waits for capacity where Google lets
-        it.
+        it. *planned*: its guard works also if no one connects to it.
         """
         assert request.version is not None
         assert request.zone is not None
@@ -279,6 +292,10 @@ class CreateService:
         if job:
             cost = (await self.price(request, name)).cost
             script = await self._unattended.script(request, name, job, cost)
+            options = structs.replace(options, startup_script=script)
+        elif planned and not has_startup_script(request):
+            cost = (await self.price(request, name)).cost
+            script = await self._unattended.guard_script(request, name, cost)
             options = structs.replace(options, startup_script=script)
         return NodeSpec(
             type=request.type,

@@ -14,7 +14,7 @@ from ...ssh.keys import user_name
 from ..core.locks import Locks
 from ..environments.environment import earlier_lock, environment_spec, locked_request
 from ..jobs.guard import guard_rule, silent_rule
-from ..models import Cost, CreateTPU
+from ..models import ConnectTPU, Cost, CreateTPU
 from ..models.catalog import known_type
 from .defaults import EnvironmentDefaults
 from .node_options import STARTUP_SCRIPT
@@ -48,6 +48,18 @@ class UnattendedStarts:
         )
         return await asyncio.to_thread(startup_script, unattended_start)
 
+    async def guard_script(self, request: CreateTPU, name: NodeName, cost: Cost) -> str:
+        """The startup script that sets the guard, if no one connects to the TPU."""
+        wanted = UnattendedStart(
+            user=user_name(),
+            job="guard",
+            command="",
+            environment=environment_spec(ConnectTPU()),
+            emulated=self._cloud.emulated,
+            guard=self._guard(request, name, cost),
+        )
+        return await asyncio.to_thread(startup_script, wanted)
+
     def _guard(self, request: CreateTPU, name: NodeName, cost: Cost) -> GuardRules | None:
         """The rules of its guard, before anything is known of the TPU."""
         if request.guard is None:
@@ -74,10 +86,15 @@ def has_job(request: CreateTPU) -> bool:
     return request.connect is not None and bool(request.connect.then_run)
 
 
+def has_startup_script(request: CreateTPU) -> bool:
+    """Whether it has one of its own."""
+    options = request.options
+    return bool(options.startup_script) or STARTUP_SCRIPT in options.metadata
+
+
 def require_no_startup_script(request: CreateTPU) -> None:
     """Raises INVALID where it has one already, and needs ours."""
-    own = request.options.startup_script or STARTUP_SCRIPT in request.options.metadata
-    if own and has_job(request):
+    if has_startup_script(request) and has_job(request):
         raise InvalidInput(
             "A TPU that runs a command while this computer is off has a startup script already.",
             "Move its commands to the setup script of the environment.",

@@ -192,7 +192,7 @@ class StartRun(Struct, kw_only=True, forbid_unknown_fields=True):
     hosts: Hosts = "all"
     cwd: WorkingFolder = ""
     timeout: Annotated[
-        Annotated[float, Meta(gt=0)] | None, option("Stop it after this time.", unit="seconds")
+        Annotated[float, Meta(gt=0)] | None, option("Stop it after this time.", typed="limit")
     ] = None
     #: "": none.
     environment: CommandEnvironment = None

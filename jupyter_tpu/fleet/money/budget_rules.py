@@ -125,6 +125,8 @@ def outside(
 ) -> str:
     """Why *wanted* is outside the budget of *who*, in sentences; "" if it is inside."""
     budget = next((each for each in budgets if each.who == who), None)
+    if budget is None and who != AGENT:
+        return ""  # people are limited by their budgets only
     if budget is None:
         return f"There is no budget for {whose(who)}."
     if budget.until and budget.until < day_of(now):

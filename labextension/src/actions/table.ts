@@ -102,13 +102,15 @@ export const ACTIONS: { [action in Action]: IAction } = {
     command: 'tpu:upload-files',
     icon: fileUploadIcon,
     label: () => trans.__('Upload Files…'),
-    run: (actions, tpu) => actions.files.upload(tpu)
+    run: async (actions, tpu) =>
+      (await import('../files/transfers')).upload(tpu, actions.model)
   },
   download: {
     command: 'tpu:download-file',
     icon: downloadIcon,
     label: () => trans.__('Download File…'),
-    run: (actions, tpu) => actions.files.download(tpu)
+    run: async (actions, tpu) =>
+      (await import('../files/transfers')).download(tpu, actions.model)
   },
   copy: {
     command: 'tpu:copy-files',

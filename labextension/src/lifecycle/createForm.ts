@@ -219,6 +219,24 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
     return this.catalog?.suggested_zones[this.type?.name ?? ''];
   }
 
+  /** The zones beside *zone* that offer the type *name*, with what it costs there; the cheapest first. */
+  elsewhere(
+    name: string,
+    zone: string,
+    tier: IFields['tier']
+  ): { zone: string; cost: ICost }[] {
+    const type = this.catalog?.types.find(one => one.name === name);
+    const price = ({ cost }: { cost: ICost }) =>
+      cost.list_usd_per_hour ?? Infinity;
+    return (type?.zones ?? [])
+      .filter(one => one !== zone)
+      .map(one => ({
+        zone: one,
+        cost: catalogCost(type, one, tier, !!this.catalog?.emulated)
+      }))
+      .sort((one, other) => price(one) - price(other));
+  }
+
   /** What the chosen type costs in the chosen zone and tier. */
   get cost(): ICost {
     const { tier, zone } = this.fields;

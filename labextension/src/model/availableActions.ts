@@ -104,7 +104,7 @@ export function availableActions(
     busy: isBusy(operations),
     stopping: isBusy(operations, 'stop'),
     startable: startableEnvironments(tpu).length > 0,
-    connecting: isBusy(operations, 'connect', 'environment')
+    connecting: isBusy(operations, 'connect', 'environment', 'ray')
   };
   return (Object.keys(POSSIBLE) as Action[]).filter(action =>
     POSSIBLE[action](now)

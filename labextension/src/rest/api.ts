@@ -571,6 +571,7 @@ export interface IFinding {
 export interface IFleetStatus {
   project: string;
   emulated: boolean;
+  version: string;
   problem: IProblem | null;
   storage: IProblem | null;
   loops: ILoopStatus[];

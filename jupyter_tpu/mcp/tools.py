@@ -1,0 +1,393 @@
+"""The tools. Each answers within seconds: what takes longer is an operation, run, cell or job with
+an id, whose state and output are asked for.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from ..errors import InvalidInput, Reason, TPUError
+from .connection import connection, on_core
+from .results import LONGEST, clean, output, plain, tool
+
+#: Seconds that a tool waits for output at most.
+WAIT = 10.0
+
+_TPU = ("name", "zone", "type", "meaning", "state", "tier", "connection", "created", "emulated")
+_OPERATION = ("id", "kind", "tpu", "zone", "state", "message", "progress", "problem", "result")
+_PLAN = (
+    *("id", "name", "type", "zone", "tier", "meaning", "hunt", "emulated", "usd_per_hour", "most"),
+    *("guard", "state", "outside", "operation", "expires"),
+)
+_kernels: Any = None
+
+
+@tool("read-only")
+async def tpu_list() -> dict[str, Any]:
+    """List the TPUs of the project, with their states."""
+    from ..fleet.models import ListQuery
+
+    found = await connection.call("tpus", ListQuery(fresh=True))
+    if found.problem is not None and not found.tpus:
+        raise found.problem.to_error()
+    return {"tpus": [plain(tpu, *_TPU) for tpu in found.tpus]}
+
+
+@tool("read-only")
+async def tpu_describe(name: str) -> dict[str, Any]:
+    """Show one TPU: its hosts, environments, guard, cost and problems. name: NAME or zone~NAME."""
+    tpu = await connection.call("tpu", name)
+    shown = plain(tpu, *_TPU, "guard", "cost", "problem", "advice", "hosts", "operations")
+    keys = ("name", "state", "python", "jax", "devices", "platform", "problem")
+    return {**shown, "environments": [plain(each, *keys) for each in tpu.environments]}
+
+
+@tool("read-only")
+async def tpu_budget() -> dict[str, Any]:
+    """Show what agents may spend, have spent, and which plans wait for a person's yes."""
+    overview = await connection.call("budgets.show")
+    return {
+        "emulated": overview.emulated,
+        "budgets": [plain(each) for each in overview.budgets if each.budget.who == "agent"],
+        "spending": [plain(each) for each in overview.spending[:20] if each.who == "agent"],
+        "questions": [plain(each, *_PLAN) for each in overview.questions],
+    }
+
+
+@tool("read-only")
+async def tpu_plan(
+    name: str,
+    type: str,
+    zone: str = "",
+    spot: bool = False,
+    minutes: float = 60,
+    max_cost: float | None = None,
+    max_price: float | None = None,
+    connect: bool = True,
+) -> dict[str, Any]:
+    """Plan a TPU: what it would cost at most. Nothing is created. The first of two steps.
+
+    zone: one zone; several with commas, or "-" for all zones that offer the type: then carrying it
+    out is a hunt, which tries them in turn until there is capacity. minutes, max_cost (USD): the
+    TPU is deleted at these limits. max_price: USD an hour, needed if the price is not known.
+    connect: also create a Python environment with JAX. outside: why a person would be asked.
+    """
+    from ..fleet.models import ConnectTPU, CreateTPU, PlanTPU
+
+    several = "," in zone or zone == "-"
+    tpu = CreateTPU(
+        name=name,
+        type=type,
+        zone=None if several else zone or None,
+        tier="spot" if spot else "on-demand",
+        max_price=max_price,
+        connect=ConnectTPU() if connect else None,
+    )
+    request = PlanTPU(
+        tpu=tpu, zones=zone.split(",") if several else [], time=minutes * 60, max_cost=max_cost
+    )
+    return plain(await connection.call("plans.make", request), *_PLAN)
+
+
+@tool("costs money")
+async def tpu_create(plan: str) -> dict[str, Any]:
+    """Create what was planned (tpu_plan), inside the budget. plan: its id.
+
+    Outside of the budget, a person is asked: try again when they have agreed. Answers at once;
+    follow the operation with tpu_operation.
+    """
+    return plain(await connection.call("plans.carry_out", plan), *_PLAN)
+
+
+@tool("costs money")
+async def tpu_hunt(plan: str) -> dict[str, Any]:
+    """Hunt for what was planned with several zones: tries them until there is capacity.
+
+    As tpu_create. The state of the hunt: tpu_operation. To stop it: tpu_cancel.
+    """
+    return plain(await connection.call("plans.carry_out", plan), *_PLAN)
+
+
+@tool("read-only")
+async def tpu_operations() -> dict[str, Any]:
+    """List running and recent operations: creating, connecting, copying, deleting …"""
+    found = await connection.call("operations.list")
+    return {"operations": [plain(operation, *_OPERATION) for operation in found[:20]]}
+
+
+@tool("read-only")
+async def tpu_operation(id: str, line: int = 0) -> dict[str, Any]:
+    """Show the state of an operation, and its log from a line on. Read on from `next`."""
+    operation = await connection.call("operations.get", id)
+    log, following = _page(operation.log, line)
+    return output(log, **plain(operation, *_OPERATION), next=following)
+
+
+@tool("destructive")
+async def tpu_cancel(id: str) -> dict[str, Any]:
+    """Cancel an operation or hunt that an agent has begun. What it has created is deleted."""
+    return plain(await connection.call("operations.cancel", id), *_OPERATION)
+
+
+@tool("changes")
+async def tpu_connect(name: str, packages: list[str] | None = None) -> dict[str, Any]:
+    """Create a Python environment with JAX, and more packages, on a TPU. Answers an operation."""
+    from ..fleet.models import ConnectTPU
+
+    operation = await connection.call("connect", name, ConnectTPU(packages=packages or []))
+    return plain(operation, *_OPERATION)
+
+
+@tool("changes")
+async def tpu_run(
+    name: str, command: str, cwd: str = "", hosts: str = "all", timeout: float = 600
+) -> dict[str, Any]:
+    """Run a shell command on hosts of a TPU. Answers a run; read its output with tpu_run_output.
+
+    cwd: relative to the home folder. hosts: all, 0, or 0,2-5. timeout: seconds.
+    """
+    from ..fleet.models import StartRun
+
+    request = StartRun(
+        command=["sh", "-c", command], hosts=hosts, cwd=cwd, timeout=timeout, stop_unwatched=900.0
+    )
+    run = await connection.call("runs.start", name, request)
+    return {"run": run.id, "state": run.state}
+
+
+@tool("read-only")
+async def tpu_run_output(name: str, run: str, cursor: int = 0, wait: float = 5) -> dict[str, Any]:
+    """Read what a run has written, from a cursor on. Read on from `next` until `ended`.
+
+    wait: seconds to wait for more, at most 10.
+    """
+    seconds = str(min(max(wait, 0.0), WAIT))
+    answer = await connection.call("runs.output", name, run, str(cursor), seconds)
+    several = len(answer.run.hosts) > 1
+    text = ""
+    for part in answer.output:
+        label = f"[{part.host}] " if several else ""
+        text += label + part.data.decode("utf-8", "replace")
+    text = clean(text)
+    dropped = max(0, len(text) - LONGEST)
+    more: dict[str, Any] = {"ended": answer.ended, "next": answer.next, "state": answer.run.state}
+    if answer.run.code is not None:
+        more["exit_code"] = answer.run.code
+    if dropped:
+        more["cut"] = f"The first {dropped} characters were left out."
+    return output(text[dropped:], **more)
+
+
+@tool("changes")
+async def tpu_execute(name: str, code: str, environment: str = "default") -> dict[str, Any]:
+    """Execute Python code in a kernel on a TPU, which keeps its variables from cell to cell.
+
+    Answers the id of the cell; read its output with tpu_output. The TPU has to be connected.
+    """
+    tpu = await connection.call("tpu", name)
+    ref = f"{tpu.zone}~{tpu.name}"
+    spec = next((each.kernelspec for each in tpu.environments if each.name == environment), "")
+    if not spec:
+        raise TPUError(
+            f"{tpu.name} has no environment {environment}.", Reason.NOT_FOUND, "tpu_connect it."
+        )
+    kernels = await on_core(_own_kernels())
+    return {"cell": await on_core(kernels.execute(ref, spec, code)), "tpu": ref}
+
+
+@tool("read-only")
+async def tpu_output(cell: str, line: int = 0, wait: float = 5) -> dict[str, Any]:
+    """Read the output of a cell from a line on. Read on from `next` until its state is not running.
+
+    wait: seconds to wait for the line, at most 10.
+    """
+    kernels = await on_core(_own_kernels())
+    found = await on_core(kernels.read(cell, line, min(max(wait, 0.0), WAIT)))
+    start = max(line, found.first)
+    text, following = _page(found.lines, start - found.first)
+    return output(text, state=found.state, line=start, next=following + found.first)
+
+
+@tool("destructive")
+async def tpu_interrupt(name: str) -> dict[str, Any]:
+    """Interrupt the cell that runs in your kernel on a TPU, as Ctrl-C does."""
+    tpu = await connection.call("tpu", name)
+    kernels = await on_core(_own_kernels())
+    await on_core(kernels.interrupt(f"{tpu.zone}~{tpu.name}"))
+    return {"interrupted": tpu.name}
+
+
+@tool("changes")
+async def tpu_job_start(name: str, command: str, cwd: str = "", title: str = "") -> dict[str, Any]:
+    """Start a shell command as a job: it continues whatever happens to this computer."""
+    from ..fleet.models import StartJob
+
+    words = shlex.split(command, comments=False)[:1] or [""]
+    request = StartJob(command=["sh", "-c", command], cwd=cwd, name=title or words[0][:80])
+    job = await connection.call("jobs.start", name, request)
+    return plain(job, "id", "name", "state", "tpu", "zone")
+
+
+@tool("read-only")
+async def tpu_job_log(
+    name: str, job: str, line: int = 1, host: int | None = None, wait: float = 0
+) -> dict[str, Any]:
+    """Read the log of a job on one host from a line on; a negative line counts from the end."""
+    from ..fleet.models import JobLogQuery
+
+    query = JobLogQuery(host=host, start=line, limit=400, wait=min(max(wait, 0.0), WAIT))
+    log = await connection.call("jobs.log", name, job, query)
+    state = (await connection.call("jobs.get", name, job)).state
+    text, count = _page([each.text for each in log.lines], 0)
+    following = log.next if count == len(log.lines) else log.lines[count].number
+    return output(text, state=state, next=following, complete=log.complete)
+
+
+@tool("destructive")
+async def tpu_job_stop(name: str, job: str) -> dict[str, Any]:
+    """Stop a job on a TPU that an agent has created."""
+    stopped = await connection.call("jobs.stop", name, job)
+    return plain(stopped, "id", "name", "state")
+
+
+@tool("changes")
+async def tpu_copy(
+    name: str, sources: list[str], destination: str = "", download: bool = False
+) -> dict[str, Any]:
+    """Copy files to all hosts of a TPU, or from host 0 (download). Answers an operation.
+
+    Paths on this computer have to be in the folder in which Jupyter runs. Existing files are
+    replaced.
+    """
+    from ..fleet.models import CopyFiles
+
+    request = CopyFiles(
+        sources=sources,
+        destination=destination,
+        download=download,
+        hosts="0" if download else "all",
+        overwrite=True,
+        make_folder=True,
+    )
+    return plain(await connection.call("copies.start", name, request), *_OPERATION)
+
+
+@tool("read-only")
+async def tpu_doctor(name: str = "") -> dict[str, Any]:
+    """Find out what keeps JAX from the chips of a TPU, or, without a name, a TPU from being made.
+
+    With a name it takes as long as JAX takes to start.
+    """
+    call = ("doctor.check", name) if name else ("doctor.preflight",)
+    found = plain(await connection.call(*call))
+    return output(_lines(found), checked=name or "setup")
+
+
+@tool("read-only")
+async def tpu_top(name: str) -> dict[str, Any]:
+    """Show memory and load of the chips of a TPU, and the processes that use them."""
+    load = plain(await connection.call("metrics.get", name))
+    chips = plain(await connection.call("chips.list", name))
+    return output(_lines({"load": load, "chips": chips}))
+
+
+@tool("read-only")
+async def tpu_memory(name: str) -> dict[str, Any]:
+    """Show what fills the memory of the devices, by lines of programs."""
+    return output(_lines(plain(await connection.call("profiles.memory", name))))
+
+
+@tool("changes")
+async def tpu_compile_check(
+    code: str, function: str, arguments: list[dict[str, Any]], type: str = ""
+) -> dict[str, Any]:
+    """Check whether a JAX function fits a TPU type: compile it without a TPU, at no cost.
+
+    Runs the code on this computer, as in a notebook, within limits of time and memory. arguments:
+    [{"shape": [8, 128], "dtype": "float32"}, …]. type: "" tries types from the cheapest on.
+    Answers a cell: read its report with tpu_output.
+    """
+    import msgspec
+
+    from ..jaxkit.compile.models import CompileRequest
+
+    try:
+        request = msgspec.convert(
+            {"code": code, "function": function, "arguments": arguments, "type": type or None},
+            CompileRequest,
+        )
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"This can't be compiled: {error}.") from None
+    kernels = await on_core(_own_kernels())
+    return {"cell": await on_core(kernels.compile(request))}
+
+
+@tool("changes")
+async def tpu_profile(name: str, seconds: float = 3) -> dict[str, Any]:
+    """Trace the programs of a TPU. Answers an operation, whose result is the summary."""
+    from ..fleet.models import ProfileTPU
+
+    operation = await connection.call("profiles.start", name, ProfileTPU(seconds=seconds))
+    return plain(operation, *_OPERATION)
+
+
+@tool("destructive")
+async def tpu_stop(name: str) -> dict[str, Any]:
+    """Stop a TPU that an agent has created, with all that runs there. Its disk is kept."""
+    from ..fleet.models import StopTPU
+
+    options = StopTPU(end_kernels=True, end_jobs=True)
+    return plain(await connection.call("stop", name, options), *_OPERATION)
+
+
+@tool("destructive")
+async def tpu_delete(name: str) -> dict[str, Any]:
+    """Delete a TPU that an agent has created, with its disk and all that runs there."""
+    from ..fleet.models import DeleteTPU
+
+    options = DeleteTPU(end_kernels=True, end_jobs=True)
+    return plain(await connection.call("delete", name, options), *_OPERATION)
+
+
+async def _own_kernels() -> Any:
+    """On the core's thread, to whose loop they belong."""
+    global _kernels
+    if _kernels is None:
+        from .kernels import AgentKernels
+
+        _kernels = AgentKernels()
+    return _kernels
+
+
+async def close_kernels() -> None:
+    """Ends the kernels of this process."""
+    if _kernels is not None:
+        await on_core(_kernels.close())
+
+
+def _page(lines: list[str], start: int) -> tuple[str, int]:
+    """Lines from *start* on, as many as one answer has, and the number of the next one."""
+    if start < 0:
+        raise InvalidInput("The line must be 0 or more.")
+    size, end = 0, start
+    while end < len(lines) and (size := size + len(lines[end]) + 1) <= LONGEST:
+        end += 1
+    if end == start and end < len(lines):  # one line that is too long
+        return lines[end][:LONGEST], end + 1
+    return "\n".join(lines[start:end]), end
+
+
+def _lines(value: Any) -> str:
+    """A model as text: hosts have written parts of it."""
+    import json
+
+    text = json.dumps(value, ensure_ascii=False, indent=1)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}\n… (cut)"
+
+
+def tools() -> list[str]:
+    """For the entry point `jupyter_server_mcp.tools`."""
+    from .results import TOOLS
+
+    return [f"{__name__}:{name}" for name in TOOLS]

@@ -1,0 +1,205 @@
+"""`jupyter tpu run --once`: one line in, the script's result out, and no TPU left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_shell import COMMAND, LIMIT, Shell
+
+ZONE = "us-west4-a"
+ONCE = ("run", "--once", "--zone", ZONE, "--max-cost", "2")
+TYPE = ("--type", "v5litepod-1")
+
+
+@pytest.fixture(scope="module")
+def alone(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Shell:
+    """No Jupyter server runs: the command does all of it."""
+    folder = tmp_path_factory.mktemp("once")
+    return Shell(folder, **emulator.environment, JUPYTER_TPU_PROJECT_SYNC="off")
+
+
+class Project:
+    """A folder with scripts, of a name of its own: their TPUs have it, too."""
+
+    def __init__(self, shell: Shell, emulator: Any) -> None:
+        self.shell = shell
+        self.emulator = emulator
+        self.title = f"s{uuid.uuid4().hex[:6]}"
+        self.folder = shell.folder / self.title
+        self.folder.mkdir()
+
+    def script(self, code: str) -> Path:
+        path = self.folder / f"{self.title}.py"
+        path.write_text(textwrap.dedent(code))
+        return path
+
+    def nodes(self) -> list[dict[str, Any]]:
+        listed = self.emulator.request("GET", "/v2/projects/emulated/locations/-/nodes")
+        return [one for one in listed.get("nodes", []) if f"/once-{self.title}-" in one["name"]]
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*COMMAND, *words],
+            env=self.shell.environment,
+            cwd=self.shell.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def ledger(self) -> list[dict[str, Any]]:
+        lines = self.shell.json("budget", "show", "--json")["spending"]
+        return [line for line in lines if line["tpu"].startswith(f"once-{self.title}-")]
+
+
+@pytest.fixture
+def project(alone: Shell, emulator: Any, faults: Any) -> Iterator[Project]:
+    project = Project(alone, emulator)
+    yield project
+    for node in project.nodes():
+        if node["state"] != "DELETING":
+            emulator.wait(emulator.request("DELETE", f"/v2/{node['name']}"))
+
+
+def test_a_script_runs_and_its_output_and_exit_code_come_back(project: Project) -> None:
+    script = project.script(
+        """
+        import os, pathlib, sys
+        import jax
+        print("devices", jax.device_count(), sys.argv[1:])
+        print("to stderr", file=sys.stderr)
+        pathlib.Path("results").mkdir()
+        pathlib.Path("results/loss.txt").write_text("0.25")
+        sys.exit(7)
+        """
+    )
+    done = project.shell.run(
+        *ONCE, *TYPE, "--timeout", "10m", "--output", "results", str(script), "--epochs", "3",
+        limit=300,
+    )  # fmt: skip
+    assert done.returncode == 7, done.stderr
+    assert done.stdout == "devices 1 ['--epochs', '3']\n"
+    assert "to stderr\n" in done.stderr
+    assert "At most $0." in done.stderr
+    assert (project.folder / "results/loss.txt").read_text() == "0.25"
+    assert project.nodes() == []
+    (line,) = project.ledger()
+    assert line["most"] < 2
+    bill = project.emulator.request("GET", "/emulator/v1/bill")["lines"]
+    (billed,) = (one for one in bill if one["node"].endswith(f"/{line['tpu']}"))
+    assert line["usd"] == pytest.approx(billed["usd"], abs=0.005)
+
+
+def test_a_script_that_raises_and_one_that_is_not_there_leave_no_tpu(project: Project) -> None:
+    missing = project.shell.run(*ONCE, *TYPE, str(project.folder / "none.py"))
+    assert missing.returncode == 1
+    assert "does not exist" in missing.stderr
+    assert project.ledger() == []
+    script = project.script("raise ValueError('no luck')")
+    os.chmod(script, 0o755)
+    done = project.shell.run(*ONCE, *TYPE, str(script), limit=300)
+    assert done.returncode == 1
+    assert "ValueError: no luck" in done.stderr
+    assert project.nodes() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_command_that_is_interrupted_deletes_its_tpu(project: Project, number: int) -> None:
+    script = project.script("import time; print('begun', flush=True); time.sleep(600)")
+    process = project.start(*ONCE, *TYPE, str(script))
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=LIMIT)
+    assert process.returncode not in (0, None), errors
+    assert project.nodes() == []
+
+
+def test_a_command_that_is_killed_leaves_a_guard_that_deletes_the_tpu(project: Project) -> None:
+    script = project.script("import time; print('begun', flush=True); time.sleep(600)")
+    process = project.start(*ONCE, *TYPE, "--timeout", "10m", str(script))
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    process.kill()
+    process.communicate(timeout=LIMIT)
+    (node,) = project.nodes()
+    guard = project.shell.json("guard", "show", node["name"].rpartition("/")[2], "--json")
+    assert guard["action"] == "delete"
+    assert guard["idle"] == 600
+    assert guard["until"]
+
+
+def test_a_tpu_that_google_takes_back_is_replaced(project: Project) -> None:
+    script = project.script(
+        """
+        import pathlib, time
+        print("begun", flush=True)
+        time.sleep(20)
+        print("done", flush=True)
+        """
+    )
+    process = project.start(*ONCE, *TYPE, "--spot", "--retries", "1", str(script))
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    (node,) = project.nodes()
+    project.emulator.inject_fault("preempt", node=node["name"])
+    out, errors = process.communicate(timeout=400)
+    assert process.returncode == 0, errors
+    assert out == "begun\ndone\n"
+    assert "Google has taken the TPU back. Trying again (1 of 1)." in errors
+    assert project.nodes() == []
+
+
+def test_a_tpu_is_kept_warm_for_the_next_script(project: Project) -> None:
+    script = project.script("import socket; print(socket.gethostname())")
+    names = []
+    for _ in range(2):
+        done = project.shell.run(
+            *ONCE, *TYPE, "--keep", "30m", "--timeout", "5m", str(script), limit=300
+        )
+        assert done.returncode == 0, done.stderr
+        assert "is kept for the next one" in done.stderr
+        names.append(done.stdout)
+    assert names[0] == names[1]
+    assert "Using once-" in done.stderr
+    assert len(project.nodes()) == 1
+
+
+def test_a_shebang_works(project: Project, tmp_path: Path) -> None:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    jupyter = folder / "jupyter"
+    jupyter.write_text(f'#!/bin/sh\nshift\nexec {sys.executable} -m jupyter_tpu.cli "$@"\n')
+    jupyter.chmod(0o755)
+    line = f"#!/usr/bin/env -S jupyter tpu run --once --type v5litepod-1 --zone {ZONE} --max-cost 2"
+    script = project.script(f"{line}\nimport sys; print('hello', sys.argv[1])")
+    script.chmod(0o755)
+    environment = {**project.shell.environment}
+    environment["PATH"] = f"{folder}:{environment['PATH']}"
+    done = subprocess.run(
+        [str(script), "you"], env=environment, capture_output=True, text=True, timeout=300,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "hello you\n"), done.stderr
+    assert project.nodes() == []
+
+
+def test_without_a_limit_or_a_yes_nothing_is_created_where_it_would_cost(
+    project: Project,
+) -> None:
+    script = project.script("print()")
+    refused = project.shell.run("run", "--once", *TYPE, "--max-cost", "0.01", str(script))
+    assert refused.returncode == 1
+    assert "is enough for less than a minute" in refused.stderr
+    assert project.nodes() == []
