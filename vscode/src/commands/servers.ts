@@ -2,6 +2,7 @@
 
 import * as vscode from 'vscode';
 
+import { Failure } from '../../../labextension/src/rest/failure';
 import { NodeClient } from '../client';
 import { installer, succeeds } from '../localServer';
 import { settings } from '../source';
@@ -105,7 +106,13 @@ export async function useServer({ session, sources }: Commands): Promise<void> {
     token,
     pid: 0
   };
-  await new NodeClient(server).status(); // says why not, before anything is kept
+  try {
+    await new NodeClient(server).status(); // says why not, before anything is kept
+  } catch (error) {
+    throw error instanceof Failure && error.reason === 'DENIED'
+      ? new Error(`The server at ${address.host} does not accept this token.`)
+      : error;
+  }
   await sources.use(server);
   await session.search();
 }
