@@ -85,7 +85,7 @@ def test_a_function_runs_on_a_warm_tpu_and_its_value_comes_back(
     assert lines[2:] == [
         host,
         "same kernel; here 0",
-        "raised: no such layer",
+        "raised: 'no such layer'",
         "value: _jupyter_tpu_value is of the class object. It would have to be unpickled here, "
         "which can run any code of the TPU.",
         host,
