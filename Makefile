@@ -167,12 +167,13 @@ bench: setup .venv/bench
 	for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script || exit 1; done
 
 # What is made from the code: labextension/src/rest/api.ts from the server's models, requests.ts from
-# its routes, operationKinds.ts from its kinds of operations; and the tables and the picture of the
-# rooms in docs/. Tests fail when it is out of date.
+# its routes, operationKinds.ts from its kinds of operations; and the tables and drawn
+# pictures in docs/. Tests fail when it is out of date.
 types: setup
 	$(BIN)/python scripts/typescript_types.py
 	$(BIN)/python scripts/reference_docs.py
 	$(BIN)/python scripts/rooms.py
+	$(BIN)/python scripts/pictures.py
 
 # The documentation, as pages in site/ that need no server. A warning is an error. What mkdocs-material
 # says about the end of its own life is for the authors, not for every build.
@@ -182,6 +183,7 @@ docs: setup
 
 screenshots: setup
 	$(BIN)/python scripts/screenshots.py
+	$(BIN)/python scripts/recording.py
 
 clean:
 	rm -rf .venv .venv-oldest .venv-newest node_modules jupyter_tpu/labextension labextension/lib \

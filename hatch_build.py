@@ -1,7 +1,9 @@
 """Builds the frontend for production whenever a distribution is built.
 
-An sdist carries the built frontend, so that installing from it takes no Node.js. An editable
-install has none: `make setup` builds it for development and links it into the environment.
+An sdist carries the built frontend, so that installing from it takes no Node.js, and the
+documentation site that `make docs` has built, because that needs this package installed. An
+editable install has no frontend: `make setup` builds it for development and links it into the
+environment.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 BUILT = "jupyter_tpu/labextension"
 INSTALLED = "share/jupyter/labextensions/jupyter-tpu"
+SITE = "site/index.html"
 
 
 class Frontend(BuildHookInterface):
@@ -26,6 +29,8 @@ class Frontend(BuildHookInterface):
             return
         if not Path(self.root, "PKG-INFO").is_file():  # not an unpacked sdist
             self._build()
+        if self.target_name == "sdist" and not Path(self.root, SITE).is_file():
+            self.app.display_warning("The sdist has no documentation site: run `make docs` before.")
         if self.target_name == "wheel":
             # Installed as data only: JupyterLab looks there, and a second copy would be idle.
             build_data["shared_data"][BUILT] = INSTALLED

@@ -68,7 +68,17 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             raise FileNotFoundError(f"{page.file.src_uri} links to {match[1]}")
         return f"]({REPOSITORY}{path}{mark}{anchor})"
 
-    return re.sub(r"\]\(([^)\s]+)\)", link, markdown)
+    return _plain_pipes(re.sub(r"\]\(([^)\s]+)\)", link, markdown))
+
+
+def _plain_pipes(markdown: str) -> str:
+    """Code in tables has "\\|" for GitHub; Python-Markdown would show the backslash."""
+    return re.sub(
+        r"^\|.*$",
+        lambda row: re.sub(r"`[^`]+`", lambda code: code[0].replace("\\|", "|"), row[0]),
+        markdown,
+        flags=re.MULTILINE,
+    )
 
 
 def on_post_build(config: MkDocsConfig) -> None:

@@ -2,7 +2,8 @@
 
 In ``labextension/src/rest``, ``api.ts`` has the types of bodies, answers and events, formatted as
 Prettier wants them; ``requests.ts`` has a method for each route, with the names that the fleet has
-in Python; ``operationKinds.ts`` has the titles of operations. With ``--check`` nothing is written;
+in Python; ``operationKinds.ts`` has the titles of operations; ``version.ts`` the
+page's version. With ``--check`` nothing is written;
 the exit code says whether they are up to date.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import re
 import sys
 import textwrap
@@ -77,8 +79,7 @@ export abstract class FleetRequests {{
 
 KINDS_FILE = """\
 {head}
-import {{ TranslationBundle }} from '@jupyterlab/translation';
-
+import {{ trans }} from '../ui/translation';
 import {{ IOperation }} from './api';
 
 /** Kinds during which other operations can be started. */
@@ -89,12 +90,18 @@ export const NON_EXCLUSIVE_KINDS: IOperation['kind'][] = [
 /** The titles of an operation on the TPU *name*, by its state. */
 export function kindTitles(
   kind: IOperation['kind'],
-  name: string,
-  trans: TranslationBundle
+  name: string
 ): Record<IOperation['state'], string> {{
   switch (kind) {{
 {cases}  }}
 }}
+"""
+
+
+VERSION_FILE = """\
+{head}
+/** The version of this page. */
+export const VERSION = '{version}';
 """
 
 
@@ -112,7 +119,13 @@ def render() -> dict[Path, str]:
         FOLDER / "api.ts": _render_types(schemas, interfaces, _inputs(answers, schemas)),
         FOLDER / "requests.ts": _render_requests(answered),
         FOLDER / "operationKinds.ts": _render_kinds(),
+        FOLDER / "version.ts": _render_version(),
     }
+
+
+def _render_version() -> str:
+    package = json.loads((FOLDER.parents[2] / "package.json").read_text(encoding="utf-8"))
+    return VERSION_FILE.format(head=HEAD.replace("the server's {}", "package.json"), version=package["version"])
 
 
 def _inputs(answers: Sequence[Any], schemas: dict[str, Any]) -> set[str]:

@@ -159,9 +159,10 @@ def find_kernel(kernels: Sequence[Kernel], id: str, tpu: str) -> Kernel:
 @environment_option
 @click.option(
     "--slices",
-    metavar="TPU[,TPU]",
+    metavar="TPU[,TPU]|queued",
     help="Add one kernel that runs on all hosts of this TPU and of these, as slices of one job. "
-    "They are connected, in the same zone, and have an environment of this name.",
+    'They are connected, in the same zone, and have an environment of this name. "queued": the '
+    "other TPUs of its queued resource.",
 )
 def add_kernel(name: str, environment: str, slices: str | None) -> None:
     """Add the kernel of an existing environment to the kernel pickers."""

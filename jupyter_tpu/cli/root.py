@@ -41,6 +41,10 @@ GROUPS = {
     },
     "Capacity": {
         "hunt": ("hunts:hunt", "Try zones, types and tiers until a TPU is available."),
+        "reservation": (
+            "reservations:reservation",
+            "Reserved TPUs: list them, reserve some days.",
+        ),
         "queued": ("queued:queued", "Request TPUs that wait in Google's own queue."),
     },
     "Work on hosts": {

@@ -10,13 +10,27 @@ from ..errors import InvalidInput, Reason, TPUError
 if TYPE_CHECKING:
     from ..commands.session import Session
 
+#: Instead of names: the other TPUs of the queued resource.
+QUEUED = "queued"
+
 
 def add_slices_kernel(session: Session, name: str, others: Sequence[str], environment: str) -> str:
     """Registers its kernelspec; returns its display name. Raises INVALID, NOT_FOUND, CONFLICT."""
     from ..kernels import KernelSpecs
 
-    tpus = [session.call(session.fleet.tpu(ref)) for ref in (name, *others)]
-    first = tpus[0]
+    first = session.call(session.fleet.tpu(name))
+    if list(others) == [QUEUED]:
+        all_tpus = session.call(session.fleet.tpus()).tpus
+        others = [
+            f"{tpu.zone}~{tpu.name}"
+            # Google numbers them: job-2 comes before job-10.
+            for tpu in sorted(all_tpus, key=lambda tpu: (len(tpu.name), tpu.name))
+            if tpu.queued and tpu.name != first.name
+            if (tpu.zone, tpu.queued) == (first.zone, first.queued)
+        ]
+        if not others:
+            raise InvalidInput(f"{first.name} is the only TPU of its queued resource.")
+    tpus = [first, *(session.call(session.fleet.tpu(ref)) for ref in others)]
     if len({(tpu.project, tpu.zone, tpu.name) for tpu in tpus}) < len(tpus):
         raise InvalidInput("A TPU is named twice.")
     specs = []

@@ -33,6 +33,8 @@ from .models import (
     QueuedList,
     QueuedSpec,
     QueuedTPUs,
+    Reservation,
+    ReservationSpec,
 )
 from .protocol import Cloud
 
@@ -322,6 +324,12 @@ class CloudWithAttached:
 
     async def runtime_versions(self, zone: str) -> tuple[str, ...]:
         return await self._cloud.runtime_versions(zone)
+
+    async def reservations(self) -> tuple[Reservation, ...]:
+        return await self._cloud.reservations()
+
+    async def reserve(self, spec: ReservationSpec) -> Reservation:
+        return await self._cloud.reserve(spec)
 
     async def sweep(self) -> list[str]:
         return await self._cloud.sweep()

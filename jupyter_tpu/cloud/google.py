@@ -31,6 +31,8 @@ from .models import (
     QueuedList,
     QueuedSpec,
     QueuedTPUs,
+    Reservation,
+    ReservationSpec,
 )
 from .protocol import Cloud
 from .target import Target
@@ -242,6 +244,12 @@ class GoogleCloud(Cloud):
 
     async def runtime_versions(self, zone: str) -> tuple[str, ...]:
         return await self._all_of(lambda cloud: cloud.runtime_versions(zone), zone)
+
+    async def reservations(self) -> tuple[Reservation, ...]:
+        return await self._clouds["compute"].reservations()
+
+    async def reserve(self, spec: ReservationSpec) -> Reservation:
+        return await self._clouds["compute"].reserve(spec)
 
     async def sweep(self) -> list[str]:
         """Of Compute Engine, if the project has ever had TPUs there."""

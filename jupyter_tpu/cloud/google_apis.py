@@ -83,6 +83,7 @@ class GoogleAPIs:
                 answer = json.load(response)
                 self._set_clock(response.headers.get("Date"))
         except urllib.error.HTTPError as error:
+            self._set_clock(error.headers.get("Date"))
             raise self._refused(api, error) from error
         except TimeoutError as error:
             raise TPUError(

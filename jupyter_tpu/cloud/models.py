@@ -324,5 +324,37 @@ class OperationStatus(Struct, frozen=True):
 #: What is wrong with a host: errors of its chips; slow; wrong results.
 Fault = Literal["chip-error", "slow", "wrong-results"]
 
+
+class Reservation(Struct, frozen=True, kw_only=True):
+    """Capacity that a project has, or will have for some days (calendar mode)."""
+
+    name: str
+    zone: str
+    #: "v6e", or a machine type; "" where it is not said.
+    type: str = ""
+    chips: int | None = None
+    used: int | None = None
+    #: Google's word, such as READY, or PENDING_APPROVAL of one that is still to come.
+    state: str = ""
+    #: Whether it is of calendar mode and not there yet: `start` and `end` are its dates.
+    future: bool = False
+    start: str = ""  # RFC 3339
+    end: str = ""
+    #: What a new TPU names to use it; "" while it can't.
+    use: str = ""
+
+
+class ReservationSpec(Struct, frozen=True, kw_only=True):
+    """Chips to have for some days: calendar mode."""
+
+    name: str
+    zone: str
+    generation: str
+    chips: int
+    start: str  # RFC 3339
+    seconds: int
+    workload: Literal["batch", "serving"] = "batch"
+
+
 #: What one host published about itself: (namespace, key) -> value; ("hostkeys", "ssh-ed25519").
 GuestAttributes = dict[tuple[str, str], str]

@@ -18,6 +18,8 @@ from .models import (
     QueuedList,
     QueuedSpec,
     QueuedTPUs,
+    Reservation,
+    ReservationSpec,
 )
 from .target import Target
 
@@ -149,6 +151,16 @@ class Cloud(Protocol):
 
     async def runtime_versions(self, zone: str) -> tuple[str, ...]:
         """The images (OS and drivers) offered in *zone*."""
+
+    async def reservations(self) -> tuple[Reservation, ...]:
+        """Those of the project for TPUs, and those to come."""
+        return ()
+
+    async def reserve(self, spec: ReservationSpec) -> Reservation:
+        """Asks for capacity that is billed for its days, used or not. EXISTS for a name in use;
+        asked again after a lost answer, it is the same request for the cloud.
+        """
+        raise InvalidInput("The Cloud TPU API has no calendar mode.")
 
     async def sweep(self) -> list[str]:
         """Deletes what TPUs that this program made have left in the project, and that costs

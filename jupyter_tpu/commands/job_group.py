@@ -5,6 +5,7 @@ this machine.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -245,6 +246,62 @@ class _Output:
         elif log.next > log.last and (log.complete or not self._follow):
             for stream, rest in ((out, log.partial_out), (err, log.partial_err)):
                 stream.write(f"{rest}\n" if rest else "")
+
+
+@job.command(
+    "export",
+    epilog=examples(
+        "jupyter tpu job export my-pod 1a2b3c4d --to skypilot",
+        "jupyter tpu job export my-pod 1a2b3c4d --to gcluster --folder ~/train --output job.sh",
+    ),
+)
+@tpu_argument()
+@_id_argument
+@click.option(
+    "--to", required=True, type=click.Choice(["skypilot", "gcluster", "kinetic"]), help="The tool."
+)
+@click.option("--folder", metavar="DIR", default=".", help="The project on this computer.")
+@click.option(
+    "--output", metavar="FILE", help="Where to write it; - prints it only.  [default: JOB.ENDING]"
+)
+@yes_option("Overwrite the file without asking.")
+def export(name: str, id: str, to: Any, folder: str, output: str | None, yes: bool) -> None:
+    """Write a file with which another tool runs the same job.
+
+    It has the command, the exact packages of the environment, and all hosts of a TPU of the same
+    type, but no secrets. The tool's own parser reads the file, if the tool is installed here.
+    """
+    from ..fleet.models.catalog import known_type
+    from .job_export import check, export_job
+
+    project = Path(folder).expanduser().resolve()
+    if not project.is_dir():
+        raise InvalidInput(f"The folder {project} does not exist.")
+    with open_session() as session:
+        found = session.call(session.fleet.jobs.get(name, id))
+        tpu = session.call(session.fleet.tpu(name))
+        kind = known_type(tpu.type)
+        if kind is None:
+            raise InvalidInput(f"{tpu.name} is not a TPU of a type that {to} could create.")
+        lock = None
+        if found.environment:
+            try:
+                lock = session.call(session.fleet.environments.get_lock(name, found.environment))
+            except TPUError as error:
+                if error.reason is not Reason.CONFLICT or tpu.state != "READY":
+                    raise
+                note(error.message)  # it was found there, and is not ours to lock
+    exported = export_job(found, lock, kind, to, str(project), spot=tpu.tier == "spot")
+    print(exported.content, end="")
+    if output != "-":
+        path = Path(output or exported.file_name)
+        if path.exists() and not yes:
+            confirm(f"Overwrite {path}?", "Add --yes to overwrite it, or name another --output.")
+        path.write_text(exported.content, encoding="utf-8")
+        note(f"Wrote {path}")
+        note(check(to, path))
+    for line in exported.notes:
+        note(line)
 
 
 @job.command("stop")

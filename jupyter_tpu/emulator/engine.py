@@ -20,6 +20,7 @@ from .model import api_errors
 from .model.bill import Bill
 from .model.faults import Fault
 from .model.host_profile import device_files, host_variables, missing_features
+from .model.instance_records import InstanceRecord
 from .model.model import Model
 from .model.notices import Notices
 from .model.os_login import is_enabled
@@ -405,6 +406,7 @@ class Engine:
             peers=tuple((other.hostname, other.address) for other in node.hosts),
             folder=self._host_folder(node, host),
             devices=device_files(node.accelerator),
+            without_docker=isinstance(node, InstanceRecord),
             startup_script=node.metadata.get("startup-script", ""),
             **missing_features(node.metadata),
         )

@@ -57,6 +57,7 @@ async def serve(
         networks,
         os_login,
         project_checks,
+        reservations,
         rest,
         services,
     )
@@ -97,6 +98,7 @@ async def serve(
         machine_types.add_routes(app, engine)
         instances.add_routes(app, engine, machines)
         groups.add_routes(app, engine, machines)
+        reservations.add_routes(app, engine, machines)
         compute.add_routes(app, engine)
         batch.add_routes(app)
         billing.add_routes(app)

@@ -11,8 +11,11 @@ from ..ssh.host_program import argument
 from ..wording import hosts_text
 from .host_answers import RayOnHost, RayState
 from .models import RemoteHost
+from .on_host.ray_node import known_addresses
 from .remote_call import call
 
+__all__ = ["clear", "examine", "known_addresses", "missing_on", "require_ray", "require_space",
+           "state", "variables"]  # fmt: skip
 #: What is installed: Ray with its dashboard.
 REQUIREMENT = "ray[default]"
 #: The first version with token authentication. Source: docs.ray.io, "Ray token authentication".

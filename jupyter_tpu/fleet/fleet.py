@@ -64,6 +64,7 @@ class Fleet:
         self.queued = lifecycle.queued
         self.hunts = hunts.service
         self.grants, self.prices = money.grants, money.prices
+        self.reservations = money.reservations
         self.environments, self.pythons = environments.service, environments.pythons
         self.kernels = kernels.service
         self.chips, self.chip_kernels = chips.service, chips.kernels

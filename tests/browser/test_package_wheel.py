@@ -86,6 +86,27 @@ def test_the_sdist_builds_the_same_wheel_without_node(
     assert contents(again) == contents(wheel)
 
 
+@pytest.mark.long
+def test_the_sdist_carries_the_documentation_site_if_it_was_built(
+    dist: Path, tmp_path: Path
+) -> None:
+    source = dist.parent
+    build = [sys.executable, "-m", "mkdocs", "build", "--quiet"]
+    subprocess.run(build, cwd=source, check=True)
+    subprocess.run(
+        [UV, "build", "--quiet", "--sdist", "--out-dir", tmp_path], cwd=source, check=True
+    )
+    [sdist] = tmp_path.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {
+        "site/index.html",
+        "site/tutorial/emulator.html",
+        "site/search/search_index.js",
+    } <= names
+    assert sdist.stat().st_size < 4_000_000
+
+
 def test_the_installed_wheel_opens_its_panel_in_an_environment_without_node(
     wheel: Path, browser: Browser, tmp_path: Path
 ) -> None:

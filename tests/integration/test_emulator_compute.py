@@ -6,6 +6,7 @@ import json
 import subprocess
 import uuid
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +178,9 @@ def test_an_instance_is_a_host_to_log_in_to(
     ask = f"{attribute}instance/attributes/"
     said = ssh(client, "one", key, tmp_path, f"{ask}accelerator-type; {ask}agent-worker-number")
     assert said == "v6e-40"
+    # Google's images of Compute Engine have no Docker, and chips are files of vfio.
+    look = "command -v docker containerd dockerd || echo none; ls /dev/vfio | sort | tr '\\n' ' '"
+    assert ssh(client, "one", key, tmp_path, look) == "none\n0 1 2 3 vfio"
 
     labels = {"label_fingerprint": made.label_fingerprint, "labels": {"jupyter-tpu": "one"}}
     instances.set_labels({**where, "instances_set_labels_request_resource": labels})
@@ -311,3 +315,149 @@ def test_a_slice_is_policy_template_and_group(
     left = [scope for _, scope in groups.aggregated_list(project=P)]
     assert not any(scope.instance_group_managers for scope in left)
     assert not list(instances.list(project=P, zone=ZONE))
+
+
+def test_hosts_that_are_reported_or_maintained_are_started_again(
+    client: Callable[[str], Any], emulator: Any, key: Path
+) -> None:
+    instances, where = client("Instances"), {"project": P, "zone": ZONE, "instance": "broken"}
+    body = instance("broken", key)
+    ended(client, instances.insert(project=P, zone=ZONE, instance_resource=body))
+    machines = [instances.get(where).resource_status.physical_host_topology.host]
+
+    def moved() -> bool:
+        found = instances.get(where)
+        host = found.resource_status.physical_host_topology.host
+        if found.status != "RUNNING" or host in machines:
+            return False
+        machines.append(host)
+        return True
+
+    def report(**body: Any) -> Any:
+        resource = "instances_report_host_as_faulty_request_resource"
+        return instances.report_host_as_faulty({**where, resource: body})
+
+    reason = {"behavior": "CHIP_ERROR", "description": "HBM errors"}
+    with pytest.raises(exceptions.BadRequest):
+        report(fault_reasons=[reason])
+    with pytest.raises(exceptions.BadRequest, match="behavior"):
+        report(disruption_schedule="IMMEDIATE", fault_reasons=[{"behavior": "OTHER"}])
+    assert ended(client, report(disruption_schedule="IMMEDIATE", fault_reasons=[reason])) == []
+    until(moved, 60)
+    with pytest.raises(exceptions.BadRequest, match="no maintenance"):
+        instances.perform_maintenance(where)
+    emulator.inject_fault("announce-maintenance", node="broken")
+    assert instances.get(where).resource_status.upcoming_maintenance.can_reschedule
+    assert ended(client, instances.perform_maintenance(where)) == []
+    until(moved, 60)
+    assert not instances.get(where).resource_status.upcoming_maintenance.type_
+    assert ended(client, instances.simulate_maintenance_event(where)) == []
+    until(moved, 60)
+    bulk = {"count": 2, "name_pattern": "b-#"}
+    with pytest.raises(exceptions.BadRequest, match="BULK"):
+        instances.bulk_insert(project=P, zone=ZONE, bulk_insert_instance_resource_resource=bulk)
+    ended(client, instances.delete(where))
+
+
+def test_calendar_mode_is_a_future_reservation_that_becomes_one(
+    client: Callable[[str], Any], emulator: Any
+) -> None:
+    future, reservations = client("FutureReservations"), client("Reservations")
+    here = {"project": P, "zone": ZONE}
+    start = datetime.now(UTC) + timedelta(days=3)
+    wanted = {
+        "name": "may-run",
+        "reservation_mode": "CALENDAR",
+        "planning_status": "SUBMITTED",
+        "reservation_name": "may-run",
+        "specific_reservation_required": True,
+        "time_window": {"start_time": start.isoformat(), "duration": {"seconds": 7 * 86_400}},
+        "aggregate_reservation": {
+            "vm_family": "VM_FAMILY_CLOUD_TPU_LITE_POD_SLICE_CT6E",
+            "workload_type": "BATCH",
+            "reserved_resources": [
+                {"accelerator": {"accelerator_type": "ct6e", "accelerator_count": 16}}
+            ],
+        },
+    }
+    long = {
+        **wanted,
+        "time_window": {**wanted["time_window"], "duration": {"seconds": 91 * 86_400}},
+    }
+    with pytest.raises(exceptions.BadRequest, match="90 days"):
+        future.insert({**here, "future_reservation_resource": long})
+    path = f"/compute/v1/projects/{P}/zones/{ZONE}/futureReservations"
+    with pytest.raises(EmulatorError, match="Cannot find field"):
+        emulator.request("POST", path, {"name": "x", "timeWindow": {"days": 3}})
+    made = future.insert({**here, "future_reservation_resource": wanted})
+    assert ended(client, made) == []
+    (listed,) = future.list(project=P, zone=ZONE)
+    assert listed.status.procurement_status == "COMMITTED"
+    assert list(reservations.list(project=P, zone=ZONE)) == []
+    found = {
+        each.name
+        for _, scope in future.aggregated_list(project=P)
+        for each in scope.future_reservations
+    }
+    assert found == {"may-run"}
+    with pytest.raises(exceptions.BadRequest, match="must be cancelled"):
+        future.delete({**here, "future_reservation": "may-run"})
+    ended(client, future.cancel({**here, "future_reservation": "may-run"}))
+    cancelled = future.get({**here, "future_reservation": "may-run"})
+    assert cancelled.status.procurement_status == "CANCELLED"
+    ended(client, future.delete({**here, "future_reservation": "may-run"}))
+
+    specific = {"count": 2, "instance_properties": {"machine_type": "ct6e-standard-4t"}}
+    body = {"name": "mine", "specific_reservation": specific}
+    ended(client, reservations.insert({**here, "reservation_resource": body}))
+    (mine,) = reservations.list(project=P, zone=ZONE)
+    assert (mine.status, mine.specific_reservation.in_use_count) == ("READY", 0)
+    ended(client, reservations.delete({**here, "reservation": "mine"}))
+    with pytest.raises(exceptions.NotFound):
+        reservations.get({**here, "reservation": "mine"})
+
+
+def test_zones_are_listed_and_advice_is_refused(client: Callable[[str], Any]) -> None:
+    zones = client("Zones")
+    assert zones.get(project=P, zone="us-central1-ai1a").region.endswith("regions/us-central1")
+    assert ZONE in {zone.name for zone in zones.list(project=P)}
+    with pytest.raises(exceptions.NotFound):
+        zones.get(project=P, zone="moon1-a")
+    advice, where = client("Advice"), {"project": P, "region": REGION}
+    with pytest.raises(exceptions.Forbidden):
+        advice.capacity({**where, "capacity_advice_request_resource": {"size": 1}})
+    with pytest.raises(exceptions.BadRequest):
+        advice.calendar_mode({**where, "calendar_mode_advice_request_resource": {}})
+
+
+@pytest.mark.long
+def test_a_group_makes_a_host_again_that_is_to_be_recreated(
+    client: Callable[[str], Any], key: Path
+) -> None:
+    groups, instances = client("InstanceGroupManagers"), client("Instances")
+    here = {"project": P, "zone": ZONE, "instance_group_manager": "pod"}
+    wanted = workloads(client, key)
+    groups.insert({"project": P, "zone": ZONE, "instance_group_manager_resource": wanted})
+
+    def active() -> bool:
+        found = groups.get(here).status
+        (topology,) = found.applied_accelerator_topologies or [None]
+        return bool(topology and topology.state == "ACTIVE" and found.is_stable)
+
+    until(active, 60)
+    before = instances.get(project=P, zone=ZONE, instance="pod-w-001").id
+    ask = "instance_group_managers_recreate_instances_request_resource"
+    with pytest.raises(exceptions.BadRequest, match="not all in the group"):
+        groups.recreate_instances({**here, ask: {"instances": [f"zones/{ZONE}/instances/none"]}})
+    url = f"zones/{ZONE}/instances/pod-w-001"
+    ended(client, groups.recreate_instances({**here, ask: {"instances": [url]}}))
+
+    def again() -> bool:
+        found = [each for each in instances.list(project=P, zone=ZONE) if each.name == "pod-w-001"]
+        return [each.id for each in found] not in ([], [before]) and active()
+
+    until(again, 60)
+    ended(client, groups.delete(here))
+    for kind, name in (("RegionInstanceTemplates", "tmpl"), ("ResourcePolicies", "wp")):
+        field = "instance_template" if name == "tmpl" else "resource_policy"
+        ended(client, client(kind).delete({"project": P, "region": REGION, field: f"pod-{name}"}))

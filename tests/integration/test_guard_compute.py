@@ -129,6 +129,7 @@ async def test_what_google_refuses_of_its_end_is_said_and_keeps_nothing_from_bei
     assert (await guards.get(name)).until
 
 
+@pytest.mark.long
 @pytest.mark.asyncio
 async def test_an_end_that_others_have_set_stays(world: ComputeWorld, name: str) -> None:
     server = await made(world, name, "v6e-4")

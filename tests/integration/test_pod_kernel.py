@@ -234,6 +234,26 @@ def test_completion_is_that_of_host_0(notebook):
     assert reply["content"]["matches"] == ["a_long_name_to_complete"]
 
 
+def test_the_debugger_is_that_of_the_chosen_host(notebook):
+    def prefix() -> str:
+        client = notebook.client
+        content = {"type": "request", "seq": 1, "command": "debugInfo"}
+        request = client.session.msg("debug_request", content)
+        client.control_channel.send(request)
+        while True:
+            reply = client.get_control_msg(timeout=30)
+            if reply["parent_header"]["msg_id"] == request["header"]["msg_id"]:
+                return str(reply["content"]["body"]["tmpFilePrefix"])
+
+    _, seen = notebook.run("%%hosts 0,2\nimport os; print(os.getpid())")
+    own, other = int(printed(seen)), int(shown(seen).split()[-1])
+    assert f"_{own}/" in prefix()
+    assert notebook.text("%hosts debug 2").startswith("The debugger works on host 2 now.")
+    assert f"_{other}/" in prefix()
+    assert notebook.text("%hosts debug 0").startswith("The debugger works on host 0 now.")
+    assert f"_{own}/" in prefix()
+
+
 async def keep_warm(emulator: Any, pod: str, *, wanted: bool) -> None:
     """Returns when a pod kernel is warm, or none is."""
     links = default_links(Target(emulator=str(emulator.state_file)))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import queue
 import re
 import signal
 import subprocess
@@ -262,6 +264,25 @@ def test_an_interrupt_while_the_hosts_start_ends_the_wait(notebook: Notebook) ->
     restart(notebook)
 
 
+def test_a_host_that_starts_slowly_is_named_and_waited_for(
+    notebook: Notebook, emulator: Any, pod: str
+) -> None:
+    before = set(pids(emulator, pod, 3))
+    notebook.manager.restart_kernel(now=True)
+    until(lambda: set(pids(emulator, pod, 3)) - before)
+    [slow] = set(pids(emulator, pod, 3)) - before
+    os.kill(slow, signal.SIGSTOP)
+    seen: list[dict[str, Any]] = []
+    try:
+        notebook.client.wait_for_ready(timeout=200)  # after 10 s it answers without the host
+        request = notebook.client.execute("print('all')")
+        while "Waiting for the kernel of host 3 to start." not in stderr(seen):
+            seen.append(notebook.client.get_iopub_msg(timeout=60))
+    finally:
+        os.kill(slow, signal.SIGCONT)
+    assert printed(read(notebook, request)) == "all\n"
+
+
 def test_hosts_with_different_packages_and_pythons_are_said_before_the_first_cell(
     notebook: Notebook,
 ) -> None:
@@ -352,3 +373,31 @@ def test_a_pods_cell_goes_on_without_its_server(
     lines = client.printed(request).splitlines()
     assert lines == [*(f"line {i}" for i in range(200)), "host 0"]
     assert pids(emulator, pod, 3) == kernels, "the same processes"
+
+
+def test_a_preempted_pods_kernel_is_reported_and_its_lines_before_are_there(
+    kernel: Notebook, kernelspec: str, emulator: Any, pod: str
+) -> None:
+    """The last one: nothing is left of the pod."""
+    if kernel.manager.has_kernel:
+        kernel.manager.shutdown_kernel(now=True)
+    manager = KernelManager(kernel_name=kernelspec)
+    manager.start_kernel(env=ENVIRONMENT)
+    notebook = Notebook(manager)
+    try:
+        request = notebook.client.execute(LINES.format(n=10_000, pause=0.05))
+        text = printed(notebook.until_output(request, "line 20\n"))
+        node = f"projects/{emulator.state.project}/locations/{ZONE}/nodes/{pod}"
+        emulator.inject_fault(kind="preempt", node=node)
+        until(lambda: not manager.is_alive())
+        with contextlib.suppress(queue.Empty):
+            while True:
+                message = notebook.client.get_iopub_msg(timeout=5)
+                if message["parent_header"].get("msg_id") == request:
+                    text += message["content"].get("text", "")
+        assert "preempted" in text
+        numbers = [int(number) for number in re.findall(r"line (\d+)\n", text)]
+        assert numbers == list(range(len(numbers)))
+    finally:
+        notebook.close()
+        manager.shutdown_kernel(now=True)

@@ -21,26 +21,34 @@ from waiting import until
 
 from jupyter_tpu.emulator.hosts.namespace_host import process_tree
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1500)]
 
 NAME = "rays"
 LIMIT = 400.0  # seconds; Ray's first start compiles a lot of Python
 #: Prints where its tasks ran, with a chip each, and ends with 3.
 SCRIPT = """
-import os, socket, sys
+import socket, sys
 import ray
+from ray.util.placement_group import placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy as At
 import part
 
 ray.init()
 print("nodes", len(ray.nodes()), "argument", sys.argv[1])
 
-@ray.remote(num_cpus=0.5, resources={"TPU": 4})
-def where(number):
-    return part.square(number), socket.gethostname(), os.environ.get("TPU_VISIBLE_CHIPS", "")
+group = placement_group([{"TPU": 4, "CPU": 1}] * 2, strategy="STRICT_SPREAD")
 
-found = ray.get([where.remote(number) for number in range(4)])
-print("squares", [square for square, _, _ in found])
-print("hosts", len({host for _, host, _ in found}), flush=True)
+@ray.remote(num_cpus=1, resources={"TPU": 4})
+def where(number):
+    return part.square(number), socket.gethostname()
+
+ray.get(group.ready())
+found = ray.get([
+    where.options(scheduling_strategy=At(group, bundle)).remote(bundle + 2)
+    for bundle in range(2)
+])
+print("squares", [square for square, _ in found])
+print("hosts", len({host for _, host in found}), flush=True)
 sys.exit(3)
 """
 CELL = """
@@ -107,9 +115,7 @@ def processes(emulator: Any, host: int, word: str) -> list[int]:
     return [p["outer"] for p in process_tree(init) if word in " ".join(p["cmdline"])]
 
 
-def test_ray_runs_on_all_hosts_from_install_to_stop(
-    server: Server, emulator: Any, tmp_path: Path
-) -> None:
+def test_ray_is_installed_if_the_user_agrees_and_runs_on_all_hosts(server: Server) -> None:
     refused = command(server, "ray", "start", NAME)
     assert refused.returncode == 1
     assert "Ray is not installed in the environment default" in refused.stderr
@@ -149,6 +155,9 @@ def test_ray_runs_on_all_hosts_from_install_to_stop(
     assert again["state"] == "done", again
     assert len(server.tpu("GET", f"tpus/{NAME}/jobs")) == 1, "it was kept"
 
+
+def test_a_script_and_a_notebook_use_ray(server: Server, tmp_path: Path) -> None:
+    assert started(server, install=True)["state"] == "done"
     project = tmp_path / "project"
     project.mkdir()
     (project / "part.py").write_text("def square(number):\n    return number * number\n")
@@ -156,7 +165,7 @@ def test_ray_runs_on_all_hosts_from_install_to_stop(
     submitted = command(server, "ray", "submit", "work.py", "--", "hello", cwd=project)
     assert submitted.returncode == 3, submitted.stderr
     assert "nodes 2 argument hello" in submitted.stdout
-    assert "squares [0, 1, 4, 9]" in submitted.stdout
+    assert "squares [4, 9]" in submitted.stdout
     assert "hosts 2" in submitted.stdout
 
     [environment] = server.tpu("GET", f"tpus/{NAME}/environments")
@@ -169,6 +178,9 @@ def test_ray_runs_on_all_hosts_from_install_to_stop(
     client.close()
     server.request("DELETE", f"/api/kernels/{kernel['id']}")
 
+
+def test_ray_is_stopped_with_all_that_it_has_left(server: Server, emulator: Any) -> None:
+    assert started(server, install=True)["state"] == "done"
     shown = command(server, "ray", "status", NAME)
     assert shown.stdout.startswith(f"Ray on {NAME}: running, Ray 2")
     assert command(server, "ray", "stop", NAME).returncode == 1, "it asks"
@@ -212,6 +224,17 @@ def test_ray_whose_head_died_or_lost_its_host_is_known_and_can_be_started_again(
         return len(now["attempts"]) == 2 and len(alive) == 2
 
     until(back, LIMIT, lambda: json.dumps([ray(server), server.tpu("GET", "jobs")], indent=1))
+
+
+def test_a_start_that_is_cancelled_takes_ray_with_it(server: Server) -> None:
+    server.tpu("DELETE", f"tpus/{NAME}/ray")
+    until(lambda: ray(server)["state"] in ("stopped", "failed"), LIMIT)
+    before = len(server.tpu("GET", f"tpus/{NAME}/jobs"))
+    operation = server.tpu("POST", f"tpus/{NAME}/ray", {"install": True})
+    until(lambda: len(server.tpu("GET", f"tpus/{NAME}/jobs")) > before, LIMIT)
+    server.tpu("DELETE", f"operations/{operation['id']}")
+    assert ended(server, operation)["state"] == "cancelled"
+    until(lambda: ray(server)["state"] == "stopped", LIMIT)
 
 
 def test_what_ray_can_not_start_with_is_said(server: Server, emulator: Any) -> None:

@@ -83,6 +83,7 @@ async def test_a_reported_host_of_a_slice_is_started_on_another_machine(
     await eventually(again, 60)
 
 
+@pytest.mark.long
 @pytest.mark.asyncio
 async def test_what_google_refuses_of_a_report_changes_nothing(
     world: ComputeWorld, name: str
@@ -136,6 +137,7 @@ async def test_a_tpu_is_replaced_by_the_same_one(world: ComputeWorld, name: str)
     await eventually(guarded, 60)
 
 
+@pytest.mark.long
 @pytest.mark.asyncio
 async def test_a_replacement_without_capacity_goes_on_in_the_next_process(
     world: ComputeWorld, name: str

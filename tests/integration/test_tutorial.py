@@ -120,7 +120,7 @@ class Lab(Server):
     """The JupyterLab that the lesson starts: opened by the address that it prints."""
 
     def __init__(self) -> None:
-        pass
+        self.process = None
 
     def open(self, printed: str) -> None:
         address = re.search(r"http://localhost:(\d+)/lab\?token=(\w+)", printed)
@@ -162,13 +162,17 @@ class Notebook:
         assert errors == []
 
     def leave(self) -> None:
-        """When the cell has printed something."""
+        """When the cell has printed something; its output is then left to the next server."""
         self.client.until(lambda message: message["msg_type"] == "stream", LIMIT)
-        self.client.close()
+        self.close()
 
     def shut_down(self) -> None:
-        self.client.close()
+        self.close()
         self.lab.request("DELETE", f"/api/kernels/{self.kernel}")
+
+    def close(self) -> None:
+        assert self.client.socket is not None
+        self.client.socket.close()
 
 
 @pytest.fixture

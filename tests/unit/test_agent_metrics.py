@@ -30,7 +30,15 @@ MESSAGES = {
     "TPUMetric": ["name 1 string", "description 2 string", "metrics 3 *Metric"],
     "MetricRequest": ["metric_name 1 string"],
     "MetricResponse": ["metric 1 TPUMetric"],
-    "CoreState": ["launch_id 5 int32", "error_message 7 string"],
+    "Core": ["global_core_id 1 int32", "chip_id 2 int32"],
+    "Sequencer": ["sequencer_type 1 int32", "pc 3 int64", "hlo_location 8 string"],
+    "CoreState": [
+        "core_id 1 Core",
+        "sequencer_info 2 *Sequencer",
+        "launch_id 5 int32",
+        "error_message 7 string",
+    ],
+    "StatusRequest": ["include_hlo_info 1 bool"],
     "CoreStateEntry": ["key 1 int32", "value 2 CoreState"],
     "StatusResponse": ["host_name 1 string", "core_states 2 *CoreStateEntry"],
 }
@@ -119,7 +127,12 @@ class Service(grpc.GenericRpcHandler):
     def GetTpuRuntimeStatus(self, request: bytes, context: Any) -> bytes:
         if self.status is None:
             context.abort(grpc.StatusCode.UNIMPLEMENTED, "Not in this libtpu.")
-        return M["StatusResponse"](core_states=self.status).SerializeToString()
+        answer = M["StatusResponse"](core_states=self.status)
+        if not M["StatusRequest"].FromString(request).include_hlo_info:
+            for entry in answer.core_states:
+                for sequencer in entry.value.sequencer_info:
+                    sequencer.hlo_location = ""
+        return answer.SerializeToString()
 
 
 @contextlib.contextmanager
@@ -173,6 +186,19 @@ async def test_the_errors_of_cores_are_reported_once_each(service: Service) -> N
     figures, _ = await libtpu.read(2)
     assert figures is not None
     assert figures.errors == ["x"]
+
+
+@pytest.mark.asyncio
+async def test_the_hlo_operations_of_chips_are_those_of_their_cores(service: Service) -> None:
+    assert await libtpu.read_places() == [], "of a libtpu that has no such status"
+
+    def core(chip: int, *places: str) -> Any:
+        sequencers = [{"pc": 7, "hlo_location": place} for place in places]
+        return {"core_id": {"chip_id": chip}, "sequencer_info": sequencers}
+
+    cores = [core(1, "fusion.3"), core(0, "all-reduce.7", ""), core(0, "copy.1"), core(2, "")]
+    service.status = [{"key": number, "value": core} for number, core in enumerate(cores)]
+    assert await libtpu.read_places() == [(0, "all-reduce.7, copy.1"), (1, "fusion.3")]
 
 
 @pytest.mark.asyncio

@@ -492,7 +492,7 @@ def test_the_help_has_six_parts_with_each_command_in_one_line(
         (line,) = [line for line in lines if line.startswith(f"  {name} ")]
         assert line.endswith(".")
     assert max(map(len, lines)) <= 80
-    assert lines.index("  create       Create a TPU; shows the price first.") < 25
+    assert lines.index("  create        Create a TPU; shows the price first.") < 25
 
 
 def test_what_is_rare_is_in_help_all_only(capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,6 +32,10 @@ INTERNAL = {
     "JUPYTER_TPU_METRICS_ADDRESS",
     "JUPYTER_TPU_NAME",
     "JUPYTER_TPU_POD",
+    "JUPYTER_TPU_RAY",
+    "JUPYTER_TPU_RAY_CHIPS",
+    "JUPYTER_TPU_RAY_NAME",
+    "JUPYTER_TPU_RAY_PORTS",
 }
 
 
@@ -56,6 +60,19 @@ def test_the_picture_of_the_rooms_is_what_the_contracts_say() -> None:
     made = reference(SCRIPT.with_name("rooms.py"))
     assert made.main(["--check"]) == 0
     assert ["files", "forwarding", "kernels"] in made.floors("fleet")
+
+
+def test_the_pictures_of_the_concepts_are_what_the_script_draws() -> None:
+    """Else: `make types`. One of them is drawn from the table on its page."""
+    made = reference(SCRIPT.with_name("pictures.py"))
+    assert made.main(["--check"]) == 0
+    assert ">goes on<" in made.survives()
+
+
+def test_pictures_are_small() -> None:
+    sizes = {path.name: path.stat().st_size for path in (DOCS / "images").iterdir()}
+    assert sizes.pop("tour.webp") <= 2_000_000
+    assert {name: size for name, size in sizes.items() if size > 100_000} == {}
 
 
 def test_each_error_reason_has_an_entry() -> None:
@@ -94,13 +111,13 @@ def test_links_lead_to_what_exists(page: Path) -> None:
             continue
         target = base / path if path else page
         assert target.exists(), link
-        if anchor:
+        if anchor and not anchor.endswith("-mode-only"):  # a picture for one theme
             assert anchor in anchors(target), link
 
 
 def commands(page: Path, word: str) -> Iterator[str]:
     """The command lines on a page that begin with *word*."""
-    text = page.read_text()
+    text = re.sub(r"\\\n\s*", "", page.read_text())
     for block in re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
         for line in block.splitlines():
             yield from re.findall(rf"^(?:\$ )?{word} (\w.*)", line)

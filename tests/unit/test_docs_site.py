@@ -64,3 +64,9 @@ def test_every_page_is_in_the_search(site: Path) -> None:
     index = (site / "search/search_index.js").read_text()
     for name in ("tpus/hunts.html", "reference/command-options.html", "reference/settings.html"):
         assert f'"{name}' in index
+
+
+def test_code_in_tables_is_shown_as_it_is_typed(site: Path) -> None:
+    page = (site / "reference/commands.html").read_text()
+    assert "DIR|NAME:DIR NAME[:DIR]|DIR" in page
+    assert not re.search(r"<code>[^<]*\\\|[^<]*</code>", page)

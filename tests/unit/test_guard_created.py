@@ -32,7 +32,7 @@ from jupyter_tpu.fleet.models.core import timestamp
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
 NOW = 1_700_000_000.0
-WHERE: dict[str, Any] = {"node_id": "7", "hosts": 1, "spot": False}
+WHERE: dict[str, Any] = {"node_id": "7", "hosts": 1, "tier": "on-demand"}
 
 
 def rule(request: SetGuard, cost: Cost, *, late: bool = True) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import urllib.request
@@ -82,7 +83,7 @@ class CodeServer:
             **own,
             **variables,
             "HOME": str(self.home),
-            "PATH": f"{node}:{own['PATH']}",
+            "PATH": f"{node}:{variables.get('PATH', own['PATH'])}",
             "LD_LIBRARY_PATH": ":".join([*libraries, own.get("LD_LIBRARY_PATH", "")]),
         }
         program = FOLDER / "node_modules" / ".bin" / "code-server"
@@ -257,6 +258,15 @@ class Window:
         return rows.inner_text().replace("\xa0", " ") if rows.count() else ""
 
 
+def notebook(path: Path, source: str) -> None:
+    """Writes a notebook with one code cell."""
+    cell = {"cell_type": "code", "id": "c0", "metadata": {}, "source": source}
+    cell |= {"outputs": [], "execution_count": None}
+    path.write_text(
+        json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+    )
+
+
 # ---- Jupyter's side ------------------------------------------------------------------------------
 
 
@@ -265,6 +275,27 @@ def jupyter_servers(variables: dict[str, str]) -> list[Any]:
     from jupyter_tpu.fleet.servers import running_servers
 
     return running_servers(Path(variables["JUPYTER_RUNTIME_DIR"]))
+
+
+def jupyter_variables(folder: Path) -> dict[str, str]:
+    """The variables of a user whose files of Jupyter, gcloud and ours are in *folder*, new ones."""
+    names = {
+        "JUPYTER_TPU_DATA_DIR": "tpu",
+        "JUPYTER_DATA_DIR": "data",
+        "JUPYTER_RUNTIME_DIR": "runtime",
+        "JUPYTER_CONFIG_DIR": "config",
+        "IPYTHONDIR": "ipython",
+        "CLOUDSDK_CONFIG": "gcloud",
+    }
+    for part in names.values():
+        (folder / part).mkdir(mode=0o700)
+    return {name: str(folder / part) for name, part in names.items()}
+
+
+def end_servers(variables: dict[str, str]) -> None:
+    """What VS Code has started outlives it, as it must."""
+    for server in jupyter_servers(variables):
+        os.kill(server.pid, signal.SIGTERM)
 
 
 def server_of(variables: dict[str, str]) -> tuple[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 import urllib.request
@@ -16,9 +15,10 @@ from code_server import (
     CodeServer,
     Window,
     build_vsix,
+    end_servers,
     finish,
     is_installed,
-    jupyter_servers,
+    jupyter_variables,
     server_of,
 )
 from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
@@ -43,18 +43,7 @@ def vsix(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def variables(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of a user whose cloud is the emulator, with Jupyter's folders of its own."""
-    folder = tmp_path_factory.mktemp("jupyter")
-    names = {
-        "JUPYTER_TPU_DATA_DIR": "tpu",
-        "JUPYTER_DATA_DIR": "data",
-        "JUPYTER_RUNTIME_DIR": "runtime",
-        "JUPYTER_CONFIG_DIR": "config",
-        "IPYTHONDIR": "ipython",
-        "CLOUDSDK_CONFIG": "gcloud",
-    }
-    for part in names.values():
-        (folder / part).mkdir(mode=0o700)
-    found = {name: str(folder / part) for name, part in names.items()}
+    found = jupyter_variables(tmp_path_factory.mktemp("jupyter"))
     return {**found, "JUPYTER_TPU_EMULATOR": str(emulator.state_file)}
 
 
@@ -160,8 +149,16 @@ def tpu(rest: Callable[..., Any]) -> str:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def end_servers(variables: dict[str, str]) -> Iterator[None]:
-    """What VS Code has started outlives it, as it must: it is ended here."""
+def ended_servers(variables: dict[str, str]) -> Iterator[None]:
     yield
-    for server in jupyter_servers(variables):
-        os.kill(server.pid, 15)
+    end_servers(variables)
+
+
+@pytest.fixture
+def billed(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """The environment of a user of Google Cloud, whose TPUs cost money, who has not logged in."""
+    folder = tmp_path / "billed"
+    folder.mkdir()
+    variables = {**jupyter_variables(folder), "CLOUDSDK_CORE_PROJECT": "my-project"}
+    yield {**variables, "JUPYTER_TPU_EMULATOR": ""}
+    end_servers(variables)

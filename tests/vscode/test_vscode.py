@@ -1,36 +1,22 @@
-"""The extension in a real VS Code, as its user sees it."""
+"""The view, notebooks and hunts of the extension in a real VS Code, as its user sees it."""
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from code_server import JUPYTER_VSIX, CodeServer, Window, finish, jupyter_servers
+from code_server import JUPYTER_VSIX, CodeServer, Window, finish, jupyter_servers, notebook
 from playwright.sync_api import expect
 from ports import free_port
-from waiting import until
 
 needs_jupyter = pytest.mark.skipif(
     JUPYTER_VSIX is None,
     reason="SKIPPED FOR WANT OF Microsoft's Jupyter extension: JUPYTER_VSIX names a build of it",
 )
 CELL = "import jax, platform\nprint('runs on', platform.node(), len(jax.devices()))"
-
-
-def notebook(path: Path, source: str) -> None:
-    """Writes a notebook with one code cell."""
-    cell = {"cell_type": "code", "id": "c0", "metadata": {}, "source": source}
-    cell |= {"outputs": [], "execution_count": None}
-    path.write_text(
-        json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
-    )
 
 
 # ---- before there is a server --------------------------------------------------------------------
@@ -50,29 +36,6 @@ def test_nothing_starts_in_an_untrusted_workspace(
     window.command("TPU: Create")
     expect(window.toasts.first).to_contain_text("Trust this workspace first")
     assert not mark.exists()
-
-
-def test_a_python_without_jupyter_tpu_says_what_to_install(
-    start_vscode: Callable[..., CodeServer], open_window: Callable[..., Window], tmp_path: Path
-) -> None:
-    environment = tmp_path / "bare"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
-    python = environment / "bin" / "python"
-    server = start_vscode({"jupyterTpu.python": str(python)})
-    window = open_window(server)  # without a workspace
-    expect(window.view).to_contain_text("jupyter-tpu is not installed in this Python")
-    expect(window.view.get_by_role("button", name="Install It")).to_be_visible()
-    window.command("TPU: Open Terminal on Host")
-    expect(window.toasts.first).to_contain_text(f"{python} -m pip install jupyter-tpu")
-
-
-def test_a_python_that_is_not_there_is_named(
-    start_vscode: Callable[..., CodeServer], open_window: Callable[..., Window]
-) -> None:
-    server = start_vscode({"jupyterTpu.python": "/nowhere/python"})
-    window = open_window(server, server.workspace)
-    expect(window.view).to_contain_text("This Python can’t be run")
-    expect(window.view).to_contain_text("/nowhere/python")
 
 
 # ---- with a server -------------------------------------------------------------------------------
@@ -166,43 +129,6 @@ def test_a_hunt_is_followed_and_stopped_in_the_tree(
     expect(hunt).to_have_count(0)
 
 
-def test_a_terminal_and_the_open_file_run_on_a_host(window: Window, tpu: str) -> None:
-    (window.server.workspace / "where.py").write_text(
-        "import platform; print('file on', platform.node())"
-    )
-    window.expand(tpu)
-    window.act("Host 0", "Open Terminal on Host")
-    expect(window.page.locator(".terminal-wrapper.active")).to_be_visible()
-    until(lambda: "@t1v-n-" in window.terminal_text(), 120, window.terminal_text)
-    window.open_file("where.py")
-    window.command("TPU: Run File on All Hosts")
-    window.pick(tpu)
-    until(lambda: "file on t1v-n-" in window.terminal_text(), 120, window.terminal_text)
-
-
-def test_a_forwarded_port_and_a_job_are_in_the_tree(
-    window: Window, rest: Callable[..., Any], tpu: str
-) -> None:
-    job = rest(
-        "POST",
-        f"tpus/{tpu}/jobs",
-        {"command": ["sh", "-c", "echo from-the-job; sleep 600"], "name": "long"},
-    )
-    window.expand(tpu)
-    expect(window.row("long")).to_contain_text("running")
-    window.act("long", "Follow Job")
-    until(lambda: "from-the-job" in window.terminal_text(), 120, window.terminal_text)
-    window.act("long", "Stop Job")
-    window.dialog.get_by_role("button", name="Stop").click()
-    expect(window.row("long")).to_contain_text("stopped")
-    window.act(tpu, "Forward Port")
-    window.enter("8080")
-    expect(window.row("127.0.0.1:").filter(has_text="host 0:8080")).to_contain_text("open")
-    window.act("127.0.0.1:", "Close")
-    expect(window.row("127.0.0.1:")).to_have_count(0)
-    rest("DELETE", f"tpus/{tpu}/jobs/{job['id']}")
-
-
 def test_without_microsofts_extension_and_behind_a_proxy_the_tree_works_and_says_what_is_missing(
     start_vscode: Callable[..., CodeServer], open_window: Callable[..., Window], tpu: str
 ) -> None:
@@ -216,15 +142,3 @@ def test_without_microsofts_extension_and_behind_a_proxy_the_tree_works_and_says
     expect(window.row(tpu)).to_contain_text("Connected")
     window.open_file("cell.ipynb")
     expect(window.toasts.first).to_contain_text("install the Jupyter extension")
-
-
-def test_a_server_that_ends_is_noticed_and_another_one_is_started(
-    window: Window, tpu: str, variables: dict[str, str]
-) -> None:
-    expect(window.row(tpu)).to_contain_text("Connected")
-    [server] = jupyter_servers(variables)
-    os.kill(server.pid, signal.SIGTERM)
-    window.view.get_by_role("button", name="Start Jupyter Server").click(timeout=120_000)
-    expect(window.row(tpu)).to_contain_text("Connected")
-    [other] = jupyter_servers(variables)
-    assert other.pid != server.pid

@@ -24,3 +24,20 @@ export function explanation({ message, python, state }: Session): string {
       return '';
   }
 }
+
+/**
+ * Why this window can't open one on a host; "" if it can, with the Remote - SSH extension.
+ *
+ * *remote*: where its extensions run, if that is not this computer.
+ */
+export function windowObstacle(
+  web: boolean,
+  remote: string | undefined
+): string {
+  if (web) {
+    return 'VS Code in a browser can’t open a window on a host. Use VS Code for the desktop.';
+  }
+  return remote
+    ? `This window is on another machine (${remote}), and so is the SSH configuration with your TPUs. Use a local window.`
+    : '';
+}

@@ -12,7 +12,8 @@ import { createTPU, startHunt } from './commands/create';
 import * as hosts from './commands/hosts';
 import * as lifecycle from './commands/lifecycle';
 import * as servers from './commands/servers';
-import { INode, nameOf, summary } from './nodes';
+import { explanation } from './explanation';
+import { INode, nameOf, remedyNodes, summary } from './nodes';
 import { IConnection, Session } from './session';
 import { Sources } from './source';
 import { Tree } from './tree';
@@ -113,11 +114,9 @@ function showState(session: Session, view: vscode.TreeView<INode>): void {
   view.message =
     problem instanceof Failure
       ? failureLine(problem)
-      : state === 'failed' || state === 'broken'
-        ? session.message
-        : state === 'missing' || state === 'old'
-          ? `Python: ${session.python}`
-          : undefined;
+      : remedyNodes(state).length
+        ? explanation(session)
+        : undefined; // VS Code shows no welcome page below a message
   view.description = connection
     ? new URL(connection.client.server.url).host
     : '';

@@ -36,6 +36,7 @@ import {
   ITunnel
 } from '../../labextension/src/rest/api';
 import { Tone, trans } from '../../labextension/src/ui/translation';
+import type { State } from './session';
 
 export interface INode {
   /** The same for the same thing, so that it stays open. */
@@ -49,6 +50,8 @@ export interface INode {
   /** What can be done with it: ";connect;stop;". */
   context: string;
   open?: boolean;
+  /** What a click runs, without "jupyterTpu.". */
+  command?: string;
   children?: INode[];
   /** What a command on this node is about. */
   tpu?: ITPU;
@@ -76,6 +79,35 @@ export function rootNodes(
       .map(one => operationNode(one, resources.hunt(one.id), now)),
     ...resources.tpus.map(tpu => tpuNode(tpu, resources, now))
   ];
+}
+
+/** What can be done where there is no server, below the sentence that says why. */
+export function remedyNodes(state: State): INode[] {
+  const remedy = (command: string, label: string, icon: string): INode => ({
+    id: `remedy ${command}`,
+    label,
+    icon,
+    context: ';remedy;',
+    command
+  });
+  const install = (label: string) => remedy('install', label, 'cloud-download');
+  const choose = remedy('choosePython', 'Choose Another Python', 'snake');
+  switch (state) {
+    case 'missing':
+      return [install('Install It'), choose];
+    case 'old':
+      return [install('Update It'), choose];
+    case 'broken':
+      return [choose];
+    case 'failed':
+      return [
+        remedy('refresh', 'Try Again', 'refresh'),
+        choose,
+        remedy('useServer', 'Use Another Jupyter Server', 'server')
+      ];
+    default:
+      return [];
+  }
 }
 
 /** What was done, or cancelled by the user, is no news. */

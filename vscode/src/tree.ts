@@ -4,7 +4,7 @@ import * as vscode from 'vscode';
 
 import { keyOf } from '../../labextension/src/model/resources';
 import { Tone } from '../../labextension/src/ui/translation';
-import { INode, rootNodes } from './nodes';
+import { INode, remedyNodes, rootNodes } from './nodes';
 import { Session } from './session';
 
 const COLORS: { [tone in Tone]?: string } = {
@@ -26,7 +26,8 @@ export class Tree implements vscode.TreeDataProvider<INode> {
     if (!node) {
       const connection = this._session.connection;
       if (!connection) {
-        return []; // the welcome page says what to do
+        // Where there are none, the welcome page says what to do.
+        return remedyNodes(this._session.state);
       }
       const { resources, sync } = connection;
       const nodes = rootNodes(
@@ -56,6 +57,10 @@ export class Tree implements vscode.TreeDataProvider<INode> {
       color ? new vscode.ThemeColor(color) : undefined
     );
     item.contextValue = node.context;
+    if (node.command) {
+      const command = `jupyterTpu.${node.command}`;
+      item.command = { command, title: node.label };
+    }
     // Otherwise a screen reader says only what the tooltip has.
     item.accessibilityInformation = {
       label: [node.label, node.description, node.tooltip]

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 
-import { findServer, judge } from '../src/localServer';
+import { findServer, installer, judge, succeeds } from '../src/localServer';
 
 const url = 'http://127.0.0.1:8888/';
 
@@ -49,4 +49,26 @@ it('passes on what went wrong, and does not believe what is no server', () => {
   for (const stdout of ['', 'hello', '{}', '{"url": "?", "token": "t"}']) {
     expect(judge({ code: 0, stdout, stderr: '' }).state).toBe('failed');
   }
+});
+
+it('installs with pip, else with uv, else says what is missing', () => {
+  const last = (args: string[]) => args.slice(-2);
+  const [pip, pipArgs] = installer('/env/python', true, true);
+  expect([pip, ...last(pipArgs)]).toEqual([
+    '/env/python',
+    '--upgrade',
+    'jupyter-tpu'
+  ]);
+  const [uv, uvArgs] = installer('/env/python', false, true);
+  expect([uv, ...last(uvArgs)]).toEqual(['uv', '--upgrade', 'jupyter-tpu']);
+  expect(uvArgs).toContain('/env/python');
+  expect(() => installer('/env/python', false, false)).toThrow(
+    '/env/python has no pip'
+  );
+});
+
+it('knows whether a program can be run', async () => {
+  expect(await succeeds(program('exit 0'), [], process.env)).toBe(true);
+  expect(await succeeds(program('exit 3'), [], process.env)).toBe(false);
+  expect(await succeeds('/nowhere/uv', [], process.env)).toBe(false);
 });

@@ -10,7 +10,8 @@ import {
 import { Resources } from '../../labextension/src/model/resources';
 import { StoredIds } from '../../labextension/src/model/storedIds';
 import { IHunt, IOperation, ITPU } from '../../labextension/src/rest/api';
-import { nameOf, rootNodes, summary } from '../src/nodes';
+import { nameOf, remedyNodes, rootNodes, summary } from '../src/nodes';
+import { State } from '../src/session';
 
 function resourcesOf(tpus: ITPU[], operations: IOperation[] = []): Resources {
   const resources = new Resources(new StoredIds());
@@ -98,4 +99,14 @@ it('names a kernel by its notebook, without what the Jupyter extension adds', ()
   expect(nameOf(aKernel({ notebook: `a/${UUID}.ipynb` }))).toBe(
     `${UUID}.ipynb`
   );
+});
+
+it('offers what helps where there is no server, and nothing where there is one', () => {
+  const commands = (state: State) =>
+    remedyNodes(state).map(node => node.command);
+  expect(commands('missing')).toEqual(['install', 'choosePython']);
+  expect(commands('broken')).toEqual(['choosePython']);
+  expect(commands('failed')).toContain('refresh');
+  expect(commands('stopped')).toEqual([]); // the welcome page starts one
+  expect(commands('running')).toEqual([]);
 });

@@ -14,6 +14,7 @@ class Clients:
     """Those of one pod kernel. *signer*: signs their messages."""
 
     def __init__(self, sockets: KernelSockets, signer: messages.MessageSigner) -> None:
+        self.count = 0  # of the latest cell
         self._sockets = sockets
         self._signer = signer
 
@@ -48,7 +49,13 @@ class Clients:
         self.publish("status", {"execution_state": "busy"}, request.header)
 
     def end(self, request: Request, content: Dict[str, Any]) -> None:
-        """A cell has ended, with *content* as its reply."""
+        """A cell has ended, with *content* as its reply.
+
+        Without a number JupyterLab would show it as running: one that the hosts did not run has
+        that of the latest cell.
+        """
+        if content.get("execution_count") is None:
+            content = {**content, "execution_count": self.count}
         self.reply(request.idents, request.header, "execute_reply", content)
         self.publish("status", {"execution_state": "idle"}, request.header)
 

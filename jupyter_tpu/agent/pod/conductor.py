@@ -8,10 +8,8 @@ process only (completion, inspection, widgets, the debugger) is host 0's.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
-import socket
 import time
 import traceback
 from typing import Any, Dict, List, Optional, Tuple
@@ -25,7 +23,7 @@ from .clients import Clients
 from .direct_requests import DirectRequests
 from .host_names import host_ranges, sentence
 from .host_states import HostStatesFile, host_states
-from .hosts import KIND, Asked, PodHosts
+from .hosts import KIND, Asked, PodHosts, free_port
 from .pod_commands import command_of, parse_code, run_command
 from .pod_start import FIRST_CHECK, PodStart
 from .pod_state import (
@@ -53,8 +51,6 @@ from .sockets import KernelSockets
 PATIENCE = 10.0
 #: Seconds for the hosts to say where they are, and to shut down.
 ANSWER, SHUT_DOWN = 0.4, 3.0
-#: The ports at which JAX's coordinator is expected; the first free one is used.
-PORTS = range(8476, 8483)
 
 
 class Conductor:
@@ -92,6 +88,7 @@ class Conductor:
         self._silenced: Dict[int, None] = {}  # hosts whose output has ended, but not their cell
         self._held: Optional[List[Tuple[int, List[bytes]]]] = []  # until the hosts have started
         self._coordinator = ""  # JAX's, on host 0
+        self._info: Dict[str, Any] = {}  # the content of host 0's kernel_info_reply
         self._code = 0
         self._ended = asyncio.Event()
         self._all_told = asyncio.Event()  # where the hosts are that were asked
@@ -139,6 +136,8 @@ class Conductor:
     def noted(self, host: int, note: Dict[str, Any]) -> None:
         """What the process next to a host's kernel says."""
         if note.get("event") == "ready":
+            if host == 0:
+                self._info = dict(note["info"])
             self._start_answered(host, "kernels", {})
         elif note.get("event") == "places":
             if self._output is not None:
@@ -160,7 +159,7 @@ class Conductor:
             self._started()
         elif part == "kernels":
             if host == 0:  # others may have taken the port before
-                self._coordinator = "%s:%d" % (self._address, _free_port(self._address))
+                self._coordinator = "%s:%d" % (self._address, free_port(self._address))
             self._hosts.ask_to_start(self._start.due(self._coordinator))
 
     def _started(self) -> None:
@@ -192,6 +191,11 @@ class Conductor:
         elif message.kind == "interrupt_request":
             self._interrupt()
             self._answer(message, channel, "interrupt_reply", {"status": "ok"})
+        elif message.kind == "kernel_info_request" and self._info and self._start.part:
+            # Host 0 can't answer while it joins the others.
+            self._clients.publish("status", {"execution_state": "busy"}, message.header)
+            self._answer(message, channel, "kernel_info_reply", self._info)
+            self._clients.publish("status", {"execution_state": "idle"}, message.header)
         elif message.kind == "execute_request" and not message.fields.get("subshell_id"):
             self._submit(message)
         else:
@@ -428,6 +432,8 @@ class Conductor:
         if self._output is not None:
             self._output.replies[host] = content
         count = content.get("execution_count")
+        if isinstance(count, int):
+            self._clients.count = count
         result = Result(
             str(content.get("status")),
             str(content.get("ename", ""))[:200],
@@ -441,13 +447,3 @@ class Conductor:
 
 #: The reply of a cell that the conductor runs itself.
 _OK: Dict[str, Any] = {"status": "ok", "execution_count": None, "user_expressions": {}}
-
-
-def _free_port(address: str) -> int:
-    """A port at which host 0's coordinator can listen."""
-    for port in (*PORTS, 0):
-        with socket.socket() as listening, contextlib.suppress(OSError):
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind((address, port))
-            return int(listening.getsockname()[1])
-    return PORTS[0]

@@ -5,8 +5,10 @@ them.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
+import socket
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional
 
 from ..protocol import messages
@@ -17,6 +19,8 @@ from .slices import for_host
 
 #: The type of what hosts are asked; see `pod_member`.
 KIND = "jupyter_tpu_pod"
+#: The ports at which JAX's coordinator is expected; the first free one is used.
+PORTS = range(8476, 8483)
 
 
 class Asked(NamedTuple):
@@ -115,3 +119,13 @@ class PodHosts:
         for host in self._hosts:
             host.end()
         await asyncio.gather(*(host.wait_closed(seconds) for host in self._hosts))
+
+
+def free_port(address: str) -> int:
+    """A port at which host 0's coordinator can listen."""
+    for port in (*PORTS, 0):
+        with socket.socket() as listening, contextlib.suppress(OSError):
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind((address, port))
+            return int(listening.getsockname()[1])
+    return PORTS[0]

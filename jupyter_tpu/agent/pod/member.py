@@ -234,7 +234,8 @@ class Member:
             return
         if self._startup.is_answer(parts[at + messages.PARENT]):
             if self._startup.note_answer(channel, parts):
-                self._note(event="ready", pid=self._process.pid if self._process else 0)
+                info = json.loads(self._startup.info or b"{}")
+                self._note(event="ready", info=info)
             return
         self._send(wire.encode(channel, parts))
 

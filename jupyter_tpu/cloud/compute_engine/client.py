@@ -26,11 +26,13 @@ from ..models import (
     QueuedList,
     QueuedSpec,
     QueuedTPUs,
+    Reservation,
+    ReservationSpec,
     check_zone,
 )
 from ..protocol import Cloud
 from ..target import Place, Target
-from . import hosts
+from . import hosts, reservations
 from .calls import ComputeCalls, name_of, path_of, readable
 from .machines import accelerator_of, instance_body
 from .nodes import (
@@ -226,6 +228,7 @@ class ComputeEngine(Cloud):
             )
         wait = LONGEST_WAIT
         if spec.valid_until:
+            await self._instance(structs.replace(name, node=spec.node_id))  # to know Google's clock
             wait = (datetime.fromisoformat(spec.valid_until) - self._calls.now()).total_seconds()
         node = structs.replace(
             spec.node,
@@ -345,6 +348,12 @@ class ComputeEngine(Cloud):
         return tuple(
             name for name, image in zip(families, statuses, strict=True) if image is not None
         )
+
+    async def reservations(self) -> tuple[Reservation, ...]:
+        return await reservations.all_of(self._calls, self.project)
+
+    async def reserve(self, spec: ReservationSpec) -> Reservation:
+        return await reservations.reserve(self._calls, self.project, spec)
 
     async def sweep(self) -> list[str]:
         """Deletes what slices of ours have left in the project, and nothing uses; see `Slices`."""

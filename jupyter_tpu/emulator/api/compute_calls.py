@@ -12,7 +12,7 @@ from ..engine import Engine
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 
-_GROUPS = "insert get list patch resize delete listManagedInstances listErrors"
+_GROUPS = "insert get list patch resize delete listManagedInstances listErrors recreateInstances"
 #: What faults may name.
 COMPUTE_METHODS = frozenset(
     f"{collection}.{call}"
@@ -29,6 +29,10 @@ COMPUTE_METHODS = frozenset(
         "regionInstanceGroupManagers": _GROUPS,
         "instanceGroups": "list",
         "autoscalers": "list",
+        "reservations": "insert get list aggregatedList delete",
+        "futureReservations": "insert get list aggregatedList delete cancel",
+        "zones": "get list",
+        "advice": "capacity calendarMode",
     }.items()
     for call in calls.split()
 )

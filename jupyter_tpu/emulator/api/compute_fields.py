@@ -141,6 +141,46 @@ _TEXTS = {
         "locationPolicy:any minCount:int namePattern perInstanceProperties:any "
         "sourceInstanceTemplate"
     ),
+    "InstanceGroupManagersRecreateInstancesRequest": "instances:str[]",
+    "CapacityAdviceRequest": (
+        "distributionPolicy:any instanceFlexibilityPolicy:any instanceProperties:any size:int"
+    ),
+    "CalendarModeAdviceRequest": "futureResourcesSpecs:any",
+    "FutureReservation": (
+        "aggregateReservation:AllocationAggregateReservation autoCreatedReservationsDeleteTime "
+        "autoCreatedReservationsDuration:Duration autoDeleteAutoCreatedReservations:bool "
+        "colocationResource commitmentInfo:any confidentialComputeType creationTimestamp "
+        "deploymentType description enableEmergentMaintenance:bool id:int kind name namePrefix "
+        "params:any planningStatus reservationMode reservationName resourceMetadata:any "
+        "resourceName schedulingType selfLink selfLinkWithId shareSettings:any "
+        "specificReservationRequired:bool specificSkuProperties:any status:any "
+        "storagePoolProperties:any timeWindow:FutureReservationTimeWindow zone"
+    ),
+    "FutureReservationTimeWindow": "duration:Duration endTime startTime",
+    "AllocationAggregateReservation": (
+        "inUseResources:AllocationAggregateReservationReservedResourceInfo[] "
+        "reservedResources:AllocationAggregateReservationReservedResourceInfo[] vmFamily "
+        "workloadType"
+    ),
+    "AllocationAggregateReservationReservedResourceInfo": (
+        "accelerator:AllocationAggregateReservationReservedResourceInfoAccelerator"
+    ),
+    "AllocationAggregateReservationReservedResourceInfoAccelerator": (
+        "acceleratorCount:int acceleratorType"
+    ),
+    "Reservation": (
+        "advancedDeploymentControl:any aggregateReservation:AllocationAggregateReservation "
+        "commitment confidentialComputeType creationTimestamp deleteAfterDuration:Duration "
+        "deleteAtTime deploymentType description earlyAccessMaintenance "
+        "enableEmergentMaintenance:bool id:int kind linkedCommitments:str[] name params:any "
+        "protectionTier reservationSharingPolicy:any resourceMetadata:any resourcePolicies:map "
+        "resourceStatus:any satisfiesPzs:bool schedulingType selfLink shareSettings:any "
+        "specificReservation:AllocationSpecificSKUReservation specificReservationRequired:bool "
+        "status zone"
+    ),
+    "AllocationSpecificSKUReservation": (
+        "assuredCount:int count:int inUseCount:int instanceProperties:any sourceInstanceTemplate"
+    ),
     "InstancesSetLabelsRequest": "labelFingerprint labels:map",
 }
 #: Message → field → its kind.

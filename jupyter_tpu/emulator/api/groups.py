@@ -197,6 +197,17 @@ def _add_groups(
         target = target_of(request, request.match_info["name"])
         return begun(request, target, "patch", lambda id: groups.patch(*key(request), body, id))
 
+    async def recreate(request: web.Request) -> web.Response:
+        body = await body_of(request, "InstanceGroupManagersRecreateInstancesRequest")
+        names = {str(url).rpartition("/")[2] for url in body.get("instances") or ()}
+        target = target_of(request, request.match_info["name"])
+        return begun(
+            request,
+            target,
+            "recreateInstances",
+            lambda id: groups.recreate(*key(request), names, id),
+        )
+
     async def delete(request: web.Request) -> web.Response:
         target = target_of(request, request.match_info["name"])
         return begun(request, target, "delete", lambda id: groups.delete(*key(request), id))
@@ -252,6 +263,7 @@ def _add_groups(
     calls.add(f"{prefix}.get", "GET", one, get)
     calls.add(f"{prefix}.patch", "PATCH", one, patch)
     calls.add(f"{prefix}.delete", "DELETE", one, delete)
+    calls.add(f"{prefix}.recreateInstances", "POST", f"{one}/recreateInstances", recreate)
     calls.add(f"{prefix}.resize", "POST", f"{one}/resize", resize)
     listing = f"{one}/listManagedInstances"
     calls.add(f"{prefix}.listManagedInstances", "POST", listing, list_members)

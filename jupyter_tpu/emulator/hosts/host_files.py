@@ -20,6 +20,7 @@ from .spec import HostSpec
 
 CACHE = "uv-cache"
 _CLEAR_SECONDS = 600.0
+_DOCKER = ("docker*", "containerd*", "ctr", "runc")
 _PYTHON_TOOLS = ("ensurepip", "venv", "pip", "pip-*", "virtualenv", "virtualenv-*")
 _EMPTY = ("boot", "media", "mnt", "srv", "dev", "proc", "sys", "run", "home", "root", "tmp")
 
@@ -156,18 +157,23 @@ def _shared(
 
 def _removed(spec: HostSpec) -> tuple[str, ...]:
     """Patterns of what the machine has and the host must not have."""
+    folders = ("/usr/bin", "/usr/sbin", "/usr/local/bin")
+    docker: tuple[str, ...] = ()
+    if spec.without_docker:
+        docker = tuple(f"{folder}/{name}" for folder in folders for name in _DOCKER)
     programs: tuple[str, ...] = ("pip*", "uv", "uvx", "virtualenv*", "conda", "pyenv")
     if spec.without_python:
         programs += ("python*",)
     elif spec.without_python_tools:
         programs += ("python3.[0-9]*-config",)
     else:
-        return ()
+        return docker
     libraries = (
         *("/usr/lib/python3*", "/usr/local/lib/python3*", "/usr/lib/python3/dist-packages"),
         *("/usr/local/lib/python3*/dist-packages", "/usr/local/lib/python3*/site-packages"),
     )
     return (
+        *docker,
         *(f"{library}/{name}" for library in libraries for name in _PYTHON_TOOLS),
         *(f"{folder}/{name}" for folder in ("/usr/bin", "/usr/local/bin") for name in programs),
         "/usr/share/python-wheels",

@@ -28,6 +28,7 @@ class HostSpec(Struct, frozen=True, kw_only=True):
     folder: where this host's files are kept; made if missing, removed by ``Runtime.destroy``.
     without_python_tools: python3 has no venv, ensurepip or pip, and there is no other Python.
     without_python: there is no Python at all.
+    without_docker: there is no Docker, as in the images of Compute Engine.
     disk_limit_mb: the size in MiB of /home, which is then in memory and lost at a stop.
     devices: files in /dev that stand for chips: they can be opened, and nothing is behind them.
     startup_script: the text of a program that root runs at each boot; "" for none.
@@ -43,6 +44,7 @@ class HostSpec(Struct, frozen=True, kw_only=True):
     peers: tuple[tuple[str, str], ...] = ()
     without_python_tools: bool = False
     without_python: bool = False
+    without_docker: bool = False
     disk_limit_mb: int | None = None
     devices: tuple[str, ...] = ()
     startup_script: str = ""

@@ -127,6 +127,25 @@ class EmulatedGroups:
         group.body["allInstancesConfig"] = {"properties": {**now, **merged}}
         return self.operations.begin("patch", group.path, group.id, request_id=request_id)
 
+    def recreate(
+        self, project: str, place: str, name: str, names: set[str], request_id: str
+    ) -> ComputeOperation:
+        """Deletes these instances; the group makes them again."""
+        group = self.get(project, place, name)
+        self._permission("update", group.path, group.zone)
+        members = [member for member in group.members if member.name in names]
+        if not names or len(members) < len(names):
+            raise api_errors.compute_invalid(  # our wording
+                f"Instances [{', '.join(sorted(names))}] are not all in the group '{name}'."
+            )
+        for member in members:
+            instance = self.instance(group, member)
+            if instance is not None and not instance.deleting:
+                self.instances.begin_delete(instance, by="system")
+        return self.operations.begin(
+            "recreateInstances", group.path, group.id, request_id=request_id
+        )
+
     def delete(self, project: str, place: str, name: str, request_id: str) -> ComputeOperation:
         group = self.get(project, place, name)
         self._permission("delete", group.path, group.zone)

@@ -80,6 +80,7 @@ class Model:
         self.groups = {group.path: group for group in snapshot.groups}
         self.policies = snapshot.policies
         self.templates = snapshot.templates
+        self.reservations = snapshot.reservations
         self.compute_operations = ComputeOperations(snapshot.compute_operations, now, self._chance)
         #: What has hosts: nodes and instances.
         self._machines: ChainMap[str, NodeRecord] = ChainMap(
@@ -104,6 +105,7 @@ class Model:
             groups=list(self.groups.values()),
             policies=self.policies,
             templates=self.templates,
+            reservations=self.reservations,
             compute_operations=self.compute_operations.all(),
             os_login=self.os_login.found,
         )

@@ -26,6 +26,8 @@ class EmulatorSnapshot(Struct, kw_only=True):
     #: Workload policies and instance templates: path → the resource in Compute Engine's JSON.
     policies: dict[str, dict[str, Any]] = {}
     templates: dict[str, dict[str, Any]] = {}
+    #: The same of reservations and future reservations.
+    reservations: dict[str, dict[str, Any]] = {}
     compute_operations: list[ComputeOperation] = []
     #: Project → name → what Cloud Logging does not store.
     log_exclusions: dict[str, dict[str, dict[str, Any]]] = {}

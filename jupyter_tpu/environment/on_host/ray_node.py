@@ -42,9 +42,7 @@ def state_file():
 
 
 def main():
-    addresses = os.environ["JUPYTER_TPU_ADDRESSES"].split(",")
-    if len(addresses) == 1:
-        addresses = ["127.0.0.1"]  # no one else is to reach it
+    addresses = known_addresses(os.environ["JUPYTER_TPU_ADDRESSES"].split(","))
     host = int(os.environ["JUPYTER_TPU_HOST"])
     port, dashboard = map(int, os.environ["JUPYTER_TPU_RAY_PORTS"].split(","))
     write_token(os.environ["RAY_AUTH_TOKEN"])
@@ -68,6 +66,13 @@ def main():
             time.sleep(PAUSE)
     finally:
         forget_address(addresses[0], port)
+
+
+def known_addresses(addresses):
+    """The hosts' addresses, of which one that is alone may not be known. Ray would take another one
+    in place of 127.0.0.1.
+    """
+    return [address or "127.0.0.2" for address in addresses]
 
 
 def command(host, addresses, port, dashboard):

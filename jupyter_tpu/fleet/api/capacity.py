@@ -87,6 +87,23 @@ class GrantsAPI(Protocol):
         """Forgets a grant. TPUs that are inside it continue, and count as charged from then on."""
 
 
+class ReservationsAPI(Protocol):
+    """Reserved capacity of Compute Engine, now and in calendar mode."""
+
+    async def list(self) -> Sequence[models.ReservationView]:
+        """What the project has, and what is to come."""
+
+    async def quote(self, request: models.CreateReservation) -> models.ReservationQuote:
+        """What :meth:`create` would reserve, and what that costs; reserves nothing."""
+
+    async def create(self, request: models.CreateReservation) -> models.ReservationView:
+        """Asks Google to reserve chips for some days, which are billed, used or not.
+
+        Raises PRICE unless the cost and the name are confirmed. If Google's answer is lost, the
+        error says that it is not known; the same request again is not a second one.
+        """
+
+
 class PricesAPI(Protocol):
     """What chips cost, by region, with the date of each price."""
 

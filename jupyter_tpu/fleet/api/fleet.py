@@ -7,7 +7,16 @@ from typing import Protocol
 
 from .. import models
 from .budgets import BudgetsAPI, PlansAPI
-from .capacity import GrantsAPI, HuntsAPI, LogsAPI, NetworksAPI, PricesAPI, QueuedAPI, SSHKeyAPI
+from .capacity import (
+    GrantsAPI,
+    HuntsAPI,
+    LogsAPI,
+    NetworksAPI,
+    PricesAPI,
+    QueuedAPI,
+    ReservationsAPI,
+    SSHKeyAPI,
+)
 from .environments import EnvironmentsAPI
 from .files import CopiesAPI, SharesAPI, SyncAPI, TokensAPI
 from .forwarding import AppsAPI, TensorBoardAPI, TunnelsAPI
@@ -114,6 +123,9 @@ class FleetAPI(Protocol):
 
     @property
     def prices(self) -> PricesAPI: ...
+
+    @property
+    def reservations(self) -> ReservationsAPI: ...
 
     @property
     def budgets(self) -> BudgetsAPI: ...

@@ -8,6 +8,7 @@ from collections.abc import Collection
 
 from ...cloud import Node, NodeName
 from ...links import Links
+from ...version import __version__
 from ..kernelspecs import KernelSpecRegistry
 from ..models import FleetStatus, Problem
 from .changes import ChangeFeed
@@ -107,6 +108,7 @@ class Core:
         return FleetStatus(
             project=self.observed.project,
             emulated=self.cloud.emulated,
+            version=__version__,
             problem=self.observed.problem,
             storage=Problem.of(problem) if problem else None,
             loops=self.loops.status(),

@@ -239,7 +239,7 @@ class OperationRunner:
         return [
             record.operation.id
             for record in self.known.running_on(name)
-            if record.operation.kind in ("connect", "environment")
+            if record.operation.kind in ("connect", "environment", "ray")
         ]
 
     async def _run(self, running: RunningOperation, work: Work, save: Save | None) -> None:

@@ -125,6 +125,7 @@ class HuntRun:
         progress.log(f"{name.node} is READY in {name.zone}")
         assert record.create is not None
         assert provisioner is not None
+        await self._create.warn_of_twin(name, record.create.api or "tpu", progress)
         self._create.follow_up(name, record.create, provisioner.node_id, record.own_job)
         self._found()
         if hunt.request.repeats:

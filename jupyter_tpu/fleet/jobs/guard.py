@@ -16,7 +16,7 @@ from msgspec import convert, structs
 from ...agent.protocol import requests
 from ...agent.protocol.declarations import Request
 from ...catalog import API
-from ...cloud import Node, NodeName, is_attached
+from ...cloud import Node, NodeName, Tier, is_attached
 from ...concurrency import gather_or_cancel
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName
@@ -162,7 +162,7 @@ class Guards:
             time.time(),
             node_id=node.id,
             hosts=hosts,
-            spot=node.tier == "spot",
+            tier=node.tier,
             api=node.api,
             late=late,
         )
@@ -337,9 +337,11 @@ def limit_passed(request: SetGuard, cost: Cost, now: float) -> GuardReason:
     return "cost" if spent else ""
 
 
-def check_guard(request: SetGuard, *, several: bool, spot: bool, late: bool = False) -> None:
-    """Raises INVALID for what can't be done with a spot TPU, or one of *several* hosts, and, unless
-    it is *late*, for an end time that has passed.
+def check_guard(
+    request: SetGuard, *, several: bool, tier: Tier, api: API | None, late: bool = False
+) -> None:
+    """Raises INVALID for what can't be done with a TPU of that *tier*, or one of *several* hosts,
+    and, unless it is *late*, for an end time that has passed.
     """
     if request.until and not late:
         future_seconds(request.until, "until", time.time())
@@ -347,8 +349,9 @@ def check_guard(request: SetGuard, *, several: bool, spot: bool, late: bool = Fa
         raise InvalidInput(
             "A guard needs a limit.", "Set an idle limit, a cost limit, or an end time."
         )
-    if request.action == "stop" and (several or spot):
-        what = "TPU of several hosts" if several else "spot TPU"
+    flex = tier == "flex-start" and api == "compute"  # which does not start it again
+    if request.action == "stop" and (several or flex or tier == "spot"):
+        what = "TPU of several hosts" if several else f"{tier} TPU"
         raise InvalidInput(
             f"A {what} can't be stopped.",
             "Let the guard delete it: --then-delete.",
@@ -364,7 +367,7 @@ def guard_rule(
     *,
     node_id: str,
     hosts: int,
-    spot: bool,
+    tier: Tier,
     api: API = "tpu",
     late: bool = False,
 ) -> dict[str, Any]:
@@ -373,7 +376,7 @@ def guard_rule(
     late: whether its limits may have passed since it was asked for. Raises INVALID for what can't
     be done with this TPU; see `check_guard`.
     """
-    check_guard(request, several=hosts > 1, spot=spot, late=late)
+    check_guard(request, several=hosts > 1, tier=tier, api=api, late=late)
     notice = min(request.notice, request.idle or request.notice)
     if late and limit_passed(request, cost, now):
         # Who has had it for a minute needs no longer notice.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 
 from msgspec import structs
 
+from ...catalog import API, API_NAMES
 from ...cloud import Cloud, NodeName, NodeSpec
 from ...cloud.models import DISK_GB, LONGEST_WAIT
 from ...environment import StepPlan
@@ -39,6 +41,8 @@ from .unattended import (
     has_startup_script,
     require_no_startup_script,
 )
+
+log = logging.getLogger(__name__)
 
 _STEPS = (StepPlan("create", "Create the TPU", 1),)
 
@@ -347,7 +351,29 @@ class CreateService:
             raise OperationCancelled
         progress.done("create")
         progress.log(f"{name.node} is READY")
+        await self.warn_of_twin(name, request.api or "tpu", progress)
         self.follow_up(name, request, provisioner.node_id, record.own_job)
+
+    async def warn_of_twin(self, name: NodeName, api: API, progress: OperationProgress) -> None:
+        """Says that the other control plane has a TPU of the name, too: somebody has created it at
+        the same moment. Neither is deleted, since both may be in use.
+        """
+        for other in self._cloud.apis:
+            if other == api:
+                continue
+            try:
+                twin = await self._cloud.of_api(other).get_node(name)
+            except TPUError as error:
+                log.info("No second %s is known: %s", name.node, error)
+                continue
+            kept = f"{name.node}@{other}"
+            progress.log(
+                f"Warning: {API_NAMES[other]} has a TPU called {name.node} in {name.zone}, too "
+                f"({twin.type}, {twin.state}). It is billed as well, and nothing was deleted. One "
+                f"of them is listed as {kept} or {name.node}@{api}. If you don't need both, delete "
+                "one."
+            )
+            log.warning("There are two TPUs called %s in %s", name.node, name.zone)
 
     def follow_up(self, name: NodeName, request: CreateTPU, node_id: str, job: str) -> None:
         """Starts what *request* wants to be done with a TPU that was just created; *node_id*:
@@ -376,7 +402,7 @@ def require_guard(request: CreateTPU) -> None:
     if request.guard is not None:
         accelerator = known_type(request.type)
         hosts = accelerator.hosts if accelerator else 1
-        check_guard(request.guard, several=hosts > 1, spot=request.tier == "spot")
+        check_guard(request.guard, several=hosts > 1, tier=request.tier, api=request.api)
 
 
 def _check_guard(request: CreateTPU, price: PriceDecision) -> None:

@@ -72,7 +72,7 @@ class UnattendedStarts:
             now,
             node_id="",
             hosts=accelerator.hosts if accelerator is not None else 1,
-            spot=request.tier == "spot",
+            tier=request.tier,
             api=request.api or "tpu",
         )
         end = rule.pop("cost_until")

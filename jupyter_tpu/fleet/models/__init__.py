@@ -120,7 +120,17 @@ from .jobs import (
     Trace,
 )
 from .kernels import Checkpoint, Interruption, Kernel
-from .money import Cost, Grant, GrantUse, OwnerUsage, Usage, UsedTPU
+from .money import (
+    Cost,
+    CreateReservation,
+    Grant,
+    GrantUse,
+    OwnerUsage,
+    ReservationQuote,
+    ReservationView,
+    Usage,
+    UsedTPU,
+)
 from .ray import Ray, RayHost, StartRay
 from .setup import (
     AddSSHKey,
@@ -194,6 +204,7 @@ __all__ = [
     "CopyResult",
     "Cost",
     "CreateContents",
+    "CreateReservation",
     "CreateTPU",
     "DeleteQueued",
     "DeleteTPU",
@@ -286,6 +297,8 @@ __all__ = [
     "ReplaceTPU",
     "Replacement",
     "ReportFault",
+    "ReservationQuote",
+    "ReservationView",
     "ResetQueued",
     "Run",
     "RunInput",

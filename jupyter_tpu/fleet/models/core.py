@@ -253,6 +253,8 @@ class FleetStatus(Struct, kw_only=True):
 
     project: str = ""
     emulated: bool = False
+    #: The server's version of this package. A page of another version has to be loaded again.
+    version: str = ""
     #: Why the list of TPUs may be out of date.
     problem: Problem | None = None
     #: Why the state of the TPUs can't be saved now. It is kept in memory and retried.

@@ -215,3 +215,59 @@ class Usage(Struct, kw_only=True):
     owners: list[OwnerUsage]
     #: Why the list may be incomplete.
     problems: list[Problem] = []
+
+
+class ReservationView(Struct, kw_only=True):
+    """Capacity that the project has reserved, or will have for some days (calendar mode)."""
+
+    name: str
+    zone: str
+    #: A generation, such as v6e, or a machine type.
+    type: str = ""
+    chips: int | None = None
+    used: int | None = None
+    #: Google's word, such as READY, or PENDING_APPROVAL of one that is still to come.
+    state: str = ""
+    #: Of calendar mode, RFC 3339; "" for no such date.
+    start: str = ""
+    end: str = ""
+    #: Whether it is still to come: TPUs can't use it yet.
+    future: bool = False
+    #: The name with which a new TPU uses it (`reservation`); "" while it can't.
+    use: str = ""
+
+
+class CreateReservation(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Chips to reserve for some days (calendar mode of Compute Engine). They are billed from the
+    first to the last day, used or not.
+    """
+
+    name: Annotated[str, Meta(pattern=r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$(?!\n)")]
+    #: A generation or a type of it: v6e, tpu7x, v5p-8.
+    type: str
+    zone: str
+    chips: Annotated[Annotated[int, Meta(ge=1)], option("How many chips.")]
+    #: RFC 3339, in the future.
+    start: Annotated[str, option("When it begins.", typed="time")]
+    days: Annotated[Annotated[int, Meta(ge=1, le=90)], option("For how many days.")]
+    workload: Annotated[
+        Literal["batch", "serving"], option("What the chips are used for: batch or serving.")
+    ] = "batch"
+    #: Both are required: the user has agreed to the cost, and then typed the name.
+    confirm_cost: bool = False
+    confirm_name: str = ""
+
+
+class ReservationQuote(Struct, kw_only=True):
+    """What a reservation would be and cost. Nothing is reserved yet."""
+
+    chips: int
+    start: str
+    end: str
+    days: int
+    #: For all days at the on-demand price of the list; null: not known. Google's price for calendar
+    #: mode may be another one.
+    list_usd: float | None = None
+    emulated: bool = False
+    #: What has to be confirmed, in a sentence.
+    question: str

@@ -83,6 +83,7 @@ class CreateTPU(Struct, kw_only=True, forbid_unknown_fields=True):
             "Compute Engine only.",
             "--reservation",
             metavar="NAME",
+            rare=True,
         ),
     ] = ""
     network: Annotated[str | None, option("VPC network.", default="the project's")] = None

@@ -158,14 +158,16 @@ class Grants:
         again: NodeName | None = None,
     ) -> None:
         """Saves an operation that asks for *wanted*, if its price is still agreed to beside what
-        all processes have asked for until that moment. Raises PRICE, and what keeps it from being
-        saved, BUDGET among it. Otherwise as `decide`.
+        all processes have asked for until that moment. Raises PRICE, EXISTS if another one creates
+        a TPU of that name now, and what keeps it from being saved, BUDGET among it. Otherwise as
+        `decide`.
         """
         line = self._line_for(record, wanted, max_price)
         nodes, asked = tuple(self._observed.nodes.values()), self._observed.asked
         known = self._used() is not None
 
         def check(records: Sequence[OperationRecord], grants: Sequence[Grant]) -> None:
+            _require_name_free(record, records)
             others = not_listed(records, asked)
             demands, starting = demands_of(others), starting_of(others)
             decision = pricing.decide(
@@ -324,3 +326,21 @@ def _checked(request: Grant, project: str) -> Grant:
         except ValueError:
             raise InvalidInput(f"{grant.until} is not a day.", "Write it as 2026-12-31.") from None
     return structs.replace(grant, types=types, project=grant.project or project)
+
+
+def _require_name_free(record: OperationRecord, others: Iterable[OperationRecord]) -> None:
+    """Of two processes that create a TPU of one name at once, on whichever control plane, the one
+    that is saved first gets it.
+    """
+    if record.create is not None and any(
+        other.create is not None
+        and other.operation.state == "running"
+        and other.name == record.name
+        for other in others
+    ):
+        raise TPUError(
+            f"Another process of yours is creating {record.name.node} in {record.name.zone}.",
+            Reason.EXISTS,
+            "Choose another name, or wait until that has ended.",
+            field="name",
+        )

@@ -13,6 +13,7 @@ from .grants import Grants
 from .ledger import Ledger
 from .owners import TPUOwners
 from .prices import Prices
+from .reservations import ReservationService
 from .run_times import RunTimes
 
 
@@ -45,6 +46,7 @@ class Money:
             changed=core.changes.mark_tpus_changed,
             grant_changed=core.changes.marker("grant"),
         )
+        self.reservations = ReservationService(core.cloud, self.prices)
         core.shared.reloaded.add(self._reload)
         core.observer.described.add(self._described)
         core.observer.polled.add(self._polled)

@@ -114,6 +114,7 @@ class RayService:
         python = self._python(name, request.environment)
 
         async def work(progress: OperationProgress) -> None:
+            begins = False  # whether it is this operation that starts Ray
             hosts = max(1, len(node.endpoints))
             plans = [LINKS, LOOK, packages.CHANGE, packages.SYNC, START, OPEN]
             progress.plan(plans, hosts, measured=True)
@@ -122,6 +123,7 @@ class RayService:
             try:
                 await connect_hosts(links, progress)
                 job = await self._running(name, progress)
+                begins = job is None
                 if job is None:
                     examined = await self._prepare(name, request, python, links, progress)
                     progress.begin(START.key)
@@ -129,6 +131,17 @@ class RayService:
                     job = await self._start_job(node, request, examined)
                     progress.log(f"Ray runs as the job {job.id}")
                 await self._wait_until_joined(node, job, links[0], progress)
+            except asyncio.CancelledError:
+                if begins and not self._runner.closing:
+                    await self._stop_job(name)
+                raise
+            except TPUError as error:
+                if not begins:  # it may run on the other hosts, with someone's tasks
+                    error.hint = f"To start it again: jupyter tpu ray stop {name.node}, then start."
+                else:
+                    with contextlib.suppress(TPUError):  # the first one says more
+                        await self._stop_job(name)
+                raise
             finally:
                 if not held:
                     self._connections.release(name)
@@ -137,10 +150,7 @@ class RayService:
 
     async def stop(self, ref: str) -> Ray:
         name = await self._finder.find(ref)
-        job = await self._job(name)
-        # A job that waits for its TPU, to be started again, is stopped, too.
-        if job is not None and not job.over:
-            await self._jobs.stop(_ref(name), job.id, StopJob(patience=PATIENCE))
+        await self._stop_job(name)
         for app in self._apps.list_open():
             if (app.kind, app.tpu, app.zone) == ("ray", name.node, name.zone):
                 with contextlib.suppress(TPUError):
@@ -212,12 +222,15 @@ class RayService:
         )
         return await self._jobs.start(_ref(name), order)
 
+    async def _stop_job(self, name: NodeName) -> None:
+        job = await self._job(name)
+        if job is not None and not job.over:
+            await self._jobs.stop(_ref(name), job.id, StopJob(patience=PATIENCE))
+
     async def _wait_until_joined(
         self, node: Node, job: Job, head: Link, progress: OperationProgress
     ) -> None:
-        """Returns when all hosts are in the cluster, and its dashboard is open. A cancelled
-        operation takes the job with it.
-        """
+        """Returns when all hosts are in the cluster, and its dashboard is open."""
         try:
             async with asyncio.timeout(JOIN):
                 state = await self._joined(node, job, head, progress)
@@ -227,10 +240,6 @@ class RayService:
                 Reason.TIMEOUT,
                 f"Their logs: jupyter tpu job logs {node.name.node} {job.id}",
             ) from None
-        except asyncio.CancelledError:
-            if not self._runner.closing:
-                await self._jobs.stop(_ref(node.name), job.id, StopJob(patience=PATIENCE))
-            raise
         progress.done(START.key)
         progress.begin(OPEN.key)
         progress.operation.app = (await self._open(node, state)).id
@@ -248,7 +257,15 @@ class RayService:
             ended = [host for host in job.attempts[-1].hosts if _has_ended(host)]
             if ended or job.stopped:
                 raise await self._why_ended(node.name, job, ended, progress)
-            state = await ray.state(head)
+            try:
+                state = await ray.state(head)
+            except TPUError as error:
+                if error.reason not in (Reason.UNREACHABLE, Reason.TIMEOUT):
+                    raise
+                progress.block(error)  # it goes on there, and is seen when the link is back
+                await asyncio.sleep(PAUSE)
+                continue
+            progress.block(None)
             shown = Ray(tpu=node.name.node, zone=node.name.zone, state="starting")
             _add_state(shown, node, state)
             for host in shown.hosts:
@@ -272,8 +289,6 @@ class RayService:
             for line in (await self._jobs.log(_ref(name), job.id, query)).lines:
                 progress.log(f"host {host.host}: {line.text}")
                 last = line.text.strip().rstrip(".") or last
-        if not job.over:
-            await self._jobs.stop(_ref(name), job.id, StopJob(patience=PATIENCE))
         problem = host.problem or _problem(job)
         message = problem.message if problem else "Ray has ended."
         return TPUError(
@@ -353,9 +368,7 @@ def _add_state(shown: Ray, node: Node, state: RayState) -> None:
         shown.address = f"{state.head}:{state.port}"
     shown.dashboard_port, shown.version = state.dashboard, state.version
     nodes = {each.address: each for each in state.nodes if each.alive}
-    addresses = [endpoint.internal for endpoint in node.endpoints]
-    if len(addresses) < 2:
-        addresses = ["127.0.0.1"]
+    addresses = ray.known_addresses([endpoint.internal for endpoint in node.endpoints])
     for host, address in enumerate(addresses):
         alive = nodes.get(address)
         shown.hosts.append(

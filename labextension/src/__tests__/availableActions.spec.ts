@@ -20,21 +20,21 @@ it.each<[string, ITPU, IOperation[], string, string | undefined]>([
     'a ready one',
     aTPU(),
     [],
-    'connect environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel guard delete stop',
+    'connect environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel guard delete replace stop',
     'connect'
   ],
   [
     'a connected one',
     connectedTPU(),
     [],
-    'notebook console example profile memory split environment terminal run job check chips browse upload download copy sync share tensorboard ray app tunnel guard disconnect delete stop',
+    'notebook console example profile memory split environment terminal run job check chips browse upload download copy sync share tensorboard ray app tunnel guard disconnect delete replace stop',
     'notebook'
   ],
   [
     'one that needs the user',
     connectedTPU({ connection: 'needs-attention' }),
     [],
-    'connect notebook console example profile memory split environment terminal run job check chips browse upload download copy sync share tensorboard ray app tunnel guard disconnect delete stop',
+    'connect notebook console example profile memory split environment terminal run job check chips browse upload download copy sync share tensorboard ray app tunnel guard disconnect delete replace stop',
     'connect'
   ],
   [
@@ -48,20 +48,32 @@ it.each<[string, ITPU, IOperation[], string, string | undefined]>([
     'one that could not be connected',
     aTPU(),
     [failed],
-    'connect environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel guard delete stop',
+    'connect environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel guard delete replace stop',
     'connect'
   ],
   [
     'one on which TensorBoard is being opened',
     connectedTPU(),
     [anOperation({ kind: 'tensorboard' })],
-    'notebook console example profile memory split environment terminal run job check chips browse upload download copy sync share tensorboard ray app tunnel guard disconnect delete stop',
+    'notebook console example profile memory split environment terminal run job check chips browse upload download copy sync share tensorboard ray app tunnel guard disconnect delete replace stop',
     'notebook'
   ],
   ['one that is being stopped', aTPU(), [stopping], '', undefined],
   ['one that is being deleted', connectedTPU(), [deleting], '', undefined],
-  ['a stopped one', aTPU({ state: 'STOPPED' }), [], 'delete start', 'start'],
-  ['a preempted one', aTPU({ state: 'PREEMPTED' }), [], 'delete', 'delete'],
+  [
+    'a stopped one',
+    aTPU({ state: 'STOPPED' }),
+    [],
+    'delete replace start',
+    'start'
+  ],
+  [
+    'a preempted one',
+    aTPU({ state: 'PREEMPTED' }),
+    [],
+    'delete replace',
+    'delete'
+  ],
   [
     'an attached machine, which is not ours to stop',
     aTPU({ attached: true }),
@@ -73,14 +85,21 @@ it.each<[string, ITPU, IOperation[], string, string | undefined]>([
     'a pod, which Google does not stop',
     aTPU({ hosts: [host, { ...host, index: 1 }] }),
     [],
-    'connect environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel guard delete',
+    'connect environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel guard delete replace',
     'connect'
   ],
   [
     'a spot one, which Google does not stop',
     aTPU({ tier: 'spot' }),
     [],
-    'connect environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel guard delete',
+    'connect environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel guard delete replace',
+    'connect'
+  ],
+  [
+    'a flex-start one of Compute Engine, which Google does not start again',
+    aTPU({ tier: 'flex-start', api: 'compute' }),
+    [],
+    'connect environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel guard delete replace report',
     'connect'
   ]
 ])('can do with %s what its state allows', (_, tpu, running, all, main) => {

@@ -1,7 +1,7 @@
-import { ServerConnection } from '@jupyterlab/services';
+import { EventManager, ServerConnection } from '@jupyterlab/services';
 import { afterEach, expect, it, vi } from 'vitest';
 
-import { ServerChangeFeed } from '../model/changeFeed';
+import { observedSocket, ServerChangeFeed } from '../model/changeFeed';
 import { CHANGE_SCHEMA } from '../rest/changeSchema';
 import { IChange } from '../rest/api';
 
@@ -42,13 +42,27 @@ async function aSocket(count = 1): Promise<TestSocket> {
 }
 
 function changes(): ServerChangeFeed {
-  return new ServerChangeFeed(
-    ServerConnection.makeSettings({
-      wsUrl: 'ws://localhost/hub/',
-      WebSocket: TestSocket as never
-    })
-  );
+  const settings = ServerConnection.makeSettings({
+    wsUrl: 'ws://localhost/hub/',
+    WebSocket: TestSocket as never
+  });
+  return new ServerChangeFeed({ serverSettings: settings } as never, settings);
 }
+
+it('has no socket of its own beside the application’s', async () => {
+  const settings = ServerConnection.makeSettings({
+    WebSocket: observedSocket(TestSocket as never)
+  });
+  const events = new EventManager({ serverSettings: settings });
+  const first = new ServerChangeFeed(events, settings);
+  const second = new ServerChangeFeed(events, settings);
+  (await aSocket()).open();
+  expect([first.connected, second.connected]).toEqual([true, true]);
+  expect(TestSocket.made.length).toBe(1);
+  first.dispose();
+  expect(events.isDisposed).toBe(false);
+  events.dispose();
+});
 
 it('passes on the changes of its schema only', async () => {
   const source = changes();

@@ -10,7 +10,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { FileTransfers } from '../files/transfers';
 import { TPUModel } from '../model/model';
 import { TPUClient } from '../rest/client';
-import { answerDialog, type } from './opened';
+import { answerDialog, button, dialogInputs, type } from './opened';
 import { aTPU, TestChangeFeed } from './server';
 
 const FILES = '/jupyter-tpu/v1/tpus/us-central1-a~my-tpu/hosts/0/files';
@@ -188,9 +188,19 @@ describe('a download', () => {
 
   it('of a file that is not there says so, and saves nothing', async () => {
     const done = transfers.download(aTPU());
-    await answer('missing');
+    const [asked] = await dialogInputs(1);
+    type(asked, 'missing');
+    const dialog = document.querySelector<HTMLElement>('.jp-Dialog')!;
+    button(dialog, 'Download').click();
+    await vi.waitFor(() =>
+      expect(document.querySelector('.jp-Dialog')?.textContent).toContain(
+        'It is NOT_FOUND.'
+      )
+    );
+    const [path] = await dialogInputs(1);
+    expect(path.value).toBe('missing'); // to be corrected
+    await answerDialog('Cancel');
     await done;
-    expect(messages()).toEqual(['It is NOT_FOUND.']);
     expect(document.querySelector('a[download]')).toBeNull();
   });
 });

@@ -778,7 +778,7 @@ describe('the commands', () => {
     );
     expect(labels).toContain('TPU: Connect');
     expect(new Set(labels).size).toBe(labels.length);
-    expect(labels.length).toBeLessThan(40);
+    expect(labels.length).toBeLessThan(45);
     // Only what some TPU allows is offered.
     const args = { isPalette: true };
     expect(commands.isEnabled('tpu:start', args)).toBe(false);
@@ -824,6 +824,7 @@ describe('the commands', () => {
       'Stop Automatically…',
       'Stop…',
       '—',
+      'Replace This TPU…',
       'Delete…'
     ]);
     for (const key of [

@@ -25,6 +25,7 @@ const IDS = [
   'jupyter-tpu:panel',
   'jupyter-tpu:apps',
   'jupyter-tpu:drive',
+  'jupyter-tpu:file-menu',
   'jupyter-tpu:kernel-replay',
   'jupyter-tpu:kernel-socket',
   'jupyter-tpu:kernel-filter',

@@ -1,5 +1,6 @@
 import { afterEach, expect, it } from 'vitest';
 
+import { hostStates, kernelPlace } from '../kernels/kernelLabels';
 import { hostTabs } from '../pod/hostTabs';
 
 /** As jupyter_tpu/agent/pod/folding.py makes it. */
@@ -73,4 +74,16 @@ it('the arrow keys go from tab to tab, and only the selected one is a tab stop',
   press('ArrowLeft');
   expect(document.activeElement).toBe(tabs[3]);
   expect(tabs.map(tab => tab.tabIndex)).toEqual([-1, -1, -1, 0]);
+});
+
+it('hosts of a pod kernel that do different things are told apart', () => {
+  const kernel = (hosts: string[], state = 'busy') =>
+    ({ hosts, host: 0, state }) as never;
+  expect(hostStates(kernel(['busy', 'waiting', 'waiting', 'dead']))).toBe(
+    'host 0 busy, hosts 1-2 waiting for other hosts, host 3 dead'
+  );
+  expect(hostStates(kernel(['busy', 'busy']))).toBe('');
+  expect(hostStates(kernel([], 'dead'))).toBe('');
+  expect(kernelPlace(kernel(['busy', 'busy']))).toBe('on all 2 hosts');
+  expect(kernelPlace(kernel([]))).toBe('on host 0');
 });

@@ -24,6 +24,7 @@ import {
   ITunnel
 } from '../rest/api';
 import { TPUClient } from '../rest/client';
+import { VERSION } from '../rest/version';
 import { Store } from '../ui/store';
 
 export const trans = nullTranslator.load('jupyter_tpu');
@@ -255,6 +256,7 @@ export function aStatus(more: Partial<IFleetStatus> = {}): IFleetStatus {
   return {
     project: 'p',
     emulated: true,
+    version: VERSION,
     problem: null,
     storage: null,
     loops: [],

@@ -7,7 +7,6 @@ import { Loads } from '../chips/loads';
 import { PackagesForm } from '../environments/packagesForm';
 import { CopyActions } from '../files/copyActions';
 import { ShareActions } from '../files/shareActions';
-import { FileTransfers } from '../files/transfers';
 import { JobActions } from '../jobs/jobActions';
 import { Examples } from '../kernels/examples';
 import { KernelActions } from '../kernels/kernelActions';
@@ -59,7 +58,6 @@ export class Actions {
     readonly serverKernels: IServerKernels,
     examples: Pick<Examples, 'open'>
   ) {
-    this.files = new FileTransfers(model);
     this.copies = new CopyActions(model);
     this.open = new Opener(model, _commands, examples);
     this.kernels = new KernelActions(model, serverKernels);
@@ -86,8 +84,9 @@ export class Actions {
     this.tokensForm = new TokensForm(model.client.tokens);
   }
 
+  /** Actions whose questions or requests are not answered yet. */
+  private _begun = new Set<string>();
   readonly copies: CopyActions;
-  readonly files: FileTransfers;
   readonly loads: Loads;
   readonly foundPythons: Lookups<IFoundPythons>;
   readonly jobs: JobActions;
@@ -136,8 +135,14 @@ export class Actions {
 
   /** Does *action* to a TPU; an error becomes the TPU's failure, or a notification. */
   async act(action: Action, tpu: ITPU): Promise<void> {
+    const begun = `${action} ${keyOf(tpu)}`;
+    if (this._begun.has(begun)) {
+      return; // a double click
+    }
     if (this.offers(action)) {
+      this._begun.add(begun);
       await attempt(ACTIONS[action].run(this, tpu));
+      this._begun.delete(begun);
     } else {
       Notification.error(
         trans.__('This part of the TPU extension is disabled.')
@@ -332,7 +337,8 @@ export class Actions {
           break;
         case 'guard':
         case 'profile':
-          break; // the user can set it, or trace a kernel, again
+        case 'report':
+          break; // the user can set it, trace a kernel, or report a host again
         default:
           await this.act(operation.kind, tpu);
       }
@@ -345,6 +351,14 @@ export class Actions {
     const { tpu: name, zone } = operation;
     this.createForm.fill(this.model.createRequest(operation) ?? { name, zone });
     this.createForm.set('hunt', true);
+    this.openCreateForm();
+    this.model.dismiss(operation.id);
+  }
+
+  /** Opens the form with what could not be created, in another zone. */
+  createIn(zone: string, operation: IOperation): void {
+    const request = this.model.createRequest(operation);
+    this.createForm.fill({ ...request, zone });
     this.openCreateForm();
     this.model.dismiss(operation.id);
   }
@@ -407,10 +421,8 @@ export class Actions {
   }
 
   async openTunnel(tpu: ITPU): Promise<void> {
-    const { askPort } = await import('../forwarding/portDialog');
-    const request = await askPort('tunnel', tpu);
-    if (request) {
-      await this.model.openTunnel(tpu, request);
+    const { openTunnel } = await import('../forwarding/portDialog');
+    if (await openTunnel(tpu, this.model)) {
       await this.open.tpu(tpu); // where it is listed
     }
   }

@@ -11,6 +11,8 @@ export namespace CommandIDs {
   export const queued = 'tpu:queued';
   export const tokens = 'tpu:tokens';
   export const setup = 'tpu:check-setup';
+  export const copySelection = 'tpu:copy-selection';
+  export const syncSelection = 'tpu:sync-selection';
   export const showApp = 'tpu:show-app';
   export const showFiles = 'tpu:show-files';
   export const showJob = 'tpu:show-job';

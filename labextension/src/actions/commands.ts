@@ -178,7 +178,7 @@ function addAction(
       }
     },
     execute: async args => {
-      const tpu = await choose(named(args));
+      const tpu = await chooseTPU(named(args));
       if (tpu) {
         if (args.isPalette || action === 'environment') {
           // The panel shows the progress.
@@ -191,7 +191,7 @@ function addAction(
 }
 
 /** The only TPU, or the one that the user picks. */
-async function choose(tpus: ITPU[]): Promise<ITPU | undefined> {
+export async function chooseTPU(tpus: ITPU[]): Promise<ITPU | undefined> {
   if (tpus.length < 2) {
     return tpus[0];
   }

@@ -36,9 +36,8 @@ export class Opener {
 
   /** Asks for a command, and shows its output in a tab. */
   async run(tpu: ITPU): Promise<void> {
-    const { askRun } = await import('../jobs/runDialog');
-    const request = await askRun(tpu);
-    const run = request && (await this._model.startRun(tpu, request));
+    const { askRun } = await import('../jobs/commandDialogs');
+    const run = await askRun(tpu, this._model);
     if (run) {
       const args = { run } as unknown as ReadonlyPartialJSONObject;
       await this._show(CommandIDs.showRun, args);
@@ -111,8 +110,8 @@ export class Opener {
   }
 
   async port(tpu: ITPU): Promise<void> {
-    const { askPort } = await import('../forwarding/portDialog');
-    const request = await askPort('app', tpu);
+    const { askApp } = await import('../forwarding/portDialog');
+    const request = await askApp(tpu);
     if (request) {
       const name = trans.__('Port %1', request.port);
       await this.app(portTarget(tpu, request.port, request.host, '/', name));

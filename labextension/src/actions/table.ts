@@ -2,6 +2,7 @@
 // of it. `model/availableActions.ts` says when each is possible.
 
 import {
+  bugIcon,
   checkIcon,
   clearIcon,
   consoleIcon,
@@ -102,13 +103,15 @@ export const ACTIONS: { [action in Action]: IAction } = {
     command: 'tpu:upload-files',
     icon: fileUploadIcon,
     label: () => trans.__('Upload Files…'),
-    run: (actions, tpu) => actions.files.upload(tpu)
+    run: async (actions, tpu) =>
+      (await import('../files/transfers')).upload(tpu, actions.model)
   },
   download: {
     command: 'tpu:download-file',
     icon: downloadIcon,
     label: () => trans.__('Download File…'),
-    run: (actions, tpu) => actions.files.download(tpu)
+    run: async (actions, tpu) =>
+      (await import('../files/transfers')).download(tpu, actions.model)
   },
   copy: {
     command: 'tpu:copy-files',
@@ -224,6 +227,26 @@ export const ACTIONS: { [action in Action]: IAction } = {
     label: () => trans.__('Stop…'),
     run: (actions, tpu) => actions.kernels.destroy('stop', tpu)
   },
+  report: {
+    command: 'tpu:report-fault',
+    icon: bugIcon,
+    label: () => trans.__('Report a Host as Faulty…'),
+    run: async (actions, tpu) =>
+      (await import('../lifecycle/repairDialogs')).reportFault(
+        tpu,
+        actions.model
+      )
+  },
+  replace: {
+    command: 'tpu:replace',
+    icon: refreshIcon,
+    label: () => trans.__('Replace This TPU…'),
+    run: async (actions, tpu) =>
+      (await import('../lifecycle/repairDialogs')).replaceTPU(
+        tpu,
+        actions.model
+      )
+  },
   detach: {
     command: 'tpu:detach',
     icon: unlinkIcon,
@@ -246,6 +269,8 @@ export function actionLabel(action: Action, tpu?: ITPU): string {
     : why && action === 'stop'
       ? why === 'hosts'
         ? trans.__('Stop (only possible with 1 host)')
-        : trans.__('Stop (not possible with Spot)')
+        : why === 'spot'
+          ? trans.__('Stop (not possible with Spot)')
+          : trans.__('Stop (not possible with flex-start)')
       : ACTIONS[action].label();
 }

@@ -9,7 +9,6 @@ import {
 import { PathExt } from '@jupyterlab/coreutils';
 import React from 'react';
 
-import { shortTime } from '../guard/guardLabels';
 import { chipShares, startableEnvironments } from '../model/availableActions';
 import { TPUModel } from '../model/model';
 import {
@@ -20,7 +19,7 @@ import {
   IHostChips,
   ITPU
 } from '../rest/api';
-import { trans } from '../ui/translation';
+import { clock, trans } from '../ui/translation';
 import { SUCCESS_TIMEOUT, waitToEnd } from '../ui/wait';
 
 /** Shows what uses the chips of all hosts, and ends it if the user agrees. */
@@ -217,7 +216,7 @@ function details(holder: IChipHolder): string {
     container === '?'
       ? trans.__('in a container')
       : container && trans.__('in the container %1', container),
-    since && trans.__('since %1', shortTime(since))
+    since && trans.__('since %1', clock(since))
   ]
     .filter(Boolean)
     .join(' · ');

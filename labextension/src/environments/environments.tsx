@@ -4,13 +4,12 @@ import { Button, consoleIcon, notebookIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { Actions } from '../actions/actions';
-import { shortTime } from '../guard/guardLabels';
 import { isBusy, startableEnvironments } from '../model/availableActions';
 import { OperationDetails } from '../operations/operationView';
 import { IEnvironment, ITPU, Reason } from '../rest/api';
 import { Alert, IconButton, Link, StateLabel } from '../ui/elements';
 import { problemText } from '../ui/failures';
-import { trans } from '../ui/translation';
+import { clock, trans } from '../ui/translation';
 
 /** Reasons for which trying the same again does not help. */
 const WRONG_REQUEST: Reason[] = ['ENVIRONMENT', 'INVALID', 'NO_PYTHON'];
@@ -78,7 +77,7 @@ export function Environment(props: {
               ...different.map(one =>
                 trans.__('Host %1: %2', one.host, one.versions)
               ),
-              trans.__('Checked at %1', shortTime(environment.versions!.time))
+              trans.__('Checked at %1', clock(environment.versions!.time))
             ].join('\n')}
           >
             {trans._n(

@@ -10,7 +10,7 @@ import { IInstalledPackage } from '../rest/api';
 import { Alert, EmptyState, IconButton } from '../ui/elements';
 import { failureText } from '../ui/failures';
 import { TextField } from '../ui/field';
-import { PackagesField } from '../ui/formPage';
+import { FormFields } from '../ui/fields';
 import { Listed, Rows } from '../ui/listed';
 import { useStore } from '../ui/store';
 import { trans } from '../ui/translation';
@@ -49,14 +49,18 @@ export function PackagesPage({ actions }: { actions: Actions }): JSX.Element {
           tpu.name
         )}
       </p>
-      <PackagesField
-        actions={actions}
-        label={trans.__('Add packages')}
-        help={trans.__('Separated by commas, spaces or lines')}
-        rows={2}
-        placeholder={EXAMPLE}
-        value={form.fields.add}
-        onChange={value => form.set('add', value)}
+      <FormFields
+        form={form}
+        fields={[
+          {
+            name: 'add',
+            label: trans.__('Add packages'),
+            help: trans.__('Separated by commas, spaces or lines'),
+            kind: 'area',
+            rows: 2,
+            placeholder: EXAMPLE
+          }
+        ]}
       />
       <div className="jp-tpu-Buttons">
         <Button

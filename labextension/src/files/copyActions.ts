@@ -2,18 +2,20 @@
 
 import { TPUModel } from '../model/model';
 import { IOperation, ISyncConflict, ISyncResult, ITPU } from '../rest/api';
-import { copyResult, wouldOverwrite } from './copyView';
+import { copyResult, wouldOverwrite } from './results';
 
 export class CopyActions {
   constructor(private _model: TPUModel) {}
 
-  async sync(tpu: ITPU): Promise<void> {
-    const { askSync } = await import('./syncDialog');
-    const request = await askSync(tpu, this._synced);
-    if (request) {
-      this._synced = request.folder;
-      await this._model.sync(tpu, request);
-    }
+  /** *source*: what is suggested. */
+  async copy(tpu: ITPU, source = ''): Promise<void> {
+    await (await import('./copyDialog')).copyFiles(tpu, this._model, source);
+  }
+
+  /** *folder*: what is suggested; without it, what was synced last, or all that Jupyter shows. */
+  async sync(tpu: ITPU, folder = this._synced): Promise<void> {
+    const { syncFolder } = await import('./copyDialog');
+    this._synced = await syncFolder(tpu, this._model, folder);
   }
 
   /** Copies the files in conflict: those of this computer, or those of the TPU; whether it began. */
@@ -24,24 +26,16 @@ export class CopyActions {
   ): Promise<boolean> {
     const { folder, remote, conflicts } = result;
     // A push is for all hosts; a pull is from a host that has changed the file.
-    const from = (each: ISyncConflict) => (pull ? each.hosts[0] : 0);
+    const from = (conflict: ISyncConflict) => (pull ? conflict.hosts[0] : 0);
     for (const host of new Set(conflicts.map(from))) {
-      const files = conflicts.filter(each => from(each) === host);
-      const only = files.map(each => each.path);
+      const files = conflicts.filter(conflict => from(conflict) === host);
+      const only = files.map(({ path }) => path);
       const request = { folder, remote, pull, host, only, overwrite: true };
       if (!(await this._model.sync(tpu, request))) {
         return false;
       }
     }
     return true;
-  }
-
-  async copy(tpu: ITPU): Promise<void> {
-    const { askCopy } = await import('./copyDialog');
-    const request = await askCopy(tpu);
-    if (request) {
-      await this._model.copy(tpu, request);
-    }
   }
 
   /** Copies the same again, and overwrites the files that were in its way. */
@@ -56,5 +50,5 @@ export class CopyActions {
   }
 
   /** The folder that was synced last. */
-  private _synced = '';
+  private _synced = '.';
 }

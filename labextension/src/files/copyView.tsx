@@ -2,20 +2,8 @@
 
 import React from 'react';
 
-import { ICopyResult, IOperation } from '../rest/api';
+import { ICopyResult } from '../rest/api';
 import { trans } from '../ui/translation';
-
-/** The result of a copy so far; null for other operations. */
-export function copyResult(operation: IOperation): ICopyResult | null {
-  return operation.kind === 'copy'
-    ? (operation.result as unknown as ICopyResult | null)
-    : null;
-}
-
-/** Whether a copy failed because files exist, which it would have overwritten. */
-export function wouldOverwrite(operation: IOperation): boolean {
-  return operation.kind === 'copy' && operation.problem?.reason === 'EXISTS';
-}
 
 /** What is shown with the details of a copy: files that exist, and those that were not copied. */
 export function CopiedFiles({ result }: { result: ICopyResult }): JSX.Element {

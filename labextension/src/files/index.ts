@@ -1,4 +1,5 @@
-// The plugin that shows the files of hosts in JupyterLab's file browser, as drives.
+// The plugins that show the files of hosts in JupyterLab's file browser, as drives, and that copy and
+// sync what is selected in a file browser.
 
 /* eslint-disable jupyter/prefer-lazy-imports -- Documents on drives are restored at the start. */
 
@@ -7,17 +8,21 @@ import {
   JupyterFrontEnd,
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
+import { IDocumentManager } from '@jupyterlab/docmanager';
 import { FileBrowser, IFileBrowserFactory } from '@jupyterlab/filebrowser';
 import { ITranslator } from '@jupyterlab/translation';
 
-import { CommandIDs } from '../actions/commandIDs';
+import { Actions } from '../actions/actions';
+import { CommandIDs, NO_ARGUMENTS } from '../actions/commandIDs';
+import { chooseTPU } from '../actions/commands';
+import { ACTIONS } from '../actions/table';
 import { TPUModel } from '../model/model';
 import { keyOf } from '../model/resources';
 import { ITPU } from '../rest/api';
-import { ITPUModel } from '../tokens';
+import { ITPUActions, ITPUModel } from '../tokens';
 import { attempt } from '../ui/attempt';
+import { paths } from '../ui/paths';
 import { loadTranslation, trans } from '../ui/translation';
-import { createBrowser } from './browser';
 import { Drives } from './drives';
 
 const plugin: JupyterFrontEndPlugin<void> = {
@@ -25,25 +30,34 @@ const plugin: JupyterFrontEndPlugin<void> = {
   description: 'Shows files of hosts in the file browser.',
   autoStart: true,
   requires: [ITPUModel],
-  optional: [IFileBrowserFactory, ILabShell, ITranslator],
+  optional: [IFileBrowserFactory, ILabShell, ITranslator, IDocumentManager],
   activate: (
     app: JupyterFrontEnd,
     model: TPUModel,
     factory: IFileBrowserFactory | null,
     shell: ILabShell | null,
-    translator: ITranslator | null
+    translator: ITranslator | null,
+    documents: IDocumentManager | null
   ) => {
     const { commands, serviceManager } = app;
     loadTranslation(translator);
     const { contents, serverSettings } = serviceManager;
     const drives = new Drives(contents, serverSettings, window.localStorage);
+    if (documents) {
+      paths.pick = async (title, { tpu, host = 0, folder = false }) => {
+        const { pickPath } = await import('./pickPath');
+        const drive = tpu && drives.of({ ...tpu, host });
+        return pickPath(title, documents, drive ?? null, folder);
+      };
+    }
     if (!factory || !shell) {
       return; // only JupyterLab shows file browsers; others open documents on drives
     }
     const browsers = new Map<string, FileBrowser>();
 
     /** Begins in the home folder. */
-    const addBrowser = (key: string, tpu: ITPU, host: number) => {
+    const addBrowser = async (key: string, tpu: ITPU, host: number) => {
+      const { createBrowser } = await import('./browser');
       const { name, zone, hosts } = tpu;
       const drive = drives.of({ name, zone, host });
       const title =
@@ -80,7 +94,8 @@ const plugin: JupyterFrontEndPlugin<void> = {
         if (tpu) {
           const host = (args.host as number | undefined) ?? 0;
           const key = `${keyOf(tpu)} ${host}`;
-          const browser = browsers.get(key) ?? addBrowser(key, tpu, host);
+          const browser =
+            browsers.get(key) ?? (await addBrowser(key, tpu, host));
           shell.activateById(browser.id);
         }
       }
@@ -96,4 +111,63 @@ const plugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-export default [plugin];
+/** *Copy to TPU…* and *Sync with TPU…* in the menu of JupyterLab's file browser. */
+const menu: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-tpu:file-menu',
+  description: 'Copies and syncs what is selected in the file browser.',
+  autoStart: true,
+  requires: [ITPUActions],
+  optional: [IFileBrowserFactory],
+  activate: (
+    { commands, serviceManager: { contents } }: JupyterFrontEnd,
+    actions: Actions,
+    factory: IFileBrowserFactory | null
+  ) => {
+    if (!factory) {
+      return; // a page without a file browser
+    }
+    const { tracker } = factory;
+    /** Relative to what Jupyter shows; none of a host's drive. */
+    const selected = () =>
+      [...(tracker.currentWidget?.selectedItems() ?? [])]
+        .map(({ path }) => path)
+        .filter(path => ['', 'RTC'].includes(contents.driveName(path)))
+        .map(path => contents.localPath(path));
+    const able = (action: 'copy' | 'sync') =>
+      actions.model.tpus.filter(tpu => actions.available(tpu).includes(action));
+    const add = (
+      command: string,
+      action: 'copy' | 'sync',
+      label: string,
+      run: (tpu: ITPU, names: string[]) => Promise<void>
+    ) =>
+      commands.addCommand(command, {
+        label,
+        icon: ACTIONS[action].icon,
+        describedBy: NO_ARGUMENTS,
+        isVisible: () => selected().length > 0 && able(action).length > 0,
+        execute: async () => {
+          const names = selected();
+          const tpu = await chooseTPU(able(action));
+          if (tpu && names.length > 0) {
+            actions.openPanel(); // which shows the progress
+            await attempt(run(tpu, names));
+          }
+        }
+      });
+    add(
+      CommandIDs.copySelection,
+      'copy',
+      trans.__('Copy to TPU…'),
+      (tpu, names) => actions.copies.copy(tpu, names.join('\n'))
+    );
+    add(
+      CommandIDs.syncSelection,
+      'sync',
+      trans.__('Sync with TPU…'),
+      (tpu, [name]) => actions.copies.sync(tpu, name)
+    );
+  }
+};
+
+export default [plugin, menu];

@@ -2,16 +2,9 @@
 
 import React from 'react';
 
-import { IHostShare, IOperation, IShareResult } from '../rest/api';
+import { IHostShare } from '../rest/api';
 import { hostRanges } from '../setup/doctorLabels';
 import { trans } from '../ui/translation';
-
-/** The result of sharing a folder so far, or of planning that; null for other operations. */
-export function shareResult(operation: IOperation): IShareResult | null {
-  return operation.kind === 'share'
-    ? (operation.result as unknown as IShareResult | null)
-    : null;
-}
 
 /** What is done on each host, or why it can't be; hosts with the same are listed together. */
 export function ShareSteps({ hosts }: { hosts: IHostShare[] }): JSX.Element {

@@ -18,13 +18,6 @@ import { Alert, StateLabel } from '../ui/elements';
 import { failureText } from '../ui/failures';
 import { ago, Tone, trans } from '../ui/translation';
 
-/** The result of a sync so far; null for other operations. */
-export function syncResult(operation: IOperation): ISyncResult | null {
-  return operation.kind === 'sync'
-    ? (operation.result as unknown as ISyncResult | null)
-    : null;
-}
-
 /** What is always shown of a sync. */
 export function SyncSummary(props: {
   operation: IOperation;

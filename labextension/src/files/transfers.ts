@@ -25,24 +25,17 @@ export class FileTransfers {
 
   /** Asks for a file, and has the browser download it. */
   async download(tpu: ITPU): Promise<void> {
-    const chosen = await (await import('./fileDialogs')).askDownload(tpu);
-    if (!chosen) {
-      return;
-    }
-    const { host, path } = chosen;
-    try {
+    const { askDownload } = await import('./fileDialogs');
+    await askDownload(tpu, async ({ host, path }) => {
       // The browser would save an error's text as the file.
       await this._model.client.file(tpu, host, path);
-    } catch (error) {
-      Notification.error(this._why(error), { autoClose: false });
-      return;
-    }
-    const link = document.createElement('a');
-    link.href = this._model.client.fileURL(tpu, host, path);
-    link.download = '';
-    document.body.append(link);
-    link.click();
-    link.remove();
+      const link = document.createElement('a');
+      link.href = this._model.client.fileURL(tpu, host, path);
+      link.download = '';
+      document.body.append(link);
+      link.click();
+      link.remove();
+    });
   }
 
   private async _upload(
@@ -135,4 +128,14 @@ export class FileTransfers {
   private _why(error: unknown): string {
     return failureLine(error);
   }
+}
+
+/** Asks for files, and uploads them. */
+export function upload(tpu: ITPU, model: TPUModel): Promise<void> {
+  return new FileTransfers(model).upload(tpu);
+}
+
+/** Asks for a file, and has the browser download it. */
+export function download(tpu: ITPU, model: TPUModel): Promise<void> {
+  return new FileTransfers(model).download(tpu);
 }

@@ -12,6 +12,7 @@ import React from 'react';
 import { Actions, ITPUProps } from '../actions/actions';
 import { IApp, ITPU, ITunnel } from '../rest/api';
 import { IconButton, Section, StateLabel } from '../ui/elements';
+import { Row, SortableList } from '../ui/rows';
 import { Tone, trans } from '../ui/translation';
 import { portLabel, trafficLabel } from './portLabels';
 import { targetOf, portTarget } from './target';
@@ -51,11 +52,19 @@ export function Ports({ tpu, actions }: ITPUProps): JSX.Element | null {
           />
         }
       >
-        <ul aria-label={trans.__('Web apps on %1', tpu.name)}>
-          {apps.map(app => (
-            <App key={app.id} app={app} tpu={tpu} actions={actions} />
-          ))}
-        </ul>
+        <SortableList
+          id="apps"
+          view={view}
+          label={trans.__('Web apps on %1', tpu.name)}
+          items={apps}
+          sorts={[
+            ['name', trans.__('Name'), ({ name }) => name],
+            ['port', trans.__('Port'), ({ port }) => port],
+            ['host', trans.__('Host'), ({ host }) => host]
+          ]}
+        >
+          {app => <App key={app.id} app={app} tpu={tpu} actions={actions} />}
+        </SortableList>
       </Section>
       <Section
         id="tunnels"
@@ -73,16 +82,26 @@ export function Ports({ tpu, actions }: ITPUProps): JSX.Element | null {
           />
         }
       >
-        <ul aria-label={trans.__('Tunnels to %1', tpu.name)}>
-          {tunnels.map(tunnel => (
+        <SortableList
+          id="tunnels"
+          view={view}
+          label={trans.__('Tunnels to %1', tpu.name)}
+          items={tunnels}
+          sorts={[
+            ['local', trans.__('Local port'), tunnel => tunnel.local_port],
+            ['port', trans.__('Port'), ({ port }) => port],
+            ['host', trans.__('Host'), ({ host }) => host]
+          ]}
+        >
+          {tunnel => (
             <Tunnel
               key={tunnel.id}
               tunnel={tunnel}
               tpu={tpu}
               actions={actions}
             />
-          ))}
-        </ul>
+          )}
+        </SortableList>
       </Section>
     </>
   );
@@ -98,31 +117,33 @@ function App(props: { app: IApp; tpu: ITPU; actions: Actions }): JSX.Element {
     app.problem && `${app.problem.message} ${app.problem.hint}`
   ].filter(Boolean);
   return (
-    <li className="jp-tpu-Row">
-      <span
-        className="jp-tpu-Row-main"
-        title={`${app.name} · ${app.logdir || app.path}`}
-      >
-        {app.name}
-      </span>
-      <span className="jp-tpu-Row-buttons">
-        <IconButton
-          icon={launchIcon}
-          label={trans.__('Show %1', app.name)}
-          disabled={!actions.offers('app')}
-          onClick={() => void actions.open.app(targetOf(app))}
-        />
-        <IconButton
-          icon={closeIcon}
-          label={trans.__('Close %1', app.name)}
-          onClick={() => void actions.closeApp(tpu, app)}
-        />
-      </span>
-      <span className="jp-tpu-Row-more">
-        <StateLabel tone={TONES[app.state]}>{portLabel(app.state)}</StateLabel>
-        {about.map(one => ` · ${one}`)}
-      </span>
-    </li>
+    <Row
+      name={app.name}
+      title={`${app.name} · ${app.logdir || app.path}`}
+      buttons={
+        <>
+          <IconButton
+            icon={launchIcon}
+            label={trans.__('Show %1', app.name)}
+            disabled={!actions.offers('app')}
+            onClick={() => void actions.open.app(targetOf(app))}
+          />
+          <IconButton
+            icon={closeIcon}
+            label={trans.__('Close %1', app.name)}
+            onClick={() => void actions.closeApp(tpu, app)}
+          />
+        </>
+      }
+      more={
+        <>
+          <StateLabel tone={TONES[app.state]}>
+            {portLabel(app.state)}
+          </StateLabel>
+          {about.map(one => ` · ${one}`)}
+        </>
+      }
+    />
   );
 }
 
@@ -145,38 +166,41 @@ function Tunnel(props: {
     problem && `${problem.message} ${problem.hint}`
   ].filter(Boolean);
   return (
-    <li className="jp-tpu-Row">
-      <span className="jp-tpu-Row-main" title={here}>
-        {here}
-      </span>
-      <span className="jp-tpu-Row-buttons">
-        <IconButton
-          icon={copyIcon}
-          label={trans.__('Copy %1', here)}
-          onClick={() => Clipboard.copyToSystem(here)}
-        />
-        <IconButton
-          icon={launchIcon}
-          label={trans.__('Open port %1', port)}
-          disabled={!actions.offers('app')}
-          onClick={() =>
-            void actions.open.app(
-              portTarget(tpu, port, host, '/', trans.__('Port %1', port))
-            )
-          }
-        />
-        <IconButton
-          icon={closeIcon}
-          label={trans.__('Close the tunnel at %1', here)}
-          onClick={() => void actions.closeTunnel(tpu, tunnel)}
-        />
-      </span>
-      <span className="jp-tpu-Row-more">
-        <StateLabel tone={TONES[tunnel.state]} title={tunnel.since}>
-          {portLabel(tunnel.state)}
-        </StateLabel>
-        {about.map(one => ` · ${one}`)}
-      </span>
-    </li>
+    <Row
+      name={here}
+      title={here}
+      buttons={
+        <>
+          <IconButton
+            icon={copyIcon}
+            label={trans.__('Copy %1', here)}
+            onClick={() => Clipboard.copyToSystem(here)}
+          />
+          <IconButton
+            icon={launchIcon}
+            label={trans.__('Open port %1', port)}
+            disabled={!actions.offers('app')}
+            onClick={() =>
+              void actions.open.app(
+                portTarget(tpu, port, host, '/', trans.__('Port %1', port))
+              )
+            }
+          />
+          <IconButton
+            icon={closeIcon}
+            label={trans.__('Close the tunnel at %1', here)}
+            onClick={() => void actions.closeTunnel(tpu, tunnel)}
+          />
+        </>
+      }
+      more={
+        <>
+          <StateLabel tone={TONES[tunnel.state]} title={tunnel.since}>
+            {portLabel(tunnel.state)}
+          </StateLabel>
+          {about.map(one => ` · ${one}`)}
+        </>
+      }
+    />
   );
 }

@@ -7,10 +7,11 @@ import { askName } from '../actions/dialogs';
 import { whyNotStoppable } from '../model/availableActions';
 import { TPUModel } from '../model/model';
 import { IGuard, ITPU } from '../rest/api';
+import { attempt } from '../ui/attempt';
 import { ask } from '../ui/formDialog';
 import { trans } from '../ui/translation';
 import { SUCCESS_TIMEOUT, waitToEnd } from '../ui/wait';
-import { GuardFields } from './guardFields';
+import { guardFieldList } from './guardFields';
 import { guardFields, guardOf, IGuardFields } from './guardForm';
 import { guardLabel } from './guardLabels';
 
@@ -28,60 +29,43 @@ export async function changeGuard(tpu: ITPU, model: TPUModel): Promise<void> {
   const title = deletes
     ? trans.__('When should %1 delete itself?', tpu.name)
     : trans.__('When should %1 stop itself?', tpu.name);
-  const input = await ask(
-    title,
-    trans.__('Save'),
-    guardFields(guard),
-    (fields, change) => (
-      <>
-        <GuardFields
-          form={{
-            fields,
-            set: (field, value) =>
-              change({ [field]: value } as Partial<IGuardFields>),
-            problemOf: () => ''
-          }}
-          deletes={deletes}
-        />
-        <p>
-          {deletes
-            ? trans.__(
-                'Without a limit, it runs until you delete it. With a limit, it is deleted even while this computer is off.'
-              )
-            : trans.__(
-                'Without a limit, it runs until you stop it. With a limit, it stops even while this computer is off.'
-              )}
-        </p>
-      </>
-    )
-  );
-  const wanted = input && guardOf(input, deletes, guard?.notice);
-  if (!input || (!wanted && !guard)) {
-    return;
-  }
-  const name = await askName(tpu, title, trans.__('Save'));
-  if (name === null) {
-    return;
-  }
-  const confirmed = name ? { confirm_name: name } : {};
-  if (wanted) {
-    const found = await waitToEnd(
-      trans.__('Setting the guard of %1', tpu.name),
-      model.client.guards.set(tpu, { ...wanted, ...confirmed })
-    );
-    if (found) {
-      announce(tpu, found);
-    }
-  } else {
-    const removed = await waitToEnd(
-      trans.__('Removing the guard of %1', tpu.name),
-      model.client.guards.remove(tpu, confirmed).then(() => true)
-    );
-    if (removed) {
+  const save = async (input: IGuardFields, name = '') => {
+    const limits = guardOf(input, deletes, guard?.notice);
+    const confirmed = name ? { confirm_name: name } : {};
+    if (limits) {
+      const request = { ...limits, ...confirmed };
+      announce(tpu, await model.client.guards.set(tpu, request));
+    } else if (guard) {
+      await model.client.guards.remove(tpu, confirmed);
       const text = deletes
         ? trans.__('%1 runs until you delete it.', tpu.name)
         : trans.__('%1 runs until you stop it.', tpu.name);
       Notification.success(text, { autoClose: SUCCESS_TIMEOUT });
+    }
+  };
+  const input = await ask({
+    title,
+    accept: trans.__('Save'),
+    initial: guardFields(guard),
+    fields: fields => [
+      ...guardFieldList(fields, deletes),
+      <p>
+        {deletes
+          ? trans.__(
+              'Without a limit, it runs until you delete it. With a limit, it is deleted even while this computer is off.'
+            )
+          : trans.__(
+              'Without a limit, it runs until you stop it. With a limit, it stops even while this computer is off.'
+            )}
+      </p>
+    ],
+    // Of another person’s TPU, the name is asked for first.
+    submit: tpu.not_yours ? undefined : save
+  });
+  if (input && tpu.not_yours && (guardOf(input, deletes) || guard)) {
+    const name = await askName(tpu, title, trans.__('Save'));
+    if (name !== null) {
+      await attempt(save(input, name));
     }
   }
 }

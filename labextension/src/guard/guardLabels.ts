@@ -2,7 +2,7 @@
 
 import { usd } from '../money/costLabels';
 import { IGuard } from '../rest/api';
-import { language, trans } from '../ui/translation';
+import { clock, trans } from '../ui/translation';
 import { IGuardFields } from './guardForm';
 
 /** "Stops at 02:10: idle"; "Busy with a job". */
@@ -12,7 +12,7 @@ export function guardLabel(guard: IGuard): string {
     return stops ? trans.__('Stops now') : trans.__('Is deleted now');
   }
   if (guard.ends) {
-    const time = shortTime(guard.ends);
+    const time = clock(guard.ends);
     const why = {
       '': '',
       idle: trans.__('idle'),
@@ -35,23 +35,15 @@ export function guardLimits({ cost, idle, until }: IGuardFields): string[] {
   return [
     ...(idle ? [trans.__('idle for %1', durationLabel(Number(idle)))] : []),
     ...(cost ? [usd(Number(cost))] : []),
-    ...(until ? [shortTime(until)] : [])
+    ...(until ? [clock(until)] : [])
   ];
-}
-
-/** An RFC 3339 time. */
-export function shortTime(time: string): string {
-  return new Date(time).toLocaleString(language, {
-    dateStyle: 'short',
-    timeStyle: 'short'
-  });
 }
 
 /** What happens to a flex-start TPU at *ends*, RFC 3339. */
 export function runEndLabel(ends: string): string {
   return trans.__(
     'Its run time ends at about %1. Google then deletes it with its disk. Save your results.',
-    shortTime(ends)
+    clock(ends)
   );
 }
 

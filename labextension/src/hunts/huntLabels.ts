@@ -2,7 +2,7 @@
 
 import { tierLabel } from '../panel/tpuLabels';
 import { IHunt, IHuntAttempt } from '../rest/api';
-import { language, Tone, trans } from '../ui/translation';
+import { clock, Tone, trans } from '../ui/translation';
 
 export const ATTEMPT_TONES: { [state in IHuntAttempt['state']]: Tone } = {
   cancelled: 'quiet',
@@ -35,18 +35,6 @@ export function attemptPlace({
   return unattended ? trans.__('%1 · in the queue', place) : place;
 }
 
-/** The clock's time: "14:03:10"; with the day if that is not today. */
-export function clockTime(time: string, now: Date): string {
-  const date = new Date(time);
-  const today = date.toDateString() === now.toDateString();
-  return date.toLocaleString(language, {
-    ...(today ? {} : { day: 'numeric', month: 'short' }),
-    hour: '2-digit',
-    minute: '2-digit',
-    second: '2-digit'
-  });
-}
-
 /** When the next attempt begins, and what happens while this computer is off. */
 export function huntOutlook(hunt: IHunt, now: Date): string[] {
   if (hunt.waiting) {
@@ -62,7 +50,7 @@ export function huntOutlook(hunt: IHunt, now: Date): string[] {
   }
   return [
     ...(hunt.next_attempt
-      ? [trans.__('Next attempt at %1.', clockTime(hunt.next_attempt, now))]
+      ? [trans.__('Next attempt at %1.', clock(hunt.next_attempt, now))]
       : []),
     trans.__('No attempt begins while this computer is off.')
   ];

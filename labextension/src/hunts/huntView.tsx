@@ -4,12 +4,12 @@ import React from 'react';
 
 import { IHunt, IHuntAttempt } from '../rest/api';
 import { StateLabel } from '../ui/elements';
-import { trans } from '../ui/translation';
+import { Row } from '../ui/rows';
+import { clock, trans } from '../ui/translation';
 import {
   ATTEMPT_TONES,
   attemptPlace,
   attemptState,
-  clockTime,
   huntOutlook
 } from './huntLabels';
 
@@ -43,17 +43,18 @@ export function HuntAttempts(props: {
 function Attempt({ attempt }: { attempt: IHuntAttempt }): JSX.Element {
   const place = attemptPlace(attempt);
   return (
-    <li className="jp-tpu-Row">
-      <span className="jp-tpu-Row-main" title={place}>
-        {place}
-      </span>
-      <span className="jp-tpu-Row-more">
-        <StateLabel tone={ATTEMPT_TONES[attempt.state]}>
-          {attemptState(attempt.state)}
-        </StateLabel>
-        {` · ${clockTime(attempt.started, new Date())}`}
-        {attempt.problem && ` · ${attempt.problem.message}`}
-      </span>
-    </li>
+    <Row
+      name={place}
+      title={place}
+      more={
+        <>
+          <StateLabel tone={ATTEMPT_TONES[attempt.state]}>
+            {attemptState(attempt.state)}
+          </StateLabel>
+          {` · ${clock(attempt.started)}`}
+          {attempt.problem && ` · ${attempt.problem.message}`}
+        </>
+      }
+    />
   );
 }

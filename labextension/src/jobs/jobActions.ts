@@ -18,8 +18,8 @@ export class JobActions {
 
   /** Asks for a command, and starts it. */
   async start(tpu: ITPU): Promise<void> {
-    const request = await (await import('./jobDialog')).askJob(tpu);
-    if (request && (await this._model.jobs.start(tpu, request))) {
+    const { askJob } = await import('./commandDialogs');
+    if (await askJob(tpu, this._model)) {
       this._view.open(keyOf(tpu)); // where the job is
     }
   }

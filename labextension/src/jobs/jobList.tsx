@@ -11,6 +11,7 @@ import React from 'react';
 import { Actions, ITPUProps } from '../actions/actions';
 import { IJob, ITPU } from '../rest/api';
 import { IconButton, Section, StateLabel } from '../ui/elements';
+import { Row, SortableList } from '../ui/rows';
 import { trans } from '../ui/translation';
 import { JOB_TONES, jobDetails, jobState } from './jobLabels';
 import { isOver } from './jobModel';
@@ -39,11 +40,19 @@ export function Jobs({ tpu, actions }: ITPUProps): JSX.Element | null {
         />
       }
     >
-      <ul aria-label={trans.__('Jobs on %1', tpu.name)}>
-        {jobs.map(job => (
-          <Job key={job.id} job={job} tpu={tpu} actions={actions} />
-        ))}
-      </ul>
+      <SortableList
+        id="jobs"
+        view={view}
+        label={trans.__('Jobs on %1', tpu.name)}
+        items={jobs}
+        sorts={[
+          ['name', trans.__('Name'), ({ name }) => name],
+          ['state', trans.__('State'), job => jobState(job)],
+          ['created', trans.__('Started'), ({ created }) => created]
+        ]}
+      >
+        {job => <Job key={job.id} job={job} tpu={tpu} actions={actions} />}
+      </SortableList>
     </Section>
   );
 }
@@ -52,35 +61,38 @@ function Job(props: { job: IJob; tpu: ITPU; actions: Actions }): JSX.Element {
   const { job, tpu, actions } = props;
   const over = isOver(job);
   return (
-    <li className="jp-tpu-Row">
-      <span className="jp-tpu-Row-main" title={job.command.join(' ')}>
-        {job.name}
-      </span>
-      <span className="jp-tpu-Row-buttons">
-        <IconButton
-          icon={listIcon}
-          label={trans.__('Show the output of %1', job.name)}
-          disabled={!actions.offers('job')}
-          onClick={() => void actions.jobs.showLog(job)}
-        />
-        <IconButton
-          icon={over ? closeIcon : stopIcon}
-          label={
-            over
-              ? trans.__('Remove %1 and its output…', job.name)
-              : trans.__('Stop %1…', job.name)
-          }
-          onClick={() =>
-            void (over
-              ? actions.jobs.remove(tpu, job)
-              : actions.jobs.stop(tpu, job))
-          }
-        />
-      </span>
-      <span className="jp-tpu-Row-more">
-        <StateLabel tone={JOB_TONES[job.state]}>{jobState(job)}</StateLabel>
-        {jobDetails(job, tpu, Date.now()).map(one => ` · ${one}`)}
-      </span>
-    </li>
+    <Row
+      name={job.name}
+      title={job.command.join(' ')}
+      buttons={
+        <>
+          <IconButton
+            icon={listIcon}
+            label={trans.__('Show the output of %1', job.name)}
+            disabled={!actions.offers('job')}
+            onClick={() => void actions.jobs.showLog(job)}
+          />
+          <IconButton
+            icon={over ? closeIcon : stopIcon}
+            label={
+              over
+                ? trans.__('Remove %1 and its output…', job.name)
+                : trans.__('Stop %1…', job.name)
+            }
+            onClick={() =>
+              void (over
+                ? actions.jobs.remove(tpu, job)
+                : actions.jobs.stop(tpu, job))
+            }
+          />
+        </>
+      }
+      more={
+        <>
+          <StateLabel tone={JOB_TONES[job.state]}>{jobState(job)}</StateLabel>
+          {jobDetails(job, tpu, Date.now()).map(fact => ` · ${fact}`)}
+        </>
+      }
+    />
   );
 }

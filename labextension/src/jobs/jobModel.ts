@@ -19,7 +19,8 @@ export class Jobs {
     private _client: TPUClient,
     private _resources: Resources,
     private _requests: TPURequests,
-    private _unfinished: StoredIds
+    private _unfinished: StoredIds,
+    private _onChange: () => void
   ) {}
 
   /** A job has ended that was seen unfinished, by this page or an earlier one. */
@@ -51,13 +52,13 @@ export class Jobs {
     }
   }
 
-  // These return whether the request was accepted; if not, the model's `failure` says why.
-
-  start(tpu: TPURef, request: IStartJob): Promise<boolean> {
-    return this._requests.send(tpu, async () => {
-      this._resources.putJob(await this._client.jobs.start(tpu, request));
-    });
+  /** Throws `Failure`, for the dialog to show. */
+  async begin(tpu: TPURef, request: IStartJob): Promise<void> {
+    this._resources.putJob(await this._client.jobs.start(tpu, request));
+    this._onChange();
   }
+
+  // These return whether the request was accepted; if not, the model's `failure` says why.
 
   stop(tpu: TPURef, id: string): Promise<boolean> {
     return this._requests.send(tpu, async () => {

@@ -4,7 +4,7 @@ import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
 import React from 'react';
 
-import { PortField, portProblem } from '../forwarding/portDialog';
+import { portProblem } from '../forwarding/portDialog';
 import { sizeLabel } from '../forwarding/portLabels';
 import { TPUModel } from '../model/model';
 import {
@@ -16,7 +16,6 @@ import {
   ITPU
 } from '../rest/api';
 import { hostNumbers } from '../setup/doctorLabels';
-import { TextField } from '../ui/field';
 import { ask } from '../ui/formDialog';
 import { trans } from '../ui/translation';
 import { wait } from '../ui/wait';
@@ -30,37 +29,32 @@ export async function askProfile(
   tpu: ITPU,
   kernel: IKernel | undefined
 ): Promise<IProfileTPU | null> {
-  const wanted = await ask(
-    trans.__('Trace %1', tpu.name),
-    trans.__('Trace'),
-    { seconds: '3', port: '' },
-    (value, change) => (
-      <>
-        <TextField
-          label={trans.__('Seconds')}
-          help={trans.__('A program is traced while it runs: start it first.')}
-          type="number"
-          min="0.1"
-          max="120"
-          step="any"
-          required
-          value={value.seconds}
-          onChange={seconds => change({ seconds })}
-        />
-        {!kernel && (
-          <PortField
-            label={trans.__('Port of jobs (optional)')}
-            help={trans.__(
-              'Jobs are traced if they call jax.profiler.start_server with this number. Kernels need no port.'
-            )}
-            problem={value.port && portProblem(value.port)}
-            value={value.port}
-            onChange={port => change({ port })}
-          />
-        )}
-      </>
-    )
-  );
+  const wanted = await ask({
+    title: trans.__('Trace %1', tpu.name),
+    accept: trans.__('Trace'),
+    initial: { seconds: '3', port: '' },
+    fields: ({ port }) => [
+      {
+        name: 'seconds',
+        label: trans.__('Seconds'),
+        help: trans.__('A program is traced while it runs: start it first.'),
+        kind: 'number',
+        min: '0.1',
+        max: '120',
+        step: 'any',
+        required: true
+      },
+      !kernel && {
+        name: 'port',
+        label: trans.__('Port of jobs (optional)'),
+        help: trans.__(
+          'Jobs are traced if they call jax.profiler.start_server with this number. Kernels need no port.'
+        ),
+        kind: 'port',
+        problem: port && portProblem(port)
+      }
+    ]
+  });
   return (
     wanted && {
       seconds: Number(wanted.seconds),

@@ -17,6 +17,7 @@ import {
 } from '@jupyterlab/services';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
+import { observedSocket } from '../model/changeFeed';
 import { TPUModel } from '../model/model';
 import { ITPUModel } from '../tokens';
 import { attempt } from '../ui/attempt';
@@ -51,15 +52,14 @@ const socket: ServiceManagerPlugin<ServerConnection.ISettings> = {
   optional: [IKernelReplay],
   activate: (_: null, replay: KernelReplay | null) => {
     const settings = ServerConnection.makeSettings();
-    return replay
-      ? {
-          ...settings,
-          WebSocket: replayingSocket(settings.WebSocket, {
-            replay,
-            lookUp: kernelId => lookUp(settings, kernelId)
-          })
-        }
-      : settings;
+    const base = replay
+      ? replayingSocket(settings.WebSocket, {
+          replay,
+          lookUp: kernelId => lookUp(settings, kernelId)
+        })
+      : settings.WebSocket;
+    // JupyterLab's socket for events is the model's, too.
+    return { ...settings, WebSocket: observedSocket(base) };
   }
 };
 

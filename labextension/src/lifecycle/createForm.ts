@@ -47,6 +47,10 @@ export interface IFields
   tier: 'flex-start' | 'on-demand' | 'reserved' | 'spot';
   /** Seconds that a flex-start TPU runs. */
   runFor: string;
+  /** The reservation of a reserved TPU. */
+  reservation: string;
+  /** GB of each host's boot disk. */
+  diskGB: string;
   version: string;
   network: string;
   subnetwork: string;
@@ -62,6 +66,8 @@ const EMPTY: IFields = {
   zone: '',
   tier: 'on-demand',
   runFor: '14400',
+  reservation: '',
+  diskGB: '',
   version: '',
   network: '',
   subnetwork: '',
@@ -79,6 +85,8 @@ const SERVER_FIELDS: { [name: string]: keyof IFields } = {
   name: 'name',
   type: 'type',
   zone: 'zone',
+  reservation: 'reservation',
+  disk_gb: 'diskGB',
   version: 'version',
   run_for: 'runFor',
   network: 'network',
@@ -219,6 +227,24 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
     return this.catalog?.suggested_zones[this.type?.name ?? ''];
   }
 
+  /** The zones beside *zone* that offer the type *name*, with what it costs there; the cheapest first. */
+  elsewhere(
+    name: string,
+    zone: string,
+    tier: IFields['tier']
+  ): { zone: string; cost: ICost }[] {
+    const type = this.catalog?.types.find(one => one.name === name);
+    const price = ({ cost }: { cost: ICost }) =>
+      cost.list_usd_per_hour ?? Infinity;
+    return (type?.zones ?? [])
+      .filter(one => one !== zone)
+      .map(one => ({
+        zone: one,
+        cost: catalogCost(type, one, tier, !!this.catalog?.emulated)
+      }))
+      .sort((one, other) => price(one) - price(other));
+  }
+
   /** What the chosen type costs in the chosen zone and tier. */
   get cost(): ICost {
     const { tier, zone } = this.fields;
@@ -292,6 +318,8 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
         this.set(field, request[field]);
       }
     }
+    this.filled.reservation = request.reservation ?? '';
+    this.filled.diskGB = request.disk_gb ? String(request.disk_gb) : '';
     this.filled.network = request.network ?? '';
     this.filled.subnetwork = request.subnetwork ?? '';
     this.set('tier', request.tier ?? 'on-demand');
@@ -325,6 +353,10 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
       version: (this._edited.has('version') && fields.version) || null,
       tier: fields.tier,
       ...(this.limited ? { run_for: Number(fields.runFor) } : {}),
+      ...(fields.tier === 'reserved' && fields.reservation.trim()
+        ? { reservation: fields.reservation.trim() }
+        : {}),
+      ...(Number(fields.diskGB) ? { disk_gb: Number(fields.diskGB) } : {}),
       network: fields.network || null,
       subnetwork: fields.subnetwork || null,
       ...nodeOptionsOf(fields),

@@ -1,24 +1,25 @@
 // The form that creates a TPU.
 
-import { Button, HTMLSelect } from '@jupyterlab/ui-components';
-import React, { useEffect, useId, useRef } from 'react';
+import { Button } from '@jupyterlab/ui-components';
+import React, { useEffect, useId, useRef, useState } from 'react';
 
 import { Actions } from '../actions/actions';
 import { durationLabel } from '../guard/guardLabels';
-import { HuntFields } from '../hunts/huntFields';
+import { huntFieldList } from '../hunts/huntFields';
 import { coveringGrant, usd } from '../money/costLabels';
 import { Price } from '../money/price';
 import { typeDescription } from '../panel/tpuLabels';
+import { IReservationView } from '../rest/api';
 import { Disclosure, EmptyState, Alert, Link } from '../ui/elements';
 import { failureText } from '../ui/failures';
-import { Check, Field, TextField } from '../ui/field';
-import { FormPage, PackagesField, useUnfolding } from '../ui/formPage';
+import { Field, TextField } from '../ui/field';
+import { FieldList, FormFields } from '../ui/fields';
+import { FormPage, packagesField, useUnfolding } from '../ui/formPage';
 import { useStore } from '../ui/store';
-import { trans } from '../ui/translation';
-import { IFields } from './createForm';
+import { language, trans } from '../ui/translation';
+import { CreateForm, IFields } from './createForm';
+import { nodeOptionFieldList, setupFieldList } from './fieldLists';
 import { nameRule } from './names';
-import { NodeOptionFields } from './nodeOptionFields';
-import { SetupFields } from './setupFields';
 import { TypePicker } from './typePicker';
 import { UnattendedFields } from './unattendedFields';
 
@@ -29,6 +30,7 @@ const ADVANCED = 'form#advanced';
 
 const ADVANCED_FIELDS = [
   'version',
+  'diskGB',
   'packages',
   'apt',
   'timezone',
@@ -77,10 +79,6 @@ export function CreatePage({ actions }: { actions: Actions }): JSX.Element {
   }
 
   const { fields, type } = form;
-  const set =
-    <K extends keyof IFields>(field: K) =>
-    (value: string) =>
-      form.set(field, value as IFields[K]);
   const nameProblem = form.nameProblem();
   const open = view.isOpen(ADVANCED);
   const grant = coveringGrant(grants ?? [], type, {
@@ -106,14 +104,18 @@ export function CreatePage({ actions }: { actions: Actions }): JSX.Element {
       {form.catalog.problem && (
         <Alert kind="warning" {...failureText(form.catalog.problem)} />
       )}
-      <TextField
-        label={trans.__('Name')}
-        help={nameRule()}
-        problem={nameProblem || form.problemOf('name')}
-        input={first}
-        value={fields.name}
-        autoComplete="off"
-        onChange={set('name')}
+      <FormFields
+        form={form}
+        fields={[
+          {
+            name: 'name',
+            label: trans.__('Name'),
+            help: nameRule(),
+            problem: nameProblem,
+            input: first,
+            autoComplete: 'off'
+          }
+        ]}
       />
       <Field
         label={trans.__('Type')}
@@ -159,69 +161,8 @@ export function CreatePage({ actions }: { actions: Actions }): JSX.Element {
           />
         )}
       </Field>
-      <Field
-        label={trans.__('Zone')}
-        help={
-          form.awayFromHome
-            ? fields.zone === form.nearestZone
-              ? trans.__(
-                  'Your default zone, %1, does not offer this type. %2 is the nearest zone that does.',
-                  form.catalog.default_zone,
-                  fields.zone
-                )
-              : trans.__(
-                  'Your default zone, %1, does not offer this type.',
-                  form.catalog.default_zone
-                )
-            : undefined
-        }
-        problem={form.problemOf('zone')}
-      >
-        {attributes => (
-          <HTMLSelect
-            {...attributes}
-            value={fields.zone}
-            onChange={event => set('zone')(event.target.value)}
-          >
-            {form.zones.map(zone => (
-              <option key={zone}>{zone}</option>
-            ))}
-            {fields.zone && !form.zones.includes(fields.zone) && (
-              <option>{fields.zone}</option>
-            )}
-          </HTMLSelect>
-        )}
-      </Field>
-      <fieldset>
-        <legend>{trans.__('Tier')}</legend>
-        <Tier
-          value="on-demand"
-          actions={actions}
-          label={trans.__('On demand')}
-          help={trans.__('Runs until you stop or delete it')}
-        />
-        <Tier
-          value="spot"
-          actions={actions}
-          label={trans.__('Spot')}
-          help={trans.__('Cheaper, but Google can preempt it at any time')}
-        />
-        <Tier
-          value="reserved"
-          actions={actions}
-          label={trans.__('Reserved')}
-          help={trans.__('From a reservation of your project')}
-        />
-        <Tier
-          value="flex-start"
-          actions={actions}
-          label={trans.__('Flex-start')}
-          help={trans.__(
-            'Runs for a limited time. Waits in Google’s queue until there is capacity'
-          )}
-        />
-      </fieldset>
-      {form.limited && <RunFor actions={actions} />}
+      <FormFields form={form} fields={placeFields(form)} />
+      {fields.tier === 'reserved' && <ReservationField actions={actions} />}
       <p className="jp-tpu-Price" role="status">
         <Price cost={{ ...form.cost, grant }} tier={fields.tier} />
         {billed && (
@@ -242,12 +183,31 @@ export function CreatePage({ actions }: { actions: Actions }): JSX.Element {
           </>
         )}
       </p>
-      <HuntFields actions={actions} />
-      <Check
-        checked={fields.connect}
-        label={trans.__('Connect when it is ready')}
-        help={trans.__('Installs Python and JAX on it, and adds its kernel')}
-        onChange={on => form.set('connect', on)}
+      <FormFields
+        form={form}
+        fields={[
+          {
+            name: 'hunt',
+            label: trans.__('Try until one is available'),
+            help: trans.__(
+              'Starts a hunt. It continues after a restart of Jupyter. You can stop it'
+            ),
+            kind: 'check'
+          },
+          fields.hunt && (
+            <div className="jp-tpu-Form-advanced">
+              <FormFields form={form} fields={huntFieldList(form)} />
+            </div>
+          ),
+          {
+            name: 'connect',
+            label: trans.__('Connect when it is ready'),
+            help: trans.__(
+              'Installs Python and JAX on it, and adds its kernel'
+            ),
+            kind: 'check'
+          }
+        ]}
       />
       <UnattendedFields actions={actions} />
       <Disclosure
@@ -259,101 +219,156 @@ export function CreatePage({ actions }: { actions: Actions }): JSX.Element {
       </Disclosure>
       {open && (
         <div id={advanced} className="jp-tpu-Form-advanced">
-          <TextField
-            label={trans.__('Runtime version')}
-            help={trans.__('OS image of the hosts')}
-            problem={form.problemOf('version')}
-            list={`${advanced}versions`}
-            value={fields.version}
-            onChange={set('version')}
-          />
           <datalist id={`${advanced}versions`}>
             {form.catalog.versions.map(version => (
               <option key={version} value={version} />
             ))}
           </datalist>
-          <PackagesField
-            actions={actions}
-            rows={2}
-            problem={form.problemOf('packages')}
-            disabled={!fields.connect}
-            value={fields.packages}
-            onChange={set('packages')}
-          />
-          <SetupFields
-            actions={actions}
+          <FormFields
             form={form}
-            disabled={!fields.connect}
+            fields={[
+              {
+                name: 'version',
+                label: trans.__('Runtime version'),
+                help: trans.__('OS image of the hosts'),
+                list: `${advanced}versions`
+              },
+              {
+                name: 'diskGB',
+                label: trans.__('Boot disk size'),
+                help: trans.__('GB for each host; Compute Engine only'),
+                placeholder: '200'
+              },
+              packagesField({ rows: 2, disabled: !fields.connect })
+            ]}
           />
-          <TextField
-            label={trans.__('Network')}
-            placeholder={USUAL_NETWORK}
-            problem={form.problemOf('network')}
-            value={fields.network}
-            onChange={set('network')}
+          <FormFields form={form} fields={setupFieldList(!fields.connect)} />
+          <FormFields
+            form={form}
+            fields={[
+              {
+                name: 'network',
+                label: trans.__('Network'),
+                placeholder: USUAL_NETWORK
+              },
+              {
+                name: 'subnetwork',
+                label: trans.__('Subnetwork'),
+                placeholder: USUAL_NETWORK
+              }
+            ]}
           />
-          <TextField
-            label={trans.__('Subnetwork')}
-            placeholder={USUAL_NETWORK}
-            problem={form.problemOf('subnetwork')}
-            value={fields.subnetwork}
-            onChange={set('subnetwork')}
-          />
-          <NodeOptionFields form={form} />
+          <FormFields form={form} fields={nodeOptionFieldList()} />
         </div>
       )}
     </FormPage>
   );
 }
 
-/** How long a flex-start TPU runs. */
-function RunFor(props: { actions: Actions }): JSX.Element {
-  const form = useStore(props.actions.createForm);
+/** Which reservation is used; those that can be are offered, with their dates. */
+function ReservationField(props: { actions: Actions }): JSX.Element {
+  const { createForm: form, model } = props.actions;
+  const [found, setFound] = useState<IReservationView[]>([]);
+  const id = useId();
+  useEffect(() => {
+    // Who may not list them can type a name.
+    model.client.reservations.list().then(setFound, () => setFound([]));
+  }, [model]);
+  const day = (time: string) => new Date(time).toLocaleDateString(language);
+  const coming = found.filter(one => one.future && !one.use);
   return (
-    <Field
-      label={trans.__('Flex-start runs for')}
-      help={trans.__('Google then deletes it with its disk.')}
-      problem={form.problemOf('runFor')}
-    >
-      {attributes => (
-        <HTMLSelect
-          {...attributes}
-          value={form.fields.runFor}
-          onChange={event => form.set('runFor', event.target.value)}
-        >
-          {form.runChoices.map(seconds => (
-            <option key={seconds} value={seconds}>
-              {durationLabel(seconds)}
+    <>
+      <TextField
+        label={trans.__('Reservation')}
+        help={
+          coming.length
+            ? trans.__(
+                'Still to come: %1',
+                coming
+                  .map(one => trans.__('%1 from %2', one.name, day(one.start)))
+                  .join(', ')
+              )
+            : trans.__('Required by Compute Engine')
+        }
+        problem={form.problemOf('reservation')}
+        list={id}
+        value={form.fields.reservation}
+        onChange={value => form.set('reservation', value)}
+      />
+      <datalist id={id}>
+        {found
+          .filter(one => one.use)
+          .map(one => (
+            <option key={`${one.zone}/${one.use}`} value={one.use}>
+              {[one.zone, one.type, one.end && day(one.end)]
+                .filter(Boolean)
+                .join(' · ')}
             </option>
           ))}
-        </HTMLSelect>
-      )}
-    </Field>
+      </datalist>
+    </>
   );
 }
 
-function Tier(props: {
-  value: IFields['tier'];
-  label: string;
-  help: string;
-  actions: Actions;
-}): JSX.Element {
-  const { value, label, help } = props;
-  const form = props.actions.createForm;
-  return (
-    <label className="jp-tpu-Check">
-      <input
-        type="radio"
-        name="jp-tpu-tier"
-        checked={form.fields.tier === value}
-        onChange={() => form.set('tier', value)}
-      />
-      <span>
-        {label}
-        <small>{help}</small>
-      </span>
-    </label>
-  );
+/** Where it is created, how it is paid, and for how long a flex-start TPU runs. */
+function placeFields(form: CreateForm): FieldList<IFields> {
+  const { zone } = form.fields;
+  const home = form.catalog?.default_zone ?? '';
+  return [
+    {
+      name: 'zone',
+      label: trans.__('Zone'),
+      help: !form.awayFromHome
+        ? undefined
+        : zone === form.nearestZone
+          ? trans.__(
+              'Your default zone, %1, does not offer this type. %2 is the nearest zone that does.',
+              home,
+              zone
+            )
+          : trans.__('Your default zone, %1, does not offer this type.', home),
+      kind: 'select',
+      choices: [...new Set([...form.zones, ...(zone ? [zone] : [])])].map(
+        one => [one, one]
+      )
+    },
+    {
+      name: 'tier',
+      label: trans.__('Tier'),
+      kind: 'radio',
+      choices: [
+        [
+          'on-demand',
+          trans.__('On demand'),
+          trans.__('Runs until you stop or delete it')
+        ],
+        [
+          'spot',
+          trans.__('Spot'),
+          trans.__('Cheaper, but Google can preempt it at any time')
+        ],
+        [
+          'reserved',
+          trans.__('Reserved'),
+          trans.__('From a reservation of your project')
+        ],
+        [
+          'flex-start',
+          trans.__('Flex-start'),
+          trans.__(
+            'Runs for a limited time. Waits in Google’s queue until there is capacity'
+          )
+        ]
+      ]
+    },
+    form.limited && {
+      name: 'runFor',
+      label: trans.__('Flex-start runs for'),
+      help: trans.__('Google then deletes it with its disk.'),
+      kind: 'select',
+      choices: form.runChoices.map(seconds => [seconds, durationLabel(seconds)])
+    }
+  ];
 }
 
 function failureAsText(failure: Parameters<typeof failureText>[0]): {

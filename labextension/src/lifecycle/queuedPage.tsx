@@ -4,14 +4,13 @@ import { Button, closeIcon } from '@jupyterlab/ui-components';
 import React, { useEffect } from 'react';
 
 import { Actions } from '../actions/actions';
-import { clockTime } from '../hunts/huntLabels';
 import { tierLabel } from '../panel/tpuLabels';
 import { IQueuedResource } from '../rest/api';
 import { Alert, IconButton, StateLabel } from '../ui/elements';
 import { failureText } from '../ui/failures';
 import { Listed, Rows } from '../ui/listed';
 import { useStore } from '../ui/store';
-import { Tone, trans } from '../ui/translation';
+import { clock, Tone, trans } from '../ui/translation';
 import { queuedState } from './queuedLabels';
 
 /** A command to type, so not translated. */
@@ -111,8 +110,7 @@ function Queued(props: {
         {[type, zone, tierLabel(tier)].join(' · ')}
         {queued.emulated && ` · ${trans.__('emulated')}`}
         {tpus.length > 1 && ` · ${tpus.join(', ')}`}
-        {valid_until &&
-          ` · ${trans.__('until %1', clockTime(valid_until, new Date()))}`}
+        {valid_until && ` · ${trans.__('until %1', clock(valid_until))}`}
         <br />
         {problem ? `${problem.message} ${problem.hint}` : queued.meaning}
         {queued.can_reset && (

@@ -3,10 +3,11 @@
 import React, { useId, useRef } from 'react';
 
 import { Actions } from '../actions/actions';
-import { GuardFields } from '../guard/guardFields';
+import { guardFieldList } from '../guard/guardFields';
 import { guardLimits } from '../guard/guardLabels';
 import { Disclosure } from '../ui/elements';
-import { reportHalfTyped, TextField } from '../ui/field';
+import { reportHalfTyped } from '../ui/field';
+import { FormFields } from '../ui/fields';
 import { useUnfolding } from '../ui/formPage';
 import { useStore } from '../ui/store';
 import { trans } from '../ui/translation';
@@ -50,16 +51,22 @@ export function UnattendedFields(props: { actions: Actions }): JSX.Element {
       </div>
       {open && (
         <div id={content} ref={part} className="jp-tpu-Form-advanced">
-          <TextField
-            label={trans.__('Command')}
-            help={commandHelp(form)}
-            problem={form.problemOf('thenRun')}
-            placeholder={COMMAND}
-            disabled={!fields.connect}
-            value={fields.thenRun}
-            onChange={value => form.set('thenRun', value)}
+          <FormFields
+            form={form}
+            fields={[
+              {
+                name: 'thenRun',
+                label: trans.__('Command'),
+                help: commandHelp(form),
+                placeholder: COMMAND,
+                disabled: !fields.connect
+              }
+            ]}
           />
-          <GuardFields form={form} deletes={form.deletes} />
+          <FormFields
+            form={form}
+            fields={guardFieldList(fields, form.deletes)}
+          />
         </div>
       )}
     </>

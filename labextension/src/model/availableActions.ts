@@ -79,6 +79,10 @@ const POSSIBLE = {
     free(now) && now.tpu.connection !== 'disconnected',
   detach: (now: ISituation) => free(now) && now.tpu.attached,
   delete: (now: ISituation) => free(now) && !now.tpu.attached,
+  replace: ({ busy, tpu }: ISituation) =>
+    !busy && !tpu.attached && canReplace(tpu),
+  report: ({ busy, ready, tpu }: ISituation) =>
+    ready && !busy && !tpu.attached && tpu.api === 'compute',
   start: ({ busy, tpu }: ISituation) => !busy && tpu.state === 'STOPPED',
   stop: ({ busy, ready, tpu }: ISituation) =>
     ready && !busy && !tpu.attached && !whyNotStoppable(tpu)
@@ -104,7 +108,7 @@ export function availableActions(
     busy: isBusy(operations),
     stopping: isBusy(operations, 'stop'),
     startable: startableEnvironments(tpu).length > 0,
-    connecting: isBusy(operations, 'connect', 'environment')
+    connecting: isBusy(operations, 'connect', 'environment', 'ray')
   };
   return (Object.keys(POSSIBLE) as Action[]).filter(action =>
     POSSIBLE[action](now)
@@ -117,15 +121,30 @@ export function chipShares(tpu: ITPU): number[] {
   return [1, 2, 4].filter(each => ofHost % 4 === 0 && each < ofHost);
 }
 
+/** Whether it can be deleted and created again as it was. */
+function canReplace(tpu: ITPU): boolean {
+  const settled = ['READY', 'STOPPED', 'PREEMPTED', 'TERMINATED', 'FAILED'];
+  return !tpu.queued && !tpu.not_yours && settled.includes(tpu.state);
+}
+
 /** Why Google can't stop a TPU that is ready; null if it can. */
-export function whyNotStoppable(tpu: ITPU): 'hosts' | 'spot' | null {
-  return tpu.hosts.length > 1 ? 'hosts' : tpu.tier === 'spot' ? 'spot' : null;
+export function whyNotStoppable(
+  tpu: ITPU
+): 'flex-start' | 'hosts' | 'spot' | null {
+  if (tpu.hosts.length > 1) {
+    return 'hosts';
+  }
+  // Compute Engine does not start such a TPU again.
+  const flex = tpu.tier === 'flex-start' && tpu.api === 'compute';
+  return flex ? 'flex-start' : tpu.tier === 'spot' ? 'spot' : null;
 }
 
 /** The action with a button of its own; the others are in the menu. */
 export function primaryAction(actions: Action[]): Action | undefined {
   const main: Action[] = ['connect', 'notebook', 'start'];
   const first = actions.find(action => main.includes(action));
-  const over = actions.length === 1 && actions[0] === 'delete';
+  const rare: Action[] = ['delete', 'replace'];
+  const over =
+    actions.includes('delete') && actions.every(one => rare.includes(one));
   return first ?? (over ? 'delete' : undefined);
 }

@@ -16,26 +16,68 @@ export interface IChangeFeed extends IDisposable {
   readonly connectedChanged: ISignal<IChangeFeed, boolean>;
 }
 
-/**
- * Changes from Jupyter's events.
- *
- * JupyterLab's own event manager does not report reconnects, so events could be missed unnoticed.
- * This is another event manager, on a socket that reports when it opens and closes.
- */
-export class ServerChangeFeed implements IChangeFeed {
-  constructor(settings: ServerConnection.ISettings) {
-    const setConnected = (connected: boolean) => this._setConnected(connected);
-    class ObservedSocket extends settings.WebSocket {
-      constructor(url: string | URL, protocols?: string | string[]) {
-        super(url, protocols);
-        this.addEventListener('open', () => setConnected(true));
-        this.addEventListener('close', () => setConnected(false));
-      }
+/** Whether a socket for events is open. */
+class EventSockets {
+  readonly changed = new Signal<this, boolean>(this);
+  open = false;
+
+  follow(socket: WebSocket): void {
+    socket.addEventListener('open', () => this._set(true));
+    socket.addEventListener('close', () => this._set(false));
+  }
+
+  private _set(open: boolean): void {
+    if (open !== this.open) {
+      this.open = open;
+      this.changed.emit(open);
     }
-    this._events = new EventManager({
-      serverSettings: { ...settings, WebSocket: ObservedSocket }
-    });
+  }
+}
+
+/** Which classes of sockets tell whom when a socket for events opens and closes. */
+const observers = new WeakMap<typeof WebSocket, EventSockets>();
+
+/**
+ * *base*, but it is known when a socket for events opens and closes. JupyterLab's own event manager does
+ * not report that, so that events could be missed unnoticed.
+ */
+export function observedSocket(base: typeof WebSocket): typeof WebSocket {
+  const sockets = new EventSockets();
+  const observed = new Proxy(base, {
+    construct(
+      target,
+      [url, ...others]: ConstructorParameters<typeof WebSocket>,
+      newTarget
+    ) {
+      const socket = Reflect.construct(target, [url, ...others], newTarget);
+      if (String(url).includes('/api/events/subscribe')) {
+        sockets.follow(socket);
+      }
+      return socket;
+    }
+  });
+  observers.set(observed, sockets);
+  return observed;
+}
+
+/** Changes from Jupyter's events. */
+export class ServerChangeFeed implements IChangeFeed {
+  /** *events*: the application's. It has one of its own where the application's sockets are not observed. */
+  constructor(events: Event.IManager, settings: ServerConnection.ISettings) {
+    const { WebSocket } = (events as EventManager).serverSettings ?? settings;
+    const shared = observers.get(WebSocket);
+    if (shared) {
+      this._sockets = shared;
+      this._events = events;
+    } else {
+      const own = observedSocket(settings.WebSocket);
+      this._sockets = observers.get(own)!;
+      this._events = this._own = new EventManager({
+        serverSettings: { ...settings, WebSocket: own }
+      });
+    }
     this._events.stream.connect(this._onEvent, this);
+    this._sockets.changed.connect(this._onSocket, this);
   }
 
   get changed(): ISignal<this, IChange> {
@@ -43,7 +85,7 @@ export class ServerChangeFeed implements IChangeFeed {
   }
 
   get connected(): boolean {
-    return this._connected;
+    return this._sockets.open;
   }
 
   get connectedChanged(): ISignal<this, boolean> {
@@ -51,14 +93,18 @@ export class ServerChangeFeed implements IChangeFeed {
   }
 
   get isDisposed(): boolean {
-    return this._events.isDisposed;
+    return this._isDisposed;
   }
 
   dispose(): void {
-    if (!this.isDisposed) {
-      this._events.dispose();
-      Signal.clearData(this);
+    if (this._isDisposed) {
+      return;
     }
+    this._isDisposed = true;
+    this._events.stream.disconnect(this._onEvent, this);
+    this._sockets.changed.disconnect(this._onSocket, this);
+    this._own?.dispose();
+    Signal.clearData(this);
   }
 
   private _onEvent(_: Event.IManager, event: Event.Emission): void {
@@ -67,15 +113,14 @@ export class ServerChangeFeed implements IChangeFeed {
     }
   }
 
-  private _setConnected(connected: boolean): void {
-    if (connected !== this._connected && !this.isDisposed) {
-      this._connected = connected;
-      this._connectedChanged.emit(connected);
-    }
+  private _onSocket(_: unknown, open: boolean): void {
+    this._connectedChanged.emit(open);
   }
 
   private _changed = new Signal<this, IChange>(this);
-  private _events: EventManager;
-  private _connected = false;
   private _connectedChanged = new Signal<this, boolean>(this);
+  private _events: Event.IManager;
+  private _isDisposed = false;
+  private _own?: EventManager;
+  private _sockets: EventSockets;
 }

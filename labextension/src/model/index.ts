@@ -19,7 +19,7 @@ const plugin: JupyterFrontEndPlugin<TPUModel> = {
   autoStart: true,
   provides: ITPUModel,
   activate: (app: JupyterFrontEnd) => {
-    const { serverSettings } = app.serviceManager;
+    const { events, serverSettings } = app.serviceManager;
     const stored = (what: string) =>
       new StoredIds(
         window.localStorage,
@@ -27,7 +27,7 @@ const plugin: JupyterFrontEndPlugin<TPUModel> = {
       );
     const model = new TPUModel(
       new TPUClient(serverSettings),
-      new ServerChangeFeed(serverSettings),
+      new ServerChangeFeed(events, serverSettings),
       stored('dismissed-operations'),
       stored('unfinished-jobs')
     );

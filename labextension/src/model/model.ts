@@ -27,11 +27,10 @@ import {
   IProfile,
   IProfileTPU,
   IStartRay,
-  IRun,
-  IShareFolder,
   IStartHunt,
-  IStartRun,
   IStartTPU,
+  IReplaceTPU,
+  IReportFault,
   IStopTPU,
   ISyncProject,
   ITPU,
@@ -39,7 +38,7 @@ import {
 } from '../rest/api';
 import { TPUClient } from '../rest/client';
 import { Failure } from '../rest/failure';
-import { Store, until } from '../ui/store';
+import { Store, until, untilOr } from '../ui/store';
 import { IChangeFeed } from './changeFeed';
 import { isOf, isSame, keyOf, Resources, TPURef } from './resources';
 import { StoredIds } from './storedIds';
@@ -68,7 +67,8 @@ export class TPUModel extends Store {
       client,
       this._resources,
       this._requests,
-      unfinishedJobs
+      unfinishedJobs,
+      () => this.changed()
     );
   }
 
@@ -103,6 +103,11 @@ export class TPUModel extends Store {
   /** Why there is no list, or why it may be incomplete. */
   get problem(): IProblem | Failure | null {
     return this._sync.problem;
+  }
+
+  /** Whether the list is only polled, since events don't arrive. */
+  get polling(): boolean {
+    return this._sync.polling;
   }
 
   /** What does not work in the server's own loops; null while that is not known. */
@@ -166,6 +171,11 @@ export class TPUModel extends Store {
 
   operationsOf(tpu: TPURef): IOperation[] {
     return this.operations.filter(one => isOf(one, tpu));
+  }
+
+  /** Also those that were dismissed, newest first. */
+  allOperationsOf(tpu: TPURef): IOperation[] {
+    return this._resources.allOf(tpu);
   }
 
   /** Those that run on a TPU, also those that the user does not wait for. */
@@ -268,10 +278,45 @@ export class TPUModel extends Store {
     return this._createRequests.get(operation.id);
   }
 
+  /**
+   * Begins an operation. Throws `Failure`, for a dialog to show, also where the operation finds within
+   * a second (or *patience*, milliseconds) that what was asked for is not there.
+   */
+  async begin(
+    request: () => Promise<IOperation>,
+    patience = 1000
+  ): Promise<IOperation> {
+    const operation = await request();
+    this._sync.putOperation(operation);
+    const { id } = operation;
+    const refused = await untilOr(patience, this, () => {
+      const now = this.operation(id);
+      return now && now.state !== 'running' ? now.problem : undefined;
+    });
+    if (refused && ['INVALID', 'NOT_FOUND'].includes(refused.reason)) {
+      this.dismiss(id);
+      throw Failure.of(refused);
+    }
+    return operation;
+  }
+
   // These return whether the request was accepted; if not, `failure` says why.
 
   start(tpu: TPURef, how: IStartTPU = {}): Promise<boolean> {
     return this._requests.send(tpu, () => this.client.start(tpu, how));
+  }
+
+  /** Deletes a TPU, and creates the same one again, by a hunt. */
+  replace(tpu: TPURef, how: IReplaceTPU): Promise<boolean> {
+    return this._requests.send(tpu, async () => {
+      const hunt = await this.client.hunts.replace(tpu, how);
+      this._resources.putHunt(hunt);
+      return this.client.operations.get(hunt.id);
+    });
+  }
+
+  reportFault(tpu: TPURef, how: IReportFault): Promise<boolean> {
+    return this._requests.send(tpu, () => this.client.reportFault(tpu, how));
   }
 
   stop(tpu: TPURef, how: IStopTPU): Promise<boolean> {
@@ -379,34 +424,14 @@ export class TPUModel extends Store {
     );
   }
 
-  /** Shares a folder, or plans that; the operation's id, or null if that failed. */
-  async share(tpu: TPURef, request: IShareFolder): Promise<string | null> {
-    let id: string | null = null;
-    await this._requests.send(tpu, async () => {
-      const operation = await this.client.shares.start(tpu, request);
-      id = operation.id;
-      return operation;
-    });
-    return id;
-  }
-
   sync(tpu: TPURef, request: ISyncProject): Promise<boolean> {
     return this._requests.send(tpu, () => this.client.sync.start(tpu, request));
   }
 
-  /** Starts a command on hosts; null if that failed. */
-  async startRun(tpu: TPURef, request: IStartRun): Promise<IRun | null> {
-    let run: IRun | null = null;
-    await this._requests.send(tpu, async () => {
-      run = await this.client.runs.start(tpu, request);
-    });
-    return run;
-  }
-
-  openTunnel(tpu: TPURef, request: IOpenTunnel): Promise<boolean> {
-    return this._requests.send(tpu, async () => {
-      this._resources.putTunnel(await this.client.tunnels.open(tpu, request));
-    });
+  /** Throws `Failure`, for the dialog to show. */
+  async openTunnel(tpu: TPURef, request: IOpenTunnel): Promise<void> {
+    this._resources.putTunnel(await this.client.tunnels.open(tpu, request));
+    this.changed();
   }
 
   closeTunnel(tpu: TPURef, id: string): Promise<boolean> {

@@ -23,7 +23,7 @@ import { Resources } from './resources';
 export type Phase = 'loading' | 'ready' | 'missing' | 'failed';
 
 /** Seconds between two polls: when nothing is running, when something is, and after failures. */
-const POLL = { idle: 20, busy: 4, max: 120 };
+export const POLL = { idle: 20, busy: 4, max: 120 };
 
 /** Milliseconds to wait for events before polling. */
 const EVENT_TIMEOUT = 2000;
@@ -71,6 +71,11 @@ export class Synchronizer extends Store {
   /** Why there is no list, or why it may be incomplete. */
   get problem(): IProblem | Failure | null {
     return this._failure ?? this._problem;
+  }
+
+  /** Whether the server is asked again and again, since its events don't arrive. */
+  get polling(): boolean {
+    return this._polling;
   }
 
   /** The health of the server's loops; null while it is not known. */
@@ -173,14 +178,16 @@ export class Synchronizer extends Store {
   private _onConnectedChanged(_: IChangeFeed, connected: boolean): void {
     clearTimeout(this._eventTimer);
     if (connected) {
+      this._polling = false;
       void this._poll.stop();
       // Events from before the socket opened are missing.
       void this.refresh(false);
     } else {
-      this._eventTimer = setTimeout(
-        () => void this._poll.start(),
-        EVENT_TIMEOUT
-      );
+      this._eventTimer = setTimeout(() => {
+        this._polling = true;
+        void this._poll.start();
+        this.changed();
+      }, EVENT_TIMEOUT);
     }
   }
 
@@ -256,6 +263,7 @@ export class Synchronizer extends Store {
   private _eventTimer?: ReturnType<typeof setTimeout>;
   private _phase: Phase = 'loading';
   private _poll: Poll;
+  private _polling = false;
   private _problem: IProblem | null = null;
   private _refreshing = false;
   private _status: IFleetStatus | null = null;

@@ -1,16 +1,18 @@
 // What may be used at no charge: a list of grants, and a form that adds one.
 
-import { Button, closeIcon, HTMLSelect } from '@jupyterlab/ui-components';
+import { Button, closeIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { Actions } from '../actions/actions';
 import { tierLabel } from '../panel/tpuLabels';
 import { IGrantUse } from '../rest/api';
-import { Alert, IconButton, StateLabel } from '../ui/elements';
+import { Alert, IconButton } from '../ui/elements';
 import { failureText } from '../ui/failures';
-import { Field, reportHalfTyped, TextField } from '../ui/field';
+import { reportHalfTyped } from '../ui/field';
+import { FormFields } from '../ui/fields';
 import { Listed, Rows } from '../ui/listed';
 import { useStore } from '../ui/store';
+import { Row } from '../ui/rows';
 import { trans } from '../ui/translation';
 import { IGrantFields } from './grantsForm';
 
@@ -25,12 +27,6 @@ const TIERS: IGrantFields['tier'][] = [
 
 export function GrantsPage({ actions }: { actions: Actions }): JSX.Element {
   const form = useStore(actions.grantsForm);
-  const { fields } = form;
-  const input = (field: keyof IGrantFields) => ({
-    value: fields[field],
-    autoComplete: 'off',
-    onChange: (value: string) => form.set(field, value)
-  });
   return (
     <form
       className="jp-tpu-Form"
@@ -63,51 +59,48 @@ export function GrantsPage({ actions }: { actions: Actions }): JSX.Element {
           </Rows>
         )}
       </Listed>
-      <TextField
-        label={trans.__('Name')}
-        placeholder={EXAMPLES.name}
-        {...input('name')}
-      />
-      <TextField
-        label={trans.__('Types')}
-        help={trans.__('Types such as v5litepod-8, or generations such as v5e')}
-        placeholder={EXAMPLES.types}
-        {...input('types')}
-      />
-      <TextField
-        label={trans.__('Zones')}
-        placeholder={EXAMPLES.zones}
-        {...input('zones')}
-      />
-      <Field label={trans.__('Tier')}>
-        {attributes => (
-          <HTMLSelect
-            {...attributes}
-            value={fields.tier}
-            onChange={event =>
-              form.set('tier', event.target.value as IGrantFields['tier'])
-            }
-          >
-            {TIERS.map(tier => (
-              <option key={tier} value={tier}>
-                {tierLabel(tier)}
-              </option>
-            ))}
-          </HTMLSelect>
-        )}
-      </Field>
-      <TextField
-        label={trans.__('Chips')}
-        help={trans.__('In use at the same time. A v2-8 or v3-8 has 4.')}
-        type="number"
-        min={1}
-        {...input('chips')}
-      />
-      <TextField
-        label={trans.__('Last day')}
-        help={trans.__('Leave empty if it has no end')}
-        type="date"
-        {...input('until')}
+      <FormFields
+        form={form}
+        fields={[
+          {
+            name: 'name',
+            label: trans.__('Name'),
+            placeholder: EXAMPLES.name,
+            autoComplete: 'off'
+          },
+          {
+            name: 'types',
+            label: trans.__('Types'),
+            help: trans.__(
+              'Types such as v5litepod-8, or generations such as v5e'
+            ),
+            placeholder: EXAMPLES.types
+          },
+          {
+            name: 'zones',
+            label: trans.__('Zones'),
+            placeholder: EXAMPLES.zones
+          },
+          {
+            name: 'tier',
+            label: trans.__('Tier'),
+            kind: 'select',
+            choices: TIERS.map(tier => [tier, tierLabel(tier)])
+          },
+          {
+            name: 'chips',
+            label: trans.__('Chips'),
+            help: trans.__('In use at the same time. A v2-8 or v3-8 has 4.'),
+            kind: 'number',
+            min: 1
+          },
+          {
+            name: 'until',
+            label: trans.__('Last day'),
+            help: trans.__('Leave empty if it has no end'),
+            kind: 'date'
+          }
+        ]}
       />
       {form.failure && <Alert {...failureText(form.failure)} />}
       <div className="jp-tpu-Buttons">
@@ -130,30 +123,33 @@ function Grant(props: { use: IGrantUse; actions: Actions }): JSX.Element {
   } = props;
   const tiers = grant.tiers.map(tier => tierLabel(tier)).join(', ');
   return (
-    <li className="jp-tpu-Row">
-      <span className="jp-tpu-Row-main" title={grant.name}>
-        {grant.name}
-      </span>
-      {expired && <StateLabel tone="bad">{trans.__('expired')}</StateLabel>}
-      <IconButton
-        icon={closeIcon}
-        label={trans.__('Remove %1', grant.name)}
-        disabled={form.submitting}
-        onClick={() => void form.remove(grant.name)}
-      />
-      <span className="jp-tpu-Row-more">
-        {[grant.types.join(', '), grant.zones.join(', '), tiers].join(' · ')}
-        <br />
-        {used === null
-          ? trans._n('%1 chip', '%1 chips', grant.chips)
-          : trans._n(
-              '%2 of %1 chip in use',
-              '%2 of %1 chips in use',
-              grant.chips,
-              used
-            )}
-        {grant.until && ` · ${trans.__('until %1', grant.until)}`}
-      </span>
-    </li>
+    <Row
+      name={grant.name}
+      title={grant.name}
+      state={{ label: expired ? trans.__('expired') : '', tone: 'bad' }}
+      buttons={
+        <IconButton
+          icon={closeIcon}
+          label={trans.__('Remove %1', grant.name)}
+          disabled={form.submitting}
+          onClick={() => void form.remove(grant.name)}
+        />
+      }
+      more={
+        <>
+          {[grant.types.join(', '), grant.zones.join(', '), tiers].join(' · ')}
+          <br />
+          {used === null
+            ? trans._n('%1 chip', '%1 chips', grant.chips)
+            : trans._n(
+                '%2 of %1 chip in use',
+                '%2 of %1 chips in use',
+                grant.chips,
+                used
+              )}
+          {grant.until && ` · ${trans.__('until %1', grant.until)}`}
+        </>
+      }
+    />
   );
 }

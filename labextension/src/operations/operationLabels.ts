@@ -1,6 +1,12 @@
 // What the panel says of operations and their steps.
 
-import { IOperation, IShareFolder, IStep } from '../rest/api';
+import {
+  ICopyResult,
+  IOperation,
+  IShareFolder,
+  IStep,
+  ISyncResult
+} from '../rest/api';
 import { kindTitles } from '../rest/operationKinds';
 import { trans } from '../ui/translation';
 
@@ -10,7 +16,40 @@ export function operationTitle(operation: IOperation): string {
   const kind = operation.undeleted ? 'delete' : operation.kind;
   const titles =
     kind === 'share' ? shareTitles(operation) : kindTitles(kind, operation.tpu);
-  return titles[operation.state];
+  return doneTitle(operation) ?? titles[operation.state];
+}
+
+/** What a copy or a sync has done; null for others. */
+function doneTitle({ kind, result, state, tpu }: IOperation): string | null {
+  if (state !== 'done' || !result) {
+    return null;
+  }
+  if (kind === 'copy') {
+    const { copies, request } = result as unknown as ICopyResult;
+    // Each host has the same files.
+    const count = Math.max(0, ...copies.map(({ files }) => files));
+    return request.download
+      ? trans._n(
+          'Copied %1 file from %2',
+          'Copied %1 files from %2',
+          count,
+          tpu
+        )
+      : trans._n('Copied %1 file to %2', 'Copied %1 files to %2', count, tpu);
+  }
+  if (kind === 'sync') {
+    const { counts } = result as unknown as ISyncResult;
+    const changes = counts.written + counts.deleted;
+    return changes === 0
+      ? trans.__('Synced with %1: nothing has changed', tpu)
+      : trans._n(
+          'Synced %1 change with %2',
+          'Synced %1 changes with %2',
+          changes,
+          tpu
+        );
+  }
+  return null;
 }
 
 function shareTitles(

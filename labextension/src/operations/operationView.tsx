@@ -10,10 +10,17 @@ import {
 import React, { useId, useLayoutEffect, useRef } from 'react';
 
 import { Actions } from '../actions/actions';
-import { CopiedFiles, copyResult, wouldOverwrite } from '../files/copyView';
-import { shareResult, ShareSteps } from '../files/shareSteps';
-import { LeftOut, SyncSummary, syncResult } from '../files/syncView';
+import { CopiedFiles } from '../files/copyView';
+import {
+  copyResult,
+  shareResult,
+  syncResult,
+  wouldOverwrite
+} from '../files/results';
+import { ShareSteps } from '../files/shareSteps';
+import { LeftOut, SyncSummary } from '../files/syncView';
 import { HuntAttempts, HuntOutlook } from '../hunts/huntView';
+import { OtherZones } from '../lifecycle/otherZones';
 import { keyOf } from '../model/resources';
 import { IOperation, IStep } from '../rest/api';
 import { Disclosure, IconButton, Alert } from '../ui/elements';
@@ -45,6 +52,7 @@ export function Operation(props: {
     <section
       className={`jp-tpu-Operation jp-mod-${operation.state}`}
       aria-label={title}
+      data-kind={operation.kind}
       data-tpu={keyOf({ name: operation.tpu, zone: operation.zone })}
     >
       <div className="jp-tpu-Operation-head">
@@ -131,13 +139,16 @@ export function Operation(props: {
           </Button>
           {operation.kind === 'create' &&
             operation.problem?.reason === 'NO_CAPACITY' && (
-              <Button
-                className="jp-tpu-Button"
-                type="button"
-                onClick={() => actions.huntFor(operation)}
-              >
-                {trans.__('Hunt in More Zones…')}
-              </Button>
+              <>
+                <Button
+                  className="jp-tpu-Button"
+                  type="button"
+                  onClick={() => actions.huntFor(operation)}
+                >
+                  {trans.__('Hunt in More Zones…')}
+                </Button>
+                <ElsewhereLinks operation={operation} actions={actions} />
+              </>
             )}
         </Alert>
       )}
@@ -150,6 +161,22 @@ export function Operation(props: {
       )}
     </section>
   );
+}
+
+/** Leads back to the form with another zone, if the request is known in this page. */
+function ElsewhereLinks(props: {
+  operation: IOperation;
+  actions: Actions;
+}): JSX.Element | null {
+  const { actions, operation } = props;
+  const request = actions.model.createRequest(operation);
+  return request ? (
+    <OtherZones
+      form={actions.createForm}
+      request={request}
+      onPick={zone => actions.createIn(zone, operation)}
+    />
+  ) : null;
 }
 
 /** An operation's steps and log, folded until the user wants them. */

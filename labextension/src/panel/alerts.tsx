@@ -9,12 +9,43 @@ import { isSame } from '../model/resources';
 import { IEnvironment, IOperation, ITPU } from '../rest/api';
 import { Alert } from '../ui/elements';
 import { failureText, problemText } from '../ui/failures';
-import { trans } from '../ui/translation';
+import { clock, trans } from '../ui/translation';
+import { endingOf } from './ending';
 import { maintenanceText } from './tpuLabels';
 
 /** Whether an operation is shown above all TPUs. */
 export function isUrgent({ state }: IOperation): boolean {
   return state === 'running' || state === 'failed';
+}
+
+/** A TPU that does not run: who ended that, when, why, and what can be done now. */
+export function WhyEnded({ actions, tpu }: ITPUProps): JSX.Element | null {
+  const ending = endingOf(tpu, actions.model.allOperationsOf(tpu));
+  return (
+    ending && (
+      <section className="jp-tpu-Ending" aria-label={ending.title}>
+        <h3>{ending.title}</h3>
+        <dl>
+          <dt>{trans.__('By')}</dt>
+          <dd>{ending.who}</dd>
+          {ending.when && (
+            <>
+              <dt>{trans.__('When')}</dt>
+              <dd title={ending.when}>{clock(ending.when)}</dd>
+            </>
+          )}
+          {ending.why && (
+            <>
+              <dt>{trans.__('Why')}</dt>
+              <dd className="jp-mod-wrap">{ending.why}</dd>
+            </>
+          )}
+          <dt>{trans.__('Now')}</dt>
+          <dd className="jp-mod-wrap">{ending.now}</dd>
+        </dl>
+      </section>
+    )
+  );
 }
 
 /** Whether there is something that `Alerts` shows. */

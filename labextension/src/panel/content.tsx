@@ -21,13 +21,16 @@ import { keyOf } from '../model/resources';
 import { BudgetLine } from '../money/budgetLine';
 import { operationTitle } from '../operations/operationLabels';
 import { Operation } from '../operations/operationView';
+import { POLL } from '../model/synchronizer';
 import { ICatalog, IOperation, ITPU } from '../rest/api';
+import { VERSION } from '../rest/version';
 import {
   Alert,
   Disclosure,
   EmptyState,
   IconButton,
-  Link
+  Link,
+  ShowAll
 } from '../ui/elements';
 import { failureText, serverProblems } from '../ui/failures';
 import { CheckSetup } from '../ui/formPage';
@@ -155,7 +158,8 @@ function pageTitle({ connectForm, packagesForm, view }: Actions): string {
   }
 }
 
-function List({ actions, menu }: IPanelProps): JSX.Element {
+function List(props: IPanelProps): JSX.Element {
+  const { actions } = props;
   const { model } = actions;
   const again = (
     <Button
@@ -186,7 +190,20 @@ function List({ actions, menu }: IPanelProps): JSX.Element {
     );
   }
 
+  return <Found {...props} again={again} problem={problem} />;
+}
+
+/** The list, when it was loaded. */
+function Found(
+  props: IPanelProps & {
+    again: JSX.Element;
+    problem: { message: string; hint: string } | null;
+  }
+): JSX.Element {
+  const { actions, again, menu, problem } = props;
+  const { model } = actions;
   const { operations } = model;
+  const list = useRef<HTMLDivElement>(null);
   // What a hunt is trying to create comes and goes: the hunt shows it.
   const hunted = new Set(
     operations
@@ -197,8 +214,20 @@ function List({ actions, menu }: IPanelProps): JSX.Element {
   const urgent = operations.filter(isUrgent);
   const alerted = tpus.filter(tpu => hasAlerts(tpu, actions));
   const ended = operations.filter(one => !isUrgent(one));
+  useFocus(list, [...hunted, ...tpus.map(keyOf)].join(), actions);
   return (
-    <>
+    <div ref={list}>
+      <StalePage actions={actions} />
+      {model.polling && !problem && (
+        <Alert
+          kind="warning"
+          message={trans.__('Live updates do not arrive.')}
+          hint={trans.__(
+            'The list is loaded again every %1 seconds. A proxy may block WebSockets.',
+            POLL.idle
+          )}
+        />
+      )}
       {model.status &&
         serverProblems(model.status).map(one => (
           <Alert key={one.message} kind="warning" {...one} />
@@ -211,26 +240,30 @@ function List({ actions, menu }: IPanelProps): JSX.Element {
       <BudgetLine actions={actions} />
       {(urgent.length > 0 || alerted.length > 0) && (
         <section className="jp-tpu-Urgent" aria-label={trans.__('Now')}>
-          {urgent.map(operation => (
-            <Operation
-              key={operation.id}
-              operation={operation}
-              actions={actions}
-            />
-          ))}
-          {alerted.map(tpu => (
-            <section
-              key={keyOf(tpu)}
-              aria-label={trans.__('Problems of %1', tpu.name)}
-            >
-              {tpus.length > 1 && (
-                <Link onClick={() => void actions.open.tpu(tpu)}>
-                  {tpu.name}
-                </Link>
-              )}
-              <Alerts tpu={tpu} actions={actions} />
-            </section>
-          ))}
+          <Some id="urgent" actions={actions} label={trans.__('operations')}>
+            {urgent.map(operation => (
+              <Operation
+                key={operation.id}
+                operation={operation}
+                actions={actions}
+              />
+            ))}
+          </Some>
+          <Some id="alerted" actions={actions} label={trans.__('problems')}>
+            {alerted.map(tpu => (
+              <section
+                key={keyOf(tpu)}
+                aria-label={trans.__('Problems of %1', tpu.name)}
+              >
+                {tpus.length > 1 && (
+                  <Link onClick={() => void actions.open.tpu(tpu)}>
+                    {tpu.name}
+                  </Link>
+                )}
+                <Alerts tpu={tpu} actions={actions} />
+              </section>
+            ))}
+          </Some>
         </section>
       )}
       {tpus.length === 0 && !urgent.some(one => one.state === 'running') && (
@@ -265,7 +298,72 @@ function List({ actions, menu }: IPanelProps): JSX.Element {
       )}
       {tpus.length > 0 && <Rows tpus={tpus} actions={actions} menu={menu} />}
       {ended.length > 0 && <Ended operations={ended} actions={actions} />}
+    </div>
+  );
+}
+
+/** So many are shown of a list that is not what most people look for, until they want all. */
+const SHOWN = 5;
+
+/** The first of *children*, and the others when the user asks for them. */
+function Some(props: {
+  /** Where the view keeps whether all are shown. */
+  id: string;
+  label: string;
+  actions: Actions;
+  children: JSX.Element[];
+}): JSX.Element {
+  const { actions, children, id, label } = props;
+  const all = `some#${id}`;
+  const hidden = children.length - SHOWN;
+  return (
+    <>
+      {children.slice(
+        0,
+        actions.view.isOpen(all) || hidden <= 1 ? undefined : SHOWN
+      )}
+      {hidden > 1 && (
+        <ShowAll
+          id={all}
+          view={actions.view}
+          count={children.length}
+          label={trans.__('Show all %1 %2', children.length, label)}
+        />
+      )}
     </>
+  );
+}
+
+/** What to do where this page and the server are of two versions: after one of them was updated. */
+function StalePage({ actions }: { actions: Actions }): JSX.Element | null {
+  const server = actions.model.status?.version;
+  if (!server || server === VERSION) {
+    return null;
+  }
+  const newer = server.localeCompare(VERSION, undefined, { numeric: true }) > 0;
+  return (
+    <Alert
+      kind="warning"
+      message={trans.__(
+        'This page is from jupyter-tpu %1, the server runs %2.',
+        VERSION,
+        server
+      )}
+      hint={
+        newer
+          ? trans.__('Save your work, then reload the page.')
+          : trans.__('Restart the Jupyter server to complete the update.')
+      }
+    >
+      {newer && (
+        <Button
+          className="jp-tpu-Button jp-mod-main"
+          onClick={() => window.location.reload()}
+        >
+          {trans.__('Reload')}
+        </Button>
+      )}
+    </Alert>
   );
 }
 
@@ -285,8 +383,6 @@ function Rows(props: IPanelProps & { tpus: ITPU[] }): JSX.Element {
         return words.every(word => text.toLowerCase().includes(word));
       })
     : tpus;
-  const list = useRef<HTMLUListElement>(null);
-  useFocus(list, shown, actions);
   return (
     <>
       {many && (
@@ -302,7 +398,7 @@ function Rows(props: IPanelProps & { tpus: ITPU[] }): JSX.Element {
           />
         </div>
       )}
-      <ul ref={list} className="jp-tpu-List" aria-label={trans.__('TPUs')}>
+      <ul className="jp-tpu-List" aria-label={trans.__('TPUs')}>
         {shown.map(tpu => (
           <TPU
             key={keyOf(tpu)}
@@ -323,20 +419,26 @@ function Rows(props: IPanelProps & { tpus: ITPU[] }): JSX.Element {
   );
 }
 
-/** Moves the focus to the row of what was created, and from one that is gone to its neighbor. */
+/** Moves the focus to the row of what was created, or to its hunt; from a row that is gone to its neighbor. */
 function useFocus(
-  list: RefObject<HTMLUListElement>,
-  tpus: ITPU[],
+  list: RefObject<HTMLDivElement>,
+  shown: string,
   { view }: Actions
 ): void {
   const focused = useRef(-1);
   useEffect(() => {
-    const rows = [...(list.current?.children ?? [])] as HTMLElement[];
+    const rows = [
+      ...(list.current?.querySelectorAll<HTMLElement>('.jp-tpu-TPU') ?? [])
+    ];
+    const hunts =
+      list.current?.querySelectorAll<HTMLElement>('[data-kind="hunt"]') ?? [];
     const focus = (row: HTMLElement | undefined) => {
       row?.querySelector('button')?.focus();
       row?.scrollIntoView?.({ block: 'nearest' });
     };
-    const awaited = rows.find(row => row.dataset.tpu === view.awaited);
+    const awaited = [...rows, ...hunts].find(
+      row => row.dataset.tpu === view.awaited
+    );
     const { activeElement } = document;
     const lost = activeElement === document.body || activeElement === null;
     if (awaited) {
@@ -348,7 +450,7 @@ function useFocus(
     focused.current = rows.findIndex(row =>
       row.contains(document.activeElement)
     );
-  }, [tpus.map(keyOf).join()]);
+  }, [shown]);
 }
 
 /** Operations that have ended. */
@@ -376,13 +478,15 @@ function Ended(props: {
       </div>
       {!closed && (
         <div id="jp-tpu-ended">
-          {operations.map(operation => (
-            <Operation
-              key={operation.id}
-              operation={operation}
-              actions={actions}
-            />
-          ))}
+          <Some id="ended" actions={actions} label={trans.__('operations')}>
+            {operations.map(operation => (
+              <Operation
+                key={operation.id}
+                operation={operation}
+                actions={actions}
+              />
+            ))}
+          </Some>
         </div>
       )}
     </section>

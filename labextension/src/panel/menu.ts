@@ -64,7 +64,7 @@ export class TPUMenu extends Menu {
       [files, ports, chips, 'check'],
       ['environment', 'disconnect'],
       ['start', 'guard', 'stop'],
-      ['detach', 'delete']
+      ['report', 'replace', 'detach', 'delete']
     ];
   }
 

@@ -50,6 +50,24 @@ export class PanelState extends Store {
     this.changed();
   }
 
+  /** By what a list is sorted; undefined for its own order. */
+  sortOf(list: string): { by: string; down: boolean } | undefined {
+    return this._sorts.get(list);
+  }
+
+  /** Sorts a list; again: the other way round; once more: in its own order. */
+  sortBy(list: string, by: string): void {
+    const now = this._sorts.get(list);
+    if (now?.by !== by) {
+      this._sorts.set(list, { by, down: false });
+    } else if (!now.down) {
+      this._sorts.set(list, { by, down: true });
+    } else {
+      this._sorts.delete(list);
+    }
+    this.changed();
+  }
+
   /** Whether a part, or the details of an operation (by its id), are shown; or folded: `ID#folded`. */
   isOpen(id: string): boolean {
     return this._setOf(id).has(id);
@@ -75,6 +93,7 @@ export class PanelState extends Store {
   }
 
   private _open = new Set<string>();
+  private _sorts = new Map<string, { by: string; down: boolean }>();
   private _shade: Shade = 'duty';
   private _page: Page = 'list';
 }

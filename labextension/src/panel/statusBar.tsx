@@ -15,7 +15,7 @@ import { CommandIDs } from '../actions/commandIDs';
 import { TPUModel } from '../model/model';
 import { currentStep, operationTitle } from '../operations/operationLabels';
 import { ITPUModel } from '../tokens';
-import { StateLabel } from '../ui/elements';
+import { StateLabel } from '../ui/stateLabel';
 import { failureText, isUnreachable } from '../ui/failures';
 import { tpuIcon } from '../ui/icons';
 import { useStore } from '../ui/store';

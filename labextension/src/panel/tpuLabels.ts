@@ -3,7 +3,7 @@
 import { PathExt } from '@jupyterlab/coreutils';
 
 import { IAcceleratorType, ICheckpoint, IHost, ITPU } from '../rest/api';
-import { language, Tone, trans } from '../ui/translation';
+import { clock, Tone, trans } from '../ui/translation';
 
 /** What a TPU does: by its cloud's name for that, where it has one of its own. */
 export function stateLabel(tpu: {
@@ -99,17 +99,13 @@ export function maintenanceText(
     };
   }
   const begin = Date.parse(maintenance.start);
-  const time = new Intl.DateTimeFormat(language, {
-    dateStyle: 'medium',
-    timeStyle: 'short'
-  });
   return {
     message: Number.isNaN(begin)
       ? trans.__('Maintenance of %1 is scheduled soon.', name)
       : trans.__(
           'Maintenance of %1 is scheduled: %2.',
           name,
-          time.format(begin)
+          clock(maintenance.start)
         ),
     hint: trans.__(
       'Everything that runs there will end. Save your results first.'

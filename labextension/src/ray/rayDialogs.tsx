@@ -1,16 +1,14 @@
 // Ray on the hosts of a TPU: the question before it is started, and what can be done while it runs.
 
-import { trans } from '../ui/translation';
 import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
-import { HTMLSelect } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { IAppTarget, rayTarget, targetOf } from '../forwarding/target';
 import { startableEnvironments } from '../model/availableActions';
 import { TPUModel } from '../model/model';
 import { IRay, IStartRay, ITPU } from '../rest/api';
-import { Check, Field } from '../ui/field';
 import { ask } from '../ui/formDialog';
+import { trans } from '../ui/translation';
 import { SUCCESS_TIMEOUT, waitToEnd } from '../ui/wait';
 
 /** Asks to start Ray, or shows the cluster that there is. */
@@ -53,47 +51,38 @@ export async function openRay(
 /** What is to be started; null if the user does not want that. */
 function askStart(tpu: ITPU, cluster: IRay): Promise<IStartRay | null> {
   const environments = startableEnvironments(tpu).map(({ name }) => name);
-  return ask<IStartRay>(
-    trans.__('Start Ray on %1', tpu.name),
-    trans.__('Start'),
-    {
+  return ask<IStartRay>({
+    title: trans.__('Start Ray on %1', tpu.name),
+    accept: trans.__('Start'),
+    initial: {
       environment: environments.includes('default')
         ? 'default'
         : environments[0],
       install: true
     },
-    (value, change) => (
-      <>
-        {cluster.problem && <p>{cluster.problem.message}</p>}
-        <p>
-          {trans._n(
-            'Ray runs on the host until you stop it.',
-            'Ray runs on all %1 hosts until you stop it.',
-            tpu.hosts.length
-          )}{' '}
-          {trans.__('In a notebook on this TPU, ray.init() connects to it.')}
-        </p>
-        <Field label={trans.__('Environment')}>
-          {attributes => (
-            <HTMLSelect
-              {...attributes}
-              value={value.environment}
-              onChange={event => change({ environment: event.target.value })}
-            >
-              {environments.map(name => (
-                <option key={name}>{name}</option>
-              ))}
-            </HTMLSelect>
-          )}
-        </Field>
-        <Check
-          label={trans.__('Install Ray if it is missing (about 400 MB)')}
-          checked={value.install ?? false}
-          onChange={install => change({ install })}
-        />
-      </>
-    )
-  );
+    fields: () => [
+      cluster.problem && <p>{cluster.problem.message}</p>,
+      <p>
+        {trans._n(
+          'Ray runs on the host until you stop it.',
+          'Ray runs on all %1 hosts until you stop it.',
+          tpu.hosts.length
+        )}{' '}
+        {trans.__('In a notebook on this TPU, ray.init() connects to it.')}
+      </p>,
+      {
+        name: 'environment',
+        label: trans.__('Environment'),
+        kind: 'select',
+        choices: environments.map(name => [name, name])
+      },
+      {
+        name: 'install',
+        label: trans.__('Install Ray if it is missing (about 400 MB)'),
+        kind: 'check'
+      }
+    ]
+  });
 }
 
 /** What to do with a cluster that runs; null for nothing. */

@@ -372,6 +372,26 @@ export interface ICost {
 }
 
 /**
+ * Chips to reserve for some days (calendar mode of Compute Engine). They are
+ * billed from the first to the last day, used or not.
+ */
+export interface ICreateReservation {
+  name: string;
+  type: string;
+  zone: string;
+  /** How many chips. */
+  chips: number;
+  /** When it begins. */
+  start: string;
+  /** For how many days. */
+  days: number;
+  /** What the chips are used for: batch or serving. */
+  workload?: 'batch' | 'serving';
+  confirm_cost?: boolean;
+  confirm_name?: string;
+}
+
+/**
  * A TPU to create. The zone defaults to gcloud's, the version to the type's
  * usual image.
  */
@@ -571,6 +591,7 @@ export interface IFinding {
 export interface IFleetStatus {
   project: string;
   emulated: boolean;
+  version: string;
   problem: IProblem | null;
   storage: IProblem | null;
   loops: ILoopStatus[];
@@ -1548,6 +1569,34 @@ export interface IReportFault {
   end_kernels?: boolean;
   end_jobs?: boolean;
   confirm_name?: string;
+}
+
+/** What a reservation would be and cost. Nothing is reserved yet. */
+export interface IReservationQuote {
+  chips: number;
+  start: string;
+  end: string;
+  days: number;
+  list_usd: number | null;
+  emulated: boolean;
+  question: string;
+}
+
+/**
+ * Capacity that the project has reserved, or will have for some days (calendar
+ * mode).
+ */
+export interface IReservationView {
+  name: string;
+  zone: string;
+  type: string;
+  chips: number | null;
+  used: number | null;
+  state: string;
+  start: string;
+  end: string;
+  future: boolean;
+  use: string;
 }
 
 /** How it is put back into the queue. */

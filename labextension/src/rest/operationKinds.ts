@@ -1,7 +1,6 @@
 // Made by scripts/typescript_types.py from the server's operation kinds: don't edit, run `make types`.
 
-import { TranslationBundle } from '@jupyterlab/translation';
-
+import { trans } from '../ui/translation';
 import { IOperation } from './api';
 
 /** Kinds during which other operations can be started. */
@@ -17,8 +16,7 @@ export const NON_EXCLUSIVE_KINDS: IOperation['kind'][] = [
 /** The titles of an operation on the TPU *name*, by its state. */
 export function kindTitles(
   kind: IOperation['kind'],
-  name: string,
-  trans: TranslationBundle
+  name: string
 ): Record<IOperation['state'], string> {
   switch (kind) {
     case 'create':

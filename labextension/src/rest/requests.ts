@@ -17,6 +17,7 @@ import {
   IChipUse,
   IConnectTPU,
   ICopyFiles,
+  ICreateReservation,
   ICreateTPU,
   IDeleteQueued,
   IDeleteTPU,
@@ -63,6 +64,8 @@ import {
   IReplaceTPU,
   IReplacement,
   IReportFault,
+  IReservationQuote,
+  IReservationView,
   IResetQueued,
   IRun,
   IRunInput,
@@ -460,6 +463,18 @@ export abstract class FleetRequests {
     /** Open Ray's dashboard. */
     openDashboard: (tpu: IReference, signal?: AbortSignal) =>
       this.send<IApp>('POST', ['tpus', tpu, 'ray', 'dashboard'], { signal })
+  };
+
+  readonly reservations = {
+    /** Reserved capacity, now and to come. */
+    list: (signal?: AbortSignal) =>
+      this.send<IReservationView[]>('GET', ['reservations'], { signal }),
+    /** What a reservation would be and cost; reserves nothing. */
+    quote: (body: ICreateReservation, signal?: AbortSignal) =>
+      this.send<IReservationQuote>('POST', ['reservation-quotes'], { body, signal }),
+    /** Reserve chips for some days (calendar mode). */
+    create: (body: ICreateReservation, signal?: AbortSignal) =>
+      this.send<IReservationView>('POST', ['reservations'], { body, signal })
   };
 
   readonly runs = {

@@ -5,11 +5,12 @@ import React from 'react';
 
 import { Actions } from '../actions/actions';
 import { IToken } from '../rest/api';
-import { Alert, IconButton, StateLabel, TextWithCode } from '../ui/elements';
+import { Alert, IconButton, TextWithCode } from '../ui/elements';
 import { failureText } from '../ui/failures';
 import { TextField } from '../ui/field';
 import { Listed, Rows } from '../ui/listed';
 import { useStore } from '../ui/store';
+import { Row } from '../ui/rows';
 import { trans } from '../ui/translation';
 
 /** A name, so not translated. */
@@ -77,26 +78,27 @@ function Token(props: { token: IToken; actions: Actions }): JSX.Element {
     token: { hint, name, source }
   } = props;
   return (
-    <li className="jp-tpu-Row">
-      <span className="jp-tpu-Row-main" title={name}>
-        {name}
-      </span>
-      {!source && <StateLabel tone="bad">{trans.__('not found')}</StateLabel>}
-      <IconButton
-        icon={closeIcon}
-        label={trans.__('Remove %1', name)}
-        disabled={form.submitting}
-        onClick={() => void form.remove(name)}
-      />
-      <span className="jp-tpu-Row-more">
-        {source === 'environment' ? (
+    <Row
+      name={name}
+      title={name}
+      state={{ label: source ? '' : trans.__('not found'), tone: 'bad' }}
+      buttons={
+        <IconButton
+          icon={closeIcon}
+          label={trans.__('Remove %1', name)}
+          disabled={form.submitting}
+          onClick={() => void form.remove(name)}
+        />
+      }
+      more={
+        source === 'environment' ? (
           trans.__('from an environment variable of the Jupyter server')
         ) : source ? (
           trans.__('from %1', source)
         ) : (
           <TextWithCode text={hint} />
-        )}
-      </span>
-    </li>
+        )
+      }
+    />
   );
 }

@@ -17,7 +17,7 @@ import { FoundPythons } from '../environments/pythons';
 import { SharedFolders } from '../files/shareList';
 import { Projects } from '../files/syncView';
 import { Ports } from '../forwarding/ports';
-import { durationLabel, guardLabel, shortTime } from '../guard/guardLabels';
+import { durationLabel, guardLabel } from '../guard/guardLabels';
 import { Jobs } from '../jobs/jobList';
 import {
   chipsLabel,
@@ -39,13 +39,13 @@ import {
   IconButton,
   Link,
   Section,
-  ShowAll,
-  StateLabel
+  ShowAll
 } from '../ui/elements';
 import { failureText } from '../ui/failures';
 import { filesIcon, traceIcon } from '../ui/icons';
+import { Row, SortableList } from '../ui/rows';
 import { useStore } from '../ui/store';
-import { ago, Tone, trans } from '../ui/translation';
+import { ago, clock, Tone, trans } from '../ui/translation';
 
 const KERNEL_TONES: { [state: string]: Tone } = {
   busy: 'moving',
@@ -100,11 +100,20 @@ function Kernels({ tpu, actions }: ITPUProps): JSX.Element {
       }
     >
       {failure && <Alert {...failureText(failure)} />}
-      <ul>
-        {kernels.map(kernel => (
+      <SortableList
+        id="kernels"
+        view={actions.view}
+        items={kernels}
+        sorts={[
+          ['name', trans.__('Name'), kernel => kernelName(kernel)],
+          ['state', trans.__('State'), ({ state }) => kernelStateLabel(state)],
+          ['host', trans.__('Host'), ({ host }) => host]
+        ]}
+      >
+        {kernel => (
           <Kernel key={kernel.id} kernel={kernel} tpu={tpu} actions={actions} />
-        ))}
-      </ul>
+        )}
+      </SortableList>
     </Section>
   );
 }
@@ -131,16 +140,25 @@ function Environments({ tpu, actions }: ITPUProps): JSX.Element | null {
         />
       }
     >
-      <ul>
-        {tpu.environments.map(environment => (
+      <SortableList
+        id="environments"
+        view={actions.view}
+        items={tpu.environments}
+        sorts={[
+          ['name', trans.__('Name'), ({ name }) => name],
+          ['python', trans.__('Python'), ({ python }) => python ?? ''],
+          ['jax', trans.__('JAX'), ({ jax }) => jax ?? '']
+        ]}
+      >
+        {environment => (
           <Environment
             key={environment.name}
             environment={environment}
             tpu={tpu}
             actions={actions}
           />
-        ))}
-      </ul>
+        )}
+      </SortableList>
       {ready && <FoundPythons tpu={tpu} actions={actions} />}
     </Section>
   );
@@ -210,7 +228,7 @@ function Costs({ tpu, actions }: ITPUProps): JSX.Element {
                 ? trans.__(
                     '%1, until about %2. Google then deletes it.',
                     durationLabel(tpu.run_for),
-                    shortTime(tpu.run_ends)
+                    clock(tpu.run_ends)
                   )
                 : durationLabel(tpu.run_for)}
             </dd>
@@ -307,6 +325,18 @@ function Guard({ tpu, actions }: ITPUProps): JSX.Element {
               ? trans.__('Stop automatically…')
               : trans.__('Delete automatically…')}
         </Link>
+        {guard?.google_deletes && (
+          <>
+            {' '}
+            {trans.__(
+              'Google deletes it at %1, even if the guard does not run.',
+              clock(guard.google_deletes)
+            )}
+          </>
+        )}
+        {guard?.google_problem && (
+          <> {`${guard.google_problem.message} ${guard.google_problem.hint}`}</>
+        )}
         {guard?.problem && (
           <>
             {' '}
@@ -343,11 +373,25 @@ function Hosts({ tpu, actions }: ITPUProps): JSX.Element | null {
         )
       }
     >
-      <ul>
-        {hosts.map(host => (
+      <SortableList
+        id="hosts"
+        view={view}
+        items={hosts}
+        sorts={[
+          ['number', trans.__('Number'), ({ index }) => index],
+          [
+            'address',
+            trans.__('Address'),
+            host => host.external_address || host.internal_address
+          ],
+          // What is not connected comes first.
+          ['state', trans.__('State'), host => linkLabel(host) || '~']
+        ]}
+      >
+        {host => (
           <Host key={host.index} host={host} tpu={tpu} actions={actions} />
-        ))}
-      </ul>
+        )}
+      </SortableList>
       {tpu.hosts.length > HOSTS_SHOWN && (
         <ShowAll id={all} view={view} count={tpu.hosts.length} />
       )}
@@ -364,44 +408,35 @@ function Host(props: {
   const { problem } = host.link;
   const label = linkLabel(host);
   return (
-    <li className="jp-tpu-Row">
-      <span
-        className="jp-tpu-Row-main"
-        title={[host.external_address, host.internal_address]
-          .filter(Boolean)
-          .join(' · ')}
-      >
-        {host.index} · {host.external_address || host.internal_address}
-      </span>
-      {label && (
-        <StateLabel
-          tone={host.link.state === 'needs-attention' ? 'bad' : 'moving'}
-          title={host.link.since}
-        >
-          {label}
-        </StateLabel>
-      )}
-      {tpu.state === 'READY' && (
-        <span className="jp-tpu-Row-buttons">
-          <IconButton
-            icon={terminalIcon}
-            label={trans.__('Open a terminal on host %1', host.index)}
-            onClick={() => void actions.open.terminal(tpu, host.index)}
-          />
-          <IconButton
-            icon={filesIcon}
-            label={trans.__('Browse the files of host %1', host.index)}
-            disabled={!actions.offers('browse')}
-            onClick={() => void actions.open.files(tpu, host.index)}
-          />
-        </span>
-      )}
-      {problem && (
-        <span className="jp-tpu-Row-more">
-          {problem.message} {problem.hint}
-        </span>
-      )}
-    </li>
+    <Row
+      name={`${host.index} · ${host.external_address || host.internal_address}`}
+      title={[host.external_address, host.internal_address]
+        .filter(Boolean)
+        .join(' · ')}
+      state={{
+        label,
+        tone: host.link.state === 'needs-attention' ? 'bad' : 'moving',
+        title: host.link.since
+      }}
+      buttons={
+        tpu.state === 'READY' && (
+          <>
+            <IconButton
+              icon={terminalIcon}
+              label={trans.__('Open a terminal on host %1', host.index)}
+              onClick={() => void actions.open.terminal(tpu, host.index)}
+            />
+            <IconButton
+              icon={filesIcon}
+              label={trans.__('Browse the files of host %1', host.index)}
+              disabled={!actions.offers('browse')}
+              onClick={() => void actions.open.files(tpu, host.index)}
+            />
+          </>
+        )
+      }
+      more={problem && `${problem.message} ${problem.hint}`}
+    />
   );
 }
 
@@ -414,40 +449,45 @@ function Kernel(props: {
   const here = useStore(actions.serverKernels);
   const name = kernelName(kernel);
   return (
-    <li className="jp-tpu-Row">
-      <span className="jp-tpu-Row-main" title={kernel.notebook || kernel.id}>
-        {name}
-        {tpu.hosts.length > 1 && <em> {kernelPlace(kernel)}</em>}
-        {kernel.booked.length > 0 && <em> {chipsLabel(kernel.booked)}</em>}
-      </span>
-      <StateLabel tone={KERNEL_TONES[kernel.state] ?? 'quiet'}>
-        {kernelStateLabel(kernel.state)}
-      </StateLabel>
-      <span className="jp-tpu-Row-buttons">
-        <IconButton
-          icon={traceIcon}
-          label={trans.__('Trace %1', name)}
-          disabled={kernel.state === 'dead' || !actions.offers('profile')}
-          onClick={() => void actions.open.profile(tpu, kernel)}
-        />
-        <IconButton
-          icon={kernel.problem ? closeIcon : stopIcon}
-          label={
-            kernel.problem
-              ? trans.__('Dismiss %1', name)
-              : trans.__('Shut down %1', name)
-          }
-          onClick={() => void actions.kernels.shutDown(tpu, kernel)}
-        />
-      </span>
-      {kernel.problem && (
-        <span className="jp-tpu-Row-more">
-          {kernel.problem.message} {kernel.problem.hint}
-        </span>
-      )}
-      {hostStates(kernel) && (
-        <span className="jp-tpu-Row-more">{hostStates(kernel)}</span>
-      )}
+    <Row
+      name={
+        <>
+          {name}
+          {tpu.hosts.length > 1 && <em> {kernelPlace(kernel)}</em>}
+          {kernel.booked.length > 0 && <em> {chipsLabel(kernel.booked)}</em>}
+        </>
+      }
+      title={kernel.notebook || kernel.id}
+      state={{
+        label: kernelStateLabel(kernel.state),
+        tone: KERNEL_TONES[kernel.state] ?? 'quiet'
+      }}
+      buttons={
+        <>
+          <IconButton
+            icon={traceIcon}
+            label={trans.__('Trace %1', name)}
+            disabled={kernel.state === 'dead' || !actions.offers('profile')}
+            onClick={() => void actions.open.profile(tpu, kernel)}
+          />
+          <IconButton
+            icon={kernel.problem ? closeIcon : stopIcon}
+            label={
+              kernel.problem
+                ? trans.__('Dismiss %1', name)
+                : trans.__('Shut down %1', name)
+            }
+            onClick={() => void actions.kernels.shutDown(tpu, kernel)}
+          />
+        </>
+      }
+      more={[
+        kernel.problem && `${kernel.problem.message} ${kernel.problem.hint}`,
+        hostStates(kernel)
+      ]
+        .filter(Boolean)
+        .join(' ')}
+    >
       {kernel.state !== 'dead' && !here.has(kernel.id) && (
         <span className="jp-tpu-Row-more">
           {holderLabel(kernel)}{' '}
@@ -459,6 +499,6 @@ function Kernel(props: {
           </Link>
         </span>
       )}
-    </li>
+    </Row>
   );
 }

@@ -24,7 +24,7 @@ import { keyOf } from '../model/resources';
 import { priceSource, tpuCost } from '../money/costLabels';
 import { operationTitle } from '../operations/operationLabels';
 import { Operation } from '../operations/operationView';
-import { Alerts, isUrgent } from '../panel/alerts';
+import { Alerts, isUrgent, WhyEnded } from '../panel/alerts';
 import { TPUMenu } from '../panel/menu';
 import { Shade } from '../panel/panelState';
 import { Emulated, MainButton } from '../panel/tpu';
@@ -195,6 +195,7 @@ function Known(props: IProps & { tpu: ITPU }): JSX.Element {
           </>
         )}
       </p>
+      <WhyEnded tpu={tpu} actions={actions} />
       <Alerts tpu={tpu} actions={actions} />
       {model
         .operationsOf(tpu)

@@ -8,21 +8,9 @@ import {
 } from '@jupyterlab/ui-components';
 import React, { useId } from 'react';
 
-import { Tone, trans } from './translation';
+import { trans } from './translation';
 
-/** A state: a word, and a mark whose shape and colour say the tone. */
-export function StateLabel(props: {
-  tone: Tone;
-  children: React.ReactNode;
-  title?: string;
-}): JSX.Element {
-  return (
-    <span className={`jp-tpu-State jp-mod-${props.tone}`} title={props.title}>
-      <span className={`jp-tpu-Dot jp-mod-${props.tone}`} aria-hidden="true" />
-      {props.children}
-    </span>
-  );
-}
+export { StateLabel } from './stateLabel';
 
 export function IconButton(props: {
   icon: LabIcon;

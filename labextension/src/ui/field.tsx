@@ -50,16 +50,19 @@ export function reportHalfTyped(part: HTMLElement): boolean {
 /** A box to tick. */
 export function Check(props: {
   checked: boolean;
+  /** One of several of which one is chosen, and their name. */
+  group?: string;
   label: string;
   help?: string;
   disabled?: boolean;
   onChange: (on: boolean) => void;
 }): JSX.Element {
-  const { checked, disabled, help, label, onChange } = props;
+  const { checked, disabled, group, help, label, onChange } = props;
   return (
     <label className="jp-tpu-Check">
       <input
-        type="checkbox"
+        type={group ? 'radio' : 'checkbox'}
+        name={group}
         disabled={disabled}
         checked={checked}
         onChange={event => onChange(event.target.checked)}

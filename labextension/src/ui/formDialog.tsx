@@ -1,67 +1,151 @@
-// Dialogs with a few fields.
+// Dialogs with fields: they stay open, with their input, until what they ask for was accepted.
 
-import { Dialog, showDialog } from '@jupyterlab/apputils';
+import { Dialog } from '@jupyterlab/apputils';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import React, { useState } from 'react';
 
+import { Failure } from '../rest/failure';
+import { Alert } from './elements';
+import { failureText } from './failures';
+import { FieldList, Fields, IField } from './fields';
+import { paths } from './paths';
+import { Store, useStore } from './store';
 import { trans } from './translation';
 
-type Render<T> = (value: T, change: (more: Partial<T>) => void) => JSX.Element;
+export interface IQuestion<T extends object> {
+  title: string;
+  /** The label of the button that does it. */
+  accept: string;
+  initial: T;
+  /** What is asked, which may depend on what was answered so far. */
+  fields: (value: T) => FieldList<T>;
+  /** Does it. What it throws is shown in the dialog, and the user can try again. */
+  submit?: (value: T) => Promise<unknown>;
+}
 
 /** Shows a dialog with fields, and returns their values; null if it was cancelled. */
-export async function ask<T>(
-  title: string,
-  accept: string,
-  initial: T,
-  render: Render<T>
+export async function ask<T extends object>(
+  question: IQuestion<T>
 ): Promise<T | null> {
-  const result = await showDialog({
-    title,
-    body: new Body(initial, render),
-    focusNodeSelector: 'input',
-    buttons: [
-      Dialog.cancelButton({ label: trans.__('Cancel') }),
-      Dialog.okButton({ label: accept })
-    ]
-  });
-  return result.button.accept ? result.value : null;
+  const answer = new Answer(question.initial);
+  for (;;) {
+    const dialog = new QuestionDialog(question, answer);
+    const { button } = await dialog.launch();
+    const field = answer.browsed;
+    if (!field) {
+      return button.accept ? answer.value : null;
+    }
+    // One dialog at a time: this one comes back with its input.
+    answer.browsed = null;
+    const path = await paths.pick!(field.label, field.place ?? {});
+    if (path !== null) {
+      answer.set(field.name, path as T[keyof T & string]);
+    }
+  }
 }
 
-class Body<T> extends ReactWidget implements Dialog.IBodyWidget<T> {
-  constructor(
-    private _value: T,
-    private _fields: Render<T>
-  ) {
+/** What was entered so far. */
+class Answer<T extends object> extends Store {
+  constructor(public value: T) {
     super();
-    this.addClass('jp-tpu-Dialog');
   }
 
-  getValue(): T {
-    return this._value;
+  /** The path that the user wants to look up. */
+  browsed: IField<T> | null = null;
+  busy = false;
+  failure: Failure | null = null;
+
+  set<K extends keyof T>(name: K, value: T[K]): void {
+    this.value = { ...this.value, [name]: value };
+    this.failure = null;
+    this.changed();
   }
 
-  protected render(): JSX.Element {
-    return (
-      <Fields
-        initial={this._value}
-        render={this._fields}
-        onChange={value => {
-          this._value = value;
-        }}
-      />
-    );
+  /** Whether it was accepted. One request at a time. */
+  async send(request: (value: T) => Promise<unknown>): Promise<boolean> {
+    if (this.busy) {
+      return false;
+    }
+    this.busy = true;
+    this.failure = null;
+    this.changed();
+    try {
+      await request(this.value);
+      return true;
+    } catch (error) {
+      this.failure = Failure.from(error);
+      return false;
+    } finally {
+      this.busy = false;
+      this.changed();
+    }
   }
 }
 
-function Fields<T>(props: {
-  initial: T;
-  render: Render<T>;
-  onChange: (value: T) => void;
+class QuestionDialog<T extends object> extends Dialog<unknown> {
+  constructor(
+    private _question: IQuestion<T>,
+    private _answer: Answer<T>
+  ) {
+    super({
+      title: _question.title,
+      body: ReactWidget.create(
+        <Body
+          question={_question}
+          answer={_answer}
+          onBrowse={field => {
+            _answer.browsed = field;
+            this.reject();
+          }}
+        />
+      ),
+      focusNodeSelector: 'input, select, textarea',
+      buttons: [
+        Dialog.cancelButton({ label: trans.__('Cancel') }),
+        Dialog.okButton({ label: _question.accept })
+      ]
+    });
+    this.addClass('jp-tpu-QuestionDialog');
+  }
+
+  resolve(index = 1): void {
+    const { submit } = this._question;
+    if (index === 0 || !submit) {
+      super.resolve(index);
+      return;
+    }
+    void this._answer.send(submit).then(accepted => {
+      if (accepted) {
+        super.resolve(index);
+      }
+    });
+  }
+}
+
+function Body<T extends object>(props: {
+  question: IQuestion<T>;
+  answer: Answer<T>;
+  onBrowse: (field: IField<T>) => void;
 }): JSX.Element {
-  const [value, setValue] = useState(props.initial);
-  return props.render(value, more => {
-    const now = { ...value, ...more };
-    setValue(now);
-    props.onChange(now);
-  });
+  const { onBrowse, question } = props;
+  const answer = useStore(props.answer);
+  // Rendered at once also before the store is followed: what is typed must not be taken back.
+  const [, setValue] = useState(answer.value);
+  return (
+    <div className="jp-tpu-Dialog" aria-busy={answer.busy}>
+      <Fields
+        fields={question.fields(answer.value)}
+        values={answer.value}
+        problemOf={name =>
+          answer.failure?.field === name ? answer.failure.message : ''
+        }
+        onChange={(name, value) => {
+          answer.set(name, value);
+          setValue(answer.value);
+        }}
+        onBrowse={paths.pick ? onBrowse : undefined}
+      />
+      {answer.failure && <Alert {...failureText(answer.failure)} />}
+    </div>
+  );
 }

@@ -1,14 +1,16 @@
 // What the forms of the panel have in common.
 
 import { Button } from '@jupyterlab/ui-components';
-import React, { ComponentProps, RefObject, useEffect, useRef } from 'react';
+import React, { RefObject, useEffect, useRef } from 'react';
 
 import { Actions } from '../actions/actions';
 import { ConnectForm } from '../lifecycle/connectForm';
 import { CreateForm } from '../lifecycle/createForm';
+import { OtherZones } from '../lifecycle/otherZones';
 import { Alert } from './elements';
 import { failureText } from './failures';
-import { reportHalfTyped, TextArea } from './field';
+import { reportHalfTyped } from './field';
+import { IField } from './fields';
 import { Form } from './form';
 import { trans } from './translation';
 
@@ -97,7 +99,12 @@ export function FormPage(props: {
           <div ref={alert} tabIndex={-1}>
             <Alert {...failureText(form.failure)}>
               {form instanceof CreateForm && (
-                <CheckSetup actions={actions} form={form} />
+                <>
+                  {form.failure.reason === 'NO_CAPACITY' && (
+                    <NoCapacity form={form} />
+                  )}
+                  <CheckSetup actions={actions} form={form} />
+                </>
               )}
             </Alert>
           </div>
@@ -123,17 +130,35 @@ export function FormPage(props: {
   );
 }
 
+/** What else to try where Google has no capacity: all else of the form stays. */
+function NoCapacity({ form }: { form: CreateForm }): JSX.Element {
+  return (
+    <>
+      <OtherZones
+        form={form}
+        request={form.request}
+        onPick={zone => form.set('zone', zone)}
+      />
+      <Button
+        className="jp-tpu-Button"
+        type="button"
+        onClick={() => form.set('hunt', true)}
+      >
+        {trans.__('Try Until One Is Available')}
+      </Button>
+    </>
+  );
+}
+
 /** The field for Python packages. */
-export function PackagesField(
-  props: { actions: Actions; label?: string } & Omit<
-    ComponentProps<typeof TextArea>,
-    'label'
-  >
-): JSX.Element {
-  const {
-    label = trans.__('Python packages'),
-    help = trans.__('In addition to JAX, separated by commas, spaces or lines'),
-    ...others
-  } = props;
-  return <TextArea label={label} help={help} {...others} />;
+export function packagesField<T extends { packages: string }>(
+  more: Partial<IField<T>>
+): IField<T> {
+  return {
+    name: 'packages',
+    label: trans.__('Python packages'),
+    help: trans.__('In addition to JAX, separated by commas, spaces or lines'),
+    kind: 'area',
+    ...more
+  };
 }

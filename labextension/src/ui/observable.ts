@@ -52,3 +52,27 @@ export function until<T>(store: Store, find: () => T | null): Promise<T> {
     onChange();
   });
 }
+
+/** As `until`, but undefined after *patience* milliseconds. *find* returns undefined to go on waiting. */
+export function untilOr<T>(
+  patience: number,
+  store: Store,
+  find: () => T | undefined
+): Promise<T | undefined> {
+  return new Promise(resolve => {
+    const end = (value?: T) => {
+      clearTimeout(timer);
+      store.stateChanged.disconnect(onChange);
+      resolve(value);
+    };
+    const onChange = () => {
+      const value = find();
+      if (value !== undefined) {
+        end(value);
+      }
+    };
+    const timer = setTimeout(end, patience);
+    store.stateChanged.connect(onChange);
+    onChange();
+  });
+}

@@ -4,7 +4,7 @@ import { useCallback, useSyncExternalStore } from 'react';
 
 import { Store } from './observable';
 
-export { Store, until } from './observable';
+export { Store, until, untilOr } from './observable';
 
 /** Renders the component again when the store changes; *active*: whether it can be seen. */
 export function useStore<T extends Store>(store: T, active = true): T {

@@ -62,3 +62,22 @@ export function ago(time: string, now: number): string {
     style: 'short'
   }).format(Math.round(Math.min(seconds, 0) / size), unit);
 }
+
+/**
+ * A time, RFC 3339, as everything here says it: "14:03", with the day if that is not today, and with
+ * the year if that is not this one.
+ */
+export function clock(time: string, now = new Date()): string {
+  const date = new Date(time);
+  if (Number.isNaN(date.getTime())) {
+    return time;
+  }
+  const today = date.toDateString() === now.toDateString();
+  const sameYear = date.getFullYear() === now.getFullYear();
+  return date.toLocaleString(language, {
+    ...(today ? {} : { day: 'numeric', month: 'short' }),
+    ...(sameYear ? {} : { year: 'numeric' }),
+    hour: '2-digit',
+    minute: '2-digit'
+  });
+}

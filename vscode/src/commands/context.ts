@@ -162,19 +162,36 @@ export class Commands {
     terminal.show();
   }
 
-  /** A program whose output stays after its end. */
+  /** `jupyter tpu` with *args*; its output stays after its end. */
   async runTask(name: string, args: string[], cwd?: string): Promise<void> {
-    const execution = new vscode.ProcessExecution(
-      await this.python(),
-      [...CLI, ...args],
-      { cwd, env: this.sources.variables() }
-    );
+    await this.runProgram(name, await this.python(), [...CLI, ...args], cwd);
+  }
+
+  /** Runs a program as a task, and resolves with what waits for its end. */
+  async runProgram(
+    name: string,
+    program: string,
+    args: string[],
+    cwd?: string
+  ): Promise<{ ended: Promise<void> }> {
+    const env = this.sources.variables();
+    if (!vscode.workspace.workspaceFolders?.length) {
+      // VS Code starts no task in a window without a folder, and does not say so.
+      const terminal = vscode.window.createTerminal({
+        name,
+        shellPath: await this.sources.python(),
+        shellArgs: ['-c', HOLD, program, ...args],
+        env
+      });
+      terminal.show();
+      return { ended: endOf(vscode.window.onDidCloseTerminal, terminal) };
+    }
     const task = new vscode.Task(
       { type: 'jupyter-tpu', name },
       vscode.TaskScope.Workspace,
       name,
       'TPU',
-      execution,
+      new vscode.ProcessExecution(program, args, { cwd, env }),
       []
     );
     task.presentationOptions = {
@@ -182,8 +199,36 @@ export class Commands {
       panel: vscode.TaskPanelKind.Dedicated,
       reveal: vscode.TaskRevealKind.Always
     };
-    await vscode.tasks.executeTask(task);
+    const execution = await vscode.tasks.executeTask(task);
+    const { onDidEndTask } = vscode.tasks;
+    return {
+      ended: new Promise(resolve => {
+        const listener = onDidEndTask(event => {
+          if (event.execution === execution) {
+            listener.dispose();
+            resolve();
+          }
+        });
+      })
+    };
   }
+}
+
+/** Keeps a terminal, which closes with its program, until its user has read what that wrote. */
+const HOLD = `import subprocess, sys
+code = subprocess.call(sys.argv[1:])
+input(f"Exit code {code}. Press Enter to close this terminal. ")`;
+
+/** Resolves when *event* has come for *subject*. */
+function endOf<T>(event: vscode.Event<T>, subject: T): Promise<void> {
+  return new Promise(resolve => {
+    const listener = event(other => {
+      if (other === subject) {
+        listener.dispose();
+        resolve();
+      }
+    });
+  });
 }
 
 /** What the user has entered or picked; throws `Given` if that is nothing. */

@@ -8,6 +8,7 @@ import { isOver } from '../../../labextension/src/jobs/jobModel';
 import { jobState } from '../../../labextension/src/jobs/jobLabels';
 import { IApp, IJob, ITPU } from '../../../labextension/src/rest/api';
 import { Failure } from '../../../labextension/src/rest/failure';
+import { windowObstacle } from '../explanation';
 import { CLI } from '../localServer';
 import { INode } from '../nodes';
 import { ask, Commands, must, refOf } from './context';
@@ -32,10 +33,12 @@ export async function openWindow(
 ): Promise<void> {
   const tpu = await commands.tpu(node, 'terminal', 'Open Window on Host');
   const host = await commands.host(node, tpu);
-  if (vscode.env.remoteName) {
-    throw new Error(
-      `This window is on another machine (${vscode.env.remoteName}), and so is the SSH configuration with your TPUs. Open ${tpu.name} from a local window, or use “TPU: Open Terminal on Host”.`
-    );
+  const obstacle = windowObstacle(
+    vscode.env.uiKind === vscode.UIKind.Web,
+    vscode.env.remoteName
+  );
+  if (obstacle) {
+    throw new Error(`${obstacle} Or use “TPU: Open Terminal on Host”.`);
   }
   const known = await vscode.commands.getCommands();
   if (!known.includes('opensshremotes.openEmptyWindow')) {
@@ -138,7 +141,8 @@ export async function syncFolder(
   const tpu = await commands.tpu(node, 'sync', 'Copy Workspace to Hosts');
   await commands.runTask(
     `${folder.name} to ${tpu.name}`,
-    ['sync', folder.uri.fsPath, refOf(tpu), '--watch'],
+    // With a / it would be a local path, as for scp.
+    ['sync', folder.uri.fsPath, `${tpu.zone}~${tpu.name}`, '--watch'],
     folder.uri.fsPath
   );
 }

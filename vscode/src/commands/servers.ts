@@ -2,6 +2,7 @@
 
 import * as vscode from 'vscode';
 
+import { Failure } from '../../../labextension/src/rest/failure';
 import { NodeClient } from '../client';
 import { installer, succeeds } from '../localServer';
 import { settings } from '../source';
@@ -51,7 +52,8 @@ export async function choosePython({ sources }: Commands): Promise<void> {
 }
 
 /** In a terminal, where the user sees what happens. */
-export async function install({ session, sources }: Commands): Promise<void> {
+export async function install(commands: Commands): Promise<void> {
+  const { session, sources } = commands;
   const python = session.python || (await sources.python());
   const environment = sources.environment();
   const [program, args] = installer(
@@ -59,23 +61,14 @@ export async function install({ session, sources }: Commands): Promise<void> {
     await succeeds(python, ['-m', 'pip', '--version'], environment),
     await succeeds('uv', ['--version'], environment)
   );
-  const task = new vscode.Task(
-    { type: 'jupyter-tpu', name: 'install' },
-    vscode.TaskScope.Workspace,
-    'Install jupyter-tpu',
-    'TPU',
-    new vscode.ProcessExecution(program, args, { env: sources.variables() }),
-    []
-  );
-  const execution = await vscode.tasks.executeTask(task);
-  const ended = vscode.tasks.onDidEndTaskProcess(event => {
-    if (event.execution === execution) {
-      ended.dispose();
-      if (event.exitCode === 0) {
-        void session.search(true);
-      }
-    }
-  });
+  const name = 'Install jupyter-tpu';
+  const { ended } = await commands.runProgram(name, program, args);
+  await ended;
+  // Says again what is missing, if it has failed.
+  const finding = await session.search();
+  if (!finding && session.state === 'stopped') {
+    await session.search(true);
+  }
 }
 
 /** Takes the address and the token of a server that runs elsewhere; empty: Python's own again. */
@@ -113,7 +106,13 @@ export async function useServer({ session, sources }: Commands): Promise<void> {
     token,
     pid: 0
   };
-  await new NodeClient(server).status(); // says why not, before anything is kept
+  try {
+    await new NodeClient(server).status(); // says why not, before anything is kept
+  } catch (error) {
+    throw error instanceof Failure && error.reason === 'DENIED'
+      ? new Error(`The server at ${address.host} does not accept this token.`)
+      : error;
+  }
   await sources.use(server);
   await session.search();
 }

@@ -1,0 +1,111 @@
+"""``jupyter tpu reservation``: capacity that is reserved, and calendar mode."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..commands.field_options import options_of
+from ..commands.grammar import Group, argument, examples, project_option
+from ..commands.printing import list_options, print_list
+from ..commands.questions import ask, can_ask, confirm
+from ..commands.session import open_session
+from ..commands.tables import table
+from ..commands.times import local_time
+from ..errors import Reason, TPUError
+from .console import json_option, print_json, yes_option
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..fleet.models import ReservationView
+
+
+@click.group("reservation", cls=Group)
+def reservation() -> None:
+    """Capacity of Compute Engine that is reserved: now, or for some days (calendar mode).
+
+    To use one: `jupyter tpu create NAME --reserved --reservation RESERVATION`.
+    """
+
+
+@reservation.command("list")
+@project_option
+@list_options
+def list_all() -> None:
+    """List reservations, and those that are still to come, with their dates."""
+    with open_session() as session:
+        found = session.call(session.fleet.reservations.list())
+    print_list(found, _table)
+
+
+@reservation.command(
+    "create",
+    epilog=examples(
+        "jupyter tpu reservation create may-run --type v6e --chips 16 --zone us-east5-a "
+        "--start 2026-12-24T08:00 --days 7"
+    ),
+)
+@argument("name", metavar="NAME", help="Of the reservation.")
+@click.option("--type", "type", required=True, metavar="TYPE", help="Such as v6e or tpu7x.")
+@click.option("--zone", required=True, metavar="ZONE", help="The zone.")
+@options_of("CreateReservation", "chips", "start", "days", "workload", into="wanted")
+@yes_option("Agree to the cost without being asked. The name has to be confirmed, too.")
+@click.option(
+    "--confirm-name", "typed", metavar="NAME", help="The reservation's name again: reserve it."
+)
+@project_option
+@json_option
+def create(
+    name: str,
+    type: str,
+    zone: str,
+    wanted: dict[str, Any],
+    yes: bool,
+    typed: str | None,
+    as_json: bool,
+) -> None:
+    """Reserve chips for some days (calendar mode).
+
+    Asks twice, since Google bills all days, used or not.
+    """
+    from msgspec import convert, structs
+
+    from ..fleet.models import CreateReservation
+
+    request = convert({"name": name, "type": type, "zone": zone, **wanted}, CreateReservation)
+    with open_session() as session:
+        quote = session.call(session.fleet.reservations.quote(request))
+        print(quote.question, file=sys.stderr if as_json else sys.stdout, flush=True)
+        if not yes:
+            confirm("Reserve it?", "Add --yes and --confirm-name NAME to reserve without asking.")
+        if typed is None and can_ask():
+            typed = ask(f'This is billed for {quote.days} days. To reserve it, type "{name}": ')
+            if typed.strip() != name:
+                raise TPUError("Nothing was reserved.", Reason.CANCELLED)
+        request = structs.replace(request, confirm_cost=True, confirm_name=(typed or "").strip())
+        made = session.call(session.fleet.reservations.create(request))
+    if as_json:
+        print_json(made)
+    else:
+        print(f"Google has the request for {made.name}. It is {made.state or 'not decided yet'}.")
+
+
+def _table(found: Sequence[ReservationView]) -> str:
+    rows = [
+        [
+            each.name,
+            each.zone,
+            each.type,
+            "" if each.chips is None else str(each.chips),
+            "" if each.used is None else str(each.used),
+            each.state,
+            local_time(each.start) if each.start else "",
+            local_time(each.end) if each.end else "",
+        ]
+        for each in found
+    ]
+    columns = ["NAME", "ZONE", "TYPE", "CHIPS", "IN USE", "STATE", "FROM", "TO"]
+    return table(columns, rows) if rows else "No reservations for TPUs."

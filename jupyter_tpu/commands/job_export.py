@@ -1,0 +1,318 @@
+"""A job as a file for another tool: SkyPilot, Google's Cluster Toolkit (gcluster), Keras Kinetic.
+
+The file has all that the job needs: its command, the exact packages of its environment, its
+project, and all hosts of a TPU of the same type. No secret is in it. Each tool makes its own TPU.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from ..errors import InvalidInput, Reason, TPUError
+
+if TYPE_CHECKING:
+    from ..catalog import AcceleratorType
+    from ..fleet.models import EnvironmentLock, Job
+
+Tool = Literal["skypilot", "gcluster", "kinetic"]
+TOOLS: tuple[Tool, ...] = ("skypilot", "gcluster", "kinetic")
+_ENDINGS = {"skypilot": "sky.yaml", "gcluster": "gcluster.sh", "kinetic": "kinetic.py"}
+#: Generations that Kinetic knows by our names.
+_KINETIC = ("v3", "v4", "v5e", "v5p", "v6e")
+
+#: Of each tool on PyPI: its package there, its module and command, and a program that reads a file
+#: with the tool's own parser and prints the tool's version.
+_PARSERS = {
+    "skypilot": (
+        "skypilot",
+        "sky",
+        "import sky, sys; sky.Task.from_yaml(sys.argv[1]); print(sky.__version__)",
+    ),
+    "kinetic": (
+        "keras-kinetic",
+        "kinetic",
+        """
+import ast, sys
+from importlib.metadata import version
+from kinetic import run
+from kinetic.core.accelerators import parse_accelerator
+for node in ast.walk(ast.parse(open(sys.argv[1]).read())):
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "kinetic.run":
+        options = {option.arg: ast.literal_eval(option.value) for option in node.keywords}
+        parse_accelerator(options["accelerator"], options.get("spot", False))
+        run(**options)
+print(version("keras-kinetic"))
+""",
+    ),
+}
+#: Seconds for such a program; SkyPilot takes long to import.
+_CHECK_LIMIT = 300
+
+
+class ExportedJob:
+    """A file for another tool. notes: what a person has to know of it."""
+
+    def __init__(self, file_name: str, content: str, notes: list[str]) -> None:
+        self.file_name = file_name
+        self.content = content
+        self.notes = notes
+
+
+def export_job(
+    job: Job,
+    lock: EnvironmentLock | None,
+    kind: AcceleratorType,
+    to: Tool,
+    project: str,
+    *,
+    spot: bool,
+) -> ExportedJob:
+    """The file of a job for a tool.
+
+    lock: the exact packages of its environment; None if it has none of ours. kind, spot: of the TPU
+    that it ran on. project: the local folder with its files. Raises INVALID for what the tool can't
+    do.
+    """
+    export = _Export(job, lock, kind, project, spot=spot)
+    content = {"skypilot": export.skypilot, "gcluster": export.gcluster, "kinetic": export.kinetic}
+    text = content[to](f"{export.name}.{_ENDINGS[to]}")
+    return ExportedJob(f"{export.name}.{_ENDINGS[to]}", text, export.notes)
+
+
+def check(to: Tool, path: Path) -> str:
+    """Reads a file with the tool's own parser; a sentence that says how that was done, or why not.
+
+    Raises INVALID with what the parser says against it.
+    """
+    if to not in _PARSERS:
+        done = subprocess.run(["sh", "-n", str(path)], capture_output=True, text=True)
+        if done.returncode:
+            raise TPUError(f"The shell can't read {path}: {done.stderr.strip()}.", Reason.INTERNAL)
+        return "Checked by the shell only: gcluster itself checks it when it submits the job."
+    package, module, program = _PARSERS[to]
+    python = _python_with(module)
+    if python is None:
+        return f"Not checked: {package} is not installed here (uv tool install {package})."
+    done = subprocess.run(
+        [python, "-c", program, str(path)], capture_output=True, text=True, timeout=_CHECK_LIMIT
+    )
+    lines = (done.stderr if done.returncode else done.stdout).strip().splitlines() or ["?"]
+    if done.returncode:
+        raise TPUError(
+            f"{package} does not accept {path}: {lines[-1].rstrip('.')}.",
+            Reason.INVALID,
+            "Correct the file, or report this as a problem of jupyter-tpu.",
+        )
+    return f"Checked by {package} {lines[-1]}"
+
+
+def _python_with(module: str) -> str | None:
+    """A Python that has the tool: this one, or that of the tool's command."""
+    if importlib.util.find_spec(module) is not None:
+        return sys.executable
+    found = shutil.which(module)
+    if found is None:
+        return None
+    with open(found, "rb") as file:
+        first = file.readline(4096).decode("utf-8", "replace")
+    python = first.removeprefix("#!").strip()
+    return python if first.startswith("#!") and Path(python).is_file() else None
+
+
+class _Export:
+    def __init__(
+        self,
+        job: Job,
+        lock: EnvironmentLock | None,
+        kind: AcceleratorType,
+        project: str,
+        *,
+        spot: bool,
+    ) -> None:
+        self.job, self.kind, self.project, self.spot = job, kind, project, spot
+        self.name = re.sub(r"[^a-z0-9]+", "-", job.name.lower()).strip("-")[:40] or "job"
+        if not self.name[0].isalpha():
+            self.name = f"job-{self.name}"
+        self.head = f"Made by jupyter-tpu from the job {job.id} ({self.name}) on {job.tpu}."
+        self.python = ".".join(lock.python.split(".")[:2]) if lock else "3.12"
+        self.packages = _for_tpus(lock.text) if lock else "jax[tpu]\n"
+        self.hosts = [host.host for host in job.attempts[-1].hosts]
+        self.notes: list[str] = []
+        if lock is None:
+            self.notes.append(
+                "The job ran without an environment of jupyter-tpu: only jax[tpu] is installed."
+            )
+        if job.variables:
+            self.notes.append(
+                f"The values of {', '.join(job.variables)} are not in the file. Set them there."
+            )
+
+    # ---- SkyPilot: docs.skypilot.co/en/latest/reference/yaml-spec.html
+
+    def skypilot(self, file: str) -> str:
+        task: dict[str, object] = {
+            "name": self.name,
+            "workdir": self.project,
+            "resources": {
+                "infra": f"gcp/{self.job.zone.rpartition('-')[0]}/{self.job.zone}",
+                "accelerators": f"tpu-{self.kind.name}:1",
+                "accelerator_args": {"runtime_version": self.kind.version},
+                **({"use_spot": True} if self.spot else {}),
+            },
+            "setup": f"{self._install('~/env')}\n",
+            "run": self._script(
+                "SKYPILOT_NODE_RANK", '$(echo "$SKYPILOT_NODE_IPS" | paste -sd ,)', "~/env"
+            ),
+        }
+        self.notes.append(f"Run it: sky launch {file}")
+        for variable in self.job.variables:
+            self.notes.append(f"Add --secret {variable} to give the job {variable}.")
+        return f"# {self.head}\n{_yaml(task)}"
+
+    # ---- gcluster: docs.cloud.google.com/cluster-toolkit/docs/reference/gcluster-job-submit
+    # The files of the build context are in the root folder of the image (pkg/imagebuilder).
+
+    def gcluster(self, file: str) -> str:
+        script = "\n".join(
+            [
+                "set -e",
+                self._install("/tmp/env", "pip install -q uv\n"),
+                self._script("TPU_WORKER_ID", "$TPU_WORKER_HOSTNAMES", "/tmp/env", "/"),
+            ]
+        )
+        words = [
+            "gcluster job submit",
+            f"--name {self.name}",
+            '--project "$PROJECT" --cluster "$CLUSTER" --location "$LOCATION"',
+            f"--compute-type {self.kind.name}",
+            f"--topology {self.kind.topology}",
+            f"--base-image python:{self.python}-slim",
+            f"--build-context {shlex.quote(self.project)}",
+            *(f'--env {variable}="${variable}"' for variable in self.job.variables),
+            '--command "$COMMAND"',
+        ]
+        self.notes.append(f"Run it: PROJECT=… CLUSTER=… LOCATION=… sh {file}")
+        self.notes.append(
+            "GCLUSTER_IMAGE_REPO names your Artifact Registry repository. Files that must not be "
+            "in the image belong in .dockerignore."
+        )
+        if self.spot:
+            self.notes.append("The job ran on a spot TPU. The node pool decides that in a cluster.")
+        return "\n".join(
+            [
+                "#!/bin/sh",
+                f"# {self.head}",
+                "set -eu",
+                ': "${PROJECT:?}" "${CLUSTER:?}" "${LOCATION:?}" "${GCLUSTER_IMAGE_REPO:?}"',
+                *(f': "${{{variable}:?}}"' for variable in self.job.variables),
+                "COMMAND=$(cat <<'END-OF-COMMAND'",
+                script.rstrip(),
+                "END-OF-COMMAND",
+                ")",
+                " \\\n  ".join(words),
+                "",
+            ]
+        )
+
+    # ---- Kinetic: keras-kinetic on PyPI
+
+    def kinetic(self, file: str) -> str:
+        if self.kind.generation not in _KINETIC:
+            raise InvalidInput(f"Kinetic does not know TPUs of the type {self.kind.name}.")
+        if self.kind.hosts > 1:
+            self.notes.append(
+                "Kinetic runs a TPU with several hosts by Pathways: one process sees all chips. A "
+                "call of jax.distributed.initialize() must go."
+            )
+            self.hosts = [0]
+        options = [f'accelerator="tpu-{self.kind.generation}-{self.kind.topology}"']
+        if self.spot:
+            options.append("spot=True")
+        if self.job.variables:
+            options.append(f"capture_env_vars={self.job.variables!r}")
+        self.notes.append(
+            f"Put the file into the project, and run it there: python {file}. It writes "
+            "the packages to requirements.txt, from which Kinetic builds its image."
+        )
+        return f'''"""{self.head}"""
+
+import pathlib
+import subprocess
+import sys
+
+COMMAND = {self.job.command!r}
+PACKAGES = """\\
+{self.packages.strip()}
+"""
+
+requirements = pathlib.Path(__file__).with_name("requirements.txt")
+if not requirements.exists():
+    requirements.write_text(PACKAGES)
+
+import kinetic  # noqa: E402
+
+
+@kinetic.run({", ".join(options)})
+def job():
+    return subprocess.run(COMMAND).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(job())
+'''
+
+    # ---- what SkyPilot and gcluster have in common
+
+    def _install(self, folder: str, first: str = "") -> str:
+        """A script that makes the environment."""
+        get_uv = first or "command -v uv || curl -LsSf https://astral.sh/uv/install.sh | sh\n"
+        path = "" if first else 'export PATH="$HOME/.local/bin:$PATH"\n'
+        return (
+            f"{get_uv}{path}uv venv --python {self.python} {folder}\n"
+            f"cat >~/.jupyter-tpu-packages.txt <<'END-OF-PACKAGES'\n{self.packages.strip()}\n"
+            "END-OF-PACKAGES\n"
+            f"uv pip install --python {folder}/bin/python -r ~/.jupyter-tpu-packages.txt"
+        )
+
+    def _script(self, rank: str, addresses: str, folder: str, where: str = "") -> str:
+        """A script that runs the command on the hosts of the job, with a job's variables."""
+        lines = [
+            f'export PATH="$(echo {folder}/bin):$PATH"',
+            f'export JUPYTER_TPU_HOST="${{{rank}:-0}}"',
+            f'export JUPYTER_TPU_ADDRESSES="{addresses}"',
+        ]
+        if len(self.hosts) < self.kind.hosts:
+            chosen = "|".join(map(str, self.hosts))
+            lines.append(f'case "$JUPYTER_TPU_HOST" in {chosen}) ;; *) exit 0 ;; esac')
+        if where:
+            lines.append(f"cd {where}")
+        lines.append(shlex.join(self.job.command))
+        return "\n".join(lines) + "\n"
+
+
+def _for_tpus(lock: str) -> str:
+    """The packages of a lock file, with JAX for TPUs: an emulated TPU's has it for the CPU."""
+    if re.search(r"(?m)^libtpu\b", lock):
+        return lock
+    return re.sub(r"(?m)^jax==", "jax[tpu]==", lock)
+
+
+def _yaml(value: object) -> str:
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        pass
+
+    def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+        style = "|" if "\n" in value else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+    Dumper.add_representer(str, text)
+    return yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=1000)

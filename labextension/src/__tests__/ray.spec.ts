@@ -1,0 +1,110 @@
+// Ray on the hosts of a TPU: the question before it starts, and what can be done while it runs.
+
+import { Notification } from '@jupyterlab/apputils';
+import { afterEach, expect, it } from 'vitest';
+
+import { ACTIONS } from '../actions/table';
+import { keyOf } from '../model/resources';
+import { IRay } from '../rest/api';
+import {
+  answerDialog,
+  dialogInputs,
+  disposeWidgets,
+  listOf,
+  openPanel
+} from './opened';
+import { anApp, anOperation, connectedTPU } from './server';
+
+const RAY = 'tpus/us-central1-a~my-tpu/ray';
+const TPU = connectedTPU();
+
+function aCluster(more: Partial<IRay> = {}): IRay {
+  return {
+    tpu: 'my-tpu',
+    zone: 'us-central1-a',
+    state: 'running',
+    job: '1a2b3c4d',
+    environment: 'default',
+    version: '2.60.0',
+    address: '10.0.0.2:6379',
+    dashboard_port: 8265,
+    hosts: [
+      { host: 0, address: '10.0.0.2', state: 'alive', chips: 4, processors: 8 },
+      {
+        host: 1,
+        address: '10.0.0.3',
+        state: 'missing',
+        chips: 0,
+        processors: 0
+      }
+    ],
+    problem: null,
+    ...more
+  };
+}
+
+afterEach(() => {
+  Notification.dismiss();
+  disposeWidgets();
+});
+
+it('starts Ray after a question, and shows its dashboard', async () => {
+  const app = anApp({ id: 'r1', kind: 'ray', name: 'Ray', logdir: '' });
+  const ended = anOperation({ kind: 'ray', state: 'done', app: 'r1' });
+  const { commands, server, shown } = await openPanel({
+    ...listOf(TPU),
+    [`GET ${RAY}`]: [
+      200,
+      aCluster({
+        state: 'failed',
+        hosts: [],
+        problem: {
+          message: 'Ray has ended on host 0.',
+          reason: 'ENVIRONMENT',
+          hint: '',
+          retry_after: null,
+          scope: '',
+          field: ''
+        }
+      })
+    ],
+    [`POST ${RAY}`]: [202, ended],
+    'GET apps': [200, [app]]
+  });
+  const done = commands.execute(ACTIONS.ray.command, { tpu: keyOf(TPU) });
+  const [install] = await dialogInputs(1);
+  expect(install.checked).toBe(true);
+  expect(await answerDialog('Start')).toContain('Ray has ended on host 0.');
+  await done;
+  expect(server.bodies(`POST ${RAY}`)).toEqual([
+    { environment: 'default', install: true }
+  ]);
+  // The tab keeps no port: it is opened again by what knows it.
+  expect(shown).toHaveBeenCalledWith(
+    expect.objectContaining({ port: 0, host: 0, logdir: '', name: 'Ray' })
+  );
+});
+
+it('names the hosts of a cluster that runs, opens its dashboard, and stops it', async () => {
+  const { commands, server, shown } = await openPanel({
+    ...listOf(TPU),
+    [`GET ${RAY}`]: [200, aCluster()],
+    [`DELETE ${RAY}`]: [200, aCluster({ state: 'stopping', hosts: [] })]
+  });
+  const command = ACTIONS.ray.command;
+  const opens = commands.execute(command, { tpu: keyOf(TPU) });
+  const text = await answerDialog('Open Dashboard');
+  expect(text).toContain('Ray 2.60.0 is running at 10.0.0.2:6379.');
+  expect(text).toContain('Host 0: 4 chips, 8 processors');
+  expect(text).toContain('Host 1 has not joined');
+  await opens;
+  expect(shown).toHaveBeenCalledOnce();
+  const stops = commands.execute(command, { tpu: keyOf(TPU) });
+  await answerDialog('Stop Ray');
+  await stops;
+  const sent = server.calls.map(({ method, path }) => `${method} ${path}`);
+  expect(sent).toContain(`DELETE ${RAY}`);
+  expect(Notification.manager.notifications[0].message).toBe(
+    'Ray on my-tpu is stopping.'
+  );
+});

@@ -1,0 +1,64 @@
+// Attaching machines that are reached by SSH: their host keys are shown before they are trusted.
+
+import { confirmHostKeys } from '../actions/dialogs';
+import { TPUModel } from '../model/model';
+import { IMachineHost } from '../rest/api';
+import { ask } from '../ui/formDialog';
+import { trans } from '../ui/translation';
+import { wait } from '../ui/wait';
+
+/** Asks for machines and attaches them as one TPU; an error is a notification. */
+export async function attachMachine(model: TPUModel): Promise<void> {
+  const { client } = model;
+  const requestOf = ({ name, ssh }: { name: string; ssh: string }) => ({
+    ssh: machines(ssh),
+    name: name.trim() || null
+  });
+  let hosts: IMachineHost[] = [];
+  const input = await ask({
+    title: trans.__('Attach a machine'),
+    accept: trans.__('Attach'),
+    initial: { ssh: '', name: '' },
+    fields: ({ ssh }) => [
+      {
+        name: 'ssh',
+        label: trans.__('SSH hosts'),
+        help: trans.__(
+          'An entry of ~/.ssh/config, or USER@HOST. ssh must log in without a password. For several hosts of one TPU: all of them, host 0 first, separated by spaces.'
+        ),
+        required: true
+      },
+      {
+        name: 'name',
+        label: several(ssh) ? trans.__('Name') : trans.__('Name (optional)'),
+        required: several(ssh)
+      }
+    ],
+    // What can't be reached is said in the dialog.
+    submit: async value => {
+      ({ hosts } = await client.attached.check(requestOf(value)));
+    }
+  });
+  const unknown = hosts.filter(host => !host.known);
+  if (!input || (unknown.length > 0 && !(await confirmHostKeys(unknown)))) {
+    return;
+  }
+  // What was shown is what is trusted.
+  const host_keys = hosts.map(host => host.host_key);
+  const request = { ...requestOf(input), host_keys };
+  const tpu = await wait(
+    trans.__('Connecting to %1', request.ssh.join(', ')),
+    signal => client.attached.attach(request, signal)
+  );
+  if (tpu) {
+    await model.refresh();
+  }
+}
+
+function machines(text: string): string[] {
+  return text.split(/[\s,]+/).filter(Boolean);
+}
+
+function several(text: string): boolean {
+  return machines(text).length > 1;
+}

@@ -1,0 +1,40 @@
+// Where else a type is offered, and for how much: beside what Google has no capacity for.
+
+import React from 'react';
+
+import { usd } from '../money/costLabels';
+import { ICreateTPU } from '../rest/api';
+import { Link } from '../ui/elements';
+import { trans } from '../ui/translation';
+import { CreateForm } from './createForm';
+
+/** So many zones are named; a hunt can try all. */
+const SHOWN = 4;
+
+export function OtherZones(props: {
+  form: CreateForm;
+  request: Pick<ICreateTPU, 'type' | 'zone' | 'tier'>;
+  onPick: (zone: string) => void;
+}): JSX.Element | null {
+  const { form, onPick, request } = props;
+  const { tier = 'on-demand', type, zone } = request;
+  const zones = form.elsewhere(type, zone ?? '', tier).slice(0, SHOWN);
+  return zones.length === 0 ? null : (
+    <div className="jp-tpu-OtherZones">
+      {trans.__('Other zones with %1:', type)}{' '}
+      {zones.map(({ cost: { list_usd_per_hour: price }, zone: other }) => (
+        <span key={other}>
+          <Link
+            label={trans.__('Create it in %1', other)}
+            onClick={() => onPick(other)}
+          >
+            {other}
+          </Link>{' '}
+          {price === null
+            ? trans.__('(price unknown)')
+            : trans.__('(%1/h)', usd(price))}{' '}
+        </span>
+      ))}
+    </div>
+  );
+}

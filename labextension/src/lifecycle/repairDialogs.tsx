@@ -1,0 +1,102 @@
+// What is asked before a TPU is replaced, or a host of it reported to Google.
+
+import { Dialog } from '@jupyterlab/apputils';
+import React from 'react';
+
+import { askName } from '../actions/dialogs';
+import { TPUModel } from '../model/model';
+import { IReportFault, ITPU } from '../rest/api';
+import { confirm } from '../ui/confirm';
+import { ask } from '../ui/formDialog';
+import { trans } from '../ui/translation';
+
+/** Replaces a TPU by the same one on other hardware; asks first, with what is lost. */
+export async function replaceTPU(tpu: ITPU, model: TPUModel): Promise<void> {
+  const plan = await model.client.hunts.replacement(tpu);
+  const agreed = await confirm(
+    trans.__('Replace %1?', tpu.name),
+    <>
+      <p>
+        {trans.__(
+          'The TPU is deleted, and the same one is created again on other hardware. If there is no capacity, that is tried until there is, or until you stop it.'
+        )}
+      </p>
+      <p>{runningThere(tpu)}</p>
+      <ul>
+        {plan.lost.map(each => (
+          <li key={each}>{each}</li>
+        ))}
+      </ul>
+      {plan.question && <p>{plan.question}</p>}
+    </>,
+    Dialog.warnButton({ label: trans.__('Replace') })
+  );
+  if (agreed) {
+    await model.replace(tpu, {
+      end_kernels: true,
+      end_jobs: true,
+      confirm_price: !!plan.question,
+      max_price: plan.cost.usd_per_hour
+    });
+  }
+}
+
+/** Tells Google that a host is broken; asks which, and what is wrong. */
+export async function reportFault(tpu: ITPU, model: TPUModel): Promise<void> {
+  const faults: [IReportFault['fault'] & string, string][] = [
+    ['chip-error', trans.__('Errors of its chips')],
+    ['slow', trans.__('It is slow')],
+    ['wrong-results', trans.__('Wrong results')]
+  ];
+  const input = await ask({
+    title: trans.__('Report a host of %1 to Google?', tpu.name),
+    accept: trans.__('Report'),
+    initial: { host: '0', fault: 'chip-error', about: '' },
+    fields: () => [
+      {
+        name: 'host',
+        label: trans.__('Host'),
+        kind: 'select',
+        choices: tpu.hosts.map(({ index }) => [String(index), String(index)])
+      },
+      {
+        name: 'fault',
+        label: trans.__('What is wrong'),
+        kind: 'select',
+        choices: faults
+      },
+      { name: 'about', label: trans.__('What you have seen, for Google') },
+      <p>
+        {trans.__(
+          'Google ends the host at once, and starts it again on another machine. Its disk is kept. All hosts of a slice are restarted.'
+        )}{' '}
+        {runningThere(tpu)}
+      </p>
+    ]
+  });
+  if (!input) {
+    return;
+  }
+  const title = trans.__('Report a host of %1 to Google?', tpu.name);
+  const name = await askName(tpu, title, trans.__('Report'));
+  if (name !== null) {
+    await model.reportFault(tpu, {
+      host: Number(input.host),
+      fault: input.fault as IReportFault['fault'],
+      about: input.about,
+      end_kernels: true,
+      end_jobs: true,
+      ...(name && { confirm_name: name })
+    });
+  }
+}
+
+function runningThere(tpu: ITPU): string {
+  return tpu.kernels
+    ? trans._n(
+        'Its kernel is shut down, and its jobs end.',
+        'Its %1 kernels are shut down, and its jobs end.',
+        tpu.kernels
+      )
+    : trans.__('Its jobs end.');
+}

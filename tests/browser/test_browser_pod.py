@@ -1,0 +1,81 @@
+"""A notebook on all hosts of a pod, as a person sees it in JupyterLab."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lab_server import CONNECT, LabPage, LabServer
+from playwright.sync_api import Locator, Page, expect
+
+OUT = Path(__file__).parent / "out"
+ONE_RAISES = """\
+import jax.numpy as jnp
+from jax.experimental import multihost_utils
+if i == 1:
+    raise ValueError('bad batch')
+multihost_utils.process_allgather(jnp.arange(3))"""
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture(scope="module")
+def pod(lab_server: LabServer) -> Iterator[str]:
+    """The name of a connected pod of two hosts."""
+    body = {"name": "pair", "type": "v4-16", "zone": "us-central2-b"}
+    assert lab_server.finish(lab_server.call("POST", "tpus", body))["state"] == "done"
+    done = lab_server.finish(lab_server.call("POST", "tpus/pair/connect", {}))
+    assert done["state"] == "done", done
+    yield "pair"
+    ends = {"end_kernels": True, "end_jobs": True}
+    lab_server.finish(lab_server.call("DELETE", "tpus/pair", ends))
+
+
+@pytest.fixture
+def notebook(lab: LabPage, pod: str) -> Iterator[Locator]:
+    """A new notebook on all hosts, with the number of its host in *i*."""
+    card = lab.page.locator('.jp-LauncherCard[data-category="Notebook"]', has_text="all 2 hosts")
+    card.click()
+    lab.run_cell("import jax, time; i = jax.process_index()", timeout=CONNECT)
+    yield lab.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
+    lab.server.end_kernels()
+
+
+def test_output_by_host_has_tabs_and_an_exception_on_one_host_buttons_to_restart(
+    lab: LabPage, notebook: Locator
+) -> None:
+    page: Page = lab.page
+    lab.run_cell("for k in range(1 + 5 * i): print('line', k)")
+    expect(notebook.get_by_role("tab")).to_have_text(["All", "host 0", "host 1"])
+    panel = notebook.get_by_role("tabpanel")
+    expect(panel).to_contain_text("… 3 more lines")
+    notebook.get_by_role("tab", name="All").focus()
+    page.keyboard.press("End")
+    expect(notebook.get_by_role("tab", name="host 1")).to_be_focused()
+    expect(panel).to_contain_text("line 5")
+    lab.run_cell(ONE_RAISES)
+    cell = notebook.locator(".jp-CodeCell").nth(2)
+    expect(cell).to_contain_text("Host 1 raised ValueError: bad batch")
+    expect(cell).to_contain_text("The hosts are out of step.")
+    page.screenshot(path=OUT / "pod-exception.png")
+    cell.get_by_role("button", name="Restart and Run Above").click()
+    page.get_by_role("button", name="Confirm Kernel Restart").click()
+    # What is above runs again, and it does not.
+    expect(notebook.locator(".jp-InputPrompt").nth(1)).to_have_text("[2]:", timeout=CONNECT * 1000)
+    lab.run_cell("%hosts check", timeout=CONNECT)
+    expect(notebook.locator(".jp-CodeCell").last).not_to_contain_text("out of step")
+
+
+def test_the_map_shows_which_host_others_wait_for(lab: LabPage, notebook: Locator) -> None:
+    page = lab.page
+    notebook.locator(".jp-CodeCell .cm-content").last.click()
+    page.keyboard.insert_text("time.sleep(600 * i)")
+    page.keyboard.press("Shift+Enter")
+    expect(notebook).to_contain_text("Host 1 is at line 1: time.sleep(600 * i)")
+    tpu = lab.open_page("pair")
+    expect(tpu.get_by_label("Map of the slice", exact=True)).to_contain_text(
+        "host 0 waiting for other hosts, host 1 busy"
+    )
+    expect(tpu.locator('.jp-tpu-Map-host[data-kernel="waiting"]')).to_have_count(1)
+    expect(tpu.get_by_text("on all 2 hosts")).to_be_visible()
+    page.screenshot(path=OUT / "pod-map.png")

@@ -1,0 +1,191 @@
+"""Jobs as files for SkyPilot, gcluster and Kinetic: what is in them, and what their tools say."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from jupyter_tpu.commands.job_export import TOOLS, Tool, check, export_job
+from jupyter_tpu.errors import InvalidInput, TPUError
+from jupyter_tpu.fleet.models import EnvironmentLock, HostJob, Job, JobAttempt
+from jupyter_tpu.fleet.models.catalog import known_type
+
+LOCK = EnvironmentLock(
+    environment="default",
+    text="einops==0.8.1\njax==0.9.1\nnumpy==2.4.0\n",
+    python="3.12.4",
+    tpu="my-pod",
+    type="v5litepod-16",
+    time="",
+    emulated=True,
+)
+#: Words that a shell or YAML would change, or that end a here-document or a string.
+COMMAND = ["python", "train.py", "--name", "it's $HOME: {a}\n", '"""', "\\n", "END-OF-COMMAND"]
+
+
+def a_job(hosts: tuple[int, ...] = (0, 1, 2, 3), **fields: Any) -> Job:
+    attempt = JobAttempt(number=1, created="", hosts=[HostJob(host=host) for host in hosts])
+    values = {
+        "id": "1a2b3c4d",
+        "tpu": "my-pod",
+        "zone": "us-west4-a",
+        "name": "Train: 1\nrm -rf /",
+        "command": COMMAND,
+        "state": "ended",
+        "attempts": [attempt],
+        **fields,
+    }
+    return Job(**values)
+
+
+def exported(to: Tool, job: Job | None = None, type: str = "v5litepod-16", **options: Any) -> Any:
+    kind = known_type(type)
+    assert kind is not None
+    lock = options.pop("lock", LOCK)
+    return export_job(job or a_job(), lock, kind, to, "/home/me/my project", spot=True)
+
+
+def run_script(script: str, folder: Path, **variables: str) -> str:
+    """What a script prints where `uv`, `pip` and `python` say how they were called."""
+    for name in ("uv", "pip", "python"):
+        path = folder / name
+        path.write_text(
+            f'#!{sys.executable}\nimport os, sys\nprint("{name}", sys.argv[1:], '
+            'os.environ.get("JUPYTER_TPU_HOST"), os.environ.get("JUPYTER_TPU_ADDRESSES"))\n'
+        )
+        path.chmod(0o755)
+    environment = {"PATH": f"{folder}:{os.environ['PATH']}", "HOME": str(folder), **variables}
+    done = subprocess.run(
+        ["sh", "-c", script], env=environment, cwd=folder, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_skypilot_gets_the_type_the_packages_the_project_and_the_command_on_all_hosts(
+    tmp_path: Path,
+) -> None:
+    export = exported("skypilot", a_job(variables=["WANDB_API_KEY"]))
+    assert export.file_name == "train-1-rm-rf.sky.yaml"
+    task = yaml.safe_load(export.content)
+    assert task["workdir"] == "/home/me/my project"
+    assert task["resources"]["accelerators"] == "tpu-v5litepod-16:1"
+    assert task["resources"]["infra"] == "gcp/us-west4/us-west4-a"
+    assert task["resources"]["use_spot"] is True
+    setup = run_script(task["setup"], tmp_path)
+    assert "uv ['venv', '--python', '3.12'" in setup
+    packages = (tmp_path / ".jupyter-tpu-packages.txt").read_text()
+    assert packages == "einops==0.8.1\njax[tpu]==0.9.1\nnumpy==2.4.0\n"
+    out = run_script(
+        task["run"], tmp_path, SKYPILOT_NODE_RANK="2", SKYPILOT_NODE_IPS="10.0.0.1\n10.0.0.2"
+    )
+    assert out == f"python {COMMAND[1:]!r} 2 10.0.0.1,10.0.0.2\n"
+    assert any("--secret WANDB_API_KEY" in line for line in export.notes)
+
+
+def test_a_job_on_some_hosts_runs_on_those_only(tmp_path: Path) -> None:
+    task = yaml.safe_load(exported("skypilot", a_job(hosts=(0, 3))).content)
+    ran = [
+        bool(run_script(task["run"], tmp_path, SKYPILOT_NODE_RANK=str(host))) for host in range(4)
+    ]
+    assert ran == [True, False, False, True]
+
+
+def test_gcluster_gets_one_command_with_all_of_it(tmp_path: Path) -> None:
+    command = COMMAND[:-1]  # a command with the mark of the here-document in a line is not one
+    export = exported("gcluster", a_job(command=command, variables=["KEY"]))
+    fake = tmp_path / "bin" / "gcluster"
+    fake.parent.mkdir()
+    fake.write_text(f"#!{sys.executable}\nimport sys, json\nprint(json.dumps(sys.argv[1:]))\n")
+    fake.chmod(0o755)
+    names = ("PROJECT", "CLUSTER", "LOCATION", "GCLUSTER_IMAGE_REPO", "KEY")
+    variables = {name: f"a {name}" for name in names}
+    script = tmp_path / "job.sh"
+    script.write_text(export.content)
+    environment = {**variables, "PATH": f"{fake.parent}:{os.environ['PATH']}"}
+    missing = subprocess.run(["sh", str(script)], env={"PATH": os.environ["PATH"]},
+                             capture_output=True, text=True)  # fmt: skip
+    assert missing.returncode != 0
+    assert "PROJECT" in missing.stderr
+    words = yaml.safe_load(subprocess.check_output(["sh", str(script)], env=environment))
+    options = dict(zip(words[2::2], words[3::2], strict=True))
+    assert words[:2] == ["job", "submit"]
+    assert options["--compute-type"] == "v5litepod-16"
+    assert options["--topology"] == "4x4"
+    assert options["--build-context"] == "/home/me/my project"
+    assert options["--env"] == "KEY=a KEY"
+    out = run_script(options["--command"], tmp_path, TPU_WORKER_ID="1", TPU_WORKER_HOSTNAMES="a,b")
+    assert out.endswith(f"python {command[1:]!r} 1 a,b\n")
+    assert "jax[tpu]==0.9.1" in options["--command"]
+
+
+def test_kinetic_gets_a_function_and_the_packages(tmp_path: Path) -> None:
+    export = exported("kinetic", a_job(variables=["KEY"]))
+    (tmp_path / "kinetic.py").write_text(
+        "def run(**options):\n    print(options)\n    return lambda function: function\n"
+    )
+    (tmp_path / "python").write_text(f"#!{sys.executable}\nimport sys\nprint(sys.argv[1:])\n")
+    (tmp_path / "python").chmod(0o755)
+    script = tmp_path / export.file_name
+    script.write_text(export.content)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    out = subprocess.check_output([sys.executable, str(script)], env=environment, text=True)
+    options, command = sorted(out.splitlines(), reverse=True)
+    assert options == str({"accelerator": "tpu-v5e-4x4", "spot": True, "capture_env_vars": ["KEY"]})
+    assert command == str(COMMAND[1:])
+    assert (tmp_path / "requirements.txt").read_text() == LOCK.text.replace("jax=", "jax[tpu]=")
+    assert any("Pathways" in line for line in export.notes)
+    with pytest.raises(InvalidInput, match="does not know"):
+        exported("kinetic", type="v2-8")
+
+
+@pytest.mark.parametrize("to", TOOLS)
+def test_a_job_without_an_environment_says_so(to: Tool) -> None:
+    export = exported(to, lock=None)
+    assert "jax[tpu]" in export.content
+    assert any("without an environment" in line for line in export.notes)
+
+
+def test_what_was_not_checked_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert check("skypilot", tmp_path / "x") == (
+        "Not checked: skypilot is not installed here (uv tool install skypilot)."
+    )
+
+
+@pytest.mark.long
+def test_the_tools_own_parsers_accept_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SkyPilot and Kinetic from the package index."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = os.environ["PATH"]
+    for to, package in (("skypilot", "skypilot"), ("kinetic", "keras-kinetic")):
+        folder = tmp_path / to
+        uv = [sys.executable, "-m", "uv"]
+        subprocess.run([*uv, "venv", "-q", "--python", sys.executable, str(folder)], check=True)
+        python = str(folder / "bin/python")
+        subprocess.run([*uv, "pip", "install", "-q", "--python", python, package], check=True)
+        monkeypatch.setenv("PATH", f"{folder / 'bin'}:{path}")
+        for type in ("v5litepod-16", "v4-16", "v6e-8"):
+            export = exported(to, type=type)
+            file = tmp_path / export.file_name
+            file.write_text(export.content)
+            said = check(to, file)
+            assert said.startswith(f"Checked by {package} "), said
+        wrong = {"skypilot": ("workdir:", "workdirr:"), "kinetic": ("tpu-v6e", "tpu-v9z")}[to]
+        file.write_text(export.content.replace(*wrong))
+        with pytest.raises(TPUError, match="does not accept"):
+            check(to, file)
+
+
+def test_words_are_quoted_for_the_shell() -> None:
+    task = yaml.safe_load(exported("skypilot").content)
+    assert shlex.join(COMMAND) in task["run"]

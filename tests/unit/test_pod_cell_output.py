@@ -1,0 +1,134 @@
+"""What a cell of a pod kernel shows beside its hosts' output, and whom the debugger reaches."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from jupyter_tpu.agent.pod.cell_output import RESTART, CellOutput, Request
+from jupyter_tpu.agent.pod.direct_requests import DirectRequests
+from jupyter_tpu.agent.pod.folding import TABS
+from jupyter_tpu.agent.pod.pod_state import Cell, Finish, Result
+from jupyter_tpu.agent.pod.relaying import Relay, parse
+from jupyter_tpu.agent.protocol.events import CONTROL, IOPUB
+from jupyter_tpu.agent.protocol.messages import MessageSigner
+
+
+class Shown:
+    """A cell on three hosts, and what it has published."""
+
+    def __init__(self) -> None:
+        self.published: list[tuple[str, dict[str, Any]]] = []
+        request = Request([], b"{}", {}, "code", 0, False)
+        self.output = CellOutput(
+            request, "id", [0, 1, 2], lambda kind, content: self.published.append((kind, content))
+        )
+
+    def texts(self) -> list[str]:
+        """Of its displays: the latest of each."""
+        displays = {
+            content["transient"]["display_id"]: content["data"]["text/plain"]
+            for kind, content in self.published
+            if kind in ("display_data", "update_display_data")
+        }
+        return list(displays.values())
+
+
+def error(host: int, name: str) -> dict[str, Any]:
+    return {"ename": name, "evalue": "bad", "traceback": ["Traceback", f"{name}: bad {host}"]}
+
+
+def test_a_slow_host_is_shown_with_what_its_chips_run_and_that_the_debugger_has_stopped_it():
+    cell = Shown()
+    frame = {"line": 3, "file": "", "text": "step(x)", "function": "<module>"}
+    cell.output.note_position(2, [frame])
+    cell.output.note_places(2, [[0, "all-gather.7"], [1, "all-gather.7"], [3, "fusion\x1b[31m.1"]])
+    cell.output.note_places(1, "no list of pairs")
+    cell.output.show_slow([0], [1, 2], 10.0, 2)
+    assert cell.texts() == [
+        "Host 0 is done. Hosts 1, 2 are still running, 10 s later:\n"
+        "Host 2 is at line 3: step(x)\n"
+        "The chips of host 2 run all-gather.7 (chips 0, 1), fusion.1 (chip 3)\n"
+        "The debugger has stopped host 2.\n"
+        "An operation of all hosts, such as a collective, waits until each host has begun it."
+    ]
+
+
+def test_tracebacks_of_other_hosts_take_the_place_of_what_said_that_they_are_interrupted():
+    cell = Shown()
+    results = {host: Result("error", name, "bad") for host, name in enumerate(("A", "B", "C"))}
+    cell.output.show_interrupted([2], {0: results[0]})
+    for host, name in ((0, "A"), (1, "B"), (2, "C")):
+        cell.output.note(host, "error", error(host, name))
+    cell.output.finish(Finish(Cell("id"), results, frozenset({2}), False, "They differ."))
+    bundle = cell.published[1][1]["data"]
+    assert bundle[TABS]["hosts"] == [[1], [2]]
+    assert [text.partition("\n")[0] for text in cell.texts()] == [
+        "Tracebacks of other hosts:", RESTART,
+    ]  # fmt: skip
+    assert "host 2: C: bad (interrupted):" in cell.texts()[0]
+    kinds = [kind for kind, _ in cell.published]
+    assert kinds == ["display_data", "update_display_data", "error", "display_data"]
+
+
+class Debugged:
+    """Requests of a client, and where they went."""
+
+    def __init__(self) -> None:
+        self.signer = MessageSigner("key", "client")
+        self.sent: list[tuple[int, str]] = []
+        self.to_clients: list[str] = []
+        self.failed: list[str] = []
+        relay = Relay(self.signer, self.signer)
+        self.direct = DirectRequests(
+            relay,
+            lambda channel, parts: self.to_clients.append(parse(parts).kind),
+            self,  # type: ignore[arg-type]
+            lambda host, channel, parts: self.sent.append((host, parse(parts).kind)),
+        )
+
+    def publish(self, kind: str, content: dict[str, Any], parent: bytes) -> None:
+        pass
+
+    def reply(self, idents: Any, header: bytes, kind: str, content: Any, channel: int) -> None:
+        self.failed.append(content["evalue"])
+
+    def message(self, kind: str, content: dict[str, Any], parent: str = "") -> Any:
+        header = json.dumps({"msg_id": parent}).encode() if parent else b"{}"
+        return parse(self.signer.message(kind, content, parent=header))
+
+    def ask(self, kind: str) -> str:
+        message = self.message(kind, {})
+        self.direct.submit(CONTROL, message)
+        return message.id
+
+
+def test_the_debugger_reaches_the_chosen_host_and_all_else_host_0():
+    client = Debugged()
+    client.ask("debug_request")
+    client.direct.debugged = 2
+    request = client.ask("debug_request")
+    client.ask("complete_request")
+    assert client.sent == [
+        (0, "debug_request"), (2, "debug_request"), (0, "complete_request"),
+    ]  # fmt: skip
+    assert client.direct.takes(2, client.message("debug_reply", {}, request))
+    assert not client.direct.takes(0, client.message("debug_reply", {}, request))
+    stopped = client.message("debug_event", {"event": "stopped"}, "a cell")
+    assert not client.direct.takes(0, stopped)
+    assert client.direct.takes(2, stopped)
+    client.direct.received(2, IOPUB, stopped)
+    assert (client.direct.stopped, client.to_clients) == (2, ["debug_event"])
+
+
+def test_a_debugged_host_that_dies_fails_its_requests_and_host_0_is_debugged_again():
+    client = Debugged()
+    client.direct.debugged = 2
+    client.ask("debug_request")
+    client.ask("complete_request")
+    client.direct.host_died(2, "It is gone.")
+    assert (client.failed, client.direct.debugged) == (["It is gone."], 0)
+    client.direct.host_died(0, "So is this.")
+    assert client.failed == ["It is gone.", "So is this."]
+    client.ask("inspect_request")
+    assert client.failed[2:] == ["So is this."]
