@@ -132,6 +132,7 @@ def test_the_tools_say_what_they_do_and_jupyter_server_mcp_finds_them(shell: She
     asyncio.run(story())
 
 
+@pytest.mark.long
 def test_two_agents_at_once_stay_inside_one_budget_and_touch_nothing_of_a_person(
     shell: Shell, name: str, emulator: Any
 ) -> None:

@@ -101,6 +101,7 @@ def test_a_script_runs_and_its_output_and_exit_code_come_back(project: Project) 
     assert line["usd"] == pytest.approx(billed["usd"], abs=0.005)
 
 
+@pytest.mark.long
 def test_a_script_that_raises_and_one_that_is_not_there_leave_no_tpu(project: Project) -> None:
     missing = project.shell.run(*ONCE, *TYPE, str(project.folder / "none.py"))
     assert missing.returncode == 1
@@ -114,6 +115,7 @@ def test_a_script_that_raises_and_one_that_is_not_there_leave_no_tpu(project: Pr
     assert project.nodes() == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_command_that_is_interrupted_deletes_its_tpu(project: Project, number: int) -> None:
     script = project.script("import time; print('begun', flush=True); time.sleep(600)")
@@ -126,6 +128,7 @@ def test_a_command_that_is_interrupted_deletes_its_tpu(project: Project, number:
     assert project.nodes() == []
 
 
+@pytest.mark.long
 def test_a_command_that_is_killed_leaves_a_guard_that_deletes_the_tpu(project: Project) -> None:
     script = project.script("import time; print('begun', flush=True); time.sleep(600)")
     process = project.start(*ONCE, *TYPE, "--timeout", "10m", str(script))
@@ -140,6 +143,7 @@ def test_a_command_that_is_killed_leaves_a_guard_that_deletes_the_tpu(project: P
     assert guard["until"]
 
 
+@pytest.mark.long
 def test_a_tpu_that_google_takes_back_is_replaced(project: Project) -> None:
     script = project.script(
         """
@@ -161,6 +165,7 @@ def test_a_tpu_that_google_takes_back_is_replaced(project: Project) -> None:
     assert project.nodes() == []
 
 
+@pytest.mark.long
 def test_a_tpu_is_kept_warm_for_the_next_script(project: Project) -> None:
     script = project.script("import socket; print(socket.gethostname())")
     names = []
@@ -176,6 +181,7 @@ def test_a_tpu_is_kept_warm_for_the_next_script(project: Project) -> None:
     assert len(project.nodes()) == 1
 
 
+@pytest.mark.long
 def test_a_shebang_works(project: Project, tmp_path: Path) -> None:
     folder = tmp_path / "bin"
     folder.mkdir()
