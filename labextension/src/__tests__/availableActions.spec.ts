@@ -60,7 +60,13 @@ it.each<[string, ITPU, IOperation[], string, string | undefined]>([
   ],
   ['one that is being stopped', aTPU(), [stopping], '', undefined],
   ['one that is being deleted', connectedTPU(), [deleting], '', undefined],
-  ['a stopped one', aTPU({ state: 'STOPPED' }), [], 'delete replace start', 'start'],
+  [
+    'a stopped one',
+    aTPU({ state: 'STOPPED' }),
+    [],
+    'delete replace start',
+    'start'
+  ],
   [
     'a preempted one',
     aTPU({ state: 'PREEMPTED' }),

@@ -13,10 +13,7 @@ import { ask } from '../ui/formDialog';
 import { trans } from '../ui/translation';
 
 /** Replaces a TPU by the same one on other hardware; asks first, with what is lost. */
-export async function replaceTPU(
-  tpu: ITPU,
-  model: TPUModel
-): Promise<void> {
+export async function replaceTPU(tpu: ITPU, model: TPUModel): Promise<void> {
   const plan = await model.client.hunts.replacement(tpu);
   const agreed = await confirm(
     trans.__('Replace %1?', tpu.name),
@@ -47,10 +44,7 @@ export async function replaceTPU(
 }
 
 /** Tells Google that a host is broken; asks which, and what is wrong. */
-export async function reportFault(
-  tpu: ITPU,
-  model: TPUModel
-): Promise<void> {
+export async function reportFault(tpu: ITPU, model: TPUModel): Promise<void> {
   const faults: [IReportFault['fault'] & string, string][] = [
     ['chip-error', trans.__('Errors of its chips')],
     ['slow', trans.__('It is slow')],
