@@ -39,9 +39,9 @@ with FaultProxy(sys.argv[2], int(sys.argv[3]), address=sys.argv[2]) as line:
         what, _, value = command.strip().partition(" ")
         if value:
             setattr(line, what, float(value))
+            print(flush=True)
         else:
-            getattr(line, what)()
-        print(flush=True)
+            print(getattr(line, what)() or "", flush=True)
 """
 MAKE = """
 python="$(readlink -f "$(command -v python3.11 || command -v python3)")"
@@ -86,10 +86,14 @@ class Line:
         assert self._process.stdout is not None
         return self._process.stdout.readline()
 
-    def __call__(self, what: str) -> None:
+    def __call__(self, what: str) -> str:
         assert self._process.stdin is not None
         print(what, file=self._process.stdin, flush=True)
-        self._hear()
+        return self._hear().strip()
+
+    def carried(self) -> int:
+        """The bytes that it has carried from the host since this was last called."""
+        return int(self("count").strip("()").split(",")[1])
 
     def close(self) -> None:
         self._process.terminate()

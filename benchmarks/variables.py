@@ -45,7 +45,7 @@ def ours(sshd: Sshd, port: int, kernel: RemoteKernel, array: Any) -> dict[str, C
         loopbacks=("127.0.0.1",),
     )
     connection = core_thread().wait(connect(address))
-    kernel.host = lambda: connection  # type: ignore[method-assign, assignment, return-value]
+    kernel.host = lambda _=0: connection  # type: ignore[method-assign, assignment, return-value]
 
     def silent(done: int, total: int) -> None:
         pass

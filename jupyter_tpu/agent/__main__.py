@@ -7,6 +7,7 @@ Little is imported here: a keeper starts its kernel first and loads the rest whi
 from __future__ import annotations
 
 import json
+import signal
 import sys
 
 from .protocol import umask
@@ -27,6 +28,7 @@ def main() -> int:
 
         return run_job_keeper()
     if role == "conductor":
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # an early interrupt must not end it
         from .pod.launch import run_conductor
 
         return run_conductor(sys.argv[0])

@@ -89,7 +89,7 @@ class ReverseProxy(Struct, frozen=True):
     @contextlib.asynccontextmanager
     async def forward(self, request: Request) -> AsyncIterator[Response]:
         """The host's response. Raises TPUError if the host can't be reached or sends no HTTP."""
-        headers = to_host(self.mount, self.upstream.port, request.headers)
+        headers = self.to_host(request.headers)
         if request.length is not None:
             headers.append(("Content-Length", str(request.length)))
         async with contextlib.AsyncExitStack() as stack:
@@ -111,11 +111,16 @@ class ReverseProxy(Struct, frozen=True):
 
         Raises TPUError as `forward` does.
         """
-        headers = to_host(self.mount, self.upstream.port, request.headers)
+        headers = self.to_host(request.headers)
         headers += [("Connection", "Upgrade"), ("Upgrade", "websocket")]
         answer = await handshake(self.upstream, request.path, headers)
         answer.headers = self.to_browser(answer.headers)
         return answer
+
+    def to_host(self, headers: Headers) -> Headers:
+        own = {name.lower() for name, _ in self.upstream.headers}
+        kept = [(name, value) for name, value in headers if name.lower() not in own]
+        return to_host(self.mount, self.upstream.port, kept) + self.upstream.headers
 
     def to_browser(self, headers: Headers) -> Headers:
         return to_browser(

@@ -40,14 +40,16 @@ class Upstream:
     ----------
     open_port: opens a channel to the host; may wait until the host can be reached.
     port: on the host.
+    headers: what each request has in addition, such as a token that browsers must not know.
 
     Attributes
     ----------
     sent, received: bytes to and from the host.
     """
 
-    def __init__(self, open_port: OpenPort, port: int) -> None:
+    def __init__(self, open_port: OpenPort, port: int, headers: Headers | None = None) -> None:
         self.port = port
+        self.headers = headers or []
         self.sent = 0
         self.received = 0
         self._open_port = open_port

@@ -70,7 +70,7 @@ def _running_table(name: str, kernels: Sequence[Kernel]) -> str:
     rows = [
         (
             kernel.id,
-            str(kernel.host),
+            f"all {len(kernel.hosts)}" if kernel.hosts else str(kernel.host),
             kernel.notebook or "-",
             kernel.state,
             _user_of(kernel),
@@ -151,14 +151,29 @@ def find_kernel(kernels: Sequence[Kernel], id: str, tpu: str) -> Kernel:
     raise TPUError(f"The kernel {id} does not exist on {tpu}.", Reason.NOT_FOUND, hint)
 
 
-@kernel.command("add", epilog=examples("jupyter tpu kernel add my-tpu"))
+@kernel.command(
+    "add",
+    epilog=examples("jupyter tpu kernel add my-tpu", "jupyter tpu kernel add job-0 --slices job-1"),
+)
 @tpu_argument()
 @environment_option
-def add_kernel(name: str, environment: str) -> None:
+@click.option(
+    "--slices",
+    metavar="TPU[,TPU]",
+    help="Add one kernel that runs on all hosts of this TPU and of these, as slices of one job. "
+    "They are connected, in the same zone, and have an environment of this name.",
+)
+def add_kernel(name: str, environment: str, slices: str | None) -> None:
     """Add the kernel of an existing environment to the kernel pickers."""
     from ..fleet.models import ConnectTPU
 
     with open_session() as session:
+        if slices:
+            from .slices import add_slices_kernel
+
+            added = add_slices_kernel(session, name, slices.split(","), environment)
+            print(f'The kernel "{added}" is in every kernel picker.')
+            return
         environments = session.call(session.fleet.environments.list(name))
         ready = {
             environment.name: environment

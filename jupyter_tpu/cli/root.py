@@ -49,6 +49,7 @@ GROUPS = {
         "copy": ("copy:copy", "Copy files and folders to hosts, or back (scp)."),
         "sync": ("sync:sync", "Copy what has changed in a folder; or watch it."),
         "job": (".commands.job_group:job", "Run commands that continue without this computer."),
+        "ray": ("ray:ray", "Run Ray on all hosts, and scripts that use it."),
         "tunnel": ("tunnels:tunnel", "Forward local ports to ports of a host."),
         "top": ("top:top", "Show memory and load of the chips."),
         "chips": (".commands.chips_group:chips", "See what uses the chips, free or split them."),

@@ -180,8 +180,8 @@ def create(
         **fields,
     )
     if plan_only:
-        wanted = structs.replace(wanted, max_price=max_price)
-        return print_plan(wanted, zone, plan_fields, as_json=as_json)
+        request = structs.replace(request, max_price=max_price)
+        return print_plan(request, zone, plan_fields, as_json=as_json)
     with open_session() as session:
         if until_available:
             from .hunts import hunt_for

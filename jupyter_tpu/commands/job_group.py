@@ -181,6 +181,20 @@ def logs(
         )
 
 
+def follow_job(session: Session, name: str, id: str) -> None:
+    """Prints a job's output as it comes, until the job ends."""
+    from ..fleet.models import JobLogQuery
+
+    hosts = [
+        host.host for host in session.call(session.fleet.jobs.get(name, id)).attempts[-1].hosts
+    ]
+    queries = [JobLogQuery(host=host, limit=5000) for host in hosts]
+    show = _Output(prefixed=len(hosts) > 1, numbers=False, begin=1, follow=True)
+    session.call(
+        read_logs(session.fleet, name, queries, id, follow=True, show=show.show, note=note)
+    )
+
+
 def _newest(session: Session, name: str) -> str:
     jobs = session.call(session.fleet.jobs.list(name))
     if not jobs:

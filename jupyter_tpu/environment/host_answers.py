@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from msgspec import Meta, Struct
 
-from ..ssh.host_values import Address, Count, HostPath, Lines, Seconds, Text, Word
+from ..ssh.host_values import Address, Count, HostPath, Lines, Seconds, Text, Token, Word
 from .diagnosis.facts import HostFacts
 from .models import FoundPython, InstalledPackage, Locked, Requested
 from .sharing import SharingHost
@@ -18,6 +18,8 @@ from .verification import HoldingProcess, HostCheck, LockFile
 
 #: "3.12" or "3.12.4"; "" for none.
 Version = Annotated[str, Meta(pattern=r"\A([0-9]{1,3}(\.[0-9]{1,3}){1,2})?\Z")]
+
+Port = Annotated[int, Meta(ge=1, le=65535)]
 
 #: Why a function failed: a reason, a message and a hint.
 HostError = tuple[Word, Text, Text]
@@ -116,9 +118,37 @@ class Machine(Struct, frozen=True, kw_only=True):
 class TensorBoardServer(Struct, frozen=True, kw_only=True):
     """A TensorBoard that answers requests."""
 
-    port: Annotated[int, Meta(ge=1, le=65535)]  # on the host
+    port: Port  # on the host
     logdir: str  # absolute
     reused: bool  # it was running before
+
+
+class RayOnHost(Struct, frozen=True, kw_only=True):
+    """Ray in an environment of a host; see ``on_host.ray``."""
+
+    version: Token  # "": it is not installed
+    free: Count  # bytes
+    ports: Annotated[list[Port], Meta(min_length=2, max_length=2)]
+    token: Token
+
+
+class RayNode(Struct, frozen=True, kw_only=True):
+    address: Address
+    alive: bool
+    chips: Count
+    processors: Count
+
+
+class RayState(Struct, frozen=True, kw_only=True):
+    """A cluster, as its head says it."""
+
+    head: Address
+    port: Annotated[int, Meta(ge=0, le=65535)]
+    dashboard: Annotated[int, Meta(ge=0, le=65535)]
+    version: Token
+    answers: bool
+    nodes: Annotated[list[RayNode], Meta(max_length=10_000)]
+    token: Token
 
 
 class MemoryProfile(TypedDict):
@@ -157,7 +187,7 @@ ANSWERS: dict[str, Any] = {
     "join_pod": Joined,
     "examine": HostFacts,
     "listen": Nothing,
-    "reach": list[Annotated[int, Meta(ge=1, le=65535)]],
+    "reach": list[Port],
     "write_marker": Nothing,
     "remove": Nothing,
     "found_pythons": OnHost,
@@ -166,6 +196,9 @@ ANSWERS: dict[str, Any] = {
     "check_log_folder": Nothing | None,
     "start_tensorboard": TensorBoardServer,
     "stop_tensorboard": Nothing,
+    "examine_ray": RayOnHost,
+    "ray_state": RayState,
+    "clear_ray": Nothing,
     "examine_sharing": SharingHost,
     "change_sharing": Nothing,
     "all_holders": HeldChips,

@@ -25,6 +25,7 @@ from .kernelspecs import KernelSpecRegistry
 from .lifecycle.defaults import EnvironmentDefaults
 from .lifecycle.subject import Lifecycle
 from .money.subject import Money
+from .ray.subject import RayClusters
 from .reconcile.subject import Reconcile
 from .setup.subject import Setup
 
@@ -46,6 +47,7 @@ class Fleet:
         environments = Environments(core, kernels)
         jobs = Jobs(core, money, forwarding, kernels)
         chips = TPUChips(core, kernels, jobs)
+        ray = RayClusters(core, forwarding, environments, jobs)
         lifecycle = self._lifecycle = Lifecycle(core, money, forwarding, kernels, jobs, defaults)
         hunts = Hunts(core, money, lifecycle)
         setup = self._setup = Setup(core, lifecycle)
@@ -67,7 +69,7 @@ class Fleet:
         self.chips, self.chip_kernels = chips.service, chips.kernels
         self.metrics = chips.metrics
         self.jobs, self.runs, self.profiles = jobs.service, jobs.runs, jobs.profiles
-        self.guards = jobs.guards
+        self.guards, self.ray = jobs.guards, ray.service
         self.tunnels, self.apps = forwarding.tunnels, forwarding.apps
         self.tensorboard = forwarding.tensorboard
         self.files, self.copies = files.access, files.copies

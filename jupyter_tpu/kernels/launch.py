@@ -24,7 +24,7 @@ from ..errors import TPUError
 from ..links import HostName, core_thread, default_links
 from ..tokens import passed_variables
 from .relay import Relay
-from .specs import JOURNAL_LIMIT, LEAST_JOURNAL, chip_numbers
+from .specs import JOURNAL_LIMIT, LEAST_JOURNAL, chip_numbers, slice_names
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -100,7 +100,7 @@ def _start_request(options: argparse.Namespace) -> dict[str, Any]:
         "tpu": options.tpu,
         "needs_chips": options.needs_chips == "yes",
         "chips": chip_numbers(options.chips),
-        **({"pod": {}} if options.hosts else {}),
+        **({"pod": {"slices": slice_names(options.slices)}} if options.hosts else {}),
         "journal_limit": options.journal_limit,
         "when_full": options.when_full,
         "cwd": options.folder,
@@ -157,6 +157,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N[,N...]",
         help="the chips of the host that only this kernel uses (default: all chips, shared with "
         "other kernels)",
+    )
+    add(
+        "--slices",
+        default="",
+        metavar="TPU[,TPU]",
+        help="with --hosts: other TPUs that it runs on, too, as slices of one job",
     )
     add(
         "--hosts",

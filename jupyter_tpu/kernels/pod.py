@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from ..errors import Reason, TPUError
@@ -19,13 +20,24 @@ class PodHost(Protocol):
 
     async def authorize_pod(self) -> None: ...
 
+    async def slice_addresses(self, others: Sequence[str]) -> list[list[str]]: ...
 
-async def prepare_pod(host: PodHost) -> dict[str, Any]:
-    """Lets the hosts of a TPU log in to each other. Returns ``pod`` of the agent's request
-    ``start_kernel``.
+    async def authorize_slices(self, others: Sequence[str]) -> None: ...
+
+
+async def prepare_pod(host: PodHost, slices: Sequence[str] = ()) -> dict[str, Any]:
+    """Lets the hosts of a TPU log in to each other, and those of other TPUs (*slices*) that the
+    kernel runs on, too. Returns ``pod`` of the agent's request ``start_kernel``.
 
     Raises TPUError: INVALID for a TPU of one host, and the link's problem.
     """
+    if slices:
+        parts = await host.slice_addresses(slices)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(AUTHORIZE):
+                await host.authorize_slices(slices)
+        sizes = [len(part) for part in parts]
+        return {"hosts": sum(sizes), "address": parts[0][0], "slices": sizes}
     addresses = await host.pod_addresses()
     if len(addresses) < 2:
         raise TPUError(

@@ -18,7 +18,7 @@ from ..tokens import passed_variables
 from . import persistence
 from .persistence import KernelPersistence
 from .relay import Relay
-from .specs import JOURNAL_LIMIT, LEAST_JOURNAL, chip_numbers
+from .specs import JOURNAL_LIMIT, LEAST_JOURNAL, chip_numbers, slice_names
 
 #: Running clean-ups of kernels that were reported dead; asyncio itself keeps no task alive.
 _cleanups: set[asyncio.Future[None]] = set()
@@ -64,6 +64,11 @@ class TPUProvisioner(LocalProvisioner):
         0,
         help="More than 0: a pod kernel, which runs each cell on all hosts of the TPU. 0: it runs "
         "on the host `worker`.",
+    ).tag(config=True)
+    slices = Unicode(
+        "",
+        help="Of a pod kernel: other TPUs of this zone on which it also runs, as slices of one "
+        "job: 'b,c'. `jupyter tpu kernel add --slices` writes it.",
     ).tag(config=True)
     journal_limit = Integer(
         JOURNAL_LIMIT,
@@ -154,11 +159,11 @@ class TPUProvisioner(LocalProvisioner):
             sync=self.project_sync,
         )
 
-    def host(self) -> Link:
-        """The link to the kernel's host; call it on the core loop."""
+    def host(self, number: int | None = None) -> Link:
+        """The link to the kernel's host, or to another one; call it on the core loop."""
         target = Target(emulator=self.emulator, project=self.project or None, zone=self.zone)
         node = NodeName(self.project, self.zone, self.tpu)
-        return default_links(target).get(HostName(node, self.worker))
+        return default_links(target).get(HostName(node, self.worker if number is None else number))
 
     def _start_request(self, environment: dict[str, str]) -> dict[str, Any]:
         # This machine's environment does not fit the host; only requested variables are passed,
@@ -170,7 +175,7 @@ class TPUProvisioner(LocalProvisioner):
             "tpu": self.tpu,
             "needs_chips": self.needs_chips,
             "chips": chip_numbers(self.chips),
-            **({"pod": {}} if self.hosts else {}),
+            **({"pod": {"slices": slice_names(self.slices)}} if self.hosts else {}),
             "journal_limit": self.journal_limit,
             "when_full": self.when_full,
             "cwd": self.folder,

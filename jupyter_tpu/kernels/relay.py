@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from signal import SIGINT
 from typing import Any, Protocol
 
@@ -59,6 +59,10 @@ class KernelHost(KernelLink, MirrorHost, Protocol):
     """The part of a link that a kernel and its project need."""
 
     async def pod_addresses(self) -> list[str]: ...
+
+    async def slice_addresses(self, others: Sequence[str]) -> list[list[str]]: ...
+
+    async def authorize_slices(self, others: Sequence[str]) -> None: ...
 
 
 class Relay:
@@ -146,7 +150,8 @@ class Relay:
             await self._bind(connection)
             request = {**request, "key": self._key}
             if "pod" in request:
-                request["pod"] = await prepare_pod(self._host)
+                slices = request["pod"].get("slices") or []
+                request["pod"] = await prepare_pod(self._host, slices)
             if self._project is not None and (folder := await self._project.open()):
                 request["mirror"] = folder
             started = await self._host_kernel.start(request, timeout)

@@ -44,6 +44,11 @@ class KernelSpec(Struct, frozen=True, kw_only=True):
         return int(self.config.get("hosts") or 0)
 
     @property
+    def slices(self) -> list[str]:
+        """The other TPUs that its kernels run on, as slices of one job."""
+        return slice_names(self.config.get("slices") or "")
+
+    @property
     def is_default(self) -> bool:
         """Whether its kernels have one host, with all chips."""
         return not self.chips and not self.hosts
@@ -83,12 +88,14 @@ class KernelSpecs:
         variables: Mapping[str, str],
         chips: Sequence[int] = (),
         hosts: int = 0,
+        slices: Sequence[str] = (),
         stopped: bool = False,
     ) -> tuple[str, str]:
         """Creates or updates the kernelspec of an environment. Returns its name and display name.
 
         variables: environment variables of its kernels. chips: which ones they get; (): all.
-        hosts: on how many they run each cell (a pod kernel); 0: on *worker* only.
+        hosts: on how many they run each cell (a pod kernel); 0: on *worker* only. slices: other
+        TPUs of the zone whose hosts are among them.
         stopped: whether its TPU is: then no kernel can start there, and the display name says so.
         What the user has set in its config (OPTIONS) is preserved. Jupyter sees either the old
         kernelspec or the new one.
@@ -103,6 +110,7 @@ class KernelSpecs:
             "emulator": emulator,
             "chips": ",".join(map(str, chips)),
             "hosts": hosts,
+            "slices": ",".join(slices),
         }
         name = self._name(config)
         config |= self._set_by_user(name)
@@ -144,7 +152,8 @@ class KernelSpecs:
         for spec in self.list():
             where = spec.config
             if (
-                (where["project"], where["zone"], where["tpu"]) == (project, zone, tpu)
+                (where["project"], where["zone"]) == (project, zone)
+                and tpu in (where["tpu"], *spec.slices)
                 and environment in (None, where["environment"])
                 and (chips is None or spec.chips == tuple(chips))
             ):
@@ -196,6 +205,8 @@ class KernelSpecs:
             parts.append("chip" + config["chips"].replace(",", "-"))
         if config["hosts"]:
             parts.append("all-hosts")
+        if config["slices"]:
+            parts.append(config["slices"].replace(",", "-"))
         name = re.sub(r"[^a-z0-9._-]", "-", "-".join(parts).lower())
         taken = {spec.name: _identity(spec.config) for spec in self._read()}
         if taken.get(name, _identity(config)) != _identity(config):
@@ -210,15 +221,21 @@ def chip_numbers(text: str) -> list[int]:
     return [int(chip) for chip in text.split(",") if chip]
 
 
+def slice_names(text: str) -> list[str]:
+    """The TPUs in the option ``slices``, as "b,c"."""
+    return [name for name in text.split(",") if name]
+
+
 def _identity(config: dict[str, Any]) -> tuple[Any, ...]:
     names = ("project", "zone", "tpu", "worker", "environment", "emulator")
-    more = config.get("chips") or "", bool(config.get("hosts"))
+    more = config.get("chips") or "", bool(config.get("hosts")), config.get("slices") or ""
     return (*(config.get(name) for name in names), *more)
 
 
 def _display_name(config: dict[str, Any], python_version: str, notes: Sequence[str]) -> str:
     """ "Python 3.12 · my-tpu"; environment, hosts and chips are added if not the default."""
-    parts = ["Python " + ".".join(python_version.split(".")[:2]), config["tpu"]]
+    tpus = [config["tpu"], *slice_names(config["slices"])]
+    parts = ["Python " + ".".join(python_version.split(".")[:2]), " + ".join(tpus)]
     if config["worker"]:
         parts.append(f"host {config['worker']}")
     if config["environment"] != "default":
@@ -226,7 +243,8 @@ def _display_name(config: dict[str, Any], python_version: str, notes: Sequence[s
     if config["chips"]:
         parts.append(named(chip_numbers(config["chips"])))
     if config["hosts"]:
-        notes = [f"all {config['hosts']} hosts", *notes]
+        several = [f"{len(tpus)} slices"] if len(tpus) > 1 else []
+        notes = [*several, f"all {config['hosts']} hosts", *notes]
     return " · ".join(parts) + (f" ({', '.join(notes)})" if notes else "")
 
 

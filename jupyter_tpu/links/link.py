@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequenc
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+from ..cloud import NodeName
 from ..errors import ConnectionLost, Reason, TPUError
 from ..ssh import Connection, HostAddress, Keepalive
 from ..ssh.transport import WINDOW
@@ -19,7 +20,7 @@ from .driver import LinkDriver
 from .life import LinkEvent, LinkState
 from .lookup import HostName, Lookup
 from .owned_kernels import end_orphans
-from .pod_ssh import authorize_hosts, command_on
+from .pod_ssh import HostGroup, authorize_hosts, command_on
 from .session import HostSession
 
 if TYPE_CHECKING:
@@ -164,6 +165,28 @@ class Link:
             return [(address, self._link_to(host).host_address) for host, address in hosts.items()]
         except TPUError:
             return None
+
+    async def slice_addresses(self, others: Sequence[str]) -> list[list[str]]:
+        """As `pod_addresses`, of this TPU and of *others* in its zone: a list for each."""
+        return [
+            await self._link_to(HostName(node, 0)).pod_addresses() for node in self._slices(others)
+        ]
+
+    async def authorize_slices(self, others: Sequence[str]) -> None:
+        """Lets the hosts of this TPU and of *others* log in to each other, as ``slice-0-host-0``
+        and so on.
+        """
+        addresses: dict[HostName, str] = {}
+        aliases: dict[HostName, str] = {}
+        for number, node in enumerate(self._slices(others)):
+            for host, address in self._lookup.internal_addresses(node).items():
+                addresses[host] = address
+                aliases[host] = f"slice-{number}-host-{host.worker}"
+        await authorize_hosts(self._link_to, addresses, HostGroup("slices", aliases))
+
+    def _slices(self, others: Sequence[str]) -> list[NodeName]:
+        node = self.host.node
+        return [node, *(NodeName(node.project, node.zone, name) for name in others)]
 
     def pod_command(self, argv: Sequence[str]) -> list[str]:
         """The command with which another host of its TPU, once authorized, runs *argv* on it."""

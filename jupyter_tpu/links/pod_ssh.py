@@ -24,8 +24,6 @@ _SSH = (
 )  # fmt: skip
 
 KEY = ".ssh/jupyter_tpu_pod"
-_KNOWN_HOSTS = ".ssh/jupyter_tpu_pod_known_hosts"
-_CONFIG = ".ssh/jupyter_tpu_pod_config"
 _MARK = "jupyter-tpu-pod"
 
 #: Seconds for one step on all hosts.
@@ -56,13 +54,41 @@ class PodLink(Protocol):
     async def put(self, data: bytes, path: str) -> None: ...
 
 
+class HostGroup(NamedTuple):
+    """Hosts that log in to each other. Each group has files of its own on them."""
+
+    name: str
+    aliases: Mapping[HostName, str] | None = None  # None: as `host_alias`
+
+    @property
+    def known_hosts(self) -> str:
+        return f".ssh/jupyter_tpu_{self.name}_known_hosts"
+
+    @property
+    def config(self) -> str:
+        return f".ssh/jupyter_tpu_{self.name}_config"
+
+    @property
+    def mark(self) -> str:
+        return f"jupyter-tpu-{self.name}"
+
+    def alias(self, host: HostName) -> str:
+        return host_alias(host) if self.aliases is None else self.aliases[host]
+
+
+#: The hosts of one TPU.
+POD = HostGroup("pod")
+
+
 async def authorize_hosts(
-    link_to: Callable[[HostName], PodLink], hosts: Mapping[HostName, str]
+    link_to: Callable[[HostName], PodLink],
+    hosts: Mapping[HostName, str],
+    group: HostGroup = POD,
 ) -> dict[HostName, TPUError]:
     """Lets *hosts* (with their internal addresses) log in to each other, as ``host-0`` and so on.
 
-    Repeat it after an address has changed, always with all hosts of a pod. Returns why hosts failed
-    that did; the others can log in to each other.
+    Repeat it after an address has changed, always with all hosts of a group. Returns why hosts
+    failed that did; the others can log in to each other.
     """
     links = {host: link_to(host) for host in hosts}
     for link in links.values():
@@ -75,11 +101,17 @@ async def authorize_hosts(
             }
         )
         pod = [
-            _PodHost(host, hosts[host], links[host].host_address, done.stdout.strip())
+            _PodHost(
+                host,
+                hosts[host],
+                links[host].host_address,
+                done.stdout.strip(),
+                group.alias(host),
+            )
             for host, done in made.items()
         ]
         _, failed_later = await gather_failures(
-            {host: _configure(links[host], pod) for host in made}
+            {host: _configure(links[host], pod, group) for host in made}
         )
         return failed | failed_later
     finally:
@@ -92,10 +124,7 @@ class _PodHost(NamedTuple):
     address: str  # inside the pod's network
     host_address: HostAddress
     key: str  # the public one, for the other hosts
-
-    @property
-    def alias(self) -> str:
-        return host_alias(self.name)
+    alias: str
 
 
 def host_alias(host: HostName) -> str:
@@ -110,26 +139,24 @@ def command_on(host: HostName, argv: Sequence[str]) -> list[str]:
     return [*_SSH, host_alias(host), marked_line("exec " + shlex.join(argv))]
 
 
-async def _configure(link: PodLink, pod: Sequence[_PodHost]) -> None:
+async def _configure(link: PodLink, pod: Sequence[_PodHost], group: HostGroup) -> None:
     known = "".join(
         f"{peer.alias},{peer.address},[{peer.address}]:{peer.host_address.port} {key}\n"
         for peer in pod
         for key in peer.host_address.host_keys
     )
-    await link.put(known.encode(), f"~/{_KNOWN_HOSTS}")
+    await link.put(known.encode(), f"~/{group.known_hosts}")
     own = next(peer.address for peer in pod if peer.name == link.host)
-    await link.put(_config(pod, own).encode(), f"~/{_CONFIG}")
-    lines = [
-        f'from="{peer.address}",no-agent-forwarding,no-X11-forwarding {_bare(peer.key)} {_MARK}'
-        for peer in pod
-    ]
+    await link.put(_config(pod, own, group).encode(), f"~/{group.config}")
+    limits = "no-agent-forwarding,no-X11-forwarding"
+    lines = [f'from="{peer.address}",{limits} {_bare(peer.key)} {group.mark}' for peer in pod]
     there = await _text(link, ".ssh/authorized_keys")
-    kept = [line for line in there.splitlines() if not line.endswith(f" {_MARK}")]
+    kept = [line for line in there.splitlines() if not line.endswith(f" {group.mark}")]
     text = "\n".join([*kept, *lines]) + "\n"
     if text != there:
         await link.put(text.encode(), "~/.ssh/authorized_keys")
     config = await _text(link, ".ssh/config")
-    line = f"Include {_CONFIG.rpartition('/')[2]}\n"
+    line = f"Include {group.config.rpartition('/')[2]}\n"
     if line not in config:
         await link.put((line + config).encode(), "~/.ssh/config")
 
@@ -144,7 +171,7 @@ async def _text(link: PodLink, path: str) -> str:
     return done.stdout
 
 
-def _config(pod: Sequence[_PodHost], own: str) -> str:
+def _config(pod: Sequence[_PodHost], own: str, group: HostGroup) -> str:
     parts = [
         f"Host {peer.alias} {peer.address}\n"
         f"    HostName {peer.address}\n"
@@ -159,7 +186,7 @@ def _config(pod: Sequence[_PodHost], own: str) -> str:
         f"    BindAddress {own}\n"
         f"    IdentityFile ~/{KEY}\n"
         "    IdentitiesOnly yes\n"
-        f"    UserKnownHostsFile ~/{_KNOWN_HOSTS}\n"
+        f"    UserKnownHostsFile ~/{group.known_hosts}\n"
         "    StrictHostKeyChecking yes\n"
         "    ForwardAgent no\n"
         "    ConnectTimeout 20\n"

@@ -44,8 +44,8 @@ class AutoRun:
         key = self._kernels.auto
         if key is None or not first or first.startswith(("%tpu", "%%tpu")) or not self._typed():
             return lines
-        ref, environment = key
-        return [f"%%tpu {ref.replace('~', '/')} --env {environment}\n", *lines]
+        options = " --all-hosts" if key.all_hosts else ""
+        return [f"%%tpu {key.ref.replace('~', '/')} --env {key.environment}{options}\n", *lines]
 
     def _typed(self) -> bool:
         if self._running:

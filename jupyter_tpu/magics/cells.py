@@ -84,13 +84,21 @@ def _publish(content: dict[str, Any], *, update: bool = False) -> None:
     )
 
 
-def print_concurrently(kernel: RemoteKernel, code: str) -> None:
-    """Runs *code* there, also while a cell runs, and prints what it prints. Raises its error."""
-    for _, message in kernel.execute_concurrently(code):
+def print_concurrently(kernel: RemoteKernel, code: str, host: str | None = None) -> None:
+    """Runs *code* there, also while a cell runs, and prints what it prints. Raises its error.
+
+    host: of a kernel on all hosts, the only one that runs it. While a cell runs, host 0 does.
+    """
+    if host is None and kernel.all_hosts and kernel.unfinished() is not None:
+        print("A cell is running, so this is what host 0 says:")
+    run = kernel.execute_concurrently(code) if host is None else kernel.execute_on(host, code)
+    for _, message in run:
         content = message["content"]
         if message["msg_type"] == "stream":
             stream = sys.stderr if content["name"] == "stderr" else sys.stdout
             write_plain(stream, content["text"])
+        elif message["msg_type"] == "display_data" and kernel.all_hosts:
+            _publish(content)  # what differs by host
         elif message["msg_type"] == "error":
             raise remote_error(content, [content["ename"]])
 

@@ -26,6 +26,7 @@ from ..commands.grant_group import grant
 from ..commands.guard_group import guard
 from ..commands.job_group import job
 from ..commands.profiles import profile_options
+from ..commands.ray_group import ray
 from ..commands.session import open_session
 from ..commands.tables import opened_tunnel
 from ..commands.token_group import token
@@ -71,7 +72,20 @@ def line(ctx: click.Context) -> None:
 
 for _command in (connect, status, disconnect, memory, checkpoint, push, pull, auto):
     line.add_command(_command)
-for _shared in (list_tpus, hunt, budget, grant, guard, doctor, job, usage, attach, token, chips):
+for _shared in (
+    list_tpus,
+    hunt,
+    budget,
+    grant,
+    guard,
+    doctor,
+    job,
+    ray,
+    usage,
+    attach,
+    token,
+    chips,
+):
     line.add_command(_shared)
 
 

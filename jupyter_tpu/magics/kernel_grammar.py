@@ -19,9 +19,11 @@ from ..commands.questions import confirm, yes_option
 from ..commands.session import open_session
 from ..commands.tables import table
 from ..errors import Reason, TPUError
-from .kernels import kernelspec_of
+from .kernels import Key, kernelspec_of
 from .parameters import (
     Variable,
+    all_hosts_option,
+    host_option,
     kernel_environment_option,
     names_argument,
     tpu_option,
@@ -37,25 +39,32 @@ if TYPE_CHECKING:
 @tpu_argument()
 @environment_option
 @content_options()
+@all_hosts_option
 @click.pass_obj
 def connect(
     kernels: NotebookKernels,
     name: str,
     environment: str,
     content: Content,
+    all_hosts: bool | None,
 ) -> None:
     """Prepare a TPU, and start a kernel of this notebook on it."""
+    if all_hosts is None:
+        all_hosts = False
     request = content.request(environment)
     with open_session() as session:
         tpu = session.call(session.fleet.tpu(name))
         ref = f"{tpu.zone}~{tpu.name}"
-        if kernelspec_of(tpu, environment) is None or content:
+        if kernelspec_of(tpu, environment, all_hosts=all_hosts) is None or content:
             wait_for(session, session.call(session.fleet.connect(ref, request)))
             tpu = session.call(session.fleet.tpu(ref))
-    spec = kernelspec_of(tpu, environment)
+    spec = kernelspec_of(tpu, environment, all_hosts=all_hosts)
     if spec is None:
-        raise TPUError(f"{tpu.name} is connected, but has no environment {environment}.")
-    kernel = kernels.start(ref, environment, *spec)
+        what = f"environment {environment}"
+        if all_hosts and kernelspec_of(tpu, environment):
+            what = "kernel for all hosts: it has one host"
+        raise TPUError(f"{tpu.name} is connected, but has no {what}.")
+    kernel = kernels.start(Key(ref, environment, all_hosts), *spec)
     print(f"{kernel.display_name}: cells that begin with %%tpu now run there.")
 
 
@@ -122,8 +131,15 @@ def disconnect(kernels: NotebookKernels, name: str | None, yes: bool) -> None:
 @click.option(
     "--free", is_flag=True, help="First free what only outputs and the last error keep in memory."
 )
+@host_option
 @click.pass_obj
-def memory(kernels: NotebookKernels, tpu: str | None, environment: str | None, free: bool) -> None:
+def memory(
+    kernels: NotebookKernels,
+    tpu: str | None,
+    environment: str | None,
+    free: bool,
+    host: str | None,
+) -> None:
     """Show which variables hold the memory of a TPU's devices.
 
     Also works while a background cell (%%tpu --no-wait) is running. In a notebook whose kernel is
@@ -133,7 +149,7 @@ def memory(kernels: NotebookKernels, tpu: str | None, environment: str | None, f
 
     words = "memory --free" if free else "memory"
     print_concurrently(
-        kernels.use(tpu, environment)[0], f"get_ipython().run_line_magic('tpu', '{words}')"
+        kernels.use(tpu, environment)[0], f"get_ipython().run_line_magic('tpu', '{words}')", host
     )
 
 
@@ -143,9 +159,14 @@ def memory(kernels: NotebookKernels, tpu: str | None, environment: str | None, f
 @click.argument("function", required=False, default="")
 @tpu_option
 @kernel_environment_option
+@host_option
 @click.pass_obj
 def checkpoint(
-    kernels: NotebookKernels, function: str, tpu: str | None, environment: str | None
+    kernels: NotebookKernels,
+    function: str,
+    tpu: str | None,
+    environment: str | None,
+    host: str | None,
 ) -> None:
     """Choose a function that runs when Google announces that it will stop the TPU.
 
@@ -157,7 +178,7 @@ def checkpoint(
 
     words = f"checkpoint {function}".strip()
     print_concurrently(
-        kernels.use(tpu, environment)[0], f"get_ipython().run_line_magic('tpu', {words!r})"
+        kernels.use(tpu, environment)[0], f"get_ipython().run_line_magic('tpu', {words!r})", host
     )
 
 
@@ -176,6 +197,7 @@ def push(
     Arrays, also within lists, dicts and other objects, are copied as raw bytes, with their dtype.
     A JAX array is placed on the TPU's first device. Other
     objects are pickled here and unpickled there; their packages must be installed there.
+    A kernel on all hosts gets them on each host; this computer sends them once, to host 0.
     """
     from .variables import push_variables
 
@@ -189,6 +211,12 @@ def push(
 @tpu_option
 @kernel_environment_option
 @unpickle_option
+@click.option(
+    "--host",
+    metavar="HOST|all",
+    help='Of a kernel on all hosts: whose values. With "all" each variable is the list of the '
+    "hosts' values, in order.  [default: 0]",
+)
 @click.pass_obj
 def pull(
     kernels: NotebookKernels,
@@ -196,6 +224,7 @@ def pull(
     tpu: str | None,
     environment: str | None,
     unpickle: bool,
+    host: str | None,
 ) -> None:
     """Copy variables of the kernel on a TPU to this notebook.
 
@@ -206,7 +235,7 @@ def pull(
     from .variables import pull_variables
 
     kernel, _ = kernels.use(tpu, environment)
-    pull_variables(kernel, kernels.namespace, names, unpickle=unpickle)
+    pull_variables(kernel, kernels.namespace, names, unpickle=unpickle, host=host)
 
 
 @click.command(
@@ -221,16 +250,21 @@ def pull(
 )
 @tpu_argument(required=False)
 @kernel_environment_option
+@all_hosts_option
 @click.pass_obj
 def auto(
-    kernels: NotebookKernels, state: str | None, name: str | None, environment: str | None
+    kernels: NotebookKernels,
+    state: str | None,
+    name: str | None,
+    environment: str | None,
+    all_hosts: bool | None,
 ) -> None:
     """Run every following cell on a TPU, as if it began with %%tpu.
 
     Cells that begin with %tpu, %%tpu or %%local run as before: %%local means here.
     """
     if state == "on":
-        kernels.use(name, environment)
+        kernels.use(name, environment, all_hosts)
         kernels.auto = kernels.last
     elif state == "off":
         kernels.auto = None
@@ -240,10 +274,11 @@ def auto(
 def _auto_state(kernels: NotebookKernels) -> str:
     if kernels.auto is None:
         return "Automatic running is off: cells that begin with %%tpu run on a TPU."
-    ref, environment = kernels.auto
+    key = kernels.auto
+    where = ("all hosts of " if key.all_hosts else "") + key.ref.partition("~")[2]
     return (
-        f"Automatic running is on: every cell runs on {ref.partition('~')[2]} (environment "
-        f"{environment}), except those that begin with %%local. To end it: %tpu auto off"
+        f"Automatic running is on: every cell runs on {where} (environment "
+        f"{key.environment}), except those that begin with %%local. To end it: %tpu auto off"
     )
 
 
@@ -256,6 +291,7 @@ class CellOptions(NamedTuple):
     out: str | None
     wait: bool
     unpickle: bool
+    all_hosts: bool | None
 
 
 @click.command(
@@ -282,8 +318,14 @@ class CellOptions(NamedTuple):
     help="Return at once, with a handle: its result(), done(), output, show() and interrupt().",
 )
 @unpickle_option
+@all_hosts_option
 def cell(
-    name: str | None, environment: str | None, out: str | None, wait: bool, unpickle: bool
+    name: str | None,
+    environment: str | None,
+    out: str | None,
+    wait: bool,
+    unpickle: bool,
+    all_hosts: bool | None,
 ) -> CellOptions:
     """Run this cell on a TPU, by default the one that was used last; see %tpu.
 
@@ -292,4 +334,4 @@ def cell(
     An error is raised here with the nearest built-in class: `except ValueError` catches it.
     exit() ends the kernel on the TPU, with its variables.
     """
-    return CellOptions(name, environment, out, wait, unpickle)
+    return CellOptions(name, environment, out, wait, unpickle, all_hosts)

@@ -1,8 +1,10 @@
-"""The kernels on TPUs that belong to one notebook: at most one per TPU and environment."""
+"""The kernels on TPUs that belong to one notebook: at most one per TPU and environment, and one
+more on all hosts of a pod.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InvalidInput, Reason, TPUError
 
@@ -12,8 +14,13 @@ if TYPE_CHECKING:
     from .comms import Comms
     from .remote import RemoteKernel
 
-#: A TPU (ZONE~NAME) and an environment.
-Key = tuple[str, str]
+
+class Key(NamedTuple):
+    """Which kernel it is."""
+
+    ref: str  # ZONE~NAME of the TPU
+    environment: str
+    all_hosts: bool = False  # a pod kernel
 
 
 class NotebookKernels:
@@ -31,16 +38,17 @@ class NotebookKernels:
     def all(self) -> dict[Key, RemoteKernel]:
         return {key: kernel for key, (kernel, _) in self._kernels.items()}
 
-    def start(self, ref: str, environment: str, spec: str, display_name: str) -> RemoteKernel:
+    def start(self, key: Key, spec: str, display_name: str) -> RemoteKernel:
         """The notebook's kernel there, started if it does not run."""
         from .comms import Comms
         from .remote import RemoteKernel
 
-        key = (ref, environment)
         if key in self._kernels and not self._kernels[key][0].alive():
             self.end(key)
         if key not in self._kernels:
-            kernel = RemoteKernel(spec, ref.partition("~")[2], environment, display_name)
+            kernel = RemoteKernel(
+                spec, key.ref.partition("~")[2], key.environment, display_name, key.all_hosts
+            )
             try:
                 kernel.start()
             except KeyboardInterrupt:
@@ -56,9 +64,14 @@ class NotebookKernels:
         """The TPU that was used last, as ZONE~NAME."""
         return self.last and self.last[0]
 
-    def use(self, name: str | None, environment: str | None) -> tuple[RemoteKernel, Comms]:
-        """The kernel for a cell, started if there is none; raises CONFLICT if it has died."""
-        key = self._choose(name, environment)
+    def use(
+        self, name: str | None, environment: str | None, all_hosts: bool | None = None
+    ) -> tuple[RemoteKernel, Comms]:
+        """The kernel for a cell, started if there is none; raises CONFLICT if it has died.
+
+        all_hosts: the pod kernel, or not; None: the one that there is, else that of one host.
+        """
+        key = self._choose(name, environment, all_hosts)
         kernel, comms = self._kernels[key]
         if not kernel.alive():
             self.end_kernel(kernel)
@@ -88,54 +101,65 @@ class NotebookKernels:
         for key in tuple(self._kernels):
             self.end(key)
 
-    def _choose(self, name: str | None, environment: str | None) -> Key:
+    def _choose(self, name: str | None, environment: str | None, all_hosts: bool | None) -> Key:
         ref = None if name is None else name.replace("/", "~", 1)
         if name is None and self.last is not None:
-            ref, environment = self.last[0], environment or self.last[1]
+            ref, environment = self.last.ref, environment or self.last.environment
+            all_hosts = self.last.all_hosts if all_hosts is None else all_hosts
         for key in self._kernels:
-            if (ref is None or ref in (key[0], key[0].partition("~")[2])) and (
-                environment in (None, key[1])
+            if (
+                (ref is None or ref in (key.ref, key.ref.partition("~")[2]))
+                and environment in (None, key.environment)
+                and all_hosts in (None, key.all_hosts)
             ):
                 return key
-        kernel_specs = [
+        specs = [
             spec
-            for spec in kernelspecs()
+            for spec in kernelspecs(all_hosts=bool(all_hosts))
             if (ref is None or ref in (spec.config["tpu"], _ref(spec)))
             and environment in (None, spec.config["environment"])
         ]
-        if len(kernel_specs) > 1 and environment is None:
-            kernel_specs = [
-                spec for spec in kernel_specs if spec.config["environment"] == "default"
-            ]
-        if not kernel_specs:
+        if len(specs) > 1 and environment is None:
+            specs = [spec for spec in specs if spec.config["environment"] == "default"]
+        if not specs:
+            kind = " for all hosts" if all_hosts else ""
             raise TPUError(
-                f"{ref or 'No TPU'} has {'no' if ref else 'a'} kernel in this Jupyter.",
+                f"{ref or 'No TPU'} has {'no' if ref else 'a'} kernel{kind} in this Jupyter.",
                 Reason.NOT_FOUND,
                 f"Add one: %tpu connect {ref or 'NAME'}",
             )
-        if len(kernel_specs) > 1:
-            names = ", ".join(sorted({_ref(spec).replace("~", "/") for spec in kernel_specs}))
+        if len(specs) > 1:
+            names = ", ".join(sorted({_ref(spec).replace("~", "/") for spec in specs}))
             raise InvalidInput(f"Several TPUs have a kernel here: {names}.", "Use %%tpu NAME.")
-        spec = kernel_specs[0]
-        key = _ref(spec), spec.config["environment"]
-        self.start(*key, spec.name, spec.display_name)
+        [spec] = specs
+        key = Key(_ref(spec), spec.config["environment"], bool(all_hosts))
+        self.start(key, spec.name, spec.display_name)
         return key
 
 
-def kernelspecs() -> list[KernelSpec]:
-    """The kernels of TPUs in this Jupyter, from their files; without those of single chips."""
+def kernelspecs(*, all_hosts: bool = False) -> list[KernelSpec]:
+    """The kernels of TPUs in this Jupyter, from their files: those of one host with all its chips,
+    or those of all hosts.
+    """
     from ..kernels import KernelSpecs
 
-    return [spec for spec in KernelSpecs().list() if spec.is_default]
+    return [
+        spec
+        for spec in KernelSpecs().list()
+        if ((spec.hosts and not spec.slices) if all_hosts else spec.is_default)
+    ]
 
 
-def kernelspec_of(tpu: TPU, environment: str) -> tuple[str, str] | None:
+def kernelspec_of(tpu: TPU, environment: str, *, all_hosts: bool = False) -> tuple[str, str] | None:
     """The kernelspec and display name of a ready environment of a connected TPU."""
-    for each in tpu.environments:
-        if each.name == environment and each.state == "ready" and each.kernelspec:
-            return (
-                (each.kernelspec, each.display_name) if tpu.connection != "disconnected" else None
-            )
+    if tpu.connection == "disconnected":
+        return None
+    for record in tpu.environments:
+        if record.name == environment and record.state == "ready" and record.kernelspec:
+            if not all_hosts:
+                return record.kernelspec, record.display_name
+            if record.pod_kernelspec:
+                return record.pod_kernelspec, record.pod_display_name
     return None
 
 

@@ -72,7 +72,7 @@ class TPUMagics:
         from .cells import run_cell
         from .results import RemoteValue
 
-        kernel, comms = self._kernels.use(options.name, options.environment)
+        kernel, comms = self._kernels.use(options.name, options.environment, options.all_hosts)
         outcome = run_cell(self._shell, kernel, comms, code, allow_stdin=self._allow_stdin())
         if outcome.exited:
             self._kernels.end_kernel(kernel)
@@ -93,7 +93,7 @@ class TPUMagics:
     def _start(self, options: CellOptions, code: str) -> CellHandle | None:
         from .cells import CellHandle, start_cell
 
-        kernel, comms = self._kernels.use(options.name, options.environment)
+        kernel, comms = self._kernels.use(options.name, options.environment, options.all_hosts)
         handle = CellHandle(comms, start_cell(kernel, code, allow_stdin=False))
         if options.out is None:
             return handle

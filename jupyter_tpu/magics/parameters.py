@@ -34,6 +34,18 @@ tpu_option = click.option("--tpu", metavar="NAME", help="The TPU.  [default: the
 kernel_environment_option = click.option(
     "--env", "environment", metavar="ENV", help="Name of the environment."
 )
+all_hosts_option = click.option(
+    "--all-hosts",
+    is_flag=True,
+    default=None,
+    show_default=False,
+    help="Run on all hosts of the TPU, each cell on each host.  [default: on host 0]",
+)
+host_option = click.option(
+    "--host",
+    metavar="HOST",
+    help="Of a kernel on all hosts: only this host, such as 2.",
+)
 unpickle_option = click.option(
     "--unpickle",
     is_flag=True,

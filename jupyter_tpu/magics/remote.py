@@ -15,7 +15,7 @@ import time
 from collections.abc import Coroutine, Iterator
 from typing import Any, TypeVar
 
-from ..errors import Reason, TPUError
+from ..errors import InvalidInput, Reason, TPUError
 from ..links import Link, core_thread
 from .transfer.installation import installation
 
@@ -32,9 +32,12 @@ Message = tuple[str, dict[str, Any]]  # the channel's name, the message
 
 
 class RemoteKernel:
-    """A kernel on host 0 of a TPU, started by :meth:`start` and ended by :meth:`end`."""
+    """A kernel on host 0 of a TPU, or on all, started by :meth:`start` and ended by :meth:`end`."""
 
-    def __init__(self, spec: str, tpu: str, environment: str, display_name: str) -> None:
+    def __init__(
+        self, spec: str, tpu: str, environment: str, display_name: str, all_hosts: bool = False
+    ) -> None:
+        self.all_hosts = all_hosts
         self.spec = spec
         self.tpu = tpu
         self.environment = environment
@@ -95,10 +98,26 @@ class RemoteKernel:
 
         core_thread().submit(send())
 
-    def host(self) -> Link:
-        """The link to the kernel's host; call it on the core's thread."""
-        link: Link = self._manager.provisioner.host()
+    @property
+    def hosts(self) -> int:
+        """On how many hosts it runs its cells."""
+        return max(1, int(self._manager.provisioner.hosts))
+
+    def host(self, number: int = 0) -> Link:
+        """The link to one of the kernel's hosts; call it on the core's thread."""
+        link: Link = self._manager.provisioner.host(number)
         return link
+
+    def execute_on(self, host: str, code: str, **options: Any) -> CellRun:
+        """As :meth:`execute`, on one host of a kernel on all hosts. Raises INVALID for another."""
+        if not self.all_hosts:
+            raise InvalidInput(
+                f"The kernel on {self.tpu} has one host.",
+                "Start one on all hosts: %tpu connect NAME --all-hosts",
+            )
+        if not host.isdecimal() or int(host) >= self.hosts:
+            raise InvalidInput(f"{host!r} is not a host: they are 0 to {self.hosts - 1}.")
+        return self.execute(f"%%host {host}\n{code}", **options)
 
     def execute(self, code: str, **options: Any) -> CellRun:
         """Sends *code*; the result yields each message about it. The last one is the reply.

@@ -30,19 +30,39 @@ def push_variables(kernel: RemoteKernel, namespace: dict[str, Any], names: Seque
     progress = _TransferProgress(f"Pushing {', '.join(names)}")
     with _interruptible(f"The variables may not have been set on {kernel.tpu}."):
         size = stream.push(kernel, {name: namespace[name] for name in names}, progress)
-    progress.finish(f"Pushed {', '.join(names)} to {kernel.tpu}", size)
+    where = f"all hosts of {kernel.tpu}" if kernel.all_hosts else kernel.tpu
+    progress.finish(f"Pushed {', '.join(names)} to {where}", size)
 
 
 def pull_variables(
-    kernel: RemoteKernel, namespace: dict[str, Any], names: Sequence[str], *, unpickle: bool
+    kernel: RemoteKernel,
+    namespace: dict[str, Any],
+    names: Sequence[str],
+    *,
+    unpickle: bool,
+    host: str | None = None,
 ) -> None:
-    """Copies variables of the kernel into *namespace*; prints what it copied."""
+    """Copies variables of the kernel into *namespace*; prints what it copied.
+
+    host: one of a kernel on all hosts; "all": a list of the values of all.
+    """
     wait_for_turn(kernel)
-    progress = _TransferProgress(f"Pulling {', '.join(names)}")
+    title, source = ", ".join(names), kernel.tpu
+    progress = _TransferProgress(f"Pulling {title}")
     with _interruptible("No variable was changed."):
-        values, size = stream.pull(kernel, list(names), progress, unpickle=unpickle)
+        if host == "all":
+            source = f"all hosts of {source}"
+            parts = [
+                stream.pull(kernel, list(names), progress, unpickle=unpickle, host=str(number))
+                for number in range(kernel.hosts)
+            ]
+            values = {name: [part[0][name] for part in parts] for name in names}
+            size = sum(part[1] for part in parts)
+        else:
+            source = source if host is None else f"host {host} of {source}"
+            values, size = stream.pull(kernel, list(names), progress, unpickle=unpickle, host=host)
     namespace.update(values)
-    progress.finish(f"Pulled {', '.join(names)} from {kernel.tpu}", size)
+    progress.finish(f"Pulled {title} from {source}", size)
 
 
 def pull_value(kernel: RemoteKernel, name: str, *, unpickle: bool) -> Any:

@@ -71,7 +71,8 @@ class JupyterTPU(ExtensionApp):
         allow_none=True,
         help="Start a warm kernel in each environment of a connected TPU, so that the next kernel "
         "is available at once. A warm kernel has imported only ipykernel, uses no chip, and takes "
-        "about 80 MB of the host's memory. Default: True, but False on emulated TPUs, which use "
+        "about 80 MB of the host's memory. On a TPU of several hosts a warm pod kernel has also "
+        "imported JAX, and takes about 200 MB on each host. Default: True, but False on emulated TPUs, which use "
         "this machine's memory. `jupyter tpu kernel warm` sets it for one environment.",
     ).tag(config=True)
 

@@ -13,6 +13,7 @@ import notifications from './operations/notifications';
 import panel from './panel';
 import running from './panel/running';
 import statusBar from './panel/statusBar';
+import podOutput from './pod';
 
 export default [
   compatibility,
@@ -24,6 +25,7 @@ export default [
   ...kernels,
   ...runs,
   ...jobs,
+  ...podOutput,
   notifications,
   running,
   statusBar

@@ -9,3 +9,4 @@ import './form.css';
 import './elsewhere.css';
 import './job.css';
 import './load.css';
+import './pod.css';

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import signal
@@ -13,19 +12,18 @@ import pytest
 from fault_proxy import FaultProxy
 from jupyter_client.manager import KernelManager
 from local_kernels import Notebook, printed
-from shared_packages import MAKE_ENVIRONMENT
+from pod_environment import make_environments, register_pod_kernel
+from pod_kernels import ZONE, error_of, pids, restart, shown, stderr
 from stormy_host import line_to
 from traitlets.config import Config
-from waiting import until
+from waiting import eventually, until
 
 from jupyter_tpu.agent.protocol import requests
 from jupyter_tpu.cloud import CloudTPU, NodeName, Target
-from jupyter_tpu.emulator.hosts.namespace_host import process_tree
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.kernels import KernelSpecs
-from jupyter_tpu.links import HostName, Links, core_thread
+from jupyter_tpu.links import HostName, Links, core_thread, default_links
 
-ZONE, HOSTS = "us-west4-a", 4
+HOSTS = 4
 #: Host 3 waits for nobody, and all others wait for it.
 ONE_RAISES = """\
 import jax, jax.numpy as jnp
@@ -41,43 +39,13 @@ def pod(emulator: Any) -> Iterator[str]:
     """The name of a pod whose hosts have an environment with JAX."""
     with emulator.tpu("pod", "v5litepod-16", ZONE) as node:
         name = node["name"].rpartition("/")[2]
-        core_thread().wait(_prepare(emulator, name))
+        core_thread().wait(make_environments(emulator, ZONE, name, HOSTS))
         yield name
-
-
-async def _prepare(emulator: Any, tpu: str) -> None:
-    links = Links(CloudTPU(Target(emulator=str(emulator.state_file))))
-    node = NodeName(emulator.state.project, ZONE, tpu)
-    make = MAKE_ENVIRONMENT.replace("ipykernel ipywidgets", "ipykernel jax")
-    try:
-        # The first one fills the cache that all share.
-        for hosts in ([0], range(1, HOSTS)):
-            await asyncio.gather(
-                *(
-                    links.get(HostName(node, host)).run(["sh", "-ec", make], timeout=500)
-                    for host in hosts
-                )
-            )
-    finally:
-        await links.close()
-        await links.cloud.close()
 
 
 @pytest.fixture(scope="module")
 def kernelspec(emulator: Any, pod: str) -> str:
-    spec, display_name = KernelSpecs().register(
-        project=emulator.state.project,
-        zone=ZONE,
-        tpu=pod,
-        worker=0,
-        environment="default",
-        python_version="3.11",
-        host_python="/home/tpu/env/bin/python",
-        emulator=str(emulator.state_file),
-        emulated=True,
-        variables={},
-        hosts=HOSTS,
-    )
+    spec, display_name = register_pod_kernel(emulator, ZONE, pod, HOSTS)
     assert display_name == f"Python 3.11 · {pod} (all 4 hosts, emulated)"
     return spec
 
@@ -105,40 +73,8 @@ def kernel(kernelspec: str, pod: str, emulator: Any, line: FaultProxy) -> Iterat
 def notebook(kernel: Notebook) -> Notebook:
     """The pod kernel, in step; after a test that left it out of step it is restarted."""
     if kernel.run("%hosts check")[0]["status"] != "ok":
-        kernel.manager.restart_kernel(now=True)
-        kernel.client.wait_for_ready(timeout=120)
-        kernel.run("pass", timeout=200)
+        restart(kernel)
     return kernel
-
-
-def shown(seen: list[dict]) -> str:
-    """What a cell shows below its first host's output, as plain text: the latest of each."""
-    texts = {
-        message["content"]["transient"]["display_id"]: message["content"]["data"]["text/plain"]
-        for message in seen
-        if message["msg_type"] in ("display_data", "update_display_data")
-    }
-    return "\n".join(texts.values())
-
-
-def error_of(seen: list[dict]) -> str:
-    """A cell's error as it is shown, without colours."""
-    [error] = [message["content"] for message in seen if message["msg_type"] == "error"]
-    return re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(error["traceback"]))
-
-
-def stderr(seen: list[dict]) -> str:
-    return printed([each for each in seen if each["content"].get("name") == "stderr"])
-
-
-def pids(emulator: Any, pod: str, host: int) -> list[int]:
-    """The processes of the pod kernel's kernel on a host, as this machine numbers them."""
-    init = emulator.hosts(pod)[host]["init_pid"]
-    return [
-        process["outer"]
-        for process in process_tree(init)
-        if "ipython_kernel.py" in " ".join(process["cmdline"])
-    ]
 
 
 def test_a_cell_runs_on_all_hosts_and_shows_once_what_is_equal(notebook):
@@ -199,7 +135,8 @@ def test_an_exception_on_one_host_says_who_raised_and_who_waited_and_refuses_fur
     assert "Host 3 raised ValueError: bad batch" in text
     assert re.search(r"Hosts 0-2 were interrupted at line 5: multihost_utils\.process_allg", text)
     assert "The hosts are out of step." in text
-    assert "Restart the kernel" in text
+    assert "Restart the kernel" in shown(seen)
+    assert "hosts 0-2: KeyboardInterrupt" not in shown(seen), "they are stuck: no traceback came"
     content, seen = notebook.run("print('never')")
     assert content["ename"] == "OutOfStep"
     assert printed(seen) == ""
@@ -295,6 +232,66 @@ def test_completion_is_that_of_host_0(notebook):
     notebook.text("a_long_name_to_complete = 1")
     reply = notebook.client.complete("a_long_na", reply=True, timeout=30)
     assert reply["content"]["matches"] == ["a_long_name_to_complete"]
+
+
+async def keep_warm(emulator: Any, pod: str, *, wanted: bool) -> None:
+    """Returns when a pod kernel is warm, or none is."""
+    links = default_links(Target(emulator=str(emulator.state_file)))
+    link = links.get(HostName(NodeName(emulator.state.project, ZONE, pod), 0))
+    addresses = await link.pod_addresses()
+    asked: requests.WarmEnvironment = {
+        "python": "/home/tpu/env/bin/python",
+        "pod": {"hosts": len(addresses), "address": addresses[0]},
+    }
+    agent = await link.agent()
+
+    async def reached() -> bool:
+        answer = await agent.request(requests.KeepWarm(environments=[asked] if wanted else []))
+        states = [kernel["state"] for kernel in answer["warm"] if kernel.get("pod")]
+        assert "failed" not in states, answer
+        return states == ["ready"] * wanted
+
+    await eventually(reached)
+
+
+def test_a_warm_pod_kernel_becomes_the_restarted_one_and_one_that_was_killed_does_not(
+    notebook, emulator, pod
+):
+    before = [set(pids(emulator, pod, host)) for host in range(HOSTS)]
+    core_thread().wait(keep_warm(emulator, pod, wanted=True))
+    warm = [set(pids(emulator, pod, host)) - old for host, old in enumerate(before)]
+    assert all(warm)
+    restart(notebook)
+    for host in range(1, HOSTS):
+        assert warm[host] == set(pids(emulator, pod, host)) & (warm[host] | before[host])
+    total = "import jax.numpy as jnp; from jax.experimental import multihost_utils as m"
+    code = f"import jax; {total}\nprint(int(m.process_allgather(jax.process_index()).sum()))"
+    assert notebook.text(code) == "6\n"
+    # Where a host's has been killed, all are started again.
+    running = set(pids(emulator, pod, 2))
+    core_thread().wait(keep_warm(emulator, pod, wanted=True))
+    [other] = set(pids(emulator, pod, 2)) - running
+    os.kill(other, signal.SIGKILL)
+    restart(notebook)
+    assert not set(pids(emulator, pod, 2)) & {*running, other}
+    assert notebook.text(code) == "6\n"
+    core_thread().wait(keep_warm(emulator, pod, wanted=False))
+
+
+def test_a_fork_in_a_cell_is_warned_of_and_leaves_the_hosts_in_step(notebook):
+    code = "import os\npid = os.fork()\nif not pid: os._exit(0)\n_ = os.waitpid(pid, 0)"
+    content, seen = notebook.run(code)
+    assert content["status"] == "ok"
+    assert "this process was forked after JAX started" in stderr(seen)
+    assert notebook.run("%hosts check")[0]["status"] == "ok"
+
+
+def test_a_question_is_over_when_another_host_has_raised(notebook):
+    code = "import jax\nif jax.process_index() == 3: raise ValueError('no')\ninput('who? ')"
+    content, seen = notebook.run(code, allow_stdin=True, stdin_hook=lambda _: None)
+    assert (content["ename"], content["evalue"]) == ("ValueError", "no (host 3)")
+    assert re.search(r"Hosts 0-2 were interrupted", error_of(seen))
+    assert notebook.text("print('in step')") == "in step\n"
 
 
 def test_hosts_with_different_code_are_named_by_the_first_cell(kernelspec, emulator, pod, notebook):

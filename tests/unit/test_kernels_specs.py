@@ -63,11 +63,26 @@ def test_a_pod_has_a_kernelspec_of_all_hosts_beside_that_of_host_0(specs, jupyte
     spec = jupyter.get_kernel_spec(name)
     assert spec.metadata["kernel_provisioner"]["config"]["hosts"] == 4
     options = launch._parser().parse_args(spec.argv[3:])
-    assert launch._start_request(options)["pod"] == {}
+    assert launch._start_request(options)["pod"] == {"slices": []}
     options = launch._parser().parse_args(jupyter.get_kernel_spec(one).argv[3:])
     assert "pod" not in launch._start_request(options)
     specs.unregister(**WHERE, environment="default")
     assert specs.list() == []
+
+
+def test_a_kernel_on_several_slices_has_a_kernelspec_that_goes_with_each_of_its_tpus(specs):
+    register = {**WHERE, **REST, "hosts": 4}
+    pod, _ = specs.register(**register)
+    name, display_name = specs.register(**register, slices=["b", "c"])
+    assert name == f"{pod}-b-c"
+    assert display_name == "Python 3.12 · my-tpu + b + c (3 slices, all 4 hosts)"
+    [spec] = [spec for spec in specs.list() if spec.slices]
+    kernel_json = json.loads((specs.folder / name / "kernel.json").read_text())
+    options = launch._parser().parse_args(kernel_json["argv"][3:])
+    assert launch._start_request(options)["pod"] == {"slices": ["b", "c"]}
+    where = {"project": spec.config["project"], "zone": spec.config["zone"]}
+    specs.unregister(**where, tpu="c")
+    assert [spec.name for spec in specs.list()] == [pod]
 
 
 def test_variables_reach_the_kernel_through_jupyter_and_through_the_launcher(specs, jupyter):

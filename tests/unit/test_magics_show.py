@@ -116,9 +116,10 @@ def test_the_line_of_a_cell_names_a_tpu_and_its_options() -> None:
     def options(line: str) -> Any:
         return _run(kernel_grammar.cell, line, NotebookKernels({}))
 
-    assert options("") == (None, None, None, True, False)
-    assert options("my-tpu --env other") == ("my-tpu", "other", None, True, False)
-    assert options("--no-wait --out x --unpickle") == (None, None, "x", False, True)
+    assert options("") == (None, None, None, True, False, None)
+    assert options("my-tpu --env other") == ("my-tpu", "other", None, True, False, None)
+    assert options("--no-wait --out x --unpickle") == (None, None, "x", False, True, None)
+    assert options("my-pod --all-hosts").all_hosts is True
     assert options("--help") is None
     with pytest.raises(MagicError, match="'1x' is not the name of a variable"):
         options("--out 1x")

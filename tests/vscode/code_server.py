@@ -35,7 +35,8 @@ class CodeServer:
     Parameters
     ----------
     folder: where all its files are; made by this.
-    settings: the user's settings.
+    settings: of this extension, on the machine where it runs. VS Code reads some of them nowhere
+        else when the window is in a browser.
     variables: environment variables, for it and what it starts.
     trusting: whether every workspace is trusted without a question.
     jupyter: whether Microsoft's extension is installed, too.
@@ -70,7 +71,10 @@ class CodeServer:
             "remote.autoForwardPorts": False,
             "workbench.secondarySideBar.defaultVisibility": "hidden",
         }
-        (user / "settings.json").write_text(json.dumps({**quiet, **settings}))
+        machine = folder / "user" / "Machine"
+        machine.mkdir()
+        (user / "settings.json").write_text(json.dumps(quiet))
+        (machine / "settings.json").write_text(json.dumps(settings))
         node = FOLDER / "node_modules" / "node" / "bin"
         libraries = [str(each) for each in FOLDER.glob("system/usr/lib/*-linux-gnu")]
         own = {name: v for name, v in os.environ.items() if not name.startswith(FOREIGN)}

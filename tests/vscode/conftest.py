@@ -22,6 +22,7 @@ from code_server import (
     server_of,
 )
 from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
+from waiting import until
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "browser"))
 
@@ -150,6 +151,11 @@ def tpu(rest: Callable[..., Any]) -> str:
     name = "shared"
     body = {"name": name, "type": "v5litepod-4", "zone": "us-central1-a", "connect": {}}
     finish(rest, rest("POST", "tpus", body))
+
+    def state() -> str:
+        return str(rest("GET", f"tpus/{name}")["connection"])
+
+    until(lambda: state() == "connected", 300, state)  # by an operation of its own
     return name
 
 

@@ -19,7 +19,12 @@ import { Tree } from './tree';
 
 export function activate(context: vscode.ExtensionContext): void {
   const sources = new Sources(context);
-  const session = new Session(() => sources.source());
+  // "Jupyter TPU" in the view Output: which server was found, by which Python.
+  const log = vscode.window.createOutputChannel('Jupyter TPU', { log: true });
+  const session = new Session(
+    () => sources.source(),
+    line => log.info(line)
+  );
   const commands = new Commands(session, sources);
   const tree = new Tree(session);
   const view = vscode.window.createTreeView('jupyterTpu', {
@@ -31,7 +36,8 @@ export function activate(context: vscode.ExtensionContext): void {
   );
   item.name = 'Cloud TPU';
   item.command = 'jupyterTpu.focus';
-  context.subscriptions.push(session, view, item, new Collection(session));
+  const collection = new Collection(session);
+  context.subscriptions.push(log, session, view, item, collection);
 
   const show = () => {
     showState(session, view);
@@ -72,7 +78,7 @@ export function activate(context: vscode.ExtensionContext): void {
     refresh: () => servers.refresh(commands),
     startServer: () => commands.connection(),
     stopServer: () => servers.stopServer(commands),
-    choosePython: () => servers.choosePython(),
+    choosePython: () => servers.choosePython(commands),
     install: () => servers.install(commands),
     useServer: () => servers.useServer(commands)
   };
@@ -109,7 +115,9 @@ function showState(session: Session, view: vscode.TreeView<INode>): void {
       ? failureLine(problem)
       : state === 'failed' || state === 'broken'
         ? session.message
-        : undefined;
+        : state === 'missing' || state === 'old'
+          ? `Python: ${session.python}`
+          : undefined;
   view.description = connection
     ? new URL(connection.client.server.url).host
     : '';

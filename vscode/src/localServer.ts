@@ -73,6 +73,37 @@ export function judge({ code, stderr, stdout }: IOutput): Finding {
   };
 }
 
+/** The program and its arguments that install jupyter-tpu: environments that uv made have no pip. */
+export function installer(
+  python: string,
+  hasPip: boolean,
+  hasUv: boolean
+): [string, string[]] {
+  const rest = ['--upgrade', 'jupyter-tpu'];
+  if (hasPip) {
+    return [python, ['-m', 'pip', 'install', ...rest]];
+  }
+  if (hasUv) {
+    return ['uv', ['pip', 'install', '--python', python, ...rest]];
+  }
+  throw new Error(
+    `${python} has no pip. Install pip in it, or install uv, and try again.`
+  );
+}
+
+/** Whether a program runs and ends with exit code 0. */
+export async function succeeds(
+  program: string,
+  args: string[],
+  environment: NodeJS.ProcessEnv
+): Promise<boolean> {
+  try {
+    return (await output(program, args, environment)).code === 0;
+  } catch {
+    return false;
+  }
+}
+
 function output(
   python: string,
   args: string[],

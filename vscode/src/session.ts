@@ -27,8 +27,11 @@ export interface IConnection {
 const GONE = ['NETWORK', 'DENIED', 'MISSING'];
 
 export class Session extends Store {
-  /** *source* asks nobody: it is what the user has chosen. */
-  constructor(private _source: () => Promise<Source>) {
+  /** *source* asks nobody: it is what the user has chosen. *log* takes what happens, a line each. */
+  constructor(
+    private _source: () => Promise<Source>,
+    private _log: (line: string) => void
+  ) {
     super();
   }
 
@@ -91,6 +94,9 @@ export class Session extends Store {
         finding = { state: 'running', server: source.server };
       } else {
         this._python = source.python;
+        this._log(
+          `${start ? 'Finding or starting' : 'Finding'} a server with ${source.python}`
+        );
         finding = await findServer(
           source.python,
           start,
@@ -104,12 +110,15 @@ export class Session extends Store {
     if (this.isDisposed) {
       return null;
     }
+    const message = 'message' in finding ? finding.message : '';
     if (finding.state === 'running') {
+      this._log(`Using the server at ${finding.server.url}`);
       this._use(finding.server);
     } else {
+      this._log(`No server: ${finding.state} ${message}`.trim());
       this._disconnect();
     }
-    this._setState(finding.state, 'message' in finding ? finding.message : '');
+    this._setState(finding.state, message);
     return this._connection;
   }
 
@@ -143,6 +152,7 @@ export class Session extends Store {
     const reason = sync.problem?.reason ?? '';
     if (GONE.includes(reason) && !this._missed) {
       this._missed = true;
+      this._log(`The server does not answer: ${reason}`);
       void this.search();
     } else if (!reason) {
       this._missed = false;

@@ -63,7 +63,7 @@ export class Sources {
 
   /** Uses the server at *url* from now on; null: the one of Python. */
   async use(server: Pick<IServer, 'url' | 'token'> | null): Promise<void> {
-    const before = this._context.globalState.get<string>(ADDRESS);
+    const before = this.givenUrl;
     if (before) {
       this._tokens.delete(before);
       await Promise.resolve(this._context.secrets.delete(before)).catch(
@@ -83,9 +83,16 @@ export class Sources {
     }
   }
 
-  /** Whether the user has given a server's address. */
-  get isGiven(): boolean {
-    return !!this._context.globalState.get<string>(ADDRESS);
+  /** The address of the server that the user has given; undefined: Python finds it. */
+  get givenUrl(): string | undefined {
+    return this._context.globalState.get<string>(ADDRESS);
+  }
+
+  /** Uses *python* from now on, in this workspace if that has one of its own. */
+  async usePython(python: string): Promise<void> {
+    const { Global, Workspace } = vscode.ConfigurationTarget;
+    const own = settings().inspect('python')?.workspaceValue !== undefined;
+    await settings().update('python', python, own ? Workspace : Global);
   }
 
   /** Another Python, or other variables. */
@@ -110,7 +117,7 @@ export class Sources {
   }
 
   private async _server(): Promise<IServer | null> {
-    const url = this._context.globalState.get<string>(ADDRESS);
+    const url = this.givenUrl;
     if (!url) {
       return null;
     }

@@ -145,7 +145,10 @@ class Keepers:
         """
         folder = kernel_folder(self.run, kernel_id)
         forget_ending(folder)
-        warm = self._warm.claim(spec["python"], spec["env"], pod=bool(spec.get("pod")))
+        pod = spec.get("pod") or {}
+        # A warm pod kernel has the hosts of this TPU only.
+        one = not pod.get("slices")
+        warm = self._warm.claim(spec["python"], spec["env"], pod=bool(pod)) if one else None
         if warm is not None:
             with contextlib.suppress(StartError):  # then start a cold one
                 return await self._begin(private_folder(folder), warm, spec)

@@ -20,7 +20,7 @@ from .warm_kernels import WarmKernels
 LOOK, WAIT = 1.0, 60.0
 #: What is reported of a kernel.
 _KERNEL = ("id", "environment", "notebook", "state", "pid", "started", "last_activity", "attached",
-           "holder", "chips", "booked")  # fmt: skip
+           "holder", "chips", "booked", "hosts")  # fmt: skip
 #: What changes with each line that a job prints, and is in its log.
 _JOB_LOG = ("last", "partial")
 

@@ -38,6 +38,7 @@ from ..protocol.events import (
 )
 from ..protocol.eviction import Evictor
 from ..protocol.journal import Journal
+from ..protocol.json_file import read_json
 from ..protocol.keeper_requests import (
     KEEPER_REQUESTS,
     EndKernel,
@@ -54,7 +55,7 @@ from .checkpoint_request import CheckpointRequest
 from .endings import ASKED, EXPIRED, write_ending
 from .exit_cause import HostWatch
 from .journal_limit import JournalLimit
-from .kernel_process import KernelProcess
+from .kernel_process import HOSTS, KernelProcess
 from .kernel_startup import KernelStartup
 from .owned_process import become_subreaper
 from .requests import INTERRUPTIONS, Requests
@@ -254,6 +255,7 @@ class Keeper:
             "environment": self.spec["environment"],
             "notebook": self.spec["notebook"],
             "booked": self.spec.get("chips"),
+            "hosts": self._hosts(),
             "checkpoint": self._checkpoint.outcome,
             "state": self.state,
             "pid": self.process.pid,
@@ -270,6 +272,14 @@ class Keeper:
             "boot": self._boot,
             "once": DEDUPLICATED,  # repeated messages of these types are dropped
         }
+
+    def _hosts(self) -> Any:
+        """What each host of a pod kernel does; None for another kernel, or before it is known."""
+        if "pod" not in self.spec:
+            return None
+        if self.process.code is not None:
+            return []
+        return (read_json(os.path.join(self.folder, HOSTS)) or {}).get("hosts")
 
     def handle_query(self, query: Dict[str, Any]) -> Dict[str, Any]:
         """Handles a daemon's query, which may also end the kernel. Returns its status."""

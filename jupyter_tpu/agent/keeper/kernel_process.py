@@ -20,6 +20,8 @@ from .owned_process import MARK, WARM_PID, OwnedProcess
 TAIL = 16 * 1024
 #: Seconds in which a warm kernel answers that it becomes the kernel that is wanted.
 ASSIGN_LIMIT = 10.0
+#: Where a pod kernel says what its hosts do, in its folder.
+HOSTS = "hosts.json"
 
 
 class KernelProcess(OwnedProcess):

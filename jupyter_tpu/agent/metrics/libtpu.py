@@ -13,12 +13,23 @@ Source: AI-Hypercomputer/cloud-accelerator-diagnostics, tpu_info/proto and tpu_i
 
 from __future__ import annotations
 
+import contextlib
 import os
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..protocol.chosen_chips import METRICS_PORT, METRICS_PORTS, metrics_port
 from .grpc_calls import NotGRPC, call
-from .protobuf import Fields, decode, double, encode, integer, message, messages, text
+from .protobuf import (
+    Fields,
+    decode,
+    double,
+    encode,
+    encode_number,
+    integer,
+    message,
+    messages,
+    text,
+)
 
 SERVICE = "/tpu.monitoring.runtime.RuntimeMetricService/"
 TOTAL = "tpu.runtime.hbm.memory.total.bytes"
@@ -27,6 +38,8 @@ DUTY = "tpu.runtime.tensorcore.dutycycle.percent"
 QUEUE = "hlo.queue.size.gauge"
 #: Where the service is: set on emulated hosts, which share the machine's loopback addresses.
 ADDRESS = "JUPYTER_TPU_METRICS_ADDRESS"
+#: Characters of the operations of a chip that are told.
+PLACE = 200
 _DEFAULT_PORTS = range(METRICS_PORT, METRICS_PORT + 8)
 _METRICS = (TOTAL, USED, DUTY, QUEUE)
 
@@ -87,6 +100,26 @@ async def read(chips: int, booked: Sequence[Sequence[int]] = ()) -> "Tuple[Optio
                 rows[chip] = row
     queue = [each[QUEUE] for each in (found, *apart.values()) if each.get(QUEUE)]
     return Figures(rows, sum(map(_sum, queue)) if queue else None, errors, answers), ""
+
+
+async def read_places() -> "List[Tuple[int, str]]":
+    """The HLO operations that chips are at, such as "all-reduce.7", by the chips' numbers; without
+    chips for which libtpu names none. [] if nothing answers. Nobody has tried it on hardware.
+
+    SequencerInfo.hlo_location (8) is only filled on request, because finding it takes time there.
+    """
+    places: Dict[int, Set[str]] = {}
+    request = SERVICE + "GetTpuRuntimeStatus", encode_number(1, 1)
+    for port in _ports():
+        with contextlib.suppress(OSError, NotGRPC, ValueError):
+            [answer] = await call(os.environ.get(ADDRESS, "127.0.0.1"), port, [request])
+            for entry in messages(decode(answer or b""), 2):
+                state = message(entry, 2)
+                names = {text(sequencer, 8) for sequencer in messages(state, 2)} - {""}
+                if names:
+                    chip = integer(message(state, 1), 2)
+                    places.setdefault(chip, set()).update(names)
+    return [(chip, ", ".join(sorted(names))[:PLACE]) for chip, names in sorted(places.items())]
 
 
 def _ports() -> List[int]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from .folding import Fold, Transcript, bundle, differences, plain
-from .host_names import host_ranges, sentence
+from .host_names import host_ranges, number_ranges, sentence
 from .pod_state import Finish, Result
 
 #: What to do when the hosts are out of step.
@@ -13,6 +14,11 @@ RESTART = (
     "Restart the kernel: it restarts on all hosts. (Run > Run All Above Selected Cell runs your "
     "cells again.) To run cells anyway, run %hosts continue first."
 )
+#: The same as a mime bundle; JupyterLab shows it with buttons (labextension/src/pod).
+RESTART_OFFER: Dict[str, Any] = {
+    "application/vnd.jupyter-tpu.out-of-step+json": {},
+    "text/plain": RESTART,
+}
 #: Characters of a host's error that are shown.
 LONGEST = 2000
 
@@ -52,6 +58,7 @@ class CellOutput:
         self._transcripts = {host: Transcript() for host in hosts}
         self._errors: Dict[int, Dict[str, Any]] = {}
         self._positions: Dict[int, str] = {}
+        self._places: Dict[int, str] = {}  # what hosts' chips run
         self._shown: Dict[str, Dict[str, Any]] = {}
         self._begun = False
 
@@ -86,15 +93,33 @@ class CellOutput:
         if position:
             self._positions[host] = position
 
+    def note_places(self, host: int, places: Any) -> None:
+        """Takes what libtpu says of a host's chips: pairs of a chip and its HLO operation."""
+        self._places[host] = _places(places)
+
     # ---- what is shown during the cell
 
-    def show_slow(self, done: Sequence[int], busy: Sequence[int], seconds: float) -> None:
-        """Some hosts are done, others have been busy since then for so many seconds."""
+    def show_slow(
+        self,
+        done: Sequence[int],
+        busy: Sequence[int],
+        seconds: float,
+        stopped: Optional[int] = None,
+    ) -> None:
+        """Some hosts are done, others have been busy since then for so many seconds. *stopped*: the
+        host that the debugger has stopped.
+        """
         lines = [
             "%s done. %s still running, %.0f s later:"
             % (sentence(_are(done)), sentence(_are(busy)), seconds)
         ]
         lines += self._where(busy, "is at", "are at")
+        for places in dict.fromkeys(self._places.get(host, "") for host in busy):
+            at = [host for host in busy if self._places.get(host, "") == places]
+            if places:
+                lines.append("The chips of %s run %s" % (host_ranges(at), places))
+        if stopped is not None and stopped in busy:
+            lines.append("The debugger has stopped %s." % host_ranges([stopped]))
         lines.append(
             "An operation of all hosts, such as a collective, waits until each host has begun it."
         )
@@ -126,16 +151,19 @@ class CellOutput:
             others = {host for fold in folds for host in fold.hosts}
             same = [host for host in self._hosts if host not in others]
             heading = "The output above is that of %s. Different on:" % host_ranges(same)
-            self._show("differences", bundle(heading, folds))
+            self._show("differences", bundle(heading, folds, host_ranges(same)))
         reply = dict(self.replies.get(self.leader) or next(iter(self.replies.values()), {}))
         error = self._error(end)
         if error is None:
             if end.problem:
-                text = "%s\n%s\n" % (out_of_step(end.problem), RESTART)
+                text = out_of_step(end.problem) + "\n"
                 self._publish("stream", {"name": "stderr", "text": text})
+                self._show("restart", RESTART_OFFER)
             return reply or {"status": "ok", "execution_count": None, "user_expressions": {}}
         if not self.request.silent:
             self._publish("error", error)
+            if end.problem:
+                self._show("restart", RESTART_OFFER)
         for name in ("user_expressions", "payload"):
             reply.pop(name, None)
         return {**reply, **error, "status": "error"}
@@ -173,25 +201,31 @@ class CellOutput:
             content["evalue"] += " (%s)" % host_ranges(_alike(failed, first))
             self._show_tracebacks(failed, first, end)
         if end.problem:
-            notes += [out_of_step(end.problem), RESTART]
+            notes.append(out_of_step(end.problem))
         if notes:
             content["traceback"] = [*notes, "", *lines]
         return content
 
     def _show_tracebacks(self, failed: Dict[int, Result], first: int, end: Finish) -> None:
-        """The tracebacks of the hosts that raised something else than the one that is shown."""
-        groups: Dict[Tuple[str, str], List[int]] = {}
+        """The tracebacks of the hosts that ended otherwise than the one that is shown."""
+        groups: Dict[Tuple[str, str, bool], List[int]] = {}
         for host, result in failed.items():
-            if host not in end.interrupted and host in self._errors:
-                groups.setdefault((result.ename, result.evalue), []).append(host)
+            if host in self._errors:
+                interrupted = host in end.interrupted
+                groups.setdefault((result.ename, result.evalue, interrupted), []).append(host)
         folds = []
-        for (ename, evalue), hosts in groups.items():
+        for (ename, evalue, interrupted), hosts in groups.items():
             if first not in hosts:
                 lines = self._errors[hosts[0]].get("traceback") or ()
                 title = "%s: %s: %s" % (host_ranges(hosts), ename, evalue[:200])
+                title = title.rstrip(": ") + (" (interrupted)" if interrupted else "")
                 folds.append(Fold(tuple(hosts), title, plain("\n".join(map(str, lines)))))
-        if folds and not self.request.silent:
-            self._show("tracebacks", bundle("Other hosts raised something else:", folds))
+        # The error says who was interrupted where: what said so before it has served its time.
+        place = "interrupted" if "interrupted" in self._shown else "tracebacks"
+        if folds:
+            self._show(place, bundle("Tracebacks of other hosts:", folds))
+        elif place in self._shown:
+            self._show(place, {"text/plain": ""})
 
     def _raised(
         self, results: Dict[int, Result], interrupted: "frozenset[int]" = frozenset()
@@ -254,6 +288,16 @@ def _alike(failed: Dict[int, Result], first: int) -> List[int]:
 
 def _are(hosts: Sequence[int]) -> str:
     return "%s %s" % (host_ranges(hosts), "is" if len(hosts) == 1 else "are")
+
+
+def _places(places: Any) -> str:
+    """ "all-reduce.7 (chips 0-2), fusion.3 (chip 3)"; "" if nothing is known."""
+    chips: Dict[str, List[int]] = {}
+    with contextlib.suppress(TypeError, ValueError):
+        for chip, name in places:
+            chips.setdefault(plain(str(name))[:200], []).append(int(chip))
+    texts = ["%s (%s)" % (name, number_ranges("chip", numbers)) for name, numbers in chips.items()]
+    return ", ".join(texts)
 
 
 def _position(frames: Any, first_line: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Sequence
+from typing import Any, Dict, Optional, Sequence
 
 from ..protocol import messages
 from ..protocol.events import IOPUB, SHELL, STDIN
@@ -52,10 +52,17 @@ class Clients:
         self.reply(request.idents, request.header, "execute_reply", content)
         self.publish("status", {"execution_state": "idle"}, request.header)
 
-    def fail(self, request: Request, ename: str, evalue: str, more: Sequence[str] = ()) -> None:
-        """A cell that has begun ends with an error of the kernel's own."""
-        lines = ["\x1b[0;31m%s\x1b[0m: %s" % (ename, evalue), *more]
+    def fail(
+        self, request: Request, ename: str, evalue: str, offer: Optional[Dict[str, Any]] = None
+    ) -> None:
+        """A cell that has begun ends with an error of the kernel's own, and perhaps a mime bundle
+        that says what can be done.
+        """
+        lines = ["\x1b[0;31m%s\x1b[0m: %s" % (ename, evalue)]
         error = {"ename": ename, "evalue": evalue, "traceback": lines}
         if not request.silent:
             self.publish("error", error, request.header)
+            if offer:
+                display = {"data": offer, "metadata": {}, "transient": {}}
+                self.publish("display_data", display, request.header)
         self.end(request, {"status": "error", "execution_count": None, **error})

@@ -20,9 +20,11 @@ from ..keeper.kernel_checkpoint import KIND as CHECKPOINT
 from ..protocol import messages
 from ..protocol.events import CONTROL, IOPUB, SHELL, STDIN
 from ..protocol.timeouts import exit_within, is_set_within
-from .cell_output import RESTART, CellOutput, Request
+from .cell_output import RESTART_OFFER, CellOutput, Request
 from .clients import Clients
 from .direct_requests import DirectRequests
+from .host_names import host_ranges, sentence
+from .host_states import HostStatesFile, host_states
 from .hosts import KIND, Asked, PodHosts
 from .pod_commands import command_of, parse_code, run_command
 from .pod_start import FIRST_CHECK, PodStart
@@ -72,6 +74,7 @@ class Conductor:
         self._client = messages.MessageSigner(connection["key"], "kernel")
         self._relay = Relay(self._client, hosts.signer)
         self._state = PodState(self._count)
+        self._states_file = HostStatesFile(os.path.dirname(connection["ip"]))
         self._start = PodStart(self._count, time.monotonic())
         self._sockets = KernelSockets(connection, self._from_client)
         self._clients = Clients(self._sockets, self._client)
@@ -79,11 +82,11 @@ class Conductor:
             self._relay,
             self._sockets.send,
             self._clients,
-            lambda channel, parts: hosts.send(0, channel, parts),
+            hosts.send,
         )
         self._cells: Dict[str, Request] = {}  # that have not ended
         self._output: Optional[CellOutput] = None  # of the cell that runs
-        self._looked: Dict[int, None] = {}  # hosts that are being asked where they are
+        self._looked: Dict[Tuple[str, int], None] = {}  # what hosts are asked about the cell
         self._input: Optional[SharedInput] = None  # of the cell that runs
         self._replies: Dict[int, Dict[str, Any]] = {}  # of hosts whose output has not ended
         self._silenced: Dict[int, None] = {}  # hosts whose output has ended, but not their cell
@@ -118,6 +121,7 @@ class Conductor:
                 self._ended.set()
             if self._start.tick(time.monotonic()):
                 self._started()
+            self._states_file.write(host_states(self._state))
             if self._held is not None and time.monotonic() > begun + PATIENCE:
                 self._release_held()
 
@@ -136,14 +140,18 @@ class Conductor:
         """What the process next to a host's kernel says."""
         if note.get("event") == "ready":
             self._start_answered(host, "kernels", {})
+        elif note.get("event") == "places":
+            if self._output is not None:
+                self._output.note_places(host, note.get("places"))
+            self._told("places", host)
         elif note.get("event") == "exited" and host == 0:
             self._code = int(note.get("code") or 0)
 
     def gone(self, host: int, reason: str) -> None:
-        self._looked.pop(host, None)
+        for what in ("stack", "places"):
+            self._told(what, host)
         self._do(self._state.died(host, reason, time.monotonic()))
-        if host == 0:
-            self._direct.host_died(reason)
+        self._direct.host_died(host, reason)
         if not self._state.living:
             self._ended.set()
 
@@ -225,7 +233,7 @@ class Conductor:
             self._do(self._state.submit(Cell(id, check=True), time.monotonic()))
             return
         request = self._cells.pop(id)
-        text = run_command(word, self._state) + "\n"
+        text = run_command(word, self._state, self._direct) + "\n"
         self._clients.begin(request)
         self._clients.publish("stream", {"name": "stdout", "text": text}, request.header)
         self._clients.end(request, _OK)
@@ -285,7 +293,7 @@ class Conductor:
             content = running if host in action.hosts else counting
             asked = Asked(host, "cell", action.number)
             id = self._hosts.request(host, SHELL, "execute_request", content, asked)
-            if host == 0:
+            if host in (0, self._direct.debugged):
                 self._direct.note_cell(id, request.header)
 
     def _look(self, action: Look) -> None:
@@ -296,15 +304,23 @@ class Conductor:
         """Asks hosts where they are in the running cell, and shows it."""
         output = self._output
         for host in action.hosts:
-            self._looked[host] = None
+            self._looked.update({("stack", host): None, ("places", host): None})
             self._hosts.ask(Asked(host, "stack", self._state.number), "stack", {}, CONTROL)
+            self._hosts.ask_places(host)
         self._all_told.clear()
         await is_set_within(self._all_told, ANSWER)
         self._looked.clear()
         if action.why == "slow" and output is not None and output is self._output:
             busy = [host for host in self._state.busy if host in action.hosts]
             if busy:
-                output.show_slow(sorted(self._state.results), busy, action.seconds)
+                done = sorted(self._state.results)
+                output.show_slow(done, busy, action.seconds, self._direct.stopped)
+
+    def _told(self, what: str, host: int) -> None:
+        """A host has said where it is, or what its chips run."""
+        self._looked.pop((what, host), None)
+        if not self._looked:
+            self._all_told.set()
 
     def _show_interrupted(self, hosts: Tuple[int, ...]) -> None:
         raised = {
@@ -327,19 +343,16 @@ class Conductor:
             content = _OK
         self._clients.end(self._cells.pop(action.cell.id), content)
 
-    def _refusal(self, problem: str) -> Tuple[str, str, str]:
-        if self._state.phase == OUT_OF_STEP:
-            return "OutOfStep", problem, RESTART
-        return "HostError", problem, ""
+    def _refusal(self, problem: str) -> Tuple[str, str]:
+        return ("OutOfStep" if self._state.phase == OUT_OF_STEP else "HostError"), problem
 
-    def _refuse(
-        self, id: str, ename: str, evalue: str, hint: str = "", *, begun: bool = False
-    ) -> None:
+    def _refuse(self, id: str, ename: str, evalue: str, *, begun: bool = False) -> None:
         """Ends a cell that does not run with an error."""
         request = self._cells.pop(id)
         if not begun:
             self._clients.begin(request)
-        self._clients.fail(request, ename, evalue, [hint] if hint else [])
+        offer = RESTART_OFFER if ename == "OutOfStep" else None
+        self._clients.fail(request, ename, evalue, offer)
 
     def _abort(self, id: str) -> None:
         request = self._cells.pop(id)
@@ -360,13 +373,14 @@ class Conductor:
         try:
             message = parse(parts)
             asked = self._hosts.asked_for(host, message.parent)
-            if asked is not None:
+            if asked is not None and message.kind != "debug_event":
                 self._answered(host, channel, message, asked)
-            elif host == 0:
-                self._direct.received(channel, message)
+            elif self._direct.takes(host, message):
+                self._direct.received(host, channel, message)
         except Exception as error:  # what a host sends must not end the kernel
             traceback.print_exc()
-            text = "Host %d sent a message that can't be read: %r." % (host, error)
+            name = sentence(host_ranges([host]))
+            text = "%s sent a message that can't be read: %r." % (name, error)
             self._hosts.end(host)
             self.gone(host, text)
 
@@ -384,9 +398,7 @@ class Conductor:
                     problem = "The check failed on host %d: %s" % (host, problem[:500])
                 self._do(self._state.checked(host, asked.number, problem, now))
             elif asked.what == "stack":
-                self._looked.pop(host, None)
-                if not self._looked:
-                    self._all_told.set()
+                self._told("stack", host)
                 if self._output is not None and asked.number == self._state.number:
                     self._output.note_position(host, answer.get("frames"))
         elif asked.what != "cell" or asked.number != self._state.number:

@@ -18,6 +18,7 @@ from ..protocol.frames import ProtocolError
 from ..protocol.login_shell import GREETING_LIMIT, OUTPUT_MARK
 from ..protocol.timeouts import cancel_all
 from . import wire
+from .host_names import host_ranges
 
 #: As `links.pod_ssh` configures it for the hosts of a pod.
 _SSH = (
@@ -61,6 +62,7 @@ class HostConnection:
 
     def __init__(self, host: int, spec: Dict[str, Any], sources: str, listener: Listener) -> None:
         self.host = host
+        self._name = host_ranges([host])
         self.listener = listener
         self._spec = spec
         self._sources = sources
@@ -76,6 +78,10 @@ class HostConnection:
     def signal(self, number: int) -> None:
         """Sends the kernel's process group a signal."""
         self._write(wire.encode_note(do="signal", signal=number))
+
+    def ask_places(self) -> None:
+        """Asks what the host's chips run; the answer is a note."""
+        self._write(wire.encode_note(do="places"))
 
     def assign(self, spec: Dict[str, Any]) -> None:
         """Makes a warm kernel the one of *spec*."""
@@ -108,7 +114,7 @@ class HostConnection:
                 code = await self._serve()
             self._report(self._reason(code))
         except (OSError, ValueError, ProtocolError) as error:
-            self._report("Host %d: %s" % (self.host, error))
+            self._report("%s: %s" % (self._name.capitalize(), error))
 
     async def _serve(self) -> int:
         """Serves one connection until its end; returns the exit code of its process."""
@@ -147,7 +153,7 @@ class HostConnection:
             return [sys.executable, self._sources, "pod-member"]
         folder, python = self._folder(), shlex.quote(self._spec["python"])
         line = "test -d %s || exit %d; exec %s %s pod-member" % (folder, _NO_AGENT, python, folder)
-        return [*_SSH, "host-%d" % self.host, line]
+        return [*_SSH, self._spec["alias"], line]
 
     def _folder(self) -> str:
         """The agent's folder on another host, from the home folder, where a login begins."""
@@ -169,7 +175,7 @@ class HostConnection:
             shlex.quote(_UNPACK),
             self._folder(),
         )
-        process = await self._start([*_SSH, "host-%d" % self.host, line])
+        process = await self._start([*_SSH, self._spec["alias"], line])
         _, errors = await process.communicate(packed.getvalue())
         if process.returncode:
             raise OSError("the agent could not be copied there: %s" % _last_line(errors))
@@ -189,10 +195,10 @@ class HostConnection:
             return
         note = wire.decode_note(parts)
         if note.get("event") == "problem":
-            self._report("Host %d: %s" % (self.host, str(note.get("message"))[:2000]))
+            self._report("%s: %s" % (self._name.capitalize(), str(note.get("message"))[:2000]))
         elif note.get("event") == "exited":
             cause = str(note.get("cause"))[:2000].replace(
-                "The kernel", "The kernel of host %d" % self.host, 1
+                "The kernel", "The kernel of %s" % self._name, 1
             )
             self.listener.noted(self.host, {**note, "cause": cause})
             self._report(cause)
@@ -202,11 +208,11 @@ class HostConnection:
     def _reason(self, code: int) -> str:
         said = _last_line(bytes(self._errors))
         if code == 255 or self.host == 0:
-            return "The connection to host %d has ended%s" % (self.host, _after(said))
+            return "The connection to %s has ended%s" % (self._name, _after(said))
         if code == 127 or code == 126:
-            return "Host %d lacks the environment%s" % (self.host, _after(said))
-        return "The process next to the kernel of host %d has ended with code %d%s" % (
-            self.host,
+            return "%s lacks the environment%s" % (self._name.capitalize(), _after(said))
+        return "The process next to the kernel of %s has ended with code %d%s" % (
+            self._name,
             code,
             _after(said),
         )

@@ -1,10 +1,10 @@
-"""What concerns one process only: completion, inspection, widgets, the debugger. Host 0 answers it,
-and publishes what belongs to no running cell.
+"""What concerns one process only: completion, inspection, widgets. Host 0 answers it, and publishes
+what belongs to no running cell. The debugger works on one host, too: 0, or the one that was chosen.
 """
 
 from __future__ import annotations
 
-from typing import Callable, Dict, FrozenSet, List, NamedTuple
+from typing import Callable, Dict, FrozenSet, List, NamedTuple, Optional
 
 from ..protocol.events import IOPUB
 from .clients import Clients
@@ -13,29 +13,33 @@ from .relaying import Parsed, Relay
 #: How many cells of the past are remembered, for output that comes late.
 PAST = 256
 
-#: Sends a message on a channel.
+#: Sends a message on a channel; and to a host.
 Send = Callable[[int, List[bytes]], None]
+SendTo = Callable[[int, int, List[bytes]], None]
 
 
 class _Request(NamedTuple):
-    """A client's request that host 0 has not answered completely."""
+    """A client's request that a host has not answered completely."""
 
+    host: int
     message: Parsed
     channel: int
     waits: FrozenSet[str]  # for "reply", "idle"
 
 
 class DirectRequests:
-    """The requests that are passed on to host 0.
+    """The requests that are passed on to one host.
 
     Parameters
     ----------
     relay: signs what is passed on.
     to_clients, to_host: send it.
-    clients: they are answered when host 0 can't answer any more.
+    clients: they are answered when the host can't answer any more.
     """
 
-    def __init__(self, relay: Relay, to_clients: Send, clients: Clients, to_host: Send) -> None:
+    def __init__(self, relay: Relay, to_clients: Send, clients: Clients, to_host: SendTo) -> None:
+        self.debugged = 0  # the host that the debugger works on
+        self.stopped: Optional[int] = None  # the host that the debugger has stopped
         self._relay = relay
         self._to_clients, self._to_host = to_clients, to_host
         self._clients = clients
@@ -45,31 +49,42 @@ class DirectRequests:
 
     def submit(self, channel: int, message: Parsed) -> None:
         """A client's request, or a message without an answer."""
-        if self._dead:
-            self._fail(message, channel)
+        host = self.debugged if message.kind == "debug_request" else 0
+        if self._dead and host == 0:
+            self._fail(message, channel, self._dead)
             return
         waits = {"reply", "idle"} if message.kind.endswith("_request") else {"idle"}
-        self._requests[message.id] = _Request(message, channel, frozenset(waits))
-        self._to_host(channel, self._relay.to_host(message))
+        self._requests[message.id] = _Request(host, message, channel, frozenset(waits))
+        self._to_host(host, channel, self._relay.to_host(message))
 
     def note_cell(self, id: str, header: bytes) -> None:
-        """Host 0 runs a client's cell, which has this *header*, as the request *id*: what it
-        publishes about it later belongs to the cell, too.
+        """Host 0, or the one that is debugged, runs a client's cell, which has this *header*, as
+        the request *id*: what it publishes about it later belongs to the cell, too.
         """
         self._past[id] = header
         for old in list(self._past)[:-PAST]:
             del self._past[old]
 
-    def received(self, channel: int, message: Parsed) -> None:
-        """What host 0 answers or publishes."""
+    def takes(self, host: int, message: Parsed) -> bool:
+        """Whether a message of a host concerns no cell of the conductor's, but a client."""
+        if message.kind == "debug_event":
+            return host == self.debugged
         request = self._requests.get(message.parent)
-        if request is None:
+        return host == (0 if request is None else request.host)
+
+    def received(self, host: int, channel: int, message: Parsed) -> None:
+        """What a host answers or publishes, if it `takes` it."""
+        if message.kind == "debug_event":
+            event = message.content.get("event")
+            self.stopped = host if event == "stopped" else None
+        request = self._requests.get(message.parent)
+        if request is None or request.host != host:
             if channel == IOPUB and message.kind not in ("status", "iopub_welcome"):
                 # Of a thread that goes on after its cell, for example.
                 parent = self._past.get(message.parent, b"{}")
                 self._to_clients(IOPUB, self._relay.to_client(message, message.idents, parent))
             return
-        asked, _, waits = request
+        _, asked, _, waits = request
         idents = message.idents if channel == IOPUB else asked.idents
         self._to_clients(channel, self._relay.to_client(message, idents, asked.header))
         if channel != IOPUB:
@@ -82,17 +97,21 @@ class DirectRequests:
             del self._requests[message.parent]
             self.note_cell(message.parent, asked.header)
 
-    def host_died(self, cause: str) -> None:
-        """Host 0 can't answer any more, and clients wait for its answers."""
-        self._dead = cause
-        requests, self._requests = self._requests, {}
-        for message, channel, _ in requests.values():
-            self._fail(message, channel)
+    def host_died(self, host: int, cause: str) -> None:
+        """A host can't answer any more, and clients wait for its answers."""
+        if host == 0:
+            self._dead = cause
+        if host == self.debugged:
+            self.debugged, self.stopped = 0, None
+        for id, request in list(self._requests.items()):
+            if request.host == host:
+                del self._requests[id]
+                self._fail(request.message, request.channel, cause)
 
-    def _fail(self, message: Parsed, channel: int) -> None:
+    def _fail(self, message: Parsed, channel: int, cause: str) -> None:
         if message.kind.endswith("_request"):
             self._clients.publish("status", {"execution_state": "busy"}, message.header)
-            error = {"status": "error", "ename": "KernelDied", "evalue": self._dead}
+            error = {"status": "error", "ename": "KernelDied", "evalue": cause}
             kind = message.kind.replace("_request", "_reply")
             content = {**error, "traceback": []}
             self._clients.reply(message.idents, message.header, kind, content, channel)

@@ -23,6 +23,8 @@ LONGEST_LINE = 64 << 10
 PICTURE = 2 << 20
 #: Lines of a host's output up to which it is shown unfolded.
 SHORT = 12
+#: What JupyterLab shows as a row of tabs, with the texts of the HTML (labextension/src/pod).
+TABS = "application/vnd.jupyter-tpu.hosts+json"
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b.")
@@ -139,10 +141,11 @@ def differences(transcripts: Dict[int, Transcript]) -> List[Fold]:
     return folds
 
 
-def bundle(heading: str, folds: Sequence[Fold]) -> Dict[str, Any]:
-    """*folds* below a *heading* as a mime bundle: HTML that can be opened, and plain text.
+def bundle(heading: str, folds: Sequence[Fold], above: str = "") -> Dict[str, Any]:
+    """*folds* below a *heading* as a mime bundle: tabs, HTML that can be opened, and plain text.
 
-    What hosts printed is data: none of it is markup.
+    What hosts printed is data: none of it is markup. *above*: the hosts whose output is that of
+    the cell. The tabs' texts are those of the HTML, so that a slow line carries them once.
     """
     lines, parts = [heading], ["<div><div>%s</div>" % html.escape(heading)]
     for fold in folds:
@@ -158,7 +161,11 @@ def bundle(heading: str, folds: Sequence[Fold]) -> Dict[str, Any]:
                 "".join(map(_picture, fold.pictures)),
             )
         )
-    return {"text/html": "".join(parts) + "</div>", "text/plain": "\n".join(lines)}
+    return {
+        TABS: {"heading": heading, "above": above, "hosts": [list(fold.hosts) for fold in folds]},
+        "text/html": "".join(parts) + "</div>",
+        "text/plain": "\n".join(lines),
+    }
 
 
 def _picture(picture: Tuple[str, str]) -> str:

@@ -13,6 +13,7 @@ from ..protocol import messages
 from ..protocol.events import CONTROL, SHELL
 from .connection import HostConnection, Listener
 from .pod_start import Ask
+from .slices import for_host
 
 #: The type of what hosts are asked; see `pod_member`.
 KIND = "jupyter_tpu_pod"
@@ -44,7 +45,7 @@ class PodHosts:
         #: Signs what the hosts' kernels get.
         self.signer = messages.MessageSigner(self._key, "conductor")
         self._hosts = [
-            HostConnection(host, {**spec, "key": self._key, "host": host}, sources, listener)
+            HostConnection(host, for_host({**spec, "key": self._key}, host), sources, listener)
             for host in range(count)
         ]
         self._asked: Dict[str, Asked] = {}  # by the message's id
@@ -60,7 +61,7 @@ class PodHosts:
     def assign(self, spec: Dict[str, Any]) -> None:
         """Makes warm kernels those of *spec*, as the class takes it."""
         for number, host in enumerate(self._hosts):
-            host.assign({**spec, "key": self._key, "host": number})
+            host.assign(for_host({**spec, "key": self._key}, number))
 
     def send(self, host: int, channel: int, parts: List[bytes]) -> None:
         """Sends a host's kernel a message that is signed already."""
@@ -100,6 +101,10 @@ class PodHosts:
         """Interrupts these hosts' kernels, and what they have started."""
         for host in hosts:
             self._hosts[host].signal(signal.SIGINT)
+
+    def ask_places(self, host: int) -> None:
+        """Asks what a host's chips run; the answer is a note."""
+        self._hosts[host].ask_places()
 
     def end(self, host: int) -> None:
         """Shuts a host's kernel down."""

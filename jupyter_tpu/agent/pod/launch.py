@@ -15,6 +15,7 @@ from typing import Any, Dict, List
 
 from .conductor import Conductor
 from .hosts import PodHosts
+from .slices import use_slices
 
 
 def run_conductor(sources: str) -> int:
@@ -30,6 +31,7 @@ def run_conductor(sources: str) -> int:
 async def _conduct(connection_file: str, sources: str) -> int:
     with open(os.path.join(os.path.dirname(connection_file), "pod.json")) as file:
         spec = json.load(file)
+    use_slices(spec)
     warm = WarmPod(spec["hosts"])  # until the conductor is there, an instant later
     hosts = PodHosts(spec["hosts"], spec["member"], sources, warm)
     return await Conductor(_read(connection_file), spec, hosts).run()

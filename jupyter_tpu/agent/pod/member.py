@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import itertools
 import json
 import os
@@ -22,6 +23,7 @@ from ..keeper.exit_cause import HostWatch
 from ..keeper.kernel_process import KernelProcess
 from ..keeper.kernel_startup import KernelStartup
 from ..keeper.owned_process import become_subreaper
+from ..metrics.libtpu import read_places
 from ..protocol import messages
 from ..protocol.chips import holders
 from ..protocol.events import CONTROL, KEEPER
@@ -29,7 +31,7 @@ from ..protocol.frames import ProtocolError
 from ..protocol.login_shell import OUTPUT_MARK
 from ..protocol.paths import private_folder, run_folder
 from ..protocol.process_env import complete_variables, process_environment
-from ..protocol.timeouts import exit_within, is_set_within
+from ..protocol.timeouts import exit_within, is_set_within, with_timeout
 from . import wire
 from .present import PREFIX, record_presence
 
@@ -37,6 +39,8 @@ from .present import PREFIX, record_presence
 FULL, LOW = 64 << 20, 16 << 20
 #: Seconds for a kernel to shut down when it is asked, and for this process to end.
 SHUT_DOWN, ENDING = 1.5, 10.0
+#: Seconds for libtpu to say what the chips run.
+PLACES = 0.3
 #: Seconds between two looks at what waits. Every so many of them: a look at the host's memory, and
 #: a sign of life; without that a connection that is dead would not be noticed.
 TURN, WATCH, ALIVE = 0.2, 5, 100
@@ -68,7 +72,12 @@ async def _run(spec: Dict[str, Any], output: int) -> None:
         asyncio.streams.FlowControlMixin, os.fdopen(output, "wb", 0)
     )
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
-    folder = private_folder(tempfile.mkdtemp(prefix=PREFIX, dir=run_folder()))
+    try:
+        folder = private_folder(tempfile.mkdtemp(prefix=PREFIX, dir=run_folder()))
+    except OSError as error:
+        writer.write(wire.encode_note(event="problem", message=_failure(error)))
+        await writer.drain()
+        return
     try:
         member = Member(spec, folder, writer)
         if "warm" not in spec or await member.wait_warm(reader):
@@ -79,14 +88,20 @@ async def _run(spec: Dict[str, Any], output: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _failure(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "Its disk is full, so the kernel cannot start there. Delete files on it."
+    return "The kernel cannot be started: %s" % error
+
+
 class Member:
     """One host's kernel.
 
     Parameters
     ----------
     spec: ``host``, ``python``, ``key``, ``env``, ``cwd``, ``mirrored`` (whether that is made if it
-        is missing), ``needs_chips``, ``kernel`` (its id), ``notebook``. With ``warm``, modules to import, the kernel is started ahead,
-        and the rest counts that the conductor sends later.
+        is missing), ``needs_chips``, ``kernel`` (its id), ``notebook``. With ``warm``, modules to
+        import, the kernel is started ahead, and the rest counts that the conductor sends later.
     folder: for its sockets.
     writer: to the conductor.
     """
@@ -139,7 +154,7 @@ class Member:
         try:
             process = self._process = self._start()
         except OSError as error:
-            self._note(event="problem", message="The kernel cannot be started: %s" % error)
+            self._note(event="problem", message=_failure(error))
             return
         become_subreaper()
         loop.add_reader(process.output, self._read_output)
@@ -266,6 +281,13 @@ class Member:
             if turn % ALIVE == 0:
                 self._note(event="alive")
 
+    async def _tell_places(self) -> None:
+        """What the host's chips run; also if nothing is known of it."""
+        found: Any = []
+        with contextlib.suppress(asyncio.TimeoutError):
+            found = await with_timeout(read_places(), PLACES)
+        self._note(event="places", places=found)
+
     # ---- from the conductor
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
@@ -278,7 +300,9 @@ class Member:
                     self._channels.send(channel, parts)
                     continue
                 note = wire.decode_note(parts)
-                if note.get("do") == "signal":
+                if note.get("do") == "places":
+                    self._places = asyncio.ensure_future(self._tell_places())
+                elif note.get("do") == "signal":
                     self._process.signal(int(note["signal"]))
                 elif note.get("do") == "end":
                     request = self._signer.message("shutdown_request", {"restart": False})

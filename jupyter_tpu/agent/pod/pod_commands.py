@@ -5,15 +5,26 @@ from __future__ import annotations
 import re
 from typing import FrozenSet, NamedTuple, Optional
 
-from .host_names import host_ranges, parse_hosts
+from .direct_requests import DirectRequests
+from .host_names import Slices, host_ranges, parse_hosts
 from .pod_state import OUT_OF_STEP, PodState
 
 _HOSTS = re.compile(r"%%hosts?[ \t]+([^\n]*?)[ \t]*(?:\n|$)")
-_COMMAND = re.compile(r"\s*%hosts?(?:[ \t]+(\w+))?\s*$")
+_SLICE = re.compile(r"%%slice[ \t]+(\d+)[ \t]*(?:\n|$)")
+_COMMAND = re.compile(r"\s*%hosts?(?:[ \t]+(\w+(?:[ \t]+[\d.]+)?))?\s*$")
+#: `%tpu memory --host 2`, and the like: what runs on hosts in this kernel.
+_ONE_HOST = re.compile(r"(\s*%(?:tpu|pip|uv)[ \t][^\n]*?)[ \t]+--host[ \t=]+([\d.,-]+)([^\n]*)\s*$")
+_LOCAL = re.compile(r"\s*(?:%%local\b|%tpu[ \t]+(?:push|pull|top|profile)\b)")
+LOCAL_USAGE = (
+    "This notebook's kernel is on the TPU, so nothing of it runs on your computer. Choose a kernel "
+    "of your computer instead, and run there: %load_ext jupyter_tpu, then %tpu auto on NAME "
+    "--all-hosts. Cells then run on all hosts, %%local cells on your computer, and %tpu push, "
+    "pull, top and profile work."
+)
 USAGE = (
     "%%hosts 0,3-5 in the first line of a cell runs it on these hosts only. %hosts shows the "
-    "hosts, %hosts check checks whether they are in step, and %hosts continue runs cells although "
-    "they are not."
+    "hosts, %hosts check checks whether they are in step, %hosts continue runs cells although "
+    "they are not, and %hosts debug 2 chooses the host of the debugger."
 )
 
 
@@ -26,7 +37,20 @@ class Code(NamedTuple):
 
 
 def parse_code(code: str, hosts: int) -> Code:
-    """Raises ValueError with a sentence for hosts that there are not."""
+    """Raises ValueError with a sentence for hosts that there are not, and what they can't do."""
+    if _LOCAL.match(code):
+        raise ValueError(LOCAL_USAGE)
+    command = _ONE_HOST.match(code)
+    if command:
+        rest = command.group(1) + command.group(3)
+        return Code(rest, parse_hosts(command.group(2), hosts), 0)
+    whole = _SLICE.match(code)
+    if whole:
+        number = int(whole.group(1))
+        if number >= len(Slices.sizes):
+            raise ValueError("There is no slice %d in this kernel." % number)
+        text = "%d.0-%d" % (number, Slices.sizes[number] - 1)
+        return Code(code[whole.end() :], parse_hosts(text, hosts), 1)
     chosen = _HOSTS.match(code)
     if not chosen:
         return Code(code, None, 0)
@@ -34,13 +58,16 @@ def parse_code(code: str, hosts: int) -> Code:
 
 
 def command_of(code: str) -> Optional[str]:
-    """The word behind `%hosts`, "" without one; None if the cell has no such command."""
+    """What is behind `%hosts`: "check", "debug 2", or ""; None if the cell has no such command."""
     command = _COMMAND.match(code)
     return (command.group(1) or "") if command else None
 
 
-def run_command(word: str, state: PodState) -> str:
+def run_command(word: str, state: PodState, direct: DirectRequests) -> str:
     """Does what `%hosts` says; returns what it prints."""
+    command, _, number = word.partition(" ")
+    if command == "debug":
+        return _debug(number.strip(), state, direct)
     if word == "continue":
         problem = state.proceed()
         if not problem:
@@ -53,4 +80,24 @@ def run_command(word: str, state: PodState) -> str:
     lines += state.dead.values()
     if state.phase == OUT_OF_STEP:
         lines.append("The hosts are out of step. %s" % state.problem)
+    if direct.debugged:
+        lines.append("The debugger works on %s." % host_ranges([direct.debugged]))
     return "\n".join(lines)
+
+
+def _debug(text: str, state: PodState, direct: DirectRequests) -> str:
+    """Chooses the host of the debugger; without a number it is told."""
+    if text:
+        try:
+            [host] = parse_hosts(text, state.hosts)
+        except ValueError as error:
+            return str(error)
+        if host not in state.able:
+            return "The debugger can work on %s." % host_ranges(state.able)
+        if host != direct.debugged:
+            direct.debugged, direct.stopped = host, None
+            return (
+                "The debugger works on %s now. If it is on, turn it off and on again. The other "
+                "hosts go on, and wait at the next operation of all hosts." % host_ranges([host])
+            )
+    return "The debugger works on %s." % host_ranges([direct.debugged])

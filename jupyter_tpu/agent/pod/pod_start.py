@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, NamedTuple, Set
 
-from .host_names import host_ranges
+from .host_names import host_ranges, sentence
 
 #: Seconds for each part of the start, from the end of the part before.
 LIMITS = {"kernels": 90.0, "report": 30.0, "join": 180.0, "check": 120.0}
@@ -70,7 +70,7 @@ class PodStart:
         self._answers[part][host] = answer
         if answer.get("problem"):
             problem = str(answer["problem"]).rstrip(".")
-            self._end("Host %d could not join: %s." % (host, problem))
+            self._end("%s could not join: %s." % (sentence(host_ranges([host])), problem))
         elif not self._missing[part]:
             self._all_answered(part)
         if not self._done and self.part != before:
@@ -135,8 +135,8 @@ class PodStart:
         local = sum(int(answer.get("local", 0)) for answer in answers.values())
         for host, answer in sorted(answers.items()):
             if answer.get("devices") != local or answer.get("processes") != self._hosts:
-                return "JAX on host %d sees %s devices of %s hosts. All hosts together have %d." % (
-                    host,
+                return "JAX on %s sees %s devices of %s hosts. All hosts together have %d." % (
+                    host_ranges([host]),
                     answer.get("devices"),
                     answer.get("processes"),
                     local,

@@ -145,7 +145,7 @@ class PodState:
         self.stuck: Dict[int, str] = {}  # hosts that do not react to interrupts
         self.checkable = False  # JAX runs on all of them together
         self.cell: Optional[Cell] = None  # that runs, or whose end is being checked
-        self._hosts = hosts
+        self.hosts = hosts
         self._queue: Deque[Cell] = deque()
         self._busy: Dict[int, None] = {}  # hosts that have not answered, in their order
         self._results: Dict[int, Result] = {}
@@ -164,7 +164,7 @@ class PodState:
     @property
     def living(self) -> Tuple[int, ...]:
         """The hosts whose kernels have not ended."""
-        return tuple(host for host in range(self._hosts) if host not in self.dead)
+        return tuple(host for host in range(self.hosts) if host not in self.dead)
 
     @property
     def able(self) -> Tuple[int, ...]:
@@ -238,7 +238,7 @@ class PodState:
         for host in hosts:
             if host in self.dead or host in self.stuck:
                 return self.dead.get(host) or self.stuck[host]
-        return "There is no host %d: the hosts are 0 to %d." % (hosts[0], self._hosts - 1)
+        return "There is no host %d: the hosts are 0 to %d." % (hosts[0], self.hosts - 1)
 
     def finished(self, host: int, number: int, result: Result, now: float) -> List[Action]:
         """A host has ended the cell of that number."""
@@ -347,7 +347,7 @@ class PodState:
 
     def died(self, host: int, cause: str, now: float) -> List[Action]:
         """A host's kernel has ended, or can't be reached any more. *cause*: a sentence."""
-        if host in self.dead or not 0 <= host < self._hosts:
+        if host in self.dead or not 0 <= host < self.hosts:
             return []
         self.dead[host] = cause
         self.checkable = False

@@ -76,6 +76,7 @@ class Kernel(Record):
     holder: NotRequired[Line | None]
     chips: NotRequired[bool | None]
     booked: NotRequired[Chips | None]
+    hosts: NotRequired[Lines | None]
     boot: NotRequired[Line]
     waiting: NotRequired[Count]
     paused: NotRequired[bool]

@@ -32,7 +32,7 @@ from .records import (
 )
 
 if TYPE_CHECKING:
-    from typing import Annotated, Literal
+    from typing import Annotated, Literal, NotRequired
 
     from .records import Bounds
 
@@ -55,8 +55,9 @@ class KernelStart(Record):
 
 
 class PodAddress(Record):
-    hosts: int  # of the TPU
+    hosts: int  # of the TPU, or of all slices
     address: str  # of the host that is asked, in the pod's network
+    slices: NotRequired[List[int]]  # the hosts of each slice, if there are several
 
 
 class StartKernel(Request[KernelStart], op="start_kernel", changes=True):

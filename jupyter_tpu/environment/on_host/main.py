@@ -8,6 +8,7 @@ from .host_setup import apply_setup
 from .packages import change_packages, list_packages, lock_packages, resolve, sync_packages
 from .pod import join_pod
 from .probe import probe
+from .ray import clear_ray, examine_ray, ray_state
 from .shares import change_sharing, examine_sharing
 from .tensorboard import check_log_folder, start_tensorboard, stop_tensorboard
 from .uv import get_uv
@@ -38,6 +39,9 @@ CALLS: dict = {
     "check_log_folder": check_log_folder,
     "start_tensorboard": start_tensorboard,
     "stop_tensorboard": stop_tensorboard,
+    "examine_ray": examine_ray,
+    "ray_state": ray_state,
+    "clear_ray": clear_ray,
     "examine_sharing": examine_sharing,
     "change_sharing": change_sharing,
 }

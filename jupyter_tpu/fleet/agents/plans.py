@@ -231,7 +231,7 @@ class PlanService:
             emulated=self._cloud.emulated,
             usd_per_hour=max(prices),
             most=round(max(costs), 4),
-            guard=f"It is deleted {duration(request.time or TIME)} after its creation begins{limit}.",
+            guard=f"Deleted {duration(request.time or TIME)} after its creation begins{limit}.",
         )
 
     @staticmethod

@@ -30,6 +30,7 @@ from .hosts import (
 from .inventory import AttachedAPI, UsageAPI
 from .operations import OperationsAPI
 from .profiles import ProfilesAPI
+from .ray import RayAPI
 
 __all__ = [
     "AppsAPI",
@@ -55,6 +56,7 @@ __all__ = [
     "ProfilesAPI",
     "PythonsAPI",
     "QueuedAPI",
+    "RayAPI",
     "RunsAPI",
     "SSHKeyAPI",
     "SharesAPI",

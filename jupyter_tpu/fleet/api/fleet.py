@@ -25,6 +25,7 @@ from .hosts import (
 from .inventory import AttachedAPI, UsageAPI
 from .operations import OperationsAPI
 from .profiles import ProfilesAPI
+from .ray import RayAPI
 
 
 class FleetAPI(Protocol):
@@ -53,6 +54,9 @@ class FleetAPI(Protocol):
 
     @property
     def tensorboard(self) -> TensorBoardAPI: ...
+
+    @property
+    def ray(self) -> RayAPI: ...
 
     @property
     def profiles(self) -> ProfilesAPI: ...

@@ -233,6 +233,25 @@ class EnvironmentService:
 
         await self._runner.start(self._runner.new_record("environment", name), work)
 
+    async def install(
+        self,
+        name: NodeName,
+        environment: str,
+        add: Sequence[str],
+        links: Sequence[Link],
+        progress: OperationProgress,
+    ) -> None:
+        """Installs *add* in the course of another operation, which has planned the steps, and gives
+        all hosts what is on host 0 then. Raises CONFLICT for an environment that is not ours.
+        """
+        self._require(name, environment, changeable=True)
+        if add:
+            synced = await packages.change(links, environment, add, [], progress)
+        else:
+            progress.done(packages.CHANGE.key, "skipped")
+            synced = await packages.sync(links, environment, progress)
+        await self._save_synced(name, environment, synced)
+
     # ---- inside ----
 
     async def _on_host_0(self, name: NodeName, work: Callable[[Link], Awaitable[_T]]) -> _T:
@@ -257,6 +276,9 @@ class EnvironmentService:
             synced = await work(links)
         finally:
             release()
+        await self._save_synced(name, environment, synced)
+
+    async def _save_synced(self, name: NodeName, environment: str, synced: SyncedPackages) -> None:
         record = self._require(name, environment)
         if record.hosts > 1:
             record.environment.versions = HostVersions(time=timestamp())

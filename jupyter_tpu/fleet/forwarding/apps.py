@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ...cloud import Node, NodeName
 from ...errors import InvalidInput, Reason, TPUError
@@ -84,13 +84,14 @@ class Apps:
         node: Node,
         request: OpenApp,
         *,
-        kind: str = "port",
+        kind: Literal["port", "tensorboard", "ray"] = "port",
         logdir: str = "",
         on_close: OnClose | None = None,
+        headers: Sequence[tuple[str, str]] = (),
     ) -> App:
         """As :meth:`open`.
 
-        logdir, on_close: of a TensorBoard; what ends it.
+        headers: see `Upstream`. logdir, on_close: of a TensorBoard; what ends it.
         """
         check_host_port(node, request.port, request.host)
         if not request.path.startswith("/") or not request.path.isprintable():
@@ -112,7 +113,7 @@ class Apps:
         if self._server is None:
             self._server = AppServer()
         link = self._links.get(HostName(node.name, request.host))
-        upstream = Upstream(link.open_bulk, request.port)
+        upstream = Upstream(link.open_bulk, request.port, [*headers])
         id = uuid.uuid4().hex[:8]
         app = App(
             id=id,
@@ -122,7 +123,7 @@ class Apps:
             port=request.port,
             path=request.path,
             name=request.name or f"Port {request.port}",
-            kind="tensorboard" if kind == "tensorboard" else "port",
+            kind=kind,
             logdir=logdir,
             allow_external=request.allow_external,
             state="open",

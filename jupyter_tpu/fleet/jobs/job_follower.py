@@ -265,11 +265,14 @@ class JobFollower:
         if request.environment in environments:
             python = environments[request.environment].host_python
         tokens = await asyncio.to_thread(passed_variables)
+        where = {"JUPYTER_TPU_HOST": str(host)}
+        if node is not None:
+            where["JUPYTER_TPU_ADDRESSES"] = ",".join(each.internal for each in node.endpoints)
         order = requests.StartJob(
             id=job,
             argv=request.command,
             cwd=request.cwd,
-            env={**tokens, **own, "JUPYTER_TPU_HOST": str(host), **request.variables},
+            env={**tokens, **own, **where, **request.variables},
             python=python,
         )
         return await self.request(record.name, host, order)

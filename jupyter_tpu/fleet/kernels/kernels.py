@@ -350,5 +350,6 @@ def _kernel(name: NodeName, host: int, report: KernelReport) -> Kernel:
         holder=report.get("holder") or "",
         chips=bool(report.get("chips")),
         booked=report.get("booked") or [],
+        hosts=report.get("hosts") or [],
         notebook=report.get("notebook") or "",
     )

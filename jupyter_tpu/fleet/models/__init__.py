@@ -121,6 +121,7 @@ from .jobs import (
 )
 from .kernels import Checkpoint, Interruption, Kernel
 from .money import Cost, Grant, GrantUse, OwnerUsage, Usage, UsedTPU
+from .ray import Ray, RayHost, StartRay
 from .setup import (
     AddSSHKey,
     CheckSetup,
@@ -276,6 +277,8 @@ __all__ = [
     "QueuedResource",
     "QueuedResources",
     "Quote",
+    "Ray",
+    "RayHost",
     "RemoveEnvironment",
     "RemoveGuard",
     "RemoveSSHKey",
@@ -303,6 +306,7 @@ __all__ = [
     "SplitChips",
     "StartHunt",
     "StartJob",
+    "StartRay",
     "StartRun",
     "StartTPU",
     "Step",

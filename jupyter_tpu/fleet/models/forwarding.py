@@ -93,7 +93,7 @@ class App(Struct, kw_only=True):
     port: int  # on the host
     path: str
     name: str
-    kind: Literal["port", "tensorboard"] = "port"
+    kind: Literal["port", "tensorboard", "ray"] = "port"
     logdir: str = ""  # of a TensorBoard
     allow_external: bool = False  # its pages may connect and send forms to any address
     #: "waiting": for the link to reconnect; requests wait meanwhile.

@@ -26,6 +26,9 @@ class Kernel(Struct, kw_only=True):
     chips: bool = False  # it, or what it started, holds the host's chips
     #: The chips of the host that only it gets; []: all, together with others, or none.
     booked: list[int] = []
+    #: What each host of a pod kernel does: "starting", "idle", "busy", "waiting" (for the others),
+    #: "stuck" (it does not react to interrupts), "dead"; []: the kernel runs on *host* only.
+    hosts: list[str] = []
     notebook: str = ""
     #: Why it died, unless it was shut down. It is shown until it is dismissed.
     problem: Problem | None = None

@@ -199,6 +199,17 @@ KINDS = {
             at_google=False,
         ),
         OperationKind(
+            name="ray",
+            running="Starting Ray on {}",
+            done="Started Ray on {}",
+            cancelled="Starting Ray on {} was cancelled",
+            failed="Ray could not be started on {}",
+            present="Ray is being started on {}",
+            after_interruption="Start Ray again. It continues where it stopped.",
+            without_server="Ray may still be starting. Run `jupyter tpu ray status {0}`.",
+            at_google=False,
+        ),
+        OperationKind(
             name="profile",
             running="Tracing {}",
             done="Traced {}",

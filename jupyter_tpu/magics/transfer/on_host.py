@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import builtins
 import json
+import os
 import shutil
 import socket
 import struct
@@ -28,6 +29,10 @@ CLASSES = "application/vnd.jupyter-tpu.classes+json"
 SMALL = 64 << 10
 #: Seconds in which the notebook must connect.
 CONNECT_LIMIT = 30.0
+#: Set in the kernels of which a kernel on all hosts consists: the host's number.
+POD = "JUPYTER_TPU_POD"
+#: Bytes that all hosts get from host 0 at once.
+PART = 32 << 20
 #: Bytes before the header: its size.
 SIZE = struct.Struct(">Q")
 
@@ -84,12 +89,66 @@ def send(names: list[str], pickled: bool) -> None:
 
 
 def receive() -> None:
-    """Takes variables from the notebook, which connects to the displayed path."""
+    """Takes variables from the notebook, which connects to the displayed path. In a kernel on all
+    hosts each host calls it: host 0 takes them, and gives them to the others.
+    """
+    host = os.environ.get(POD, "")
+    if not host:
+        header, buffers = _received()
+    elif host == "0":
+        try:
+            header, buffers = _received()
+        except BaseException:
+            _share(None)  # the others wait for it
+            raise
+        _share(json.dumps(header).encode())
+        for buffer in buffers:
+            _share(buffer)
+    else:
+        content = _share(None)
+        if content is None:
+            raise CodecError("Host 0 did not get the variables.")
+        header = json.loads(content)
+        buffers = [_share(None) for _ in header["sizes"]]
+    _shell().push(decode(header, buffers, unpickle=True, import_jax=True))
+
+
+def _received() -> tuple[dict[str, Any], list[bytearray]]:
     with _connected() as connection:
         (size,) = SIZE.unpack(_read(connection, SIZE.size))
         header = json.loads(_read(connection, size))
-        buffers = [_read(connection, each) for each in header["sizes"]]
-    _shell().push(decode(header, buffers, unpickle=True, import_jax=True))
+        return header, [_read(connection, size) for size in header["sizes"]]
+
+
+def _share(data: Any) -> Any:
+    """Gives all hosts host 0's bytes, over the network of the TPU; None if host 0 has none.
+
+    Each host calls it as often, others with None. In parts, which need memory of the devices.
+    """
+    import jax
+    import numpy
+    from jax.experimental import multihost_utils
+
+    is_source = jax.process_index() == 0
+
+    def broadcast(part: Any) -> Any:
+        # Without a sum over hosts, which JAX computes in a wider type than bytes.
+        return numpy.asarray(multihost_utils.broadcast_one_to_all(part, is_source=is_source))
+
+    # In two numbers of 32 bits: JAX has no wider ones by default. -1: there is nothing.
+    size = -1 if data is None else len(data)
+    words = numpy.array([size >> 31, size & 0x7FFFFFFF], numpy.int32)
+    high, low = broadcast(words).tolist()
+    if high < 0:
+        return None
+    size = (high << 31) + low
+    content = bytearray(size) if data is None else data
+    for start in range(0, size, PART):
+        part = numpy.frombuffer(content, numpy.uint8)[start : start + PART]
+        shared = broadcast(part)
+        if data is None:
+            content[start : start + PART] = shared.astype(numpy.uint8).tobytes()
+    return content
 
 
 @contextmanager

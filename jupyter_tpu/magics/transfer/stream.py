@@ -64,10 +64,16 @@ def push(kernel: RemoteKernel, values: dict[str, Any], progress: Progress) -> in
 
 
 def pull(
-    kernel: RemoteKernel, names: list[str], progress: Progress, *, unpickle: bool
+    kernel: RemoteKernel,
+    names: list[str],
+    progress: Progress,
+    *,
+    unpickle: bool,
+    host: str | None = None,
 ) -> tuple[dict[str, Any], int]:
     """Variables of the kernel by name, and their size in bytes.
 
+    host: whose they are in a kernel on all hosts; None: those of host 0.
     unpickle: whether objects may be unpickled, which can run any code of the TPU here.
 
     Raises INVALID for what can't be sent, or not without being unpickled.
@@ -96,7 +102,10 @@ def pull(
         return header, buffers
 
     try:
-        header, buffers = _transfer(kernel, host_call("send", names, unpickle), work, progress)
+        if host is None and kernel.all_hosts:
+            host = "0"
+        call = host_call("send", names, unpickle)
+        header, buffers = _transfer(kernel, call, work, progress, host)
         values = codec.decode(header, buffers, unpickle=unpickle, import_jax=False, names=names)
     except codec.CodecError as error:
         raise InvalidInput(str(error)) from None
@@ -122,11 +131,19 @@ async def _read(reader: Any, size: int, count: Callable[[int], None]) -> bytearr
     return data
 
 
-def _transfer(kernel: RemoteKernel, call: str, work: Work[T], progress: Progress) -> T:
-    """Has the kernel call its side, connects to it, and does *work* on the stream."""
-    run = kernel.execute(call, silent=True, store_history=False)
+def _transfer(
+    kernel: RemoteKernel, call: str, work: Work[T], progress: Progress, host: str | None = None
+) -> T:
+    """Has the kernel call its side, on one *host* or all, connects to it, and does *work* on the
+    stream. In a kernel on all hosts, all call it, and host 0 has the stream.
+    """
+    options = {"silent": True, "store_history": False}
+    if host is None:
+        run = kernel.execute(call, **options)
+    else:
+        run = kernel.execute_on(host, call, **options)
     try:
-        result = _watched(kernel, _socket(run), work, progress)
+        result = _watched(kernel, int(host or 0), _socket(run), work, progress)
         for _ in run:
             pass
         _check(run)
@@ -170,7 +187,7 @@ def _check(run: CellRun) -> None:
     raise TPUError(f"The transfer failed on {run.kernel.tpu}: {name}: {text}", Reason.CONFLICT)
 
 
-def _watched(kernel: RemoteKernel, path: str, work: Work[T], progress: Progress) -> T:
+def _watched(kernel: RemoteKernel, host: int, path: str, work: Work[T], progress: Progress) -> T:
     """*work* on the core's thread; its progress is reported on this one."""
     states: queue.SimpleQueue[tuple[int, int] | None] = queue.SimpleQueue()
 
@@ -178,7 +195,7 @@ def _watched(kernel: RemoteKernel, path: str, work: Work[T], progress: Progress)
         import asyncssh
 
         try:
-            reader, writer = await kernel.host().open_unix(path)
+            reader, writer = await kernel.host(host).open_unix(path)
             try:
                 return await work(reader, writer, lambda *state: states.put(state))
             finally:

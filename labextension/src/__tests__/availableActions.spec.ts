@@ -27,14 +27,14 @@ it.each<[string, ITPU, IOperation[], string, string | undefined]>([
     'a connected one',
     connectedTPU(),
     [],
-    'notebook console example profile memory split environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel guard disconnect delete stop',
+    'notebook console example profile memory split environment terminal run job check chips browse upload download copy sync share tensorboard ray app tunnel guard disconnect delete stop',
     'notebook'
   ],
   [
     'one that needs the user',
     connectedTPU({ connection: 'needs-attention' }),
     [],
-    'connect notebook console example profile memory split environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel guard disconnect delete stop',
+    'connect notebook console example profile memory split environment terminal run job check chips browse upload download copy sync share tensorboard ray app tunnel guard disconnect delete stop',
     'connect'
   ],
   [
@@ -55,7 +55,7 @@ it.each<[string, ITPU, IOperation[], string, string | undefined]>([
     'one on which TensorBoard is being opened',
     connectedTPU(),
     [anOperation({ kind: 'tensorboard' })],
-    'notebook console example profile memory split environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel guard disconnect delete stop',
+    'notebook console example profile memory split environment terminal run job check chips browse upload download copy sync share tensorboard ray app tunnel guard disconnect delete stop',
     'notebook'
   ],
   ['one that is being stopped', aTPU(), [stopping], '', undefined],

@@ -35,7 +35,7 @@ function openWithout(command: string) {
 }
 
 it.each<[string, Action[]]>([
-  [CommandIDs.showApp, ['app', 'profile', 'tensorboard']],
+  [CommandIDs.showApp, ['app', 'profile', 'ray', 'tensorboard']],
   [CommandIDs.showFiles, ['browse']],
   [CommandIDs.showJob, ['job']],
   [CommandIDs.showRun, ['run']]

@@ -28,8 +28,6 @@ const KEEP = `POST ${PATH}/keep`;
 function aGuard(more: Partial<IGuard> = {}): IGuard {
   return {
     action: 'stop',
-    google_deletes: '',
-    google_problem: null,
     idle: 7200,
     max_cost: null,
     until: '',
@@ -39,6 +37,8 @@ function aGuard(more: Partial<IGuard> = {}): IGuard {
     ends: '2099-01-01T12:00:00Z',
     busy: [],
     actor: 'host',
+    google_deletes: '',
+    google_problem: null,
     no_restart: '',
     problem: null,
     ...more

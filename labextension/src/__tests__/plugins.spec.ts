@@ -1,5 +1,9 @@
-import { JupyterLab } from '@jupyterlab/application';
+import { JupyterFrontEndPlugin, JupyterLab } from '@jupyterlab/application';
 import { JupyterPluginRegistry } from '@jupyterlab/coreutils';
+import {
+  IRenderMimeRegistry,
+  RenderMimeRegistry
+} from '@jupyterlab/rendermime';
 import {
   IServerSettings,
   ServerConnection,
@@ -32,6 +36,7 @@ const IDS = [
   'jupyter-tpu:dead-kernels',
   'jupyter-tpu:runs',
   'jupyter-tpu:jobs',
+  'jupyter-tpu:pod-output',
   'jupyter-tpu:notifications',
   'jupyter-tpu:running',
   'jupyter-tpu:status-bar'
@@ -44,6 +49,15 @@ const defaultSettings: ServiceManagerPlugin<ServerConnection.ISettings> = {
   autoStart: true,
   provides: IServerSettings,
   activate: () => ServerConnection.makeSettings()
+};
+
+/** JupyterLab's own, which is asked for what shows outputs. */
+const rendermime: JupyterFrontEndPlugin<IRenderMimeRegistry> = {
+  id: '@jupyterlab/rendermime-extension:plugin',
+  description: 'The default renderers.',
+  autoStart: true,
+  provides: IRenderMimeRegistry,
+  activate: () => new RenderMimeRegistry()
 };
 
 beforeEach(() => {
@@ -73,6 +87,7 @@ async function startLab(...disabled: string[]) {
   const registry = new JupyterPluginRegistry();
   registry.registerPlugins([
     defaultSettings,
+    rendermime,
     ...plugins.filter(({ id }) => !disabled.includes(id))
   ] as never);
   const serverSettings = await registry.resolveRequiredService(IServerSettings);

@@ -356,6 +356,7 @@ export function aKernel(more: Partial<IKernel> = {}): IKernel {
     holder: '',
     chips: false,
     booked: [],
+    hosts: [],
     notebook: 'work/Untitled.ipynb',
     problem: null,
     ...more

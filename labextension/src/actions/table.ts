@@ -137,6 +137,16 @@ export const ACTIONS: { [action in Action]: IAction } = {
     shownBy: CommandIDs.showApp,
     run: (actions, tpu) => actions.open.tensorBoard(tpu)
   },
+  ray: {
+    command: 'tpu:ray',
+    icon: chartIcon,
+    label: () => trans.__('Ray…'),
+    shownBy: CommandIDs.showApp,
+    run: async (actions, tpu) =>
+      (await import('../ray/rayDialogs')).openRay(tpu, actions.model, target =>
+        actions.open.app(target)
+      )
+  },
   app: {
     command: 'tpu:open-port',
     icon: launchIcon,

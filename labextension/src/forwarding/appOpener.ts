@@ -46,7 +46,9 @@ export class AppOpener {
             { logdir, host, allow_missing: allowMissing },
             onProgress
           )
-        : await model.openApp(tpu, { port, host, path, name });
+        : port
+          ? await model.openApp(tpu, { port, host, path, name })
+          : await model.openRayDashboard(tpu);
     }
     const visit = await model.client.visitApp(app.id, {
       framed_by: framedBy

@@ -10,7 +10,7 @@ export interface IAppTarget extends ReadonlyJSONObject {
   /** `zone/name` */
   readonly tpu: string;
   readonly host: number;
-  /** 0 for TensorBoard, which chooses its port. */
+  /** 0 for TensorBoard and for Ray, which choose their ports. */
   readonly port: number;
   readonly path: string;
   readonly name: string;
@@ -39,9 +39,17 @@ export function tensorBoardTarget(
   return { tpu: key, host, port: 0, path: '/', name, logdir };
 }
 
+/** The dashboard of a TPU's Ray cluster. */
+export function rayTarget(tpu: TPURef, name: string): IAppTarget {
+  return portTarget(tpu, 0, 0, '/', name);
+}
+
 /** The target of an open app. */
 export function targetOf(app: IApp): IAppTarget {
   const tpu = { name: app.tpu, zone: app.zone };
+  if (app.kind === 'ray') {
+    return rayTarget(tpu, app.name);
+  }
   return app.kind === 'tensorboard'
     ? tensorBoardTarget(tpu, app.logdir, app.name, app.host)
     : portTarget(tpu, app.port, app.host, app.path, app.name);

@@ -15,9 +15,59 @@ export function kernelStateLabel(state: string): string {
       return trans.__('idle');
     case 'starting':
       return trans.__('starting');
+    case 'stuck':
+      return trans.__('not reacting');
+    case 'waiting':
+      return trans.__('waiting for other hosts');
     default:
       return state; // a kernel may have states of its own
   }
+}
+
+/** Where a kernel of a TPU with several hosts runs. */
+export function kernelPlace(kernel: IKernel): string {
+  return kernel.hosts.length > 0
+    ? trans.__('on all %1 hosts', kernel.hosts.length)
+    : trans.__('on host %1', kernel.host);
+}
+
+/** "hosts 0-2 busy, host 3 dead"; "" if all hosts of a pod kernel are in one state, or it has one. */
+export function hostStates(kernel: IKernel): string {
+  const { hosts, state } = kernel;
+  const states = [...new Set(hosts)];
+  if (state === 'dead' || states.length < 2) {
+    return '';
+  }
+  return states
+    .map(one => {
+      const numbers = [...hosts.keys()].filter(host => hosts[host] === one);
+      return trans._n(
+        'host %2 %3',
+        'hosts %2 %3',
+        numbers.length,
+        ranges(numbers),
+        kernelStateLabel(one)
+      );
+    })
+    .join(', ');
+}
+
+/** "0-2, 5"; *numbers* are in order. */
+function ranges(numbers: number[]): string {
+  const parts: number[][] = [];
+  for (const number of numbers) {
+    const last = parts[parts.length - 1];
+    if (last && last[last.length - 1] === number - 1) {
+      last.push(number);
+    } else {
+      parts.push([number]);
+    }
+  }
+  return parts
+    .map(part =>
+      part.length > 1 ? `${part[0]}-${part[part.length - 1]}` : `${part[0]}`
+    )
+    .join(', ');
 }
 
 export function kernelCountLabel(count: number): string {

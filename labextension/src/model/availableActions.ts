@@ -70,6 +70,7 @@ const POSSIBLE = {
   sync: usable,
   share: usable,
   tensorboard: usable,
+  ray: (now: ISituation) => usable(now) && now.startable,
   app: usable,
   tunnel: usable,
   guard: (now: ISituation) => usable(now) && !now.tpu.attached,

@@ -26,6 +26,7 @@ import {
   IProblem,
   IProfile,
   IProfileTPU,
+  IStartRay,
   IStartHunt,
   IStartTPU,
   IStopTPU,
@@ -431,6 +432,31 @@ export class TPUModel extends Store {
     this._resources.putApp(app);
     this.changed();
     return app;
+  }
+
+  /** Opens the dashboard of a TPU's Ray. Throws `Failure`, for the tab to show. */
+  async openRayDashboard(tpu: TPURef): Promise<IApp> {
+    const app = await this.client.ray.openDashboard(tpu);
+    this._resources.putApp(app);
+    this.changed();
+    return app;
+  }
+
+  /** Starts Ray, and returns its dashboard; null if it failed, and the operation shows why. */
+  async startRay(tpu: TPURef, request: IStartRay): Promise<IApp | null> {
+    let operation: IOperation | undefined;
+    const sent = await this._requests.send(tpu, async () => {
+      operation = await this.client.ray.start(tpu, request);
+      return operation;
+    });
+    if (!sent || !operation) {
+      return null;
+    }
+    try {
+      return await this._waitForApp(operation);
+    } catch {
+      return null;
+    }
   }
 
   closeApp(tpu: TPURef, id: string): Promise<boolean> {

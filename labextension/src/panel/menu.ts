@@ -48,6 +48,7 @@ export class TPUMenu extends Menu {
     ]);
     const ports = submenu(trans.__('Web Apps and Ports'), 'app', [
       'tensorboard',
+      'ray',
       'app',
       'tunnel'
     ]);

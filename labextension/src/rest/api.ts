@@ -52,7 +52,7 @@ export interface IApp {
   port: number;
   path: string;
   name: string;
-  kind: 'port' | 'tensorboard';
+  kind: 'port' | 'ray' | 'tensorboard';
   logdir: string;
   allow_external: boolean;
   state: 'needs-attention' | 'open' | 'waiting';
@@ -974,6 +974,7 @@ export interface IKernel {
   holder: string;
   chips: boolean;
   booked: number[];
+  hosts: string[];
   notebook: string;
   problem: IProblem | null;
 }
@@ -1224,6 +1225,7 @@ export interface IOperation {
     | 'hunt'
     | 'profile'
     | 'queue'
+    | 'ray'
     | 'report'
     | 'share'
     | 'start'
@@ -1423,6 +1425,29 @@ export interface IQuote {
   api: 'compute' | 'tpu';
   api_reason: string;
   other_form: string;
+}
+
+/** The Ray cluster of a TPU. */
+export interface IRay {
+  tpu: string;
+  zone: string;
+  state: 'failed' | 'running' | 'starting' | 'stopped' | 'stopping' | 'unknown';
+  job: string;
+  environment: string;
+  version: string;
+  address: string;
+  dashboard_port: number;
+  hosts: IRayHost[];
+  problem: IProblem | null;
+}
+
+/** One host of a TPU as a node of its Ray cluster. */
+export interface IRayHost {
+  host: number;
+  address: string;
+  state: 'alive' | 'missing';
+  chips: number;
+  processors: number;
 }
 
 /** Why something failed; the words of the REST contract. */
@@ -1764,6 +1789,14 @@ export interface IStartJob {
    * preemption.
    */
   restart_with_tpu?: boolean;
+}
+
+/** A Ray cluster to start on all hosts of a TPU. */
+export interface IStartRay {
+  /** The environment with Ray. */
+  environment?: string;
+  /** Install Ray in the environment, on all hosts, if it is missing there. */
+  install?: boolean;
 }
 
 /** A command to run on hosts of a TPU. */

@@ -110,6 +110,13 @@ export function kindTitles(
         cancelled: trans.__('Opening TensorBoard on %1 was cancelled', name),
         failed: trans.__('TensorBoard on %1 could not be opened', name)
       };
+    case 'ray':
+      return {
+        running: trans.__('Starting Ray on %1', name),
+        done: trans.__('Started Ray on %1', name),
+        cancelled: trans.__('Starting Ray on %1 was cancelled', name),
+        failed: trans.__('Ray could not be started on %1', name)
+      };
     case 'profile':
       return {
         running: trans.__('Tracing %1', name),

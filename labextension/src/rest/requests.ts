@@ -56,6 +56,7 @@ import {
   IQueuedResource,
   IQueuedResources,
   IQuote,
+  IRay,
   IRemoveEnvironment,
   IRemoveGuard,
   IRemoveSSHKey,
@@ -75,6 +76,7 @@ import {
   ISplitChips,
   IStartHunt,
   IStartJob,
+  IStartRay,
   IStartRun,
   IStartTPU,
   IStopJob,
@@ -443,6 +445,21 @@ export abstract class FleetRequests {
     /** Put a failed or suspended queued resource back into the queue. */
     reset: (queued: IReference, body: IResetQueued = {}, signal?: AbortSignal) =>
       this.send<IQueuedResource>('POST', ['queued', queued, 'reset'], { body, signal })
+  };
+
+  readonly ray = {
+    /** Its Ray cluster. */
+    get: (tpu: IReference, signal?: AbortSignal) =>
+      this.send<IRay>('GET', ['tpus', tpu, 'ray'], { signal }),
+    /** Start Ray on all its hosts. */
+    start: (tpu: IReference, body: IStartRay = {}, signal?: AbortSignal) =>
+      this.send<IOperation>('POST', ['tpus', tpu, 'ray'], { body, signal }),
+    /** Stop Ray, and what runs on it. */
+    stop: (tpu: IReference, signal?: AbortSignal) =>
+      this.send<IRay>('DELETE', ['tpus', tpu, 'ray'], { signal }),
+    /** Open Ray's dashboard. */
+    openDashboard: (tpu: IReference, signal?: AbortSignal) =>
+      this.send<IApp>('POST', ['tpus', tpu, 'ray', 'dashboard'], { signal })
   };
 
   readonly runs = {

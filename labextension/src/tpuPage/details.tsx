@@ -22,7 +22,9 @@ import { Jobs } from '../jobs/jobList';
 import {
   chipsLabel,
   holderLabel,
+  hostStates,
   kernelName,
+  kernelPlace,
   kernelStateLabel
 } from '../kernels/kernelLabels';
 import { whyNotStoppable } from '../model/availableActions';
@@ -439,9 +441,7 @@ function Kernel(props: {
       name={
         <>
           {name}
-          {tpu.hosts.length > 1 && (
-            <em> {trans.__('on host %1', kernel.host)}</em>
-          )}
+          {tpu.hosts.length > 1 && <em> {kernelPlace(kernel)}</em>}
           {kernel.booked.length > 0 && <em> {chipsLabel(kernel.booked)}</em>}
         </>
       }
@@ -473,6 +473,9 @@ function Kernel(props: {
         kernel.problem && `${kernel.problem.message} ${kernel.problem.hint}`
       }
     >
+      {hostStates(kernel) && (
+        <span className="jp-tpu-Row-more">{hostStates(kernel)}</span>
+      )}
       {kernel.state !== 'dead' && !here.has(kernel.id) && (
         <span className="jp-tpu-Row-more">
           {holderLabel(kernel)}{' '}

@@ -14,7 +14,11 @@ import { Actions } from '../actions/actions';
 import { dutyLabel, latest, memoryLabel, together } from '../chips/loadLabels';
 import { IKnownLoad } from '../chips/loads';
 import { useLoad } from '../chips/loadView';
-import { kernelCountLabel } from '../kernels/kernelLabels';
+import {
+  hostStates,
+  kernelCountLabel,
+  kernelName
+} from '../kernels/kernelLabels';
 import { primaryAction } from '../model/availableActions';
 import { keyOf } from '../model/resources';
 import { priceSource, tpuCost } from '../money/costLabels';
@@ -249,6 +253,13 @@ function Slice(props: {
           <br />
           {totals(load)}
         </p>
+        {kernels
+          .filter(kernel => hostStates(kernel))
+          .map(kernel => (
+            <p key={kernel.id} role="status">
+              {trans.__('%1: %2', kernelName(kernel), hostStates(kernel))}
+            </p>
+          ))}
         <div
           className="jp-tpu-Slice-shades"
           role="group"

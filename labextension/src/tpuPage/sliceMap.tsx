@@ -8,7 +8,7 @@ import {
   memoryLabel,
   memoryPercent
 } from '../chips/loadLabels';
-import { kernelName } from '../kernels/kernelLabels';
+import { kernelName, kernelStateLabel } from '../kernels/kernelLabels';
 import { Shade } from '../panel/panelState';
 import { IChipLoad, IHost, IHostLoad, IKernel, ITPU } from '../rest/api';
 import { trans } from '../ui/translation';
@@ -67,6 +67,8 @@ function Drawing(props: {
     >
       {layout.blocks.map(({ host: number, chips }) => {
         const host = hosts[number];
+        const pod = kernels.find(kernel => kernel.hosts[number]);
+        const state = pod?.hosts[number];
         const known = load.find(one => one.host === number);
         const places = chips.map(place);
         return (
@@ -75,10 +77,11 @@ function Drawing(props: {
               <rect
                 key={index}
                 className={`jp-tpu-Map-host jp-mod-${host.link.state}`}
+                data-kernel={state}
                 rx={2}
                 {...frame}
               >
-                <title>{hostTitle(host)}</title>
+                <title>{hostTitle(host, pod)}</title>
               </rect>
             ))}
             {places.map(({ x, y }, chip) => {
@@ -177,13 +180,14 @@ function chipOf(
   const sample = load && latest(load);
   return {
     load: sample?.chips[chip] ?? null,
-    kernels: kernels.flatMap(({ booked, chips, host: of, state }, index) =>
-      of === host &&
-      chips &&
-      state !== 'dead' &&
-      (booked.length === 0 || booked.includes(chip))
-        ? [index]
-        : []
+    kernels: kernels.flatMap(
+      ({ booked, chips, host: of, hosts, state }, index) =>
+        (hosts.length > 0 ? hosts[host] !== 'dead' : of === host) &&
+        chips &&
+        state !== 'dead' &&
+        (booked.length === 0 || booked.includes(chip))
+          ? [index]
+          : []
     )
   };
 }
@@ -207,11 +211,13 @@ function chipClass(chip: IChip, shade: Shade): string {
     : `jp-mod-${shade}`;
 }
 
-function hostTitle(host: IHost): string {
+function hostTitle(host: IHost, pod: IKernel | undefined): string {
   const { link } = host;
+  const state = pod?.hosts[host.index];
   return [
     trans.__('Host %1: %2', host.index, linkWord(host)),
-    link.problem?.message
+    link.problem?.message,
+    state && `${kernelName(pod)}: ${kernelStateLabel(state)}`
   ]
     .filter(Boolean)
     .join('\n');

@@ -11,7 +11,7 @@ import { tpuStatus } from '../../../labextension/src/panel/tpuLabels';
 import { ITPU } from '../../../labextension/src/rest/api';
 import { failureLine } from '../../../labextension/src/ui/failures';
 import { explanation } from '../explanation';
-import { CLI } from '../localServer';
+import { CLI, findServer } from '../localServer';
 import { INode } from '../nodes';
 import { IConnection, Session } from '../session';
 import { Sources } from '../source';
@@ -127,11 +127,34 @@ export class Commands {
     return { confirm_name: must(typed).trim() };
   }
 
+  /**
+   * The Python that runs `jupyter tpu` for this window.
+   *
+   * Throws if it would not use the server of this window, because that runs elsewhere.
+   */
+  async python(): Promise<string> {
+    const python = await this.sources.python();
+    const given = this.sources.givenUrl;
+    if (given) {
+      const finding = await findServer(
+        python,
+        false,
+        this.sources.environment()
+      );
+      if (finding.state !== 'running' || finding.server.url !== given) {
+        throw new Error(
+          `This command works with a Jupyter server on this computer, but this window uses the one at ${new URL(given).host}. To return to your own server, run “TPU: Use Another Jupyter Server” and leave the address empty.`
+        );
+      }
+    }
+    return python;
+  }
+
   /** A shell, or another program that is used in its terminal, which closes with it. */
   async openTerminal(name: string, args: string[]): Promise<void> {
     const terminal = vscode.window.createTerminal({
       name,
-      shellPath: await this.sources.python(),
+      shellPath: await this.python(),
       shellArgs: [...CLI, ...args],
       env: this.sources.variables(),
       iconPath: new vscode.ThemeIcon('server-environment')
@@ -142,7 +165,7 @@ export class Commands {
   /** A program whose output stays after its end. */
   async runTask(name: string, args: string[], cwd?: string): Promise<void> {
     const execution = new vscode.ProcessExecution(
-      await this.sources.python(),
+      await this.python(),
       [...CLI, ...args],
       { cwd, env: this.sources.variables() }
     );

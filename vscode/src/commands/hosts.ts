@@ -93,7 +93,7 @@ async function run(
   commands: Commands,
   args: string[]
 ): Promise<{ stdout: string; stderr: string }> {
-  const python = await commands.sources.python();
+  const python = await commands.python();
   const env = commands.sources.environment();
   return promisify(execFile)(python, [...CLI, ...args], { env }).catch(
     error => ({

@@ -3,6 +3,8 @@
 import * as vscode from 'vscode';
 
 import { NodeClient } from '../client';
+import { installer, succeeds } from '../localServer';
+import { settings } from '../source';
 import { ask, Commands, must } from './context';
 
 export async function refresh({ session }: Commands): Promise<void> {
@@ -28,28 +30,41 @@ export async function stopServer({ session }: Commands): Promise<void> {
   await connection.client.shutDown();
 }
 
-export async function choosePython(): Promise<void> {
+/** By the Python extension, unless the setting says which one; that goes first. */
+export async function choosePython({ sources }: Commands): Promise<void> {
+  const chosen = settings().get<string>('python') ?? '';
   const known = await vscode.commands.getCommands();
-  if (known.includes('python.setInterpreter')) {
+  if (!chosen && known.includes('python.setInterpreter')) {
     await vscode.commands.executeCommand('python.setInterpreter');
-  } else {
-    await vscode.commands.executeCommand(
-      'workbench.action.openSettings',
-      'jupyterTpu.python'
-    );
+    return;
   }
+  const python = must(
+    await vscode.window.showInputBox({
+      title: 'Python with jupyter-tpu',
+      prompt: 'Path of the program. Leave empty for the default.',
+      value: chosen,
+      placeHolder: '/path/to/environment/bin/python',
+      ignoreFocusOut: true
+    })
+  );
+  await sources.usePython(python.trim());
 }
 
 /** In a terminal, where the user sees what happens. */
 export async function install({ session, sources }: Commands): Promise<void> {
   const python = session.python || (await sources.python());
-  const args = ['-m', 'pip', 'install', '--upgrade', 'jupyter-tpu'];
+  const environment = sources.environment();
+  const [program, args] = installer(
+    python,
+    await succeeds(python, ['-m', 'pip', '--version'], environment),
+    await succeeds('uv', ['--version'], environment)
+  );
   const task = new vscode.Task(
     { type: 'jupyter-tpu', name: 'install' },
     vscode.TaskScope.Workspace,
     'Install jupyter-tpu',
     'TPU',
-    new vscode.ProcessExecution(python, args),
+    new vscode.ProcessExecution(program, args, { env: sources.variables() }),
     []
   );
   const execution = await vscode.tasks.executeTask(task);

@@ -20,6 +20,9 @@ import threading
 import time
 
 METRIC_PATH = b"/tpu.monitoring.runtime.RuntimeMetricService/GetRuntimeMetric"
+STATUS_PATH = b"/tpu.monitoring.runtime.RuntimeMetricService/GetTpuRuntimeStatus"
+#: The HLO operation that each chip is at. Simulated devices have none: a test's program sets them.
+places: "dict[int, str]" = {}
 TOTAL = "tpu.runtime.hbm.memory.total.bytes"
 USED = "tpu.runtime.hbm.memory.usage.bytes"
 DUTY = "tpu.runtime.tensorcore.dutycycle.percent"
@@ -35,6 +38,8 @@ END_HEADERS, PADDED, PRIORITY = 0x4, 0x8, 0x20
 #: Entries of HPACK's static table, and the names of those that have a path.
 STATIC, PATH_NAMES = 61, (4, 5)
 UNIMPLEMENTED = 12
+#: GetTpuRuntimeStatusRequest.include_hlo_info
+INCLUDE_HLO = b"\x08\x01"
 
 
 def initialize():
@@ -167,16 +172,18 @@ class MetricsHandler(socketserver.StreamRequestHandler):
                 self._answer(stream, paths.pop(stream), bodies.pop(stream))
 
     def _answer(self, stream, path, body):
-        values = None
+        message = None
         if path == METRIC_PATH:
             name = text_field(body[5:], 1)
             values = self._figures.metric(name)
+            message = None if values is None else response(name, values)
+        elif path == STATUS_PATH and body[5:] == INCLUDE_HLO:
+            message = b"".join(core_state(chip, name) for chip, name in places.items())
         kind = literal(b"content-type", b"application/grpc")
-        if values is None:
+        if message is None:
             status = literal(b"grpc-status", b"%d" % UNIMPLEMENTED)
             self._send(HEADERS, END_HEADERS | END_STREAM, stream, b"\x88" + kind + status)
             return
-        message = response(name, values)
         self._send(HEADERS, END_HEADERS, stream, b"\x88" + kind)
         self._send(DATA, 0, stream, b"\0" + len(message).to_bytes(4, "big") + message)
         status = literal(b"grpc-status", b"0")
@@ -277,6 +284,13 @@ def response(name, values):
         for device, value in values.items()
     )  # fmt: skip
     return field(1, field(1, name.encode()) + metrics)
+
+
+def core_state(chip, name):
+    """An entry of GetTpuRuntimeStatusResponse.core_states: a core, and the place of its program."""
+    identity = field(1, tag(1, 0) + encoded(chip) + tag(2, 0) + encoded(chip))
+    sequencer = field(2, field(8, name.encode()))
+    return field(2, tag(1, 0) + encoded(chip) + field(2, identity + sequencer))
 
 
 def gauge(value):

@@ -1,0 +1,47 @@
+"""What each host of a pod kernel does: told by the conductor in a file, reported by its keeper."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from typing import List
+
+from ..keeper.kernel_process import HOSTS
+from .pod_state import STARTING, PodState
+
+
+def host_states(state: PodState) -> List[str]:
+    """Of each host: "starting"; "idle"; "busy"; "waiting": it has ended the cell, and others have
+    not; "stuck": it does not react to interrupts; "dead".
+    """
+    states = []
+    for host in range(state.hosts):
+        if host in state.dead:
+            states.append("dead")
+        elif host in state.stuck:
+            states.append("stuck")
+        elif state.phase == STARTING:
+            states.append("starting")
+        elif not state.busy:
+            states.append("idle")
+        else:
+            states.append("busy" if host in state.busy else "waiting")
+    return states
+
+
+class HostStatesFile:
+    """The file in the kernel's *folder*, which the keeper reads."""
+
+    def __init__(self, folder: str) -> None:
+        self._path = os.path.join(folder, HOSTS)
+        self._written: List[str] = []
+
+    def write(self, states: List[str]) -> None:
+        """Writes them if they have changed. Without room on the disk nobody sees the change."""
+        if states != self._written:
+            with contextlib.suppress(OSError):
+                with open(self._path + ".new", "w") as file:
+                    json.dump({"hosts": states}, file)
+                os.replace(self._path + ".new", self._path)
+                self._written = states

@@ -1,0 +1,190 @@
+"""Ray on one host of a TPU, as the command of a job: it starts with it, and ends with it.
+
+Host 0 is Ray's head; the others join it. Ray's own `ray start --block` does all of the work. Here
+is only what it needs to know: this host's address, the token, and ports that are free.
+
+The job's variables: ``JUPYTER_TPU_HOST`` and ``JUPYTER_TPU_ADDRESSES`` (of all hosts, in their
+order), as each job has them; ``JUPYTER_TPU_RAY_PORTS``, the ports of the head and of the dashboard;
+``RAY_AUTH_TOKEN``; on an emulated host ``JUPYTER_TPU_RAY_CHIPS``.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from importlib import metadata
+
+from jupyter_tpu.agent.keeper.owned_process import MARK
+
+from .paths import private_dir, write_file
+
+#: Seconds for host 0 to start; its disk may be slow, or its system may still be starting.
+HEAD_LIMIT = 300
+#: So often Ray is started on a host where it ended by itself, with a pause in seconds: on a busy
+#: host its 30 seconds for a start are too few.
+STARTS, PAUSE = 5, 5
+#: Seconds that Ray may take to end; then the job's keeper kills it.
+STOP_LIMIT = 60
+#: Bytes of the object store of an emulated host, whose memory is this machine's.
+EMULATED_STORE = 256 << 20
+#: Where Ray's clients look for the token, and for the address of the cluster on this host.
+TOKEN_FILE = os.path.expanduser("~/.ray/auth_token")
+ADDRESS_FILE = "/tmp/ray/ray_current_cluster"
+
+
+def state_file():
+    """What Ray on this host is: its head, its ports and its version."""
+    return os.path.join(private_dir("ray"), "state.json")
+
+
+def main():
+    addresses = os.environ["JUPYTER_TPU_ADDRESSES"].split(",")
+    if len(addresses) == 1:
+        addresses = ["127.0.0.1"]  # no one else is to reach it
+    host = int(os.environ["JUPYTER_TPU_HOST"])
+    port, dashboard = map(int, os.environ["JUPYTER_TPU_RAY_PORTS"].split(","))
+    write_token(os.environ["RAY_AUTH_TOKEN"])
+    state = {"head": addresses[0], "port": port, "dashboard": dashboard}
+    state["version"] = metadata.version("ray")
+    write_file(state_file(), json.dumps(state), 0o600)
+    signal.signal(signal.SIGTERM, _raise_exit)
+    try:
+        if not host and not is_free(port):
+            sys.exit("Port %d, which Ray was to use, is in use by another program." % port)
+        for left in reversed(range(STARTS)):
+            forget_address(addresses[0], port)
+            if host:
+                wait_for_head(addresses[0], port)
+            code = _run(command(host, addresses, port, dashboard), environment())
+            # A head that was up takes all tasks with it: that is not to go unnoticed.
+            if not left or (not host and _is_current(addresses[0], port)):
+                sys.exit(code)
+            print("Ray ended with exit code %d. Starting it again" % code, flush=True)
+            _end_leftovers()
+            time.sleep(PAUSE)
+    finally:
+        forget_address(addresses[0], port)
+
+
+def command(host, addresses, port, dashboard):
+    """The `ray start` of a host."""
+    words = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block"]
+    words += ["--disable-usage-stats", "--log-color=false"]
+    words += ["--node-ip-address=" + addresses[host]]
+    words += ["--dashboard-agent-listen-port=%d" % free_port(52365, addresses[host])]
+    if host:
+        words += ["--address=%s:%d" % (addresses[0], port)]
+    else:
+        words += ["--head", "--port=%d" % port, "--ray-client-server-port=%d" % free_port(10001)]
+        words += ["--dashboard-host=127.0.0.1", "--dashboard-port=%d" % dashboard]
+    chips = os.environ.get("JUPYTER_TPU_RAY_CHIPS")
+    if chips:  # Ray finds real ones
+        words += ["--resources=" + json.dumps({"TPU": int(chips)})]
+        words += ["--object-store-memory=%d" % EMULATED_STORE]
+    return words
+
+
+def environment():
+    """Variables for Ray. With a token in its file none is needed in what shows variables."""
+    # Without a name Ray asks the metadata server for one, which emulated hosts don't have.
+    variables = dict(os.environ, RAY_AUTH_MODE="token")
+    if "JUPYTER_TPU_RAY_CHIPS" in variables:
+        variables.setdefault("TPU_NAME", variables["JUPYTER_TPU_RAY_NAME"])
+    variables.pop("RAY_AUTH_TOKEN")
+    return variables
+
+
+def write_token(token):
+    """Writes it where Ray's clients look for one: kernels, jobs and shells of this host."""
+    before = os.umask(0o077)
+    try:
+        os.makedirs(os.path.dirname(TOKEN_FILE), exist_ok=True)
+        write_file(TOKEN_FILE, token, 0o600)
+    finally:
+        os.umask(before)
+
+
+def read_token():
+    """The token of this host; "" if it has none."""
+    with contextlib.suppress(OSError), open(TOKEN_FILE) as file:
+        return file.read().strip()
+    return ""
+
+
+def wait_for_head(address, port):
+    """Returns when host 0 answers; ends this process if it does not in time."""
+    print("Waiting for host 0 at %s:%d" % (address, port), flush=True)
+    deadline = time.monotonic() + HEAD_LIMIT
+    while True:
+        try:
+            return socket.create_connection((address, port), timeout=5).close()
+        except OSError as error:
+            if time.monotonic() > deadline:
+                sys.exit("Host 0 does not answer at %s:%d: %s" % (address, port, error))
+        time.sleep(0.2)
+
+
+def forget_address(head, port):
+    """Removes the address of a cluster that has ended: Ray leaves it, and looks for it there."""
+    if _is_current(head, port):
+        with contextlib.suppress(OSError):
+            os.unlink(ADDRESS_FILE)
+
+
+def _is_current(head, port):
+    """Whether Ray was up on this host, as a part of this cluster."""
+    with contextlib.suppress(OSError), open(ADDRESS_FILE) as file:
+        return file.read().strip() == "%s:%d" % (head, port)
+    return False
+
+
+def _end_leftovers():
+    """Kills what a failed start has left of this job, which would have Ray's ports."""
+    mark = ("%s=%s" % (MARK, os.environ.get(MARK, "?"))).encode()
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            with open("/proc/%s/environ" % name, "rb") as environ:
+                marked = mark in environ.read().split(b"\0")
+            if marked and int(name) != os.getpid():
+                os.kill(int(name), signal.SIGKILL)
+
+
+def free_port(preferred, address=""):
+    """*preferred* if it is free, else another one. Emulated hosts share the ports of a machine."""
+    if is_free(preferred, address):
+        return preferred
+    with socket.socket() as probe:
+        probe.bind((address, 0))
+        return probe.getsockname()[1]
+
+
+def is_free(port, address=""):
+    """Whether a server can listen on it; *address* "": on all addresses."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError:
+            return False
+    return True
+
+
+def _run(words, variables):
+    """Runs Ray until it ends; its exit code. What ends this process ends Ray."""
+    child = subprocess.Popen(words, env=variables)
+    try:
+        return child.wait()
+    except SystemExit:
+        child.send_signal(signal.SIGTERM)  # it may have got it already, with the group
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(STOP_LIMIT)
+        raise
+
+
+def _raise_exit(*_):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise SystemExit(128 + signal.SIGTERM)

@@ -1,0 +1,160 @@
+// Ray on the hosts of a TPU: the question before it is started, and what can be done while it runs.
+
+import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
+import React from 'react';
+
+import { IAppTarget, rayTarget, targetOf } from '../forwarding/target';
+import { startableEnvironments } from '../model/availableActions';
+import { TPUModel } from '../model/model';
+import { IRay, IStartRay, ITPU } from '../rest/api';
+import { ask } from '../ui/formDialog';
+import { trans } from '../ui/translation';
+import { SUCCESS_TIMEOUT, waitToEnd } from '../ui/wait';
+
+/** Asks to start Ray, or shows the cluster that there is. */
+export async function openRay(
+  tpu: ITPU,
+  model: TPUModel,
+  openApp: (target: IAppTarget) => Promise<void>
+): Promise<void> {
+  const cluster = await waitToEnd(
+    trans.__('Looking for Ray on %1', tpu.name),
+    model.client.ray.get(tpu)
+  );
+  if (!cluster) {
+    return;
+  }
+  if (cluster.state === 'stopped' || cluster.state === 'failed') {
+    const request = await askStart(tpu, cluster);
+    const app = request && (await model.startRay(tpu, request));
+    if (app) {
+      await openApp(targetOf(app));
+    }
+    return;
+  }
+  const chosen = await askRunning(tpu, cluster);
+  if (chosen === 'open') {
+    await openApp(rayTarget(tpu, trans.__('Ray')));
+  } else if (chosen === 'stop') {
+    const stopped = await waitToEnd(
+      trans.__('Stopping Ray on %1', tpu.name),
+      model.client.ray.stop(tpu)
+    );
+    if (stopped) {
+      Notification.success(trans.__('Ray on %1 is stopping.', tpu.name), {
+        autoClose: SUCCESS_TIMEOUT
+      });
+    }
+  }
+}
+
+/** What is to be started; null if the user does not want that. */
+function askStart(tpu: ITPU, cluster: IRay): Promise<IStartRay | null> {
+  const environments = startableEnvironments(tpu).map(({ name }) => name);
+  return ask<IStartRay>({
+    title: trans.__('Start Ray on %1', tpu.name),
+    accept: trans.__('Start'),
+    initial: {
+      environment: environments.includes('default')
+        ? 'default'
+        : environments[0],
+      install: true
+    },
+    fields: () => [
+      cluster.problem && <p>{cluster.problem.message}</p>,
+      <p>
+        {trans._n(
+          'Ray runs on the host until you stop it.',
+          'Ray runs on all %1 hosts until you stop it.',
+          tpu.hosts.length
+        )}{' '}
+        {trans.__('In a notebook on this TPU, ray.init() connects to it.')}
+      </p>,
+      {
+        name: 'environment',
+        label: trans.__('Environment'),
+        kind: 'select',
+        choices: environments.map(name => [name, name])
+      },
+      {
+        name: 'install',
+        label: trans.__('Install Ray if it is missing (about 400 MB)'),
+        kind: 'check'
+      }
+    ]
+  });
+}
+
+/** What to do with a cluster that runs; null for nothing. */
+async function askRunning(
+  tpu: ITPU,
+  cluster: IRay
+): Promise<'open' | 'stop' | null> {
+  const running = cluster.state === 'running';
+  const buttons = [Dialog.cancelButton({ label: trans.__('Close') })];
+  if (cluster.state !== 'stopping') {
+    buttons.push(Dialog.warnButton({ label: trans.__('Stop Ray') }));
+  }
+  if (running) {
+    buttons.push(Dialog.okButton({ label: trans.__('Open Dashboard') }));
+  }
+  const result = await showDialog({
+    title: trans.__('Ray on %1', tpu.name),
+    body: (
+      <div className="jp-tpu-Dialog">
+        <Cluster cluster={cluster} />
+      </div>
+    ),
+    // Enter alone must not end anything.
+    defaultButton: running ? buttons.length - 1 : 0,
+    buttons
+  });
+  if (!result.button.accept) {
+    return null;
+  }
+  return result.button.displayType === 'warn' ? 'stop' : 'open';
+}
+
+function Cluster(props: { cluster: IRay }): JSX.Element {
+  const { cluster } = props;
+  return (
+    <>
+      <p>{stateText(cluster)}</p>
+      {cluster.problem && <p>{cluster.problem.message}</p>}
+      {cluster.hosts.length > 0 && (
+        <ul>
+          {cluster.hosts.map(host => (
+            <li key={host.host}>
+              {host.state === 'alive'
+                ? trans.__(
+                    'Host %1: %2 chips, %3 processors',
+                    host.host,
+                    host.chips,
+                    host.processors
+                  )
+                : trans.__('Host %1 has not joined', host.host)}
+            </li>
+          ))}
+        </ul>
+      )}
+      <p>{trans.__('In a notebook on this TPU, ray.init() connects to it.')}</p>
+    </>
+  );
+}
+
+function stateText(cluster: IRay): string {
+  switch (cluster.state) {
+    case 'running':
+      return trans.__(
+        'Ray %1 is running at %2.',
+        cluster.version,
+        cluster.address
+      );
+    case 'starting':
+      return trans.__('Ray is starting.');
+    case 'stopping':
+      return trans.__('Ray is stopping.');
+    default:
+      return trans.__('It is not known whether Ray is running.');
+  }
+}

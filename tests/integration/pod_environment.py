@@ -1,0 +1,51 @@
+"""Pods with an environment that has JAX, and the kernelspecs of their pod kernels."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from shared_packages import MAKE_ENVIRONMENT
+
+from jupyter_tpu.cloud import CloudTPU, NodeName, Target
+from jupyter_tpu.kernels import KernelSpecs
+from jupyter_tpu.links import HostName, Links
+
+
+async def make_environments(emulator: Any, zone: str, tpu: str, hosts: int) -> None:
+    """Makes it on all hosts of a TPU. The first one fills the cache that all share."""
+    links = Links(CloudTPU(Target(emulator=str(emulator.state_file))))
+    node = NodeName(emulator.state.project, zone, tpu)
+    make = MAKE_ENVIRONMENT.replace("ipykernel ipywidgets", "ipykernel jax")
+    try:
+        for numbers in ([0], range(1, hosts)):
+            await asyncio.gather(
+                *(
+                    links.get(HostName(node, host)).run(["sh", "-ec", make], timeout=500)
+                    for host in numbers
+                )
+            )
+    finally:
+        await links.close()
+        await links.cloud.close()
+
+
+def register_pod_kernel(
+    emulator: Any, zone: str, tpu: str, hosts: int, *, slices: Sequence[str] = ()
+) -> tuple[str, str]:
+    """Its kernelspec's name and display name."""
+    return KernelSpecs().register(
+        project=emulator.state.project,
+        zone=zone,
+        tpu=tpu,
+        worker=0,
+        environment="default",
+        python_version="3.11",
+        host_python="/home/tpu/env/bin/python",
+        emulator=str(emulator.state_file),
+        emulated=True,
+        variables={},
+        hosts=hosts,
+        slices=slices,
+    )

@@ -1,0 +1,354 @@
+"""Bad days of a pod kernel: lines, servers, machines and hosts that fail while a cell runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from adoption_server import Client, Server
+from fault_proxy import FaultProxy
+from jupyter_client.manager import KernelManager
+from local_kernels import Notebook, printed
+from pod_environment import make_environments, register_pod_kernel
+from pod_kernels import ZONE, error_of, pids, restart, shown, stderr
+from stormy_host import line_to
+from waiting import until
+
+from jupyter_tpu.agent import bundle as bundles
+from jupyter_tpu.agent.protocol import requests
+from jupyter_tpu.cloud import CloudTPU, NodeName, Target
+from jupyter_tpu.emulator.hosts.namespace_host import process_tree
+from jupyter_tpu.kernels import KernelSpecs
+from jupyter_tpu.links import HostName, Links, core_thread
+
+pytestmark = pytest.mark.long
+
+HOSTS = 4
+LINES = (
+    "import jax, time\nfor i in range({n}):\n    print('line', i, flush=True)\n"
+    "    time.sleep({pause})\nprint('host', jax.process_index())"
+)
+ENVIRONMENT = {**os.environ, "JUPYTER_TPU_PROJECT_SYNC": "off"}
+
+
+@pytest.fixture(scope="module")
+def pod(emulator: Any) -> Iterator[str]:
+    with emulator.tpu("tough", "v5litepod-16", ZONE) as node:
+        name = node["name"].rpartition("/")[2]
+        core_thread().wait(make_environments(emulator, ZONE, name, HOSTS))
+        yield name
+
+
+@pytest.fixture(scope="module")
+def kernelspec(emulator: Any, pod: str) -> str:
+    return register_pod_kernel(emulator, ZONE, pod, HOSTS)[0]
+
+
+@pytest.fixture(scope="module")
+def line(pod: str, emulator: Any) -> Iterator[FaultProxy]:
+    with line_to(emulator, pod) as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def kernel(kernelspec: str, pod: str, emulator: Any, line: FaultProxy) -> Iterator[Notebook]:
+    manager = KernelManager(kernel_name=kernelspec)
+    manager.start_kernel(env=ENVIRONMENT)
+    notebook = Notebook(manager)
+    notebook.run("pass", timeout=200)
+    yield notebook
+    notebook.close()
+    if manager.has_kernel:
+        manager.shutdown_kernel(now=True)
+    emulator.end_all(pod)
+
+
+@pytest.fixture
+def notebook(kernel: Notebook, line: FaultProxy) -> Notebook:
+    """The pod kernel, in step."""
+    if kernel.run("%hosts check")[0]["status"] != "ok":
+        restart(kernel)
+    return kernel
+
+
+def read(notebook: Notebook, request: str) -> list[dict[str, Any]]:
+    """The messages of a cell up to its end."""
+    seen: list[dict[str, Any]] = []
+    while not (seen and seen[-1]["content"].get("execution_state") == "idle"):
+        message = notebook.client.get_iopub_msg(timeout=120)
+        if message["parent_header"].get("msg_id") == request:
+            seen.append(message)
+    return seen
+
+
+def host_0(emulator: Any, pod: str) -> HostName:
+    return HostName(NodeName(emulator.state.project, ZONE, pod), 0)
+
+
+def silent(line: FaultProxy) -> None:
+    line.hole()
+    time.sleep(8)
+    line.mend()
+
+
+def dead(line: FaultProxy) -> None:
+    line.dead()
+    time.sleep(2)
+    line.mend()
+
+
+def flapping(line: FaultProxy) -> None:
+    for _ in range(8):
+        line.cut()
+        time.sleep(0.2)
+        line.mend()
+        time.sleep(0.6)
+
+
+def slow(line: FaultProxy) -> None:
+    line.rate = 8_000
+    time.sleep(8)
+    line.rate = 0
+
+
+@pytest.mark.parametrize("storm", [silent, dead, flapping, slow])
+def test_every_line_of_a_pods_cell_arrives_once_and_in_order(
+    notebook: Notebook, line: FaultProxy, storm: Callable[[FaultProxy], None]
+) -> None:
+    request = notebook.client.execute(LINES.format(n=300, pause=0.04))
+    notebook.until_output(request, "line 0\n")
+    rate = line.rate
+    weather = threading.Thread(target=storm, args=(line,))
+    weather.start()
+    seen = read(notebook, request)
+    weather.join()
+    line.rate = rate
+    numbers = [int(number) for number in re.findall(r"line (\d+)\n", printed(seen))]
+    # `until_output` has read what came before.
+    assert numbers == list(range(numbers[0], 300))
+    assert printed(seen).endswith("host 0\n")
+    assert [f"host {host}:" in shown(seen) for host in range(1, HOSTS)] == [True] * 3
+    assert notebook.run("%hosts check")[0]["status"] == "ok"
+
+
+def test_a_cell_goes_on_while_a_newer_agent_comes_to_host_0(
+    notebook: Notebook, emulator: Any, pod: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = notebook.client.execute(LINES.format(n=100, pause=0.05))
+    notebook.until_output(request, "line 0\n")
+    before = bundles.bundle().hash
+    monkeypatch.setattr(bundles, "_MAIN", bundles._MAIN + "\nNEWER = True\n")
+    bundles.bundle.cache_clear()
+    try:
+        assert bundles.bundle().hash != before
+
+        async def newer() -> tuple[str, list[Any]]:
+            links = Links(CloudTPU(Target(emulator=str(emulator.state_file))))
+            try:
+                agent = await links.get(host_0(emulator, pod)).agent()
+                return agent.hello["agent"], (await agent.request(requests.ListKernels()))[
+                    "kernels"
+                ]
+            finally:
+                await links.close()
+                await links.cloud.close()
+
+        version, kernels = core_thread().wait(newer())
+    finally:
+        monkeypatch.undo()
+        bundles.bundle.cache_clear()
+    assert version != before
+    assert [kernel["id"] for kernel in kernels] == [notebook.manager.kernel_id]
+    numbers = re.findall(r"line (\d+)\n", printed(read(notebook, request)))
+    assert list(map(int, numbers)) == list(range(int(numbers[0]), 100))
+
+
+def test_a_kernel_that_kills_itself_on_one_host_is_named(notebook: Notebook) -> None:
+    content, seen = notebook.run(
+        "import jax, os, signal, time\n"
+        "if jax.process_index() == 2: os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(600)"
+    )
+    assert content["ename"] == "KernelDied"
+    assert "The kernel of host 2 was ended by signal 9 (SIGKILL)." in error_of(seen)
+    restart(notebook)
+
+
+def test_50_mb_on_each_host_are_bounded_and_shown_once(
+    notebook: Notebook, emulator: Any, pod: str
+) -> None:
+    [init] = [host["init_pid"] for host in emulator.hosts(pod) if host["worker"] == 0]
+    [conductor] = [
+        process["outer"] for process in process_tree(init) if "conductor" in process["cmdline"]
+    ]
+    peak = psutil.Process(conductor).memory_info().rss
+    before, ended = peak, threading.Event()
+
+    def watch() -> None:
+        nonlocal peak
+        while not ended.wait(0.1):
+            peak = max(peak, psutil.Process(conductor).memory_info().rss)
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        code = (
+            "import jax\nfor i in range(50_000): print(i, 'x' * 1000)\nprint(jax.process_index())"
+        )
+        content, seen = notebook.run(code, timeout=500)
+    finally:
+        ended.set()
+        watching.join()
+    assert content["status"] == "ok"
+    assert printed(seen).count("\n") == 50_001
+    assert len(shown(seen)) < 1_000_000, "of what differs a part is shown"
+    assert peak - before < 200e6
+
+
+def test_a_rebooted_host_is_named_and_a_restart_has_it_again(
+    notebook: Notebook, emulator: Any, pod: str
+) -> None:
+    request = notebook.client.execute("import time\ntime.sleep(600)")
+    until(lambda: notebook.client.get_iopub_msg(timeout=60)["msg_type"] == "execute_input")
+    before = emulator.hosts(pod)[3]["init_pid"]
+    os.kill(before, signal.SIGKILL)
+    text = error_of(read(notebook, request))
+    assert re.search(r"(connection to|kernel of) host 3", text), text
+    content, _ = notebook.run("1")
+    assert content["ename"] == "OutOfStep"
+    until(lambda: emulator.hosts(pod)[3]["init_pid"] not in (None, before))
+    restart(notebook)
+    assert notebook.text("import jax; print(jax.device_count())") == "16\n"
+
+
+def test_a_full_disk_on_one_host_is_said_by_the_first_cell(
+    notebook: Notebook, emulator: Any, pod: str
+) -> None:
+    init = emulator.hosts(pod)[3]["init_pid"]
+    inside = ["nsenter", "-m", "-t", str(init)]
+    folder = "/home/tpu/.jupyter-tpu/run"
+    full = ["mount", "-t", "tmpfs", "-o", "size=4k,mode=0700,uid=1000", "none", folder]
+    owner = Path(f"/proc/{init}/root{folder}").stat()
+    full[4] = f"size=4k,mode=0700,uid={owner.st_uid},gid={owner.st_gid}"
+    subprocess.run([*inside, *full], check=True)
+    try:
+        subprocess.run([*inside, "sh", "-c", f"head -c 9000 /dev/zero > {folder}/f || true"])
+        notebook.manager.restart_kernel(now=True)
+        notebook.client.wait_for_ready(timeout=200)
+        content, _ = notebook.run("1", timeout=200)
+    finally:
+        subprocess.run([*inside, "umount", folder], check=True)
+    assert content["ename"] == "OutOfStep"
+    assert "Host 3" in content["evalue"]
+    assert "disk is full" in content["evalue"]
+    restart(notebook)
+
+
+def test_an_interrupt_while_the_hosts_start_ends_the_wait(notebook: Notebook) -> None:
+    notebook.manager.restart_kernel(now=True)
+    notebook.manager.interrupt_kernel()
+    notebook.client.wait_for_ready(timeout=200)
+    content, _ = notebook.run("1", timeout=200)
+    if content["status"] == "error":  # else it came before anything had begun
+        assert content["evalue"].startswith("The start of the hosts was interrupted.")
+    restart(notebook)
+
+
+def test_hosts_with_different_packages_and_pythons_are_said_before_the_first_cell(
+    notebook: Notebook,
+) -> None:
+    notebook.text(
+        "import jax, pathlib, sysconfig\n"
+        "p = pathlib.Path(sysconfig.get_path('purelib'), 'flax-9.9.dist-info')\n"
+        "if jax.process_index() == 2:\n"
+        "    p.mkdir(); _ = (p / 'METADATA').write_text('Name: flax\\nVersion: 9.9\\n')"
+    )
+    try:
+        notebook.manager.restart_kernel(now=True)
+        notebook.client.wait_for_ready(timeout=200)
+        _, seen = notebook.run("print('first')", timeout=200)
+        assert "Hosts differ in flax: missing on hosts 0, 1, 3; 9.9 on host 2." in stderr(seen)
+    finally:
+        notebook.run(
+            "import pathlib, shutil, sysconfig\n"
+            "shutil.rmtree(pathlib.Path(sysconfig.get_path('purelib'), 'flax-9.9.dist-info'), True)"
+        )
+
+
+# ---- servers and machines
+
+
+@pytest.fixture
+def server(
+    kernel: Notebook, emulator: Any, pod: str, tmp_path: Path
+) -> Iterator[tuple[Server, dict[str, Any]]]:
+    """A server with a pod kernel's session."""
+    if kernel.manager.has_kernel:  # it has the chips; no other test follows
+        kernel.manager.shutdown_kernel(now=True)
+    variables = {"JUPYTER_TPU_EMULATOR": str(emulator.state_file)}
+    server = Server(tmp_path, {**variables, "JUPYTER_TPU_PROJECT_SYNC": "off"})
+    spec, _ = KernelSpecs(tmp_path / "jupyter" / "kernels").register(
+        project=emulator.state.project,
+        zone=ZONE,
+        tpu=pod,
+        worker=0,
+        environment="default",
+        python_version="3.11",
+        host_python="/home/tpu/env/bin/python",
+        emulator=str(emulator.state_file),
+        emulated=True,
+        variables={},
+        hosts=HOSTS,
+    )
+    server.start()
+    body = {"path": "a.ipynb", "name": "a", "type": "notebook", "kernel": {"name": spec}}
+    session = server.request("POST", "/api/sessions", body)
+    yield server, session
+    if server.process is None:
+        server.start()
+    server.request("DELETE", f"/api/sessions/{session['id']}")
+    server.stop()
+
+
+def kill(server: Server) -> None:
+    server.kill()
+    server.start()
+
+
+def sleep(server: Server) -> None:
+    """The laptop is asleep: its process stands still."""
+    assert server.process is not None
+    server.process.send_signal(signal.SIGSTOP)
+    time.sleep(70)
+    server.process.send_signal(signal.SIGCONT)
+
+
+@pytest.mark.parametrize("trouble", [kill, sleep])
+def test_a_pods_cell_goes_on_without_its_server(
+    server: tuple[Server, dict[str, Any]], emulator: Any, pod: str, trouble: Any
+) -> None:
+    running, session = server
+    kernel_id = session["kernel"]["id"]
+    client = Client(running, kernel_id)
+    client.connect()
+    request = client.execute(LINES.format(n=200, pause=0.2))
+    client.until(lambda message: "line 20\n" in message["content"].get("text", ""))
+    [kernels] = [pids(emulator, pod, 3)]
+    trouble(running)
+    if trouble is kill:
+        while client.read() is not None:  # what was under way
+            pass
+        assert [each["id"] for each in running.request("GET", "/api/kernels")] == [kernel_id]
+        client.connect()
+    client.until(lambda message: "host 0\n" in message["content"].get("text", ""))
+    lines = client.printed(request).splitlines()
+    assert lines == [*(f"line {i}" for i in range(200)), "host 0"]
+    assert pids(emulator, pod, 3) == kernels, "the same processes"

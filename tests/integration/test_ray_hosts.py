@@ -1,0 +1,233 @@
+"""Ray, the real one from the package index, on a pod of two emulated hosts: started, used by a
+script and a notebook, its dashboard, its end, and what goes wrong.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from adoption_server import Client, Server
+from test_apps_tensorboard import Browser
+from waiting import until
+
+from jupyter_tpu.emulator.hosts.namespace_host import process_tree
+
+pytestmark = pytest.mark.long
+
+NAME = "rays"
+LIMIT = 400.0  # seconds; Ray's first start compiles a lot of Python
+#: Prints where its tasks ran, with a chip each, and ends with 3.
+SCRIPT = """
+import os, socket, sys
+import ray
+import part
+
+ray.init()
+print("nodes", len(ray.nodes()), "argument", sys.argv[1])
+
+@ray.remote(num_cpus=0.5, resources={"TPU": 4})
+def where(number):
+    return part.square(number), socket.gethostname(), os.environ.get("TPU_VISIBLE_CHIPS", "")
+
+found = ray.get([where.remote(number) for number in range(4)])
+print("squares", [square for square, _, _ in found])
+print("hosts", len({host for _, host, _ in found}), flush=True)
+sys.exit(3)
+"""
+CELL = """
+import ray
+ray.init(log_to_driver=False)
+print("nodes", sum(node["Alive"] for node in ray.nodes()), "chips", ray.cluster_resources()["TPU"])
+ray.shutdown()
+"""
+
+
+@pytest.fixture(scope="module")
+def server(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server whose user has a connected pod, without Ray."""
+    server = Server(
+        tmp_path_factory.mktemp("rays"), {"JUPYTER_TPU_EMULATOR": str(emulator.state_file)}
+    )
+    server.start()
+    try:
+        body = {"name": NAME, "type": "v4-16", "zone": "us-central2-b", "connect": {}}
+        server.finish(server.tpu("POST", "tpus", body))
+        for connecting in server.tpu("GET", f"tpus/{NAME}")["operations"]:
+            server.finish(server.tpu("GET", f"operations/{connecting}"))
+        yield server
+    finally:
+        with contextlib.suppress(Exception):
+            server.tpu("DELETE", f"tpus/{NAME}/ray")
+        server.finish(server.tpu("DELETE", f"tpus/{NAME}?end_kernels=true&end_jobs=true"))
+        server.stop()
+
+
+def command(server: Server, *words: str, cwd: Path | None = None) -> Any:
+    return subprocess.run(
+        [sys.executable, "-m", "jupyter_tpu.cli", *words],
+        env=server.environment,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def ray(server: Server) -> Any:
+    return server.tpu("GET", f"tpus/{NAME}/ray")
+
+
+def ended(server: Server, operation: Any) -> Any:
+    """The last state of an operation."""
+
+    def state() -> Any:
+        now = server.tpu("GET", f"operations/{operation['id']}")
+        return now if now["state"] != "running" else None
+
+    return until(state, LIMIT, lambda: json.dumps(server.tpu("GET", "operations"), indent=1))
+
+
+def started(server: Server, **request: Any) -> Any:
+    return ended(server, server.tpu("POST", f"tpus/{NAME}/ray", request))
+
+
+def processes(emulator: Any, host: int, word: str) -> list[int]:
+    """The processes of a host with *word* in their command lines, as this machine numbers them."""
+    init = emulator.hosts(NAME)[host]["init_pid"]
+    return [p["outer"] for p in process_tree(init) if word in " ".join(p["cmdline"])]
+
+
+def test_ray_runs_on_all_hosts_from_install_to_stop(
+    server: Server, emulator: Any, tmp_path: Path
+) -> None:
+    refused = command(server, "ray", "start", NAME)
+    assert refused.returncode == 1
+    assert "Ray is not installed in the environment default" in refused.stderr
+    assert "--install" in refused.stderr
+    assert ray(server)["state"] == "stopped"
+    assert server.tpu("GET", f"tpus/{NAME}/jobs") == []
+
+    first = server.tpu("POST", f"tpus/{NAME}/ray", {"install": True})
+    second = command(server, "ray", "start", NAME)
+    assert second.returncode == 1
+    assert f"Ray is being started on {NAME}" in second.stderr
+    done = ended(server, first)
+    assert done["state"] == "done", done
+    assert [step["state"] for step in done["steps"]] == ["done"] * 6
+    cluster = ray(server)
+    assert cluster["state"] == "running", cluster
+    assert [(host["state"], host["chips"]) for host in cluster["hosts"]] == [("alive", 4)] * 2
+    token = server.on_host(NAME, 1, "cat", ".ray/auth_token")
+    assert len(token) == 64
+    assert token == server.on_host(NAME, 0, "cat", ".ray/auth_token")
+    assert token not in json.dumps([done, cluster, server.tpu("GET", "jobs")])
+    assert token not in server.log.read_text()
+
+    # Its dashboard answers in a browser that has no token, and nobody else.
+    browser = Browser(server, done["app"])
+    nodes = browser.json("/api/v0/nodes")["data"]["result"]["result"]
+    assert sorted(node["state"] for node in nodes) == ["ALIVE", "ALIVE"]
+    assert b"<title>Ray Dashboard" in browser.read("/")
+    port = cluster["dashboard_port"]
+    asked = server.on_host(
+        NAME, 0, "curl", "-s", "-o", "/dev/null", "-w", "%{http_code}",
+        f"http://127.0.0.1:{port}/api/v0/nodes",
+    )  # fmt: skip
+    assert asked == "401"
+
+    again = started(server)
+    assert again["state"] == "done", again
+    assert len(server.tpu("GET", f"tpus/{NAME}/jobs")) == 1, "it was kept"
+
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "part.py").write_text("def square(number):\n    return number * number\n")
+    (project / "work.py").write_text(SCRIPT)
+    submitted = command(server, "ray", "submit", "work.py", "--", "hello", cwd=project)
+    assert submitted.returncode == 3, submitted.stderr
+    assert "nodes 2 argument hello" in submitted.stdout
+    assert "squares [0, 1, 4, 9]" in submitted.stdout
+    assert "hosts 2" in submitted.stdout
+
+    [environment] = server.tpu("GET", f"tpus/{NAME}/environments")
+    kernel = server.request("POST", "/api/kernels", {"name": environment["kernelspec"]})
+    client = Client(server, kernel["id"])
+    client.connect(LIMIT)
+    cell = client.execute(CELL)
+    client.until_done(cell, LIMIT)
+    assert "nodes 2 chips 8.0" in client.printed(cell), client.messages
+    client.close()
+    server.request("DELETE", f"/api/kernels/{kernel['id']}")
+
+    shown = command(server, "ray", "status", NAME)
+    assert shown.stdout.startswith(f"Ray on {NAME}: running, Ray 2")
+    assert command(server, "ray", "stop", NAME).returncode == 1, "it asks"
+    stopped = command(server, "ray", "stop", NAME, "--yes")
+    assert stopped.returncode == 0, stopped.stderr
+    until(lambda: ray(server)["state"] == "stopped", LIMIT)
+    for host in (0, 1):
+        assert processes(emulator, host, "raylet") == []
+        left = server.on_host(NAME, host, "ls", "/tmp/ray")
+        assert "ray_current_cluster" not in left
+    assert server.tpu("GET", "apps") == []
+
+
+def test_ray_whose_head_died_or_lost_its_host_is_known_and_can_be_started_again(
+    server: Server, emulator: Any
+) -> None:
+    assert started(server, install=True)["state"] == "done"
+    [head] = processes(emulator, 0, "gcs_server")[:1]
+    os.kill(head, signal.SIGKILL)
+    failed = until(lambda: (now := ray(server))["state"] == "failed" and now, LIMIT)
+    assert "Ray has ended on host 0" in failed["problem"]["message"]
+    assert started(server)["state"] == "done"
+    assert ray(server)["state"] == "running"
+
+    # The server is killed while Ray starts, and the host is rebooted: Ray comes back with it.
+    server.tpu("DELETE", f"tpus/{NAME}/ray")
+    until(lambda: ray(server)["state"] == "stopped", LIMIT)
+    server.tpu("POST", f"tpus/{NAME}/ray", {})
+    until(lambda: ray(server)["job"] and ray(server)["state"] == "starting", LIMIT)
+    server.kill()
+    server.start()
+    until(lambda: len([h for h in ray(server)["hosts"] if h["state"] == "alive"]) == 2, LIMIT)
+    node = next(node for node in emulator.request("GET", "/v2/projects/emulated/locations/-/nodes")
+                ["nodes"] if node["name"].endswith(f"/{NAME}"))  # fmt: skip
+    emulator.inject_fault("reboot", node=node["name"])
+    job = ray(server)["job"]
+
+    def back() -> bool:
+        now = server.tpu("GET", f"tpus/{NAME}/jobs/{job}")
+        alive = [host for host in ray(server)["hosts"] if host["state"] == "alive"]
+        return len(now["attempts"]) == 2 and len(alive) == 2
+
+    until(back, LIMIT, lambda: json.dumps([ray(server), server.tpu("GET", "jobs")], indent=1))
+
+
+def test_what_ray_can_not_start_with_is_said(server: Server, emulator: Any) -> None:
+    server.tpu("DELETE", f"tpus/{NAME}/ray")
+    until(lambda: ray(server)["state"] in ("stopped", "failed"), LIMIT)
+    wanted = {"environment": "other"}
+    with pytest.raises(OSError, match="404"):
+        server.tpu("POST", f"tpus/{NAME}/ray", wanted)
+    # Another version on one host.
+    python = server.tpu("GET", f"tpus/{NAME}/environments")[0]["path"] + "/bin/python"
+    where = server.on_host(
+        NAME, 1, python, "-c",
+        "from importlib.metadata import distribution as d; print(d('ray')._path)",
+    ).strip()  # fmt: skip
+    server.on_host(NAME, 1, "sed", "-i", "s/^Version: .*/Version: 2.53.0/", f"{where}/METADATA")
+    failed = started(server)
+    assert failed["state"] == "failed"
+    assert "host 1 has Ray 2.53.0" in failed["problem"]["message"]
+    assert "Install the same on all hosts" in failed["problem"]["hint"]
