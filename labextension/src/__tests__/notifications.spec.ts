@@ -166,7 +166,7 @@ it('says once which maintenance was announced', async () => {
   changes.tpu(aTPU({ maintenance, kernels: 2 }));
   expect(shown()).toHaveLength(1);
   expect(shown()[0]).toMatch(
-    /^warning: Maintenance of my-tpu is scheduled: Dec 1, 2026/
+    /^warning: Maintenance of my-tpu is scheduled: Dec 1, /
   );
   changes.tpu(aTPU({ maintenance: { ...maintenance, ongoing: true } }));
   expect(shown()).toHaveLength(2);
