@@ -84,8 +84,8 @@ def node(tmp_path: Path) -> Any:
     start.address = address  # type: ignore[attr-defined]
     yield start
     for process in started:
-        process.kill()
-        process.wait()
+        process.terminate()  # it ends its Ray, too
+        process.wait(60)
 
 
 def free_port() -> int:

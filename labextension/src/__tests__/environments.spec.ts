@@ -99,7 +99,7 @@ describe('an environment that failed', () => {
       ]
     });
     button(node, 'Fix…').click();
-    await shows(node, 'Environment typo');
+    await shows(node, 'Environment typo', 'Python version');
     expect(field(node, 'Python version').value).toBe('3.12');
     expect(field(node, 'Requirements file').value).toBe('-c constraints\n');
     const packages = field(node, 'Python packages');
@@ -158,7 +158,7 @@ describe('an environment that failed', () => {
       [`POST ${PATH}/connect`]: [202, anOperation()]
     });
     button(node, 'Fix…').click();
-    await shows(node, 'Environment typo');
+    await shows(node, 'Environment typo', 'Setup script');
     expect(field(node, 'Setup script').value).toBe('echo 1\n');
     type(field(node, 'apt packages'), 'ffmpeg, tree');
     type(field(node, 'Time zone'), '');

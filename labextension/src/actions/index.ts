@@ -11,7 +11,6 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator } from '@jupyterlab/translation';
 
 import { PackagesForm } from '../environments/packagesForm';
-import { Examples } from '../kernels/examples';
 import { ServerKernels } from '../kernels/serverKernels';
 import { ConnectForm } from '../lifecycle/connectForm';
 import { CreateDefaults, ICreateDefaults } from '../lifecycle/createDefaults';
@@ -57,7 +56,13 @@ const plugin: JupyterFrontEndPlugin<Actions> = {
       ),
       commands,
       new ServerKernels(serviceManager, commands),
-      new Examples(serviceManager.contents, commands)
+      {
+        open: async (example, environment) => {
+          const { Examples } = await import('../kernels/examples');
+          const { contents } = serviceManager;
+          return new Examples(contents, commands).open(example, environment);
+        }
+      }
     );
     addCommands(commands, palette, actions);
     void registry
