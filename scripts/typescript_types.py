@@ -125,7 +125,9 @@ def render() -> dict[Path, str]:
 
 def _render_version() -> str:
     package = json.loads((FOLDER.parents[2] / "package.json").read_text(encoding="utf-8"))
-    return VERSION_FILE.format(head=HEAD.replace("the server's {}", "package.json"), version=package["version"])
+    return VERSION_FILE.format(
+        head=HEAD.replace("the server's {}", "package.json"), version=package["version"]
+    )
 
 
 def _inputs(answers: Sequence[Any], schemas: dict[str, Any]) -> set[str]:

@@ -1,4 +1,4 @@
-"""The panel as a whole: accessible, with one socket for events, and dialogs that keep their input."""
+"""The panel as a whole: accessible, one socket for events, dialogs that keep their input."""
 
 from __future__ import annotations
 
