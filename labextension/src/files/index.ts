@@ -119,7 +119,7 @@ const menu: JupyterFrontEndPlugin<void> = {
   requires: [ITPUActions],
   optional: [IFileBrowserFactory],
   activate: (
-    { commands, serviceManager: { contents } }: JupyterFrontEnd,
+    app: JupyterFrontEnd,
     actions: Actions,
     factory: IFileBrowserFactory | null
   ) => {
@@ -127,6 +127,8 @@ const menu: JupyterFrontEndPlugin<void> = {
       return; // a page without a file browser
     }
     const { tracker } = factory;
+    const { commands } = app;
+    const { contents } = app.serviceManager;
     /** Relative to what Jupyter shows; none of a host's drive. */
     const selected = () =>
       [...(tracker.currentWidget?.selectedItems() ?? [])]

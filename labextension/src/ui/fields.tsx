@@ -119,12 +119,12 @@ function Drawn(props: {
     kind,
     label,
     name,
-    place,
-    problem: _,
     rows,
     shown,
-    ...attributes
+    ...others
   } = field;
+  // eslint-disable-next-line @typescript-eslint/no-unused-vars -- They are not of the input.
+  const { place, problem: own, ...attributes } = others;
   const chosen = (text: string) =>
     onChange(typeof value === 'number' ? Number(text) : text);
   switch (kind) {

@@ -27,7 +27,19 @@ export interface IQuestion<T extends object> {
 export async function ask<T extends object>(
   question: IQuestion<T>
 ): Promise<T | null> {
+  // eslint-disable-next-line jupyter/require-disposable-ownership -- It is disposed of below.
   const answer = new Answer(question.initial);
+  try {
+    return await askUntilAnswered(question, answer);
+  } finally {
+    answer.dispose();
+  }
+}
+
+async function askUntilAnswered<T extends object>(
+  question: IQuestion<T>,
+  answer: Answer<T>
+): Promise<T | null> {
   for (;;) {
     const dialog = new QuestionDialog(question, answer);
     const { button } = await dialog.launch();
