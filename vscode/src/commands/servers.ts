@@ -109,7 +109,8 @@ export async function useServer({ session, sources }: Commands): Promise<void> {
   try {
     await new NodeClient(server).status(); // says why not, before anything is kept
   } catch (error) {
-    throw error instanceof Failure && error.reason === 'DENIED'
+    throw error instanceof Failure &&
+      ['DENIED', 'PERMISSION'].includes(error.reason)
       ? new Error(`The server at ${address.host} does not accept this token.`)
       : error;
   }
