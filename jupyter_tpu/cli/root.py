@@ -73,13 +73,9 @@ GROUPS = {
             ".commands.guard_group:guard",
             "Stop a TPU when idle, at a cost or time.",
         ),
-        "budget": (".commands.budget_group:budget", "What coding agents may spend, and have."),
+        "budget": (".commands.budget_group:budget", "What agents may spend, and have spent."),
         "grant": (".commands.grant_group:grant", "Say which TPUs you may use at no charge."),
         "prices": (".commands.grant_group:prices", "What TPUs cost, and when that was read."),
-    },
-    "Coding agents": {
-        "skill": ("skill:skill", "Print a SKILL.md for coding agents."),
-        "mcp": (".mcp.command:mcp", "Tools for coding agents (MCP), on stdin and stdout."),
     },
     "Setup and problems": {
         "doctor": (
@@ -95,6 +91,8 @@ GROUPS = {
         "vscode": ("vscode:vscode", "Write tasks for VS Code that create TPUs."),
         "completion": ("completion:completion", "Let your shell complete commands and TPUs."),
         "api": ("api:api", "Call the REST interface of your Jupyter server."),
+        "skill": ("skill:skill", "Print a SKILL.md for coding agents."),
+        "mcp": (".mcp.command:mcp", "Tools for coding agents (MCP), on stdin and stdout."),
         "emulator": ("emulator:emulator", "Run an emulator of Cloud TPU on this computer."),
     },
 }

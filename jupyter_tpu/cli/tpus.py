@@ -44,8 +44,6 @@ if TYPE_CHECKING:
         "jupyter tpu create my-tpu --type v4-8 --spot --no-wait",
         "jupyter tpu create my-tpu --type v6e-8 --zone us-east5-a --flex-start --run-for 4h",
         "jupyter tpu create my-tpu --type v6e-8 --zone us-east5-a,us-east5-b --until-available",
-        "jupyter tpu create my-tpu --type v5litepod-8 --plan-only --time 2h --max-cost 5",
-        "jupyter tpu create --plan 1a2b3c4d",
     ),
 )
 @argument("name", metavar="NAME", required=False, help="Lower-case letters, digits and hyphens.")
@@ -111,6 +109,7 @@ if TYPE_CHECKING:
         "plan's limits.",
     ),
     options_of("PlanTPU", "time", into="plan_fields"),
+    rare=True,
 )
 @section("Guard: let it stop or delete itself", guard_options)
 @node_options
@@ -153,7 +152,7 @@ def create(
     if not name:
         raise click.UsageError("Missing argument 'NAME'.")
     if not accelerator_type:
-        raise click.UsageError("Missing option '--type'.")
+        raise click.UsageError("Missing option '--type' / '--accelerator-type'.")
     if plan_fields.get("time") and not plan_only:
         raise click.UsageError("--time needs --plan-only. Otherwise: --until.")
     tiers: list[Tier] = ["spot"] if spot else []

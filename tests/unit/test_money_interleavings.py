@@ -193,6 +193,7 @@ class Server:
             PreemptedTPUs(links.cloud, looks, unconnected, self.power, self.runner),
             self._reload,
             lambda _: None,
+            SimpleNamespace(),  # type: ignore[arg-type]  # no TPU is replaced here
         )
         self.queued = QueuedService(links.cloud, self.create, observer, self.runner, owners)
         self.runner.register_resume("connect", self.runner.keep_until_seen)

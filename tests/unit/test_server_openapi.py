@@ -129,7 +129,7 @@ def test_the_frontends_types_are_those_of_the_models(capsys: pytest.CaptureFixtu
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     assert script.main(["--check"]) == 0, "run `make types`"
-    types, requests, kinds = script.render().values()
+    types, requests, kinds, _version = script.render().values()
     assert "export interface ITPU {" in types
     assert "this.send<ITunnel>('POST', ['tpus', tpu, 'tunnels'], { body, signal })" in requests
     assert "running: trans.__('Connecting %1', name)" in kinds
