@@ -35,64 +35,10 @@ from .records import (
     SpendRecord,
     TunnelRecord,
 )
+from .schema import migrate, transaction
 
 log = logging.getLogger(__name__)
 
-_VERSION = 8
-_SCHEMA = """
-CREATE TABLE connected (
-    identity TEXT, project TEXT, zone TEXT, tpu TEXT, node_id TEXT,
-    PRIMARY KEY (identity, project, zone, tpu)
-) WITHOUT ROWID;
-CREATE TABLE environments (
-    identity TEXT, project TEXT, zone TEXT, tpu TEXT, name TEXT, record BLOB,
-    PRIMARY KEY (identity, project, zone, tpu, name)
-) WITHOUT ROWID;
-CREATE TABLE operations (
-    id TEXT PRIMARY KEY, identity TEXT, state TEXT, ended TEXT, record BLOB
-) WITHOUT ROWID;
-"""
-#: What later versions added, by version.
-_ADDED = {
-    2: """
-CREATE TABLE tunnels (id TEXT PRIMARY KEY, identity TEXT, owner TEXT, record BLOB) WITHOUT ROWID;
-""",
-    3: """
-CREATE TABLE runs (
-    identity TEXT, project TEXT, zone TEXT, tpu TEXT, record BLOB,
-    PRIMARY KEY (identity, project, zone, tpu)
-) WITHOUT ROWID;
-""",
-    4: """
-CREATE TABLE requests (operation TEXT PRIMARY KEY, request TEXT) WITHOUT ROWID;
-""",
-    5: """
-CREATE TABLE jobs (id TEXT PRIMARY KEY, identity TEXT, record BLOB) WITHOUT ROWID;
-""",
-    6: """
-CREATE TABLE grants (
-    identity TEXT, name TEXT, record BLOB, PRIMARY KEY (identity, name)
-) WITHOUT ROWID;
-CREATE TABLE prices (identity TEXT PRIMARY KEY, record BLOB) WITHOUT ROWID;
-""",
-    7: """
-CREATE TABLE guards (
-    identity TEXT, project TEXT, zone TEXT, tpu TEXT, record BLOB,
-    PRIMARY KEY (identity, project, zone, tpu)
-) WITHOUT ROWID;
-""",
-    8: """
-CREATE TABLE budgets (
-    identity TEXT, id TEXT, record BLOB, PRIMARY KEY (identity, id)
-) WITHOUT ROWID;
-CREATE TABLE spending (
-    identity TEXT, id TEXT, record BLOB, PRIMARY KEY (identity, id)
-) WITHOUT ROWID;
-CREATE TABLE plans (
-    identity TEXT, id TEXT, record BLOB, PRIMARY KEY (identity, id)
-) WITHOUT ROWID;
-""",
-}
 #: How long ended operations are kept, and how many at most.
 KEEP_FOR = timedelta(days=3)
 KEEP_AT_MOST = 50
@@ -145,7 +91,7 @@ class Database:
 
         When this returns, they are on disk.
         """
-        with self._connection() as db, _transaction(db, "IMMEDIATE"):
+        with self._connection() as db, transaction(db, "IMMEDIATE"):
             count = 0
             for statement in statements:
                 count = statement(db) if callable(statement) else db.execute(*statement).rowcount
@@ -156,7 +102,7 @@ class Database:
         in whichever process and zone.
         """
         operation = record.operation
-        with self._connection() as db, _transaction(db, "IMMEDIATE"):
+        with self._connection() as db, transaction(db, "IMMEDIATE"):
             rows = db.execute(
                 "SELECT record FROM operations "
                 "WHERE identity = ? AND state = 'running' AND id != ?",
@@ -190,7 +136,7 @@ class Database:
         """Makes a running operation of *owner* that of *new_owner*; returns it as it was left, or
         None if it is not *owner*'s any more.
         """
-        with self._connection() as db, _transaction(db, "IMMEDIATE"):
+        with self._connection() as db, transaction(db, "IMMEDIATE"):
             row = db.execute(
                 "SELECT record FROM operations WHERE id = ? AND state = 'running'", (id,)
             ).fetchone()
@@ -206,7 +152,7 @@ class Database:
         """All that belongs to the identity; None if no other process has written since the version
         that :meth:`know` was told.
         """
-        with self._connection() as db, _transaction(db, "DEFERRED"):
+        with self._connection() as db, transaction(db, "DEFERRED"):
             # Counts the commits of other connections, whoever made them, as seen by this one.
             (count,) = db.execute("PRAGMA data_version").fetchone()
             version = (self._connections, count)
@@ -402,28 +348,11 @@ class Database:
             _set_journal(db, self.path)
             # An intent must be on disk before Google is called, even if the power fails then.
             db.execute("PRAGMA synchronous = FULL")
-            self._migrate(db)
+            migrate(db, self.path)
         except BaseException:
             db.close()
             raise
         return db
-
-    def _migrate(self, db: sqlite3.Connection) -> None:
-        if _version(db) == _VERSION:
-            return  # without a lock
-        with _transaction(db, "IMMEDIATE"):  # two processes may come here at once
-            version = _version(db)
-            if version > _VERSION:
-                raise TPUError(
-                    f"{self.path} was written by a newer jupyter-tpu.",
-                    Reason.INTERNAL,
-                    "Update jupyter-tpu, or set JUPYTER_TPU_DATA_DIR to another folder.",
-                )
-            scripts = [_SCHEMA] if version == 0 else []
-            scripts += [added for since, added in _ADDED.items() if since > version]
-            for statement in ";".join(scripts).split(";"):
-                db.execute(statement)
-            db.execute(f"PRAGMA user_version = {_VERSION}")
 
 
 def is_locked(error: Exception) -> bool:
@@ -502,21 +431,3 @@ def _set_journal(db: sqlite3.Connection, path: Path) -> None:
         # Another process has the file open. Both journals work; one file has one at a time.
         if not is_locked(error):
             raise
-
-
-@contextlib.contextmanager
-def _transaction(db: sqlite3.Connection, kind: str) -> Iterator[None]:
-    db.execute(f"BEGIN {kind}")
-    try:
-        yield
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:  # SQLite has ended it after some errors, a full disk among them
-            with contextlib.suppress(sqlite3.Error):
-                db.execute("ROLLBACK")
-        raise
-
-
-def _version(db: sqlite3.Connection) -> int:
-    (version,) = db.execute("PRAGMA user_version").fetchone()
-    return int(version)
