@@ -46,6 +46,7 @@ GROUPS = {
             "Reserved TPUs: list them, reserve some days.",
         ),
         "queued": ("queued:queued", "Request TPUs that wait in Google's own queue."),
+        "plan": ("step_plan:plan", "Which type runs a JAX function cheapest."),
     },
     "Work on hosts": {
         "run": ("run:run", "Run a command on all hosts, and see its output."),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -9,6 +12,7 @@ import jax.numpy as jnp
 import pytest
 
 from jupyter_tpu import jaxkit
+from jupyter_tpu.cli import main
 from jupyter_tpu.errors import InvalidInput
 
 pytest.importorskip("libtpu", reason="pip install 'jupyter-tpu[compile]'")
@@ -76,3 +80,22 @@ def test_types_that_do_not_exist_are_refused_before_anything_is_compiled() -> No
         jaxkit.plan(step, ARGS, types=[])
     with pytest.raises(InvalidInput, match="Unknown tier"):
         jaxkit.plan(step, ARGS, types=["v5e-1"], tier="cheap")  # type: ignore[arg-type]
+
+
+def test_the_command_plans_a_function_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    file = tmp_path / "planned_step.py"
+    file.write_text(
+        "def step(w, x):\n    return x @ w\n\n"
+        'step_args = ((1024, 1024), "bfloat16"), ((64, 1024), "bfloat16")\n'
+    )
+    words = ["plan", f"{file}:step", "--type", "v5litepod-4", "--mesh", "data=-1"]
+    assert main([*words, "--shard", "data", "--json"]) == 0
+    out, errors = capsys.readouterr()
+    (row,) = json.loads(out)["rows"]
+    assert row["fits"]
+    assert row["flops"] == pytest.approx(2 * 64 * 1024 * 1024 / 4, rel=0.01)  # of a device
+    assert row["usd_per_1000_steps"] > 0
+    assert errors == "v5litepod-4: compiled\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -72,12 +72,16 @@ class Plan(Struct, kw_only=True, frozen=True):
         return first if known else None
 
     def to_json(self) -> str:
+        """As `to_builtins`, in JSON."""
+        return msgspec.json.encode(self.to_builtins()).decode()
+
+    def to_builtins(self) -> dict[str, Any]:
         """All fields, and the prices of 1000 steps in USD."""
-        fields = msgspec.to_builtins(self)
+        fields: dict[str, Any] = msgspec.to_builtins(self)
         for row, out in zip(self.rows, fields["rows"], strict=True):
             out["usd_per_1000_steps"] = row.usd_for_1000_steps("on-demand")
             out["spot_usd_per_1000_steps"] = row.usd_for_1000_steps("spot")
-        return msgspec.json.encode(fields).decode()
+        return fields
 
     def __repr__(self) -> str:
         return "\n\n".join((text_table(_HEADS, self._cells()), "\n".join(self._remarks())))
