@@ -1,8 +1,9 @@
 """A second try for tests that fail, which is never silent (``pytest --second-try``).
 
-One or two tests that failed are run once more when all others are done, in a process of their own.
+A few tests that failed, such as those of one file, are run once more when all others are done, in a
+process of their own.
 What passes then depends on the moment and has to be repaired: the end of the run names it. More
-than two failures are not tried again. Each is named, and appended to ``failures.log``, at once.
+than `MOST` are not tried again. Each is named, and appended to ``failures.log``, at once.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-MOST = 2
+MOST = 5
 LOG = "failures.log"
 REPEATED = "repeated"  # the category in pytest's closing line
 
