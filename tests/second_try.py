@@ -1,9 +1,9 @@
 """A second try for tests that fail, which is never silent (``pytest --second-try``).
 
 A few tests that failed, such as those of one file, are run once more when all others are done, in a
-process of their own.
-What passes then depends on the moment and has to be repaired: the end of the run names it. More
-than `MOST` are not tried again. Each is named, and appended to ``failures.log``, at once.
+process of their own. What passes then depends on the moment and has to be repaired: the end of the
+run names it. More than `MOST` are not tried again. Each is named, and appended to ``failures.log``,
+at once.
 """
 
 from __future__ import annotations

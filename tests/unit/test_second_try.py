@@ -85,9 +85,10 @@ def test_what_fails_twice_fails_the_run(tmp_path: Path, options: list[str]) -> N
 
 
 def test_many_failures_are_not_tried_again(tmp_path: Path) -> None:
-    code, last = run(tmp_path, *(FLAKY.format(number=number) for number in range(second_try.MOST + 1)))
+    too_many = second_try.MOST + 1
+    code, last = run(tmp_path, *(FLAKY.format(number=number) for number in range(too_many)))
     assert code == 1
-    assert f"{second_try.MOST + 1} failed, 1 passed" in last[-1]
+    assert f"{too_many} failed, 1 passed" in last[-1]
     assert "passed in" not in (tmp_path / "failures.log").read_text()  # by another run
 
 
