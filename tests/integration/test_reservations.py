@@ -12,6 +12,7 @@ import pytest_asyncio
 from cli_shell import Shell
 from compute_world import ZONE, ComputeWorld
 from msgspec import structs
+from waiting import until
 
 from jupyter_tpu.cloud.compute_engine.reservations import future
 from jupyter_tpu.errors import Reason, TPUError
@@ -31,6 +32,8 @@ async def world(emulator: Any, faults: Any, tmp_path: Path) -> AsyncIterator[Com
             world.emulator.request("DELETE", place)
         for each in world.items("reservations"):
             world.emulator.request("DELETE", f"{PATH}/reservations/{each['name']}")
+        # Their names must be free for the next test.
+        until(lambda: not world.items("futureReservations") and not world.items("reservations"))
 
 
 @pytest.fixture
@@ -78,10 +81,10 @@ async def test_calendar_mode_is_confirmed_twice_and_listed_with_its_dates(
 @pytest.mark.asyncio
 async def test_a_lost_answer_is_no_failure(world: ComputeWorld) -> None:
     reservations = (await world.server()).fleet.reservations
-    asked = request(confirm_cost=True, confirm_name="run")
+    asked = request(name="lost", confirm_cost=True, confirm_name="lost")
     method = "futureReservations.insert"
     world.fault("lost-answer", method=method, code="UNAVAILABLE", count=1)
-    assert (await reservations.create(asked)).name == "run"
+    assert (await reservations.create(asked)).name == "lost"
     (listed,) = await reservations.list()
     assert listed.chips == 16
     world.fault("error", method="futureReservations.insert", code="UNAVAILABLE", count=1)
