@@ -40,12 +40,11 @@ def test_a_file_goes_to_a_host_and_comes_back(
     page.get_by_role("button", name="Skip").click()
 
     lab.act(name, "Files", "Download File…")
-    page.get_by_label("File on the host").fill("no-such-file")
+    page.get_by_label("File on the host", exact=True).fill("no-such-file")
     page.get_by_role("button", name="Download", exact=True).click()
-    expect(page.get_by_text("no-such-file does not exist on")).to_be_visible()
-
-    lab.act(name, "Files", "Download File…")
-    page.get_by_label("File on the host").fill(chosen.name)
+    # The dialog says why, and keeps its input.
+    expect(page.get_by_role("dialog")).to_contain_text("no-such-file does not exist on")
+    page.get_by_label("File on the host", exact=True).fill(chosen.name)
     with page.expect_download() as download:
         page.get_by_role("button", name="Download", exact=True).click()
     assert download.value.suggested_filename == chosen.name
@@ -88,8 +87,8 @@ def test_a_project_is_synced_and_a_conflict_is_decided_in_the_panel(
 
     def sync() -> None:
         lab.act(name, "Files", "Sync a Folder…")
-        page.get_by_label("Folder on the computer that runs Jupyter").fill(str(here))
-        page.get_by_label("Folder on the TPU (optional)").fill("from the panel")
+        page.get_by_label("Folder on the computer that runs Jupyter", exact=True).fill(str(here))
+        page.get_by_label("Folder on the TPU (optional)", exact=True).fill("from the panel")
         page.get_by_role("button", name="Sync", exact=True).click()
 
     sync()
@@ -247,7 +246,7 @@ def test_a_folder_is_shared_with_another_tpu_and_taken_back(
     dialog = page.get_by_role("dialog")
     lab.resize(250)
     lab.act(name, "Files", "Share a Folder…")
-    dialog.get_by_label("Folder on host 0").fill("our data")
+    dialog.get_by_label("Folder on host 0", exact=True).fill("our data")
     dialog.get_by_label(f"On the hosts of {other}, too").check()
     pictures("form")
     dialog.get_by_role("button", name="Show What Changes").click()
@@ -260,7 +259,7 @@ def test_a_folder_is_shared_with_another_tpu_and_taken_back(
     on_both(STAND_INS)
     try:
         lab.act(name, "Files", "Share a Folder…")
-        dialog.get_by_label("Folder on host 0").fill("our data")
+        dialog.get_by_label("Folder on host 0", exact=True).fill("our data")
         dialog.get_by_label(f"On the hosts of {other}, too").check()
         dialog.get_by_role("button", name="Show What Changes").click()
         expect(dialog).to_contain_text(f"Host 0 of {other}")

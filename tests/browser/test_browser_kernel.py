@@ -242,5 +242,6 @@ def test_what_is_saved_here_runs_there_and_the_panel_decides_what_both_have_chan
     projects.get_by_role("button", name="Use This Computer’s").click()
     expect(projects).not_to_contain_text("not copied")
     expect(projects).to_contain_text("Up to date")
+    lab.page.get_by_role("tab", name="synced.ipynb").click()
     run(lab, 3)
     expect(output(lab, 3)).to_have_text("def answer():\n    return 'ours'\n", timeout=LONG)
