@@ -34,6 +34,7 @@ class Cell:
     def __init__(self, kernel: str) -> None:
         self.kernel = kernel
         self.state = "running"
+        self.raised = False
         self.first = 0  # the number of the first line that is kept
         self.lines: list[str] = []
         self._open = False  # the last line has no end yet
@@ -180,6 +181,6 @@ class AgentKernels:
                 cell.add(str(content.get("data", {}).get("text/plain", "")) + "\n")
             elif kind == "error":
                 cell.add("\n".join(map(str, content.get("traceback", []))) + "\n")
-                cell.state = "failing"
+                cell.raised = True
             elif kind == "status" and content.get("execution_state") == "idle":
-                cell.end("failed" if cell.state == "failing" else "done")
+                cell.end("failed" if cell.raised else "done")
