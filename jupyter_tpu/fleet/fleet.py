@@ -49,7 +49,7 @@ class Fleet:
         chips = TPUChips(core, kernels, jobs)
         ray = RayClusters(core, forwarding, environments, jobs)
         lifecycle = self._lifecycle = Lifecycle(core, money, forwarding, kernels, jobs, defaults)
-        hunts = Hunts(core, money, lifecycle)
+        hunts = Hunts(core, money, jobs, lifecycle)
         setup = self._setup = Setup(core, lifecycle)
         reconcile = self._reconcile = Reconcile(
             core, money, forwarding, kernels, environments, jobs, chips, lifecycle

@@ -265,7 +265,7 @@ class Lane:
         assert node["state"] == "READY"
         connects = [each for each in self.ask("GET", "operations") if each["kind"] == "connect"]
         [connect] = [each for each in connects if each["tpu"] == name]
-        assert connect["state"] == "done", connect
+        assert connect["state"] == "done", connect["problem"]
         until(lambda: self._shown(name)["connection"] == "connected", LIMIT)
         # A slice has another one, for all its hosts at once.
         own = [spec for spec in self._kernelspecs() if not str(spec).endswith("-all-hosts")]

@@ -118,6 +118,8 @@ async def test_a_tpu_is_replaced_by_the_same_one(world: ComputeWorld, name: str)
 
     await eventually(guarded, 60)
     (before,) = instances(world, name)
+    # A process that no host has told of the guard asks it.
+    server = await world.server()
     plan = await server.fleet.hunts.replacement(name)
     assert plan.question == ""  # emulated
     assert any("files" in each for each in plan.lost)

@@ -7,7 +7,7 @@ the two is followed by the next one, and where there is no capacity, the hunt co
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import structs
 
@@ -15,6 +15,7 @@ from ...cloud import DataDisk, Node, NodeOptions, check_ours
 from ...errors import Reason, TPUError
 from ..core.core import Core
 from ..core.records import EnvironmentRecord
+from ..jobs.guard import Guards
 from ..lifecycle.node_options import STARTUP_SCRIPT
 from ..lifecycle.power import PowerService
 from ..lifecycle.provisioning import LABEL
@@ -29,13 +30,21 @@ _SET_ANEW = ("ssh-keys", STARTUP_SCRIPT, "enable-guest-attributes")
 _OURS = "jupyter_tpu"
 
 
+class KnownGuard(NamedTuple):
+    """The guard of a TPU; None if it has none, or if *problem* says why that is not known."""
+
+    guard: Guard | None
+    problem: str = ""
+
+
 class ReplacedTPUs:
     """What replacing a TPU needs to know of it."""
 
-    def __init__(self, core: Core, power: PowerService, work: RunningWork) -> None:
+    def __init__(self, core: Core, power: PowerService, work: RunningWork, guards: Guards) -> None:
         self._core = core
         self._power = power
         self._work = work
+        self._guards = guards
 
     async def find(self, ref: str) -> Node:
         """The TPU as Google describes it now. Raises NOT_YOURS, and CONFLICT for one that is being
@@ -68,7 +77,17 @@ class ReplacedTPUs:
             end_jobs=options.end_jobs,
         )
 
-    def request(self, node: Node) -> CreateTPU:
+    async def guard(self, node: Node) -> KnownGuard:
+        """What its host says of its guard; if that does not answer, what was last known."""
+        try:
+            return KnownGuard(await self._guards.get(f"{node.name.zone}~{node.name.node}"))
+        except TPUError as error:
+            if error.reason is Reason.NOT_FOUND:
+                return KnownGuard(None)
+            last = self._guards.last_known(node)
+            return KnownGuard(last, "" if last is not None else error.message)
+
+    def request(self, node: Node, known: KnownGuard) -> CreateTPU:
         """*node* as a TPU to create, with its guard and its first environment."""
         details, network = node.details, node.details.get("networkConfig", {})
         account = details.get("serviceAccount", {})
@@ -106,26 +125,27 @@ class ReplacedTPUs:
                 description=str(details.get("description", "")),
             ),
             connect=self._environments(node)[0],
-            guard=_guard(self._known_guard(node)),
+            guard=_guard(known.guard),
         )
 
-    def lost(self, node: Node) -> list[str]:
+    def lost(self, node: Node, known: KnownGuard) -> list[str]:
         """What does not come back, in sentences."""
-        guard = self._known_guard(node)
+        guard = known.guard
         found = ["All files on the disks of its hosts are lost. A synced project is copied again."]
         for each in self._environments(node)[1]:
             name = each.environment.name
             found.append(f"The environment {name} is not created again.")
         if node.api == "compute" and not node.version:
             found.append("Google does not say which image it has: it gets the usual one.")
+        if known.problem:
+            found.append(
+                f"Whether it has a guard is not known: {known.problem} The new one has none."
+            )
         if guard is not None and _guard(guard) is None:
             found.append("Its guard is not set again: its end time has passed.")
         elif guard is not None and guard.max_cost is not None:
             found.append("The cost limit of its guard counts from zero again.")
         return found
-
-    def _known_guard(self, node: Node) -> Guard | None:
-        return self._core.tpus.tpu(node.name).guard
 
     def _environments(self, node: Node) -> tuple[ConnectTPU | None, list[EnvironmentRecord]]:
         """How the first one is made again, with the packages it has; and the others."""

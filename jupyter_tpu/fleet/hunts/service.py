@@ -103,20 +103,21 @@ class HuntService:
 
     async def replacement(self, ref: str) -> Replacement:
         node = await self._replaced.find(ref)
-        request = self._replaced.request(node)
+        guard = await self._replaced.guard(node)
+        request = self._replaced.request(node, guard)
         decision = await self._create.price(request, node.name)
         return Replacement(
             request=shown(request),
             cost=decision.cost,
             question=decision.question,
-            lost=self._replaced.lost(node),
+            lost=self._replaced.lost(node, guard),
         )
 
     async def replace(self, ref: str, options: ReplaceTPU | None = None) -> Hunt:
         options = options or ReplaceTPU()
         node = await self._replaced.find(ref)
         request = structs.replace(
-            self._replaced.request(node),
+            self._replaced.request(node, await self._replaced.guard(node)),
             confirm_price=options.confirm_price,
             max_price=options.max_price,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..core.core import Core
 from ..core.operation_runner import ChangedOperation
+from ..jobs.subject import Jobs
 from ..lifecycle.subject import Lifecycle
 from ..money.subject import Money
 from .preempted import PreemptedTPUs
@@ -12,7 +13,7 @@ from .service import HuntService
 
 
 class Hunts:
-    def __init__(self, core: Core, money: Money, lifecycle: Lifecycle) -> None:
+    def __init__(self, core: Core, money: Money, jobs: Jobs, lifecycle: Lifecycle) -> None:
         self._core = core
         self.service = HuntService(
             core.cloud,
@@ -24,7 +25,7 @@ class Hunts:
             PreemptedTPUs(core.cloud, core.observer, core.desired, lifecycle.power, core.runner),
             core.shared.reload,
             core.changes.mark_tpu_changed,
-            ReplacedTPUs(core, lifecycle.power, lifecycle.work),
+            ReplacedTPUs(core, lifecycle.power, lifecycle.work, jobs.guards),
         )
         core.runner.changed.add(self._operation_changed)
         core.changes.register("hunt", self.service.find)
