@@ -129,7 +129,7 @@ class HandedOverRun(RunProcess):
             self._room.clear()
             self._each_pipe("pause_reading")
         self._handover.connection.settimeout(0)
-        await loop.create_unix_connection(
+        process.connection, _ = await loop.create_unix_connection(
             lambda: _End(self, self._handover.rest), sock=self._handover.connection
         )
         return None
@@ -142,6 +142,9 @@ class _Process(asyncio.SubprocessTransport):
         super().__init__()
         self.pipes: Dict[int, Any] = {}
         self.returncode: Optional[int] = None
+        #: To the program; closed by the event loop. It would never look at the next one with this
+        #: number, if the socket below it were closed.
+        self.connection: Any = handover.connection
         self._handover = handover
 
     def get_pid(self) -> int:
@@ -156,7 +159,7 @@ class _Process(asyncio.SubprocessTransport):
     def close(self) -> None:
         for pipe in self.pipes.values():
             pipe.close()
-        self._handover.connection.close()
+        self.connection.close()
 
 
 class _Pipe(asyncio.Protocol):
