@@ -32,10 +32,16 @@ async def make_environments(emulator: Any, zone: str, tpu: str, hosts: int) -> N
 
 
 def register_pod_kernel(
-    emulator: Any, zone: str, tpu: str, hosts: int, *, slices: Sequence[str] = ()
+    emulator: Any,
+    zone: str,
+    tpu: str,
+    hosts: int,
+    *,
+    slices: Sequence[str] = (),
+    specs: KernelSpecs | None = None,
 ) -> tuple[str, str]:
     """Its kernelspec's name and display name."""
-    return KernelSpecs().register(
+    return (specs or KernelSpecs()).register(
         project=emulator.state.project,
         zone=zone,
         tpu=tpu,

@@ -316,19 +316,8 @@ def server(
         kernel.manager.shutdown_kernel(now=True)
     variables = {"JUPYTER_TPU_EMULATOR": str(emulator.state_file)}
     server = Server(tmp_path, {**variables, "JUPYTER_TPU_PROJECT_SYNC": "off"})
-    spec, _ = KernelSpecs(tmp_path / "jupyter" / "kernels").register(
-        project=emulator.state.project,
-        zone=ZONE,
-        tpu=pod,
-        worker=0,
-        environment="default",
-        python_version="3.11",
-        host_python="/home/tpu/env/bin/python",
-        emulator=str(emulator.state_file),
-        emulated=True,
-        variables={},
-        hosts=HOSTS,
-    )
+    specs = KernelSpecs(tmp_path / "jupyter" / "kernels")
+    spec, _ = register_pod_kernel(emulator, ZONE, pod, HOSTS, specs=specs)
     server.start()
     body = {"path": "a.ipynb", "name": "a", "type": "notebook", "kernel": {"name": spec}}
     session = server.request("POST", "/api/sessions", body)

@@ -48,7 +48,9 @@ def parse_code(code: str, hosts: int) -> Code:
     if whole:
         number = int(whole.group(1))
         if number >= len(Slices.sizes):
-            raise ValueError("There is no slice %d in this kernel." % number)
+            last = len(Slices.sizes) - 1
+            why = "the slices are 0 to %d" % last if last > 0 else "this kernel has one TPU only"
+            raise ValueError("There is no slice %d: %s." % (number, why))
         text = "%d.0-%d" % (number, Slices.sizes[number] - 1)
         return Code(code[whole.end() :], parse_hosts(text, hosts), 1)
     chosen = _HOSTS.match(code)
