@@ -132,9 +132,7 @@ class AgentKernels:
         manager, client, reading = self._kernels.pop(ref)
         reading.cancel()
         client.stop_channels()
-        for cell in self.cells.values():
-            if cell.kernel == ref and cell.state == "running":
-                cell.end("lost: its kernel was shut down")
+        self._lose(ref, "its kernel was shut down")
         with contextlib.suppress(Exception):
             async with asyncio.timeout(20.0):
                 await manager.shutdown_kernel(now=True)
@@ -164,23 +162,34 @@ class AgentKernels:
             raise TPUError(
                 f"The kernel on {ref} did not start: {error}.", Reason.TIMEOUT, "Try again."
             ) from None
-        reading = asyncio.create_task(self._read_output(client))
+        reading = asyncio.create_task(self._read_output(ref, client))
         self._kernels[ref] = manager, client, reading
         return manager, client
 
-    async def _read_output(self, client: Any) -> None:
-        while True:
-            message = await client.get_iopub_msg(timeout=None)
-            cell = self.cells.get(message["parent_header"].get("msg_id"))
-            if cell is None:
-                continue
-            kind, content = message["msg_type"], message["content"]
-            if kind == "stream":
-                cell.add(str(content.get("text", "")))
-            elif kind in ("execute_result", "display_data"):
-                cell.add(str(content.get("data", {}).get("text/plain", "")) + "\n")
-            elif kind == "error":
-                cell.add("\n".join(map(str, content.get("traceback", []))) + "\n")
-                cell.raised = True
-            elif kind == "status" and content.get("execution_state") == "idle":
-                cell.end("failed" if cell.raised else "done")
+    def _lose(self, ref: str, why: str) -> None:
+        """The ends of the cells that run there will not be seen."""
+        for cell in self.cells.values():
+            if cell.kernel == ref and cell.state == "running":
+                cell.end(f"lost: {why}")
+
+    async def _read_output(self, ref: str, client: Any) -> None:
+        try:
+            while True:
+                self._show(await client.get_iopub_msg(timeout=None))
+        finally:
+            self._lose(ref, "its output can't be read any more")
+
+    def _show(self, message: dict[str, Any]) -> None:
+        cell = self.cells.get(message["parent_header"].get("msg_id"))
+        if cell is None:
+            return
+        kind, content = message["msg_type"], message["content"]
+        if kind == "stream":
+            cell.add(str(content.get("text", "")))
+        elif kind in ("execute_result", "display_data"):
+            cell.add(str(content.get("data", {}).get("text/plain", "")) + "\n")
+        elif kind == "error":
+            cell.add("\n".join(map(str, content.get("traceback", []))) + "\n")
+            cell.raised = True
+        elif kind == "status" and content.get("execution_state") == "idle":
+            cell.end("failed" if cell.raised else "done")

@@ -38,6 +38,7 @@ class PodHosts:
 
     async def run(self) -> None:
         """Runs until it is cancelled."""
+        self._begun = set(self._addresses)  # after an error, the others are tried again
         async with asyncio.TaskGroup() as tasks:
             while True:
                 self._changed.clear()
