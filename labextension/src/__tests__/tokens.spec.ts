@@ -49,7 +49,7 @@ it('passes tokens by name and removes one', async () => {
   });
   await shows(node, 'No token is passed to TPUs.');
   await pass(node, ' HF_TOKEN, WANDB_API_KEY ');
-  await shows(node, 'Passed2');
+  await shows(node, 'HF_TOKEN');
   expect(node.querySelector('input')!.value).toBe('');
   const posted = server.calls.filter(one => one.method === 'POST');
   expect(posted.map(one => one.body)).toEqual([

@@ -36,6 +36,24 @@ export function IconButton(props: {
   );
 }
 
+/** A button with words. In a form it sends nothing, unless its type says so. */
+export function TextButton(
+  props: {
+    /** Whether most people want this one. */
+    main?: boolean;
+    children: React.ReactNode;
+  } & React.ButtonHTMLAttributes<HTMLButtonElement>
+): JSX.Element {
+  const { main, ...others } = props;
+  return (
+    <Button
+      type="button"
+      {...others}
+      className={main ? 'jp-tpu-Button jp-mod-main' : 'jp-tpu-Button'}
+    />
+  );
+}
+
 /** How many hosts are shown until the user asks for all. */
 export const HOSTS_SHOWN = 8;
 
