@@ -228,7 +228,8 @@ function buttons(offered: IButton[]): JSX.Element[] {
 
 /** The tab. */
 export class AppTab extends MainAreaWidget<AppView> {
-  constructor(target: IAppTarget, model: TPUModel, opener: AppOpener) {
+  constructor(target: IAppTarget, model: TPUModel) {
+    const opener = new AppOpener(model);
     const content = new AppView(target, model, opener);
     super({ content });
     const where = target.host

@@ -104,16 +104,14 @@ export function Findings(props: {
   }[];
 }): JSX.Element {
   return (
-    <div className="jp-tpu-Dialog">
-      <ul className="jp-tpu-Findings">
-        {props.findings.map(({ key, state, label, children }) => (
-          <li key={key} data-state={state}>
-            <strong>{label}</strong>
-            <span>{children}</span>
-          </li>
-        ))}
-      </ul>
-    </div>
+    <ul className="jp-tpu-Findings">
+      {props.findings.map(({ key, state, label, children }) => (
+        <li key={key} data-state={state}>
+          <strong>{label}</strong>
+          <span>{children}</span>
+        </li>
+      ))}
+    </ul>
   );
 }
 
