@@ -164,29 +164,6 @@ def test_without_secret_storage_the_token_is_kept_until_the_window_closes(
     expect(window.view).to_contain_text("TPU: Use Another Jupyter Server")
 
 
-# ---- money ---------------------------------------------------------------------------------------
-
-
-def test_prices_are_shown_before_a_tpu_is_created_and_nothing_is_without_a_login(
-    start_vscode: Callable[..., CodeServer],
-    open_window: Callable[..., Window],
-    billed: dict[str, str],
-) -> None:
-    """The question itself needs an answer of Google: here nobody has logged in."""
-    server = start_vscode(variables=billed)
-    window = open_window(server, server.workspace)
-    window.command("TPU: Create")
-    window.picker.locator("input[type=text]").first.fill("v5litepod-4")  # of 71 types
-    expect(window.picker.get_by_role("option").first).to_contain_text("$")
-    window.pick("TPU Type", "v5litepod-4")
-    window.pick("Zone for", "us-central1-a")
-    expect(window.picker.get_by_role("option", name="Spot")).to_contain_text("$")
-    window.pick("v5litepod-4 · ", "On demand")
-    window.enter("Name", "paid")
-    expect(window.toasts.filter(has_text="No Google Cloud credentials")).to_be_visible()
-    expect(window.row("paid")).to_have_count(0)
-
-
 # ---- a server that ends --------------------------------------------------------------------------
 
 
