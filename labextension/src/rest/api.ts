@@ -1553,6 +1553,7 @@ export interface IReplacement {
   request: ICreateTPU;
   cost: ICost;
   question: string;
+  restored: string[];
   lost: string[];
 }
 
