@@ -338,7 +338,7 @@ def parameter_name(node: ast.expr) -> str:
             return f"{owner}_{name}"
         case ast.Attribute(attr=name):
             return name
-        case ast.Call(func=ast.Name(id="count" | "each_of"), args=[_, ast.Constant(value=noun)]):
+        case ast.Call(func=ast.Name(id="count" | "each_of"), args=[_, ast.Constant(value=str(noun))]):
             return re.sub(r"\W", "_", f"{noun}s")
         case (
             ast.Call(func=ast.Attribute(attr="get"), args=[ast.Constant() as key, *_])
