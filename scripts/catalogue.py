@@ -51,7 +51,7 @@ class Entry(NamedTuple):
 
 def skeleton(text: str) -> str:
     """The text without the names of its parameters: what makes two texts the same."""
-    return re.sub(r"%\d|(?<!\{)\{\w+\}", "\0", text)
+    return re.sub(r"%\d|\{\w+\}", "\0", text)
 
 
 def entries() -> list[Entry]:
@@ -161,11 +161,11 @@ def _is_translated(entry: polib.POEntry) -> bool:
 def _renamed(translation: str, before: str, now: str) -> str:
     """A translation with the names that parameters have *now*."""
     names = dict(zip(_parameters(before), _parameters(now), strict=True))
-    return re.sub(r"(?<!\{)\{\w+\}", lambda name: names.get(name[0], name[0]), translation)
+    return re.sub(r"\{\w+\}", lambda name: names.get(name[0], name[0]), translation)
 
 
 def _parameters(text: str) -> list[str]:
-    return re.findall(r"%\d|(?<!\{)\{\w+\}", text)
+    return re.findall(r"%\d|\{\w+\}", text)
 
 
 def problems(catalogue: polib.POFile, present: list[Entry]) -> list[str]:

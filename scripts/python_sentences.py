@@ -44,7 +44,7 @@ _WORD = r"(?<![{\w])[A-Za-z]{3,}"
 
 
 class Text(NamedTuple):
-    """A text for translators; {name} stands for a parameter, {{ for a brace."""
+    """A text for translators; {name} stands for a parameter."""
 
     text: str
     group: Group
@@ -209,14 +209,14 @@ def _makes_command(decorator: ast.expr) -> bool:
 
 
 def _is_sentence(text: str) -> bool:
-    marked = re.sub(r"(?<!\{)\{\w+\}", "\0", text.strip())
+    marked = re.sub(r"\{\w+\}", "\0", text.strip())
     letters = re.findall(r"[a-z]{2,}", marked)
     return (
         bool(_SENTENCE.fullmatch(marked))
         and len(letters) > 1
         and "\n" not in marked
         and not re.match(r"(SELECT|INSERT|UPDATE|DELETE FROM|CREATE|ALTER|DROP) ", marked)
-        and not re.search(r"\\[a-z]|[<>]\w+>|^\w+=|;\s*$", marked)
+        and not re.search(r"\\[a-z]|[<>]\w+>|^\w+=|;\s*$|[{}]", marked)
     )
 
 
@@ -242,7 +242,7 @@ def _joined(parts: Iterable[str]) -> str:
     result, used, parameter_before = "", set(), False
     for part in parts:
         if not isinstance(part, _Parameter):
-            result += part.replace("{", "{{").replace("}", "}}")
+            result += part
             parameter_before = parameter_before and not part
             continue
         if parameter_before:  # two without anything between them are one
@@ -327,6 +327,10 @@ def _value_alternatives(node: ast.expr) -> list[_Parts]:
     return _alternatives(node) or [(_Parameter(parameter_name(node)),)]
 
 
+def _identifier(text: str) -> str:
+    return re.sub(r"\W", "_", text)
+
+
 def parameter_name(node: ast.expr) -> str:
     """A name for the value of an expression: "tpu_name" for ``self.tpu.name``."""
     match node:
@@ -339,12 +343,12 @@ def parameter_name(node: ast.expr) -> str:
         case ast.Attribute(attr=name):
             return name
         case ast.Call(func=ast.Name(id="count" | "each_of"), args=[_, ast.Constant(value=noun)]):
-            return re.sub(r"\W", "_", f"{noun}s")
+            return _identifier(f"{noun!s}s")
         case (
             ast.Call(func=ast.Attribute(attr="get"), args=[ast.Constant() as key, *_])
             | ast.Subscript(slice=ast.Constant() as key)
         ) if isinstance(key.value, str):
-            return re.sub(r"\W", "_", key.value)
+            return _identifier(key.value)
         case ast.Call(func=ast.Attribute(value=value, attr="lower" | "strip" | "rstrip")):
             return parameter_name(value)
         case ast.Call(func=ast.Name(id="len"), args=[value]):
