@@ -100,7 +100,7 @@ class _Collector(ast.NodeVisitor):
             self.texts += [(f"The other host {verb}.", "sentence") for verb in has]
             self.texts += [(f"The other {{number}} hosts {verb}.", "sentence") for verb in have]
             return
-        elif name in ("option", "section", "yes_option"):
+        elif name in ("option", "section", "yes_option", "in_language", "help_text"):
             labels += [(argument, "help") for argument in arguments[:1]]
         for keyword in node.keywords:
             if name == "OperationKind" and keyword.arg in _KIND_FIELDS:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from .language import in_language
-from .translated_help import TranslatedHelp
+from .translated_help import TranslatedHelp, help_text
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -143,7 +143,7 @@ def _help_all_option() -> click.Option:
         is_eager=True,
         expose_value=False,
         callback=show,
-        help="Show rarely used options, too, and exit.",
+        help=help_text("Show rarely used options, too, and exit."),
     )
 
 

@@ -7,7 +7,6 @@ catalogues and their matching are imported for another language only.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from functools import cache
@@ -61,6 +60,8 @@ def in_language(sentence: str) -> str:
 
 @cache
 def _sentences(name: str) -> Sentences:
+    import json
+
     from .sentences import Sentences
 
     catalogue: dict[str, list[str]] = {}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .language import LANGUAGES, catalogue_name, in_language
+from .terminal import verbatim
 
 if TYPE_CHECKING:
     _Base = click.Command
@@ -20,6 +21,25 @@ else:
 _FILLER = "\0"
 _WIDE = re.compile(
     "([\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uff60])"
+)
+
+
+#: Headings of click, and what it says of a wrong command line.
+_HEADING = re.compile(r"^(Usage|Options|Commands)(?=:)", re.MULTILINE)
+_MESSAGES = (
+    "Show this message and exit.",
+    "Missing argument {name}.",
+    "Missing option {name}.",
+    "Missing command.",
+    "No such option {name}.",
+    "Option {name} requires an argument.",
+    "Option {name} does not take a value.",
+    "Got unexpected extra argument {words}.",
+    "Got unexpected extra arguments {words}.",
+    "Invalid value for {name}: {message}.",
+    "{value} is not one of {values}.",
+    "{value} is not a valid {type}.",
+    "{value} is not in the range {range}.",
 )
 
 
@@ -38,7 +58,13 @@ class TranslatedHelp(_Base):
         helper = copy.copy(self)
         helper._in_help = True
         helper.help, helper.epilog = help_text(self.help or ""), help_text(self.epilog or "")
-        return super(TranslatedHelp, helper).get_help(ctx).replace(_FILLER, "")
+        text = super(TranslatedHelp, helper).get_help(ctx).replace(_FILLER, "")
+        headings = {
+            "Usage": in_language("Usage"),
+            "Options": in_language("Options"),
+            "Commands": in_language("Commands"),
+        }
+        return verbatim(_HEADING.sub(lambda heading: headings[heading[0]], text))
 
     def get_short_help_str(self, limit: int = 45) -> str:
         if not catalogue_name():

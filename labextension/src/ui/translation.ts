@@ -23,7 +23,8 @@ const loaded: { trans: Strings; sentences: Sentences | null } = {
 };
 
 /** Names that are written from right to left turn nothing around. */
-function isolatedAll(values: any[]): any[] {
+// eslint-disable-next-line @typescript-eslint/no-explicit-any -- as in JupyterLab's own signature
+function isolatedAll(values: unknown[]): any[] {
   return values.map(value =>
     typeof value === 'string' ? isolated(value) : value
   );
