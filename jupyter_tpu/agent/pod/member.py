@@ -33,7 +33,7 @@ from ..protocol.paths import private_folder, run_folder
 from ..protocol.process_env import complete_variables, process_environment
 from ..protocol.timeouts import exit_within, is_set_within, with_timeout
 from . import wire
-from .present import PREFIX, record_presence
+from .present import PREFIX, end_earlier, record_presence
 
 #: Bytes of output that wait here until the kernel is paused, and until it is resumed.
 FULL, LOW = 64 << 20, 16 << 20
@@ -142,6 +142,8 @@ class Member:
         """Runs until the kernel has ended, or the conductor is gone."""
         from ..keeper.channels import KernelChannels
 
+        if self._spec["kernel"]:
+            end_earlier(self._spec["kernel"])
         record_presence(self._folder, self._spec["kernel"], self._spec["notebook"])
         problem = self._no_python() or await self._no_chips()
         if problem:
