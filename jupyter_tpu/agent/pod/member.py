@@ -116,6 +116,7 @@ class Member:
         self._watch = HostWatch()
         self._died = asyncio.Event()
         self._process: Optional[KernelProcess] = None
+        self._unsent: List[bytes] = []  # what one turn of the loop has for the conductor
 
     async def wait_warm(self, reader: asyncio.StreamReader) -> bool:
         """Starts a kernel ahead, and waits until it is needed. False: it is not."""
@@ -242,7 +243,15 @@ class Member:
         self._send(wire.encode(channel, parts))
 
     def _send(self, data: bytes) -> None:
-        self._writer.write(data)
+        """In one piece with what else the kernel has sent: each piece wakes four processes."""
+        if not self._unsent:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._unsent.append(data)
+
+    def _flush(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        if unsent:
+            self._writer.write(b"".join(unsent))
         process = self._process
         if process is not None and self._waiting > FULL and not process.paused:
             process.pause()
@@ -253,6 +262,7 @@ class Member:
         return int(transport.get_write_buffer_size())
 
     def _note(self, **fields: Any) -> None:
+        self._flush()
         self._writer.write(wire.encode_note(**fields))
 
     def _read_output(self) -> None:
