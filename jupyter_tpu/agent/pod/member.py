@@ -37,6 +37,8 @@ from .present import PREFIX, end_earlier, record_presence
 
 #: Bytes of output that wait here until the kernel is paused, and until it is resumed.
 FULL, LOW = 64 << 20, 16 << 20
+#: Bytes of a message from which it is sent without waiting for others.
+PIECE = 64 << 10
 #: Seconds for a kernel to shut down when it is asked, and for this process to end.
 SHUT_DOWN, ENDING = 1.5, 10.0
 #: Seconds for libtpu to say what the chips run.
@@ -247,6 +249,8 @@ class Member:
         if not self._unsent:
             asyncio.get_running_loop().call_soon(self._flush)
         self._unsent.append(data)
+        if len(data) > PIECE:
+            self._flush()
 
     def _flush(self) -> None:
         unsent, self._unsent = self._unsent, []
