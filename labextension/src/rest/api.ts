@@ -1250,6 +1250,7 @@ export interface IOperation {
     | 'environment'
     | 'guard'
     | 'hunt'
+    | 'plan'
     | 'profile'
     | 'queue'
     | 'ray'
@@ -1560,6 +1561,7 @@ export interface IReplacement {
   request: ICreateTPU;
   cost: ICost;
   question: string;
+  restored: string[];
   lost: string[];
 }
 
