@@ -26,6 +26,7 @@ from .hosts import (
     MetricsAPI,
     PythonsAPI,
     RunsAPI,
+    SliceKernelsAPI,
 )
 from .inventory import AttachedAPI, UsageAPI
 from .operations import OperationsAPI
@@ -60,6 +61,7 @@ __all__ = [
     "RunsAPI",
     "SSHKeyAPI",
     "SharesAPI",
+    "SliceKernelsAPI",
     "SyncAPI",
     "TensorBoardAPI",
     "TokensAPI",

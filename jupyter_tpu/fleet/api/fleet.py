@@ -30,6 +30,7 @@ from .hosts import (
     MetricsAPI,
     PythonsAPI,
     RunsAPI,
+    SliceKernelsAPI,
 )
 from .inventory import AttachedAPI, UsageAPI
 from .operations import OperationsAPI
@@ -78,6 +79,9 @@ class FleetAPI(Protocol):
 
     @property
     def chip_kernels(self) -> ChipKernelsAPI: ...
+
+    @property
+    def slice_kernels(self) -> SliceKernelsAPI: ...
 
     @property
     def metrics(self) -> MetricsAPI: ...

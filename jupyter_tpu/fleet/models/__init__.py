@@ -119,7 +119,7 @@ from .jobs import (
     StopJob,
     Trace,
 )
-from .kernels import Checkpoint, Interruption, Kernel
+from .kernels import AddSlicesKernel, Checkpoint, Interruption, Kernel, SlicesKernel
 from .money import (
     Cost,
     CreateReservation,
@@ -177,6 +177,7 @@ __all__ = [
     "AGENT",
     "TPU",
     "AddSSHKey",
+    "AddSlicesKernel",
     "AdoptTPU",
     "AnswerPlan",
     "App",
@@ -315,6 +316,7 @@ __all__ = [
     "SharedFolder",
     "SharedFolders",
     "SharingState",
+    "SlicesKernel",
     "Spending",
     "SplitChips",
     "StartHunt",
