@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
 import time
-import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from lab_server import WINDOW, LabPage, LabServer
 from playwright.sync_api import Browser, Page, Route, WebSocketRoute, expect
 
-from jupyter_tpu.emulator import EmulatorState
-
 ZONE = "us-central1-a"
 SMALL = "v5litepod-1"
 TOASTS = ".Toastify__toast"
+#: The addresses of lists; JupyterLab adds the time to each, so that no cache has an answer.
+LIST = re.compile(r"/jupyter-tpu/v1/tpus(\?|$)")
+OPERATIONS = re.compile(r"/jupyter-tpu/v1/operations(\?|$)")
 
 
 @pytest.fixture(scope="module")
@@ -64,28 +62,13 @@ def delete(server: LabServer, name: str) -> None:
     assert done["state"] == "done", done
 
 
-def at_google(server: LabServer, method: str, path: str, body: object = None) -> Any:
-    """A call of the emulated cloud, as somebody else may make it."""
-    folder = server.root.parent / "tpu" / "emulator"
-    state = EmulatorState.read(folder / "emulator.json")
-    token = Path(state.token_file).read_text().strip()
-    request = urllib.request.Request(
-        f"{state.rest}{path}",
-        method=method,
-        data=None if body is None else json.dumps(body).encode(),
-        headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
-    )
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        return json.loads(answer.read() or b"null")
-
-
 def test_a_double_click_on_create_makes_one_tpu_which_has_the_focus(lab: LabPage) -> None:
     sent: list[str] = []
     lab.page.on("request", lambda request: sent.append(f"{request.method} {request.url}"))
     fill(lab, "clicked-twice")
     lab.form.get_by_role("button", name="Create", exact=True).dblclick()
     lab.state("clicked-twice", "Ready to connect")
-    assert len([one for one in sent if re.match(r"POST .*/v1/tpus$", one)]) == 1, sent
+    assert len([one for one in sent if re.match(r"POST .*/v1/tpus(\?|$)", one)]) == 1, sent
     inside = "row => row.contains(document.activeElement)"
     row = lab.tpu("clicked-twice")
     lab.page.wait_for_function(inside, arg=row.element_handle())
@@ -125,23 +108,22 @@ def test_a_job_that_ends_is_said_once_in_each_of_two_tabs(
 
 def test_an_answer_that_was_lost_makes_no_second_tpu(lab: LabPage) -> None:
     fill(lab, "lost-answer")
-    path = re.compile(r"/jupyter-tpu/v1/tpus$")
 
     def lose(route: Route) -> None:
         if route.request.method != "POST":
-            route.continue_()
+            route.fallback()
             return
         route.fetch()  # the server has it
         route.abort()
 
-    lab.page.route(path, lose)
+    lab.page.route(LIST, lose)
     create = lab.form.get_by_role("button", name="Create", exact=True)
     create.click()
     alert = lab.form.get_by_role("alert")
     expect(alert).to_contain_text("The Jupyter server is not responding.")
     name = lab.form.get_by_label("Name")
     expect(name).to_have_value("lost-answer")
-    lab.page.unroute(path)
+    lab.page.unroute(LIST)
     create.click()
     expect(lab.form).to_contain_text("already exists")
     expect(name).to_have_value("lost-answer")
@@ -162,67 +144,52 @@ def test_a_tpu_that_is_deleted_while_its_page_is_open_says_so_there(lab: LabPage
     expect(page.get_by_role("button", name="Show All TPUs")).to_be_visible()
 
 
-def test_a_name_of_63_letters_leaves_room_for_its_buttons(lab: LabPage) -> None:
-    """Other programs may give such names; ours has a limit of 40, because hosts are named, too."""
-    name = "a" + "b" * 62
-    parent = f"/v2/projects/emulated/locations/{ZONE}/nodes"
-    body = {"acceleratorType": SMALL, "runtimeVersion": "v2-alpha-tpuv5-lite"}
-    at_google(lab.server, "POST", f"{parent}?nodeId={name}", body)
-    lab.panel.get_by_role("button", name="Refresh").click()
-    lab.state(name, "Ready to connect")
-    lab.resize(250)
-    edge = lab.panel.bounding_box()
+def test_an_unknown_price_a_name_of_63_letters_and_a_long_past_have_room(
+    another: LabPage, lab_server: LabServer
+) -> None:
+    """What the server says is changed on its way: the emulator's TPUs cost nothing, and Cloud TPU
+    itself gives names of 40 letters at most."""
+    long = "a" + "b" * 62
+    body = {"name": "priceless", "type": SMALL, "zone": ZONE}
+    operation = lab_server.finish(lab_server.call("POST", "tpus", body))
+
+    def unknown(route: Route) -> None:
+        answer = route.fetch()
+        listed = answer.json()
+        for tpu in listed["tpus"]:
+            tpu["emulated"] = False
+            tpu["cost"].update(usd_per_hour=None, list_usd_per_hour=None, usd=None)
+            if tpu["name"] == "priceless":
+                tpu["name"] = long
+        route.fulfill(response=answer, json=listed)
+
+    problem = {"message": "It was refused.", "reason": "INVALID", "hint": "", "retry_after": None}
+    past = [
+        # Of kinds and TPUs that are gone: a failure is news until something works.
+        {**operation, "id": f"old-{number}", "tpu": f"gone-{number}", "kind": "copy"}
+        | {"state": "failed", "problem": problem}
+        for number in range(200)
+    ]
+    another.page.route(LIST, unknown)
+    another.page.route(OPERATIONS, lambda route: route.fulfill(json=past))
+    another.open()
+    row = another.tpu(long)
+    expect(row).to_contain_text("price unknown")
+    expect(row).not_to_contain_text("$0")
+    another.resize(250)
+    edge = another.panel.bounding_box()
     assert edge is not None
-    row = lab.tpu(name)
     for button in row.get_by_role("button").all():
         box = button.bounding_box()
         assert box is not None
         assert box["width"] > 15
         assert box["x"] + box["width"] <= edge["x"] + edge["width"] + 1, box
-    wide = "() => document.querySelector('.jp-tpu-Body').scrollWidth"
-    assert lab.page.evaluate(wide) <= edge["width"] + 1
-    page = lab.open_page(name)
+    body_width = "() => document.querySelector('.jp-tpu-Body').scrollWidth"
+    assert another.page.evaluate(body_width) <= edge["width"] + 1
+    page = another.open_page(long)
     box = page.bounding_box()
     assert box is not None
     assert page.evaluate("node => node.scrollWidth") <= box["width"] + 1
-    lab.resize(330)
-    at_google(lab.server, "DELETE", f"{parent}/{name}")
-    lab.panel.get_by_role("button", name="Refresh").click()
-    expect(row).to_have_count(0)
-
-
-def test_a_price_that_is_unknown_is_said_and_a_long_history_is_folded(
-    another: LabPage, lab_server: LabServer
-) -> None:
-    """What the server says is changed on its way: the emulator's TPUs cost nothing."""
-    body = {"name": "priceless", "type": SMALL, "zone": ZONE}
-    lab_server.finish(lab_server.call("POST", "tpus", body))
-
-    def unknown(route: Route) -> None:
-        answer = route.fetch()
-        listed = answer.json()
-        operation = listed["operations"][0]
-        assert operation["state"] == "done"
-        for tpu in listed["tpus"]:
-            tpu["emulated"] = False
-            tpu["cost"].update(usd_per_hour=None, list_usd_per_hour=None, usd=None)
-        listed["operations"] = [
-            {
-                **operation,
-                "id": f"old-{number}",
-                "state": "failed",
-                "message": f"Attempt {number} failed.",
-                "problem": {"message": f"Problem {number}", "reason": "OTHER", "hint": ""},
-            }
-            for number in range(200)
-        ]
-        route.fulfill(response=answer, json=listed)
-
-    another.page.route(re.compile(r"/jupyter-tpu/v1/tpus(\?|$)"), unknown)
-    another.open()
-    row = another.tpu("priceless")
-    expect(row).to_contain_text("price unknown")
-    expect(row).not_to_contain_text("$0")
     failed = another.panel.locator(".jp-tpu-Operation.jp-mod-failed")
     expect(failed).to_have_count(5)
     more = another.panel.get_by_role("button", name="Show all 200 operations")
