@@ -29,8 +29,8 @@ export async function replaceTPU(tpu: ITPU, model: TPUModel): Promise<void> {
       </p>
       <p>{runningThere(tpu)}</p>
       <ul>
-        {plan.lost.map(each => (
-          <li key={each}>{each}</li>
+        {[...(plan.restored ?? []), ...plan.lost].map(sentence => (
+          <li key={sentence}>{sentence}</li>
         ))}
       </ul>
       {plan.question && <p>{plan.question}</p>}

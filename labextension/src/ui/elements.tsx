@@ -229,8 +229,9 @@ export function Alert(props: {
 }): JSX.Element {
   const { message, hint, kind = 'error', children } = props;
   return (
+    // Not jp-mod-error: a dialog that has one when something is typed disables its button.
     <div
-      className={`jp-tpu-Alert jp-mod-${kind}`}
+      className={`jp-tpu-Alert jp-tpu-mod-${kind}`}
       role={kind === 'error' ? 'alert' : 'note'}
     >
       <p className="jp-tpu-Alert-message">
