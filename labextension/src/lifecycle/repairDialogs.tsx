@@ -8,10 +8,17 @@ import { IReportFault, ITPU } from '../rest/api';
 import { confirm } from '../ui/confirm';
 import { ask } from '../ui/formDialog';
 import { trans } from '../ui/translation';
+import { wait } from '../ui/wait';
 
 /** Replaces a TPU by the same one on other hardware; asks first, with what is lost. */
 export async function replaceTPU(tpu: ITPU, model: TPUModel): Promise<void> {
-  const plan = await model.client.hunts.replacement(tpu);
+  const plan = await wait(
+    trans.__('Looking at what %1 has', tpu.name),
+    signal => model.client.hunts.replacement(tpu, signal)
+  );
+  if (!plan) {
+    return;
+  }
   const agreed = await confirm(
     trans.__('Replace %1?', tpu.name),
     <>
