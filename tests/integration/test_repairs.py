@@ -199,7 +199,8 @@ async def test_a_replaced_tpu_gets_back_what_hung_on_it(
     assert len(plan.lost) == 1, plan.lost
 
     hunt = await fleet.hunts.replace(name, ReplaceTPU(end_kernels=True))
-    assert (await server.end(await fleet.operations.get(hunt.id))).state == "done"
+    replaced = await server.end(await fleet.operations.get(hunt.id))
+    assert replaced.state == "done", (replaced.problem, replaced.log)
     ended = await server.ended(watch.id)
     assert ended.problem is not None, "it was of the TPU that is gone"
     assert [each.local_port for each in await fleet.tunnels.list(name)] == [tunnel.local_port]

@@ -77,7 +77,9 @@ class Services:
             environments=lambda _: {e.environment.name: e for e in self.environments},
         )
         core: Any = SimpleNamespace(
-            desired=desired, connected=SimpleNamespace(chips=lambda _, name: [[0, 1]])
+            desired=desired,
+            observed=SimpleNamespace(node=lambda _: NODE),
+            connected=SimpleNamespace(chips=lambda _, name: [[0, 1]]),
         )
         tunnels: Any = SimpleNamespace(kept=lambda _: [TUNNEL], open=self.open)
         sync: Any = SimpleNamespace(watched=lambda _: [SYNC], start=self.sync)
