@@ -1243,6 +1243,7 @@ export interface IOperation {
     | 'environment'
     | 'guard'
     | 'hunt'
+    | 'plan'
     | 'profile'
     | 'queue'
     | 'ray'
