@@ -8,6 +8,7 @@ from ...cloud.models import NodeOptions
 from ...environment import Finding, FoundPython, FoundPythons, HostSetup, InstalledPackage
 from .budgets import (
     AGENT,
+    AllowAgents,
     AnswerPlan,
     Budget,
     BudgetOverview,
@@ -178,6 +179,7 @@ __all__ = [
     "TPU",
     "AddSSHKey",
     "AdoptTPU",
+    "AllowAgents",
     "AnswerPlan",
     "App",
     "AppVisit",

@@ -3,6 +3,7 @@
 import {
   IAddSSHKey,
   IAdoptTPU,
+  IAllowAgents,
   IAnswerPlan,
   IApp,
   IAppVisit,
@@ -210,7 +211,10 @@ export abstract class FleetRequests {
       this.send<IBudgetOverview>('POST', ['budgets'], { body, signal }),
     /** Remove a budget. */
     remove: (budget: string, signal?: AbortSignal) =>
-      this.send<void>('DELETE', ['budgets', budget], { signal })
+      this.send<void>('DELETE', ['budgets', budget], { signal }),
+    /** Let coding agents run commands on a TPU that a person has created, or no longer. */
+    allow: (tpu: IReference, body: IAllowAgents = {}, signal?: AbortSignal) =>
+      this.send<ITPU>('POST', ['tpus', tpu, 'agents'], { body, signal })
   };
 
   readonly chipKernels = {
