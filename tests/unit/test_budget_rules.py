@@ -9,6 +9,7 @@ from msgspec import structs
 
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet.agents.budget_ends import ClockWatch
 from jupyter_tpu.fleet.core.records import NodeClaim, OperationRecord, PlanTerms, SpendRecord
 from jupyter_tpu.fleet.models import Budget, Operation
 from jupyter_tpu.fleet.money import budget_rules as rules
@@ -95,6 +96,20 @@ def test_when_a_budget_is_lowered_the_newest_tpus_end_sooner_and_are_told_before
     # What has been shortened is not shortened again and again.
     again = [structs.replace(one, ends=ends[one.id], shortened=True) for one in lines]
     assert rules.shortened_ends(Budget(who="agent", total=1), again, NOON + 60, 300.0) == {}
+
+
+def test_a_clock_that_jumps_forwards_ends_nothing_until_it_can_be_believed() -> None:
+    watch = ClockWatch()
+    assert watch.is_trusted(NOON, 1000.0)
+    assert watch.is_trusted(NOON + 15, 1015.0)
+    assert not watch.is_trusted(NOON + DAY, 1030.0)
+    assert not watch.is_trusted(NOON + DAY + 15, 1045.0)
+    assert watch.is_trusted(NOON + 60, 1060.0)  # set right
+    assert not watch.is_trusted(NOON + DAY, 1075.0)
+    assert watch.is_trusted(NOON + DAY + 600, 1675.0)  # it stays, so it is the right one
+    assert watch.is_trusted(NOON + DAY + 615, 1690.0)
+    # Asleep for a day: both went on.
+    assert watch.is_trusted(NOON + 2 * DAY + 615, 1690.0 + DAY)
 
 
 def test_only_tpus_that_the_budget_is_for_end_sooner() -> None:

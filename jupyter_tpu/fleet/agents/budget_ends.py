@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import time
 
 from ...cloud import NodeName
@@ -29,6 +30,40 @@ LOOK = 15.0
 _LATE = 30.0
 
 
+#: A clock that is wrong by more than this has jumped; seconds.
+JUMP = 60.0
+#: For how long nothing is ended after a jump forwards: the clock may be set right; seconds.
+HOLD = 600.0
+
+
+def running_time() -> float:
+    """Seconds that only pass, also while the computer sleeps where the system counts that."""
+    if sys.platform == "linux":
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
+
+
+class ClockWatch:
+    """Whether the clock can be believed: one that has jumped forwards must end no TPU at once.
+
+    Pure: both times come with each question.
+    """
+
+    def __init__(self) -> None:
+        self._offset: float | None = None  # of the clock to the time that only passes
+        self._held_until = 0.0
+
+    def is_trusted(self, clock: float, running: float) -> bool:
+        before, self._offset = self._offset, clock - running
+        jump = 0.0 if before is None else self._offset - before
+        if jump > JUMP:
+            log.warning("The clock of this computer has jumped forwards by %.0f s.", jump)
+            self._held_until = running + HOLD
+        elif jump < -JUMP:
+            self._held_until = 0.0  # it was set right
+        return running >= self._held_until
+
+
 class BudgetEnds:
     def __init__(
         self, ledger: Ledger, guards: Guards, power: PowerService, observed: ObservedState
@@ -39,6 +74,7 @@ class BudgetEnds:
         self._observed = observed
         self._look = asyncio.Event()
         self._refused: dict[NodeName, str] = {}
+        self._clock = ClockWatch()
 
     def shorten(self) -> None:
         """Has TPUs end sooner that can cost more than their budget has, and says so."""
@@ -60,6 +96,8 @@ class BudgetEnds:
             except TimeoutError:
                 pass
             self._look.clear()
+            if not self._clock.is_trusted(time.time(), running_time()):
+                continue  # the guards of the hosts have clocks of their own
             self.shorten()
             for line in self._ledger.shortened():
                 await self._set_guard(line)
