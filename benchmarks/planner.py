@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
+from importlib.util import find_spec
 from typing import Any
 
 from _maxtext import CONFIGS, Config, step_of
@@ -142,6 +143,9 @@ def main() -> None:
     parser.add_argument("--only", metavar="NAMES", help="runs, such as 16B:v5e,32B:v5p-128")
     parser.add_argument("--timeout", type=float, default=900.0, help="seconds for each of them")
     options = parser.parse_args()
+    if find_spec("libtpu") is None:
+        print("Needs libtpu: pip install 'jupyter-tpu[compile]'.")
+        return
     keys = options.only.split(",") if options.only else [""]
     chosen = [config for key in keys for config in CONFIGS if _key(config).startswith(key)]
     print("| model | type | published | predicted | error | range | bound | executed | |")
