@@ -8,6 +8,7 @@ from ...cloud.models import NodeOptions
 from ...environment import Finding, FoundPython, FoundPythons, HostSetup, InstalledPackage
 from .budgets import (
     AGENT,
+    AllowAgents,
     AnswerPlan,
     Budget,
     BudgetOverview,
@@ -179,6 +180,7 @@ __all__ = [
     "AddSSHKey",
     "AddSlicesKernel",
     "AdoptTPU",
+    "AllowAgents",
     "AnswerPlan",
     "App",
     "AppVisit",
