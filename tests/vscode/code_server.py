@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 from ports import free_port
 from waiting import until
@@ -27,6 +28,10 @@ FOLDER = Path(os.environ.get("CODE_SERVER") or ROOT / ".code-server")
 JUPYTER_VSIX = os.environ.get("JUPYTER_VSIX")
 JUPYTER_ID = "ms-toolsai.jupyter"
 PROGRAM = FOLDER / "node_modules" / ".bin" / "code-server"
+needs_jupyter = pytest.mark.skipif(
+    JUPYTER_VSIX is None,
+    reason="SKIPPED FOR WANT OF Microsoft's Jupyter extension: JUPYTER_VSIX names a build of it",
+)
 #: Those of this process by which another server, cloud or proxy would be found.
 FOREIGN = ("JUPYTER_", "CLOUDSDK_", "GOOGLE_", "GCLOUD_", "VSCODE_")
 
