@@ -96,3 +96,4 @@ def test_the_open_file_runs_on_a_tpu_that_is_made_for_it_and_deleted(
         "once on t1v-n-", timeout=300_000
     )
     expect(window.row("once-")).to_have_count(0)
+    expect(window.row("Deleting once-")).to_have_count(0)
