@@ -315,19 +315,19 @@ def delete_environment(name: str, environment: str, yes: bool) -> None:
 
     with open_session() as session:
         environments = session.call(session.fleet.environments.list(name))
-        found = any(each.name == environment and each.python_path for each in environments)
+        is_existing = any(entry.name == environment and entry.python_path for entry in environments)
         if not yes:
             question = (
                 f"Remove the environment {environment} from Jupyter, and shut down its kernels? "
                 f"Its files on {name} are kept."
-                if found
+                if is_existing
                 else f"Delete the environment {environment} on {name}, and shut down its kernels?"
             )
             confirm(question, "Add --yes to delete it without asking.")
         options = RemoveEnvironment(end_kernels=True)
         operation = session.call(session.fleet.environments.remove(name, environment, options))
         finish(session, operation, sys.stdout)
-    if found:
+    if is_existing:
         print(f"Removed {environment} from Jupyter. Its files on {name} are kept.")
     else:
         print(f"Deleted the environment {environment} on {name}.")

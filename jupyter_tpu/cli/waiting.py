@@ -81,7 +81,7 @@ class ProgressPrinter:
                 )
             elif line and line != self._line:
                 self._line = line
-                if with_log and any(each.endswith(operation.message) for each in operation.log):
+                if with_log and any(text.endswith(operation.message) for text in operation.log):
                     return  # said already
                 self._stream.write(line + "\n")
                 self._stream.flush()

@@ -46,7 +46,7 @@ def section(title: str, *decorators: Callable[[Any], Any], rare: bool = False) -
     """
 
     def decorate(function: F) -> F:
-        before = {id(each) for each in getattr(function, "__click_params__", ())}
+        before = {id(param) for param in getattr(function, "__click_params__", ())}
         function = parameters(*decorators)(function)
         for parameter in function.__click_params__:  # type: ignore[attr-defined]
             if id(parameter) not in before:

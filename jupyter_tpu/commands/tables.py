@@ -126,23 +126,23 @@ def state_text(state: str, words: str | None = None) -> Styled:
     return Styled(in_language(words or state), _STYLE_OF.get(state, "dim"))
 
 
-def tpu_table(found: TPUList) -> str:
+def tpu_table(listed: TPUList) -> str:
     """The project's TPUs, and below them the problems of each."""
-    if not found.tpus:
+    if not listed.tpus:
         return "No TPUs yet. Create one: jupyter tpu create my-tpu --type TYPE --zone ZONE"
     heads = (
         "NAME", "ZONE", "TYPE", "MEANING", "STATE", "RUNNING", "ENDS", "PER HOUR", "COST SO FAR",
         "CONNECTION", "KERNELS", "",
     )  # fmt: skip
-    lines = [table(heads, [_row(tpu) for tpu in found.tpus])]
-    names = [tpu.name for tpu in found.tpus]
-    for tpu in found.tpus:
+    lines = [table(heads, [_row(tpu) for tpu in listed.tpus])]
+    names = [tpu.name for tpu in listed.tpus]
+    for tpu in listed.tpus:
         name = tpu.name if names.count(tpu.name) == 1 else f"{tpu.zone}~{tpu.name}"
         if tpu.problem:
             lines.append(f"{name}: {problem_text(tpu.problem)}")
         elif tpu.guard_stop:
             lines.append(f"{name}: {tpu.advice}")
-    if any(not (tpu.emulated or tpu.attached) for tpu in found.tpus):
+    if any(not (tpu.emulated or tpu.attached) for tpu in listed.tpus):
         lines.append(f"Costs are estimates by list prices; `describe` has their dates: {PRICES}")
     return "\n".join(lines)
 
@@ -248,8 +248,8 @@ def status_problems(status: FleetStatus) -> list[str]:
     """What does not work in the loops that keep TPUs as they should be; the TPUs' own problems
     are shown with them.
     """
-    found = [problem_text(status.storage)] if status.storage else []
-    return found + [
+    problems = [problem_text(status.storage)] if status.storage else []
+    return problems + [
         f"A background task ({loop.name}) fails: {loop.last_error}. It is restarted automatically."
         for loop in status.loops
         if loop.failing
