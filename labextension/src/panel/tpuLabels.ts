@@ -193,5 +193,5 @@ export function typeDescription(type: IAcceleratorType): string {
     type.hosts > 1
       ? notebookDevices(type)
       : trans._n('JAX sees %1 device.', 'JAX sees %1 devices.', type.devices);
-  return `${type.meaning}. ${devices}`;
+  return trans.__('%1. %2', type.meaning, devices);
 }
