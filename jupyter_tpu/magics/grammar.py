@@ -190,8 +190,8 @@ def open_tunnel(name: str, ports: list[tuple[int, int | None]], fields: dict[str
                 Reason.CONFLICT,
                 f"In a terminal: jupyter tpu tunnel open {name} {ports[0][0]}",
             )
-        for each in open_tunnels:
-            print(opened_tunnel(session.call(session.fleet.tunnels.open(name, each))))
+        for request in open_tunnels:
+            print(opened_tunnel(session.call(session.fleet.tunnels.open(name, request))))
 
 
 tunnel.add_command(list_tunnels)

@@ -131,21 +131,21 @@ class ReplacedTPUs:
     def lost(self, node: Node, known: KnownGuard) -> list[str]:
         """What does not come back, in sentences."""
         guard = known.guard
-        found = ["All files on the disks of its hosts are lost. A synced project is copied again."]
-        for each in self._environments(node)[1]:
-            name = each.environment.name
-            found.append(f"The environment {name} is not created again.")
+        losses = ["All files on the disks of its hosts are lost. A synced project is copied again."]
+        for record in self._environments(node)[1]:
+            name = record.environment.name
+            losses.append(f"The environment {name} is not created again.")
         if node.api == "compute" and not node.version:
-            found.append("Google does not say which image it has: it gets the usual one.")
+            losses.append("Google does not say which image it has: it gets the usual one.")
         if known.problem:
-            found.append(
+            losses.append(
                 f"Whether it has a guard is not known: {known.problem} The new one has none."
             )
         if guard is not None and _guard(guard) is None:
-            found.append("Its guard is not set again: its end time has passed.")
+            losses.append("Its guard is not set again: its end time has passed.")
         elif guard is not None and guard.max_cost is not None:
-            found.append("The cost limit of its guard counts from zero again.")
-        return found
+            losses.append("The cost limit of its guard counts from zero again.")
+        return losses
 
     def _environments(self, node: Node) -> tuple[ConnectTPU | None, list[EnvironmentRecord]]:
         """How the first one is made again, with the packages it has; and the others."""
@@ -155,7 +155,7 @@ class ReplacedTPUs:
             first = records.pop(next(iter(records)))
         if first is None or node.name not in self._core.desired.connected:
             return None, [*records.values()]
-        return structs.replace(first.wanted, then_run=""), [*records.values()]
+        return structs.replace(first.request, then_run=""), [*records.values()]
 
 
 def shown(request: CreateTPU) -> CreateTPU:

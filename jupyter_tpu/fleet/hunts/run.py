@@ -52,11 +52,11 @@ class HuntRun:
         runner: OperationRunner,
         changed: Callable[[NodeName], None],
         preempted: PreemptedTPUs,
-        found: Callable[[], None],
+        on_found: Callable[[], None],
     ) -> None:
         assert record.hunt is not None
         self._preempted = preempted
-        self._found = found
+        self._on_found = on_found
         self._record = record
         self._hunt: HuntRecord = record.hunt
         self._create = create
@@ -127,7 +127,7 @@ class HuntRun:
         assert provisioner is not None
         await self._create.warn_of_twin(name, record.create.api or "tpu", progress)
         self._create.follow_up(name, record.create, provisioner.node_id, record.own_job)
-        self._found()
+        self._on_found()
         if hunt.request.repeats:
             hunt.awaited = AwaitedTPU(zone=name.zone, node_id=provisioner.node_id)
             for candidate in hunt.candidates:

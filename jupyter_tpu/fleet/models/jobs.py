@@ -315,14 +315,14 @@ class Profile(Struct, kw_only=True):
     def not_traced(self) -> list[tuple[list[int], Problem]]:
         """Why hosts have no trace, or one of their programs failed: each reason with its hosts."""
         done = {trace.host for trace in self.traces if trace.state == "done"}
-        found: dict[tuple[str, str], tuple[list[int], Problem]] = {}
-        for each in self.traces:
-            problem = each.problem
-            if problem is not None and (each.state == "failed" or each.host not in done):
-                same, _ = found.setdefault((problem.message, problem.hint), ([], problem))
-                if each.host not in same:
-                    same.append(each.host)
-        return list(found.values())
+        by_problem: dict[tuple[str, str], tuple[list[int], Problem]] = {}
+        for trace in self.traces:
+            problem = trace.problem
+            if problem is not None and (trace.state == "failed" or trace.host not in done):
+                same, _ = by_problem.setdefault((problem.message, problem.hint), ([], problem))
+                if trace.host not in same:
+                    same.append(trace.host)
+        return list(by_problem.values())
 
 
 class MemoryQuery(Struct, kw_only=True, forbid_unknown_fields=True):

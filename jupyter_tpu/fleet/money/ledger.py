@@ -84,10 +84,10 @@ class Ledger:
 
     def uses(self) -> list[BudgetUse]:
         now = time.time()
-        found = []
+        uses = []
         for budget in sorted(self._budgets.values(), key=lambda budget: budget.who):
             sums = add_up(budget.who, self._lines.values(), now)
-            found.append(
+            uses.append(
                 BudgetUse(
                     budget=budget,
                     spent_today=round(sums.today, 4),
@@ -98,7 +98,7 @@ class Ledger:
                     text=text_of(budget, sums),
                 )
             )
-        return found
+        return uses
 
     def spending(self) -> list[Spending]:
         """The lines, the newest first."""
@@ -187,11 +187,11 @@ class Ledger:
 
         return require
 
-    def outside(self, wanted: SpendRecord) -> str:
+    def outside(self, spend: SpendRecord) -> str:
         """Why *wanted* is outside of its budget now; "" if it is inside."""
         now = time.time()
         return budget_rules.outside(
-            wanted.who, wanted, self._budgets.values(), self._lines.values(), now
+            spend.who, spend, self._budgets.values(), self._lines.values(), now
         )
 
     def added(self, line: SpendRecord) -> None:
@@ -213,7 +213,7 @@ class Ledger:
         node = self._observed.node(name)
         line = self.line_of(node) if node is not None else None
         if line is None and node is None:  # it is being created, so Google does not list it yet
-            line = next((each for each in self._open() if each.name == name), None)
+            line = next((open_line for open_line in self._open() if open_line.name == name), None)
         if line is None or line.who != AGENT:
             raise TPUError(
                 f"{name.node} was not created by an agent, so an agent can't {act} it.",

@@ -367,7 +367,7 @@ def _add_state(shown: Ray, node: Node, state: RayState) -> None:
     if state.head:
         shown.address = f"{state.head}:{state.port}"
     shown.dashboard_port, shown.version = state.dashboard, state.version
-    nodes = {each.address: each for each in state.nodes if each.alive}
+    nodes = {ray_node.address: ray_node for ray_node in state.nodes if ray_node.alive}
     addresses = ray.known_addresses([endpoint.internal for endpoint in node.endpoints])
     for host, address in enumerate(addresses):
         alive = nodes.get(address)
