@@ -14,6 +14,7 @@ from ..commands.grammar import Group, argument, environment_option, examples, tp
 from ..commands.printing import list_options, print_list
 from ..commands.session import open_session
 from ..commands.tables import problem_text, table
+from ..commands.terminal import verbatim
 from ..errors import InvalidInput, Reason, TPUError
 from ..files import write_atomically
 from .console import (
@@ -134,7 +135,7 @@ def lock_environment(name: str, environment: str, output: str | None, as_json: b
         f"# Use it: jupyter tpu env create NAME {lock.environment} --lock FILE\n{lock.text}"
     )
     if output is None:
-        print(text, end="")
+        print(verbatim(text), end="")
         return
     try:
         # Addresses of packages may have a password.

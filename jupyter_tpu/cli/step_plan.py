@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     epilog=examples(
         "jupyter tpu plan train.py:step --type v5e,v6e,tpu7x",
         "jupyter tpu plan train.py:step --type v5e --mesh data=-1 --shard data",
+        "jupyter tpu plan train.py:step --type v5e --axes data,fsdp,tensor --plot plan.svg",
         "jupyter tpu plan train.py:loss --args 'batch()' --tier spot --json",
     ),
 )
@@ -49,6 +50,11 @@ if TYPE_CHECKING:
     help="Divide the last argument, the batch, over this axis of the mesh. The others are on all "
     "devices.",
 )  # fmt: skip
+@click.option(
+    "--axes", metavar="AXIS,...",
+    help="Compare meshes of these axes: data, fsdp, tensor. Simple rules divide the arrays: data "
+    "and fsdp the last argument, the batch; fsdp and tensor the others.",
+)  # fmt: skip
 @click.option("--max-devices", type=click.IntRange(min=1), default=8, show_default=True,
     help="The most devices of a type that a generation stands for.",
 )  # fmt: skip
@@ -61,6 +67,9 @@ if TYPE_CHECKING:
 @click.option("--timeout", default="10m", show_default=True, metavar="TIME",
     help="For all types together; then the table is partial. For example 90m or 2h.",
 )  # fmt: skip
+@click.option("--plot", metavar="FILE.svg", type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write the plot to this file.",
+)  # fmt: skip
 @json_option
 def plan(
     function: str,
@@ -68,10 +77,12 @@ def plan(
     arguments: str | None,
     mesh: str | None,
     shard: str | None,
+    axes: str | None,
     max_devices: int,
     tier: Any,
     zone: str,
     timeout: str,
+    plot: Path | None,
     as_json: bool,
 ) -> None:
     """Compare types for a JAX function: time, price and memory of a step.
@@ -80,23 +91,31 @@ def plan(
     created and nothing is billed. FILE.py is imported, as Python does it; what stands under
     `if __name__ == "__main__"` is not run.
 
+    The table has a row for each type, and for each mesh with --axes: the cheapest a step first,
+    then those whose price is not known, then those that it does not fit or that were not compiled,
+    with the reason. The times are estimates from published peak figures; trust their order more
+    than the milliseconds. Prices are list prices, with their date.
+
     This needs libtpu: pip install 'jupyter-tpu[compile]'.
     """
     # JAX reads it when it is imported, here or by FILE.py. TPU chips of this computer stay free.
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     module, step = _function(function)
     args = _arguments(module, step.__name__, arguments)
+    if axes and (mesh or shard):
+        raise InvalidInput("--axes compares meshes, so it can't be used with --mesh or --shard.")
     options = _sharding(_axes(mesh), shard, len(args))
     seconds = limit(timeout)
     from .. import jaxkit
 
     def compiled(row: PlanRow) -> None:
-        note(f"{row.type}: {row.reason or 'compiled'}")
+        note(f"{row.title}: {row.reason or 'compiled'}")
 
     table = jaxkit.plan(
         step,
         args,
         types=types.split(",") if types else None,
+        axes=axes.split(",") if axes else None,
         max_devices=max_devices,
         tier=tier,
         zone=zone,
@@ -105,6 +124,8 @@ def plan(
         on_row=compiled,
         **options,
     )
+    if plot is not None:
+        plot.write_text(table.svg(), encoding="utf-8")
     if as_json:
         print_json(table.to_builtins(), "rows")
     else:

@@ -34,7 +34,7 @@ from .scripts import (
 )
 from .session import Session, open_session
 from .tables import is_terminal
-from .terminal import explained, plain
+from .terminal import explained, plain, verbatim
 
 if TYPE_CHECKING:
     from ..fleet.models import Job, JobLog
@@ -292,7 +292,7 @@ def export(name: str, id: str, to: Any, folder: str, output: str | None, yes: bo
                     raise
                 note(error.message)  # it was found there, and is not ours to lock
     exported = export_job(job_view, lock, kind, to, str(project), spot=tpu.tier == "spot")
-    print(exported.content, end="")
+    print(verbatim(exported.content), end="")
     if output != "-":
         path = Path(output or exported.file_name)
         if path.exists() and not yes:

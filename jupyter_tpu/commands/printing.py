@@ -112,6 +112,12 @@ def formatted(value: Any, items: str = "") -> str:
 
     items: the field with the list, where the model has one.
     """
+    from .terminal import verbatim
+
+    return verbatim(_formatted(value, items))
+
+
+def _formatted(value: Any, items: str) -> str:
     import msgspec
 
     chosen = current_format()

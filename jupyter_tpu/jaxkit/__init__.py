@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .compile.compiler import cheapest_type, compile_for
     from .compile.models import CompileLimits
-    from .compile.plan_table import Plan, PlanRow
+    from .compile.plan_table import PlanRow, TypePlan
     from .compile.planner import plan
     from .compile.report import CompileReport
     from .convert import from_torch, linear_from_torch, linear_to_torch, to_torch
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 _HOME = {
     "CompileLimits": "compile.models",
     "CompileReport": "compile.report",
-    "Plan": "compile.plan_table",
     "PlanRow": "compile.plan_table",
+    "TypePlan": "compile.plan_table",
     "cheapest_type": "compile.compiler",
     "compile_for": "compile.compiler",
     "device_keys": "keys",
@@ -60,8 +60,8 @@ _HOME = {
 __all__ = [
     "CompileLimits",
     "CompileReport",
-    "Plan",
     "PlanRow",
+    "TypePlan",
     "cheapest_type",
     "compile_for",
     "device_keys",

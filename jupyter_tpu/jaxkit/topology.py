@@ -42,6 +42,11 @@ class Topology(Struct, kw_only=True, frozen=True):
     hosts: int
     hbm_bytes: int  # usable, per device
 
+    @property
+    def shape(self) -> str:
+        """Its chips: "2x4"."""
+        return self.name.partition(":")[2]
+
 
 def topology(name: str) -> Topology:
     """The topology of the catalog's type *name* ("v5litepod-8", "v5e-8") or of "tpu7x-2x2x1".

@@ -10,15 +10,13 @@ import asyncio
 import contextlib
 import secrets
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import msgspec
 
 from ..concurrency import cancel_all
 from ..errors import Reason, TPUError
-
-if TYPE_CHECKING:
-    from ..jaxkit.compile.models import CompileRequest
 
 #: Seconds for a kernel to answer after its start.
 READY = 120.0
@@ -98,21 +96,19 @@ class AgentKernels:
                     await cell.news.wait()
         return cell
 
-    async def compile(self, request: CompileRequest) -> str:
-        """Compiles on this computer, one program after the other; the report is a cell's output."""
+    async def compile(self, work: Callable[[], Awaitable[msgspec.Struct]]) -> str:
+        """Compiles on this computer, one program after the other; the result is a cell's output."""
         id = f"compile-{secrets.token_hex(4)}"
         cell = self.cells[id] = Cell("")
-        task = asyncio.create_task(self._compile(request, cell))
+        task = asyncio.create_task(self._compile(work, cell))
         self._compiling.add(task)
         task.add_done_callback(self._compiling.discard)
         return id
 
-    async def _compile(self, request: CompileRequest, cell: Cell) -> None:
-        from ..jaxkit.compile.compiler import compile_code
-
+    async def _compile(self, work: Callable[[], Awaitable[msgspec.Struct]], cell: Cell) -> None:
         try:
             async with self._compiler:
-                outcome = await compile_code(request)
+                outcome = await work()
         except TPUError as error:
             cell.add(f"{error}\n")
             cell.end("failed")

@@ -311,19 +311,58 @@ async def tpu_compile_check(
     [{"shape": [8, 128], "dtype": "float32"}, …]. type: "" tries types from the cheapest on.
     Answers a cell: read its report with tpu_output.
     """
-    import msgspec
-
+    from ..jaxkit.compile.compiler import compile_code
     from ..jaxkit.compile.models import CompileRequest
 
+    fields = {"code": code, "function": function, "arguments": arguments, "type": type or None}
+    request = _compilable(fields, CompileRequest)
+    kernels = await on_core(_own_kernels())
+    return {"cell": await on_core(kernels.compile(lambda: compile_code(request)))}
+
+
+@tool("changes")
+async def tpu_compare_types(
+    code: str,
+    function: str,
+    arguments: list[dict[str, Any]],
+    types: list[str],
+    axes: list[str] | None = None,
+    spot: bool = False,
+    minutes: float = 10,
+) -> dict[str, Any]:
+    """Compare TPU types for a training step: time, bound, memory and price of a step, at no cost.
+
+    Compiles the code for each type on this computer, as tpu_compile_check. types: types, such as
+    v6e-8, or generations, such as v5e. axes: of data, fsdp, tensor: their meshes are compared, too;
+    the last argument is the batch. minutes: for all together; then the table is partial. Answers a
+    cell: read the table with tpu_output. The times are estimates; their order is what counts.
+    """
+    from ..jaxkit.compile.models import PlanRequest
+    from ..jaxkit.compile.planner import plan_code, planning_of
+
+    fields = {
+        "code": code,
+        "function": function,
+        "arguments": arguments,
+        "types": types,
+        "axes": axes,
+        "tier": "spot" if spot else "on-demand",
+        "seconds": minutes * 60,
+    }
+    request = _compilable(fields, PlanRequest)
+    planning_of(request)
+    kernels = await on_core(_own_kernels())
+    return {"cell": await on_core(kernels.compile(lambda: plan_code(request)))}
+
+
+def _compilable(fields: dict[str, Any], kind: Any) -> Any:
+    """A request of that *kind*; raises `InvalidInput` where the fields are none."""
+    import msgspec
+
     try:
-        request = msgspec.convert(
-            {"code": code, "function": function, "arguments": arguments, "type": type or None},
-            CompileRequest,
-        )
+        return msgspec.convert(fields, kind)
     except msgspec.ValidationError as error:
         raise InvalidInput(f"This can't be compiled: {error}.") from None
-    kernels = await on_core(_own_kernels())
-    return {"cell": await on_core(kernels.compile(request))}
 
 
 @tool("changes")

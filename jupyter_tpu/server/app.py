@@ -25,7 +25,7 @@ from .kernelspecs import hide_launchers
 from .prometheus import PrometheusHandler
 from .proxy import PATTERN, ProxyHandler
 from .proxy_ports import ProxyPorts
-from .routes import COMPILE, PROMETHEUS, ROOT
+from .routes import COMPILE, PLAN, PROMETHEUS, ROOT
 from .terminals import PATTERN as TERMINALS
 from .terminals import TerminalHandler
 
@@ -148,8 +148,9 @@ class JupyterTPU(ExtensionApp):
         self.handlers.append((PATTERN, ProxyHandler, {"ports": ports, "fleet": self.fleet}))
         self.jax = JaxService()
         self.handlers.extend(jax_handlers(self.jax))
-        compilations = {"compilations": Compilations(self.fleet)}
-        self.handlers.append((f"/{ROOT}/{COMPILE.path}", CompileHandler, compilations))
+        compilations = Compilations(self.fleet)
+        for route, start in ((COMPILE, compilations.start), (PLAN, compilations.start_plan)):
+            self.handlers.append((f"/{ROOT}/{route.path}", CompileHandler, {"start": start}))
         terminals = {"fleet": self.fleet, "emulator": lambda: self._state_file}
         self.handlers.append((TERMINALS, TerminalHandler, terminals))
         for pattern, handler in (

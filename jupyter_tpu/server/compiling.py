@@ -1,9 +1,10 @@
-"""POST jax/compile: compiles programs for TPUs without using one. Each is an operation."""
+"""POST jax/compile and jax/plan: programs compiled for TPUs without using one, as operations."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from jupyter_core.utils import ensure_async
@@ -17,8 +18,12 @@ from .handlers import Handler
 
 if TYPE_CHECKING:
     from ..fleet.core.operation_progress import OperationProgress
-    from ..jaxkit.compile.models import CompileRequest, CompileTrial
+    from ..jaxkit.compile.models import CompileRequest, CompileTrial, PlanRequest
+    from ..jaxkit.compile.plan_table import PlanRow
+    from ..jaxkit.compile.planner import Planning
     from .fleet_handle import FleetHandle
+
+Request = TypeVar("Request", "CompileRequest", "PlanRequest")
 
 #: Bytes of a request: a program's code and shapes.
 MAX_REQUEST = 2 << 20
@@ -44,34 +49,69 @@ class Compilations:
         """
         return await core_thread().call(self._start(body))
 
+    async def start_plan(self, body: bytes) -> bytes:
+        """As `start`, for jax/plan."""
+        return await core_thread().call(self._start_plan(body))
+
     # ---- on the core thread ----
 
     async def _start(self, body: bytes) -> bytes:
-        from ..jaxkit.arrays import flat_arrays
         from ..jaxkit.compile.compiler import types_to_try
         from ..jaxkit.compile.models import CompileRequest
-        from ..jaxkit.rest.requests import decode
-        from ..jaxkit.sharding.axes import axis_sizes
 
-        if len(body) > MAX_REQUEST:
-            raise InvalidInput(f"The request has {len(body):,} bytes; {MAX_REQUEST:,} are allowed.")
-        request = decode(CompileRequest, body)
+        request = _checked(CompileRequest, body)
         names = types_to_try(request)
-        flat_arrays({f"Argument {n}": row for n, row in enumerate(request.arguments)})
-        if request.mesh is not None and -1 not in request.mesh.values():
-            axis_sizes(request.mesh, None)  # the rest depends on the type
+        return await self._begin(
+            "compile", lambda progress: self._compile(request, names, progress)
+        )
+
+    async def _start_plan(self, body: bytes) -> bytes:
+        from ..jaxkit.compile.models import PlanRequest
+        from ..jaxkit.compile.planner import planning_of
+
+        request = _checked(PlanRequest, body)
+        planning = planning_of(request)
+        return await self._begin("plan", lambda progress: self._plan(request, planning, progress))
+
+    async def _begin(self, kind: str, work: Callable[[OperationProgress], Any]) -> bytes:
         local = await self._fleet.local()
-        running = [o for o in await local.list() if o.kind == "compile" and o.state == "running"]
+        running = [
+            operation
+            for operation in await local.list()
+            if operation.kind in ("compile", "plan") and operation.state == "running"
+        ]
         if len(running) >= MAX_OPERATIONS:
             raise TPUError(
                 f"{MAX_OPERATIONS} programs are waiting to be compiled.",
                 Reason.UNAVAILABLE,
                 "Try again later, or cancel one with DELETE operations/ID.",
             )
-        operation = await local.start(
-            "compile", lambda progress: self._compile(request, names, progress), _WAITS
+        return msgspec.json.encode(await local.start(kind, work, _WAITS))
+
+    def _my_turn(self) -> asyncio.Lock:
+        self._turn = self._turn or asyncio.Lock()
+        return self._turn
+
+    async def _plan(
+        self, request: PlanRequest, planning: Planning, progress: OperationProgress
+    ) -> None:
+        from ..environment import StepPlan
+        from ..jaxkit.compile.planner import plan_code
+
+        keys = planning.keys
+        progress.plan(
+            [StepPlan(key, f"Compile for {key}", 1.0) for key in keys], measured=len(keys) > 1
         )
-        return msgspec.json.encode(operation)
+        watch = _PlanProgress(progress)
+        async with self._my_turn():
+            table = await plan_code(request, watch, planning)
+        for key in keys:
+            if key not in watch.ended:  # the time was over before
+                progress.done(key, "skipped")
+        progress.log(
+            f"The cheapest is {table.best.title}." if table.best else "No type has a price a step."
+        )
+        _keep(progress, table)
 
     async def _compile(
         self, request: CompileRequest, names: list[str], progress: OperationProgress
@@ -83,8 +123,7 @@ class Compilations:
         title = "Try {}" if several else "Compile for {}"
         steps = [StepPlan(name, title.format(name), 1.0) for name in names]
         progress.plan(steps, measured=several)
-        self._turn = self._turn or asyncio.Lock()
-        async with self._turn:
+        async with self._my_turn():
             outcome = await compile_code(request, _CompileProgress(progress))
         for step in steps[len(outcome.tried) :]:
             progress.done(step.key, "skipped")
@@ -93,16 +132,36 @@ class Compilations:
             if outcome.type
             else f"The program fits none of {count(len(outcome.tried), 'type')} tried."
         )
-        if len(msgspec.json.encode(outcome)) > MAX_REPORT:
-            raise InvalidInput(
-                "The report of this program is too long.",
-                "Use shorter names for its functions and arguments.",
-            )
-        progress.operation.result = msgspec.to_builtins(outcome)
+        _keep(progress, outcome)
 
 
-class _CompileProgress:
-    """Reports compilation as an operation's steps and log (`compiler.Watch`)."""
+def _checked(kind: type[Request], body: bytes) -> Request:
+    """The request; raises `InvalidInput` for wrong fields, shapes and meshes."""
+    from ..jaxkit.arrays import flat_arrays
+    from ..jaxkit.rest.requests import decode
+    from ..jaxkit.sharding.axes import axis_sizes
+
+    if len(body) > MAX_REQUEST:
+        raise InvalidInput(f"The request has {len(body):,} bytes; {MAX_REQUEST:,} are allowed.")
+    request = decode(kind, body)
+    flat_arrays({f"Argument {n}": row for n, row in enumerate(request.arguments)})
+    if request.mesh is not None and -1 not in request.mesh.values():
+        axis_sizes(request.mesh, None)  # the rest depends on the type
+    return request
+
+
+def _keep(progress: OperationProgress, result: msgspec.Struct) -> None:
+    """Makes it the result of the operation."""
+    if len(msgspec.json.encode(result)) > MAX_REPORT:
+        raise InvalidInput(
+            "The report of this program is too long.",
+            "Use shorter names for its functions and arguments.",
+        )
+    progress.operation.result = msgspec.to_builtins(result)
+
+
+class _Progress:
+    """Reports compilation as an operation's steps and log."""
 
     def __init__(self, progress: OperationProgress) -> None:
         self._progress = progress
@@ -118,6 +177,10 @@ class _CompileProgress:
         self._progress.log(line)
         del self._progress.operation.log[:-MAX_LOG_LINES]
 
+
+class _CompileProgress(_Progress):
+    """A `compiler.Watch`."""
+
     def end(self, trial: CompileTrial) -> None:
         if trial.fits is None:
             self._progress.log(f"{trial.type} is skipped: {trial.why}")
@@ -129,13 +192,26 @@ class _CompileProgress:
         self._progress.done(trial.type)
 
 
+class _PlanProgress(_Progress):
+    """A `planner.RowWatch`."""
+
+    def __init__(self, progress: OperationProgress) -> None:
+        super().__init__(progress)
+        self.ended: set[str] = set()
+
+    def end(self, key: str, row: PlanRow) -> None:
+        self.ended.add(key)
+        self.log(f"{row.title}: {row.reason or 'compiled'}")
+        self._progress.done(key)
+
+
 class CompileHandler(Handler):
     """Starts a compilation. The code runs as the server's user, as in a kernel, so the caller
     needs permission to execute kernels, too.
     """
 
-    def initialize(self, compilations: Compilations) -> None:
-        self._compilations = compilations
+    def initialize(self, start: Callable[[bytes], Awaitable[bytes]]) -> None:
+        self._start = start
 
     @web.authenticated
     @authorized
@@ -146,7 +222,7 @@ class CompileHandler(Handler):
                 403, "Compiling runs code, so it needs permission to execute kernels."
             )
         try:
-            operation = await self._compilations.start(self.request.body)
+            operation = await self._start(self.request.body)
         except TPUError as error:
             self.write_problem(error)
             return

@@ -15,7 +15,8 @@ from ..fleet.models import (
     SaveContents,
 )
 from ..fleet.routes import ROOT, ROUTES, Route, route
-from ..jaxkit.compile.models import CompileOutcome, CompileRequest
+from ..jaxkit.compile.models import CompileOutcome, CompileRequest, PlanRequest
+from ..jaxkit.compile.plan_table import TypePlan
 from ..jaxkit.rest.models import (
     FoldRequest,
     KeyDescription,
@@ -34,6 +35,7 @@ __all__ = [
     "CONTENTS_PATH",
     "FILE",
     "JAX_ROUTES",
+    "PLAN",
     "PROMETHEUS",
     "ROOT",
     "ROUTES",
@@ -74,6 +76,14 @@ COMPILE = _jax(
     "its limits of time and memory, by DELETE operations/{operation}, and with the server. Nothing "
     "is executed on a TPU, and neither a TPU nor a project is needed. Other programs wait. The "
     "operation is lost when the server ends.",
+)  # fmt: skip
+
+PLAN = _jax(
+    "plan", "Compare the time and price of a step on types, without a TPU", Operation, PlanRequest,
+    result=TypePlan,
+    more="As jax/compile, for each type and mesh: the result has a row for each, the cheapest a "
+    "step first. What did not fit, could not be compiled, or was not reached in time is a row with "
+    "the reason.",
 )  # fmt: skip
 
 TERMINAL = route(
@@ -138,7 +148,7 @@ CONTENTS = (
 
 #: All that the OpenAPI document describes.
 ALL_ROUTES = (
-    *(*ROUTES, *JAX_ROUTES, COMPILE, TERMINAL, PROMETHEUS),
+    *(*ROUTES, *JAX_ROUTES, COMPILE, PLAN, TERMINAL, PROMETHEUS),
     *(FILE, *FILE_CONTENT, *CONTENTS),
 )
 

@@ -73,6 +73,25 @@ def test_a_type_that_is_too_small_or_past_the_time_is_a_row_with_the_reason() ->
     assert cut.rows[0].fits is None
 
 
+def test_meshes_of_axes_are_compared_with_shardings_by_simple_rules() -> None:
+    weights, batch = ((512, 512), "bfloat16"), ((64, 512), "bfloat16")
+    plan = jaxkit.plan(
+        lambda w, x: x @ w,
+        (weights, batch),
+        types=["v5e-4"],
+        axes=("data", "tensor"),
+        limits=LIMITS,
+    )
+    rows = {row.mesh_text: row for row in plan.rows}
+    assert rows.keys() == {"data=4", "tensor=4", "data=2 tensor=2"}
+    for row in rows.values():
+        assert row.fits, row.reason
+        assert row.topology == "2x2"
+        assert row.flops == pytest.approx(2 * 64 * 512 * 512 / 4, rel=0.01)  # of a device
+    with pytest.raises(InvalidInput, match="not both"):
+        jaxkit.plan(step, ARGS, types=["v5e-4"], axes=["data"], mesh={"data": -1})
+
+
 def test_types_that_do_not_exist_are_refused_before_anything_is_compiled() -> None:
     with pytest.raises(InvalidInput, match="v5litepod-9"):
         jaxkit.plan(step, ARGS, types=["v5litepod-9"])
@@ -91,8 +110,10 @@ def test_the_command_plans_a_function_of_a_file(
         "def step(w, x):\n    return x @ w\n\n"
         'step_args = ((1024, 1024), "bfloat16"), ((64, 1024), "bfloat16")\n'
     )
+    plot = tmp_path / "plan.svg"
     words = ["plan", f"{file}:step", "--type", "v5litepod-4", "--mesh", "data=-1"]
-    assert main([*words, "--shard", "data", "--json"]) == 0
+    assert main([*words, "--shard", "data", "--json", "--plot", str(plot)]) == 0
+    assert "v5litepod-4" in plot.read_text()
     out, errors = capsys.readouterr()
     (row,) = json.loads(out)["rows"]
     assert row["fits"]

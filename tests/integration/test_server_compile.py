@@ -173,6 +173,60 @@ async def test_code_that_never_returns_is_ended_at_its_time(call: Callable[..., 
     assert compilers() == []
 
 
+async def test_types_are_compared_over_rest(call: Callable[..., Any]) -> None:
+    plain = [{"shape": [512, 512]}, {"shape": [64, 512]}]
+    request = {**COMPILE, "arguments": plain, "types": ["v5litepod-4"], "axes": ["data", "fsdp"]}
+    del request["mesh"]
+    status, operation = await call("POST", "jax/plan", request)
+    assert status == 202, operation
+    assert operation["kind"] == "plan"
+    done = await ended(call, operation)
+    assert done["state"] == "done", done["problem"]
+    assert [step["title"] for step in done["steps"]] == [
+        "Compile for v5litepod-4 data=4 fsdp=1",
+        "Compile for v5litepod-4 data=1 fsdp=4",
+    ]
+    result = done["result"]
+    assert not result["partial"]
+    costs = [row["usd_per_1000_steps"] for row in result["rows"]]
+    assert costs == sorted(costs)
+    assert {row["mesh"]["data"] for row in result["rows"]} == {1, 4}
+    assert all(row["fits"] and row["time"]["bound"] for row in result["rows"])
+    for change, says in (
+        ({"types": ["v9"]}, "does not exist"),
+        ({"axes": ["model"]}, "Unknown axis"),
+        ({"mesh": {"data": 4}}, "not both"),
+        ({"arguments": COMPILE["arguments"]}, "not both"),
+        ({"tier": "cheap"}, "cheap"),
+    ):
+        status, problem = await call("POST", "jax/plan", {**request, **change})
+        assert (status, problem["reason"]) == (400, "INVALID"), problem
+        assert says in problem["message"] + problem["hint"]
+
+
+async def test_a_program_without_an_end_leaves_a_partial_table_when_the_time_is_over(
+    call: Callable[..., Any],
+) -> None:
+    request = {**ENDLESS, "types": ["v6e-1", "v5litepod-1"], "seconds": 4}
+    del request["type"]
+    _, operation = await call("POST", "jax/plan", request)
+    done = await ended(call, operation)
+    assert done["state"] == "done", done["problem"]
+    assert "on and on" in done["log"]
+    assert done["result"]["partial"]
+    reasons = {row["type"]: row["reason"] for row in done["result"]["rows"]}
+    assert "4 s" in reasons["v6e-1"] or "limit" in reasons["v6e-1"], reasons
+    assert reasons["v5litepod-1"] == "Not compiled: the plan's 4 s were over."
+    assert [step["state"] for step in done["steps"]] == ["done", "skipped"]
+    assert compilers() == []
+    # One that is cancelled ends its compiler, too.
+    _, operation = await call("POST", "jax/plan", {**request, "seconds": 600})
+    await eventually(lambda: compilers() != [])
+    await call("DELETE", f"operations/{operation['id']}")
+    assert (await ended(call, operation))["state"] == "cancelled"
+    await eventually(lambda: compilers() == [])
+
+
 BAD = [
     ('{"code": NaN}', "not JSON"),
     ({"type": "v5e-7"}, "v5litepod-8"),

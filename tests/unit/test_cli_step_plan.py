@@ -44,6 +44,8 @@ def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (["{}:step", "--args", "1 / 0"], "1 / 0 gives no arguments: ZeroDivisionError"),
         (["{}:step", "--mesh", "data"], "'data' is not AXIS=SIZE."),
         (["{}:step", "--shard", "data"], "--shard data needs an axis of the mesh."),
+        (["{}:step", "--axes", "data", "--mesh", "data=4"], "can't be used with --mesh"),
+        (["{}:step", "--axes", "model"], "Unknown axis 'model'."),
         (["{}:step", "--timeout", "soon"], "'soon' is not a duration."),
         (["{}:step", "--type", "v9"], "The TPU type v9 does not exist."),
     ],

@@ -6,14 +6,26 @@ Those that ask libtpu's compiler are in integration/test_jaxkit_plan_compiled.py
 from __future__ import annotations
 
 import json
+import xml.etree.ElementTree
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from jupyter_tpu import catalog
+from jupyter_tpu.errors import InvalidInput
+from jupyter_tpu.jaxkit.arrays import ArrayRequest
 from jupyter_tpu.jaxkit.compile.costs import matmul_flops, program_costs
 from jupyter_tpu.jaxkit.compile.hlo import Program
-from jupyter_tpu.jaxkit.compile.plan_table import Plan, PlanRow
+from jupyter_tpu.jaxkit.compile.layouts import (
+    batch_spec,
+    checked_axes,
+    layouts,
+    split_arguments,
+    weight_spec,
+)
+from jupyter_tpu.jaxkit.compile.plan_plot import draw_plan
+from jupyter_tpu.jaxkit.compile.plan_table import PlanRow, TypePlan
 from jupyter_tpu.jaxkit.compile.planner import row_of
 from jupyter_tpu.jaxkit.compile.report import Collective, CompileReport
 from jupyter_tpu.jaxkit.compile.roofline import StepWork, step_time
@@ -141,7 +153,7 @@ def test_the_table_says_all_that_a_row_lacks() -> None:
         row_of(report("tpu7x-2x2x1"), None, None),
         PlanRow(type="v5p-8", hbm_bytes=95 << 30, reason="Not compiled: <the time> was over."),
     )
-    plan = Plan(
+    plan = TypePlan(
         rows=rows, tier="on-demand", zone="", partial=True, prices="Prices, 2024", peaks="Peaks"
     )
     text = str(plan)
@@ -157,6 +169,55 @@ def test_the_table_says_all_that_a_row_lacks() -> None:
     assert first["usd_per_1000_steps"] == rows[0].usd_per_1000_steps
     assert first["time"]["bound"] == "compute"
     assert second["usd_per_1000_steps"] is None
+
+
+def test_meshes_have_all_axes_and_use_all_devices() -> None:
+    axes = checked_axes(["tensor", "data", "fsdp"])
+    assert axes == ("data", "fsdp", "tensor")
+    meshes = layouts(axes, 8)
+    assert {tuple(mesh.values()) for mesh in meshes} == {
+        *((8, 1, 1), (1, 8, 1), (1, 1, 8)),
+        *((4, 1, 2), (2, 1, 4), (1, 4, 2), (1, 2, 4)),
+    }
+    assert layouts(axes, 1) == [{"data": 1, "fsdp": 1, "tensor": 1}]
+    assert layouts(("fsdp",), 16) == [{"fsdp": 16}]
+    for wrong in (["model"], []):
+        with pytest.raises(InvalidInput):
+            checked_axes(wrong)
+
+
+def test_rules_divide_what_divides_and_leave_the_rest_whole() -> None:
+    mesh = {"data": 2, "fsdp": 4, "tensor": 2}
+    assert weight_spec((32, 4096, 512), mesh) == [None, "fsdp", "tensor"]
+    assert weight_spec((512, 4096), mesh) == ["fsdp", "tensor"]
+    assert weight_spec((6, 7), mesh) == [None, None]  # 6 is not a multiple of 4, 7 not of 2
+    assert weight_spec((4096,), mesh) == []
+    assert batch_spec((64, 128), mesh) == [["data", "fsdp"]]
+    assert batch_spec((64, 128), {"fsdp": 1, "tensor": 8}) == []
+    weights = ArrayRequest(tree={"w": ArrayRequest(shape=[8, 16])})
+    split = split_arguments([weights, ArrayRequest(shape=[64])], mesh)
+    assert split[0].tree == {"w": ArrayRequest(shape=[8, 16], spec=["fsdp", "tensor"])}
+    assert split[1].spec == [["data", "fsdp"]]
+    with pytest.raises(InvalidInput, match="not both"):
+        split_arguments([ArrayRequest(shape=[64], spec=["data"])], mesh)
+
+
+def test_the_plot_has_a_bar_for_each_row_with_a_time_and_says_what_a_person_compares() -> None:
+    rows = (
+        structs.replace(row_of(report("v5litepod-8"), 9.6, 4.08), mesh={"data": 8, "tensor": 1}),
+        row_of(report("tpu7x-2x2x1"), None, None),
+        PlanRow(type="v5p-8", reason="Does not fit."),
+    )
+    svg = draw_plan(rows, "on-demand")
+    xml.etree.ElementTree.fromstring(svg)
+    assert svg.count("<rect") == 2
+    assert "v5litepod-8 data=8" in svg
+    assert "7.93 ms · compute · $0.021 per 1000 steps" in svg
+    assert "price not known" in svg
+    assert draw_plan(rows[2:], "spot") == ""
+    table = TypePlan(rows=rows, tier="spot", zone="", partial=False, prices="", peaks="")
+    assert table._repr_html_().startswith("<svg")
+    assert "data=8" in str(table)
 
 
 UNROLLED = """HloModule loop

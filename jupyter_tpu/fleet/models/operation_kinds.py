@@ -229,6 +229,14 @@ KINDS = {
             after_interruption="Send the program again.",
         ),
         OperationKind(
+            name="plan",
+            running="Comparing types for a step",
+            done="Compared types for a step",
+            cancelled="Comparing types was cancelled",
+            failed="The types could not be compared",
+            after_interruption="Send the program again.",
+        ),
+        OperationKind(
             name="sync",
             running="Syncing a folder with {}",
             done="Synced a folder with {}",

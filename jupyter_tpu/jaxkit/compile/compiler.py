@@ -97,8 +97,8 @@ def quiet_libtpu() -> Iterator[None]:
             os.environ.pop(name, None)
 
 
-class Watch(Protocol):
-    """Receives the progress of `compile_code`, on its event loop."""
+class StepWatch(Protocol):
+    """Receives the steps of compilers, on their event loop."""
 
     def begin(self, type: str) -> None:
         """A type is now tried."""
@@ -108,6 +108,10 @@ class Watch(Protocol):
 
     def log(self, line: str) -> None:
         """A line that the code or the compiler printed."""
+
+
+class Watch(StepWatch, Protocol):
+    """Receives the progress of `compile_code`."""
 
     def end(self, trial: CompileTrial) -> None:
         """The result for that type."""
@@ -122,12 +126,10 @@ async def compile_code(request: CompileRequest, watch: Watch | None = None) -> C
     search = Search(types_to_try(request))
     need_libtpu()
     for name in search.names:
-        where = topology(name)
         if watch is not None:
             watch.begin(name)
-        job = CompileJob(topology=where, code=request, dump="")
         try:
-            report = await _in_thread(where, job, b"", request.limits, watch)
+            report = await compile_trial(name, request, request.limits, watch)
         except DoesNotDivide as error:
             if request.type is not None:
                 raise
@@ -139,6 +141,15 @@ async def compile_code(request: CompileRequest, watch: Watch | None = None) -> C
         if search.found:
             break
     return search.outcome()
+
+
+async def compile_trial(
+    type: str, code: CompileRequest, limits: CompileLimits, watch: StepWatch | None = None
+) -> CompileReport:
+    """The report on *code* for one type. Raises and is cancelled as `compile_code`."""
+    where = topology(type)
+    job = CompileJob(topology=where, code=code, dump="")
+    return await _in_thread(where, job, b"", limits, watch)
 
 
 def types_to_try(request: CompileRequest) -> list[str]:
@@ -247,7 +258,7 @@ async def _in_thread(
     job: CompileJob,
     blob: bytes,
     limits: CompileLimits,
-    watch: Watch | None = None,
+    watch: StepWatch | None = None,
 ) -> CompileReport:
     stop = threading.Event()
     progress = _StepReporter()
@@ -277,7 +288,7 @@ class _StepReporter:
     def set_step(self, step: str) -> None:
         self.step = step
 
-    def report(self, watch: Watch) -> None:
+    def report(self, watch: StepWatch) -> None:
         step = self.step
         if step != self._reported:
             self._reported = step

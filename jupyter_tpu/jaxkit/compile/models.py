@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from ..arrays import ArrayRequest, MeshAxes
+from .plan_table import Tier
 from .report import CompileReport
 
 
@@ -39,6 +40,37 @@ class CompileRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     mesh: MeshAxes | None = None
     #: Arguments whose memory the outputs may use, by position.
     donate: list[int] = []
+    limits: CompileLimits = CompileLimits()
+
+
+class PlanRequest(Struct, kw_only=True, forbid_unknown_fields=True):
+    """POST jax/plan: Python code that defines a step, to compare its time and price on types.
+
+    The code is run as for jax/compile, once for each row of the answer. The arguments are those of
+    the whole TPU, so that every type does the same step.
+    """
+
+    code: Annotated[str, Meta(max_length=1 << 20)]
+    #: The name of the function that the code defines.
+    function: str
+    arguments: list[ArrayRequest]
+    #: Types ("v5litepod-8") and generations ("v5e": its types with up to `max_devices` devices).
+    #: Default: all of the catalog's up to that.
+    types: Annotated[list[str], Meta(max_length=64)] | None = None
+    max_devices: Annotated[int, Meta(ge=1)] = 8
+    mesh: MeshAxes | None = None
+    #: Instead of a mesh and specs: of data, fsdp and tensor, those whose meshes are compared, too.
+    #: The last argument is the batch, which data and fsdp divide; fsdp and tensor divide others.
+    axes: list[str] | None = None
+    #: The price to rank by.
+    tier: Tier = "on-demand"
+    #: Prices of its region; "": those of the cheapest region of each type.
+    zone: str = ""
+    #: Arguments whose memory the outputs may use, by position.
+    donate: list[int] = []
+    #: For all types together. Then the plan is partial.
+    seconds: Annotated[float, Meta(gt=0, le=7200)] = 600.0
+    #: Of each compilation.
     limits: CompileLimits = CompileLimits()
 
 

@@ -8,19 +8,28 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from ...catalog import usd
+from ..arrays import MeshAxes
 from ..tables import binary_size, html_table, text_table
+from ..topology import generation_of
+from .plan_plot import draw_plan, ms_text, price_text
 from .roofline import StepTime
 
 Tier = Literal["on-demand", "spot"]
 
-_HEADS = ("type", "ms a step", "range", "bound", "$ per 1000 steps", "spot", "HBM a device", "")
+_HEADS = (
+    *("type", "chips", "mesh", "ms a step", "range", "bound", "$ per 1000 steps", "spot"),
+    *("HBM a device", ""),
+)
 
 
 class PlanRow(Struct, kw_only=True, frozen=True):
     """One type: the time and price of a step, or why it has none."""
 
     type: str
+    #: Its chips: "2x4".
+    topology: str = ""
+    #: The axes of the mesh that was tried; {}: the caller's own, or one device.
+    mesh: MeshAxes = {}
     #: None: it was not compiled for this type; `reason` says why.
     fits: bool | None = None
     devices: int = 0
@@ -40,20 +49,34 @@ class PlanRow(Struct, kw_only=True, frozen=True):
     reason: str = ""
     notes: tuple[str, ...] = ()
 
+    #: USD at the expected time; None if the price or the time is not known.
+    usd_per_1000_steps: float | None = None
+    spot_usd_per_1000_steps: float | None = None
+
+    def __post_init__(self) -> None:
+        # 1000 steps of ms / 1000 seconds, at a price an hour.
+        for price in ("usd_per_hour", "spot_usd_per_hour"):
+            hourly = getattr(self, price)
+            usd = None if hourly is None or self.time is None else self.time.ms * hourly / 3600
+            msgspec.structs.force_setattr(self, price.replace("hour", "1000_steps"), usd)
+
     @property
-    def usd_per_1000_steps(self) -> float | None:
-        """On demand, at the expected time; None if price or time are not known."""
-        return self.usd_for_1000_steps("on-demand")
+    def mesh_text(self) -> str:
+        """ "fsdp=4 tensor=2"; "" where the caller has chosen the mesh."""
+        used = [f"{axis}={size}" for axis, size in self.mesh.items() if size > 1]
+        return " ".join(used) or ("one device" if self.mesh else "")
+
+    @property
+    def title(self) -> str:
+        """ "v5litepod-8 fsdp=4 tensor=2"."""
+        return f"{self.type} {self.mesh_text}".strip()
 
     def usd_for_1000_steps(self, tier: Tier) -> float | None:
-        """At the expected time, in that *tier*; None if price or time are not known."""
-        price = self.usd_per_hour if tier == "on-demand" else self.spot_usd_per_hour
-        if price is None or self.time is None:
-            return None
-        return self.time.ms * price / 3600  # 1000 steps of ms / 1000 seconds
+        """In that *tier*."""
+        return self.usd_per_1000_steps if tier == "on-demand" else self.spot_usd_per_1000_steps
 
 
-class Plan(Struct, kw_only=True, frozen=True):
+class TypePlan(Struct, kw_only=True, frozen=True):
     """Types for a program, the cheapest a step first; then those without a price, then the rest."""
 
     rows: tuple[PlanRow, ...]
@@ -76,30 +99,44 @@ class Plan(Struct, kw_only=True, frozen=True):
         return msgspec.json.encode(self.to_builtins()).decode()
 
     def to_builtins(self) -> dict[str, Any]:
-        """All fields, and the prices of 1000 steps in USD."""
+        """All fields."""
         fields: dict[str, Any] = msgspec.to_builtins(self)
-        for row, out in zip(self.rows, fields["rows"], strict=True):
-            out["usd_per_1000_steps"] = row.usd_for_1000_steps("on-demand")
-            out["spot_usd_per_1000_steps"] = row.usd_for_1000_steps("spot")
         return fields
+
+    def svg(self) -> str:
+        """The plot: ms a step on each type, with its range, its bound and the price."""
+        return draw_plan(self.rows, self.tier)
 
     def __repr__(self) -> str:
         return "\n\n".join((text_table(_HEADS, self._cells()), "\n".join(self._remarks())))
 
     def _repr_html_(self) -> str:
         remarks = "".join(f"<p>{escape(line)}</p>" for line in self._remarks())
-        return html_table(_HEADS, self._cells()) + remarks
+        return self.svg() + html_table(_HEADS, self._cells()) + remarks
 
     def _cells(self) -> list[tuple[str, ...]]:
         return [_cells_of(row) for row in self.rows]
+
+    def _best_of_generations(self) -> list[str]:
+        """Where there are several types of one: the cheapest of each that fits."""
+        best: dict[str, PlanRow] = {}
+        for row in self.rows:
+            if row.time is not None:
+                best.setdefault(generation_of(row.type), row)
+        several = len({row.type for row in self.rows}) > len(
+            {generation_of(row.type) for row in self.rows}
+        )
+        return [f"{name}: {row.title}" for name, row in best.items()] if several else []
 
     def _remarks(self) -> list[str]:
         lines = []
         if self.partial:
             lines.append("This table is partial: the time ran out before all types were compiled.")
+        if best := self._best_of_generations():
+            lines.append(f"First of each generation: {', '.join(best)}.")
         if near := self._as_cheap():
             lines.append(
-                f"Within their ranges, {', '.join(near)} may be cheaper than {self.rows[0].type}."
+                f"Within their ranges, {', '.join(near)} may be cheaper than {self.rows[0].title}."
             )
         lines += list(dict.fromkeys(f"{r.type}: {note}" for r in self.rows for note in r.notes))
         where = f"in the region of {self.zone}" if self.zone else "in the cheapest region"
@@ -122,7 +159,7 @@ class Plan(Struct, kw_only=True, frozen=True):
         for row in self.rows[1:]:
             its = row.usd_for_1000_steps(self.tier)
             if its is not None and row.time and its * row.time.shortest_ms / row.time.ms < most:
-                cheap.append(row.type)
+                cheap.append(row.title)
         return cheap
 
 
@@ -130,26 +167,17 @@ def _cells_of(row: PlanRow) -> tuple[str, ...]:
     time = row.time
     needs = "" if row.needed_bytes is None else f"{binary_size(row.needed_bytes)} of "
     memory = f"{needs}{binary_size(row.hbm_bytes)}" if row.hbm_bytes else ""
+    head = (row.type, row.topology, row.mesh_text)
     if time is None:
-        return (row.type, "", "", "", "", "", memory, row.reason)
-    longest = "not known" if time.longest_ms is None else _ms(time.longest_ms)
+        return (*head, "", "", "", "", "", memory, row.reason)
+    longest = "not known" if time.longest_ms is None else ms_text(time.longest_ms)
     return (
-        row.type,
-        _ms(time.ms),
-        f"{_ms(time.shortest_ms)} to {longest}",
+        *head,
+        ms_text(time.ms),
+        f"{ms_text(time.shortest_ms)} to {longest}",
         time.bound,
-        _price(row.usd_for_1000_steps("on-demand")),
-        _price(row.usd_for_1000_steps("spot")),
+        price_text(row.usd_for_1000_steps("on-demand")),
+        price_text(row.usd_for_1000_steps("spot")),
         memory,
         row.reason,
     )
-
-
-def _ms(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def _price(amount: float | None) -> str:
-    if amount is None:
-        return "not known"
-    return usd(amount) if amount >= 1 else f"${amount:.2g}"

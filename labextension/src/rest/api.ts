@@ -1243,6 +1243,7 @@ export interface IOperation {
     | 'environment'
     | 'guard'
     | 'hunt'
+    | 'plan'
     | 'profile'
     | 'queue'
     | 'ray'
@@ -1553,6 +1554,7 @@ export interface IReplacement {
   request: ICreateTPU;
   cost: ICost;
   question: string;
+  restored: string[];
   lost: string[];
 }
 

@@ -131,6 +131,13 @@ export function kindTitles(
         cancelled: trans.__('Compiling was cancelled'),
         failed: trans.__('The program could not be compiled')
       };
+    case 'plan':
+      return {
+        running: trans.__('Comparing types for a step'),
+        done: trans.__('Compared types for a step'),
+        cancelled: trans.__('Comparing types was cancelled'),
+        failed: trans.__('The types could not be compared')
+      };
     case 'sync':
       return {
         running: trans.__('Syncing a folder with %1', name),

@@ -1,0 +1,150 @@
+"""The planner beside MaxText's published training runs: TFLOP/s a chip, predicted and measured.
+
+    python benchmarks/planner.py [--only 16B,32B] [--timeout 900]
+
+Rebuilds the published configurations (see _maxtext.py), compiles each with libtpu for the published
+topology, without a TPU, and prints what `jaxkit.plan` predicts beside what MaxText's README files
+say. Then the order of all pairs of two generations, by the time and by the price of the same work.
+The figures are also written to benchmarks/out/planner.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+from typing import Any
+
+from _maxtext import CONFIGS, Config, step_of
+from _results import write
+from msgspec import Struct, to_builtins
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+WITHIN = 0.25
+
+
+class Result(Struct, kw_only=True):
+    """One rebuilt run."""
+
+    name: str
+    type: str
+    published: float  # TFLOP/s a chip
+    predicted: float | None = None
+    #: At the longest and the shortest time.
+    least: float | None = None
+    most: float | None = None
+    bound: str = ""
+    #: FLOPs of the compiled program, for one of the model.
+    executed: float | None = None
+    ms: dict[str, float | None] = {}
+    needed_gib: float | None = None
+    usd_per_chip_hour: float | None = None
+    reason: str = ""
+
+    @property
+    def error(self) -> float | None:
+        """Of the prediction, as a share of what was published."""
+        return None if self.predicted is None else self.predicted / self.published - 1
+
+
+def judge(config: Config, seconds: float) -> Result:
+    """What the planner says about a published run."""
+    from jupyter_tpu import jaxkit
+    from jupyter_tpu.jaxkit.topology import topology
+
+    devices = topology(config.type).devices
+    step, args, options = step_of(config, devices)
+    plan = jaxkit.plan(
+        step,
+        args,
+        types=[config.type],
+        seconds=seconds,
+        limits=jaxkit.CompileLimits(seconds=min(seconds, 3600.0)),
+        **options,
+    )
+    (row,) = plan.rows
+    result = Result(name=config.name, type=config.type, published=config.tflops)
+    result.reason = "; ".join((row.reason, *row.notes)).strip("; ")
+    if row.needed_bytes is not None:
+        result.needed_gib = round(row.needed_bytes / 2**30, 2)
+    if row.usd_per_hour is not None:
+        result.usd_per_chip_hour = round(row.usd_per_hour / devices, 3)
+    if row.time is None or row.flops is None:
+        return result
+
+    def tflops(ms: float | None) -> float | None:
+        return None if ms is None else round(config.model_flops / ms / 1e9, 1)
+
+    result.predicted = tflops(row.time.ms)
+    result.least, result.most = tflops(row.time.longest_ms), tflops(row.time.shortest_ms)
+    result.bound = row.time.bound
+    result.executed = round(row.flops / config.model_flops, 3)
+    result.ms = {
+        "compute": round(row.time.compute_ms),
+        "HBM": round(row.time.hbm_ms),
+        "ICI": None if row.time.ici_ms is None else round(row.time.ici_ms),
+    }
+    return result
+
+
+def pairs(results: list[Result]) -> tuple[int, int, int]:
+    """Pairs of two generations; how many have the published order by time, and by price."""
+    known = [result for result in results if result.predicted and result.usd_per_chip_hour]
+    count = by_time = by_price = 0
+    for one, other in itertools.combinations(known, 2):
+        if one.type.split("-")[0] == other.type.split("-")[0]:
+            continue
+        count += 1
+        by_time += _faster(one.predicted, other.predicted) == _faster(
+            one.published, other.published
+        )
+        by_price += _cheaper(one, other, "predicted") == _cheaper(one, other, "published")
+    return count, by_time, by_price
+
+
+def _faster(one: Any, other: Any) -> bool:
+    return bool(one > other)
+
+
+def _cheaper(one: Result, other: Result, figure: str) -> bool:
+    prices = [item.usd_per_chip_hour / getattr(item, figure) for item in (one, other)]
+    return bool(prices[0] < prices[1])
+
+
+def line(result: Result) -> str:
+    """A row of the table in docs/notebooks/jaxkit.md."""
+    head = f"| {result.name} | {result.type} | {result.published:g} |"
+    if result.predicted is None or result.error is None:
+        return f"{head} – | | | {result.reason} |"
+    least = "not known" if result.least is None else f"{result.least:.0f}"
+    return (
+        f"{head} {result.predicted:.0f} | {result.error:+.0%} | {least} to {result.most:.0f} | "
+        f"{result.bound}; {result.executed:.2f} |"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--only", metavar="NAME", help="models, such as 16B,32B")
+    parser.add_argument("--timeout", type=float, default=900.0, help="seconds for each of them")
+    options = parser.parse_args()
+    names = options.only.split(",") if options.only else [config.name for config in CONFIGS]
+    chosen = [config for config in CONFIGS if config.name in names]
+    print("| model | type | published | predicted | error | range | bound; FLOPs executed |")
+    print("|---|---|---|---|---|---|---|")
+    results = []
+    for config in chosen:
+        result = judge(config, options.timeout)
+        results.append(result)
+        print(line(result), flush=True)
+        write("planner", results=[to_builtins(done) for done in results])
+    known = [result for result in results if result.error is not None]
+    near = [result for result in known if abs(result.error or 0.0) <= WITHIN]
+    count, by_time, by_price = pairs(results)
+    print(f"Within ±{WITHIN:.0%}: {len(near)} of {len(known)} that could be rebuilt.")
+    print(f"Pairs in the published order: {by_time} of {count} by time, {by_price} by price.")
+
+
+if __name__ == "__main__":
+    main()
