@@ -8,7 +8,8 @@ import click
 
 from .budgets import overview_text, spending_table
 from .field_options import options_of
-from .grammar import Group, argument, examples, project_option
+from .grammar import Group, argument, examples
+from .parameters import project_option
 from .printing import json_option, list_options, print_json, print_list
 from .session import open_session
 

@@ -12,19 +12,11 @@ from ..commands.budget_group import budget
 from ..commands.chips_group import chips
 from ..commands.doctor_command import doctor
 from ..commands.field_options import options_of
-from ..commands.grammar import (
-    CONTEXT,
-    Group,
-    argument,
-    copied_paths,
-    examples,
-    hosts_option,
-    ports_argument,
-    tpu_argument,
-)
+from ..commands.grammar import CONTEXT, Group, argument, examples
 from ..commands.grant_group import grant
 from ..commands.guard_group import guard
 from ..commands.job_group import job
+from ..commands.parameters import copied_paths, hosts_option, ports_argument, tpu_argument
 from ..commands.profiles import profile_options
 from ..commands.ray_group import ray
 from ..commands.session import open_session

@@ -111,10 +111,13 @@ from .jobs import (
     OutputPart,
     Profile,
     ProfileTPU,
+    Ray,
+    RayHost,
     Run,
     RunInput,
     RunOutput,
     StartJob,
+    StartRay,
     StartRun,
     StopJob,
     Trace,
@@ -131,7 +134,6 @@ from .money import (
     Usage,
     UsedTPU,
 )
-from .ray import Ray, RayHost, StartRay
 from .setup import (
     AddSSHKey,
     CheckSetup,
