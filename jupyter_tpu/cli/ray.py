@@ -1,4 +1,4 @@
-"""``jupyter tpu ray``: as ``%tpu ray`` has it, and the dashboard in a browser."""
+"""``jupyter tpu ray``: the same as ``%tpu ray``, and the dashboard in a browser."""
 
 from __future__ import annotations
 

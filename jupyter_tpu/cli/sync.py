@@ -1,4 +1,4 @@
-"""``jupyter tpu sync``: a folder, copied to all hosts of a TPU or from one of them."""
+"""``jupyter tpu sync``: copies a folder to all hosts of a TPU, or from one of them."""
 
 from __future__ import annotations
 

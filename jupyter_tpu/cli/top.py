@@ -1,4 +1,4 @@
-"""``jupyter tpu top``: memory and load of chips, again and again."""
+"""``jupyter tpu top``: memory and load of chips, refreshed all the time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The project of a kernel's notebook: on the kernel's host as it is here, whenever a cell runs."""
+"""Keeps the project of a kernel's notebook on the kernel's host up to date before each cell."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """What a hunt tries next, and when; without I/O, clock or chance of its own.
 
-A :class:`HuntRecord` has the candidates (zone × type × tier × control plane) in the order in which
-they are wanted, and what was learned of each. :func:`next_step` reads it; :func:`learn` writes down
-why an attempt failed. Of the candidates that may be tried now, the one that failed least often is
-next.
+A :class:`HuntRecord` has the candidates (zone × type × tier × control plane) in order of
+preference, and what was learned of each. :func:`next_step` reads it; :func:`learn` writes down why
+an attempt failed. Of the candidates that may be tried now, the one that failed least often is next.
 
 ====================  ==========================================================================
 why it failed         what that says

@@ -1,4 +1,4 @@
-"""One hunt while it runs in this process: an attempt after the other, until there is a TPU."""
+"""Runs one hunt in this process: one attempt after another, until there is a TPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What hangs on a TPU that is replaced: what of it the new one gets, and how."""
+"""What belongs to a TPU that is replaced, what of it the new TPU gets, and how."""
 
 from __future__ import annotations
 

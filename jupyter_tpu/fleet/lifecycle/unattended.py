@@ -1,4 +1,4 @@
-"""What a TPU gets with it when it is asked for, so that it begins to work with no server there."""
+"""What a new TPU is given at its creation, so that it starts its work without a server."""
 
 from __future__ import annotations
 

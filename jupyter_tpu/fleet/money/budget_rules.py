@@ -1,8 +1,8 @@
 """Whether something new is inside a budget, and what TPUs have cost. Pure: no I/O, no clock.
 
-A TPU counts with the most that it can cost from the moment it is asked for until it is gone, so
-what is asked for at the same time can't overspend together; then it counts with what it has cost.
-What it may still cost counts for today, although a part of that may be spent tomorrow.
+From its request until it is gone, a TPU counts with the most that it can cost, so several requests
+at once can't overspend together. After that it counts with what it has cost. What it may still cost
+counts for today, although a part of that may be spent tomorrow.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The ledger: what TPUs that a budget or a plan is for may cost, and have cost.
+"""The ledger: what the TPUs of a budget or a plan may cost, and what they have cost.
 
 A line is written in the transaction that saves the intent to create its TPU, and checked there
 against the budget. Google's list says when the TPU is READY: it has our label, which is the line's

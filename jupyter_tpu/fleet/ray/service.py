@@ -1,7 +1,7 @@
 """Starts, shows and stops the Ray cluster of a TPU.
 
-What is desired is the job that runs Ray on the hosts, and nothing else: it is stored, followed,
-started again with its TPU and forgotten with it as any job. How the cluster is, Ray says.
+Only the job that runs Ray on the hosts is stored. Like any job it is followed, started again with
+its TPU, and forgotten with it. Ray itself reports the state of the cluster.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the other end of a copy says, before it is believed. All raise PROTOCOL."""
+"""Checks of what the other end of a copy sends. All raise PROTOCOL."""
 
 import os
 
