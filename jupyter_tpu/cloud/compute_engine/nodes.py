@@ -1,6 +1,6 @@
-"""What Compute Engine describes as our models: an instance alone, or a group of them.
+"""Compute Engine's descriptions as our models: a single instance, or a group of them.
 
-Raises KeyError, AttributeError, TypeError or ValueError for what is not that.
+Raises KeyError, AttributeError, TypeError or ValueError for anything else.
 """
 
 from __future__ import annotations

@@ -112,10 +112,13 @@ from .jobs import (
     OutputPart,
     Profile,
     ProfileTPU,
+    Ray,
+    RayHost,
     Run,
     RunInput,
     RunOutput,
     StartJob,
+    StartRay,
     StartRun,
     StopJob,
     Trace,
@@ -132,7 +135,6 @@ from .money import (
     Usage,
     UsedTPU,
 )
-from .ray import Ray, RayHost, StartRay
 from .setup import (
     AddSSHKey,
     CheckSetup,
