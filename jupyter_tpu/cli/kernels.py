@@ -9,7 +9,8 @@ import click
 
 from ..agent.protocol.chosen_chips import numbers
 from ..commands.field_options import options_of
-from ..commands.grammar import Group, argument, environment_option, examples, tpu_argument
+from ..commands.grammar import Group, argument, examples
+from ..commands.parameters import environment_option, tpu_argument
 from ..commands.printing import list_options, print_list
 from ..commands.session import chosen_project, open_session
 from ..commands.tables import table

@@ -57,7 +57,7 @@ class Fleet:
             core, money, forwarding, kernels, environments, jobs, chips, lifecycle
         )
 
-        agents = Agents(core, money, lifecycle, hunts)
+        agents = Agents(core, money, jobs, lifecycle, hunts)
 
         self.budgets, self.plans, self.agents = agents.budgets, agents.plans, agents.access
         self.operations = reconcile.operations

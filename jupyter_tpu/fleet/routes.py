@@ -235,6 +235,8 @@ ROUTES = (
     _fleet("GET budgets", "budgets.show", "Budgets, the ledger, and plans that wait for a yes"),
     _fleet("POST budgets", "budgets.set", "Set a budget", status=201),
     _fleet("DELETE budgets/{budget}", "budgets.remove", "Remove a budget"),
+    _fleet("POST tpus/{tpu}/agents", "budgets.allow",
+           "Let coding agents run commands on a TPU that a person has created, or no longer"),
     _fleet("POST plans", "plans.make", "What a TPU would cost at most; creates nothing",
            status=201),
     _fleet("GET plans/{plan}", "plans.get", "One plan"),

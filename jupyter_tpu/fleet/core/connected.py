@@ -129,10 +129,10 @@ class ConnectedTPUs:
         """Writes the kernelspecs with these *groups* of chips, and removes those with others;
         returns their names and display names.
         """
-        wanted = set(map(tuple, groups))
+        requested = set(map(tuple, groups))
         environment = record.environment.name
         for chips in self._kernelspecs.choices(**_where(name), environment=environment):
-            if tuple(chips) not in wanted:
+            if tuple(chips) not in requested:
                 self._kernelspecs.unregister(**_where(name), environment=environment, chips=chips)
         return [self.register_chips(name, record, chips) for chips in groups]
 

@@ -8,6 +8,7 @@ from ...cloud.models import NodeOptions
 from ...environment import Finding, FoundPython, FoundPythons, HostSetup, InstalledPackage
 from .budgets import (
     AGENT,
+    AllowAgents,
     AnswerPlan,
     Budget,
     BudgetOverview,
@@ -111,10 +112,13 @@ from .jobs import (
     OutputPart,
     Profile,
     ProfileTPU,
+    Ray,
+    RayHost,
     Run,
     RunInput,
     RunOutput,
     StartJob,
+    StartRay,
     StartRun,
     StopJob,
     Trace,
@@ -131,7 +135,6 @@ from .money import (
     Usage,
     UsedTPU,
 )
-from .ray import Ray, RayHost, StartRay
 from .setup import (
     AddSSHKey,
     CheckSetup,
@@ -179,6 +182,7 @@ __all__ = [
     "AddSSHKey",
     "AddSlicesKernel",
     "AdoptTPU",
+    "AllowAgents",
     "AnswerPlan",
     "App",
     "AppVisit",

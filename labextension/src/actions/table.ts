@@ -19,6 +19,7 @@ import {
   pythonIcon,
   refreshIcon,
   runIcon,
+  shareIcon,
   stopIcon,
   terminalIcon
 } from '@jupyterlab/ui-components';
@@ -127,7 +128,7 @@ export const ACTIONS: { [action in Action]: IAction } = {
   },
   share: {
     command: 'tpu:share-folder',
-    icon: filesIcon,
+    icon: shareIcon,
     label: () => trans.__('Share a Folder…'),
     run: (actions, tpu) => actions.shares.share(tpu)
   },

@@ -45,6 +45,14 @@ export interface IAdoptTPU {
   confirm_name?: string;
 }
 
+/**
+ * Whether coding agents may run commands on a TPU that a person has created.
+ */
+export interface IAllowAgents {
+  allowed?: boolean;
+  confirm_name?: string;
+}
+
 /** A person's answer to the question whether a plan may be carried out. */
 export interface IAnswerPlan {
   approve: boolean;
@@ -1798,6 +1806,7 @@ export interface ISpending {
   usd_today: number;
   state: 'asked' | 'ended' | 'ready' | 'stopped';
   created: string;
+  shortened: boolean;
 }
 
 /** For which chips of a host there is a kernel in Jupyter's kernel pickers. */
@@ -2036,6 +2045,7 @@ export interface ITPU {
   owner: string;
   not_yours: boolean;
   forgotten: boolean;
+  agents_may_use: boolean;
   operations: string[];
   labels: { [key: string]: string };
   queued: string;

@@ -4,6 +4,7 @@ import {
   IAddSSHKey,
   IAddSlicesKernel,
   IAdoptTPU,
+  IAllowAgents,
   IAnswerPlan,
   IApp,
   IAppVisit,
@@ -212,7 +213,10 @@ export abstract class FleetRequests {
       this.send<IBudgetOverview>('POST', ['budgets'], { body, signal }),
     /** Remove a budget. */
     remove: (budget: string, signal?: AbortSignal) =>
-      this.send<void>('DELETE', ['budgets', budget], { signal })
+      this.send<void>('DELETE', ['budgets', budget], { signal }),
+    /** Let coding agents run commands on a TPU that a person has created, or no longer. */
+    allow: (tpu: IReference, body: IAllowAgents = {}, signal?: AbortSignal) =>
+      this.send<ITPU>('POST', ['tpus', tpu, 'agents'], { body, signal })
   };
 
   readonly chipKernels = {
