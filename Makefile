@@ -18,7 +18,7 @@ lab:
 		$(MAKE) --no-print-directory setup >.lab/setup.log 2>&1 || { cat .lab/setup.log >&2; exit 1; }; }
 	@$(BIN)/python scripts/lab.py $(OPTIONS)
 
-setup: .venv/installed jupyter_tpu/labextension/package.json
+setup: .venv/installed jupyter_tpu/labextension/package.json jupyter_tpu/locale/compiled
 
 INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python --excludes scripts/excludes.txt
 
@@ -38,6 +38,11 @@ node_modules/.package-lock.json: package-lock.json package.json
 jupyter_tpu/labextension/package.json: .venv/installed node_modules/.package-lock.json $(SOURCES)
 	PATH="$(CURDIR)/$(BIN):$$PATH" npm run --silent build
 	$(BIN)/jupyter-builder develop . --overwrite
+	@touch $@
+
+jupyter_tpu/locale/compiled: .venv/installed scripts/compile_catalogues.py \
+		$(wildcard jupyter_tpu/locale/*/LC_MESSAGES/*.po)
+	$(BIN)/python scripts/compile_catalogues.py
 	@touch $@
 
 # The sdist, with the frontend built for production and the documentation site, and the wheel that is
@@ -187,4 +192,5 @@ screenshots: setup
 
 clean:
 	rm -rf .venv .venv-oldest .venv-newest node_modules jupyter_tpu/labextension labextension/lib \
+		jupyter_tpu/locale/compiled jupyter_tpu/locale/*/LC_MESSAGES/*.json \
 		.lab dist site vscode/node_modules vscode/out .code-server

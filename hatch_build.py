@@ -1,4 +1,4 @@
-"""Builds the frontend for production whenever a distribution is built.
+"""Builds the frontend for production, and the translations, whenever a distribution is built.
 
 An sdist carries the built frontend, so that installing from it takes no Node.js, and the
 documentation site that `make docs` has built, because that needs this package installed. An
@@ -27,6 +27,7 @@ class Frontend(BuildHookInterface):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if version == "editable":
             return
+        self._compile_catalogues(build_data)
         if not Path(self.root, "PKG-INFO").is_file():  # not an unpacked sdist
             self._build()
         if self.target_name == "sdist" and not Path(self.root, SITE).is_file():
@@ -35,6 +36,13 @@ class Frontend(BuildHookInterface):
             # Installed as data only: JupyterLab looks there, and a second copy would be idle.
             build_data["shared_data"][BUILT] = INSTALLED
             build_data["shared_data"]["install.json"] = f"{INSTALLED}/install.json"
+
+    def _compile_catalogues(self, build_data: dict[str, Any]) -> None:
+        sys.path.insert(0, str(Path(self.root, "scripts")))
+        from compile_catalogues import compile_catalogues
+
+        for path in compile_catalogues(Path(self.root, "jupyter_tpu", "locale")):
+            build_data["artifacts"].append(path.relative_to(self.root).as_posix())
 
     def _build(self) -> None:
         npm = shutil.which("npm")

@@ -81,7 +81,7 @@ def run(
     from .commands.once import OnceTPU
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        wanted = OnceTPU(
+        requested_tpu = OnceTPU(
             type=type,
             zone=zone,
             spot=spot,
@@ -95,7 +95,7 @@ def run(
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             _require_sendable(function)
-            return _call(wanted, (function, args, kwargs))
+            return _call(requested_tpu, (function, args, kwargs))
 
         return call
 
@@ -116,18 +116,18 @@ _lock = threading.RLock()  # one call at a time, as a kernel runs them
 class _Runner:
     """A TPU with a kernel, for all calls that want the same one."""
 
-    def __init__(self, wanted: OnceTPU) -> None:
+    def __init__(self, requested_tpu: OnceTPU) -> None:
         from .commands import once
         from .commands.session import open_session
         from .magics.comms import Comms
         from .magics.kernels import kernelspec_of
         from .magics.remote import RemoteKernel
 
-        self._wanted = wanted
+        self._requested_tpu = requested_tpu
         with contextlib.ExitStack() as stack:
             self._session = stack.enter_context(open_session())
             self._held: HeldTPU = once.acquire(
-                self._session, wanted, self._approve, self._finish, _say
+                self._session, requested_tpu, self._approve, self._finish, _say
             )
             stack.callback(self._release)
             tpu = self._held.tpu
@@ -150,7 +150,7 @@ class _Runner:
         from .fleet.models import CarryOutPlan
 
         _say(f"At most ${plan.most:.2f}, about ${plan.usd_per_hour:.2f} an hour. {plan.guard}")
-        if plan.outside and self._wanted.max_cost is None and not acts_as_agent():
+        if plan.outside and self._requested_tpu.max_cost is None and not acts_as_agent():
             raise TPUError(
                 f"{plan.name} can cost ${plan.most:.2f}. {plan.outside}",
                 Reason.PRICE,
@@ -185,22 +185,22 @@ class _Runner:
     def _release(self) -> None:
         from .commands import once
 
-        once.release(self._session, self._held, self._wanted, self._finish, _say)
+        once.release(self._session, self._held, self._requested_tpu, self._finish, _say)
 
 
-def _call(wanted: OnceTPU, call: tuple[Any, ...]) -> Any:
+def _call(requested_tpu: OnceTPU, call: tuple[Any, ...]) -> Any:
     from .magics.cells import CellOutput
     from .magics.failures import remote_error
     from .magics.transfer import stream
 
     with _lock:
-        runner = _runners.get(wanted.key)
+        runner = _runners.get(requested_tpu.key)
         if runner is not None and not runner.kernel.alive():
-            del _runners[wanted.key]
+            del _runners[requested_tpu.key]
             runner.close()
             runner = None
         if runner is None:
-            runner = _runners[wanted.key] = _Runner(wanted)
+            runner = _runners[requested_tpu.key] = _Runner(requested_tpu)
         kernel = runner.kernel
         code = _CODE
         try:

@@ -19,8 +19,8 @@ def printable(text: str) -> str:
     return _UNPRINTABLE.sub(_visible, text.replace("\r\n", "\n"))
 
 
-def _visible(found: re.Match[str]) -> str:
-    return "" if len(found[0]) > 1 else f"\\u{ord(found[0]):04x}"
+def _visible(match: re.Match[str]) -> str:
+    return "" if len(match[0]) > 1 else f"\\u{ord(match[0]):04x}"
 
 
 def count(number: int, what: str) -> str:

@@ -40,7 +40,7 @@ class Bundle:
     @cached_property
     def contents(self) -> "dict[str, bytes]":
         """What is packed, by name."""
-        return {name: self._shorten(each) for name, each in sorted(self._files.items())}
+        return {name: self._shorten(source) for name, source in sorted(self._files.items())}
 
     @cached_property
     def data(self) -> bytes:

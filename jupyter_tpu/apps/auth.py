@@ -47,13 +47,13 @@ class AppAuth:
 
     def redeem(self, ticket: str) -> AppSession | None:
         """A session for a ticket; None for one that is invalid, used or expired."""
-        found = None
+        match = None
         for known in self._tickets:
             if _equal(known, ticket):
-                found = known
-        if found is None:
+                match = known
+        if match is None:
             return None
-        expires, framed_by = self._tickets.pop(found)
+        expires, framed_by = self._tickets.pop(match)
         if self._clock() >= expires:
             return None
         session = AppSession(secrets.token_urlsafe(32), framed_by)

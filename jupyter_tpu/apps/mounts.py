@@ -188,4 +188,4 @@ class PathMount(Struct, frozen=True):
 
 def _is_host_name(host: str) -> bool:
     """Whether it is a name and port, and can't add another directive to a policy."""
-    return bool(host) and all(each.isalnum() or each in ".-:[]" for each in host)
+    return bool(host) and all(character.isalnum() or character in ".-:[]" for character in host)

@@ -39,7 +39,7 @@ def types(api: API | None = None) -> tuple[AcceleratorType, ...]:
     if api is not None:
         return tuple(type_ for type_ in types() if api in type_.apis())
     generations = {generation.name: generation for generation in GENERATIONS}
-    found = []
+    matches = []
     for generation_name, number, topology, chips_per_host, zones in SIZES:
         generation = generations[generation_name]
         chips = prod(int(side) for side in topology.split("x"))
@@ -48,7 +48,7 @@ def types(api: API | None = None) -> tuple[AcceleratorType, ...]:
         machine = _machine(generation, topology if hosts > 1 else "", chips_per_host)
         tpu_zones = tuple(sorted(zones.split()))
         others = [size for size in SIZES if (size[0], size[2]) == (generation_name, topology)]
-        found.append(
+        matches.append(
             AcceleratorType(
                 name=f"{generation.prefix}-{number}",
                 generation=generation.name,
@@ -72,7 +72,7 @@ def types(api: API | None = None) -> tuple[AcceleratorType, ...]:
                 ),
             )
         )
-    return tuple(found)
+    return tuple(matches)
 
 
 def _machine(generation: Generation, topology: str, chips_per_host: int) -> MachineShape | None:

@@ -71,14 +71,14 @@ def open_app(
     """Open a web app that a host serves on a port."""
     from ..fleet.models import OpenApp
 
-    wanted = OpenApp(port=port, **fields)
-    if wanted.allow_external:
+    request = OpenApp(port=port, **fields)
+    if request.allow_external:
         note(
             "This page may connect and send forms to any address, also to programs on this "
             "computer. Open only apps you trust."
         )
     with open_session() as session:
-        opened = session.call(session.fleet.apps.open(name, wanted))
+        opened = session.call(session.fleet.apps.open(name, request))
         _show(session, opened, no_browser, as_json)
 
 
@@ -127,10 +127,10 @@ def close_app(id: str, as_json: bool) -> None:
                 Reason.NOT_FOUND,
                 "Give its ID or its port; `jupyter tpu app list` shows them.",
             )
-        for each in apps:
-            session.call(session.fleet.apps.close(each.id))
+        for web_app in apps:
+            session.call(session.fleet.apps.close(web_app.id))
             if not as_json:
-                print(f"Closed {_title(each)}")
+                print(f"Closed {_title(web_app)}")
     if as_json:
         print_json(apps)
 
@@ -204,5 +204,5 @@ def _browse(url: str) -> bool:
     return webbrowser.open(path.as_uri())
 
 
-def _title(each: App) -> str:
-    return f"{each.name} of {host_text(each.tpu, each.host)}"
+def _title(web_app: App) -> str:
+    return f"{web_app.name} of {host_text(web_app.tpu, web_app.host)}"

@@ -58,13 +58,13 @@ def copy(
     """
     from ..fleet.files.copy_result import failure_of, summary
 
-    wanted = parse(paths, zone)
-    request = wanted.request(**fields)
+    parsed = parse(paths, zone)
+    request = parsed.request(**fields)
     request.overwrite |= yes
     progress = _CopyProgress(progress_stream(as_json))
     started = time.monotonic()
     try:
-        copies = _copy(wanted.tpu, request, progress)
+        copies = _copy(parsed.tpu, request, progress)
     except TPUError as error:
         if error.reason is not Reason.NO_FOLDER or request.make_folder:
             raise
@@ -74,10 +74,10 @@ def copy(
     else:
         if any(copy.state == "done" for copy in copies):
             seconds = time.monotonic() - started
-            print(summary(wanted.tpu, request, copies, seconds))
+            print(summary(parsed.tpu, request, copies, seconds))
         for host_copy in copies:
             _print_problems(host_copy, len(copies) > 1)
-    failure = failure_of(wanted.tpu, copies)
+    failure = failure_of(parsed.tpu, copies)
     if failure is not None:
         raise failure
 

@@ -14,6 +14,7 @@ from ..commands.grammar import Group, argument, environment_option, examples, tp
 from ..commands.printing import list_options, print_list
 from ..commands.session import open_session
 from ..commands.tables import problem_text, table
+from ..commands.terminal import verbatim
 from ..errors import InvalidInput, Reason, TPUError
 from ..files import write_atomically
 from .console import (
@@ -134,7 +135,7 @@ def lock_environment(name: str, environment: str, output: str | None, as_json: b
         f"# Use it: jupyter tpu env create NAME {lock.environment} --lock FILE\n{lock.text}"
     )
     if output is None:
-        print(text, end="")
+        print(verbatim(text), end="")
         return
     try:
         # Addresses of packages may have a password.
@@ -314,19 +315,19 @@ def delete_environment(name: str, environment: str, yes: bool) -> None:
 
     with open_session() as session:
         environments = session.call(session.fleet.environments.list(name))
-        found = any(each.name == environment and each.python_path for each in environments)
+        is_existing = any(entry.name == environment and entry.python_path for entry in environments)
         if not yes:
             question = (
                 f"Remove the environment {environment} from Jupyter, and shut down its kernels? "
                 f"Its files on {name} are kept."
-                if found
+                if is_existing
                 else f"Delete the environment {environment} on {name}, and shut down its kernels?"
             )
             confirm(question, "Add --yes to delete it without asking.")
         options = RemoveEnvironment(end_kernels=True)
         operation = session.call(session.fleet.environments.remove(name, environment, options))
         finish(session, operation, sys.stdout)
-    if found:
+    if is_existing:
         print(f"Removed {environment} from Jupyter. Its files on {name} are kept.")
     else:
         print(f"Deleted the environment {environment} on {name}.")

@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 @no_wait_option
 @verbose_option
 @json_option
-def start(wanted: StartHunt, yes: bool, no_wait: bool, as_json: bool) -> None:
+def start(request: StartHunt, yes: bool, no_wait: bool, as_json: bool) -> None:
     """Start a hunt, and wait for its end.
 
     Shows the price of each TPU first, and asks. A running Jupyter server continues the hunt when
     you stop waiting, and so does any later server.
     """
     with open_session() as session:
-        hunt_for(session, wanted, yes=yes, no_wait=no_wait, as_json=as_json)
+        hunt_for(session, request, yes=yes, no_wait=no_wait, as_json=as_json)
 
 
 @command("wait", epilog=examples("jupyter tpu hunt wait my-tpu"))
@@ -55,14 +55,14 @@ def start(wanted: StartHunt, yes: bool, no_wait: bool, as_json: bool) -> None:
 def wait(hunt: str, as_json: bool) -> None:
     """Wait for the end of a hunt."""
     with open_session() as session:
-        found = session.call(session.fleet.hunts.get(hunt))
-        if found.state == "paused":
+        current = session.call(session.fleet.hunts.get(hunt))
+        if current.state == "paused":
             raise TPUError(
-                f"The hunt for {found.name} is paused, since no Jupyter server runs.",
+                f"The hunt for {current.name} is paused, since no Jupyter server runs.",
                 Reason.CONFLICT,
                 "Start `jupyter lab`, which continues it.",
             )
-        wait_for(session, found, as_json)
+        wait_for(session, current, as_json)
 
 
 hunt = hunt_group(start, wait)
@@ -72,13 +72,13 @@ hunt = hunt_group(start, wait)
 
 
 def hunt_for(
-    session: Session, wanted: StartHunt, *, yes: bool, no_wait: bool, as_json: bool
+    session: Session, request: StartHunt, *, yes: bool, no_wait: bool, as_json: bool
 ) -> None:
     """Starts a hunt after the user has agreed to its prices, and waits for its end."""
     if no_wait:
         require_server(session, "continues the hunt")
-    wanted = _approved(session, wanted, yes=yes, as_json=as_json)
-    hunt = session.call(session.fleet.hunts.start(wanted))
+    request = _approved(session, request, yes=yes, as_json=as_json)
+    hunt = session.call(session.fleet.hunts.start(request))
     if hunt.queued and not as_json:
         print(QUEUED, flush=True)
     if not no_wait:
@@ -89,14 +89,14 @@ def hunt_for(
         print(left_to_server(hunt))
 
 
-def _approved(session: Session, wanted: StartHunt, *, yes: bool, as_json: bool) -> StartHunt:
+def _approved(session: Session, request: StartHunt, *, yes: bool, as_json: bool) -> StartHunt:
     """Says where it looks and what that costs. Asks if it costs anything and there is no limit.
 
     Returns the request with the confirmation of what was said.
     """
-    candidates, confirmed = agreed(session, wanted)
+    candidates, confirmed = agreed(session, request)
     costs = costs_money(candidates)
-    ask = costs and wanted.tpu.max_price is None and not yes
+    ask = costs and request.tpu.max_price is None and not yes
     if can_ask() if ask else not as_json:
         out = sys.stderr if as_json else sys.stdout
         print(candidate_table(candidates), file=out, flush=True)
@@ -104,7 +104,7 @@ def _approved(session: Session, wanted: StartHunt, *, yes: bool, as_json: bool) 
             print("You pay while it is READY, used or not.", file=out, flush=True)
     if ask:
         confirm(
-            f"Create {wanted.tpu.name} in the first of these that is available?",
+            f"Create {request.tpu.name} in the first of these that is available?",
             "Add --yes to start the hunt without asking, or --max-price USD.",
         )
     return confirmed
@@ -114,10 +114,12 @@ def wait_for(session: Session, hunt: Hunt, as_json: bool) -> None:
     """Waits for its end, and prints it."""
     operation = session.call(session.fleet.operations.get(hunt.id))
     finish_all(session, operation, progress_stream(as_json))
-    found = session.call(session.fleet.hunts.get(hunt.id))
+    current = session.call(session.fleet.hunts.get(hunt.id))
     if as_json:
-        print_json(found)
+        print_json(current)
         return
-    print(f"{found.name} is ready in {found.zone}, after {count(found.attempted, 'attempt')}.")
-    if found.request.tpu.connect is None:
-        print(f"To use it in notebooks: jupyter tpu connect {found.name}")
+    print(
+        f"{current.name} is ready in {current.zone}, after {count(current.attempted, 'attempt')}."
+    )
+    if current.request.tpu.connect is None:
+        print(f"To use it in notebooks: jupyter tpu connect {current.name}")

@@ -38,7 +38,7 @@ def parse(text: str) -> Part:
 def parts(text: str, whole: Part) -> list[Part]:
     """The members of an object, or the items of an array, of a text that was parsed."""
     plain, decode = _plain(text), json.JSONDecoder().raw_decode
-    found = []
+    members = []
     at = _skip(plain, whole.start + 1)
     while at < whole.end - 1:
         name = ""
@@ -46,9 +46,9 @@ def parts(text: str, whole: Part) -> list[Part]:
             name, at = decode(plain, at)
             at = _skip(plain, at)
         value, end = decode(plain, at)
-        found.append(Part(value, at, end, name))
+        members.append(Part(value, at, end, name))
         at = _skip(plain, end)
-    return found
+    return members
 
 
 def insert(text: str, whole: Part, added: str, indent: str, newline: str) -> str:

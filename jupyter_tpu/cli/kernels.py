@@ -100,15 +100,15 @@ def _user_of(kernel: Kernel) -> str:
 def stop_kernel(name: str, kernel: str, yes: bool) -> None:
     """Shut down a kernel that runs on a TPU, even if others use it. Its variables are lost."""
     with open_session() as session:
-        found = find_kernel(kernels_now(session, name), kernel, name)
+        target = find_kernel(kernels_now(session, name), kernel, name)
         if not yes:
             confirm(
-                f"Shut down {_title(found)} ({found.state}{_other_user(found)})? Its variables "
+                f"Shut down {_title(target)} ({target.state}{_other_user(target)})? Its variables "
                 "will be lost.",
                 "Add --yes to shut it down without asking.",
             )
-        session.call(session.fleet.kernels.shut_down(name, found.id))
-    print(f"Shut down {_title(found)}.")
+        session.call(session.fleet.kernels.shut_down(name, target.id))
+    print(f"Shut down {_title(target)}.")
 
 
 @kernel.command("take", epilog=examples("jupyter tpu kernel take my-tpu 1b671a64"))
@@ -121,14 +121,15 @@ def take_kernel(name: str, kernel: str, yes: bool) -> None:
     Its current user, if any, loses the kernel and is notified. Running cells continue.
     """
     with open_session() as session:
-        found = find_kernel(kernels_now(session, name), kernel, name)
-        if found.attached and not yes:
+        target = find_kernel(kernels_now(session, name), kernel, name)
+        if target.attached and not yes:
             confirm(
-                f"Take {_title(found)}{_other_user(found)}? They lose the kernel and are notified.",
+                f"Take {_title(target)}{_other_user(target)}? "
+                "They lose the kernel and are notified.",
                 "Add --yes to take it without asking.",
             )
-        session.call(session.fleet.kernels.take_over(name, found.id))
-    print(f"Your Jupyter server now has {_title(found)}.")
+        session.call(session.fleet.kernels.take_over(name, target.id))
+    print(f"Your Jupyter server now has {_title(target)}.")
 
 
 def _other_user(kernel: Kernel) -> str:
@@ -141,12 +142,12 @@ def _title(kernel: Kernel) -> str:
 
 def find_kernel(kernels: Sequence[Kernel], id: str, tpu: str) -> Kernel:
     """The kernel whose ID is *id* or begins with it; raises NOT_FOUND, or CONFLICT for several."""
-    found = [kernel for kernel in kernels if kernel.id == id]
-    found = found or [kernel for kernel in kernels if kernel.id.startswith(id)]
-    if len(found) == 1:
-        return found[0]
+    matching = [kernel for kernel in kernels if kernel.id == id]
+    matching = matching or [kernel for kernel in kernels if kernel.id.startswith(id)]
+    if len(matching) == 1:
+        return matching[0]
     hint = f"`jupyter tpu kernel list {tpu}` shows the running kernels."
-    if found:
+    if matching:
         raise TPUError(f"Several kernels on {tpu} begin with {id}.", Reason.CONFLICT, hint)
     raise TPUError(f"The kernel {id} does not exist on {tpu}.", Reason.NOT_FOUND, hint)
 
@@ -191,9 +192,9 @@ def add_kernel(name: str, environment: str, slices: str | None) -> None:
         # Connecting again checks the environment, with the packages it has, and registers it.
         request = ConnectTPU(environment=environment, packages=ready[environment].packages)
         finish(session, session.call(session.fleet.connect(name, request)), sys.stdout)
-        for each in session.call(session.fleet.environments.list(name)):
-            if each.name == environment:
-                print(f'The kernel "{each.display_name}" is in every kernel picker.')
+        for candidate in session.call(session.fleet.environments.list(name)):
+            if candidate.name == environment:
+                print(f'The kernel "{candidate.display_name}" is in every kernel picker.')
 
 
 @kernel.command("remove", epilog=examples("jupyter tpu kernel remove my-tpu"))
@@ -259,8 +260,8 @@ def warm_kernel(
     """
     from ..fleet.models import KeepWarm
 
-    wanted = {"on": True, "off": False, "default": None}[setting]
-    request = KeepWarm(wanted=wanted, **fields)
+    keep_warm = {"on": True, "off": False, "default": None}[setting]
+    request = KeepWarm(wanted=keep_warm, **fields)
     with open_session() as session:
         changed = session.call(session.fleet.environments.keep_warm(name, environment, request))
     if as_json:

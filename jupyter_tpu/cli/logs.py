@@ -54,16 +54,16 @@ def _set(name: str, as_json: bool, *, enabled: bool) -> None:
         _print(session.call(session.fleet.logs.set(name, SetLogging(enabled=enabled))), as_json)
 
 
-def _print(found: TPULogging, as_json: bool) -> None:
+def _print(status: TPULogging, as_json: bool) -> None:
     if as_json:
-        print_json(found)
+        print_json(status)
         return
-    where = f"the logs of {found.tpu}{' (emulated)' if found.emulated else ''}"
-    if not found.enabled:
+    where = f"the logs of {status.tpu}{' (emulated)' if status.emulated else ''}"
+    if not status.enabled:
         print(f"Cloud Logging does not store {where}.")
         return
     print(
-        f"Cloud Logging stores {where}. Each month, the first {found.free_gib} GiB of a project "
-        f"are free. More costs ${found.usd_per_gib:.2f} per GiB (price as of {found.price_date})."
+        f"Cloud Logging stores {where}. Each month, the first {status.free_gib} GiB of a project "
+        f"are free. More costs ${status.usd_per_gib:.2f} per GiB (price as of {status.price_date})."
     )
-    print(f"To find them: {found.filter}")
+    print(f"To find them: {status.filter}")

@@ -66,17 +66,17 @@ def _running_jobs(session: Session, tpu: TPU) -> list[Job]:
 def losses(running: Sequence[Running], *, jobs: bool = True) -> str:
     """What ends with the TPUs: "" or sentences. jobs: whether they end, too."""
     sentences = ""
-    for each in running:
-        where = f" on {each.tpu.name}" if len(running) > 1 else ""
-        if kernels := each.kernel_count:
+    for entry in running:
+        where = f" on {entry.tpu.name}" if len(running) > 1 else ""
+        if kernels := entry.kernel_count:
             names = ", ".join(
                 f"{kernel.notebook or kernel.id} ({kernel.state}, {kernel.environment})"
-                for kernel in each.kernels
+                for kernel in entry.kernels
             )
             sentences += f" This shuts down {count(kernels, 'running kernel')}{where}" + (
                 f": {names}." if names else "."
             )
-        if jobs and each.jobs:
-            names = ", ".join(f"{job.name} ({job.id}, {job.state})" for job in each.jobs)
-            sentences += f" This ends {count(len(each.jobs), 'job')}{where}: {names}."
+        if jobs and entry.jobs:
+            names = ", ".join(f"{job.name} ({job.id}, {job.state})" for job in entry.jobs)
+            sentences += f" This ends {count(len(entry.jobs), 'job')}{where}: {names}."
     return sentences

@@ -119,8 +119,8 @@ def _check(
     return session.call(session.fleet.networks.set_up(request))
 
 
-def _print(found: NetworkSetup, *, as_json: bool) -> None:
+def _print(network_setup: NetworkSetup, *, as_json: bool) -> None:
     if as_json:
-        print_json(found)
+        print_json(network_setup)
     else:
-        print(setup_text(found))
+        print(setup_text(network_setup))

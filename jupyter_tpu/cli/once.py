@@ -34,7 +34,7 @@ SAID = 60.0
 def run_once(
     script: Path,
     args: Sequence[str],
-    wanted: OnceTPU,
+    requested_tpu: OnceTPU,
     request: StartRun,
     begun: Callable[[Session, Run], runs.Sink],
     *,
@@ -52,7 +52,15 @@ def run_once(
     with _endings(), open_session() as session:
         for attempt in range(retries + 1):
             ended = _attempt(
-                session, script, args, wanted, request, begun, output, yes, last=attempt == retries
+                session,
+                script,
+                args,
+                requested_tpu,
+                request,
+                begun,
+                output,
+                yes,
+                last=attempt == retries,
             )
             if ended is not None:
                 return ended
@@ -64,7 +72,7 @@ def _attempt(
     session: Session,
     script: Path,
     args: Sequence[str],
-    wanted: OnceTPU,
+    requested_tpu: OnceTPU,
     request: StartRun,
     begun: Callable[[Session, Run], runs.Sink],
     output: str | None,
@@ -76,10 +84,10 @@ def _attempt(
 
     def approve(plan: Plan) -> Operation:
         note(f"At most ${plan.most:.2f}, about ${plan.usd_per_hour:.2f} an hour. {plan.guard}")
-        return carry_out(session, plan, yes=yes or wanted.max_cost is not None)
+        return carry_out(session, plan, yes=yes or requested_tpu.max_cost is not None)
 
     held = once.acquire(
-        session, wanted, approve, lambda o: finish_all(session, o, sys.stderr), note
+        session, requested_tpu, approve, lambda o: finish_all(session, o, sys.stderr), note
     )
     keep_for_guard = False
     try:
@@ -113,12 +121,14 @@ def _attempt(
         if keep_for_guard:
             note(
                 f"{held.tpu.name} still has the output. Its guard deletes it after "
-                f"{(wanted.keep or once.IDLE) / 60:.0f} min without work. To delete it now: "
+                f"{(requested_tpu.keep or once.IDLE) / 60:.0f} min without work. To delete it now: "
                 f"jupyter tpu delete {held.tpu.name}"
             )
             held.unlock()
         else:
-            once.release(session, held, wanted, lambda o: finish(session, o, sys.stderr), note)
+            once.release(
+                session, held, requested_tpu, lambda o: finish(session, o, sys.stderr), note
+            )
 
 
 def _fetch(session: Session, held: HeldTPU, source: str, destination: Path) -> None:

@@ -63,11 +63,13 @@ def cancel(id: str, yes: bool, as_json: bool) -> None:
     Cancelling a create deletes what was created.
     """
     with open_session() as session:
-        found = _find(session, id)
-        if found.state == "running" and found.cancellable and not yes:
-            deletes = " What was created is deleted." if found.kind in _CREATES else ""
-            confirm(f"Cancel {activity(found)}?{deletes}", "Add --yes to cancel it without asking.")
-        ended = _wait(session, session.call(session.fleet.operations.cancel(found.id)))
+        current = _find(session, id)
+        if current.state == "running" and current.cancellable and not yes:
+            deletes = " What was created is deleted." if current.kind in _CREATES else ""
+            confirm(
+                f"Cancel {activity(current)}?{deletes}", "Add --yes to cancel it without asking."
+            )
+        ended = _wait(session, session.call(session.fleet.operations.cancel(current.id)))
     if ended.state == "failed":
         raise_failure(ended)
     if as_json:
@@ -87,17 +89,17 @@ def stop_trying(id: str, yes: bool, as_json: bool) -> None:
     from ..fleet.models import StopTrying
 
     with open_session() as session:
-        found = _find(session, id)
+        current = _find(session, id)
         try:
             asked = session.call(
-                session.fleet.operations.stop_trying(found.id, StopTrying(keep_tpu=yes))
+                session.fleet.operations.stop_trying(current.id, StopTrying(keep_tpu=yes))
             )
         except TPUError as error:
             if error.reason is not Reason.STILL_BILLED:
                 raise
             confirm(f"{error.message} Stop trying to delete it?", "Add --yes to keep it.")
             asked = session.call(
-                session.fleet.operations.stop_trying(found.id, StopTrying(keep_tpu=True))
+                session.fleet.operations.stop_trying(current.id, StopTrying(keep_tpu=True))
             )
         ended = _wait(session, asked)
     if as_json:
@@ -110,12 +112,12 @@ def stop_trying(id: str, yes: bool, as_json: bool) -> None:
 
 def _find(session: Session, id: str) -> Operation:
     operations = session.call(session.fleet.operations.list())
-    found = [operation for operation in operations if operation.id.startswith(id)]
-    if len(found) == 1:
-        return found[0]
+    matching = [operation for operation in operations if operation.id.startswith(id)]
+    if len(matching) == 1:
+        return matching[0]
     raise TPUError(
-        f"{'Several operations begin' if found else 'No operation begins'} with {id!r}.",
-        Reason.CONFLICT if found else Reason.NOT_FOUND,
+        f"{'Several operations begin' if matching else 'No operation begins'} with {id!r}.",
+        Reason.CONFLICT if matching else Reason.NOT_FOUND,
         "See their IDs: `jupyter tpu operation list`.",
     )
 

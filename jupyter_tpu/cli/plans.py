@@ -21,26 +21,24 @@ def is_several(zone: str | None) -> bool:
     return zone is not None and ("," in zone or zone == "-")
 
 
-def plan_of(session: Session, wanted: CreateTPU, zone: str | None, fields: dict[str, Any]) -> Plan:
+def plan_of(session: Session, tpu: CreateTPU, zone: str | None, fields: dict[str, Any]) -> Plan:
     """A plan for *wanted*, whose guard has limits of the plan. zone: perhaps several."""
     from ..fleet.models import PlanTPU
     from ..fleet.models.core import seconds_of
 
-    guard = wanted.guard
+    guard = tpu.guard
     if guard is not None:
         if guard.max_cost is not None:
             fields = {**fields, "max_cost": guard.max_cost}
         if guard.until:
             fields = {"time": seconds_of(guard.until, "until") - time.time(), **fields}
     zones = (zone or "").split(",") if is_several(zone) else []
-    return session.call(session.fleet.plans.make(PlanTPU(tpu=wanted, zones=zones, **fields)))
+    return session.call(session.fleet.plans.make(PlanTPU(tpu=tpu, zones=zones, **fields)))
 
 
-def print_plan(
-    wanted: CreateTPU, zone: str | None, fields: dict[str, Any], *, as_json: bool
-) -> None:
+def print_plan(tpu: CreateTPU, zone: str | None, fields: dict[str, Any], *, as_json: bool) -> None:
     with open_session() as session:
-        plan = plan_of(session, wanted, zone, fields)
+        plan = plan_of(session, tpu, zone, fields)
     if as_json:
         print_json(plan)
     else:

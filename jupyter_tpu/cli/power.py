@@ -114,9 +114,9 @@ def disconnect(names: Sequence[str], yes: bool, no_wait: bool, as_json: bool) ->
             options = DisconnectTPU(end_kernels=yes or running[tpu_ref(tpu)].kernel_count > 0)
             return session.fleet.disconnect(tpu_ref(tpu), options)
 
-        for each in running.values():
-            for job in each.jobs:
-                note(f"The job {job.name} ({job.id}) continues on {each.tpu.name}.")
+        for entry in running.values():
+            for job in entry.jobs:
+                note(f"The job {job.name} ({job.id}) continues on {entry.tpu.name}.")
         done = "Disconnected {}. Its environments stay on its hosts."
         _run(session, tpus, begin, done, no_wait, as_json)
 
@@ -207,7 +207,7 @@ def _find(session: Session, names: Sequence[str], act: str = "") -> list[TPU]:
 
 def _confirm(running: dict[str, Running], verb: str, *, jobs: bool = True) -> None:
     """Asks whether what runs there may end, if anything does."""
-    names = ", ".join(each.tpu.name for each in running.values())
+    names = ", ".join(entry.tpu.name for entry in running.values())
     if ends := losses([*running.values()], jobs=jobs):
         confirm(f"{verb} {names}?{ends}", "Add --yes to end them without asking.")
 

@@ -222,13 +222,13 @@ def reset(name: str, confirmed: tuple[str, ...], as_json: bool) -> None:
         print(_state_line(queued_resource))
 
 
-def _state_line(found: QueuedResource) -> str:
-    emulated = " (emulated)" if found.emulated else ""
-    return f"{found.name}{emulated} is {found.state}. {found.meaning}"
+def _state_line(request: QueuedResource) -> str:
+    emulated = " (emulated)" if request.emulated else ""
+    return f"{request.name}{emulated} is {request.state}. {request.meaning}"
 
 
-def _table(found: Sequence[QueuedResource]) -> str:
-    if not found:
+def _table(listed: Sequence[QueuedResource]) -> str:
+    if not listed:
         return (
             "No queued resources. Ask for TPUs: "
             "jupyter tpu queued create my-tpu --type TYPE --zone ZONE"
@@ -251,6 +251,6 @@ def _table(found: Sequence[QueuedResource]) -> str:
             ),
             "emulated" if queued_resource.emulated else "",
         )
-        for queued_resource in found
+        for queued_resource in listed
     ]
     return table(heads, rows)

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 def replace(name: str, yes: bool, no_wait: bool, as_json: bool) -> None:
     """Delete a TPU, and create the same one again, on other hardware.
 
-    Type, zone, tier, options, labels, guard and environment are the same. The files on its hosts
-    are lost. If there is no capacity, it is tried again until there is, or until you stop the hunt.
+    Type, zone, tier, options, labels and guard are the same. Environments, tunnels, watched folders
+    and shared folders come back. All files on its hosts are lost. If there is no capacity, it is
+    tried again until there is, or until you stop the hunt.
     """
     from ..fleet.models import ReplaceTPU
 
@@ -45,7 +46,7 @@ def replace(name: str, yes: bool, no_wait: bool, as_json: bool) -> None:
         running = running_on(session, [tpu])
         if not as_json or not yes:
             price = hourly(plan.cost, plan.request.tier)
-            lines = [f"{price[:1].upper()}{price[1:]}.", *plan.lost]
+            lines = [f"{price[:1].upper()}{price[1:]}.", *plan.restored, *plan.lost]
             print(*lines, sep="\n", file=sys.stderr if as_json else sys.stdout, flush=True)
         if not yes:
             ends = losses([*running.values()])

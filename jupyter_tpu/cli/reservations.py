@@ -37,8 +37,8 @@ def reservation() -> None:
 def list_all() -> None:
     """List reservations, and those that are still to come, with their dates."""
     with open_session() as session:
-        found = session.call(session.fleet.reservations.list())
-    print_list(found, _table)
+        reservations = session.call(session.fleet.reservations.list())
+    print_list(reservations, _table)
 
 
 @reservation.command(
@@ -51,7 +51,7 @@ def list_all() -> None:
 @argument("name", metavar="NAME", help="Of the reservation.")
 @click.option("--type", "type", required=True, metavar="TYPE", help="Such as v6e or tpu7x.")
 @click.option("--zone", required=True, metavar="ZONE", help="The zone.")
-@options_of("CreateReservation", "chips", "start", "days", "workload", into="wanted")
+@options_of("CreateReservation", "chips", "start", "days", "workload", into="dates")
 @yes_option("Agree to the cost without being asked. The name has to be confirmed, too.")
 @click.option(
     "--confirm-name", "typed", metavar="NAME", help="The reservation's name again: reserve it."
@@ -62,7 +62,7 @@ def create(
     name: str,
     type: str,
     zone: str,
-    wanted: dict[str, Any],
+    dates: dict[str, Any],
     yes: bool,
     typed: str | None,
     as_json: bool,
@@ -75,7 +75,7 @@ def create(
 
     from ..fleet.models import CreateReservation
 
-    request = convert({"name": name, "type": type, "zone": zone, **wanted}, CreateReservation)
+    request = convert({"name": name, "type": type, "zone": zone, **dates}, CreateReservation)
     with open_session() as session:
         quote = session.call(session.fleet.reservations.quote(request))
         print(quote.question, file=sys.stderr if as_json else sys.stdout, flush=True)
@@ -93,19 +93,19 @@ def create(
         print(f"Google has the request for {made.name}. It is {made.state or 'not decided yet'}.")
 
 
-def _table(found: Sequence[ReservationView]) -> str:
+def _table(reservations: Sequence[ReservationView]) -> str:
     rows = [
         [
-            each.name,
-            each.zone,
-            each.type,
-            "" if each.chips is None else str(each.chips),
-            "" if each.used is None else str(each.used),
-            each.state,
-            local_time(each.start) if each.start else "",
-            local_time(each.end) if each.end else "",
+            entry.name,
+            entry.zone,
+            entry.type,
+            "" if entry.chips is None else str(entry.chips),
+            "" if entry.used is None else str(entry.used),
+            entry.state,
+            local_time(entry.start) if entry.start else "",
+            local_time(entry.end) if entry.end else "",
         ]
-        for each in found
+        for entry in reservations
     ]
     columns = ["NAME", "ZONE", "TYPE", "CHIPS", "IN USE", "STATE", "FROM", "TO"]
     return table(columns, rows) if rows else "No reservations for TPUs."

@@ -15,6 +15,8 @@ from importlib import import_module
 import click
 
 from ..commands.grammar import CONTEXT, Group, usage_line
+from ..commands.language import choose_from, in_language
+from ..commands.translated_help import help_text
 from ..errors import TPUError
 
 #: The commands in the parts of `--help`, most used first. Of each, where it is (a module of this
@@ -116,9 +118,12 @@ class LazyGroup(Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, COMMANDS))
         for title, commands in GROUPS.items():
-            with formatter.section(title):
+            with formatter.section(in_language(title)):
                 formatter.write_dl(
-                    [(name.ljust(width), summary) for name, (_, summary) in commands.items()]
+                    [
+                        (name.ljust(width), help_text(summary))
+                        for name, (_, summary) in commands.items()
+                    ]
                 )
 
     def resolve_command(
@@ -200,6 +205,7 @@ def _run(words: list[str]) -> int:
     from ..commands.terminal import OutputError
     from .console import complain
 
+    choose_from(words)
     try:
         with tpu.make_context("jupyter tpu", words) as ctx:
             tpu.invoke(ctx)

@@ -207,7 +207,7 @@ def run(
         from .once import run_once
 
         assert script is not None
-        wanted = OnceTPU(
+        requested_tpu = OnceTPU(
             type=accelerator_type or "",
             zone=zone,
             spot=spot,
@@ -221,7 +221,7 @@ def run(
         ended = run_once(
             script,
             command,
-            wanted,
+            requested_tpu,
             request,
             lambda _, started: collected or runs.output_to(_write, started),
             output=output,

@@ -41,14 +41,16 @@ def server(start: bool, as_json: bool) -> None:
     A server that is started here listens on 127.0.0.1 only, and continues until you stop it
     (`jupyter server stop PORT`). Kernels do not copy the project of notebooks to hosts.
     """
-    found = _find()
-    if found is None and start:
+    running = _find()
+    if running is None and start:
         with _only_one():
-            found = _find() or _start()
+            running = _find() or _start()
     if as_json:
-        print(json.dumps(found and {"url": found.url, "token": found.token, "pid": found.pid}))
-    elif found is not None:
-        print(f"{found.url} (pid {found.pid})")
+        print(
+            json.dumps(running and {"url": running.url, "token": running.token, "pid": running.pid})
+        )
+    elif running is not None:
+        print(f"{running.url} (pid {running.pid})")
     else:
         raise TPUError(
             "No Jupyter server of yours has the jupyter-tpu extension.",
@@ -63,10 +65,10 @@ def _find() -> Server | None:
     from ..links import core_thread
 
     async def find() -> Server | None:
-        found = await find_server(current_target(), [], lambda server: not server.socket)
-        if found is None:
+        running_server = await find_server(current_target(), [], lambda server: not server.socket)
+        if running_server is None:
             return None
-        server, client = found
+        server, client = running_server
         await client.close()
         return server
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..commands.grammar import command, examples
+from ..commands.terminal import verbatim
 
 FILE = Path(__file__).parents[1] / "mcp" / "SKILL.md"
 
@@ -12,4 +13,4 @@ FILE = Path(__file__).parents[1] / "mcp" / "SKILL.md"
 @command("skill", epilog=examples("jupyter tpu skill > .claude/skills/jupyter-tpu/SKILL.md"))
 def skill() -> None:
     """Print a SKILL.md: how a coding agent uses TPUs with this command line."""
-    print(FILE.read_text(encoding="utf-8"), end="")
+    print(verbatim(FILE.read_text(encoding="utf-8")), end="")

@@ -153,10 +153,10 @@ def _function(text: str) -> tuple[ModuleType, Callable[..., Any]]:
             f"{path} can't be imported: {type(error).__name__}: {error}",
             f"Look at it with: python -c 'import {path.stem}'",
         ) from error
-    found = getattr(module, name, None)
-    if not callable(found):
+    function = getattr(module, name, None)
+    if not callable(function):
         raise InvalidInput(f"{path} has no function {name}.")
-    return module, found
+    return module, function
 
 
 def _arguments(module: ModuleType, name: str, code: str | None) -> tuple[Any, ...]:

@@ -290,7 +290,7 @@ def connect(
 
 
 def connect_with(
-    name: str, wanted: ConnectTPU, *, no_wait: bool, as_json: bool, tokens: Sequence[str] = ()
+    name: str, request: ConnectTPU, *, no_wait: bool, as_json: bool, tokens: Sequence[str] = ()
 ) -> None:
     """Connects, and prints the kernel. tokens: names to pass on to what is started there."""
     with open_session() as session:
@@ -298,7 +298,7 @@ def connect_with(
             require_server(session, "continues to connect the TPU")
         if tokens:
             _pass_on(session, tokens)
-        operation = session.call(session.fleet.connect(name, wanted))
+        operation = session.call(session.fleet.connect(name, request))
         if no_wait:
             _leave(session, operation, as_json)
             return
@@ -307,8 +307,8 @@ def connect_with(
         if as_json:
             print_json(tpu)
         else:
-            _print_kernels(tpu, wanted.environment)
-            _print_job(tpu.name, wanted)
+            _print_kernels(tpu, request.environment)
+            _print_job(tpu.name, request)
 
 
 def _pass_on(session: Session, tokens: Sequence[str]) -> None:
@@ -333,18 +333,20 @@ def _leave(session: Session, operation: Operation, as_json: bool) -> None:
 
 
 def _print_kernels(tpu: TPU, environment: str | None = None) -> None:
-    for each in tpu.environments:
-        if each.state == "ready" and environment in (None, each.name):
-            devices = count(each.devices, "device") if each.devices else ""
-            devices += f" ({each.platform})" if devices else ""
-            versions = ", ".join(filter(None, (f"JAX {each.jax}" if each.jax else "", devices)))
-            print(f'The kernel "{each.display_name}" is in every kernel picker: {versions}.')
-            if each.pod_display_name:
-                print(f'The kernel "{each.pod_display_name}" runs each cell on all hosts.')
-            if each.problem is not None:
-                note(f"Warning: {problem_text(each.problem)}")
+    for candidate in tpu.environments:
+        if candidate.state == "ready" and environment in (None, candidate.name):
+            devices = count(candidate.devices, "device") if candidate.devices else ""
+            devices += f" ({candidate.platform})" if devices else ""
+            versions = ", ".join(
+                filter(None, (f"JAX {candidate.jax}" if candidate.jax else "", devices))
+            )
+            print(f'The kernel "{candidate.display_name}" is in every kernel picker: {versions}.')
+            if candidate.pod_display_name:
+                print(f'The kernel "{candidate.pod_display_name}" runs each cell on all hosts.')
+            if candidate.problem is not None:
+                note(f"Warning: {problem_text(candidate.problem)}")
 
 
-def _print_job(name: str, wanted: ConnectTPU) -> None:
-    if wanted.then_run:
-        print(f"Started {wanted.then_run!r} as a job: jupyter tpu job list {name}")
+def _print_job(name: str, request: ConnectTPU) -> None:
+    if request.then_run:
+        print(f"Started {request.then_run!r} as a job: jupyter tpu job list {name}")

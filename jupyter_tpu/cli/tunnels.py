@@ -67,14 +67,14 @@ def open_tunnel(
         ]
     if as_json:
         return print_json(opened)
-    for each in opened:
-        print(opened_tunnel(each))
-        if each.state != "open":
-            note(f"State: {_state(each)}. `jupyter tpu tunnel list` shows changes.")
+    for entry in opened:
+        print(opened_tunnel(entry))
+        if entry.state != "open":
+            note(f"State: {_state(entry)}. `jupyter tpu tunnel list` shows changes.")
     return None
 
 
-def _keep_open(session: Session, name: str, wanted: list[OpenTunnel], as_json: bool) -> None:
+def _keep_open(session: Session, name: str, requested: list[OpenTunnel], as_json: bool) -> None:
     """Without a server: opens the tunnels, and shows their changes until Ctrl-C."""
     from ..fleet import Fleet
 
@@ -94,14 +94,14 @@ def _keep_open(session: Session, name: str, wanted: list[OpenTunnel], as_json: b
 
     fleet.subscribe(changed)
     opened = [
-        session.call(fleet.tunnels.open(name, open_tunnel, keep=False)) for open_tunnel in wanted
+        session.call(fleet.tunnels.open(name, open_tunnel, keep=False)) for open_tunnel in requested
     ]
     if as_json:
         print_json(opened)
-    for each in opened:
+    for entry in opened:
         if not as_json:
-            print(opened_tunnel(each), flush=True)
-        states[each.id] = _state(each)
+            print(opened_tunnel(entry), flush=True)
+        states[entry.id] = _state(entry)
     if not as_json:
         print(f"Press Ctrl-C to close {'it' if len(opened) == 1 else 'them'}.", flush=True)
     threading.Event().wait()  # until Ctrl-C
@@ -111,6 +111,6 @@ tunnel.add_command(list_tunnels)
 tunnel.add_command(close)
 
 
-def _state(each: Tunnel) -> str:
-    words = TUNNEL_STATES.get(each.state, each.state)
-    return f"{words}: {each.problem.message}" if each.problem is not None else words
+def _state(entry: Tunnel) -> str:
+    words = TUNNEL_STATES.get(entry.state, entry.state)
+    return f"{words}: {entry.problem.message}" if entry.problem is not None else words

@@ -46,9 +46,9 @@ def vscode(dir: str, remote: str | None, worker: int) -> None:
     path = (folder / ".vscode" / "tasks.json").resolve()
     shown = os.path.relpath(path) if not dir.startswith(("/", "~")) else str(path)
     old = _read(path)
-    wanted = tasks(), inputs()
+    additions = tasks(), inputs()
     try:
-        new = merge(old, *wanted)
+        new = merge(old, *additions)
     except ValueError as error:
         raise TPUError(
             f"Can't add the tasks to {shown}: {error}.",
@@ -59,7 +59,7 @@ def vscode(dir: str, remote: str | None, worker: int) -> None:
         print(f"{shown} already has these tasks.")
         return
     _write(path, new)
-    print(f"{shown}: wrote the tasks " + ", ".join(task["label"] for task in wanted[0]) + ".")
+    print(f"{shown}: wrote the tasks " + ", ".join(task["label"] for task in additions[0]) + ".")
     if reason := _zone_reason():
         print(reason)
     print(
@@ -214,27 +214,27 @@ def merge(old: str, tasks: list[dict[str, Any]], inputs: list[dict[str, Any]]) -
         raise ValueError("it is not an object")
     if "version" not in root.value:
         text = _add(text, root, '"version": "2.0.0"')
-    for member, key, wanted in (("tasks", "label", tasks), ("inputs", "id", inputs)):
+    for member, key, entries in (("tasks", "label", tasks), ("inputs", "id", inputs)):
         if not isinstance(root.value.get(member, []), list):
             raise ValueError(f'its "{member}" is not a list')
         if member not in root.value:
             text = _add(text, parse(text), f'"{member}": []')
-        for each in wanted:
-            text = _put(text, member, key, each)
+        for entry in entries:
+            text = _put(text, member, key, entry)
     return bom + text
 
 
-def _put(text: str, member: str, key: str, wanted: dict[str, Any]) -> str:
+def _put(text: str, member: str, key: str, entry: dict[str, Any]) -> str:
     """Replaces the item of the root's *member* that has the same *key*, or adds it."""
     array = {part.name: part for part in parts(text, parse(text))}[member]
     for item in parts(text, array):
-        if isinstance(item.value, dict) and item.value.get(key) == wanted[key]:
-            if item.value == wanted:
+        if isinstance(item.value, dict) and item.value.get(key) == entry[key]:
+            if item.value == entry:
                 return text
-            lines = _dumps(text, wanted).splitlines()
+            lines = _dumps(text, entry).splitlines()
             changed = (_newline(text) + indent_at(text, item.start)).join(lines)
             return text[: item.start] + changed + text[item.end :]
-    return _add(text, array, _dumps(text, wanted))
+    return _add(text, array, _dumps(text, entry))
 
 
 def _add(text: str, part: Part, added: str) -> str:

@@ -12,6 +12,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, TextIO
 
+from ..commands.language import in_language
 from ..commands.operations import (
     LogReader,
     activity,
@@ -74,13 +75,13 @@ class ProgressPrinter:
                 part = operation.progress
                 self._bar.update(
                     self._task,
-                    description=line,
+                    description=in_language(line),
                     total=None if part is None else 1.0,  # None: the bar moves to and fro
                     completed=part or 0.0,
                 )
             elif line and line != self._line:
                 self._line = line
-                if with_log and any(each.endswith(operation.message) for each in operation.log):
+                if with_log and any(text.endswith(operation.message) for text in operation.log):
                     return  # said already
                 self._stream.write(line + "\n")
                 self._stream.flush()
@@ -88,7 +89,7 @@ class ProgressPrinter:
     def _print(self, lines: list[str]) -> None:
         for line in lines:
             if self._bar is not None:
-                self._bar.console.out(line, highlight=False)
+                self._bar.console.out(in_language(line), highlight=False)
             else:
                 self._stream.write(line + "\n")
         self._stream.flush()

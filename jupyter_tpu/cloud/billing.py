@@ -43,7 +43,7 @@ class CatalogPrices(Struct, frozen=True, kw_only=True):
 
 async def read_prices(apis: GoogleAPIs, *, today: str) -> CatalogPrices:
     """All prices of TPUs, as of *today*. Raises what `GoogleAPIs` raises."""
-    found: list[tuple[int, dict[str, Any]]] = []
+    skus: list[tuple[int, dict[str, Any]]] = []
     for service, chips in SERVICES.items():
         page, token = 0, ""
         while page == 0 or (token and page < _PAGES):
@@ -54,9 +54,9 @@ async def read_prices(apis: GoogleAPIs, *, today: str) -> CatalogPrices:
                 pageSize="5000",
                 **({"pageToken": token} if token else {}),
             )
-            found += [(chips, sku) for sku in answer.get("skus", ())]
+            skus += [(chips, sku) for sku in answer.get("skus", ())]
             page, token = page + 1, answer.get("nextPageToken", "")
-    return understand(found, today=today)
+    return understand(skus, today=today)
 
 
 def understand(skus: list[tuple[int, dict[str, Any]]], *, today: str) -> CatalogPrices:

@@ -145,10 +145,10 @@ def classify(
     if code == 7 and re.search(r"[Ll]ocation \S+ is not found", message):
         return (Reason.PERMISSION, "Check the zone's spelling, or choose one you have quota in.")
     wording = _without_names(message)
-    for wanted, pattern, reason, hint in _RULES:
+    for expected_code, pattern, reason, hint in _RULES:
         if code in (5, 6) and reason in _LIMITS:
             continue  # of a thing that may be called "quota-exceeded"
-        if (wanted is None or wanted == code) and re.search(pattern, wording):
+        if (expected_code is None or expected_code == code) and re.search(pattern, wording):
             return (reason, hint)
     return _BY_CODE.get(code or 0, (Reason.INTERNAL, ""))
 
@@ -280,18 +280,18 @@ def _code(error: GoogleAPICallError) -> int | None:
 
 def _read_details(details: Iterable[Any]) -> _Details:
     """Of a status's details: messages, messages packed as Any, or JSON objects."""
-    found = _Details()
+    read = _Details()
     for item in map(_as_json, details):
         kind = str(item.get("@type", "")).rpartition(".")[2]
         if kind == "ErrorInfo" or "domain" in item:
-            found.reason = str(item.get("reason", ""))
-            found.limit = str(item.get("metadata", {}).get("quota_limit", ""))
+            read.reason = str(item.get("reason", ""))
+            read.limit = str(item.get("metadata", {}).get("quota_limit", ""))
         elif kind == "RetryInfo" or "retryDelay" in item:
             seconds = re.fullmatch(r"([\d.]+)s", str(item.get("retryDelay", "")))
-            found.retry_after = float(seconds[1]) if seconds else None
+            read.retry_after = float(seconds[1]) if seconds else None
         elif kind == "QuotaFailure" or "violations" in item:
-            found.limit = " ".join(_descriptions(item.get("violations", ())))
-    return found
+            read.limit = " ".join(_descriptions(item.get("violations", ())))
+    return read
 
 
 def _descriptions(violations: Iterable[Mapping[str, Any]]) -> Iterator[str]:

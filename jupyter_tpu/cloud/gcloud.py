@@ -47,9 +47,9 @@ def credentials_file(environ: Mapping[str, str] = os.environ) -> Path | None:
 
 def project(environ: Mapping[str, str] = os.environ) -> str | None:
     """gcloud's project, else the one that belongs to the Application Default Credentials."""
-    found = setting("core", "project", environ) or environ.get("GOOGLE_CLOUD_PROJECT")
-    if found:
-        return found
+    project_id = setting("core", "project", environ) or environ.get("GOOGLE_CLOUD_PROJECT")
+    if project_id:
+        return project_id
     path = credentials_file(environ)
     if path is None:
         return None

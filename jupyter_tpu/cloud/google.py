@@ -188,8 +188,8 @@ class GoogleCloud(Cloud):
         queued = [
             queued_tpus for queued_list in lists.values() for queued_tpus in queued_list.queued
         ]
-        for api, found in lists.items():
-            self._seen_queued |= {queued_tpus.name: api for queued_tpus in found.queued}
+        for api, queued_list in lists.items():
+            self._seen_queued |= {queued_tpus.name: api for queued_tpus in queued_list.queued}
         return QueuedList(
             queued=tuple(queued),
             unreachable=_united(queued_list.unreachable for queued_list in lists.values()),
@@ -273,14 +273,14 @@ class GoogleCloud(Cloud):
         self, answers: dict[API, _T | TPUError], zone: str
     ) -> tuple[dict[API, _T], dict[API, TPUError]]:
         """What answered, and what did not. Raises if none answered."""
-        found: dict[API, _T] = {}
+        answered: dict[API, _T] = {}
         failed: dict[API, TPUError] = {}
         for api, answer in answers.items():
             if isinstance(answer, TPUError):
                 failed[api] = answer
             else:
-                found[api] = answer
-        if not found:
+                answered[api] = answer
+        if not answered:
             raise failed["tpu"]
         if (error := failed.get("compute")) is not None and error.reason in _NOT_THERE:
             # The project does not use Compute Engine's API, or may not: then it has no TPU there.
@@ -290,7 +290,7 @@ class GoogleCloud(Cloud):
         error = failed.get("tpu")
         if error is not None and zone != "-" and error.reason in _NOT_THERE:
             del failed["tpu"]  # of a zone that only Compute Engine has
-        return found, failed
+        return answered, failed
 
     async def _all_of(
         self, ask: Callable[[Cloud], Awaitable[tuple[str, ...]]], zone: str
@@ -301,7 +301,7 @@ class GoogleCloud(Cloud):
         if isinstance(tpu, TPUError) and (zone == "-" or tpu.reason not in _NOT_THERE):
             raise tpu
         lists, _ = await self._split(answers, zone)
-        return tuple(dict.fromkeys(name for each in lists.values() for name in each))
+        return tuple(dict.fromkeys(name for names in lists.values() for name in names))
 
     # ---- names ----
 
@@ -317,7 +317,7 @@ class GoogleCloud(Cloud):
         both: tuple[API, API] = (first, _OTHER[first])
         for api in both:
             try:
-                found = await ask(self._clouds[api])
+                resource = await ask(self._clouds[api])
             except TPUError as error:
                 if not await self._means_absent(error, api, name):
                     raise
@@ -325,7 +325,7 @@ class GoogleCloud(Cloud):
                     problem = error
             else:
                 seen[name] = api
-                return found, api
+                return resource, api
         seen.pop(name, None)
         assert problem is not None
         raise problem
@@ -411,7 +411,7 @@ def _plain(node: Node) -> Node:
 
 
 def _united(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    return tuple(sorted({name for each in lists for name in each}))
+    return tuple(sorted({name for names in lists for name in names}))
 
 
 async def _or_error(ask: Callable[[Cloud], Awaitable[_T]], cloud: Cloud) -> _T | TPUError:

@@ -51,8 +51,8 @@ class HostNumbers:
 
     def put(self, numbers: Mapping[str, int]) -> None:
         """Raises OSError."""
-        found = {**self.all(), **numbers}
-        kept = dict([*found.items()][-_MOST:])
+        merged = {**self.all(), **numbers}
+        kept = dict([*merged.items()][-_MOST:])
         write_atomically(self.path, json.dumps(kept))
 
 
@@ -70,15 +70,15 @@ def numbered(node: Node, known: Mapping[str, int]) -> Node:
     if is_numbered(node):
         return node
     count = len(node.endpoints)
-    found: dict[int, int] = {}  # number → place in the list
+    places: dict[int, int] = {}  # number → place in the list
     for place, endpoint in enumerate(node.endpoints):
         number = known.get(endpoint.id)
-        if number is not None and 0 <= number < count and number not in found:
-            found[number] = place
-    left = [number for number in range(count) if number not in found]
-    others = [place for place in range(count) if place not in found.values()]
-    order = found | dict(zip(left, others, strict=True))
-    certain = set(found) | (set(left) if len(left) == 1 else set())
+        if number is not None and 0 <= number < count and number not in places:
+            places[number] = place
+    left = [number for number in range(count) if number not in places]
+    others = [place for place in range(count) if place not in places.values()]
+    order = places | dict(zip(left, others, strict=True))
+    certain = set(places) | (set(left) if len(left) == 1 else set())
     return structs.replace(
         node,
         endpoints=tuple(

@@ -41,7 +41,9 @@ class KnownAPIs:
 
     def any_in(self, project: str, api: API) -> bool:
         """Whether *api* ever had a TPU of the project."""
-        return any(n.project == project and found == api for n, found in self._all().items())
+        return any(
+            n.project == project and known_api == api for n, known_api in self._all().items()
+        )
 
     def put(self, seen: Mapping[NodeName, API]) -> None:
         """Keeps where TPUs are from now on."""

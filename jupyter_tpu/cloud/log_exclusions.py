@@ -38,12 +38,12 @@ class LogExclusion:
     async def exists(self) -> bool:
         """Whether the logs are not stored."""
         try:
-            found = await self._apis.get("logging", f"{self._root}/{self._id}")
+            exclusion = await self._apis.get("logging", f"{self._root}/{self._id}")
         except TPUError as error:
             if error.reason is Reason.NOT_FOUND:
                 return False
             raise
-        return not found.get("disabled")
+        return not exclusion.get("disabled")
 
     async def create(self) -> None:
         """One that someone has disabled is enabled."""

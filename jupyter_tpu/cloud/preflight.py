@@ -82,7 +82,7 @@ async def missing_permissions(apis: GoogleAPIs, project: str, api: API = "tpu") 
         f"/v1/projects/{project}:testIamPermissions",
         {"permissions": [*needed]},
     )
-    return [each for each in needed if each not in answer.get("permissions", ())]
+    return [permission for permission in needed if permission not in answer.get("permissions", ())]
 
 
 async def quotas(
@@ -91,7 +91,7 @@ async def quotas(
     """The limits of *api* that *zone* has for TPUs of *generation*, as far as their names are
     understood.
     """
-    found: list[dict[str, Any]] = []
+    quota_infos: list[dict[str, Any]] = []
     token = None
     while token != "":
         answer = await apis.get(
@@ -100,10 +100,10 @@ async def quotas(
             pageSize="500",
             **({"pageToken": token} if token else {}),
         )
-        found += answer.get("quotaInfos", ())
+        quota_infos += answer.get("quotaInfos", ())
         token = answer.get("nextPageToken", "")
     understand = understand_quotas if api == "tpu" else understand_compute_quotas
-    return [*understand(found, generation=generation, tier=tier, zone=zone)]
+    return [*understand(quota_infos, generation=generation, tier=tier, zone=zone)]
 
 
 def understand_quotas(
@@ -148,9 +148,9 @@ def understand_compute_quotas(
                 )
 
 
-def allowed(found: Iterable[Quota], tier: Tier) -> int | None:
+def allowed(known_quotas: Iterable[Quota], tier: Tier) -> int | None:
     """How many chips these quotas allow at most, -1 for no limit; None if that is not known."""
-    limits = [*found]
+    limits = [*known_quotas]
     if not limits:
         return None
 
@@ -174,7 +174,7 @@ def _limit_in(zone: str, part: Mapping[str, Any], *, besides: str = "") -> tuple
         dimension for dimension in part.get("dimensions", {}).values() if dimension != besides
     ]
     places = part.get("applicableLocations") or dimensions
-    place = next((each for each in (zone, region) if each in places), None)
+    place = next((scope for scope in (zone, region) if scope in places), None)
     if place is None and places and "global" not in places:
         return "", None
     value = part.get("details", {}).get("value")

@@ -135,7 +135,7 @@ def free_chips(
         note(f"The chips of {name} are not in use.")
         return None
     confirm(_question(holders, locks, many))
-    wanted = FreeChips(
+    request = FreeChips(
         holders=[
             HolderToEnd(host=holder.host, pid=holder.pid, start=holder.start) for holder in holders
         ],
@@ -143,7 +143,7 @@ def free_chips(
         locks=sorted({holder.host for holder in holders} | {lock.host for lock in locks}),
         patience=patience,
     )
-    freed = session.call(chips.free(ref, wanted))
+    freed = session.call(chips.free(ref, request))
     names = {(holder.host, holder.pid): _name(holder, many) for holder in holders}
     for holder in freed.ended:
         outcome = f"{_OUTCOMES[holder.outcome]}{_because(holder.problem)}"

@@ -113,14 +113,14 @@ async def copy_files(
         await links.close()
 
 
-def copy_in_session(session: Session, wanted: Copy, fields: dict[str, Any]) -> Operation:
+def copy_in_session(session: Session, copy: Copy, fields: dict[str, Any]) -> Operation:
     """Starts the copy as an operation of the fleet; it continues when this process ends."""
-    request = wanted.request(**fields)
-    if wanted.to_tpu:
+    request = copy.request(**fields)
+    if copy.to_tpu:
         request.sources = [_full(path) for path in request.sources]
     else:
         request.destination = _full(request.destination)
-    return session.call(session.fleet.copies.start(wanted.tpu, request))
+    return session.call(session.fleet.copies.start(copy.tpu, request))
 
 
 def _full(path: str) -> str:

@@ -11,12 +11,14 @@ _MARKS = {"ok": "ok", "warning": "WARNING", "problem": "PROBLEM", "unknown": "un
 _WIDTH = max(map(len, _MARKS.values()))
 
 
-def describe(found: Diagnosis) -> str:
+def describe(diagnosis: Diagnosis) -> str:
     """A line per finding; what is the same on several hosts is one line, with their numbers."""
-    many = any(finding.host for finding in found.findings)
+    many = any(finding.host for finding in diagnosis.findings)
     hosts: dict[tuple[str, str, str, str], list[int | None]] = {}
-    for each in found.findings:
-        hosts.setdefault((each.check, each.state, each.message, each.hint), []).append(each.host)
+    for finding in diagnosis.findings:
+        hosts.setdefault((finding.check, finding.state, finding.message, finding.hint), []).append(
+            finding.host
+        )
     lines = []
     for (_, state, message, hint), numbers in hosts.items():
         known = [number for number in numbers if number is not None]
@@ -24,13 +26,13 @@ def describe(found: Diagnosis) -> str:
         lines.append(f"{_MARKS[state]:{_WIDTH}}  {where}{message}")
         if hint:
             lines.append(" " * (_WIDTH + 2) + hint)
-    return "\n".join([*lines, "", summary(found)])
+    return "\n".join([*lines, "", summary(diagnosis)])
 
 
-def summary(found: Diagnosis) -> str:
+def summary(diagnosis: Diagnosis) -> str:
     """The last line: how many problems there are, and what no one knows."""
-    problems, unknown = _count(found.findings, "problem"), _count(found.findings, "unknown")
-    what = found.tpu or "Before a TPU is created"
+    problems, unknown = _count(diagnosis.findings, "problem"), _count(diagnosis.findings, "unknown")
+    what = diagnosis.tpu or "Before a TPU is created"
     if problems:
         return f"{what}: {problems} {'problem' if problems == 1 else 'problems'} found."
     if unknown:

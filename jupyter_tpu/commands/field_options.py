@@ -134,13 +134,13 @@ def _words(values: Iterable[str]) -> list[str]:
 
 def pairs(values: Iterable[str], option: str) -> dict[str, str]:
     """KEY=VALUE, with commas between several; raises INVALID that names the *option*."""
-    found = {}
+    parsed = {}
     for word in _words(values):
         key, equals, value = word.partition("=")
         if not key or not equals:
             raise InvalidInput(f"{option} {word!r} is not KEY=VALUE.")
-        found[key] = value
-    return found
+        parsed[key] = value
+    return parsed
 
 
 def _disk(text: str, option: str) -> DataDisk:

@@ -71,7 +71,7 @@ class FoldedLines:
         lines = list(dict.fromkeys(heads[host][:2] for host in sorted(heads)))
         for line in lines if len(lines) > 1 else ():
             others = (self._lines[host] for host in heads if heads[host][:2] != line)
-            behind = (each[:2] for queue in others for each in islice(queue, 1, AHEAD))
+            behind = (entry[:2] for queue in others for entry in islice(queue, 1, AHEAD))
             if line not in behind:
                 return line
         return lines[0]

@@ -8,6 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
+from .language import in_language
+from .translated_help import TranslatedHelp, help_text
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: Settings of a grammar's outermost command; the others inherit them.
@@ -43,7 +46,7 @@ def section(title: str, *decorators: Callable[[Any], Any], rare: bool = False) -
     """
 
     def decorate(function: F) -> F:
-        before = {id(each) for each in getattr(function, "__click_params__", ())}
+        before = {id(param) for param in getattr(function, "__click_params__", ())}
         function = parameters(*decorators)(function)
         for parameter in function.__click_params__:  # type: ignore[attr-defined]
             if id(parameter) not in before:
@@ -71,7 +74,7 @@ def _made(lazy: LazyOptions) -> Iterator[click.Option]:
         yield option
 
 
-class Command(click.Command):
+class Command(TranslatedHelp, click.Command):
     """A command whose arguments have help, and whose repeatable options take several values.
 
     ``--packages flax optax`` means ``--packages flax --packages optax``. The help has a part for
@@ -105,7 +108,7 @@ class Command(click.Command):
             if isinstance(parameter, Argument)
         ]
         if lines:
-            with formatter.section("Arguments"):
+            with formatter.section(in_language("Arguments")):
                 formatter.write_dl(lines)
         sections: dict[str, list[tuple[str, str]]] = {"": []}
         for parameter in self.get_params(ctx):
@@ -116,7 +119,7 @@ class Command(click.Command):
                 sections.setdefault(getattr(parameter, "section", ""), []).append(record)
         for title, records in sections.items():
             if records:
-                with formatter.section(title or "Options"):
+                with formatter.section(title or in_language("Options")):
                     formatter.write_dl(records)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -140,7 +143,7 @@ def _help_all_option() -> click.Option:
         is_eager=True,
         expose_value=False,
         callback=show,
-        help="Show rarely used options, too, and exit.",
+        help=help_text("Show rarely used options, too, and exit."),
     )
 
 
@@ -159,7 +162,7 @@ class WrappingCommand(Command):
 
     def _own_options(self, words: list[str]) -> int:
         """How many words at the start are options of ours, with their values."""
-        takes_value = {
+        takes_value = {"--lang": True} | {
             name: not option.is_flag
             for option in self.params
             if isinstance(option, click.Option)
@@ -216,7 +219,7 @@ _MEANING = {
 }
 
 
-class Group(click.Group):
+class Group(TranslatedHelp, click.Group):
     """A command with verbs. ``ls`` means ``list``, and a mistyped verb gets a suggestion.
 
     Parameters

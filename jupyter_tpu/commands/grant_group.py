@@ -51,9 +51,9 @@ def add(title: str, fields: dict[str, Any], as_json: bool) -> None:
     """Add a grant."""
     from ..fleet.models import Grant
 
-    wanted = Grant(name=title, **fields)
+    new_grant = Grant(name=title, **fields)
     with open_session() as session:
-        grant_uses = session.call(session.fleet.grants.add(wanted))
+        grant_uses = session.call(session.fleet.grants.add(new_grant))
     if as_json:
         print_json(next(grant_use for grant_use in grant_uses if grant_use.grant.name == title))
     else:

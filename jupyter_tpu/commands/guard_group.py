@@ -48,8 +48,8 @@ def set_guard(name: str, guard: SetGuard | None, confirmed: tuple[str, ...], as_
         ref, typed = _confirmed(session, name, confirmed)
         guard = structs.replace(guard, confirm_name=typed)
         note("Checking whether the TPU has the permission.")
-        found = session.call(session.fleet.guards.set(ref, guard))
-    _print(name, found, as_json)
+        status = session.call(session.fleet.guards.set(ref, guard))
+    _print(name, status, as_json)
 
 
 @guard.command("describe", epilog=examples("jupyter tpu guard describe my-tpu"))
@@ -58,8 +58,8 @@ def set_guard(name: str, guard: SetGuard | None, confirmed: tuple[str, ...], as_
 def describe(name: str, as_json: bool) -> None:
     """Show the guard of a TPU, what it waits for, and when it acts."""
     with open_session() as session:
-        found = session.call(session.fleet.guards.get(name))
-    _print(name, found, as_json)
+        status = session.call(session.fleet.guards.get(name))
+    _print(name, status, as_json)
 
 
 @guard.command("keep", epilog=examples("jupyter tpu guard keep my-tpu --for 3h"))
@@ -74,8 +74,8 @@ def keep(name: str, fields: dict[str, Any], confirmed: tuple[str, ...], as_json:
     with open_session() as session:
         ref, typed = _confirmed(session, name, confirmed)
         request = KeepTPU(confirm_name=typed, **fields)
-        found = session.call(session.fleet.guards.keep(ref, request))
-    _print(name, found, as_json)
+        status = session.call(session.fleet.guards.keep(ref, request))
+    _print(name, status, as_json)
 
 
 @guard.command("remove", epilog=examples("jupyter tpu guard remove my-tpu"))

@@ -132,27 +132,27 @@ def hunt_options(function: Callable[..., None]) -> Callable[..., None]:
             **fields,
         )
         start = StartHunt(tpu=request, zones=[*zones], types=[*types], tiers=[*tiers], **hunt)
-        function(*args, wanted=start, **others)
+        function(*args, request=start, **others)
 
     return _options(_more_options(with_options))
 
 
-def agreed(session: Session, wanted: StartHunt) -> tuple[Sequence[HuntCandidate], StartHunt]:
+def agreed(session: Session, request: StartHunt) -> tuple[Sequence[HuntCandidate], StartHunt]:
     """What a hunt would try, with prices, and the request with the confirmation of these.
 
     With a limit of the price in the request, that is the confirmation.
     """
     from msgspec import structs
 
-    if wanted.tpu.max_price is not None:
-        return session.call(session.fleet.hunts.quote(wanted)), wanted
-    tpu = structs.replace(wanted.tpu, confirm_price=True)
-    candidates = session.call(session.fleet.hunts.quote(structs.replace(wanted, tpu=tpu)))
+    if request.tpu.max_price is not None:
+        return session.call(session.fleet.hunts.quote(request)), request
+    tpu = structs.replace(request.tpu, confirm_price=True)
+    candidates = session.call(session.fleet.hunts.quote(structs.replace(request, tpu=tpu)))
     # What was said is what may be paid, also if a price changes; None: one is not known.
     prices = [candidate.cost.usd_per_hour for candidate in candidates if not candidate.ruled_out]
     known = [price for price in prices if price is not None]
     most = max(known) if len(known) == len(prices) else None
-    return candidates, structs.replace(wanted, tpu=structs.replace(tpu, max_price=most))
+    return candidates, structs.replace(request, tpu=structs.replace(tpu, max_price=most))
 
 
 def costs_money(candidates: Sequence[HuntCandidate]) -> bool:
@@ -190,9 +190,9 @@ def describe(hunt: str, watch: bool, as_json: bool) -> None:
 
     def look() -> str:
         nonlocal over
-        found = session.call(session.fleet.hunts.get(hunt))
-        over = found.state not in ("running", "paused")
-        return formatted(found) if as_json else describe_hunt(found)
+        current = session.call(session.fleet.hunts.get(hunt))
+        over = current.state not in ("running", "paused")
+        return formatted(current) if as_json else describe_hunt(current)
 
     with open_session() as session:
         if watch:
@@ -210,17 +210,17 @@ def stop(hunt: str, yes: bool, as_json: bool) -> None:
     from ..fleet.client import wait_for_end
 
     with open_session() as session:
-        found = session.call(session.fleet.hunts.get(hunt))
-        if found.state in ("running", "paused") and not yes:
+        current = session.call(session.fleet.hunts.get(hunt))
+        if current.state in ("running", "paused") and not yes:
             confirm(
-                f"Stop the hunt for {found.name} after {count(found.attempted, 'attempt')}? What "
-                "its current attempt has made is deleted.",
+                f"Stop the hunt for {current.name} after {count(current.attempted, 'attempt')}? "
+                "What its current attempt has made is deleted.",
                 "Add --yes to stop it without asking.",
             )
-        found = session.call(session.fleet.hunts.stop(hunt))
-        operation = session.call(session.fleet.operations.get(found.id))
+        current = session.call(session.fleet.hunts.stop(hunt))
+        operation = session.call(session.fleet.operations.get(current.id))
         session.call(wait_for_end(session.fleet, operation))
-        ended = session.call(session.fleet.hunts.get(found.id))
+        ended = session.call(session.fleet.hunts.get(current.id))
     if as_json:
         print_json(ended)
     elif ended.state == "stopped":

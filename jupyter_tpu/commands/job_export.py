@@ -117,10 +117,10 @@ def _python_with(module: str) -> str | None:
     """A Python that has the tool: this one, or that of the tool's command."""
     if importlib.util.find_spec(module) is not None:
         return sys.executable
-    found = shutil.which(module)
-    if found is None:
+    path = shutil.which(module)
+    if path is None:
         return None
-    with open(found, "rb") as file:
+    with open(path, "rb") as file:
         first = file.readline(4096).decode("utf-8", "replace")
     python = first.removeprefix("#!").strip()
     return python if first.startswith("#!") and Path(python).is_file() else None

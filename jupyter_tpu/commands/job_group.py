@@ -34,7 +34,7 @@ from .scripts import (
 )
 from .session import Session, open_session
 from .tables import is_terminal
-from .terminal import explained, plain
+from .terminal import explained, plain, verbatim
 
 if TYPE_CHECKING:
     from ..fleet.models import Job, JobLog
@@ -126,8 +126,8 @@ def list_jobs(name: str | None) -> None:
     """List the jobs of a TPU, or of all TPUs."""
     with open_session() as session:
         jobs = session.fleet.jobs
-        found = session.call(jobs.all() if name is None else jobs.list(name))
-    print_list(found, lambda jobs: job_table(jobs, of_one_tpu=name is not None))
+        listed = session.call(jobs.all() if name is None else jobs.list(name))
+    print_list(listed, lambda jobs: job_table(jobs, of_one_tpu=name is not None))
 
 
 @job.command(
@@ -171,8 +171,8 @@ def logs(
     begin = first if first is not None else -tail if tail is not None else 1
     with open_session() as session:
         id = id or _newest(session, name)
-        found = session.call(session.fleet.jobs.get(name, id))
-        all_hosts = [host.host for host in found.attempts[-1].hosts]
+        job_view = session.call(session.fleet.jobs.get(name, id))
+        all_hosts = [host.host for host in job_view.attempts[-1].hosts]
         hosts = [query.pop("host")] if "host" in query else all_hosts
         queries = [JobLogQuery(host=host, start=begin, limit=5000, **query) for host in hosts]
         show = _Output(prefixed=len(hosts) > 1, numbers=numbers, begin=begin, follow=follow)
@@ -278,21 +278,21 @@ def export(name: str, id: str, to: Any, folder: str, output: str | None, yes: bo
     if not project.is_dir():
         raise InvalidInput(f"The folder {project} does not exist.")
     with open_session() as session:
-        found = session.call(session.fleet.jobs.get(name, id))
+        job_view = session.call(session.fleet.jobs.get(name, id))
         tpu = session.call(session.fleet.tpu(name))
         kind = known_type(tpu.type)
         if kind is None:
             raise InvalidInput(f"{tpu.name} is not a TPU of a type that {to} could create.")
         lock = None
-        if found.environment:
+        if job_view.environment:
             try:
-                lock = session.call(session.fleet.environments.get_lock(name, found.environment))
+                lock = session.call(session.fleet.environments.get_lock(name, job_view.environment))
             except TPUError as error:
                 if error.reason is not Reason.CONFLICT or tpu.state != "READY":
                     raise
                 note(error.message)  # it was found there, and is not ours to lock
-    exported = export_job(found, lock, kind, to, str(project), spot=tpu.tier == "spot")
-    print(exported.content, end="")
+    exported = export_job(job_view, lock, kind, to, str(project), spot=tpu.tier == "spot")
+    print(verbatim(exported.content), end="")
     if output != "-":
         path = Path(output or exported.file_name)
         if path.exists() and not yes:

@@ -29,7 +29,7 @@ def variables(env_file: str | None, names: Sequence[str]) -> dict[str, str]:
 
     Raises INVALID. Values come in no other way: every user can read a command line.
     """
-    found: dict[str, str] = {}
+    parsed: dict[str, str] = {}
     if env_file is not None:
         lines = read_text(env_file).split("\n")
         for number, line in enumerate(map(str.strip, lines), 1):
@@ -39,12 +39,12 @@ def variables(env_file: str | None, names: Sequence[str]) -> dict[str, str]:
             if not separator:
                 raise InvalidInput(f"Line {number} of {env_file} is not NAME=VALUE.")
             quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
-            found[name.strip()] = value[1:-1] if quoted else value
+            parsed[name.strip()] = value[1:-1] if quoted else value
     for name in names:
         if name not in os.environ:
             raise InvalidInput(f"The variable {name} is not set here.")
-        found[name] = os.environ[name]
-    return found
+        parsed[name] = os.environ[name]
+    return parsed
 
 
 def job_table(jobs: Sequence[Job], *, of_one_tpu: bool) -> str:

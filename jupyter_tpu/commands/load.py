@@ -218,14 +218,14 @@ def _notes(load: TPULoad) -> list[str]:
 
 
 def _notes_of(host: HostLoad) -> list[str]:
-    found = [problem_text(host.problem)] if host.problem is not None else []
+    notes = [problem_text(host.problem)] if host.problem is not None else []
     age = time.time() - host.samples[-1].time if host.samples else 0.0
-    if not host.samples and not found:
-        found.append("No figures yet.")
+    if not host.samples and not notes:
+        notes.append("No figures yet.")
     elif age > OLD:
-        found.append(f"These figures are {age / 60:.0f} minutes old.")
-    found += [host.message] if host.message else []
-    return found + [f"libtpu reports an error: {error}" for error in host.errors]
+        notes.append(f"These figures are {age / 60:.0f} minutes old.")
+    notes += [host.message] if host.message else []
+    return notes + [f"libtpu reports an error: {error}" for error in host.errors]
 
 
 def _capital(text: str) -> str:

@@ -101,7 +101,7 @@ class HeldTPU:
 
 def acquire(
     session: Session,
-    wanted: OnceTPU,
+    requested_tpu: OnceTPU,
     approve: Callable[[Plan], Operation],
     finish: Finish,
     say: Say,
@@ -111,10 +111,10 @@ def acquire(
     approve: begins what was planned, if the price is agreed to. Whatever fails or interrupts this,
     what was begun is deleted.
     """
-    if (held := _warm(session, wanted)) is not None:
+    if (held := _warm(session, requested_tpu)) is not None:
         say(f"Using {held.tpu.name}, which was kept.")
         return held
-    plan = session.call(session.fleet.plans.make(wanted.plan()))
+    plan = session.call(session.fleet.plans.make(requested_tpu.plan()))
     operation = approve(plan)
     try:
         finish(operation)
@@ -166,13 +166,15 @@ def delete(session: Session, ref: str, finish: Finish) -> None:
         raise
 
 
-def release(session: Session, held: HeldTPU, wanted: OnceTPU, finish: Finish, say: Say) -> None:
+def release(
+    session: Session, held: HeldTPU, requested_tpu: OnceTPU, finish: Finish, say: Say
+) -> None:
     """Deletes the TPU, or keeps it for the next one, if that was wanted and it is still there."""
     try:
-        if wanted.keep and not is_taken(session, held):
+        if requested_tpu.keep and not is_taken(session, held):
             say(
                 f"{held.tpu.name} is kept for the next one. Its guard deletes it after "
-                f"{wanted.keep / 60:.0f} min without work."
+                f"{requested_tpu.keep / 60:.0f} min without work."
             )
             return
         delete(session, held.ref, finish)
@@ -191,13 +193,13 @@ def is_taken(session: Session, held: HeldTPU) -> bool:
         return error.reason is Reason.NOT_FOUND
 
 
-def _warm(session: Session, wanted: OnceTPU) -> HeldTPU | None:
+def _warm(session: Session, requested_tpu: OnceTPU) -> HeldTPU | None:
     """A TPU that was kept, has enough time left, and is used by no one."""
     from ..fleet.models.core import seconds_of
 
-    needed = time.time() + (wanted.timeout or TIME)
+    needed = time.time() + (requested_tpu.timeout or TIME)
     for tpu in session.tpus().tpus:
-        if tpu.labels.get(LABEL) != wanted.key or tpu.state != "READY" or tpu.not_yours:
+        if tpu.labels.get(LABEL) != requested_tpu.key or tpu.state != "READY" or tpu.not_yours:
             continue
         lock = _try_lock(tpu)
         if lock is None:
@@ -206,7 +208,7 @@ def _warm(session: Session, wanted: OnceTPU) -> HeldTPU | None:
         try:
             guard = session.call(session.fleet.guards.get(held.ref))
             runs = session.call(session.fleet.runs.list(held.ref))
-            ready = any(each.state == "ready" for each in tpu.environments)
+            ready = any(environment.state == "ready" for environment in tpu.environments)
             busy = any(run.state == "running" for run in runs)
             if guard.until and seconds_of(guard.until, "until") > needed and ready and not busy:
                 return held

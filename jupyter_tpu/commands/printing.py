@@ -70,8 +70,8 @@ def _set_format(ctx: click.Context, parameter: click.Parameter, value: Any) -> b
 def current_format() -> Format:
     """What the command's --format or --json says."""
     context = click.get_current_context(silent=True)
-    found = context.meta.get("format") if context is not None else None
-    return found or Format("text", [], True)
+    chosen = context.meta.get("format") if context is not None else None
+    return chosen or Format("text", [], True)
 
 
 def _format_option(*, hidden: bool) -> Callable[[F], F]:
@@ -112,31 +112,37 @@ def formatted(value: Any, items: str = "") -> str:
 
     items: the field with the list, where the model has one.
     """
+    from .terminal import verbatim
+
+    return verbatim(_formatted(value, items))
+
+
+def _formatted(value: Any, items: str) -> str:
     import msgspec
 
-    wanted = current_format()
-    if wanted.name in ("json", "text"):
+    chosen = current_format()
+    if chosen.name in ("json", "text"):
         return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-    if wanted.name == "yaml":
+    if chosen.name == "yaml":
         import yaml
 
         plain = msgspec.to_builtins(value)
         return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)).rstrip("\n")
     listed = getattr(value, items) if items else value
-    return _as_rows(wanted, listed if isinstance(listed, (list, tuple)) else [listed])
+    return _as_rows(chosen, listed if isinstance(listed, (list, tuple)) else [listed])
 
 
-def _as_rows(wanted: Format, listed: Sequence[Any]) -> str:
+def _as_rows(chosen: Format, listed: Sequence[Any]) -> str:
     from .selection import as_text, field_names, path
 
-    fields = wanted.fields or (field_names(listed[0]) if listed else [])
+    fields = chosen.fields or (field_names(listed[0]) if listed else [])
     paths = [path(field) for field in fields]
-    rows = [[as_text(field.of(each)) for field in paths] for each in listed]
-    if wanted.name == "table":
+    rows = [[as_text(field.of(item)) for field in paths] for item in listed]
+    if chosen.name == "table":
         from .tables import table
 
         return table([field.rpartition(".")[2].upper() for field in fields], rows)
-    if wanted.name == "value":
+    if chosen.name == "value":
         from .tables import one_line
 
         return "\n".join("\t".join(map(one_line, row)) for row in rows)
@@ -145,7 +151,7 @@ def _as_rows(wanted: Format, listed: Sequence[Any]) -> str:
 
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    if wanted.heading and fields:
+    if chosen.heading and fields:
         writer.writerow(fields)
     writer.writerows(rows)
     return out.getvalue().rstrip("\n")
@@ -200,42 +206,42 @@ list_options = parameters(
 )
 
 
-def print_list(found: Any, text: Callable[[Any], str], items: str = "") -> None:
+def print_list(answer: Any, text: Callable[[Any], str], items: str = "") -> None:
     """Prints what `list_options` choose of a list: *text* of it, or what --format says.
 
     items: the field of *found* that has the list; "": it is the list.
     """
-    if shown := list_text(found, text, items):
+    if shown := list_text(answer, text, items):
         print(shown)
 
 
-def list_text(found: Any, text: Callable[[Any], str], items: str = "") -> str:
+def list_text(answer: Any, text: Callable[[Any], str], items: str = "") -> str:
     """What `print_list` prints."""
-    chosen = selected(found, items)
+    chosen = selected(answer, items)
     if current_format().name != "text":
         return formatted(chosen, items)
-    if _listed(found, items) and not _listed(chosen, items):
+    if _listed(answer, items) and not _listed(chosen, items):
         note("Nothing in the list fulfils --filter.")
         return ""
     return text(chosen)
 
 
-def selected(found: Any, items: str = "") -> Any:
+def selected(answer: Any, items: str = "") -> Any:
     """The part of a list that `list_options` choose, in their order."""
     from msgspec import structs
 
     context = click.get_current_context(silent=True)
     meta = context.meta if context is not None else {}
-    listed = list(_listed(found, items))
+    listed = list(_listed(answer, items))
     if test := meta.get("list.filter"):
-        listed = [each for each in listed if test(each)]
+        listed = [item for item in listed if test(item)]
     if keys := meta.get("list.sort_by"):
         from .selection import sorted_by
 
         listed = sorted_by(listed, keys)
     listed = listed[: meta.get("list.limit")]
-    return structs.replace(found, **{items: listed}) if items else listed
+    return structs.replace(answer, **{items: listed}) if items else listed
 
 
-def _listed(found: Any, items: str) -> Sequence[Any]:
-    return getattr(found, items) if items else found
+def _listed(answer: Any, items: str) -> Sequence[Any]:
+    return getattr(answer, items) if items else answer

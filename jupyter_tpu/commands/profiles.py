@@ -49,11 +49,11 @@ def untraced_lines(profile: Profile) -> list[str]:
     ]
 
 
-def memory_text(found: MemoryProfiles) -> str:
+def memory_text(profiles: MemoryProfiles) -> str:
     """A tree of the programs' lines for each kernel; then hosts without one."""
-    texts = [_profile_text(profile, found) for profile in found.profiles if profile.kernel]
+    texts = [_profile_text(profile, profiles) for profile in profiles.profiles if profile.kernel]
     hosts: dict[str, list[int]] = {}
-    for memory_profile in found.profiles:
+    for memory_profile in profiles.profiles:
         if not memory_profile.kernel:
             hosts.setdefault(problem_text(memory_profile.problem), []).append(memory_profile.host)
     return "\n\n".join(
@@ -61,9 +61,9 @@ def memory_text(found: MemoryProfiles) -> str:
     )
 
 
-def _profile_text(profile: MemoryProfile, found: MemoryProfiles) -> str:
-    title = f"{profile.notebook or f'Kernel {profile.kernel}'}, {found.tpu} host {profile.host}"
-    if found.emulated and profile.problem is None:
+def _profile_text(profile: MemoryProfile, profiles: MemoryProfiles) -> str:
+    title = f"{profile.notebook or f'Kernel {profile.kernel}'}, {profiles.tpu} host {profile.host}"
+    if profiles.emulated and profile.problem is None:
         title += f" ({_EMULATED})"
     return f"{title}\n{profile_text(profile)}"
 

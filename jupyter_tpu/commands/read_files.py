@@ -31,15 +31,15 @@ def read_dependencies(path: str) -> list[str]:
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"{path} is not a TOML file: {error}.") from None
     if not isinstance(dependencies, list) or not all(
-        isinstance(each, str) for each in dependencies
+        isinstance(item, str) for item in dependencies
     ):
         raise InvalidInput(f"The project.dependencies in {path} are not a list of packages.")
     from ..environment.requirement_lines import is_local
 
-    for each in dependencies:
-        if is_local(each):
+    for dependency in dependencies:
+        if is_local(dependency):
             raise InvalidInput(
-                f"In {path}, {each} is a file or folder of this computer.",
+                f"In {path}, {dependency} is a file or folder of this computer.",
                 "Hosts install packages from the network: write NAME, or NAME @ https://ADDRESS.",
             )
     return dependencies

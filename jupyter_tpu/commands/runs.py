@@ -208,19 +208,20 @@ def send_input(session: Session, run: Run, file: int) -> None:
     threading.Thread(target=send, name="input of a run", daemon=True).start()
 
 
-def outcome(each: HostRun) -> str:
+def outcome(host_run: HostRun) -> str:
     """How a run ended on a host: "exit code 1", "killed by SIGKILL"."""
-    if each.problem is not None and each.state != "exited":
+    if host_run.problem is not None and host_run.state != "exited":
         words = {"not-started": "not started", "unknown": "not known"}
-        return f"{words.get(each.state, each.state)}: {each.problem.message} {each.problem.hint}"
-    if each.cause == "timeout":
+        state, problem = words.get(host_run.state, host_run.state), host_run.problem
+        return f"{state}: {problem.message} {problem.hint}"
+    if host_run.cause == "timeout":
         return "stopped at the time limit"
-    if each.cause == "abandoned":
+    if host_run.cause == "abandoned":
         return "stopped, because the connection was lost for too long"
-    text = f"killed by {each.signal}" if each.signal else f"exit code {each.code}"
-    if each.cause == "stopped":
+    text = f"killed by {host_run.signal}" if host_run.signal else f"exit code {host_run.code}"
+    if host_run.cause == "stopped":
         text = f"stopped ({text})"
-    return f"{text}: {each.problem.message}" if each.problem is not None else text
+    return f"{text}: {host_run.problem.message}" if host_run.problem is not None else text
 
 
 def summary(run: Run) -> list[str]:

@@ -300,9 +300,9 @@ def as_text(value: Any) -> str:
     if isinstance(value, (bool, int, float)):
         return str(value)
     if isinstance(value, (list, tuple)):
-        return ";".join(as_text(each) for each in value)
+        return ";".join(as_text(item) for item in value)
     if isinstance(value, Mapping):
-        return ";".join(f"{key}={as_text(each)}" for key, each in value.items())
+        return ";".join(f"{key}={as_text(item)}" for key, item in value.items())
     import msgspec
 
     return msgspec.json.encode(value).decode()

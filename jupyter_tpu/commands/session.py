@@ -99,16 +99,16 @@ def open_session() -> Iterator[Session]:
     target = current_target()
     core = core_thread()
     others: list[Catalog] = []
-    found = core.wait(find_server(target, others))
-    if found is None and others and chosen_project():
+    running_server = core.wait(find_server(target, others))
+    if running_server is None and others and chosen_project():
         print(
             f"Your Jupyter server works on the project {others[0].project or '(none)'}. "
             f"This command works on {target.project}, without the server.",
             file=sys.stderr,
             flush=True,
         )
-    if found is not None:
-        server, fleet = found
+    if running_server is not None:
+        server, fleet = running_server
         session = Session(fleet, server)
     elif acts_as_agent():
         raise TPUError(

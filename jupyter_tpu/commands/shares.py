@@ -25,7 +25,7 @@ def plan_text(result: ShareResult) -> str:
     return "\n".join(f"On {', '.join(hosts)}:\n{text}" for text, hosts in groups.items())
 
 
-def shares_text(found: SharedFolders) -> str:
+def shares_text(shared: SharedFolders) -> str:
     """A table of folders and hosts."""
     rows = [
         (
@@ -38,11 +38,13 @@ def shares_text(found: SharedFolders) -> str:
             if host.mounted
             else host.problem,
         )
-        for folder in found.folders
+        for folder in shared.folders
         for host in folder.hosts
     ]
     if not rows:
         return (
-            "The hosts that answered share no folder." if found.problems else "No folder is shared."
+            "The hosts that answered share no folder."
+            if shared.problems
+            else "No folder is shared."
         )
     return table(("SHARED FOLDER", "TPU", "HOST", "STATE"), rows)

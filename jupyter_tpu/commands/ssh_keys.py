@@ -8,23 +8,23 @@ if TYPE_CHECKING:
     from ..fleet.models import SSHKeyPlace, SSHKeyStatus
 
 
-def describe_key(found: SSHKeyStatus) -> str:
+def describe_key(status: SSHKeyStatus) -> str:
     """The key, where it is known, and what hosts accept."""
-    emulated = " (emulated)" if found.emulated else ""
-    rule = "Google accounts (OS Login)" if found.os_login else "keys in metadata"
+    emulated = " (emulated)" if status.emulated else ""
+    rule = "Google accounts (OS Login)" if status.os_login else "keys in metadata"
     rows = [
-        ("key", f"{found.fingerprint} ({found.path})"),
-        ("project", f"{found.project}{emulated}: hosts accept {rule}"),
+        ("key", f"{status.fingerprint} ({status.path})"),
+        ("project", f"{status.project}{emulated}: hosts accept {rule}"),
         (
             "account",
-            _location_text(found.in_account, found.account) if found.account else "not used",
+            _location_text(status.in_account, status.account) if status.account else "not used",
         ),
-        ("metadata", _location_text(found.in_project, f"of {found.project}")),
+        ("metadata", _location_text(status.in_project, f"of {status.project}")),
     ]
-    if not found.os_login:
-        rows.append(("TPUs", f"get the key when they are created or connected: user {found.user}"))
+    if not status.os_login:
+        rows.append(("TPUs", f"get the key when they are created or connected: user {status.user}"))
     lines = [f"{name:9} {text}" for name, text in rows]
-    return "\n".join([*lines, *(f"WARNING   {text}" for text in found.warnings)])
+    return "\n".join([*lines, *(f"WARNING   {text}" for text in status.warnings)])
 
 
 def _location_text(place: SSHKeyPlace | None, where: str) -> str:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, TextIO
 from ..errors import duration
 from ..wording import printable
 from .costs import PRICES, running_for, so_far
-from .terminal import own_escapes
+from .language import in_language
+from .terminal import own_escapes, verbatim
 from .times import local_time
 
 if TYPE_CHECKING:
@@ -94,18 +95,20 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str | Styled]]) -> str:
     wraps it, as it does kubectl's, so the output is the same everywhere.
     """
     kept = [i for i in range(len(heads)) if any(row[i] for row in rows)]
-    lines = [[Styled(heads[i], "bold") for i in kept]]
+    lines = [[Styled(in_language(heads[i]), "bold") for i in kept]]
     lines += [[_styled(row[i]) for i in kept] for row in rows]
     widths = [
         max(column)
         for column in zip(*([cell.width for cell in line] for line in lines), strict=True)
     ]
-    return "\n".join(
-        "  ".join(
-            cell.render() + " " * (width - cell.width)
-            for cell, width in zip(line, widths, strict=True)
-        ).rstrip()
-        for line in lines
+    return verbatim(
+        "\n".join(
+            "  ".join(
+                cell.render() + " " * (width - cell.width)
+                for cell, width in zip(line, widths, strict=True)
+            ).rstrip()
+            for line in lines
+        )
     )
 
 
@@ -120,26 +123,26 @@ def one_line(text: str) -> str:
 
 def state_text(state: str, words: str | None = None) -> Styled:
     """A state, or *words* for it, in its colour."""
-    return Styled(words or state, _STYLE_OF.get(state, "dim"))
+    return Styled(in_language(words or state), _STYLE_OF.get(state, "dim"))
 
 
-def tpu_table(found: TPUList) -> str:
+def tpu_table(listed: TPUList) -> str:
     """The project's TPUs, and below them the problems of each."""
-    if not found.tpus:
+    if not listed.tpus:
         return "No TPUs yet. Create one: jupyter tpu create my-tpu --type TYPE --zone ZONE"
     heads = (
         "NAME", "ZONE", "TYPE", "MEANING", "STATE", "RUNNING", "ENDS", "PER HOUR", "COST SO FAR",
         "CONNECTION", "KERNELS", "",
     )  # fmt: skip
-    lines = [table(heads, [_row(tpu) for tpu in found.tpus])]
-    names = [tpu.name for tpu in found.tpus]
-    for tpu in found.tpus:
+    lines = [table(heads, [_row(tpu) for tpu in listed.tpus])]
+    names = [tpu.name for tpu in listed.tpus]
+    for tpu in listed.tpus:
         name = tpu.name if names.count(tpu.name) == 1 else f"{tpu.zone}~{tpu.name}"
         if tpu.problem:
             lines.append(f"{name}: {problem_text(tpu.problem)}")
         elif tpu.guard_stop:
             lines.append(f"{name}: {tpu.advice}")
-    if any(not (tpu.emulated or tpu.attached) for tpu in found.tpus):
+    if any(not (tpu.emulated or tpu.attached) for tpu in listed.tpus):
         lines.append(f"Costs are estimates by list prices; `describe` has their dates: {PRICES}")
     return "\n".join(lines)
 
@@ -149,7 +152,7 @@ def _row(tpu: TPU) -> tuple[str | Styled, ...]:
         tpu.name,
         tpu.zone,
         tpu.type,
-        tpu.meaning,
+        in_language(tpu.meaning),
         state_text(tpu.state),
         running_for(tpu.cost),
         _ends(tpu),
@@ -245,8 +248,8 @@ def status_problems(status: FleetStatus) -> list[str]:
     """What does not work in the loops that keep TPUs as they should be; the TPUs' own problems
     are shown with them.
     """
-    found = [problem_text(status.storage)] if status.storage else []
-    return found + [
+    problems = [problem_text(status.storage)] if status.storage else []
+    return problems + [
         f"A background task ({loop.name}) fails: {loop.last_error}. It is restarted automatically."
         for loop in status.loops
         if loop.failing

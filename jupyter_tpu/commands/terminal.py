@@ -1,9 +1,10 @@
 """What commands print, made safe for a terminal, whatever a host has put into it.
 
 A name or message of a host may have control characters, which a terminal would obey. `clean_output`
-puts a `CleanStream` in the place of stdout and stderr: all that is printed passes through it. What
-must not be cleaned is written to the stream below: the output of the user's own commands, jobs and
-cells, as ssh would show it, and progress bars, whose text `clean_console` cleans.
+puts a `CleanStream` in the place of stdout and stderr: all that is printed passes through it. It is
+also put into the user's language there, but for what `verbatim` marks. What must not be cleaned is
+written to the stream below: the output of the user's own commands, jobs and cells, as ssh would
+show it, and progress bars, whose text `clean_console` cleans.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from ..errors import Reason, TPUError
 from ..wording import printable
+from .language import catalogue_name, in_language
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 #: Stands for our own escape characters until they are written. No host can know it.
 _ESCAPE = f"\ue000{os.urandom(8).hex()}\ue001"
+#: Stands in a line that is not translated.
+_VERBATIM = f"\ue002{os.urandom(8).hex()}\ue001"
 #: For characters that the terminal's encoding does not have. In JSON they stay what they are.
 _ERRORS = "jupyter_tpu.escape"
 
@@ -32,14 +36,14 @@ class OutputError(TPUError):
 
 
 class CleanStream:
-    """Writes to *plain* what `printable` leaves; in all else it is *plain*."""
+    """Writes to *plain* what `printable` leaves, translated; in all else it is *plain*."""
 
     def __init__(self, plain: TextIO) -> None:
         self.plain = plain
 
     def write(self, text: str) -> int:
         with explained(self.plain):
-            self.plain.write(printable(text).replace(_ESCAPE, "\x1b"))
+            self.plain.write(_in_language(printable(text)).replace(_ESCAPE, "\x1b"))
         return len(text)
 
     def writelines(self, lines: Any) -> None:
@@ -52,6 +56,22 @@ class CleanStream:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.plain, name)
+
+
+def _in_language(text: str) -> str:
+    if not catalogue_name():
+        return text
+    return "\n".join(
+        line.replace(_VERBATIM, "") if _VERBATIM in line else in_language(line)
+        for line in text.split("\n")
+    )
+
+
+def verbatim(text: str) -> str:
+    """*text* so that its lines are printed as they are: tables, and what is for a program."""
+    if not text or not catalogue_name() or not isinstance(sys.stdout, CleanStream):
+        return text
+    return "\n".join(_VERBATIM + line for line in text.split("\n"))
 
 
 @contextlib.contextmanager

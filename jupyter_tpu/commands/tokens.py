@@ -23,12 +23,12 @@ MISSING = "not found here"
 
 def list_tokens() -> list[dict[str, str]]:
     """``name`` and ``source`` of each; never a value."""
-    found = [(name, tokens.find(name)) for name in tokens.passed_names()]
-    return [{"name": name, "source": token.source if token else ""} for name, token in found]
+    named_tokens = [(name, tokens.find(name)) for name in tokens.passed_names()]
+    return [{"name": name, "source": token.source if token else ""} for name, token in named_tokens]
 
 
 def describe_tokens(listed: Sequence[Mapping[str, str]]) -> str:
-    rows = [(each["name"], each["source"] or MISSING) for each in listed]
+    rows = [(token["name"], token["source"] or MISSING) for token in listed]
     if not rows:
         return (
             "Kernels, commands and jobs on TPUs get no token. To pass one on: jupyter tpu token "

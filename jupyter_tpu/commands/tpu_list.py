@@ -60,8 +60,8 @@ def list_tpus(zone: str | None, watch: bool) -> None:
         note(line)
 
 
-def _text(found: TPUList) -> str:
-    return list_text(found, tpu_table, "tpus")
+def _text(listed: TPUList) -> str:
+    return list_text(listed, tpu_table, "tpus")
 
 
 def _listed(session: Session, *, fresh: bool) -> TPUList:
@@ -70,9 +70,9 @@ def _listed(session: Session, *, fresh: bool) -> TPUList:
     return session.call(session.fleet.tpus(ListQuery(fresh=fresh)))
 
 
-def _in_zone(found: TPUList, zone: str | None) -> TPUList:
+def _in_zone(listed: TPUList, zone: str | None) -> TPUList:
     if zone in (None, "-"):  # "-" means all zones for gcloud, too
-        return found
+        return listed
     from msgspec import structs
 
-    return structs.replace(found, tpus=[tpu for tpu in found.tpus if tpu.zone == zone])
+    return structs.replace(listed, tpus=[tpu for tpu in listed.tpus if tpu.zone == zone])

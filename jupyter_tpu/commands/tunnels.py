@@ -32,13 +32,13 @@ def close_tunnels(session: Session, ids: Sequence[str]) -> Iterator[Tunnel]:
     """Closes tunnels by ID or local port, one after the other; raises NOT_FOUND."""
     tunnels = session.call(session.fleet.tunnels.all())
     for id in ids:
-        found = [tunnel for tunnel in tunnels if id in (tunnel.id, str(tunnel.local_port))]
-        if not found:
+        matching = [tunnel for tunnel in tunnels if id in (tunnel.id, str(tunnel.local_port))]
+        if not matching:
             raise TPUError(
                 f"The tunnel {id} does not exist.",
                 Reason.NOT_FOUND,
                 "Give its ID or local port; `jupyter tpu tunnel list` shows them.",
             )
-        for each in found:
-            session.call(session.fleet.tunnels.close(f"{each.zone}~{each.tpu}", each.id))
-            yield each
+        for tunnel in matching:
+            session.call(session.fleet.tunnels.close(f"{tunnel.zone}~{tunnel.tpu}", tunnel.id))
+            yield tunnel

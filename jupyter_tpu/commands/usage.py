@@ -34,40 +34,40 @@ def usage(projects: str | None) -> None:
     keys that may log in.
     """
     with open_session() as session:
-        found = session.call(session.fleet.usage.show(projects))
-    if found.problems and not found.tpus:
-        raise found.problems[0].to_error()
-    print_list(found, usage_text, "tpus")
-    for problem in found.problems:
+        report = session.call(session.fleet.usage.show(projects))
+    if report.problems and not report.tpus:
+        raise report.problems[0].to_error()
+    print_list(report, usage_text, "tpus")
+    for problem in report.problems:
         note(f"This list may be incomplete: {problem_text(problem)}")
 
 
-def usage_text(found: Usage) -> str:
+def usage_text(report: Usage) -> str:
     """A table, then what each owner has, then what needs attention."""
-    if not found.tpus:
-        return f"No TPUs and no queued resources in {', '.join(found.projects)}."
+    if not report.tpus:
+        return f"No TPUs and no queued resources in {', '.join(report.projects)}."
     heads = ("NAME", "PROJECT", "ZONE", "TYPE", "CHIPS", "OWNER", "STATE", "AGE", "PER HOUR",
              "COST SO FAR", "")  # fmt: skip
-    lines = [table(heads, [_row(tpu, found) for tpu in found.tpus])]
-    lines += [_owner_line(owner, found.chips) for owner in found.owners]
-    lines += [f"{tpu.name}: {tpu.advice}" for tpu in found.tpus if tpu.holds == "quota"]
+    lines = [table(heads, [_row(tpu, report) for tpu in report.tpus])]
+    lines += [_owner_line(owner, report.chips) for owner in report.owners]
+    lines += [f"{tpu.name}: {tpu.advice}" for tpu in report.tpus if tpu.holds == "quota"]
     lines += [
         f"{tpu.name}: It has been READY for hours, and is not connected here. Connect it, or stop "
         "or delete it."
-        for tpu in found.tpus
+        for tpu in report.tpus
         if tpu.forgotten
     ]
     return "\n".join(lines)
 
 
-def _row(used: UsedTPU, found: Usage) -> tuple[str | Styled, ...]:
+def _row(used: UsedTPU, report: Usage) -> tuple[str | Styled, ...]:
     from ..catalog import usd
 
     cost = used.cost
-    charged = used.kind == "tpu" and not found.emulated
+    charged = used.kind == "tpu" and not report.emulated
     return (
         used.name,
-        used.project if len(found.projects) > 1 else "",
+        used.project if len(report.projects) > 1 else "",
         used.zone,
         used.type,
         str(used.chips) if used.chips else "",
@@ -76,16 +76,16 @@ def _row(used: UsedTPU, found: Usage) -> tuple[str | Styled, ...]:
         age(used.created),
         "" if not charged else "not known" if cost.usd_per_hour is None else usd(cost.usd_per_hour),
         "" if not charged else "not known" if cost.usd is None else f"about {usd(cost.usd)}",
-        _mark(used, found),
+        _mark(used, report),
     )
 
 
-def _mark(used: UsedTPU, found: Usage) -> str:
+def _mark(used: UsedTPU, report: Usage) -> str:
     if used.kind == "queued":
         return "queued"
     if used.connected:
         return "connected"
-    return "forgotten?" if used.forgotten else "emulated" if found.emulated else ""
+    return "forgotten?" if used.forgotten else "emulated" if report.emulated else ""
 
 
 def _owner(used: UsedTPU) -> str:

@@ -37,13 +37,15 @@ class InstanceEngine:
     async def open(self) -> None:
         """Starts the hosts that should run, and goes on with what is in progress."""
         self.groups.relink()
-        running = [record for record in self.instances.found.values() if record.status == "RUNNING"]
+        running = [
+            record for record in self.instances.records.values() if record.status == "RUNNING"
+        ]
         await asyncio.gather(*map(self._start_again, running))
         self._engine.spawn(self._drive())
 
     def begin(self, operation: ComputeOperation) -> ComputeOperation:
         """Saves what a call has just changed, and goes on with it."""
-        instance = self.instances.found.get(operation.target)
+        instance = self.instances.records.get(operation.target)
         if instance is not None and instance.deleting and operation.target in self._tasks:
             self._tasks[operation.target].cancel()
         self._engine.save()
@@ -104,11 +106,11 @@ class InstanceEngine:
                 self._engine.save()
 
     def _states(self) -> object:
-        found = [
+        states = [
             (record.path, record.status, record.restarting)
-            for record in self.instances.found.values()
+            for record in self.instances.records.values()
         ]
-        return found, self.groups.states()
+        return states, self.groups.states()
 
     def _begin_work(self, work: Work) -> None:
         verb, instance = work

@@ -101,7 +101,7 @@ async def _probe(work: HostWork) -> None:
     spec, reporter = work.spec, work.reporter
     reporter.begin("look")
     answers = await work.on_all(
-        "look", "probe", timeout=120, name=spec.name, setup=spec.setup.wanted
+        "look", "probe", timeout=120, name=spec.name, setup=spec.setup.requested
     )
     work.probes = answers
     work.uvs = [probe.uv for probe in work.probes]

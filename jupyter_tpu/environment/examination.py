@@ -122,14 +122,14 @@ async def _check_ports(
 ) -> None:
     """Sets what the hosts that are up, but for host 0, reach of it."""
 
-    async def reach(each: ExaminedHost) -> None:
+    async def reach(examined: ExaminedHost) -> None:
         async with limit:
             try:
-                each.ports = await _call(
-                    hosts[each.host], "reach", timeout=LISTEN, **_ports(internal)
+                examined.ports = await _call(
+                    hosts[examined.host], "reach", timeout=LISTEN, **_ports(internal)
                 )
             except TPUError as error:
-                each.ports = error
+                examined.ports = error
 
     others = [examined_host for examined_host in up if examined_host.host]
     if len(others) == len(up):

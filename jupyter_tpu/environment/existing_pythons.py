@@ -43,8 +43,16 @@ async def on_host(host: RemoteHost, path: str = "") -> OnHost:
 
 def merge(hosts: Sequence[OnHost | TPUError]) -> FoundPythons:
     """What the hosts answered, as one list. Raises the error of host 0 if none answered."""
-    known = {index: each for index, each in enumerate(hosts) if isinstance(each, OnHost)}
-    problems = {index: each for index, each in enumerate(hosts) if isinstance(each, TPUError)}
+    known = {
+        index: host_answer
+        for index, host_answer in enumerate(hosts)
+        if isinstance(host_answer, OnHost)
+    }
+    problems = {
+        index: host_answer
+        for index, host_answer in enumerate(hosts)
+        if isinstance(host_answer, TPUError)
+    }
     if not known:
         raise problems[0]
     by_path: dict[str, dict[int, FoundPython]] = {}

@@ -82,12 +82,12 @@ class HostWork:
         function: str,
         *,
         timeout: float,
-        each: Sequence[dict[str, Any]] | None = None,
+        per_host: Sequence[dict[str, Any]] | None = None,
         **arguments: Any,
     ) -> list[Any]:
         """Calls *function* on all hosts at once; the first failure ends the others.
 
-        each: arguments of each host.
+        per_host: arguments of each host.
         """
         parts = [0.0] * len(self.hosts)
 
@@ -96,7 +96,7 @@ class HostWork:
                 parts[index] = value
                 self.reporter.part(step, sum(parts) / len(parts))
 
-            own = each[index] if each else {}
+            own = per_host[index] if per_host else {}
             answer = await self.call(
                 index, function, timeout=timeout, part=part, **arguments, **own
             )

@@ -50,7 +50,7 @@ class HostSetup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = ""
 
     @property
-    def wanted(self) -> dict[str, Any]:
+    def requested(self) -> dict[str, Any]:
         """By the keys of the steps."""
         return {key: value for key, value in structs.asdict(self).items() if value}
 

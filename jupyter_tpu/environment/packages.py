@@ -31,7 +31,7 @@ _LONGEST = 7300
 
 def merge(first: Iterable[str], second: Iterable[str]) -> list[str]:
     """*first* and *second*, which replaces those of the same package."""
-    return list({name_of(each) or each: each for each in (*first, *second)}.values())
+    return list({name_of(package) or package: package for package in (*first, *second)}.values())
 
 
 async def installed(host: RemoteHost, name: str) -> list[InstalledPackage]:

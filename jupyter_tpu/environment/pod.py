@@ -83,24 +83,24 @@ async def _join_all(
         if isinstance(answer, BaseException):
             raise answer
         joined.append(answer)
-    missing = [index for index, each in enumerate(joined) if not each.reached]
+    missing = [index for index, host_join in enumerate(joined) if not host_join.reached]
     if missing:
         who = hosts_text(missing).capitalize()
         raise TPUError(f"{who} can't reach host 0 at {coordinator}.", Reason.ENVIRONMENT, _HINT)
-    for index, each in enumerate(joined):
-        if each.error:
+    for index, member in enumerate(joined):
+        if member.error:
             raise _JoinFailed(
-                f"JAX on host {index} did not join the other hosts: {each.error}.",
+                f"JAX on host {index} did not join the other hosts: {member.error}.",
                 Reason.ENVIRONMENT,
                 "The log has details.",
             )
     devices = len(hosts) * (expected.devices_per_host or 0)
-    for index, each in enumerate(joined):
-        if each.hosts != list(range(len(hosts))) or (devices and each.devices != devices):
+    for index, member in enumerate(joined):
+        if member.hosts != list(range(len(hosts))) or (devices and member.devices != devices):
             has = f"{devices} on {len(hosts)} hosts" if devices else f"{len(hosts)} hosts"
             raise TPUError(
-                f"JAX on host {index} sees {count(each.devices, 'device')} on "
-                f"{hosts_text(each.hosts)}; this TPU has {has}.",
+                f"JAX on host {index} sees {count(member.devices, 'device')} on "
+                f"{hosts_text(member.hosts)}; this TPU has {has}.",
                 Reason.ENVIRONMENT,
                 "Restart the TPU. If that does not help, delete it and create it again."
                 if devices

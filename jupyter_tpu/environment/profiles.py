@@ -90,12 +90,14 @@ async def trace(
     )
     names = [*(kernel.name for kernel in kernels), *([port[1]] if port else [])]
     paths = [posixpath.normpath(f"/{folder.removeprefix('~/')}/{name}{SUFFIX}") for name in names]
-    found = [_outcome(each, WrittenTrace) for each in _listed(answers, len(names))]
-    for each, path in zip(found, paths, strict=True):
+    outcomes = [_outcome(answer, WrittenTrace) for answer in _listed(answers, len(names))]
+    for outcome, path in zip(outcomes, paths, strict=True):
         # It is brought to another host under its name there.
-        if isinstance(each, WrittenTrace) and not posixpath.normpath(each.path).endswith(path):
+        if isinstance(outcome, WrittenTrace) and not posixpath.normpath(outcome.path).endswith(
+            path
+        ):
             raise InvalidAnswer("trace", "another path")
-    return found
+    return outcomes
 
 
 async def profile_memory(
@@ -111,7 +113,7 @@ async def profile_memory(
         **_PROGRAM,
     )
     listed = _listed(answers, len(kernels))
-    return [_outcome(each, KernelMemory) for each in listed]
+    return [_outcome(answer, KernelMemory) for answer in listed]
 
 
 def _payload(kernel: TracedKernel) -> dict[str, str]:

@@ -21,29 +21,29 @@ class Choice(Struct, frozen=True):
 
     version: str
 
-    def path_in(self, found: Mapping[str, str]) -> str:
+    def path_in(self, installed: Mapping[str, str]) -> str:
         """An interpreter of that version on a host; the version for uv to download if none."""
-        for version in ordered(found):
+        for version in ordered(installed):
             if _matches(version, self.version):
-                return found[version]
+                return installed[version]
         return self.version
 
 
-def check(wanted: str | None) -> None:
+def check(version: str | None) -> None:
     """Raises INVALID for what is not a version of Python, or too old for JAX."""
-    if wanted is None:
+    if version is None:
         return
-    if not re.fullmatch(r"[23]\.\d{1,2}(\.\d{1,2})?", wanted, re.ASCII):
-        raise InvalidInput(f"{wanted!r} is not a Python version.", "Write it like 3.12.")
-    if _minor(wanted) < OLDEST:
+    if not re.fullmatch(r"[23]\.\d{1,2}(\.\d{1,2})?", version, re.ASCII):
+        raise InvalidInput(f"{version!r} is not a Python version.", "Write it like 3.12.")
+    if _minor(version) < OLDEST:
         raise InvalidInput(
-            f"JAX needs Python {OLDEST[0]}.{OLDEST[1]} or newer, not {wanted}.",
+            f"JAX needs Python {OLDEST[0]}.{OLDEST[1]} or newer, not {version}.",
         )
 
 
 def choose(
-    wanted: str | None,
-    found: Sequence[Mapping[str, str]],
+    requested: str | None,
+    installed: Sequence[Mapping[str, str]],
     existing: Sequence[str],
     environment: str,
 ) -> Choice:
@@ -59,28 +59,32 @@ def choose(
     Raises INVALID for a *wanted* that is not a version or too old, CONFLICT where the environment
     exists with another one.
     """
-    check(wanted)
+    check(requested)
     current = next((version for version in existing if version), "")
     if current:
-        if wanted is not None and not _matches(current, wanted):
+        if requested is not None and not _matches(current, requested):
             raise TPUError(
-                f"The environment {environment} has Python {current}, not {wanted}.",
+                f"The environment {environment} has Python {current}, not {requested}.",
                 Reason.CONFLICT,
                 "Use another environment name for another Python.",
             )
         return Choice(".".join(current.split(".")[:2]))
-    if wanted is not None:
-        return Choice(wanted)
-    minors = [{_minor(version) for version in of_host} for of_host in found]
+    if requested is not None:
+        return Choice(requested)
+    minors = [{_minor(version) for version in of_host} for of_host in installed]
     common = set.intersection(*minors) if minors else set()
     usable = [minor for minor in common if OLDEST <= minor <= NEWEST]
     return Choice("{}.{}".format(*max(usable)) if usable else DOWNLOADED)
 
 
-def missing(version: str, found: Sequence[Mapping[str, str]]) -> TPUError:
+def missing(version: str, installed: Sequence[Mapping[str, str]]) -> TPUError:
     """The error for a chosen Python that is not there and can't be downloaded."""
-    everywhere = sorted({each for of_host in found for each in of_host}, key=_key)
-    usable = [each for each in everywhere if _minor(each) >= OLDEST]
+    everywhere = sorted(
+        {installed_version for of_host in installed for installed_version in of_host}, key=_key
+    )
+    usable = [
+        installed_version for installed_version in everywhere if _minor(installed_version) >= OLDEST
+    ]
     return TPUError(
         f"Python {version} is not on the host, and uv could not download it. The host has "
         f"{', '.join(everywhere) or 'no other'}.",
@@ -96,8 +100,8 @@ def ordered(versions: Iterable[str]) -> list[str]:
     return sorted(versions, key=_key, reverse=True)
 
 
-def _matches(version: str, wanted: str) -> bool:
-    return version == wanted or version.startswith(wanted + ".")
+def _matches(version: str, requested: str) -> bool:
+    return version == requested or version.startswith(requested + ".")
 
 
 def _minor(version: str) -> tuple[int, int]:

@@ -92,14 +92,14 @@ def variables(
 
     emulated_chips: of each host, if they are emulated; Ray finds real ones.
     """
-    found = {
+    settings = {
         PROGRAM: argument("environment.on_host.ray_node"),
         "JUPYTER_TPU_RAY_PORTS": ",".join(map(str, hosts[0].ports)),
         "RAY_AUTH_TOKEN": token,
     }
     if emulated_chips is not None:
-        found |= {"JUPYTER_TPU_RAY_CHIPS": str(emulated_chips), "JUPYTER_TPU_RAY_NAME": tpu}
-    return found
+        settings |= {"JUPYTER_TPU_RAY_CHIPS": str(emulated_chips), "JUPYTER_TPU_RAY_NAME": tpu}
+    return settings
 
 
 async def state(host: RemoteHost) -> RayState:

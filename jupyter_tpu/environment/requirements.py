@@ -21,8 +21,10 @@ def requirements(spec: EnvironmentSpec, *, emulated: bool) -> str:
 
 def index_options(requirements: str) -> list[str]:
     """The lines of a requirements file that say where packages come from."""
-    wanted = r"\s*(-i|-f|--(extra-|default-)?index(-url)?|--find-links|--no-index|--trusted-host)\b"
-    return [line for line in requirements.splitlines() if re.match(wanted, line)]
+    pattern = (
+        r"\s*(-i|-f|--(extra-|default-)?index(-url)?|--find-links|--no-index|--trusted-host)\b"
+    )
+    return [line for line in requirements.splitlines() if re.match(pattern, line)]
 
 
 def without_libtpu(lock: str) -> str:

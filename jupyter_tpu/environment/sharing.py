@@ -315,8 +315,8 @@ def without_strangers(
 
     def has(client: Client) -> bool:
         return client.tpu in asked or any(
-            (each["role"], each["tpu"], each["path"]) == ("client", share.tpu, share.path)
-            for each in known[client].shares
+            (record["role"], record["tpu"], record["path"]) == ("client", share.tpu, share.path)
+            for record in known[client].shares
         )
 
     return msgspec.structs.replace(share, clients=tuple(filter(has, share.clients)))

@@ -31,14 +31,14 @@ class SetupStep(Struct, frozen=True):
 
     check: whether a host has it.
     apply: gives it to hosts. It gets the numbers of those whose check failed.
-    wanted: whether it is asked for.
+    is_requested: whether it is asked for.
     optional: the environment can be used without it, so its failure is a warning.
     """
 
     plan: StepPlan
     check: Callable[[HostWork, Probe], bool]
     apply: Callable[[HostWork, Sequence[int]], Awaitable[None]]
-    wanted: Callable[[EnvironmentSpec], bool] = lambda spec: True
+    is_requested: Callable[[EnvironmentSpec], bool] = lambda spec: True
     optional: bool = False
 
 
@@ -53,15 +53,15 @@ async def _create_venv(work: HostWork, missing: Sequence[int]) -> None:
             "venv",
             "create_venv",
             timeout=1200,
-            each=[
+            per_host=[
                 {"uv": uv, "python": work.python.path_in(probe.pythons)}
                 for uv, probe in zip(work.uvs, work.probes, strict=True)
             ],
             name=work.spec.name,
         )
     except NoSuchPython:
-        found = [probe.pythons for probe in work.probes]
-        raise pythons.missing(work.python.version, found) from None
+        installed = [probe.pythons for probe in work.probes]
+        raise pythons.missing(work.python.version, installed) from None
 
 
 async def _resolve(work: HostWork, missing: Sequence[int]) -> None:
@@ -80,7 +80,7 @@ async def _install(work: HostWork, missing: Sequence[int]) -> None:
         "packages",
         "install_packages",
         timeout=_LONGEST,
-        each=[{"uv": uv} for uv in work.uvs],
+        per_host=[{"uv": uv} for uv in work.uvs],
         name=work.spec.name,
         requirements="\n".join([*index_options(work.requirements), work.lock]),
         packages=work.spec.packages,
@@ -129,7 +129,7 @@ def _setup(key: str, title: str, weight: float, *, optional: bool = False) -> Se
     """A step of ``on_host.host_setup``; what fails on one host does not stop the others."""
 
     async def apply(work: HostWork, missing: Sequence[int]) -> None:
-        value = work.spec.setup.wanted[key]
+        value = work.spec.setup.requested[key]
         await work.on_missing(
             key, missing, "apply_setup", timeout=_LONGEST,
             key=key, value=value, name=work.spec.name,
@@ -141,7 +141,7 @@ def _setup(key: str, title: str, weight: float, *, optional: bool = False) -> Se
         plan=StepPlan(key, title, weight),
         check=lambda work, probe: probe.setup[key] != "needed",
         apply=apply,
-        wanted=lambda spec: key in spec.setup.wanted,
+        is_requested=lambda spec: key in spec.setup.requested,
         optional=optional,
     )
 
@@ -172,4 +172,4 @@ STEPS = (
 
 def steps_of(spec: EnvironmentSpec) -> list[SetupStep]:
     """Those that *spec* asks for."""
-    return [step for step in STEPS if step.wanted(spec)]
+    return [step for step in STEPS if step.is_requested(spec)]

@@ -91,19 +91,19 @@ class UnattendedStart(Struct, frozen=True, kw_only=True):
     guard: GuardRules | None = None
 
 
-def startup_script(wanted: UnattendedStart) -> str:
+def startup_script(start: UnattendedStart) -> str:
     """The script; raises INVALID for one that is longer than metadata can be."""
     request = {
-        "job": wanted.job,
-        "command": wanted.command,
-        "python_path": wanted.python_path,
-        "environment": _environment(wanted.environment, emulated=wanted.emulated),
+        "job": start.job,
+        "command": start.command,
+        "python_path": start.python_path,
+        "environment": _environment(start.environment, emulated=start.emulated),
         "agent": _packed(bundle()),
-        "guard": None if wanted.guard is None else structs.asdict(wanted.guard),
+        "guard": None if start.guard is None else structs.asdict(start.guard),
     }
     data = program("environment.on_host.unattended", level=0) + json.dumps(request).encode()
     text = base64.b64encode(lzma.compress(data, preset=9)).decode()
-    command = shlex.join(("sh", "-c", SHELL, "sh", _BOOT + BOOT, wanted.user))
+    command = shlex.join(("sh", "-c", SHELL, "sh", _BOOT + BOOT, start.user))
     script = f"{_HEAD}{command} <<'END'\n{textwrap.fill(text, 4000)}\nEND\n"
     if len(script) > LONGEST:
         raise InvalidInput(
@@ -127,16 +127,16 @@ def _packed(files: Bundle) -> dict[str, Any]:
 
 def _environment(spec: EnvironmentSpec, *, emulated: bool) -> dict[str, Any]:
     """The arguments of ``on_host.unattended.prepare``."""
-    wanted = requirements(spec, emulated=emulated)
+    required = requirements(spec, emulated=emulated)
     oldest, newest = pythons.OLDEST, pythons.NEWEST
     return {
         "name": spec.name,
         "python": spec.python or "",
         "usual": [oldest, newest, pythons.DOWNLOADED],
-        "requirements": wanted,
-        "index": index_options(wanted),
+        "requirements": required,
+        "index": index_options(required),
         "lock": without_libtpu(spec.lock) if emulated else spec.lock,
         "packages": spec.packages,
         "jaxkit": _packed(jaxkit_bundle()),
-        "setup": spec.setup.wanted,
+        "setup": spec.setup.requested,
     }

@@ -116,20 +116,20 @@ def single_host_variables(hosts: int) -> dict[str, str]:
     }
 
 
-def chip_limits(found: Hardware) -> tuple[int, dict[str, str]]:
+def chip_limits(hardware: Hardware) -> tuple[int, dict[str, str]]:
     """To how many of the host's chips its login limits a program, and the variables that do it.
 
     The chips are all of them if no variable does. Sources: facts of libtpu's variables as in
     pytorch/xla's ``torch_xla/_internal/tpu.py`` and ray's ``accelerators/tpu.py``.
     """
-    chips = len(found.chips) or len(found.device_files)
+    chips = len(hardware.chips) or len(hardware.device_files)
     fewest, names = chips, {}
     for name in _CHIP_LISTS + _CHIP_BOUNDS:
-        numbers = found.variables.get(name, "").split(",")
+        numbers = hardware.variables.get(name, "").split(",")
         if all(number.strip().isdigit() for number in numbers):
             uses = len(numbers) if name in _CHIP_LISTS else math.prod(map(int, numbers))
             if uses < chips:
-                fewest, names[name] = min(fewest, uses), found.variables[name]
+                fewest, names[name] = min(fewest, uses), hardware.variables[name]
     return fewest, names
 
 
@@ -277,10 +277,12 @@ def differences_between(first: HostCheck, other: HostCheck) -> str:
     """The versions that differ on two hosts, at most five; "" if there are none."""
     ours, theirs = first.packages, other.packages
     names = [name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)]
-    found = [f"{n} {theirs.get(n, 'missing')} instead of {ours.get(n, 'none')}" for n in names[:5]]
+    differences = [
+        f"{n} {theirs.get(n, 'missing')} instead of {ours.get(n, 'none')}" for n in names[:5]
+    ]
     if first.python.rpartition(".")[0] != other.python.rpartition(".")[0]:
-        found.append(f"Python {other.python} instead of {first.python}")
-    return ", ".join(sorted(found))
+        differences.append(f"Python {other.python} instead of {first.python}")
+    return ", ".join(sorted(differences))
 
 
 def first_line(text: str) -> str:

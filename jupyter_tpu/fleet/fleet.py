@@ -48,7 +48,9 @@ class Fleet:
         jobs = Jobs(core, money, forwarding, kernels)
         chips = TPUChips(core, kernels, jobs)
         ray = RayClusters(core, forwarding, environments, jobs)
-        lifecycle = self._lifecycle = Lifecycle(core, money, forwarding, kernels, jobs, defaults)
+        lifecycle = self._lifecycle = Lifecycle(
+            core, money, files, forwarding, kernels, jobs, defaults
+        )
         hunts = Hunts(core, money, jobs, lifecycle)
         setup = self._setup = Setup(core, lifecycle)
         reconcile = self._reconcile = Reconcile(

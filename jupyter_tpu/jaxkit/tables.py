@@ -69,5 +69,5 @@ def share_text(part: int, whole: int) -> str:
 
 
 def _numeric(cells: Iterable[str]) -> bool:
-    found = [cell for cell in cells if cell]
-    return bool(found) and all(cell[0].isdigit() for cell in found)
+    filled = [cell for cell in cells if cell]
+    return bool(filled) and all(cell[0].isdigit() for cell in filled)

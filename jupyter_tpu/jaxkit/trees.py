@@ -77,8 +77,15 @@ class TreeSummary(Struct, kw_only=True):
 
     def _cells(self) -> list[tuple[str, ...]]:
         cells = [
-            (path, dtype, "×".join(map(str, shape)) or "()", f"{each:,}", binary_size(size), where)
-            for path, dtype, shape, each, size, where in self.rows
+            (
+                path,
+                dtype,
+                "×".join(map(str, shape)) or "()",
+                f"{elements:,}",
+                binary_size(size),
+                where,
+            )
+            for path, dtype, shape, elements, size, where in self.rows
         ]
         total = count(len(self.rows), "array")
         return [*cells, (total, "", "", f"{self.elements:,}", binary_size(self.bytes), "")]

@@ -237,18 +237,18 @@ def _flat(tree: Any, separator: str, path: Path) -> dict[str, Any]:
 
 
 def _as(flat: dict[str, Any], like: Any, separator: str, path: Path) -> Any:
-    wanted = jax.tree_util.tree_leaves_with_path(like)
-    names = [_name(parts, separator) for parts, _ in wanted]
+    leaves = jax.tree_util.tree_leaves_with_path(like)
+    names = [_name(parts, separator) for parts, _ in leaves]
     missing = [name for name in names if name not in flat]
     extra = sorted(set(flat) - set(names))
     if missing or extra:
         what = f"has no {missing[0]!r}" if missing else f"also has {extra[0]!r}"
         raise InvalidInput(f"{path.name} {what}: it holds a different tree.")
-    for name, (_, leaf) in zip(names, wanted, strict=True):
-        found, expected = _kind(flat[name]), _kind(leaf)
-        if found != expected:
+    for name, (_, leaf) in zip(names, leaves, strict=True):
+        kind, expected = _kind(flat[name]), _kind(leaf)
+        if kind != expected:
             raise InvalidInput(
-                f"{name} is {found} in {path.name}, but {expected} in the given tree."
+                f"{name} is {kind} in {path.name}, but {expected} in the given tree."
             )
     return jax.tree.unflatten(jax.tree.structure(like), [flat[name] for name in names])
 

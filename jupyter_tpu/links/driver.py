@@ -55,7 +55,7 @@ class LinkDriver:
         connected: Callable[[HostAddress], None],
     ) -> None:
         self.problem: TPUError | None = None
-        self.found: ResolvedHost | None = None
+        self.resolved: ResolvedHost | None = None
         self.session: HostSession | None = None
         self._host = host
         self._lookup = lookup
@@ -126,7 +126,7 @@ class LinkDriver:
     async def _connect(self) -> None:
         try:
             resolved_host = await self._lookup.find(self._host)
-            self.found = resolved_host
+            self.resolved = resolved_host
             connection = await self._dial(resolved_host)
         except TPUError as error:
             self.problem = error
@@ -143,20 +143,20 @@ class LinkDriver:
         )
         self.on(LinkEvent.CONNECTED)
 
-    async def _dial(self, found: ResolvedHost) -> Connection:
+    async def _dial(self, host: ResolvedHost) -> Connection:
         """Connects; retries for a while if the host does not accept our key yet."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + found.key_wait
+        end = loop.time() + host.key_wait
         for pause in _KEY_PAUSES:
             try:
                 return await connect(
-                    found.address, keepalive=self._keepalive, command_within=_FIRST_COMMAND
+                    host.address, keepalive=self._keepalive, command_within=_FIRST_COMMAND
                 )
             except TPUError as error:
                 if error.reason is not Reason.PERMISSION:
                     raise
                 if loop.time() + pause > end:
-                    raise (found.key_problem or error) from error
+                    raise (host.key_problem or error) from error
             await asyncio.sleep(pause)
         raise AssertionError  # the pauses have no end
 

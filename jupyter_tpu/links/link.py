@@ -122,12 +122,12 @@ class Link:
     @property
     def address(self) -> str:
         """The address it is, or was last, connected to; "" if it never was."""
-        return self._driver.found.address.address if self._driver.found else ""
+        return self._driver.resolved.address.address if self._driver.resolved else ""
 
     @property
     def node_id(self) -> str:
         """The id of the node that it is, or was last, connected to; "" if it never was."""
-        return self._driver.found.node_id if self._driver.found else ""
+        return self._driver.resolved.node_id if self._driver.resolved else ""
 
     def others(self) -> list[Link]:
         """The links to the other hosts of its TPU, as far as they are known."""
@@ -195,9 +195,9 @@ class Link:
     @property
     def host_address(self) -> HostAddress:
         """How it was last reached; raises UNREACHABLE if it never was."""
-        if self._driver.found is None:
+        if self._driver.resolved is None:
             raise TPUError(f"{self.host} has not been reached yet.", Reason.UNREACHABLE)
-        return self._driver.found.address
+        return self._driver.resolved.address
 
     def subscribe(self, callback: Callable[[Link], None]) -> Callable[[], None]:
         """Calls *callback* after each change of state, on the core loop.

@@ -184,9 +184,9 @@ class Lookup:
             ),
         )
 
-    def reached(self, found: ResolvedHost) -> None:
+    def reached(self, host: ResolvedHost) -> None:
         """Call it when *found* was connected to: our key is on it from now on."""
-        self._reached.add(found.node_id)
+        self._reached.add(host.node_id)
 
     def internal_addresses(self, name: NodeName) -> dict[HostName, str]:
         """Of the hosts that the node had when it was last read."""
@@ -332,13 +332,13 @@ class Lookup:
 
 def host_keys(attributes: GuestAttributes) -> tuple[str, ...]:
     """The host keys that one host published, "TYPE BASE64" each, the preferred kind first."""
-    found = []
+    keys = []
     for kind in KINDS:
         words = attributes.get(("hostkeys", kind), "").split()
         key = words[1] if words[:1] == [kind] and words[1:] else "".join(words[:1])
         if _KEY.fullmatch(key):
-            found.append(f"{kind} {key}")
-    return tuple(found)
+            keys.append(f"{kind} {key}")
+    return tuple(keys)
 
 
 def ssh_port(attributes: GuestAttributes) -> int:

@@ -70,7 +70,9 @@ class MagicError(Exception):
     """A failure shown as one sentence, without a traceback."""
 
     def _render_traceback_(self) -> list[str]:
-        return [printable(str(self))]
+        from ..commands.language import in_language
+
+        return [printable(in_language(str(self)))]
 
 
 @contextlib.contextmanager

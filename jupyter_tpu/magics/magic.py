@@ -135,6 +135,7 @@ def _run(command: click.Command, line: str, kernels: NotebookKernels) -> Any:
     import click
 
     from ..commands.grammar import usage_line
+    from ..commands.language import choose_from
     from ..commands.terminal import clean_output
     from .failures import MagicError
 
@@ -143,6 +144,7 @@ def _run(command: click.Command, line: str, kernels: NotebookKernels) -> Any:
         words = shlex.split(line)
     except ValueError as error:
         raise MagicError(f"{command.name}: {error}".lower()) from None
+    choose_from(words)
     try:
         with clean_output(), command.make_context(command.name, words, obj=kernels) as ctx:
             return command.invoke(ctx)

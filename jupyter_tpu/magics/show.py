@@ -24,7 +24,10 @@ class ProgressDisplay:
         """*progress*: from 0 to 1, None: not known."""
         if self._shown == (line, progress):
             return
+        from ..commands.language import in_language
+
         self._shown = (line, progress)
+        line = in_language(line)
         bundle = {"text/plain": _plain(line, progress), "text/html": _html(line, progress, running)}
         if self._handle is None:
             from IPython.display import display

@@ -206,10 +206,12 @@ def boolean(value: str) -> Any:
 
 def handlers(fleet: FleetHandle) -> list[tuple[str, type[APIHandler], dict[str, Any]]]:
     """For the web application. Jupyter adds the base URL."""
-    found: list[tuple[str, type[APIHandler], dict[str, Any]]] = [
+    url_handlers: list[tuple[str, type[APIHandler], dict[str, Any]]] = [
         (f"/{ROOT}/openapi.json", DocumentHandler, {})
     ]
     for path, routes in paths().items():
         pattern = "/".join("([^/]+)" if part.startswith("{") else part for part in path.split("/"))
-        found.append((f"/{ROOT}/{pattern}", RouteHandler, {"routes": routes, "fleet": fleet}))
-    return found
+        url_handlers.append(
+            (f"/{ROOT}/{pattern}", RouteHandler, {"routes": routes, "fleet": fleet})
+        )
+    return url_handlers

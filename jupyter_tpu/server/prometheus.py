@@ -34,9 +34,9 @@ _HELP = {
 def exposition(loads: Sequence[TPULoad], now: float) -> str:
     """The latest figures of each host, unless they are old. *now*: seconds since the epoch."""
     lines = []
-    found = [figure for load in loads for figure in _figures(load, now)]
+    figures = [figure for load in loads for figure in _figures(load, now)]
     for name, about in _HELP.items():
-        values = [(labels, value) for metric, labels, value in found if metric == name]
+        values = [(labels, value) for metric, labels, value in figures if metric == name]
         if values:
             lines += [f"# HELP {name} {about}", f"# TYPE {name} gauge"]
             lines += [f"{name}{{{labels}}} {value:.15g}" for labels, value in values]

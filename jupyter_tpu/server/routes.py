@@ -155,7 +155,7 @@ ALL_ROUTES = (
 
 def paths() -> dict[str, dict[str, Route]]:
     """The routes by path and method."""
-    found: dict[str, dict[str, Route]] = {}
-    for each in ROUTES:
-        found.setdefault(each.path, {})[each.method] = each
-    return found
+    by_path: dict[str, dict[str, Route]] = {}
+    for entry in ROUTES:
+        by_path.setdefault(entry.path, {})[entry.method] = entry
+    return by_path

@@ -45,14 +45,14 @@ class TerminalHandler(Handler):
         if not await ensure_async(allowed):
             raise web.HTTPError(403, "Opening a terminal needs permission to write terminals.")
         try:
-            found: TPU = await self._fleet.call("tpu", unquote(tpu))
-            command = _command(found, unquote(host), self._emulator())
+            node: TPU = await self._fleet.call("tpu", unquote(tpu))
+            command = _command(node, unquote(host), self._emulator())
             terminals = self.settings.get("terminal_manager")
             if terminals is None:
                 raise TPUError(
                     "Terminals are turned off on this Jupyter server.",
                     Reason.PERMISSION,
-                    f"Run this in a terminal of your own: jupyter tpu ssh {found.name}",
+                    f"Run this in a terminal of your own: jupyter tpu ssh {node.name}",
                 )
         except TPUError as error:
             self.write_problem(error)

@@ -91,12 +91,12 @@ class Forwarder:
         sockets = listening_sockets(local_port, address)
         loop = asyncio.get_running_loop()
         try:
-            for each in sockets:
-                self._servers.append(await loop.create_server(lambda: _Local(self), sock=each))
+            for sock in sockets:
+                self._servers.append(await loop.create_server(lambda: _Local(self), sock=sock))
         except OSError as error:
             self._stop_listening()
-            for each in sockets:
-                each.close()
+            for sock in sockets:
+                sock.close()
             raise listen_error(error, local_port, address) from error
         if self._closed:  # meanwhile
             self._stop_listening()

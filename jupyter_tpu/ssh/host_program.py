@@ -100,8 +100,8 @@ def _sources(main: str) -> dict[str, str]:
         for base, several, one in _IMPORT.findall(text):
             module = resolve_name(base, name.rpartition(".")[0])
             add(module)
-            for each in re.findall(r"\w+", several or one):
-                add(f"{module}.{each}")
+            for submodule in re.findall(r"\w+", several or one):
+                add(f"{module}.{submodule}")
 
     add(f"{_TOP.name}.{main}")
     return sources

@@ -34,8 +34,8 @@ class KnownHosts:
     def keys(self, alias: str) -> tuple[str, ...]:
         """The pinned keys of *alias*, "TYPE BASE64" each; empty if none is pinned."""
         # A file of many hosts is read for each of them: only their own lines are split.
-        found = [line.split() for line in self._lines() if alias in line]
-        return tuple(" ".join(parts[1:3]) for parts in found if _is_entry(parts, alias))
+        entries = [line.split() for line in self._lines() if alias in line]
+        return tuple(" ".join(parts[1:3]) for parts in entries if _is_entry(parts, alias))
 
     def pin(self, hosts: Mapping[str, Iterable[str]], names: Mapping[str, str]) -> None:
         """Replaces the entries of several hosts in one step.

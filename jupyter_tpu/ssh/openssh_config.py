@@ -154,11 +154,11 @@ def without_include(text: bytes, target: Path) -> bytes:
 
 def entries_named(text: bytes, names: Iterable[str]) -> list[str]:
     """The *names* for which a configuration has entries of its own; ours override them."""
-    wanted, named = set(names), []
+    aliases, named = set(names), []
     for line in text.splitlines():
         if _SECTION.match(line) and line.split()[0].lower() == b"host":
             named += [
-                name for name in line.decode("utf-8", "replace").split()[1:] if name in wanted
+                name for name in line.decode("utf-8", "replace").split()[1:] if name in aliases
             ]
     return named
 

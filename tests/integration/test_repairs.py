@@ -13,7 +13,17 @@ from fleet_world import Server
 from waiting import eventually
 
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.models import NodeOptions, ReplaceTPU, ReportFault, SetGuard
+from jupyter_tpu.fleet.models import (
+    ConnectTPU,
+    KeepWarm,
+    NodeOptions,
+    OpenTunnel,
+    ReplaceTPU,
+    ReportFault,
+    SetGuard,
+    SplitChips,
+    SyncProject,
+)
 
 
 @pytest_asyncio.fixture
@@ -160,3 +170,60 @@ async def test_a_replacement_without_capacity_goes_on_in_the_next_process(
     assert len(instances(world, name)) == 2
     assert (await following.end(await following.fleet.delete(name))).state == "done"
     assert world.state(name) == "gone"
+
+
+@pytest.mark.long
+@pytest.mark.asyncio
+async def test_a_replaced_tpu_gets_back_what_hung_on_it(
+    world: ComputeWorld, name: str, tmp_path: Path
+) -> None:
+    server = await made(world, name, "v6e-2x4", connect=ConnectTPU())
+    await eventually(lambda: ready(server, name, "default"), 180)
+    fleet = server.fleet
+    more = ConnectTPU(environment="extra", packages=["einops"])
+    assert (await server.end(await fleet.connect(name, more))).state == "done"
+    await fleet.chip_kernels.split(name, SplitChips(environment="extra", each=2))
+    await fleet.environments.keep_warm(name, "extra", KeepWarm(wanted=True))
+    tunnel = await fleet.tunnels.open(name, OpenTunnel(port=6006))
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "train.py").write_text("print(1)")
+    watch = await fleet.sync.start(name, SyncProject(folder=str(project), watch=True))
+    specs = kernelspecs(tmp_path)
+    assert len(specs) == 6  # two environments, with all hosts, and two with two chips each
+
+    plan = await fleet.hunts.replacement(name)
+    for said in ("default, extra are", f"{tunnel.local_port} → 6006 is", f"{project} is"):
+        assert any(said in sentence for sentence in plan.restored), plan.restored
+    assert [sentence[:15] for sentence in plan.lost] == ["All files on th", "Google does not"]
+
+    hunt = await fleet.hunts.replace(name, ReplaceTPU(end_kernels=True))
+    assert (await server.end(await fleet.operations.get(hunt.id))).state == "done"
+    ended = await server.ended(watch.id)
+    assert ended.problem is not None, "it was of the TPU that is gone"
+    assert [each.local_port for each in await fleet.tunnels.list(name)] == [tunnel.local_port]
+
+    async def copied() -> bool:
+        operations = [each for each in await fleet.operations.list() if each.kind == "sync"]
+        return any(each.state == "running" and (each.result or {})["rounds"] for each in operations)
+
+    await eventually(copied, 120)
+    # The next process goes on with the environments.
+    await world.stop(server)
+    server = await world.server()
+    await eventually(lambda: ready(server, name, "default", "extra"), 300)
+    operations = await server.fleet.operations.list()
+    connects = [each for each in operations if each.kind == "connect" and each.tpu == name]
+    assert [each.state for each in connects if each.created > hunt.created] == ["done", "done"]
+    assert kernelspecs(tmp_path) == specs
+    extra = next(e for e in await server.fleet.environments.list(name) if e.name == "extra")
+    assert "einops" in extra.packages
+
+
+async def ready(server: Server, name: str, *environments: str) -> bool:
+    states = {each.name: each.state for each in await server.fleet.environments.list(name)}
+    return states == dict.fromkeys(environments, "ready")
+
+
+def kernelspecs(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "kernels").iterdir())

@@ -12,14 +12,50 @@ import pytest
 from jupyter_tpu.fleet.models import Operation
 from jupyter_tpu.server.openapi import document
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+
+import made_pages
+
 ROOT = Path(__file__).parents[2]
 
-pytest.importorskip("material", reason="SKIPPED FOR WANT OF mkdocs-material")
+# ---- the pages that are made from the code -------------------------------------------------------
+
+
+def test_every_request_of_the_rest_document_is_on_its_page_with_a_command() -> None:
+    page = made_pages.rest()
+    requests = [
+        f"{method.upper()} {path.removeprefix('/')}"
+        for path, methods in document()["paths"].items()
+        for method in methods
+    ]
+    assert len(requests) > 50
+    headings = re.findall(r"^### `([^`]+)`$", page, re.MULTILINE)
+    assert sorted(headings) == sorted(requests)
+    assert "jupyter tpu api POST hunts --data" in page
+
+
+def test_types_of_the_rest_page_lead_to_their_fields() -> None:
+    types = (ROOT / "docs/reference/rest.md").read_text()
+    links = set(re.findall(r"\(rest\.md#([\w-]+)\)", made_pages.rest()))
+    assert Operation.__name__.lower() in links
+    fields = {name.lower() for name in re.findall(r"^### (\w+)$", types, re.MULTILINE)}
+    assert links - fields == set()
+
+
+def test_made_pages_have_a_title_and_something_to_say() -> None:
+    for page in made_pages.PAGES:
+        title, _, text = page.make().partition("\n")
+        assert title.startswith("# ")
+        assert len(text) > 1000
+
+
+# ---- the site ------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `make docs` makes. Its warnings are errors."""
+    pytest.importorskip("material", reason="SKIPPED FOR WANT OF mkdocs-material")
     folder = tmp_path_factory.mktemp("site")
     build = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", folder]
     built = subprocess.run(build, cwd=ROOT, capture_output=True, text=True)
@@ -27,6 +63,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
     pages = sorted(site.rglob("*.html"))
     assert len(pages) > 35
@@ -38,34 +75,14 @@ def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
     assert {page: urls for page, urls in loaded.items() if urls} == {}
 
 
-def test_every_request_of_the_rest_document_is_on_its_page_with_a_command(site: Path) -> None:
-    page = (site / "reference/rest-requests.html").read_text()
-    requests = [
-        f"{method.upper()} {path.removeprefix('/')}"
-        for path, methods in document()["paths"].items()
-        for method in methods
-    ]
-    assert len(requests) > 50
-    headings = re.findall(r"<h3[^>]*><code>([^<]+)</code>", page)
-    assert sorted(headings) == sorted(requests)
-    assert "jupyter tpu api POST hunts --data" in page
-
-
-def test_types_of_the_rest_page_lead_to_their_fields(site: Path) -> None:
-    types = (site / "reference/rest.html").read_text()
-    links = re.findall(
-        r'href="rest\.html#([\w-]+)"', (site / "reference/rest-requests.html").read_text()
-    )
-    assert Operation.__name__.lower() in links
-    assert [anchor for anchor in set(links) if f'id="{anchor}"' not in types] == []
-
-
+@pytest.mark.long
 def test_every_page_is_in_the_search(site: Path) -> None:
     index = (site / "search/search_index.js").read_text()
     for name in ("tpus/hunts.html", "reference/command-options.html", "reference/settings.html"):
         assert f'"{name}' in index
 
 
+@pytest.mark.long
 def test_code_in_tables_is_shown_as_it_is_typed(site: Path) -> None:
     page = (site / "reference/commands.html").read_text()
     assert "DIR|NAME:DIR NAME[:DIR]|DIR" in page

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import shutil
 import sqlite3
 import tempfile
+import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +28,7 @@ from jupyter_tpu import clock as tpu_clock
 from jupyter_tpu.backoff import Backoff
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet.core import operation_runner, process_lease
 from jupyter_tpu.fleet.core.database import Database
 from jupyter_tpu.fleet.core.locks import Locks
 from jupyter_tpu.fleet.core.observed import ObservedState
@@ -193,7 +196,7 @@ class Server:
             PreemptedTPUs(links.cloud, looks, unconnected, self.power, self.runner),
             self._reload,
             lambda _: None,
-            SimpleNamespace(),  # type: ignore[arg-type]  # no TPU is replaced here
+            SimpleNamespace(restore=_nothing),  # type: ignore[arg-type]  # no TPU is replaced here
         )
         self.queued = QueuedService(links.cloud, self.create, observer, self.runner, owners)
         self.runner.register_resume("connect", self.runner.keep_until_seen)
@@ -215,7 +218,9 @@ class Server:
         if (snapshot := await self.store.refresh()) is not None:
             self.runner.load(snapshot.operations, snapshot.requests)
 
-    def connect(self, name: NodeName, request: ConnectTPU, node_id: str, job: str) -> Operation:
+    def connect(
+        self, name: NodeName, request: ConnectTPU, node_id: str, job: str, _: object
+    ) -> Operation:
         record = self.runner.new_record("connect", name, connect=request, node_id=node_id, job=job)
         self.world.connects.append(record)
         self.runner.save_soon(record)
@@ -468,6 +473,11 @@ def use_clock(world: World, patch: pytest.MonkeyPatch) -> None:
     for module in (power, tpu_clock):
         patch.setattr(module, "uptime", world.uptime)
     patch.setattr(hunt_run, "random", SimpleNamespace(random=lambda: 0.5))
+    # What a server finds abandoned it takes over in the order of the ids.
+    chance = random.Random(0)
+    ids = SimpleNamespace(uuid4=lambda: uuid.UUID(int=chance.getrandbits(128), version=4))
+    for module in (operation_runner, process_lease):
+        patch.setattr(module, "uuid", ids)
     patch.setattr(hunt_run, "SLICE", 600.0)
 
 

@@ -209,12 +209,19 @@ class Window:
         self.picker.locator("input").first.fill(f">{name}")
         self.picker.get_by_role("option", name=name).first.click()
 
-    def pick(self, text: str) -> None:
-        """Picks what *text* finds."""
+    def asked(self, title: str) -> None:
+        """Waits for the question *title*: VS Code uses one field for all, also for the next one."""
+        expect(self.picker.locator(".quick-input-title")).to_contain_text(title)
+
+    def pick(self, title: str, text: str) -> None:
+        """Picks what *text* finds, when *title* is asked."""
+        self.asked(title)
         self.picker.locator("input[type=text]").first.fill(text)
         self.picker.get_by_role("option", name=text).first.click()
 
-    def enter(self, text: str) -> None:
+    def enter(self, title: str, text: str) -> None:
+        """Enters *text*, when *title* is asked."""
+        self.asked(title)
         field = self.picker.locator("input").last
         field.fill(text)
         field.press("Enter")

@@ -162,3 +162,19 @@ def billed(tmp_path: Path) -> Iterator[dict[str, str]]:
     variables = {**jupyter_variables(folder), "CLOUDSDK_CORE_PROJECT": "my-project"}
     yield {**variables, "JUPYTER_TPU_EMULATOR": ""}
     end_servers(variables)
+
+
+@pytest.fixture
+def priced(emulator: Any, tmp_path: Path) -> Iterator[dict[str, str]]:
+    """The environment of a user whose TPUs cost money: of a server that has them from the
+    emulator, and takes it for Google.
+    """
+    folder = tmp_path / "priced"
+    folder.mkdir()
+    variables = jupyter_variables(folder)
+    config = Path(variables["JUPYTER_CONFIG_DIR"]) / "jupyter_server_config.py"
+    config.write_text(
+        "from jupyter_tpu.cloud import CloudTPU\nCloudTPU.emulated = property(lambda _: False)\n"
+    )
+    yield {**variables, "JUPYTER_TPU_EMULATOR": str(emulator.state_file)}
+    end_servers(variables)

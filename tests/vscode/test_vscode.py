@@ -46,12 +46,12 @@ def test_the_server_is_started_and_a_tpu_is_created_and_deleted_after_questions(
 ) -> None:
     window.view.get_by_role("button", name="Start Jupyter Server").click()
     window.view.get_by_role("button", name="Create TPU").click()
-    window.pick("v5litepod-4")
-    window.pick("us-central1-a")
-    window.pick("On demand")
-    window.enter("Not A Name")
+    window.pick("TPU Type", "v5litepod-4")
+    window.pick("Zone for", "us-central1-a")
+    window.pick("v5litepod-4 · ", "On demand")
+    window.enter("Name", "Not A Name")
     expect(window.picker).to_contain_text("lower-case letters")
-    window.enter("from-vscode")
+    window.enter("Name", "from-vscode")
     expect(window.row("from-vscode")).to_contain_text("Connected", timeout=300_000)
     expect(window.toasts.filter(has_text="Connected from-vscode")).to_be_visible()
     assert len(jupyter_servers(variables)) == 1
@@ -112,12 +112,12 @@ def test_a_hunt_is_followed_and_stopped_in_the_tree(
 ) -> None:
     faults(kind="no-capacity", count=1000)
     window.command("TPU: Hunt for Capacity")
-    window.pick("v5litepod-8")
+    window.pick("TPU Type", "v5litepod-8")
     zones = window.picker.get_by_role("checkbox", name="emulated: free")
     expect(zones.first).to_be_visible()  # the first one is suggested
     window.picker.get_by_role("button", name="OK").click()
     window.picker.get_by_role("option", name="Spot").first.click()
-    window.enter("wanted")
+    window.enter("Name", "wanted")
     hunt = window.row("Hunting for wanted")
     expect(hunt).to_be_visible()
     expect(window.row("1. v5litepod-8 · Spot · ").first).to_be_visible()

@@ -21,7 +21,7 @@ def test_a_terminal_and_the_open_file_run_on_a_host(window: Window, tpu: str) ->
     until(lambda: "@t1v-n-" in window.terminal_text(), 120, window.terminal_text)
     window.open_file("where.py")
     window.command("TPU: Run File on All Hosts")
-    window.pick(tpu)
+    window.pick("Run File", tpu)
     until(lambda: "file on t1v-n-" in window.terminal_text(), 120, window.terminal_text)
 
 
@@ -41,7 +41,7 @@ def test_a_forwarded_port_and_a_job_are_in_the_tree(
     window.dialog.get_by_role("button", name="Stop").click()
     expect(window.row("long")).to_contain_text("stopped")
     window.act(tpu, "Forward Port")
-    window.enter("8080")
+    window.enter("Forward a Port", "8080")
     expect(window.row("127.0.0.1:").filter(has_text="host 0:8080")).to_contain_text("open")
     window.act("127.0.0.1:", "Close")
     expect(window.row("127.0.0.1:")).to_have_count(0)
@@ -58,7 +58,7 @@ def test_the_open_file_and_the_workspace_go_to_all_hosts_of_a_pod(
     (workspace / "all.py").write_text("import platform; print('all on', platform.node())")
     window.open_file("all.py")
     window.command("TPU: Run File on All Hosts")
-    window.pick("pod")
+    window.pick("Run File", "pod")
     said = re.compile(r"all on t1v-n-\w+-w-(\d)")
     both = {"0", "1"}
     until(lambda: set(said.findall(window.terminal_text())) == both, 120, window.terminal_text)
@@ -91,7 +91,7 @@ def test_a_window_without_a_workspace_follows_a_job_and_says_what_it_can_not_cop
     window.command("TPU: Copy Workspace to Hosts")
     expect(window.toasts.first).to_contain_text("Open the folder that is to be copied.")
     window.command("TPU: Stop Job")
-    window.pick("alone")
+    window.pick("Stop Job", "alone")
     window.dialog.get_by_role("button", name="Stop").click()
     expect(window.row("alone")).to_contain_text("stopped")
     rest("DELETE", f"tpus/{tpu}/jobs/{job['id']}")
@@ -101,10 +101,10 @@ def test_tensorboard_of_a_host_opens_in_the_browser(
     window: Window, context: BrowserContext, tpu: str
 ) -> None:
     window.command("TPU: Open TensorBoard")
-    window.pick(tpu)
+    window.pick("Open TensorBoard", tpu)
     # The first time it is installed on the host.
     with context.expect_page(timeout=400_000) as opened:
-        window.enter("~/runs")
+        window.enter("TensorBoard on", "~/runs")
     expect(opened.value).to_have_title("TensorBoard")
     expect(opened.value.locator("body")).to_contain_text("No dashboards are active")
     window.expand(tpu)

@@ -11,6 +11,7 @@ import { Commands } from './commands/context';
 import { createTPU, startHunt } from './commands/create';
 import * as hosts from './commands/hosts';
 import * as lifecycle from './commands/lifecycle';
+import { runFile, runOnNewTPU } from './commands/runFile';
 import * as servers from './commands/servers';
 import { explanation } from './explanation';
 import { INode, nameOf, remedyNodes, summary } from './nodes';
@@ -67,7 +68,8 @@ export function activate(context: vscode.ExtensionContext): void {
     showLog: node => lifecycle.showLog(commands, node),
     openTerminal: node => hosts.openTerminal(commands, node),
     openWindow: node => hosts.openWindow(commands, node),
-    runFile: node => hosts.runFile(commands, node),
+    runFile: node => runFile(commands, node),
+    runOnNewTPU: () => runOnNewTPU(commands),
     syncFolder: node => hosts.syncFolder(commands, node),
     followJob: node => hosts.followJob(commands, node),
     stopJob: node => hosts.stopJob(commands, node),

@@ -60,58 +60,58 @@ class ChipChecks:
         self._keepers = keepers
         self._owners = owners
 
-    async def wait(self, wanted: Optional[List[int]], tpu: str) -> None:
+    async def wait(self, requested: Optional[List[int]], tpu: str) -> None:
         """Returns when a kernel can have the chips *wanted* (see `chosen_by`).
 
         Raises OperationError: after a while if a process holds them, which may be about to end;
         at once if a kernel has booked them, or if they can't be used at all.
         """
-        if wanted is None:
+        if requested is None:
             return
         if not chip_devices() and chips():
             raise without_driver(tpu)
         deadline = time.monotonic() + RELEASE
         while True:
             statuses = await self._keepers.statuses()
-            require_unbooked(statuses, wanted, tpu)
-            held = await self._held(statuses, wanted)
+            require_unbooked(statuses, requested, tpu)
+            held = await self._held(statuses, requested)
             if not held:
                 return
             if time.monotonic() > deadline:
                 raise held_by(held[0], tpu)
             await asyncio.sleep(0.1)
 
-    async def _held(self, statuses: List[Kernel], wanted: List[int]) -> List[Any]:
+    async def _held(self, statuses: List[Kernel], requested: List[int]) -> List[Any]:
         """The holders of the chips *wanted*, but for kernels that have booked others."""
         held = holders()
         if not held:
             return []
         held = await self._owners.name(held, statuses)
-        if not wanted:
+        if not requested:
             return held
         others = {status["id"] for status in statuses if status.get("booked")}
         devices = devices_by_chip()
-        files = set().union(*(devices[chip] for chip in wanted))
+        files = set().union(*(devices[chip] for chip in requested))
         return [
-            each
-            for each in held
+            holder
+            for holder in held
             # Where only the lock is known, it is that of all chips.
-            if (not each["devices"] or files & set(each["devices"]))
-            and each["kernel"] not in others
+            if (not holder["devices"] or files & set(holder["devices"]))
+            and holder["kernel"] not in others
         ]
 
 
-def require_unbooked(statuses: List[Kernel], wanted: List[int], tpu: str) -> None:
+def require_unbooked(statuses: List[Kernel], requested: List[int], tpu: str) -> None:
     """Raises OperationError if a kernel, of which *statuses* has that of the keeper, has booked
     chips that a kernel with the chips *wanted* can't share.
     """
     for status in statuses:
         booked = status.get("booked")
-        if status["state"] != "dead" and booked is not None and _conflict(wanted, booked):
-            raise booked_by(status, wanted, tpu)
+        if status["state"] != "dead" and booked is not None and _conflict(requested, booked):
+            raise booked_by(status, requested, tpu)
 
 
-def _conflict(wanted: List[int], booked: List[int]) -> bool:
-    if wanted and booked:
-        return bool(set(wanted) & set(booked))
-    return bool(wanted or booked)
+def _conflict(requested: List[int], booked: List[int]) -> bool:
+    if requested and booked:
+        return bool(set(requested) & set(booked))
+    return bool(requested or booked)

@@ -22,40 +22,40 @@ def without_driver(tpu: str) -> OperationError:
     )
 
 
-def booked_by(kernel: Kernel, wanted: List[int], tpu: str) -> OperationError:
+def booked_by(kernel: Kernel, chips: List[int], tpu: str) -> OperationError:
     """The *kernel*, a keeper's status, was started with chips of those *wanted* ([]: all)."""
     notebook = os.path.basename(kernel["notebook"] or "")
     who = "the kernel %s" % ("of %s" % notebook if notebook else kernel["id"])
     has = "with %s" % named(kernel["booked"]) if kernel["booked"] else "for all chips"
     return OperationError(
         "CHIPS_HELD",
-        "%s in use by %s, which was started %s." % (_these(wanted, tpu), who, has),
+        "%s in use by %s, which was started %s." % (_these(chips, tpu), who, has),
         "Shut down that kernel in the TPU panel, or with `jupyter tpu kernel stop %s %s`."
         % (tpu, kernel["id"]),
     )
 
 
-def booked_meanwhile(wanted: List[int], tpu: str) -> OperationError:
+def booked_meanwhile(chips: List[int], tpu: str) -> OperationError:
     """A kernel that was started at the same time got chips of those *wanted*."""
-    message = "%s in use by a kernel that was started at the same time." % _these(wanted, tpu)
+    message = "%s in use by a kernel that was started at the same time." % _these(chips, tpu)
     return OperationError("CHIPS_HELD", message, "`jupyter tpu kernel list %s` shows it." % tpu)
 
 
-def _these(wanted: List[int], tpu: str) -> str:
-    if not wanted:
+def _these(chips: List[int], tpu: str) -> str:
+    if not chips:
         return "The chips of %s are" % tpu
-    name = named(wanted)
-    return "%s of %s %s" % (name[:1].upper() + name[1:], tpu, "is" if len(wanted) == 1 else "are")
+    name = named(chips)
+    return "%s of %s %s" % (name[:1].upper() + name[1:], tpu, "is" if len(chips) == 1 else "are")
 
 
 def held_by(holder: Dict[str, Any], tpu: str) -> OperationError:
     """*holder*, as from `ProcessOwners.name`, has them."""
-    found = origin(holder["pid"])
+    process = origin(holder["pid"])
     who = "process %d of %s" % (holder["pid"], holder["user"])
-    if found["container"]:
+    if process["container"]:
         who += " in a container"
-    if found["since"] is not None:
-        who += time.strftime(" since %Y-%m-%d %H:%M UTC", time.gmtime(found["since"]))
+    if process["since"] is not None:
+        who += time.strftime(" since %Y-%m-%d %H:%M UTC", time.gmtime(process["since"]))
     who += ": %s" % holder["command"]
     hint = "`jupyter tpu chips free %s` ends what uses them, after a question." % tpu
     if holder["kernel"]:

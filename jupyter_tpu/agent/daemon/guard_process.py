@@ -244,28 +244,28 @@ class GuardProcess:
             return None
 
     async def _reasons(self) -> List[str]:
-        found: List[str] = []
+        reasons: List[str] = []
         ours: Set[int] = set()
         kernels = await self._keepers.statuses()
         for kernel in kernels:
             ours |= {kernel["keeper"], *descendants(kernel["keeper"])}
             if kernel["state"] not in _QUIET:
-                found.append("a kernel")
+                reasons.append("a kernel")
         if any(job["state"] not in FINAL for job in await self._jobs.all()):
-            found.append("a job")
-        found += ["a terminal of %s" % user for user in activity.terminals()]
+            reasons.append("a job")
+        reasons += ["a terminal of %s" % user for user in activity.terminals()]
         compute = activity.chips_compute(await read_sample(kernels))
         if compute:
-            found.append("its chips")
+            reasons.append("its chips")
         elif compute is None and any(holder["pid"] not in ours for holder in holders()):
-            found.append("a program that uses chips")
+            reasons.append("a program that uses chips")
         now, moment = activity.processor_times(), time.monotonic()
         if self._times:
             used = activity.processors_used(self._times, now, moment - self._measured)
             if used is None or used > activity.PROCESSORS:
-                found.append("its processors")
+                reasons.append("its processors")
         self._times, self._measured = now, moment
-        return sorted(set(found))
+        return sorted(set(reasons))
 
     def _save(
         self,

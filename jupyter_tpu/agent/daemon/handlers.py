@@ -21,10 +21,10 @@ def handles(kind: Type[Request[Answer]]) -> Callable[[Method[Answer]], Method[An
 
 def handlers(*parts: Any) -> Dict[str, Callable[[Any], Awaitable[Any]]]:
     """The marked methods of these objects, by the ops of their requests."""
-    found = {}
+    by_op = {}
     for part in parts:
         for name in dir(type(part)):
             kind = getattr(getattr(type(part), name), "handles", None)
             if kind is not None:
-                found[kind.op] = getattr(part, name)
-    return found
+                by_op[kind.op] = getattr(part, name)
+    return by_op

@@ -29,9 +29,9 @@ class Announced:
         """
         self._values[key] = value.strip().upper()
         kinds = [kind for name, kind, quiet in KEYS if self._values.get(name, "") not in quiet]
-        found = kinds[0] if kinds else None
+        kind = kinds[0] if kinds else None
         known = self.interruption and self.interruption["kind"]
-        if found == known:
+        if kind == known:
             return False
-        self.interruption = None if found is None else {"kind": found, "noticed": now}
+        self.interruption = None if kind is None else {"kind": kind, "noticed": now}
         return True

@@ -133,7 +133,7 @@ class Jobs:
 
     async def stop_all(self) -> None:
         """Stops all jobs at once."""
-        running = [each["id"] for each in await self.all() if each["state"] not in FINAL]
+        running = [job["id"] for job in await self.all() if job["state"] not in FINAL]
         await asyncio.gather(*(self.stop(job, 0.0) for job in running))
 
     async def remove(self, job: str) -> bool:
@@ -171,11 +171,11 @@ class Jobs:
 
     async def _make_room(self) -> None:
         """Removes the oldest ended jobs if they are too many."""
-        ended = [each for each in await self.all() if each["state"] in FINAL]
-        ended.sort(key=lambda each: str(each["ended"]), reverse=True)
+        ended = [job_status for job_status in await self.all() if job_status["state"] in FINAL]
+        ended.sort(key=lambda job_status: str(job_status["ended"]), reverse=True)
         size = 0
-        for number, each in enumerate(ended):
-            folder = job_folder(each["id"])
+        for number, job in enumerate(ended):
+            folder = job_folder(job["id"])
             size += _size(folder)
             if number >= ENDED_JOBS or size > ENDED_BYTES:
                 shutil.rmtree(folder, ignore_errors=True)

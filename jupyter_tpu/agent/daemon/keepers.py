@@ -88,9 +88,11 @@ class Keepers:
         """The status of each kernel; the latest known one of a keeper that does not answer."""
         folders = self.folders
         answers = await asyncio.gather(*map(self._latest_status, folders))
-        found = {folder: answer for folder, answer in zip(folders, answers) if answer is not None}
-        self._latest = found
-        return list(found.values())
+        statuses = {
+            folder: answer for folder, answer in zip(folders, answers) if answer is not None
+        }
+        self._latest = statuses
+        return list(statuses.values())
 
     async def _latest_status(self, folder: str) -> Optional[Kernel]:
         try:

@@ -65,9 +65,9 @@ class LoadSampler:
         now = time.monotonic()
         number = number if number <= self._number else 0
         return [
-            cast("Load", {**sample, "number": each, "age": round(now - taken, 1)})
-            for each, taken, sample in self._samples
-            if each > number
+            cast("Load", {**sample, "number": sample_number, "age": round(now - taken, 1)})
+            for sample_number, taken, sample in self._samples
+            if sample_number > number
         ]
 
     async def close(self) -> None:

@@ -23,7 +23,7 @@ class RequestedPackages:
         self._read: Dict[str, Any] = {}  # by path: when it was written, and its content
 
     def all(self) -> Dict[str, Dict[str, Any]]:
-        found, read = {}, {}
+        packages, read = {}, {}
         pattern = os.path.join(glob.escape(base_folder()), "environments", "*", _FILE)
         for path in glob.glob(pattern):
             try:
@@ -37,6 +37,6 @@ class RequestedPackages:
             except (OSError, ValueError, KeyError, TypeError):
                 continue  # removed meanwhile
             read[path] = known
-            found[os.path.basename(os.path.dirname(path))] = known[1]
+            packages[os.path.basename(os.path.dirname(path))] = known[1]
         self._read = read
-        return found
+        return packages

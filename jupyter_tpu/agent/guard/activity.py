@@ -23,12 +23,12 @@ Times = Dict[Tuple[str, bytes], int]
 
 def terminals(proc: str = "/proc") -> List[str]:
     """The users who have a terminal over SSH."""
-    found = set()
+    users = set()
     for pid in filter(str.isdigit, os.listdir(proc)):
         title = _TERMINAL.match(_content(proc, pid, "cmdline"))
         if title is not None:
-            found.add(title.group(1).decode("utf-8", "replace"))
-    return sorted(found)
+            users.add(title.group(1).decode("utf-8", "replace"))
+    return sorted(users)
 
 
 def processor_times(proc: str = "/proc") -> Times:

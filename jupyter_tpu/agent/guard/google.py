@@ -64,7 +64,9 @@ def require_permission(node: str, action: str, *, reads_peers: bool = False) -> 
         if reads_peers:
             published(node)
         return
-    missing = [each for each in needed if each not in answer.get("permissions", ())]
+    missing = [
+        permission for permission in needed if permission not in answer.get("permissions", ())
+    ]
     if missing:
         raise _not_allowed("The service account %s has no permission %s." % (
             _email(), " and ".join(missing)), needed[0])  # fmt: skip
@@ -72,9 +74,9 @@ def require_permission(node: str, action: str, *, reads_peers: bool = False) -> 
 
 def id_of(node: str) -> str:
     """Google's id of the TPU that is called *node* now; raises GoogleError."""
-    found = _describe(node)
-    labels = found.get("allInstancesConfig", {}).get("properties", {}).get("labels", {})
-    return str(labels.get(_LABEL) or found.get("id", ""))
+    body = _describe(node)
+    labels = body.get("allInstancesConfig", {}).get("properties", {}).get("labels", {})
+    return str(labels.get(_LABEL) or body.get("id", ""))
 
 
 def _describe(node: str) -> Dict[str, Any]:
@@ -124,8 +126,8 @@ def published(node: str) -> List[str]:
     service, path = _service(node)
     if service == "tpu":
         asked = {"queryPath": _NAMESPACE + "/"}
-        found = _call(service, path, "POST", ":getGuestAttributes", asked)
-        hosts = found.get("guestAttributes", ())
+        attributes = _call(service, path, "POST", ":getGuestAttributes", asked)
+        hosts = attributes.get("guestAttributes", ())
     else:
         hosts = [_of_instance(name) for name in _instances(path)]
     return [
@@ -144,7 +146,7 @@ def _instances(path: str) -> List[str]:
         names = _open(metadata_request("instance/attributes/worker-network-endpoints"), direct=True)
     except _BROKEN as error:
         raise _no_metadata(error) from None
-    return ["%s/instances/%s" % (place, each) for each in names.decode().split(",")]
+    return ["%s/instances/%s" % (place, name) for name in names.decode().split(",")]
 
 
 def _of_instance(path: str) -> Dict[str, Any]:

@@ -48,23 +48,23 @@ class Listener:
 
     def busy(self, uptime: float) -> List[str]:
         """What the other hosts are busy with, in words; one that has not said it lately is, too."""
-        found = []
+        reasons = []
         for host in range(1, self._hosts):
             text, since = self._texts.get(host, ("", None))
             said = None
             if since is not None and uptime - since <= FRESH:
                 said = _read(text)
             if said is None:
-                found.append("host %d (no report)" % host)
+                reasons.append("host %d (no report)" % host)
             else:
-                found += ["%s on host %d" % (each, host) for each in said]
-        return found
+                reasons += ["%s on host %d" % (reason, host) for reason in said]
+        return reasons
 
 
 def _read(text: str) -> Optional[List[str]]:
     """What a host has said; None if it could not say, or that can't be read."""
     try:
         said: Any = json.loads(text)["busy"]
-        return None if said is None else [str(each)[:80] for each in said]
+        return None if said is None else [str(reason)[:80] for reason in said]
     except (ValueError, KeyError, TypeError):
         return None

@@ -48,7 +48,7 @@ def _replace(ours: List[str]) -> str:
             return "crontab -l: %s" % process.stderr.strip()
         table = process.stdout.rstrip("\n") if process.returncode == 0 else ""
         before = table.split("\n") if table else []
-        lines = [each for each in before if not each.endswith(_OURS)] + ours
+        lines = [line for line in before if not line.endswith(_OURS)] + ours
         if lines == before:
             return ""
         written = _crontab("-", "".join(line + "\n" for line in lines))

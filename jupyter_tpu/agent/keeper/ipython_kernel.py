@@ -138,18 +138,18 @@ def installed(folders):
     """A number that changes when a package in *folders* is installed or removed."""
     import zlib
 
-    found = []
+    stamps = []
     for folder in folders:
         try:
             with os.scandir(folder) as entries:
-                found += [
+                stamps += [
                     (entry.path, entry.stat().st_mtime_ns)
                     for entry in entries
                     if entry.name.endswith(MARKS)
                 ]
         except OSError:
             continue
-    return zlib.crc32(repr(sorted(found)).encode())
+    return zlib.crc32(repr(sorted(stamps)).encode())
 
 
 if __name__ == "__main__":

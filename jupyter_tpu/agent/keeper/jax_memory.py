@@ -111,9 +111,9 @@ def names_of(shell, jax):
 
 def last_traces(shell):
     """The tracebacks of the last error, and of those before it."""
-    found = [getattr(sys, "last_traceback", None), getattr(shell.InteractiveTB, "tb", None)]
-    found += [error.__traceback__ for error in last_errors()]
-    return [trace for trace in found if isinstance(trace, types.TracebackType)]
+    traces = [getattr(sys, "last_traceback", None), getattr(shell.InteractiveTB, "tb", None)]
+    traces += [error.__traceback__ for error in last_errors()]
+    return [trace for trace in traces if isinstance(trace, types.TracebackType)]
 
 
 def last_errors():
@@ -126,12 +126,12 @@ def last_errors():
 
 
 class Walker:
-    """Finds arrays in values; calls found(kind, name, array)."""
+    """Finds arrays in values; calls on_array(kind, name, array)."""
 
-    def __init__(self, jax, found):
+    def __init__(self, jax, on_array):
         self._array = jax.Array
         self._tracer = getattr(jax.core, "Tracer", type(None))
-        self._found = found
+        self._on_array = on_array
         self._seen = {}  # by kind: what was looked into
         self._left = OBJECTS
 
@@ -139,7 +139,7 @@ class Walker:
         if isinstance(value, (self._tracer, *_CLOSED)):
             return
         if isinstance(value, self._array):
-            self._found(kind, name, value)
+            self._on_array(kind, name, value)
             return
         seen = self._seen.setdefault(kind, set())
         if id(value) in seen or depth > DEPTH or self._left <= 0:
@@ -219,14 +219,14 @@ def _variables(frame):
     """A frame's variables. Before Python 3.13 it keeps what was read, and so all values: that is
     emptied again, unless a debugger uses it.
     """
-    found = frame.f_locals
+    variables = frame.f_locals
     try:
-        return list(found.items())
+        return list(variables.items())
     except RuntimeError:  # it continues meanwhile
         return []
     finally:
         if sys.version_info < (3, 13) and frame.f_trace is None:
-            found.clear()
+            variables.clear()
 
 
 def _is_namespace(value, frame):
@@ -234,9 +234,9 @@ def _is_namespace(value, frame):
     return value is frame.f_globals or (isinstance(value, dict) and "get_ipython" in value)
 
 
-def _rank(found):
+def _rank(label):
     """The best name of an array: that of the user's variable, and a short one."""
-    kind, name = found
+    kind, name = label
     return (NAMED, RUNNING, OUTPUT, ERROR).index(kind), name.startswith("_"), len(name), name
 
 

@@ -51,11 +51,11 @@ def fallback_note():
     Nothing is said where the CPU was asked for, and on emulated hosts.
     """
     devices = glob.glob("/dev/accel[0-9]*") + glob.glob("/dev/vfio/[0-9]*")
-    wanted = os.environ.get("JAX_PLATFORMS", "") or _configured_platforms()
+    platforms = os.environ.get("JAX_PLATFORMS", "") or _configured_platforms()
     if (
         "tpu" in started_backends()
         or not devices
-        or (wanted and "tpu" not in wanted.split(","))
+        or (platforms and "tpu" not in platforms.split(","))
         or os.environ.get("JUPYTER_TPU_EMULATED") == "1"
     ):
         return ""

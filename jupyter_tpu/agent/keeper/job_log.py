@@ -176,7 +176,7 @@ def read_log(folder: str, start: int, limit: int, search: str = "", scan: int = 
     files = _files(folder)
     oldest = files[0][0] if files else 1
     following = [first for first, _ in files[1:]] + [0]
-    wanted, at = search.casefold(), max(start, 1)
+    text, at = search.casefold(), max(start, 1)
     log_lines: List[LogLine] = []
     for (_, path), after in zip(files, following):
         if after and after <= at:
@@ -187,7 +187,7 @@ def read_log(folder: str, start: int, limit: int, search: str = "", scan: int = 
             line = LogLine(*json.loads(data))
             at = line.number + 1
             scan -= len(data)
-            if not wanted or wanted in line.text.casefold():
+            if not text or text in line.text.casefold():
                 log_lines.append(line)
     return LogPart(log_lines, oldest, at)
 

@@ -99,17 +99,19 @@ class PodMember:
         index, count = jax.process_index(), jax.process_count()
         mine = numpy.array([number, index, 7 * number + index], numpy.int32)
         rows = numpy.asarray(multihost_utils.process_allgather(mine)).reshape(-1, 3).tolist()
-        wanted = [[number, each, 7 * number + each] for each in range(count)]
-        return {} if sorted(rows) == wanted else {"problem": "it got the data of another operation"}
+        expected = [[number, column, 7 * number + column] for column in range(count)]
+        return (
+            {} if sorted(rows) == expected else {"problem": "it got the data of another operation"}
+        )
 
     def _do_stack(self):
         """Where the main thread is: the innermost frames, the outermost of them first."""
-        frame, found = sys._current_frames().get(self._main), []
+        frame, frames = sys._current_frames().get(self._main), []
         cells = "ipykernel_%d" % os.getpid()
         while frame is not None:
             code = frame.f_code
             cell = cells in code.co_filename
-            found.append(
+            frames.append(
                 {
                     "file": "" if cell else code.co_filename[-300:],
                     "line": frame.f_lineno or 0,
@@ -122,9 +124,9 @@ class PodMember:
                 break
             frame = frame.f_back
         else:
-            found = []  # it runs no cell
-        users = [each for each in found if each["user"]]
-        return {"frames": [*users[:FRAMES], *found[:1]]}
+            frames = []  # it runs no cell
+        users = [entry for entry in frames if entry["user"]]
+        return {"frames": [*users[:FRAMES], *frames[:1]]}
 
 
 def wait_for_listener(address):

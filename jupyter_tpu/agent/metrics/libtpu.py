@@ -67,7 +67,7 @@ async def read(chips: int, booked: Sequence[Sequence[int]] = ()) -> "Tuple[Optio
     """
     owners = {metrics_port(own): own for own in booked}
     apart: Dict[int, Dict[str, _Values]] = {}  # by port
-    found: Dict[str, _Values] = {}
+    by_name: Dict[str, _Values] = {}
     errors: List[str] = []
     answers, problem = 0, ""
     for port in sorted({*_ports(), *owners}):
@@ -79,26 +79,28 @@ async def read(chips: int, booked: Sequence[Sequence[int]] = ()) -> "Tuple[Optio
             problem = problem or "port %d: %s" % (port, error)
             continue
         answers += 1
-        errors += [each for each in wrong if each not in errors]
+        errors += [line for line in wrong if line not in errors]
         # With more chips than the kernel has, they are those of another program on its port.
         if port in owners and len(_by_chip(values, len(owners[port]))) <= len(owners[port]):
             apart[port] = values
             continue
-        for name, each in values.items():
-            known = found.setdefault(name, {})
-            for device, value in each.items():
+        for name, by_device in values.items():
+            known = by_name.setdefault(name, {})
+            for device, value in by_device.items():
                 known[device] = max(value, known.get(device, value))
     if not answers:
         return None, problem
-    if not any(each.get(name) for each in (found, *apart.values()) for name in (TOTAL, USED, DUTY)):
+    if not any(
+        metrics.get(name) for metrics in (by_name, *apart.values()) for name in (TOTAL, USED, DUTY)
+    ):
         return None, problem or "libtpu reports no chips"
-    rows = _by_chip(found, chips)
+    rows = _by_chip(by_name, chips)
     if owners:
         rows += [[None, None, None] for _ in range(chips - len(rows))]
         for port, values in apart.items():
             for chip, row in zip(owners[port], _by_chip(values, len(owners[port]))):
                 rows[chip] = row
-    queue = [each[QUEUE] for each in (found, *apart.values()) if each.get(QUEUE)]
+    queue = [metrics[QUEUE] for metrics in (by_name, *apart.values()) if metrics.get(QUEUE)]
     return Figures(rows, sum(map(_sum, queue)) if queue else None, errors, answers), ""
 
 
@@ -145,21 +147,21 @@ async def _read_port(port: int) -> "Tuple[Dict[str, _Values], List[str]]":
 
 def _values(response: Fields) -> _Values:
     """MetricResponse.metric.metrics: each value by its device."""
-    found: _Values = {}
+    by_device: _Values = {}
     for metric in messages(message(response, 1), 3):
         gauge = message(metric, 3)
         value = double(gauge, 1) if 1 in gauge else float(integer(gauge, 2))
         device = _device(message(message(metric, 1), 2))
         # Of a device that has several queues, one for each kind of core.
-        found[device] = found.get(device, 0.0) + value
-    return found
+        by_device[device] = by_device.get(device, 0.0) + value
+    return by_device
 
 
 def _device(attribute: Fields) -> int:
     """The number of a device: the attribute itself, or the one of it that has the right name."""
-    for each in messages(message(attribute, 6), 1):
-        if text(each, 1) == "device_ordinal":
-            value = message(each, 2)
+    for field in messages(message(attribute, 6), 1):
+        if text(field, 1) == "device_ordinal":
+            value = message(field, 2)
             return int(text(value, 1) or integer(value, 3))
     return integer(attribute, 3)
 
@@ -170,10 +172,10 @@ def _errors(response: Fields) -> List[str]:
     return sorted({text(state, 7) for state in states} - {""})
 
 
-def _by_chip(found: Dict[str, _Values], chips: int) -> List[List[Any]]:
+def _by_chip(by_name: Dict[str, _Values], chips: int) -> List[List[Any]]:
     """libtpu numbers devices as JAX does, so those of one chip follow each other."""
-    duty = _ordered(found.get(DUTY))
-    total, used = _ordered(found.get(TOTAL)), _ordered(found.get(USED))
+    duty = _ordered(by_name.get(DUTY))
+    total, used = _ordered(by_name.get(TOTAL)), _ordered(by_name.get(USED))
     devices = max(len(total), len(used), len(duty))
     if not devices:
         return []

@@ -27,21 +27,21 @@ def encode_number(number: int, value: int) -> bytes:
 
 def numbers(fields: Fields, number: int) -> List[int]:
     """The numbers in a repeated field, which may be packed. Raises ValueError."""
-    found: List[int] = []
+    values: List[int] = []
     for field in fields.get(number, []):
         if isinstance(field, int):
-            found.append(field)
+            values.append(field)
             continue
         position = 0
         while position < len(field):
             value, position = _read_varint(field, position)
-            found.append(value)
-    return found
+            values.append(value)
+    return values
 
 
 def decode(data: bytes) -> Fields:
     """The fields of a message, in order. Raises ValueError if it is not a message."""
-    found: Fields = {}
+    fields: Fields = {}
     position = 0
     while position < len(data):
         key, position = _read_varint(data, position)
@@ -60,16 +60,16 @@ def decode(data: bytes) -> Fields:
             if len(content) < size:
                 raise ValueError("a field is cut off")
             value = content if kind == _BYTES else int.from_bytes(content, "little")
-        found.setdefault(number, []).append(value)
-    return found
+        fields.setdefault(number, []).append(value)
+    return fields
 
 
 def messages(fields: Fields, number: int) -> List[Fields]:
     """The messages in a field. Raises ValueError if there is something else in it."""
     field = fields.get(number, [])
-    if not all(isinstance(each, bytes) for each in field):
+    if not all(isinstance(value, bytes) for value in field):
         raise ValueError("the field %d is not a message" % number)
-    return [decode(each) for each in field if isinstance(each, bytes)]
+    return [decode(value) for value in field if isinstance(value, bytes)]
 
 
 def message(fields: Fields, number: int) -> Fields:
@@ -99,12 +99,12 @@ def double(fields: Fields, number: int) -> float:
 
 
 def _varint(value: int) -> bytes:
-    found = bytearray()
+    data = bytearray()
     while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+        data.append(value & 0x7F | 0x80)
         value >>= 7
-    found.append(value)
-    return bytes(found)
+    data.append(value)
+    return bytes(data)
 
 
 def _read_varint(data: bytes, position: int) -> Tuple[int, int]:

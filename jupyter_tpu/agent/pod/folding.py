@@ -103,7 +103,7 @@ class Transcript:
     @property
     def digest(self) -> Tuple[str, ...]:
         """Equal for hosts that printed the same."""
-        streams = sorted((name, each.hexdigest()) for name, each in self._streams.items())
+        streams = sorted((name, digest.hexdigest()) for name, digest in self._streams.items())
         return (self._displays.hexdigest(), *("%s %s" % stream for stream in streams))
 
     @property
@@ -182,7 +182,7 @@ def plain(text: str) -> str:
     return _CONTROLS.sub("", _ESCAPES.sub("", text.replace("\r\n", "\n")))
 
 
-def _text(found: Any) -> str:
-    if isinstance(found, list):
-        found = "".join(each for each in found if isinstance(each, str))
-    return found if isinstance(found, str) else ""
+def _text(payload: Any) -> str:
+    if isinstance(payload, list):
+        payload = "".join(part for part in payload if isinstance(part, str))
+    return payload if isinstance(payload, str) else ""

@@ -284,10 +284,10 @@ class Member:
 
     async def _tell_places(self) -> None:
         """What the host's chips run; also if nothing is known of it."""
-        found: Any = []
+        places: Any = []
         with contextlib.suppress(asyncio.TimeoutError):
-            found = await with_timeout(read_places(), PLACES)
-        self._note(event="places", places=found)
+            places = await with_timeout(read_places(), PLACES)
+        self._note(event="places", places=places)
 
     # ---- from the conductor
 

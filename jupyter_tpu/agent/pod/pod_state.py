@@ -223,8 +223,8 @@ class PodState:
         missing = sorted(cell.hosts - set(self.able)) if cell.hosts is not None else []
         if missing:
             return [Refuse(cell, self._missing(missing)), *self._next(now)]
-        hosts = tuple(each for each in self.able if cell.hosts is None or each in cell.hosts)
-        others = tuple(each for each in self.able if each not in hosts)
+        hosts = tuple(host for host in self.able if cell.hosts is None or host in cell.hosts)
+        others = tuple(host for host in self.able if host not in hosts)
         self.phase, self.cell = RUNNING, cell
         self.number += 1
         self._busy = dict.fromkeys(self.able)

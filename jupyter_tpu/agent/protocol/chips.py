@@ -41,7 +41,7 @@ def chips(root: str = "/") -> List[str]:
     A TPU7x shows one function per core; they count as one chip.
     """
     folder = os.path.join(root, "sys/bus/pci/devices")
-    found = {}
+    generations = {}
     with contextlib.suppress(OSError):
         for address in os.listdir(folder):
             device = os.path.join(folder, address)
@@ -50,18 +50,18 @@ def chips(root: str = "/") -> List[str]:
                 generation = GENERATIONS.get(number, "")
                 if number == "0x0027":
                     generation = SUBSYSTEMS.get(_read(device, "subsystem_device"), "")
-                found[address.rpartition(".")[0]] = generation
-    return [found[address] for address in sorted(found)]
+                generations[address.rpartition(".")[0]] = generation
+    return [generations[address] for address in sorted(generations)]
 
 
 def chip_devices(root: str = "/") -> List[str]:
     """The device files of chips; [] on a host without any."""
-    found = []
+    devices = []
     for folder in ("/dev", "/dev/vfio"):
         with contextlib.suppress(OSError):
             names = os.listdir(root.rstrip("/") + folder)
-            found += [os.path.join(folder, name) for name in names]
-    return sorted(path for path in found if CHIP.fullmatch(path))
+            devices += [os.path.join(folder, name) for name in names]
+    return sorted(path for path in devices if CHIP.fullmatch(path))
 
 
 def holders(root: str = "/") -> List[Dict[str, Any]]:

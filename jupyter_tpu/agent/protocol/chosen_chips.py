@@ -85,7 +85,7 @@ def chip_variables(
     emulated ones say how many devices a chip has.
     """
     port = PORT + chosen[0]
-    found = {
+    variables = {
         "TPU_VISIBLE_CHIPS": ",".join(map(str, chosen)),
         "TPU_CHIPS_PER_PROCESS_BOUNDS": BOUNDS[len(chosen), of],
         "TPU_PROCESS_BOUNDS": "1,1,1",
@@ -95,11 +95,11 @@ def chip_variables(
         METRICS_PORTS: str(metrics_port(chosen)),
     }
     if generation in ("v2", "v3"):
-        found["TPU_MESH_CONTROLLER_ADDRESS"] = "localhost:%d" % port
-        found["TPU_MESH_CONTROLLER_PORT"] = str(port)
+        variables["TPU_MESH_CONTROLLER_ADDRESS"] = "localhost:%d" % port
+        variables["TPU_MESH_CONTROLLER_PORT"] = str(port)
     if _EMULATED_CORES in host:
-        found["JAX_NUM_CPU_DEVICES"] = str(len(chosen) * int(host[_EMULATED_CORES]))
-    return complete_variables(found)
+        variables["JAX_NUM_CPU_DEVICES"] = str(len(chosen) * int(host[_EMULATED_CORES]))
+    return complete_variables(variables)
 
 
 def metrics_port(chosen: Sequence[int]) -> int:
@@ -115,16 +115,16 @@ def devices_by_chip(root: str = "/") -> List[Set[str]]:
     """
     devices = chip_devices(root)
     folder = os.path.join(root, "sys/bus/pci/devices")
-    found: Dict[str, Set[str]] = {}
+    by_address: Dict[str, Set[str]] = {}
     with contextlib.suppress(OSError):
         for address in sorted(os.listdir(folder)):
             with open(os.path.join(folder, address, "vendor")) as file:
                 if file.read().strip() == GOOGLE:
                     group = os.readlink(os.path.join(folder, address, "iommu_group"))
-                    files = found.setdefault(address.rpartition(".")[0], set())
+                    files = by_address.setdefault(address.rpartition(".")[0], set())
                     files.add("/dev/vfio/" + os.path.basename(group))
-    if set().union(*found.values()) == set(devices):
-        return list(found.values())
+    if set().union(*by_address.values()) == set(devices):
+        return list(by_address.values())
     return [{path} for path in sorted(devices, key=_number)]
 
 

@@ -107,9 +107,9 @@ def _fits(value: Any, kind: Any) -> bool:
     if origin is Union:
         return any(_fits(value, arg) for arg in args)
     if origin is list:
-        return isinstance(value, list) and all(_fits(each, args[0]) for each in value)
+        return isinstance(value, list) and all(_fits(item, args[0]) for item in value)
     if origin is dict:
-        return isinstance(value, dict) and all(_fits(each, args[1]) for each in value.values())
+        return isinstance(value, dict) and all(_fits(item, args[1]) for item in value.values())
     if isinstance(value, bool) or kind is bool:
         return isinstance(value, bool) and kind is bool
     if kind is float:

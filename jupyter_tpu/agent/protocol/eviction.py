@@ -213,6 +213,6 @@ def _by_request(entry: StoredEntry, loss: Optional[Loss]) -> Dict[str, Loss]:
     return {str(json.loads(loss.parent).get("msg_id", "")): loss for loss in losses}
 
 
-def _size(found: Dict[str, Loss]) -> int:
+def _size(losses: Dict[str, Loss]) -> int:
     """The approximate size of a note, bytes."""
-    return sum(len(loss.parent) + 100 for loss in found.values())
+    return sum(len(loss.parent) + 100 for loss in losses.values())

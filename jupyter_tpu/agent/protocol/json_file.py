@@ -12,10 +12,10 @@ def read_json(path: str) -> Optional[Dict[str, Any]]:
     """The object in *path*; None if there is none, or the file is damaged."""
     try:
         with open(path) as file:
-            found = json.load(file)
+            content = json.load(file)
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return content if isinstance(content, dict) else None
 
 
 def write_json(path: str, content: Dict[str, Any]) -> None:

@@ -41,7 +41,7 @@ def run_folder() -> str:
 
 def boot() -> str:
     """A text that changes with each boot of this machine, or of the container."""
-    found = []
+    parts = []
     for path in ("/proc/sys/kernel/random/boot_id", "/proc/1/stat"):
         try:
             with open(path, "rb") as file:
@@ -49,8 +49,8 @@ def boot() -> str:
                 fields = file.read().rpartition(b")")[2].split()
         except OSError:
             fields = []
-        found.append(fields[19 if len(fields) > 19 else 0].decode() if fields else "")
-    return " ".join(found).strip()
+        parts.append(fields[19 if len(fields) > 19 else 0].decode() if fields else "")
+    return " ".join(parts).strip()
 
 
 def kernel_folder(run: str, kernel_id: str) -> str:

@@ -77,7 +77,7 @@ def complete_variables(variables: Mapping[str, str], root: str = "/") -> Dict[st
     *root* is the host's root folder.
     """
     complete = _with_both_names(variables)
-    visible = [each for each in complete.get("TPU_VISIBLE_CHIPS", "").split(",") if each.strip()]
+    visible = [chip for chip in complete.get("TPU_VISIBLE_CHIPS", "").split(",") if chip.strip()]
     if visible and "TPU_CHIPS_PER_PROCESS_BOUNDS" not in complete:
         from .chips import chips
 

@@ -27,13 +27,13 @@ def descendants(pid: int) -> List[int]:
                 continue
             if state != b"Z":
                 children.setdefault(int(parent), []).append(int(name))
-    found: List[int] = []
+    pids: List[int] = []
     queue = [pid]
     while queue:
         below = children.get(queue.pop(), [])
-        found += below
+        pids += below
         queue += below
-    return found
+    return pids
 
 
 def signal_tree(leader: int, number: int) -> bool:

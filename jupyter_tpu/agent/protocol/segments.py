@@ -152,8 +152,8 @@ class SegmentStore:
         index = bisect.bisect_right(self._firsts, number, self._start) - 1
         if index < self._start or self._entries[index].last < number:
             index += 1
-        for each in range(max(index, self._start), len(self._entries)):
-            yield self._entries[each]
+        for position in range(max(index, self._start), len(self._entries)):
+            yield self._entries[position]
 
     def read(self, entry: StoredEntry, offset: int, size: int) -> bytes:
         """Up to *size* bytes of an entry's message from *offset*."""
@@ -249,15 +249,20 @@ class SegmentStore:
         parts = {message.last: message.parts for message in before}
         held = {entry.last: entry for entry in self._entries[start:end]}
         entries = []
-        for each in after:
-            if each.parts is parts.get(each.last):
-                entry = held.pop(each.last)
-                entry.first = each.first
+        for replacement in after:
+            if replacement.parts is parts.get(replacement.last):
+                entry = held.pop(replacement.last)
+                entry.first = replacement.first
             else:
-                payload = join_parts(each.parts)
-                priority = held[each.last].priority
+                payload = join_parts(replacement.parts)
+                priority = held[replacement.last].priority
                 entry = StoredEntry(
-                    each.first, each.last, each.channel, each.flags, len(payload), priority
+                    replacement.first,
+                    replacement.last,
+                    replacement.channel,
+                    replacement.flags,
+                    len(payload),
+                    priority,
                 )
                 self._keep(entry, payload)
             entries.append(entry)

@@ -86,7 +86,7 @@ class FirewallRule(Struct, frozen=True, kw_only=True):
     def internal(self) -> bool:
         """Whether it is about addresses inside of networks only."""
         ranges = [ip_network(source, strict=False) for source in self.sources]
-        return all(any(_covers(inside, each) for inside in _INTERNAL) for each in ranges)
+        return all(any(_covers(inside, network) for inside in _INTERNAL) for network in ranges)
 
     def allows(self, ports: PortRange) -> bool:
         return any(port_range.covers(ports) for port_range in self.allowed)
@@ -116,26 +116,27 @@ def deciding_rule(
     """The rule that lets all of *source* in to *ports* of an instance with *tags*, or keeps some
     of it out (then it has `denied`). None: no rule says anything, so nothing is let in.
     """
-    wanted, tags = ip_network(source), (*tags,)
+    source_network, tags = ip_network(source), (*tags,)
     for rule in sorted(rules, key=lambda rule: (rule.priority, not rule.denied)):
         if not rule.is_for(tags):
             continue
         ranges = [ip_network(source, strict=False) for source in rule.sources]
         if rule.denied:
             if any(port_range.overlaps(ports) for port_range in rule.denied) and any(
-                each.version == wanted.version and each.overlaps(wanted) for each in ranges
+                network.version == source_network.version and network.overlaps(source_network)
+                for network in ranges
             ):
                 return rule
-        elif rule.allows(ports) and any(_covers(each, wanted) for each in ranges):
+        elif rule.allows(ports) and any(_covers(network, source_network) for network in ranges):
             return rule
     return None
 
 
-def _covers(range: IPv4Network | IPv6Network, wanted: IPv4Network | IPv6Network) -> bool:
-    if isinstance(range, IPv4Network) and isinstance(wanted, IPv4Network):
-        return wanted.subnet_of(range)
-    if isinstance(range, IPv6Network) and isinstance(wanted, IPv6Network):
-        return wanted.subnet_of(range)
+def _covers(range: IPv4Network | IPv6Network, network: IPv4Network | IPv6Network) -> bool:
+    if isinstance(range, IPv4Network) and isinstance(network, IPv4Network):
+        return network.subnet_of(range)
+    if isinstance(range, IPv6Network) and isinstance(network, IPv6Network):
+        return network.subnet_of(range)
     return False
 
 
@@ -148,11 +149,11 @@ def _sources(body: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _ports(entries: Iterable[Mapping[str, Any]]) -> tuple[PortRange, ...]:
     """Of "allowed" or "denied": no ports means all."""
-    found = []
+    port_ranges = []
     for entry in entries:
         protocol = str(entry.get("IPProtocol", "")).lower()
         protocol = _PROTOCOLS.get(protocol, protocol)
         for ports in entry.get("ports") or [f"0-{_LAST_PORT}"]:
             if match := re.fullmatch(r"(\d+)(?:-(\d+))?", ports):
-                found.append(PortRange(protocol, int(match[1]), int(match[2] or match[1])))
-    return (*found,)
+                port_ranges.append(PortRange(protocol, int(match[1]), int(match[2] or match[1])))
+    return (*port_ranges,)

@@ -87,8 +87,8 @@ class Networks:
                 google_access=bool(body.get("privateIpGoogleAccess")),
             )
             for answer in await self._pages("aggregated/subnetworks")
-            for place, found in answer.get("items", {}).items()
-            for body in found.get("subnetworks", ())
+            for place, listing in answer.get("items", {}).items()
+            for body in listing.get("subnetworks", ())
             if str(body.get("network", "")).endswith(f"/networks/{network}")
             # Others are for load balancers, or have no IPv4 addresses.
             and body.get("purpose", "PRIVATE") == "PRIVATE"

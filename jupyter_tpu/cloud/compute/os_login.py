@@ -46,10 +46,10 @@ class OSLoginProfiles:
         return self._account
 
     async def read(self) -> OSLoginProfile:
-        found = await self._apis.get(
+        profile = await self._apis.get(
             "oslogin", f"{await self._path()}/loginProfile", projectId=self._project
         )
-        return _profile(found)
+        return _profile(profile)
 
     async def add(self, key: str, expires: float) -> OSLoginProfile:
         """Adds a public key until *expires*; one that is there already gets this time."""
@@ -61,9 +61,9 @@ class OSLoginProfiles:
     async def remove(self, key: str) -> bool:
         """False if it is not there."""
         path = await self._path()
-        found = await self._apis.get("oslogin", f"{path}/loginProfile", projectId=self._project)
-        for name, each in found.get("sshPublicKeys", {}).items():
-            if _same(str(each.get("key", "")), key):
+        profile = await self._apis.get("oslogin", f"{path}/loginProfile", projectId=self._project)
+        for name, ssh_key in profile.get("sshPublicKeys", {}).items():
+            if _same(str(ssh_key.get("key", "")), key):
                 await self._apis.call("DELETE", "oslogin", f"{path}/sshPublicKeys/{quote(name)}")
                 return True
         return False
@@ -91,7 +91,9 @@ class OSLoginProfiles:
 
 
 def _profile(payload: dict[str, Any]) -> OSLoginProfile:
-    accounts = sorted(payload.get("posixAccounts", ()), key=lambda each: not each.get("primary"))
+    accounts = sorted(
+        payload.get("posixAccounts", ()), key=lambda account: not account.get("primary")
+    )
     expires = {
         " ".join(str(key.get("key", "")).split()[:2]): int(key["expirationTimeUsec"]) / 1e6
         if key.get("expirationTimeUsec")

@@ -35,12 +35,12 @@ class ProjectMetadata:
         """
         for pause in (*_PAUSES, None):
             now = await self._described()
-            wanted = change(_items(now))
-            if wanted is None:
+            changed_items = change(_items(now))
+            if changed_items is None:
                 return False
             body = {
                 "fingerprint": now.get("fingerprint", ""),
-                "items": [{"key": key, "value": value} for key, value in wanted.items()],
+                "items": [{"key": key, "value": value} for key, value in changed_items.items()],
             }
             try:
                 path = f"{self._root}/setCommonInstanceMetadata"

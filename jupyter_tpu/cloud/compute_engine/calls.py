@@ -79,16 +79,16 @@ class ComputeCalls:
         """Those of *collection* ("instances") in all zones and regions, and the zones that did not
         answer.
         """
-        found: list[Body] = []
+        resources: list[Body] = []
         unreachable: set[str] = set()
         query = {"returnPartialSuccess": "true", **query}
         for page in await self._pages(f"projects/{project}/aggregated/{collection}", query):
             unreachable.update(url.rpartition("/")[2] for url in page.get("unreachables", ()))
             for place, scope in page.get("items", {}).items():
-                found += scope.get(collection, ())
+                resources += scope.get(collection, ())
                 if scope.get("warning", {}).get("code") == "UNREACHABLE":
                     unreachable.add(place.rpartition("/")[2])
-        return found, unreachable
+        return resources, unreachable
 
     async def write(
         self, method: str, path: str, body: Body | None = None, *, id: str = "", **query: str
@@ -129,13 +129,13 @@ class ComputeCalls:
     async def operation(self, name: str) -> OperationStatus:
         """How far an operation is; NOT_FOUND for one that Google has forgotten."""
         path = name.removeprefix(OPERATION)
-        found = await self.read(path)
+        body = await self.read(path)
         with readable("an operation"):
             project = path.split("/")[1]
-            if found["status"] == "DONE":
-                return OperationStatus(True, operation_error(found, project=project))
-            target = str(found.get("targetLink", "")).partition("/projects/")[2]
-        if found.get("operationType") == "insert" and "/instances/" in target:
+            if body["status"] == "DONE":
+                return OperationStatus(True, operation_error(body, project=project))
+            target = str(body.get("targetLink", "")).partition("/projects/")[2]
+        if body.get("operationType") == "insert" and "/instances/" in target:
             instance = await self.find(f"projects/{target}")
             waits = instance is not None and instance.get("status") == "PENDING"
             return OperationStatus(False, waiting=waits)

@@ -108,7 +108,9 @@ class ComputeEngine(Cloud):
         silent |= mute
         return NodeList(
             nodes=tuple(node for node in nodes if zone in ("-", node.name.zone)),
-            unreachable=tuple(sorted(each for each in silent if zone in ("-", each))),
+            unreachable=tuple(
+                sorted(silent_zone for silent_zone in silent if zone in ("-", silent_zone))
+            ),
         )
 
     async def get_node(self, name: NodeName) -> Node:
@@ -133,9 +135,9 @@ class ComputeEngine(Cloud):
         instances, _ = await self._calls.aggregated(self.project, "instances", filter=TPU_FILTER)
         with readable("upcomingMaintenance"):
             coming = {
-                instance["name"]: found
+                instance["name"]: event
                 for instance in instances
-                if (found := maintenance_of(instance))
+                if (event := maintenance_of(instance))
             }
         if not coming:
             return {}
@@ -307,18 +309,24 @@ class ComputeEngine(Cloud):
         """In the order of `Node.endpoints`."""
         node = await self.get_node(name)
         # An emulated host publishes its port, too.
-        wanted = "" if self.emulated else "hostkeys/"
-        asked = [hosts.published(self._calls, path, wanted) for path in _host_paths(node)]
+        prefix = "" if self.emulated else "hostkeys/"
+        asked = [hosts.published(self._calls, path, prefix) for path in _host_paths(node)]
         return [*await asyncio.gather(*asked)]
 
     # ---- what can be created --------------------------------------------------------------------
 
     async def locations(self) -> tuple[str, ...]:
         """The zones that list a machine type with TPUs. Not all of them make one."""
-        found, _ = await self._calls.aggregated(self.project, "machineTypes", filter=_TYPE_FILTER)
+        machine_types, _ = await self._calls.aggregated(
+            self.project, "machineTypes", filter=_TYPE_FILTER
+        )
         with readable("machine types"):
-            made = [each for each in found if not str(each["name"]).startswith(_REFUSED)]
-            return tuple(sorted({each["zone"].rpartition("/")[2] for each in made}))
+            made = [
+                machine_type
+                for machine_type in machine_types
+                if not str(machine_type["name"]).startswith(_REFUSED)
+            ]
+            return tuple(sorted({machine_type["zone"].rpartition("/")[2] for machine_type in made}))
 
     async def accelerator_types(self, zone: str) -> tuple[str, ...]:
         """The catalog's types that are made of the machine types listed in *zone*, and the names of
@@ -366,10 +374,10 @@ class ComputeEngine(Cloud):
 
     async def _instance(self, name: NodeName) -> Body | None:
         """The TPU's only instance; None where there is none, or it is not a TPU by itself."""
-        found = await self._calls.find(_instance(name))
+        instance = await self._calls.find(_instance(name))
         with readable("an instance"):
-            alone = found is not None and is_tpu(found) and not group_of(found)
-        return found if alone else None
+            alone = instance is not None and is_tpu(instance) and not group_of(instance)
+        return instance if alone else None
 
     async def _is_instance(self, node: Node) -> bool:
         """Whether *node* is one host; raises CONFLICT if its name is another TPU's now."""
@@ -401,7 +409,7 @@ def _nodes(instances: list[Body], groups: list[Body]) -> list[Node]:
     members: dict[str, list[Body]] = {}
     for instance in instances:
         members.setdefault(group_of(instance), []).append(instance)
-    found = []
+    nodes = []
     for group in groups:
         path = path_of(group)
         mine = members.get(path.split("/", 2)[2], [])
@@ -409,10 +417,10 @@ def _nodes(instances: list[Body], groups: list[Body]) -> list[Node]:
             continue
         zone = str(mine[0]["zone"] if mine else group.get("zone", "")).rpartition("/")[2]
         if zone:
-            found.append(parse_group(group, mine, zone))
-    names = {node.name for node in found}
+            nodes.append(parse_group(group, mine, zone))
+    names = {node.name for node in nodes}
     alone = map(parse_instance, members.get("", ()))
-    return [*found, *(node for node in alone if node.name not in names)]
+    return [*nodes, *(node for node in alone if node.name not in names)]
 
 
 def _host_paths(node: Node) -> list[str]:

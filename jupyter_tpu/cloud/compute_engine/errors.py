@@ -74,9 +74,9 @@ def call_error(error: TPUError) -> TPUError:
     """What a call of Compute Engine failed with, from what `GoogleAPIs` made of it."""
     for pattern, reason, hint in _RULES:
         if re.search(pattern, error.message):
-            found = error_for(error.message, reason, hint, scope=_scope(reason))
-            found.__cause__ = error.__cause__
-            return found
+            cloud_error = error_for(error.message, reason, hint, scope=_scope(reason))
+            cloud_error.__cause__ = error.__cause__
+            return cloud_error
     if error.reason is Reason.PERMISSION and "roles/tpu.admin" in error.hint:
         error.hint = _ROLE
     return error
@@ -93,11 +93,13 @@ def first_error(errors: Iterable[Mapping[str, Any]], *, project: str = "") -> TP
         code, message = str(error.get("code", "")), str(error.get("message", ""))
         # Of google.rpc.Code: RESOURCE_EXHAUSTED, so that the texts of limits are understood.
         number = 8 if code in ("QUOTA_EXCEEDED", "RATE_LIMIT_EXCEEDED") else None
-        found = call_error(status_error({"code": number, "message": message}, project=project))
-        if found.reason is Reason.INTERNAL and code in _CODES:
+        cloud_error = call_error(
+            status_error({"code": number, "message": message}, project=project)
+        )
+        if cloud_error.reason is Reason.INTERNAL and code in _CODES:
             reason, hint = _CODES[code]
-            found = error_for(found.message, reason, hint, scope=_scope(reason))
-        return found
+            cloud_error = error_for(cloud_error.message, reason, hint, scope=_scope(reason))
+        return cloud_error
     return None
 
 

@@ -50,11 +50,11 @@ async def change_metadata(
     """As :func:`change`, of the metadata of several; whether there was something to change."""
 
     def body_of(now: Body) -> Body | None:
-        wanted = changed(metadata_of(now))
-        if wanted is None:
+        new_metadata = changed(metadata_of(now))
+        if new_metadata is None:
             return None
         return {
-            "items": [{"key": key, "value": value} for key, value in wanted.items()],
+            "items": [{"key": key, "value": value} for key, value in new_metadata.items()],
             "fingerprint": now.get("metadata", {}).get("fingerprint", ""),
         }
 
@@ -62,16 +62,16 @@ async def change_metadata(
     return any(await asyncio.gather(*done))
 
 
-async def published(calls: ComputeCalls, path: str, wanted: str) -> GuestAttributes:
+async def published(calls: ComputeCalls, path: str, query: str) -> GuestAttributes:
     """The guest attributes under *wanted* ("hostkeys/") of the instance at *path*."""
     try:
-        found = await calls.read(f"{path}/getGuestAttributes", queryPath=wanted)
+        attributes = await calls.read(f"{path}/getGuestAttributes", queryPath=query)
     except TPUError as error:
         if error.reason is Reason.NOT_FOUND:  # nothing yet
             return {}
         raise
     with readable("guest attributes"):
-        items = found.get("queryValue", {}).get("items", ())
+        items = attributes.get("queryValue", {}).get("items", ())
         return {(item["namespace"], item["key"]): item.get("value", "") for item in items}
 
 

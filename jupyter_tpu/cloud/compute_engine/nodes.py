@@ -122,7 +122,7 @@ def parse_instance(data: Body) -> Node:
 
 def parse_group(group: Body, members: Sequence[Body], zone: str) -> Node:
     """A TPU of several hosts. *members*: those of its instances that exist, in any order."""
-    members = sorted(members, key=lambda each: str(each["name"]))
+    members = sorted(members, key=lambda instance: str(instance["name"]))
     labels = _labels(group, members)
     statuses = [str(member.get("status", "")) for member in members]
     topology = _topology(group)
@@ -203,8 +203,8 @@ def is_slice(group: Body, members: Sequence[Body]) -> bool:
     """Whether a group is one of TPUs: it has some, or a mode that only TPUs have."""
     bulk = group.get("targetSizePolicy", {}).get("mode") == "BULK"
     policy = group.get("resourcePolicies", {}).get("workloadPolicy")
-    wanted = int(group.get("targetSize", 0)) or group_labels(group).get(TYPE)
-    return any(map(is_tpu, members)) or bool(bulk and policy and wanted)
+    expected = int(group.get("targetSize", 0)) or group_labels(group).get(TYPE)
+    return any(map(is_tpu, members)) or bool(bulk and policy and expected)
 
 
 def group_labels(group: Body) -> dict[str, str]:
@@ -225,15 +225,15 @@ def endpoint(instance: Body) -> Endpoint:
 
 def maintenance_of(instance: Body) -> Maintenance | None:
     """What Google announces or does."""
-    found = instance.get("resourceStatus", {}).get("upcomingMaintenance")
-    if not found:
+    upcoming = instance.get("resourceStatus", {}).get("upcomingMaintenance")
+    if not upcoming:
         return None
     return Maintenance(
-        ongoing=found.get("maintenanceStatus") == "ONGOING",
-        scheduled=found.get("type") == "SCHEDULED",
-        start=str(found.get("windowStartTime", "")),
-        end=str(found.get("windowEndTime", "")),
-        can_reschedule=bool(found.get("canReschedule")),
+        ongoing=upcoming.get("maintenanceStatus") == "ONGOING",
+        scheduled=upcoming.get("type") == "SCHEDULED",
+        start=str(upcoming.get("windowStartTime", "")),
+        end=str(upcoming.get("windowEndTime", "")),
+        can_reschedule=bool(upcoming.get("canReschedule")),
     )
 
 
@@ -355,9 +355,9 @@ def _labels(group: Body, members: Sequence[Body]) -> dict[str, str]:
     return {**_shared([member.get("labels", {}) for member in members]), **group_labels(group)}
 
 
-def _shared(found: Sequence[Mapping[str, str]]) -> dict[str, str]:
+def _shared(label_sets: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """What all have."""
-    first, *others = found or ({},)
+    first, *others = label_sets or ({},)
     return {key: text for key, text in first.items() if all(o.get(key) == text for o in others)}
 
 

@@ -35,12 +35,25 @@ async def all_of(calls: ComputeCalls, project: str) -> tuple[Reservation, ...]:
     made, _ = await calls.aggregated(project, "reservations")
     coming, _ = await calls.aggregated(project, "futureReservations")
     with readable("reservations"):
-        there = [each for each in map(_reservation, made) if each is not None]
-        names = {(each.zone, each.name) for each in there}
-        later = [future(each) for each in coming if _is_tpu(each)]
-        dates = {(each.zone, each.use or each.name): each for each in later}
-        found = [_dated(each, dates.get((each.zone, each.name))) for each in there]
-    return (*found, *(each for each in later if (each.zone, each.use or each.name) not in names))
+        there = [reservation for reservation in map(_reservation, made) if reservation is not None]
+        names = {(reservation.zone, reservation.name) for reservation in there}
+        later = [future(reservation) for reservation in coming if _is_tpu(reservation)]
+        dates = {
+            (reservation.zone, reservation.use or reservation.name): reservation
+            for reservation in later
+        }
+        dated = [
+            _dated(reservation, dates.get((reservation.zone, reservation.name)))
+            for reservation in there
+        ]
+    return (
+        *dated,
+        *(
+            reservation
+            for reservation in later
+            if (reservation.zone, reservation.use or reservation.name) not in names
+        ),
+    )
 
 
 async def reserve(calls: ComputeCalls, project: str, spec: ReservationSpec) -> Reservation:
@@ -184,16 +197,19 @@ def _resources(data: Body) -> tuple[str, int | None, int | None]:
     if aggregate := data.get("aggregateReservation"):
         family = str(aggregate.get("vmFamily", ""))
         reserved, used = (
-            sum(int(each["accelerator"]["acceleratorCount"]) for each in aggregate.get(key, ()))
+            sum(
+                int(accelerator["accelerator"]["acceleratorCount"])
+                for accelerator in aggregate.get(key, ())
+            )
             for key in ("reservedResources", "inUseResources")
         )
         return _GENERATIONS.get(family, family), reserved, used
     machine, specific = _machine(data), data.get("specificReservation", {})
     if not specific:
         return machine, None, None
-    each = catalog.type_of_machine(machine, "").chips
+    chips_per_machine = catalog.type_of_machine(machine, "").chips
     count, in_use = int(specific.get("count", 0)), int(specific.get("inUseCount", 0))
-    return machine, count * each, in_use * each
+    return machine, count * chips_per_machine, in_use * chips_per_machine
 
 
 def _last(url: object) -> str:

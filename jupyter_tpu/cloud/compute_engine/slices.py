@@ -76,16 +76,16 @@ class Slices:
 
     async def find_group(self, name: NodeName) -> Body | None:
         """Of the zone; or of its region, if its instances are in the zone."""
-        found = await self._calls.find(_group(name))
-        if found is not None:
-            return found
+        group = await self._calls.find(_group(name))
+        if group is not None:
+            return group
         region = f"projects/{name.project}/regions/{region_of(name.zone)}"
-        found = await self._calls.find(f"{region}/instanceGroupManagers/{name.node}")
-        if found is None:
+        group = await self._calls.find(f"{region}/instanceGroupManagers/{name.node}")
+        if group is None:
             return None
-        zones = found.get("distributionPolicy", {}).get("zones", ())
+        zones = group.get("distributionPolicy", {}).get("zones", ())
         listed = [str(zone.get("zone", "")).rpartition("/")[2] for zone in zones]
-        return found if name.zone in listed or not listed else None
+        return group if name.zone in listed or not listed else None
 
     async def members(self, group: Body, zone: str) -> list[Body]:
         """The instances of *group* that exist."""
@@ -256,9 +256,9 @@ class Slices:
         if silent or mute:
             return []  # a group may use them
         used = {
-            each.partition("/projects/")[2]
+            url.partition("/projects/")[2]
             for group in groups
-            for each in (
+            for url in (
                 str(group.get("instanceTemplate", "")),
                 str(group.get("resourcePolicies", {}).get("workloadPolicy", "")),
             )

@@ -154,17 +154,17 @@ class CloudTPU(Cloud):
 
     async def list_queued(self, zone: str = "-") -> QueuedList:
         """The queued resources of *zone*, "-" for all, with the zones that did not answer."""
-        found: list[QueuedTPUs] = []
+        queued: list[QueuedTPUs] = []
         unreachable: set[str] = set()
         async for page in self._pages("list_queued_resources", zone):
-            found += [self._parse(parse_queued, resource) for resource in page.queued_resources]
+            queued += [self._parse(parse_queued, resource) for resource in page.queued_resources]
             unreachable.update(path.rpartition("/")[2] for path in page.unreachable)
-        return QueuedList(queued=tuple(found), unreachable=tuple(sorted(unreachable)))
+        return QueuedList(queued=tuple(queued), unreachable=tuple(sorted(unreachable)))
 
     async def get_queued(self, name: NodeName) -> QueuedTPUs:
         """The queued resource as it is now; NOT_FOUND where there is none."""
-        found = await self._read("get_queued_resource", {"name": queued_path(name)})
-        return self._parse(parse_queued, found)
+        resource = await self._read("get_queued_resource", {"name": queued_path(name)})
+        return self._parse(parse_queued, resource)
 
     async def begin_queue(self, name: NodeName, spec: QueuedSpec) -> str:
         """As :meth:`begin_create`: asks for TPUs that are created when there is room."""
@@ -189,8 +189,8 @@ class CloudTPU(Cloud):
 
     async def operation(self, operation: str) -> OperationStatus:
         """How far one of Google's operations is; NOT_FOUND for one that Google has forgotten."""
-        found = await self._read("get_operation", {"name": operation})
-        return operation_status(found, project=self._known_project)
+        answer = await self._read("get_operation", {"name": operation})
+        return operation_status(answer, project=self._known_project)
 
     async def add_ssh_key(self, name: NodeName, user: str, public_key: str) -> bool:
         """Lets *public_key* ("ssh-ed25519 AAAA…") log in as *user*, as gcloud does it.

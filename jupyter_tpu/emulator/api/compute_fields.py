@@ -186,7 +186,7 @@ _TEXTS = {
 #: Message → field → its kind.
 FIELDS = {
     message: {
-        name: kind or "str" for name, _, kind in (each.partition(":") for each in text.split())
+        name: kind or "str" for name, _, kind in (field.partition(":") for field in text.split())
     }
     for message, text in _TEXTS.items()
 }

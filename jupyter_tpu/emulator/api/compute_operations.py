@@ -75,7 +75,7 @@ def full_link(request: web.Request, path: str) -> str:
 
 def shown(request: web.Request, operation: ComputeOperation) -> dict[str, Any]:
     """compute.Operation."""
-    found: dict[str, Any] = {
+    body: dict[str, Any] = {
         "kind": "compute#operation",
         "id": operation.id,
         "name": operation.name,
@@ -89,16 +89,16 @@ def shown(request: web.Request, operation: ComputeOperation) -> dict[str, Any]:
         "user": operation.user or "you@example.com",
     }
     if operation.target_id:
-        found["targetId"] = operation.target_id
+        body["targetId"] = operation.target_id
     if operation.ended:
-        found["endTime"] = operation.ended
+        body["endTime"] = operation.ended
     if operation.place != "global":
-        found[operation.place.partition("/")[0][:-1]] = link(request, operation.place)
+        body[operation.place.partition("/")[0][:-1]] = link(request, operation.place)
     if operation.errors:
-        found["error"] = {"errors": operation.errors}
-        found["httpErrorStatusCode"] = 400
-        found["httpErrorMessage"] = "BAD REQUEST"
-    return found
+        body["error"] = {"errors": operation.errors}
+        body["httpErrorStatusCode"] = 400
+        body["httpErrorMessage"] = "BAD REQUEST"
+    return body
 
 
 def done(request: web.Request, kind: str, target: str) -> web.Response:
@@ -111,9 +111,9 @@ def done(request: web.Request, kind: str, target: str) -> web.Response:
 
 def page(request: web.Request, kind: str, items: list[dict[str, Any]]) -> web.Response:
     """A list of those *items* that ``filter`` wants, as ``maxResults`` and ``pageToken`` say."""
-    wanted = [item for item in items if fits(item, request.query.get("filter", ""))]
+    matching = [item for item in items if fits(item, request.query.get("filter", ""))]
     size = int(request.query.get("maxResults") or 0)
-    part, token = paginate(wanted, size, request.query.get("pageToken", ""))
+    part, token = paginate(matching, size, request.query.get("pageToken", ""))
     body: dict[str, Any] = {"kind": f"compute#{kind}List", "id": request.path, "items": list(part)}
     if token:
         body["nextPageToken"] = token
@@ -134,12 +134,12 @@ def _fits_one(item: dict[str, Any], part: str) -> bool:
     value: Any = item
     for name in match["field"].split("."):
         value = value.get(name) if isinstance(value, dict) else None
-    text, wanted = "" if value is None else str(value), match["value"].strip("\"' ")
+    text, pattern = "" if value is None else str(value), match["value"].strip("\"' ")
     kind = match["how"].strip()
     if kind in ("eq", "ne"):
-        return (re.fullmatch(wanted, text) is not None) is (kind == "eq")
+        return (re.fullmatch(pattern, text) is not None) is (kind == "eq")
     if kind == "~":
-        return re.search(wanted, text) is not None
+        return re.search(pattern, text) is not None
     if kind == ":":
-        return value is not None and (wanted == "*" or wanted.lower() in text.lower())
-    return (text == wanted) is (kind == "=")
+        return value is not None and (pattern == "*" or pattern.lower() in text.lower())
+    return (text == pattern) is (kind == "=")

@@ -62,14 +62,14 @@ def add_routes(app: web.Application, engine: Engine, machines: InstanceEngine) -
         places = [f"regions/{region}" for region in regions()]
         if collection == "instanceTemplates":
             places.insert(0, "global")
-        found = {
+        by_place = {
             place: [
                 _workload(request, place, collection, kind, body)
                 for body in groups.workloads.list(collection, project, place)
             ]
             for place in places
         }
-        return aggregated(request, kind, collection, found)
+        return aggregated(request, kind, collection, by_place)
 
     for collection in ("resourcePolicies", "instanceTemplates"):
         path = f"{ROOT}/aggregated/{{collection:{collection}}}"
@@ -80,13 +80,13 @@ def add_routes(app: web.Application, engine: Engine, machines: InstanceEngine) -
     async def list_all_groups(request: web.Request) -> web.Response:
         places = [f"zones/{zone}" for zone in compute_zones()]
         places += [f"regions/{region}" for region in regions()]
-        found: dict[str, list[Body]] = {place: [] for place in places}
+        by_place: dict[str, list[Body]] = {place: [] for place in places}
         for group in groups.list_in(request.match_info["project"]):
-            found[group.place].append(_group(request, groups, group))
+            by_place[group.place].append(_group(request, groups, group))
         silent = engine.model.faults.unreachable_zones()
-        unreachable = {each for each in found if silent & {None, each.removeprefix("zones/")}}
+        unreachable = {key for key in by_place if silent & {None, key.removeprefix("zones/")}}
         kind = "instanceGroupManager"
-        return aggregated(request, kind, f"{kind}s", found, unreachable)
+        return aggregated(request, kind, f"{kind}s", by_place, unreachable)
 
     path = f"{ROOT}/aggregated/instanceGroupManagers"
     calls.add("instanceGroupManagers.aggregatedList", "GET", path, list_all_groups)
@@ -145,9 +145,9 @@ def _add_workload(
 
     async def listed(request: web.Request) -> web.Response:
         at = place_of(request)
-        found = workloads.list(collection, request.match_info["project"], at)
+        bodies = workloads.list(collection, request.match_info["project"], at)
         return page(
-            request, kind, [_workload(request, at, collection, kind, body) for body in found]
+            request, kind, [_workload(request, at, collection, kind, body) for body in bodies]
         )
 
     path = f"{ROOT}/{place}/{collection}"
@@ -222,8 +222,8 @@ def _add_groups(
 
     async def list_members(request: web.Request) -> web.Response:
         group = groups.get(*key(request))
-        found = [_member(request, groups, group, member) for member in group.members]
-        return web.json_response({"managedInstances": found})
+        members = [_member(request, groups, group, member) for member in group.members]
+        return web.json_response({"managedInstances": members})
 
     async def list_errors(request: web.Request) -> web.Response:
         group = groups.get(*key(request))
@@ -306,7 +306,7 @@ def _group(request: web.Request, groups: EmulatedGroups, group: GroupRecord) -> 
             }
         ]
     template = full_link(request, group.template)
-    found = {
+    body = {
         **group.body,
         "kind": "compute#instanceGroupManager",
         "id": group.id,
@@ -321,8 +321,8 @@ def _group(request: web.Request, groups: EmulatedGroups, group: GroupRecord) -> 
         group.place.partition("/")[0][:-1]: link(request, group.place),
     }
     if group.policy:
-        found["resourcePolicies"] = {"workloadPolicy": full_link(request, group.policy)}
-    return found
+        body["resourcePolicies"] = {"workloadPolicy": full_link(request, group.policy)}
+    return body
 
 
 def _size(request: web.Request, groups: EmulatedGroups, group: GroupRecord) -> Body:
@@ -342,7 +342,7 @@ def _member(
 ) -> Body:
     """compute.ManagedInstance."""
     instance = groups.instance(group, member)
-    found: Body = {
+    body: Body = {
         "name": member.name,
         "instance": full_link(request, group.instance_path(member)),
         "currentAction": groups.action(group, member),
@@ -350,7 +350,7 @@ def _member(
         "version": {"instanceTemplate": full_link(request, group.template)},
     }
     if instance is not None:
-        found |= {"id": instance.id, "instanceStatus": instance.status}
+        body |= {"id": instance.id, "instanceStatus": instance.status}
     if member.errors:
-        found["lastAttempt"] = {"errors": {"errors": member.errors}}
-    return found
+        body["lastAttempt"] = {"errors": {"errors": member.errors}}
+    return body

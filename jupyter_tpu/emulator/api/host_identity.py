@@ -114,7 +114,7 @@ def add_routes(app: web.Application, engine: Engine, identities: HostIdentities)
             raise web.HTTPForbidden
         account = node.service_account or f"emulated@{node.project}.iam.gserviceaccount.com"
         name = "instance/service-accounts/default"
-        found = {
+        content = {
             f"{name}/": {"aliases": ["default"], "email": account, "scopes": _scopes(node)},
             f"{name}/token": {
                 "access_token": identities.access_token(id),
@@ -127,11 +127,11 @@ def add_routes(app: web.Application, engine: Engine, identities: HostIdentities)
         if (key := path.removeprefix("instance/")) in QUIET:
             value = await notice(key, id, request)
             return web.Response(text=value, headers={**flavor, "ETag": _etag(value)})
-        if found is None:
+        if content is None:
             raise web.HTTPNotFound
-        if isinstance(found, str):
-            return web.Response(text=found, headers=flavor)
-        return web.json_response(found, headers=flavor)
+        if isinstance(content, str):
+            return web.Response(text=content, headers=flavor)
+        return web.json_response(content, headers=flavor)
 
     async def notice(key: str, id: str, request: web.Request) -> str:
         value, known = engine.notices.get(id, key), request.query.get("last_etag")

@@ -85,12 +85,12 @@ def add_routes(app: web.Application, engine: Engine, machines: InstanceEngine) -
         return page(request, "instance", [_instance(request, record) for record in records])
 
     async def list_all(request: web.Request) -> web.Response:
-        found: dict[str, list[dict[str, Any]]] = {f"zones/{zone}": [] for zone in compute_zones()}
+        by_zone: dict[str, list[dict[str, Any]]] = {f"zones/{zone}": [] for zone in compute_zones()}
         for record in instances.list_in(request.match_info["project"]):
-            found[f"zones/{record.zone}"].append(_instance(request, record))
+            by_zone[f"zones/{record.zone}"].append(_instance(request, record))
         silent = model.faults.unreachable_zones()
-        places = {place for place in found if silent & {None, place.removeprefix("zones/")}}
-        return aggregated(request, "instance", "instances", found, places)
+        places = {place for place in by_zone if silent & {None, place.removeprefix("zones/")}}
+        return aggregated(request, "instance", "instances", by_zone, places)
 
     async def guest_attributes(request: web.Request) -> web.Response:
         instance, query = find(request), request.query.get("queryPath", "")

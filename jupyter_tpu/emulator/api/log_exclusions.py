@@ -52,11 +52,11 @@ def add_routes(app: web.Application, engine: Engine) -> None:
         return web.json_response(body)
 
     async def update(request: web.Request) -> web.Response:
-        body, found = await body_of(request), known(request)
+        body, exclusion = await body_of(request), known(request)
         for field in filter(None, request.query.get("updateMask", "").split(",")):
-            found[field] = body.get(field)
+            exclusion[field] = body.get(field)
         engine.save()
-        return web.json_response(found)
+        return web.json_response(exclusion)
 
     async def delete(request: web.Request) -> web.Response:
         del of(request)[known(request)["name"]]

@@ -30,8 +30,8 @@ def add_routes(app: web.Application, engine: Engine) -> None:
     async def listed(request: web.Request) -> web.Response:
         zone = request.match_info["zone"]
         check_zone(request.match_info["project"], zone)
-        found = [_shown(request, zone, type_) for type_ in machine_types_in(zone)]
-        return page(request, "machineType", found)
+        shown = [_shown(request, zone, type_) for type_ in machine_types_in(zone)]
+        return page(request, "machineType", shown)
 
     async def get(request: web.Request) -> web.Response:
         zone, name = request.match_info["zone"], request.match_info["name"]
@@ -42,11 +42,11 @@ def add_routes(app: web.Application, engine: Engine) -> None:
         raise api_errors.resource_not_found(f"projects/{project}/zones/{zone}/machineTypes/{name}")
 
     async def list_all(request: web.Request) -> web.Response:
-        found = {
+        by_zone = {
             f"zones/{zone}": [_shown(request, zone, type_) for type_ in machine_types_in(zone)]
             for zone in compute_zones()
         }
-        return aggregated(request, "machineType", "machineTypes", found)
+        return aggregated(request, "machineType", "machineTypes", by_zone)
 
     async def get_family(request: web.Request) -> web.Response:
         family = request.match_info["family"]
@@ -79,7 +79,7 @@ def aggregated(
     request: web.Request,
     kind: str,
     collection: str,
-    found: dict[str, list[dict[str, Any]]],
+    by_place: dict[str, list[dict[str, Any]]],
     unreachable: set[str] | None = None,
 ) -> web.Response:
     """The list over all places: those without an item say so in a warning.
@@ -88,7 +88,7 @@ def aggregated(
     """
     text = request.query.get("filter", "")
     items: dict[str, Any] = {}
-    for place, all_of_place in found.items():
+    for place, all_of_place in by_place.items():
         items[place] = {collection: [item for item in all_of_place if fits(item, text)]}
         if not items[place][collection]:
             code = "UNREACHABLE" if place in (unreachable or ()) else "NO_RESULTS_ON_PAGE"

@@ -24,7 +24,11 @@ def add_routes(app: web.Application, engine: Engine) -> None:
     async def test_permissions(request: web.Request) -> web.Response:
         asked = (await json_body(request) or {}).get("permissions", [])
         denied = any(fault.kind == "permission" for fault in faults.list())
-        allowed = [each for each in asked if not denied or each.endswith((".get", ".list"))]
+        allowed = [
+            permission
+            for permission in asked
+            if not denied or permission.endswith((".get", ".list"))
+        ]
         return web.json_response({"permissions": allowed} if allowed else {})
 
     async def list_quotas(request: web.Request) -> web.Response:
@@ -78,8 +82,8 @@ def _compute_quotas(faults: Faults) -> Iterator[dict[str, Any]]:
             name = f"TPU-{generation.removeprefix('tpu').upper()}-per-project-region"
             own = preemptible or generation == "v5p"
             dimensions = [*limits, _dimension("global", -1)]
-            for each in dimensions if not own else ():
-                each["dimensions"] = {**each.get("dimensions", {}), "tpu_family": machine.upper()}
+            for entry in dimensions if not own else ():
+                entry["dimensions"] = {**entry.get("dimensions", {}), "tpu_family": machine.upper()}
             yield {
                 "quotaId": f"{'PREEMPTIBLE-' if preemptible else ''}{name}"
                 if own
@@ -98,8 +102,8 @@ def _limit(fault: Fault) -> dict[str, Any]:
 
 
 def _dimension(place: str, limit: int) -> dict[str, Any]:
-    found = {"details": {"value": str(limit)}, "applicableLocations": [place]}
-    return found if place == "global" else {**found, "dimensions": {"region": place}}
+    entry = {"details": {"value": str(limit)}, "applicableLocations": [place]}
+    return entry if place == "global" else {**entry, "dimensions": {"region": place}}
 
 
 def _is_about(fault: Fault, generation: str, tier: str) -> bool:

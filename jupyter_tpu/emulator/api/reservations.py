@@ -23,7 +23,7 @@ Body = dict[str, Any]
 
 
 def add_routes(app: web.Application, engine: Engine, machines: InstanceEngine) -> None:
-    calls, found = ComputeCalls(app, engine), EmulatedReservations(engine.model)
+    calls, reservations = ComputeCalls(app, engine), EmulatedReservations(engine.model)
     operations = engine.model.compute_operations
     zonal = f"{ROOT}/zones/{{zone}}"
 
@@ -74,12 +74,12 @@ def add_routes(app: web.Application, engine: Engine, machines: InstanceEngine) -
             info = request.match_info
             check_zone(info["project"], info["zone"])
             items = model["list"](info["project"], info["zone"])
-            return page(request, kind, [resource(request, each) for each in items])
+            return page(request, kind, [resource(request, item) for item in items])
 
         async def list_all(request: web.Request) -> web.Response:
             places: dict[str, list[Body]] = {f"zones/{zone}": [] for zone in compute_zones()}
-            for each in model["list"](request.match_info["project"]):
-                places[f"zones/{each['zone']}"].append(resource(request, each))
+            for reservation in model["list"](request.match_info["project"]):
+                places[f"zones/{reservation['zone']}"].append(resource(request, reservation))
             return aggregated(request, kind, collection, places)
 
         def changes(verb: str) -> Callable[[web.Request], Any]:
@@ -104,18 +104,23 @@ def add_routes(app: web.Application, engine: Engine, machines: InstanceEngine) -
         "reservations",
         "reservation",
         "Reservation",
-        {"insert": found.insert, "get": found.get, "list": found.list_in, "delete": found.delete},
+        {
+            "insert": reservations.insert,
+            "get": reservations.get,
+            "list": reservations.list_in,
+            "delete": reservations.delete,
+        },
     )
     add(
         "futureReservations",
         "futureReservation",
         "FutureReservation",
         {
-            "insert": found.insert_future,
-            "get": found.get_future,
-            "list": found.list_future,
-            "delete": found.delete_future,
-            "cancel": found.cancel_future,
+            "insert": reservations.insert_future,
+            "get": reservations.get_future,
+            "list": reservations.list_future,
+            "delete": reservations.delete_future,
+            "cancel": reservations.cancel_future,
         },
     )
 

@@ -30,8 +30,8 @@ def add_routes(app: web.Application, engine: Engine) -> None:
     async def get_project(request: web.Request) -> web.Response:
         project = request.match_info["project"]
         number = str(project_number(project))
-        found = {"projectId": project, "projectNumber": number, "name": project}
-        return web.json_response({**found, "lifecycleState": "ACTIVE"})
+        body = {"projectId": project, "projectNumber": number, "name": project}
+        return web.json_response({**body, "lifecycleState": "ACTIVE"})
 
     def service(request: web.Request, name: str) -> dict[str, Any]:
         enabled = name in SERVICES and not (name == TPU and faults.has("api-disabled"))
@@ -44,9 +44,9 @@ def add_routes(app: web.Application, engine: Engine) -> None:
         }
 
     async def list_services(request: web.Request) -> web.Response:
-        found = [service(request, name) for name in SERVICES]
+        services = [service(request, name) for name in SERVICES]
         state = request.query.get("filter", "").partition("state:")[2]
-        shown = [each for each in found if state in ("", each["state"])]
+        shown = [entry for entry in services if state in ("", entry["state"])]
         return web.json_response({"services": shown})
 
     async def get_service(request: web.Request) -> web.Response:

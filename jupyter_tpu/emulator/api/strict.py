@@ -151,8 +151,8 @@ def _check_well_known(value: Any, descriptor: Any, path: str) -> Iterator[Violat
 
 def _fields(descriptor: Any) -> dict[str, Any]:
     """By the names that JSON may have: camelCase, or as in the .proto file."""
-    found = {_snake(field): field for field in descriptor.fields}
-    return found | {field.json_name: field for field in descriptor.fields}
+    fields = {_snake(field): field for field in descriptor.fields}
+    return fields | {field.json_name: field for field in descriptor.fields}
 
 
 def _is_repeated(field: Any) -> bool:

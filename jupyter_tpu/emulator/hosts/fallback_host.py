@@ -206,7 +206,9 @@ class FallbackHost:
                 inner = os.path.join(home, os.fsdecode(path))
                 parent, name = os.path.split(os.path.normpath(inner))
                 real = os.path.join(os.path.realpath(parent), name)
-                if not all(_is_inside(each, allowed) for each in (os.path.realpath(inner), real)):
+                if not all(
+                    _is_inside(candidate, allowed) for candidate in (os.path.realpath(inner), real)
+                ):
                     raise asyncssh.SFTPPermissionDenied("This path is not on the host.")
                 return os.fsencode(real)
 

@@ -110,11 +110,11 @@ def host_variables(spec: HostSpec) -> Mapping[str, str]:
     no time and on no disk, and what one host has compiled of it serves all. A host with a small
     disk gets copies, so that the disk can be full.
     """
-    found = {**spec.environment, **etc.plugin_path(etc.PLUGINS), "UV_CACHE_DIR": etc.UV_CACHE}
+    variables = {**spec.environment, **etc.plugin_path(etc.PLUGINS), "UV_CACHE_DIR": etc.UV_CACHE}
     if spec.disk_limit_mb is not None:
-        return found | {"UV_LINK_MODE": "copy"}
+        return variables | {"UV_LINK_MODE": "copy"}
     bytecode = f"{etc.UV_CACHE}/bytecode"
-    return found | {"UV_LINK_MODE": "symlink", "PYTHONPYCACHEPREFIX": bytecode}
+    return variables | {"UV_LINK_MODE": "symlink", "PYTHONPYCACHEPREFIX": bytecode}
 
 
 def _interpreters(spec: HostSpec) -> machine.Pythons:

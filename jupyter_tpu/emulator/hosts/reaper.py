@@ -20,7 +20,7 @@ _SECONDS = 10.0
 
 def marked(mark: str) -> list[int]:
     """The processes of this user whose variables have *mark* (``NAME=value``), but this one."""
-    found = []
+    pids = []
     marker = mark.encode()
     for entry in os.listdir("/proc"):
         if not entry.isdigit() or int(entry) == os.getpid():
@@ -28,10 +28,10 @@ def marked(mark: str) -> list[int]:
         try:
             with open(f"/proc/{entry}/environ", "rb") as file:
                 if marker in file.read().split(b"\0"):
-                    found.append(int(entry))
+                    pids.append(int(entry))
         except OSError:  # another user's, or just ended
             continue
-    return found
+    return pids
 
 
 def sweep(mark: str) -> bool:

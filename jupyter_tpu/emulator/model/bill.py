@@ -51,11 +51,11 @@ class Bill:
     def lines(self) -> list[dict[str, Any]]:
         """Each node with the seconds that it was READY, and what that costs in USD."""
         now = time.time()
-        found = []
+        lines = []
         for line in self._lines.values():
             seconds = line.seconds + (now - line.since if line.since is not None else 0.0)
             usd = None if line.usd_per_hour is None else seconds * line.usd_per_hour / 3600
-            found.append(
+            lines.append(
                 {
                     "node": line.node,
                     "id": line.id,
@@ -65,7 +65,7 @@ class Bill:
                     "usd": usd,
                 }
             )
-        return found
+        return lines
 
 
 def _price(node: NodeRecord) -> float | None:

@@ -20,21 +20,21 @@ class ComputeOperations:
 
     def __init__(
         self,
-        found: Iterable[ComputeOperation],
+        operations: Iterable[ComputeOperation],
         now: Callable[[], datetime],
         chance: random.Random,
     ) -> None:
-        self._found = {operation.path: operation for operation in found}
+        self._operations = {operation.path: operation for operation in operations}
         self._now = now
         self._chance = chance
         self._one_ended = asyncio.Event()
 
     def all(self) -> list[ComputeOperation]:
-        return list(self._found.values())
+        return list(self._operations.values())
 
     def get(self, path: str) -> ComputeOperation:
         try:
-            return self._found[path]
+            return self._operations[path]
         except KeyError:
             raise api_errors.resource_not_found(path) from None
 
@@ -47,7 +47,7 @@ class ComputeOperations:
 
     def repeated(self, request_id: str, target: str, kind: str) -> ComputeOperation | None:
         """What an earlier call with the same *request_id* has begun."""
-        for compute_operation in self._found.values():
+        for compute_operation in self._operations.values():
             if request_id and (
                 compute_operation.request_id,
                 compute_operation.target,
@@ -85,10 +85,10 @@ class ComputeOperations:
             user=by,
             request_id=request_id,
         )
-        self._found[operation.path] = operation
-        done = [path for path, old in self._found.items() if old.status == "DONE"]
-        for path in done[: max(0, len(self._found) - _KEPT)]:
-            del self._found[path]
+        self._operations[operation.path] = operation
+        done = [path for path, old in self._operations.items() if old.status == "DONE"]
+        for path in done[: max(0, len(self._operations) - _KEPT)]:
+            del self._operations[path]
         return operation
 
     def end(self, operation: ComputeOperation, errors: Sequence[dict[str, str]] = ()) -> None:

@@ -36,7 +36,7 @@ class EmulatedGroups:
         self._model = model
         self.instances = instances
         self.workloads = EmulatedWorkloads(model)
-        self.found = model.groups
+        self.records = model.groups
         self.operations = model.compute_operations
         instances.on_failure = self._failed
         instances.on_run_over = self._run_over
@@ -46,7 +46,7 @@ class EmulatedGroups:
     def get(self, project: str, place: str, name: str) -> GroupRecord:
         path = f"projects/{project}/{place}/instanceGroupManagers/{name}"
         try:
-            return self.found[path]
+            return self.records[path]
         except KeyError:
             raise api_errors.resource_not_found(path) from None
 
@@ -55,7 +55,7 @@ class EmulatedGroups:
         silent = self._model.faults.unreachable_zones()
         return [
             group
-            for group in sorted(self.found.values(), key=lambda group: group.path)
+            for group in sorted(self.records.values(), key=lambda group: group.path)
             if group.project == project and place in (None, group.place)
             and not silent & {group.zone, None}
         ]  # fmt: skip
@@ -89,10 +89,10 @@ class EmulatedGroups:
         if body.get("targetSize") is None:
             raise api_errors.required_field("resource.targetSize")
         self._check(group, template)
-        if path in self.found:
+        if path in self.records:
             raise api_errors.resource_exists(path)
         self._set_size(group, int(body["targetSize"]))
-        self.found[path] = group
+        self.records[path] = group
         return self.operations.begin("insert", path, group.id, request_id=request_id)
 
     def resize(
@@ -158,7 +158,7 @@ class EmulatedGroups:
     # ---- what is seen ---------------------------------------------------------------------------
 
     def instance(self, group: GroupRecord, member: MemberRecord) -> InstanceRecord | None:
-        return self.instances.found.get(group.instance_path(member))
+        return self.instances.records.get(group.instance_path(member))
 
     def action(self, group: GroupRecord, member: MemberRecord) -> str:
         """Its currentAction."""
@@ -189,7 +189,7 @@ class EmulatedGroups:
                 group.topology_state,
                 [(member.name, member.errors, member.deleting) for member in group.members],
             )
-            for group in self.found.values()
+            for group in self.records.values()
         ]
 
     def unsettled(self) -> bool:
@@ -198,14 +198,14 @@ class EmulatedGroups:
             or not self.is_stable(group)
             or (group.topology and group.size and group.topology_state != "ACTIVE")
             or self.operations.in_progress(group.path)
-            for group in self.found.values()
+            for group in self.records.values()
         )
 
     # ---- what moves on --------------------------------------------------------------------------
 
     def step(self) -> None:
         """Moves all groups on."""
-        for group in list(self.found.values()):
+        for group in list(self.records.values()):
             if group.deleting:
                 self._delete(group)
                 continue
@@ -219,7 +219,7 @@ class EmulatedGroups:
 
     def relink(self) -> None:
         """The hosts of a slice know each other."""
-        for group in self.found.values():
+        for group in self.records.values():
             records = [self.instance(group, member) for member in group.members]
             instances = [record for record in records if record is not None]
             if group.topology and instances:
@@ -243,7 +243,7 @@ class EmulatedGroups:
             raise api_errors.compute_invalid(  # our wording; the rule is Google's
                 "Regional groups in BULK mode need the target shape ANY_SINGLE_ZONE."
             )
-        asked = [each["zone"].rpartition("/")[2] for each in distribution.get("zones") or []]
+        asked = [entry["zone"].rpartition("/")[2] for entry in distribution.get("zones") or []]
         zones = asked or [
             compute_zone
             for compute_zone in compute_zones()
@@ -288,9 +288,9 @@ class EmulatedGroups:
         staying = [member for member in group.members if not member.deleting]
         for member in staying[size:]:
             member.deleting = True
-        wanted = size - len(staying)
-        if wanted > 0:
-            names = self._new_names(group, wanted)
+        missing = size - len(staying)
+        if missing > 0:
+            names = self._new_names(group, missing)
             # Workers are not numbered in the order of the names: a user has seen the reverse.
             group.members += [
                 MemberRecord(name=name, worker=size - 1 - number)
@@ -321,7 +321,7 @@ class EmulatedGroups:
             if not instance.deleting:
                 self.instances.begin_delete(instance, by="system")
         if not instances:
-            del self.found[group.path]
+            del self.records[group.path]
             self.operations.end_all(group.path)
 
     def _shrink(self, group: GroupRecord) -> None:
@@ -454,7 +454,7 @@ class EmulatedGroups:
             group.size -= 1
 
     def _member(self, instance: InstanceRecord) -> tuple[GroupRecord | None, MemberRecord | None]:
-        group = self.found.get(instance.group)
+        group = self.records.get(instance.group)
         members = group.members if group is not None else []
         return group, next((member for member in members if member.name == instance.name), None)
 

@@ -47,9 +47,9 @@ class InstanceRecord(NodeRecord, kw_only=True):
 
     @property
     def machine(self) -> MachineType:
-        found = machine_type(self.type)
-        assert found is not None
-        return found
+        machine = machine_type(self.type)
+        assert machine is not None
+        return machine
 
     @property
     def accelerator(self) -> AcceleratorType:

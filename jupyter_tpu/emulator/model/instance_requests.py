@@ -34,16 +34,16 @@ def check_machine_type(body: Body, zone: str) -> MachineType:
     text = body.get("machineType")
     if not text:
         raise api_errors.required_field("resource.machineType")
-    found = machine_type(text)
+    machine = machine_type(text)
     at = re.search(r"zones/([^/]+)/machineTypes/", text)
-    if found is None or zone not in found.zones or (at and at[1] != zone):
+    if machine is None or zone not in machine.zones or (at and at[1] != zone):
         raise api_errors.compute_invalid(
             f"Invalid value for field 'resource.machineType': '{text}'. Machine type with name "
             f"'{text.rpartition('/')[2]}' does not exist in zone '{zone}'."
         )
-    if not found.creatable:
-        raise api_errors.refused_machine_type(found.name)
-    return found
+    if not machine.creatable:
+        raise api_errors.refused_machine_type(machine.name)
+    return machine
 
 
 def check_properties(body: Body) -> None:
@@ -89,7 +89,7 @@ def check_networks(networks: EmulatedNetworks, project: str, region: str, body: 
         if subnetwork:
             networks.get(project, "subnetworks", region, _last(subnetwork))
             continue
-        names = [each["name"] for each in networks.list(project, "subnetworks", region)]
+        names = [known["name"] for known in networks.list(project, "subnetworks", region)]
         if (_last(network) or "default") not in names:
             raise api_errors.compute_invalid("No default subnetwork was found")
 

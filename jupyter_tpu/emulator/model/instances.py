@@ -45,7 +45,7 @@ class EmulatedInstances:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self.found = model.instances
+        self.records = model.instances
         self.operations = model.compute_operations
         #: Hears of instances of groups that could not be made: (instance, error).
         self.on_failure: Callable[[InstanceRecord, dict[str, str]], None] = lambda *_: None
@@ -58,7 +58,7 @@ class EmulatedInstances:
         silent = self._model.faults.unreachable_zones()
         return [
             record
-            for record in sorted(self.found.values(), key=lambda record: record.path)
+            for record in sorted(self.records.values(), key=lambda record: record.path)
             if record.project == project and zone in (None, record.zone)
             and not silent & {record.zone, None}
         ]  # fmt: skip
@@ -66,7 +66,7 @@ class EmulatedInstances:
     def get(self, project: str, zone: str, name: str) -> InstanceRecord:
         path = f"projects/{project}/zones/{zone}/instances/{name}"
         try:
-            return self.found[path]
+            return self.records[path]
         except KeyError:
             raise api_errors.resource_not_found(path) from None
 
@@ -83,7 +83,7 @@ class EmulatedInstances:
                 "InstanceSchedulePolicy]"
             )
         check_networks(self._model.networks, project, zone.rpartition("-")[0], body)
-        if path in self.found:
+        if path in self.records:
             raise api_errors.resource_exists(path)
         external = any(interface.get("accessConfigs") for interface in body["networkInterfaces"])
         if external and self._model.faults.consume("no-external-addresses", zone):
@@ -132,7 +132,7 @@ class EmulatedInstances:
             instance.waits_until = now.timestamp() + wait
             if wait and not group:  # a group waits without instances
                 instance.become("PENDING")
-        self.found[instance.path] = instance
+        self.records[instance.path] = instance
         by = "system" if group else ""
         self._slow(instance)
         return self.operations.begin(
@@ -241,7 +241,7 @@ class EmulatedInstances:
     def step(self, busy: Container[str]) -> Iterator[Work]:
         """Moves all on that are not *busy* (paths), and gives what has to be done for it."""
         now = self._model.now().timestamp()
-        for instance in list(self.found.values()):
+        for instance in list(self.records.values()):
             if instance.path in busy or now < instance.slow_until:
                 continue
             if instance.deleting and instance.status == "PENDING":
@@ -274,11 +274,11 @@ class EmulatedInstances:
     def unsettled(self) -> bool:
         return any(
             record.status not in ("RUNNING", "TERMINATED") or record.ends_at or record.restarts_at
-            for record in self.found.values()
+            for record in self.records.values()
         )
 
     def started(self, instance: InstanceRecord) -> None:
-        if self.found.get(instance.path) is instance and instance.status == "STAGING":
+        if self.records.get(instance.path) is instance and instance.status == "STAGING":
             instance.become("RUNNING")
             instance.health = "HEALTHY"
             self._set_end(instance)
@@ -299,14 +299,14 @@ class EmulatedInstances:
 
     def failed(self, instance: InstanceRecord, code: str, message: str) -> None:
         """It can't be made or started."""
-        if self.found.get(instance.path) is not instance:
+        if self.records.get(instance.path) is not instance:
             return
         error = {"code": code, "message": message}
         self.operations.end_all(instance.path, [error])
         if instance.host.host_keys:  # it has run before
             instance.become("TERMINATED")
         else:
-            del self.found[instance.path]
+            del self.records[instance.path]
         self.on_failure(instance, error)
 
     # ---- what Google does by itself -------------------------------------------------------------
@@ -399,8 +399,8 @@ class EmulatedInstances:
         )
 
     def _remove(self, instance: InstanceRecord) -> None:
-        if self.found.get(instance.path) is instance:
-            del self.found[instance.path]
+        if self.records.get(instance.path) is instance:
+            del self.records[instance.path]
         self.operations.end_all(instance.path)
 
     def _set_end(self, instance: InstanceRecord) -> None:

@@ -53,9 +53,11 @@ class Limits:
             if not _covers(fault, zone, accelerator, tier):
                 return False
             used = sum(
-                each.chips
-                for path, at, each, how in (self._users() if kind == "quota" else self._holders())
-                if path != but and _covers(fault, at, each, how)
+                machine.chips
+                for path, at, machine, how in (
+                    self._users() if kind == "quota" else self._holders()
+                )
+                if path != but and _covers(fault, at, machine, how)
             )
             return used + count * accelerator.chips > fault.chips
 

@@ -100,14 +100,14 @@ class Model:
             operations=self.operations.all(),
             project_metadata=self.project_metadata,
             log_exclusions=self.log_exclusions,
-            compute=self.networks.found,
+            compute=self.networks.records,
             instances=list(self.instances.values()),
             groups=list(self.groups.values()),
             policies=self.policies,
             templates=self.templates,
             reservations=self.reservations,
             compute_operations=self.compute_operations.all(),
-            os_login=self.os_login.found,
+            os_login=self.os_login.records,
         )
 
     # ---- what can be created --------------------------------------------------------------------
@@ -169,7 +169,7 @@ class Model:
         if zone != "-":
             self.check_zone(zone)
         silent = self.faults.unreachable_zones()
-        found = [
+        shown = [
             record
             for record in records
             if record.project == project
@@ -181,7 +181,7 @@ class Model:
             for silent_zone in (self.zones() if None in silent else sorted(filter(None, silent)))
             if zone in ("-", silent_zone)
         ]
-        return sorted(found, key=lambda record: (record.created, record.path)), unreachable
+        return sorted(shown, key=lambda record: (record.created, record.path)), unreachable
 
     def create_node(
         self, project: str, zone: str, name: str, request: NodeRequest

@@ -74,8 +74,8 @@ def regions() -> tuple[str, ...]:
 class EmulatedNetworks:
     """The networks of all projects in *found*. A place is "global" or a region."""
 
-    def __init__(self, found: dict[str, ComputeRecord], now: Callable[[], datetime]) -> None:
-        self.found = found
+    def __init__(self, records: dict[str, ComputeRecord], now: Callable[[], datetime]) -> None:
+        self.records = records
         self._now = now
 
     def list(self, project: str, collection: str, place: str | None = None) -> list[Body]:
@@ -149,10 +149,10 @@ class EmulatedNetworks:
     # ---- internals ------------------------------------------------------------------------------
 
     def _of(self, project: str, collection: str) -> dict[str, Body]:
-        if project not in self.found:
-            self.found[project] = ComputeRecord()
+        if project not in self.records:
+            self.records[project] = ComputeRecord()
             self._add_default(project)
-        resources: dict[str, Body] = getattr(self.found[project], collection)
+        resources: dict[str, Body] = getattr(self.records[project], collection)
         return resources
 
     def _check(self, collection: str, body: Body) -> str:

@@ -22,8 +22,8 @@ def is_enabled(node: Mapping[str, str], project: Mapping[str, str]) -> bool:
 class OsLogin:
     """The keys of each user in *found*: address → fingerprint → key."""
 
-    def __init__(self, found: dict[str, dict[str, OsLoginKey]]) -> None:
-        self.found = found
+    def __init__(self, records: dict[str, dict[str, OsLoginKey]]) -> None:
+        self.records = records
 
     def profile(self, user: str, project: str) -> dict[str, Any]:
         """A LoginProfile. Every user has an account, made when it is first asked for."""
@@ -40,7 +40,7 @@ class OsLogin:
             "name": f"users/{user}/projects/{project}",
         }
         keys = {
-            fingerprint: self.key(user, fingerprint) for fingerprint in self.found.get(user, {})
+            fingerprint: self.key(user, fingerprint) for fingerprint in self.records.get(user, {})
         }
         return {"name": user, "posixAccounts": [account], "sshPublicKeys": keys}
 
@@ -48,7 +48,7 @@ class OsLogin:
         """A SshPublicKey."""
         path = f"users/{user}/sshPublicKeys/{fingerprint}"
         try:
-            key = self.found[user][fingerprint]
+            key = self.records[user][fingerprint]
         except KeyError:
             raise api_errors.not_found(path) from None
         shown = {"key": key.key, "fingerprint": fingerprint, "name": path}
@@ -58,11 +58,11 @@ class OsLogin:
         """*expires*: microseconds since the epoch; 0: never."""
         text = key.strip()
         fingerprint = hashlib.sha256(" ".join(text.split()[:2]).encode()).hexdigest()
-        self.found.setdefault(user, {})[fingerprint] = OsLoginKey(key=text, expires=expires)
+        self.records.setdefault(user, {})[fingerprint] = OsLoginKey(key=text, expires=expires)
 
     def delete_key(self, user: str, fingerprint: str) -> None:
         self.key(user, fingerprint)
-        del self.found[user][fingerprint]
+        del self.records[user][fingerprint]
 
     def authorized(self, now: datetime) -> dict[str, list[str]]:
         """User name → the public keys that let them in now."""
@@ -71,7 +71,7 @@ class OsLogin:
             _username(user): [
                 key.key for key in keys.values() if not key.expires or key.expires > moment
             ]
-            for user, keys in self.found.items()
+            for user, keys in self.records.items()
         }
 
 

@@ -31,7 +31,7 @@ class EmulatedReservations:
     # ---- reservations ----
 
     def list_in(self, project: str, zone: str | None = None) -> list[Body]:
-        found = [
+        shown = [
             self._shown(path, body)
             for path, body in sorted(self._model.reservations.items())
             if "/reservations/" in path and _is_in(path, project, zone)
@@ -45,13 +45,13 @@ class EmulatedReservations:
                 fields = ("name", "zone", "aggregateReservation", "specificReservationRequired")
                 body = {key: planned[key] for key in fields if key in planned}
                 end = rfc3339(datetime.fromtimestamp(self._ends(planned), UTC))
-                found.append(self._shown(path, {**body, "id": planned["id"], "deleteAtTime": end}))
-        return found
+                shown.append(self._shown(path, {**body, "id": planned["id"], "deleteAtTime": end}))
+        return shown
 
     def get(self, project: str, zone: str, name: str) -> Body:
-        for each in self.list_in(project, zone):
-            if each["name"] == name:
-                return each
+        for reservation in self.list_in(project, zone):
+            if reservation["name"] == name:
+                return reservation
         raise api_errors.resource_not_found(f"projects/{project}/zones/{zone}/reservations/{name}")
 
     def insert(self, project: str, zone: str, body: Body) -> Body:
@@ -78,9 +78,9 @@ class EmulatedReservations:
         ]
 
     def get_future(self, project: str, zone: str, name: str) -> Body:
-        for each in self.list_future(project, zone):
-            if each["name"] == name:
-                return each
+        for reservation in self.list_future(project, zone):
+            if reservation["name"] == name:
+                return reservation
         raise api_errors.resource_not_found(_future(project, zone, name))
 
     def insert_future(self, project: str, zone: str, body: Body) -> Body:
@@ -102,15 +102,15 @@ class EmulatedReservations:
 
     def cancel_future(self, project: str, zone: str, name: str) -> None:
         """Before it begins."""
-        found = self.get_future(project, zone, name)
-        if found["status"]["procurementStatus"] != "COMMITTED":
+        reservation = self.get_future(project, zone, name)
+        if reservation["status"]["procurementStatus"] != "COMMITTED":
             raise api_errors.compute_invalid(f"The future reservation {name} can't be cancelled.")
         self._model.reservations[_future(project, zone, name)]["cancelled"] = True
 
     def delete_future(self, project: str, zone: str, name: str) -> None:
         """One that was cancelled, or is over."""
-        found = self.get_future(project, zone, name)
-        if found["status"]["procurementStatus"] == "COMMITTED":
+        reservation = self.get_future(project, zone, name)
+        if reservation["status"]["procurementStatus"] == "COMMITTED":
             raise api_errors.compute_invalid(f"The future reservation {name} must be cancelled.")
         del self._model.reservations[_future(project, zone, name)]
 
@@ -156,15 +156,15 @@ class EmulatedReservations:
         """With what instances use of it."""
         name, zone = path.rpartition("/")[2], path.split("/")[3]
         used = [
-            each
-            for each in self._model.instances.values()
-            if each.zone == zone
-            and each.tier == "reserved"
-            and each.reservation_name.rpartition("/")[2] == name
+            instance
+            for instance in self._model.instances.values()
+            if instance.zone == zone
+            and instance.tier == "reserved"
+            and instance.reservation_name.rpartition("/")[2] == name
         ]
         shown = {**body, "status": "READY"}
         if aggregate := body.get("aggregateReservation"):
-            count = sum(each.machine.chips for each in used)
+            count = sum(instance.machine.chips for instance in used)
             accelerator = {"acceleratorCount": count}
             in_use = [{"accelerator": accelerator}] if count else []
             shown["aggregateReservation"] = {**aggregate, "inUseResources": in_use}

@@ -23,15 +23,15 @@ def authorized(
     texts = [node.get("ssh-keys", ""), node.get("sshKeys", "")]
     if node.get("block-project-ssh-keys", "").lower() != "true":
         texts += [project.get("ssh-keys", ""), project.get("sshKeys", "")]
-    found: dict[str, list[str]] = {}
+    by_user: dict[str, list[str]] = {}
     for line in "\n".join(texts).splitlines():
         user, _, key = line.strip().partition(":")
         if not key or not USER.fullmatch(user) or user == "root" or _expired(key, now):
             continue
-        keys = found.setdefault(user, [])
+        keys = by_user.setdefault(user, [])
         if key not in keys:
             keys.append(key)
-    return found
+    return by_user
 
 
 def _expired(key: str, now: datetime) -> bool:

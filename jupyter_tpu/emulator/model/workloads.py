@@ -28,8 +28,8 @@ class EmulatedWorkloads:
     def list(self, collection: str, project: str, place: str | None = None) -> list[Body]:
         """Of *place*, or of all places."""
         start = f"projects/{project}/" + (f"{place}/" if place else "")
-        found = self._of(collection)
-        return [found[path] for path in sorted(found) if path.startswith(start)]
+        bodies = self._of(collection)
+        return [bodies[path] for path in sorted(bodies) if path.startswith(start)]
 
     def get(self, collection: str, project: str, place: str, name: str) -> Body:
         path = f"projects/{project}/{place}/{collection}/{name}"
@@ -86,9 +86,9 @@ class EmulatedWorkloads:
 
 
 def machine_type_of(template: Body) -> MachineType:
-    found = machine_type(template["properties"]["machineType"])
-    assert found is not None
-    return found
+    machine = machine_type(template["properties"]["machineType"])
+    assert machine is not None
+    return machine
 
 
 def topology_of(policy: Body | None) -> str:

@@ -13,31 +13,31 @@ from .findings import Finding, Report
 _LOGIN_FILES = "/etc/environment /etc/profile /etc/profile.d/* ~/.profile ~/.bash_profile ~/.bashrc"
 
 
-def chips(report: Report, found: Hardware, expected: ExpectedTPU) -> Finding:
+def chips(report: Report, hardware: Hardware, expected: ExpectedTPU) -> Finding:
     """Those on the PCI bus and their device files, compared with the type."""
-    if found.emulated or expected.emulated:
+    if hardware.emulated or expected.emulated:
         return report.ok("chips", "Emulated: JAX sees simulated devices instead of TPU chips.")
-    have, want = len(found.chips), expected.chips_per_host
+    have, want = len(hardware.chips), expected.chips_per_host
     if expected.cpu_only and not have:
         return report.ok("chips", "The machine has no TPU chips: JAX uses its CPU.")
     if not have or (want and have < want):
         number = f"{have} of its {want}" if want else "no"
         return report.problem("chips", f"The host has {number} TPU chips.", CREATE_AGAIN)
-    if len(found.device_files) < have:
+    if len(hardware.device_files) < have:
         return report.problem(
             "chips",
-            f"{have - len(found.device_files)} of {count(have, 'chip')} have no device file. "
+            f"{have - len(hardware.device_files)} of {count(have, 'chip')} have no device file. "
             "The runtime version may have no driver for them.",
             CREATE_AGAIN,
         )
-    kind = next(filter(None, found.chips), "")
+    kind = next(filter(None, hardware.chips), "")
     name = f"{kind} chip" if kind else "TPU chip"
     return report.ok("chips", f"{count(have, name)} with device files.")
 
 
-def holders(report: Report, found: Hardware, owners: Mapping[int, str]) -> Iterator[Finding]:
+def holders(report: Report, hardware: Hardware, owners: Mapping[int, str]) -> Iterator[Finding]:
     """What uses the chips. *owners*: what of ours a process belongs to."""
-    for holder in found.holders:
+    for holder in hardware.holders:
         if holder.pid in owners:
             yield report.ok(
                 "holders", f"{owners[holder.pid]} uses the chips (process {holder.pid})."
@@ -46,19 +46,19 @@ def holders(report: Report, found: Hardware, owners: Mapping[int, str]) -> Itera
             yield report.problem(
                 "holders", f"The chips are in use by {holder}.", _how_to_end(report, holder)
             )
-    if found.holders and found.complete:
+    if hardware.holders and hardware.complete:
         return
     look = f"Look with your password: jupyter tpu ssh {report.tpu}{report.worker}, and there: "
     look += "sudo lsof -w /dev/accel* /dev/vfio/*"
-    if found.lock.held and not found.holders:
+    if hardware.lock.held and not hardware.holders:
         yield report.problem(
             "holders", "A process that can't be seen from here holds libtpu's lock.", look
         )
-    elif not found.complete:
+    elif not hardware.complete:
         yield report.unknown(
             "holders",
-            f"{'No' if not found.holders else 'No other'} process of yours uses the chips. Those "
-            "of other users and of containers can't be seen: sudo asks for a password.",
+            f"{'No' if not hardware.holders else 'No other'} process of yours uses the chips. "
+            "Those of other users and of containers can't be seen: sudo asks for a password.",
             look,
         )
     else:
@@ -78,9 +78,9 @@ def _free(report: Report) -> str:
     return f"jupyter tpu chips free {report.tpu}{report.worker}"
 
 
-def lock(report: Report, found: Hardware) -> Iterator[Finding]:
+def lock(report: Report, hardware: Hardware) -> Iterator[Finding]:
     """libtpu's lock file, where it is in someone's way though no process holds it."""
-    file = found.lock
+    file = hardware.lock
     if file.in_the_way:
         root = ""
         if file.blocks_root:
@@ -98,7 +98,7 @@ def lock(report: Report, found: Hardware) -> Iterator[Finding]:
             "programs, because fs.protected_regular is on: there, JAX says that the TPU is in use.",
             f"To delete it: {report.ssh('rm /tmp/libtpu_lockfile')}",
         )
-    if found.variables.get("ALLOW_MULTIPLE_LIBTPU_LOAD") in ("1", "true"):
+    if hardware.variables.get("ALLOW_MULTIPLE_LIBTPU_LOAD") in ("1", "true"):
         yield report.warning(
             "lock",
             "ALLOW_MULTIPLE_LIBTPU_LOAD is set, so programs don't see that the chips are in use.",
@@ -106,13 +106,13 @@ def lock(report: Report, found: Hardware) -> Iterator[Finding]:
         )
 
 
-def login(report: Report, found: Hardware, expected: ExpectedTPU) -> Iterator[Finding]:
+def login(report: Report, hardware: Hardware, expected: ExpectedTPU) -> Iterator[Finding]:
     """What the variables of a login do to JAX and libtpu."""
-    preload = found.variables.get("LD_PRELOAD", "")
-    if found.no_preload:
+    preload = hardware.variables.get("LD_PRELOAD", "")
+    if hardware.no_preload:
         yield report.warning(
             "login",
-            f"Logins preload {found.no_preload} (LD_PRELOAD), which does not exist, so each "
+            f"Logins preload {hardware.no_preload} (LD_PRELOAD), which does not exist, so each "
             "command prints an error. Kernels start without it.",
             where_set(report, "LD_PRELOAD"),
         )
@@ -122,16 +122,16 @@ def login(report: Report, found: Hardware, expected: ExpectedTPU) -> Iterator[Fi
             "Logins preload TCMalloc (LD_PRELOAD), which breaks some libraries. Kernels, jobs and "
             "runs start without it.",
         )
-    platforms = found.variables.get("JAX_PLATFORMS", "")
+    platforms = hardware.variables.get("JAX_PLATFORMS", "")
     if platforms and "tpu" not in platforms.split(",") and not expected.without_chips:
         yield report.problem(
             "login",
             f"Logins set JAX_PLATFORMS={platforms}, so JAX does not use the TPU.",
             where_set(report, "JAX_PLATFORMS"),
         )
-    fewest, limits = chip_limits(found)
+    fewest, limits = chip_limits(hardware)
     if limits:
-        have = len(found.chips) or len(found.device_files)
+        have = len(hardware.chips) or len(hardware.device_files)
         yield report.warning(
             "login",
             f"Logins set {assignments(limits)}, so a program sees {fewest} of the host's "

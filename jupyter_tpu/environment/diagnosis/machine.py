@@ -21,10 +21,10 @@ CLOCK_OFF, CLOCK_WRONG = 5.0, 240.0
 
 def disks(report: Report, facts: HostFacts) -> Iterator[Finding]:
     """Free space, and libtpu's logs, which nothing deletes."""
-    found: dict[int, Disk] = {}  # two folders may be on one disk
-    for each in facts.disks:
-        found.setdefault(each.total, each)
-    for disk in found.values():
+    by_total: dict[int, Disk] = {}  # two folders may be on one disk
+    for disk in facts.disks:
+        by_total.setdefault(disk.total, disk)
+    for disk in by_total.values():
         text = f"{_gib(disk.free)} of {_gib(disk.total)} are free in {disk.path}."
         folders = "~/* ~/.cache" if disk.path != "/tmp" else "/tmp/*"
         used = report.ssh(f"du -sh {folders}")

@@ -49,26 +49,26 @@ def _unreached(error: TPUError, host: int, others: bool, expected: ExpectedTPU) 
 
 
 def _host(
-    facts: HostFacts, each: ExaminedHost, hosts: Sequence[ExaminedHost], expected: ExpectedTPU
+    facts: HostFacts, examined: ExaminedHost, hosts: Sequence[ExaminedHost], expected: ExpectedTPU
 ) -> Iterator[Finding]:
-    report = Report(each.host, expected.name)
+    report = Report(examined.host, expected.name)
     yield report.ok("connection", "Connected.")
-    if each.agent is not None:
-        yield report.problem("agent", each.agent.message, each.agent.hint)
+    if examined.agent is not None:
+        yield report.problem("agent", examined.agent.message, examined.agent.hint)
     else:
         yield report.ok("agent", "The agent answers.")
     yield chips(report, facts.hardware, expected)
-    yield from holders(report, facts.hardware, each.owners)
+    yield from holders(report, facts.hardware, examined.owners)
     yield from lock(report, facts.hardware)
     yield from login(report, facts.hardware, expected)
     yield from _environments(report, facts, hosts[0], expected)
     yield from disks(report, facts)
-    if each.clock is not None:
-        yield clock(report, each.clock, _clocks_agree(hosts))
+    if examined.clock is not None:
+        yield clock(report, examined.clock, _clocks_agree(hosts))
     if facts.account is not None:
         yield storage(report, facts.account)
-    if each.ports is not None:
-        yield ports(report, each.ports, expected)
+    if examined.ports is not None:
+        yield ports(report, examined.ports, expected)
 
 
 def _clocks_agree(hosts: Sequence[ExaminedHost]) -> bool:
@@ -122,7 +122,7 @@ def _environments(
 
 
 def _jax(
-    report: Report, name: str, check: HostCheck, found: Hardware, expected: ExpectedTPU
+    report: Report, name: str, check: HostCheck, hardware: Hardware, expected: ExpectedTPU
 ) -> Finding:
     connect = f"jupyter tpu connect {expected.name} --env {name}"
     if check.error is not None:
@@ -130,7 +130,7 @@ def _jax(
     if not check.jax:  # a Python that was found there
         return report.unknown("jax", f"{name}: JAX is not installed.", "Install it to use the TPU.")
     versions = f"JAX {check.jax}" + (f", libtpu {check.libtpu}" if check.libtpu else "")
-    known = structs.replace(check, hardware=found)
+    known = structs.replace(check, hardware=hardware)
     started = check.platform is not UNSET or check.backend_error
     if not started or (not expected.without_chips and chips_in_use(known)):
         was = "was started, and says that" if started else "was not started, because"
@@ -149,7 +149,7 @@ def _jax(
     want = expected.devices_per_host
     if want and check.devices != want:
         hint = "Restart the TPU. If that does not help, delete it and create it again."
-        if limits := chip_limits(found)[1]:
+        if limits := chip_limits(hardware)[1]:
             hint = f"Logins set {assignments(limits)}. {where_set(report, *limits)}"
         return report.problem(
             "jax",

@@ -104,7 +104,10 @@ class LocalProject:
 
 
 def is_skipped(skipped: list[list], path: str) -> bool:
-    return any(path == each or (each[-1:] == "/" and path.startswith(each)) for each, *_ in skipped)
+    return any(
+        path == skipped_path or (skipped_path[-1:] == "/" and path.startswith(skipped_path))
+        for skipped_path, *_ in skipped
+    )
 
 
 def no_folder(path: Path) -> TPUError:
@@ -113,9 +116,9 @@ def no_folder(path: Path) -> TPUError:
     )
 
 
-def too_large(folder: str, found: Any, limits: tuple[int, int, int]) -> TPUError:
-    """found: what `TooLarge` says."""
-    count, size, shares = found
+def too_large(folder: str, totals: Any, limits: tuple[int, int, int]) -> TPUError:
+    """totals: what `TooLarge` says."""
+    count, size, shares = totals
     largest = sorted(shares.items(), key=lambda share: -share[1])[:_NAMED]
     named = ", ".join(f"{name} ({size_text(share)})" for name, share in largest)
     what = f"more than {limits[2]} files" if count > limits[2] else f"{size_text(size)} or more"

@@ -46,19 +46,19 @@ class MirrorNews:
         mirror, tpu = self._mirror, str(self._mirror.host.host)
         if not current:
             return [f"{self._still_copied} This cell started without the newest files."]
-        found = []
+        lines = []
         if mirror.problem is not None:
             line = f"The project {mirror.folder} is not up to date on {tpu}: {mirror.problem}"
-            found += [line] if line not in self._shown else []
+            lines += [line] if line not in self._shown else []
             self._shown = {line}
         else:
             self._shown = set()
         if mirror.outcome is None:
-            return found
+            return lines
         outcome = mirror.outcome.hosts[0]
         conflicts = {conflict.path for conflict, *_ in outcome.conflicts}
         if new := sorted(conflicts - self._conflicts):
-            found.append(self._conflict_line(new, tpu))
+            lines.append(self._conflict_line(new, tpu))
         self._conflicts = conflicts
         left_out = [
             f"{path} ({size_text(size)}, {why})" if size else f"{path} ({why})"
@@ -67,8 +67,8 @@ class MirrorNews:
         left_out += [f"{path} ({why})" for path, why in outcome.refused]
         if left_out:
             line = f"Not copied to {tpu}: {_some(left_out)}."
-            found += [line] if self._history.is_new(line) else []
-        return found
+            lines += [line] if self._history.is_new(line) else []
+        return lines
 
     def _conflict_line(self, paths: list[str], tpu: str) -> str:
         mirror = self._mirror

@@ -21,7 +21,7 @@ class SyncOptions(Struct, frozen=True, kw_only=True):
 
     def includes(self, path: str) -> bool:
         return not self.only or any(
-            path == each or path.startswith(f"{each}/") for each in self.only
+            path == chosen or path.startswith(f"{chosen}/") for chosen in self.only
         )
 
 

@@ -132,7 +132,7 @@ class RemoteProject:
         if answer.unknown:
             answer = await self._call(_LookedUp, "look_up", digest=digest, paths=paths)
         asked = set(paths)
-        return _tree({each: entry for each, entry in answer.tree.items() if each in asked}), digest
+        return _tree({path: entry for path, entry in answer.tree.items() if path in asked}), digest
 
     async def walk(self, rules: list, limits: tuple[int, int, int]) -> Walked:
         walked: Walked = await self._call(Walked, "walk", rules=rules, limits=limits)
@@ -150,11 +150,17 @@ class RemoteProject:
         """As `on_host.stream.pack` takes them."""
         if not paths:
             return {}
-        found = await self._call(dict[str, Signature | None], "signatures", paths=paths)
-        for each in found.values():
-            if each and not len(each.head) == len(each.tail) == each.size // BLOCK:
+        signatures = await self._call(dict[str, Signature | None], "signatures", paths=paths)
+        for signature in signatures.values():
+            if (
+                signature
+                and not len(signature.head) == len(signature.tail) == signature.size // BLOCK
+            ):
                 raise InvalidAnswer(self._what, "a signature with other blocks than its file")
-        return {path: each and msgspec.to_builtins(each) for path, each in found.items()}
+        return {
+            path: signature and msgspec.to_builtins(signature)
+            for path, signature in signatures.items()
+        }
 
     async def receive(
         self, packed: IO[bytes], count: int, sent: Callable[[int], None], *, keep: bool = False

@@ -198,7 +198,7 @@ async def _walk(
         for path, entry in walked.entries().items()
         if is_safe(path) and not entry.state.startswith("other ") and not local.leaves_out(path)
     }
-    return tree, [list(each) for each in walked.skipped]
+    return tree, [list(entry) for entry in walked.skipped]
 
 
 async def _kept(

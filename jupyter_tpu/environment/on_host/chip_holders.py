@@ -28,11 +28,11 @@ def visible_holders(root="/"):
     means one process for ever. ``notebook``: from which it was started by any Jupyter server, "" if
     that is not known.
     """
-    found = holders(root)
-    for each in found:
-        pid = each["pid"]
-        each.update(origin(pid, root), start=start_time(pid), notebook=_notebook(root, pid))
-    return found
+    chip_holders = holders(root)
+    for holder in chip_holders:
+        pid = holder["pid"]
+        holder.update(origin(pid, root), start=start_time(pid), notebook=_notebook(root, pid))
+    return chip_holders
 
 
 def all_holders(root="/"):
@@ -41,14 +41,14 @@ def all_holders(root="/"):
     ``lock``: as `lock_file` has it.
     """
     devices = chip_devices(root)
-    found = None
+    visible = None
     if devices and os.getuid():
-        found = as_root("visible_holders", ROOT, root=root)
-    complete = found is not None or not devices or os.getuid() == 0
-    if found is None:
-        found = visible_holders(root)
+        visible = as_root("visible_holders", ROOT, root=root)
+    complete = visible is not None or not devices or os.getuid() == 0
+    if visible is None:
+        visible = visible_holders(root)
     lock = lock_file(root)
-    return {"devices": devices, "holders": found, "complete": complete, "lock": lock}
+    return {"devices": devices, "holders": visible, "complete": complete, "lock": lock}
 
 
 def delete_lock_file():
@@ -150,7 +150,8 @@ def _notebook(root, pid):
 
 
 CALLS = {
-    each.__name__: each for each in (all_holders, delete_lock_file, end_holders, visible_holders)
+    function.__name__: function
+    for function in (all_holders, delete_lock_file, end_holders, visible_holders)
 }
 
 

@@ -131,8 +131,8 @@ def _pip(uv, tool, arguments, environment):
         added = _with_names(words) if command == "install" and not status else []
         # Also after an error: some of it may have happened.
         change.end(added, removing if not status else [])
-    for each in local if not status else ():
-        print("%s is on this host only, so it is not recorded in the environment." % each)
+    for requirement in local if not status else ():
+        print("%s is on this host only, so it is not recorded in the environment." % requirement)
     return status
 
 
@@ -154,23 +154,23 @@ def _elsewhere(arguments):
 
 def _requirements(arguments):
     """(requirements, local ones) of the arguments of ``install``; those of -r files, too."""
-    found, local, rest = [], [], list(arguments)
+    requirements, local, rest = [], [], list(arguments)
     while rest:
-        each = rest.pop(0)
-        option, _, value = each.partition("=")
+        argument = rest.pop(0)
+        option, _, value = argument.partition("=")
         if option in ("-r", "--requirement", "--requirements"):
-            found += _lines(value or (rest.pop(0) if rest else ""))
+            requirements += _lines(value or (rest.pop(0) if rest else ""))
         elif option in ("-e", "--editable"):
             local.append(value or (rest.pop(0) if rest else ""))
-        elif each in _WITH_VALUE:
+        elif argument in _WITH_VALUE:
             del rest[:1]
-        elif each.startswith("-"):
+        elif argument.startswith("-"):
             continue
-        elif re.match(r"[./~]|file:", each) or os.path.exists(each):
-            local.append(each)
+        elif re.match(r"[./~]|file:", argument) or os.path.exists(argument):
+            local.append(argument)
         else:
-            found.append(each)
-    return found, local
+            requirements.append(argument)
+    return requirements, local
 
 
 def _lines(path):
@@ -194,10 +194,10 @@ def _with_names(requirements):
             if text:
                 urls[json.loads(text)["url"]] = name
     named = []
-    for each in requirements:
-        url = re.sub(r"^\w+\+|[@#].*$", "", each)
-        known = not name_of(each) and urls.get(url)
-        named.append("%s @ %s" % (known, each) if known else each)
+    for requirement in requirements:
+        url = re.sub(r"^\w+\+|[@#].*$", "", requirement)
+        known = not name_of(requirement) and urls.get(url)
+        named.append("%s @ %s" % (known, requirement) if known else requirement)
     return named
 
 

@@ -22,20 +22,20 @@ def examine(environments, variables, root="/"):
 
     JAX is started in them, one after the other, with *variables*, unless a process holds the chips.
     """
-    found = hardware(root)
+    hardware_facts = hardware(root)
     checks = {}
     for name, python in environments.items():
         try:
             checks[name] = check_python(
-                name, variables, start_jax=not found["holders"], python=python
+                name, variables, start_jax=not hardware_facts["holders"], python=python
             )
         except HostError as error:
             checks[name] = {"error": error.payload[1]}
     return {
-        "hardware": found,
+        "hardware": hardware_facts,
         "disks": [_disk(path) for path in (os.path.expanduser("~"), "/tmp")],
         "logs": _size(LOGS),
-        "account": None if found["emulated"] else service_account(),
+        "account": None if hardware_facts["emulated"] else service_account(),
         "environments": checks,
     }
 
@@ -95,8 +95,8 @@ def service_account():
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with direct.open(request, timeout=3) as answer:
-            found = json.load(answer)
-            return {"email": str(found["email"]), "scopes": list(map(str, found["scopes"]))}
+            account = json.load(answer)
+            return {"email": str(account["email"]), "scopes": list(map(str, account["scopes"]))}
     except urllib.error.HTTPError as error:
         return {"email": "", "scopes": []} if error.code == 404 else None
     except (OSError, ValueError, KeyError, TypeError):

@@ -54,11 +54,11 @@ def found_pythons(path=""):
     paths = [asked, *map(_python_in, environment_folders()), *installed_pythons()]
     with ThreadPoolExecutor(8) as pool:
         described = list(pool.map(describe, list(dict.fromkeys(filter(None, paths)))[:_MOST]))
-    found = {}  # type: ignore[var-annotated]
-    for each in described:
-        if not is_ours(each["prefix"] or each["path"]):
-            found.setdefault((each["prefix"] or each["path"], each["version"]), each)
-    return {"asked": asked, "pythons": list(found.values())}
+    pythons = {}  # type: ignore[var-annotated]
+    for python in described:
+        if not is_ours(python["prefix"] or python["path"]):
+            pythons.setdefault((python["prefix"] or python["path"], python["version"]), python)
+    return {"asked": asked, "pythons": list(pythons.values())}
 
 
 def interpreter(path):
@@ -70,16 +70,16 @@ def interpreter(path):
 
 def describe(path):
     """What a Python is and has; a "problem" if it does not start."""
-    found = {"path": path, "prefix": "", "kind": "", "version": "", "ipykernel": "", "jax": "",
-             "installable": False, "problem": ""}  # fmt: skip
+    description = {"path": path, "prefix": "", "kind": "", "version": "", "ipykernel": "",
+                   "jax": "", "installable": False, "problem": ""}  # fmt: skip
     try:
         status, lines = run([path, "-B", "-c", _DESCRIBE], env=clean_environment(), timeout=20)
     except OSError as error:
-        return dict(found, problem=str(error.strerror))
+        return dict(description, problem=str(error.strerror))
     for line in lines:
         if line.startswith("described "):
-            return dict(found, **json.loads(line[len("described ") :]))
-    return dict(found, problem=(lines or ["it ended with status %d" % status])[-1])
+            return dict(description, **json.loads(line[len("described ") :]))
+    return dict(description, problem=(lines or ["it ended with status %d" % status])[-1])
 
 
 def describe_python(path):
@@ -87,12 +87,12 @@ def describe_python(path):
     python = interpreter(path)
     if not python:
         raise HostError("NOT_FOUND", "There is no Python at %s." % path, "Check the path.")
-    found = describe(python)
-    if is_ours(found["prefix"]):
+    description = describe(python)
+    if is_ours(description["prefix"]):
         raise HostError(
             "INVALID", "%s is an environment of jupyter-tpu already." % path, "Connect with it."
         )
-    return found
+    return description
 
 
 def install_ipykernel(uv, python):
@@ -101,7 +101,7 @@ def install_ipykernel(uv, python):
         _, lines = run([python, "-I", "-B", "-c", _INSTALLED], env=clean_environment())
         there = [line.split()[1:] for line in lines if re.match(r"installed \S+ \d\S*$", line)]
         with tempfile.NamedTemporaryFile("w", dir=private_dir("environments")) as constraints:
-            constraints.writelines("%s==%s\n" % tuple(each) for each in there)
+            constraints.writelines("%s==%s\n" % tuple(pin) for pin in there)
             constraints.flush()
             uv_pip(uv, os.path.dirname(os.path.dirname(python)), "install", "ipykernel",
                    "--constraint", constraints.name)  # fmt: skip

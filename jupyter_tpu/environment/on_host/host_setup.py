@@ -41,13 +41,11 @@ _APT_CAUSES = (
 _LONGEST = 7200
 
 
-def setup_states(wanted, path):
+def setup_states(setup, path):
     """{key: "done" | "needed" | "skipped"} of the steps in *wanted*; *path*: of the environment."""
     if not _has_own_root():
-        return dict.fromkeys(wanted, "skipped")
-    return {
-        key: "done" if STEPS[key][0](value, path) else "needed" for key, value in wanted.items()
-    }
+        return dict.fromkeys(setup, "skipped")
+    return {key: "done" if STEPS[key][0](value, path) else "needed" for key, value in setup.items()}
 
 
 def apply_setup(key, value, name, worker):
@@ -90,12 +88,12 @@ def has_packages(packages, path):
         state, name, architecture, version, provided = (line + "\t\t\t\t").split("\t")[:5]
         if state == "installed":
             versions[name] = versions["%s:%s" % (name, architecture)] = version
-            for each in re.findall(r"(?:^|, )([^ ,(]+)", provided):
-                versions.setdefault(each, "")
-    wanted = [package.partition("=") for package in packages]
+            for provided_name in re.findall(r"(?:^|, )([^ ,(]+)", provided):
+                versions.setdefault(provided_name, "")
+    requested = [package.partition("=") for package in packages]
     return all(
         name in versions and (not version or version == versions[name])
-        for name, _, version in wanted
+        for name, _, version in requested
     )
 
 
@@ -169,14 +167,14 @@ def set_timezone(zone, path):
 # ---- oh-my-zsh ----
 
 
-def has_oh_my_zsh(wanted, path):
+def has_oh_my_zsh(requested, path):
     there = os.path.isfile(os.path.join(HOME, ".oh-my-zsh", "oh-my-zsh.sh"))
     return bool(there and shutil.which("zsh"))
 
 
-def install_oh_my_zsh(wanted, path):
+def install_oh_my_zsh(requested, path):
     """zsh, oh-my-zsh, and a ~/.zshrc if there is none; zsh becomes the login shell."""
-    missing = [each for each in ("git", "zsh") if not shutil.which(each)]
+    missing = [tool for tool in ("git", "zsh") if not shutil.which(tool)]
     if missing:
         install_packages(missing, path)
     folder = os.path.join(HOME, ".oh-my-zsh")
@@ -216,9 +214,9 @@ def run_script(script, path):
     It is in a file without a name: nothing of it is left, nor seen in the list of processes.
     """
     done = os.path.join(path, SCRIPT_DONE)
-    for each in (done, os.path.join(path, MARKER)):  # it may break what was verified
+    for marker_file in (done, os.path.join(path, MARKER)):  # it may break what was verified
         with contextlib.suppress(OSError):
-            os.unlink(each)
+            os.unlink(marker_file)
     if "\r\n" in script:
         emit(log="Converted the setup script's Windows line endings")
         script = script.replace("\r\n", "\n")

@@ -39,10 +39,10 @@ def name_of(requirement):
 
 def requested(path):
     """{"revision", "packages", "changes"} of the environment at *path*."""
-    found = {"revision": 0, "packages": [], "changes": []}
+    recorded = {"revision": 0, "packages": [], "changes": []}
     with contextlib.suppress(OSError, ValueError), open(os.path.join(path, REQUESTED)) as file:
-        found.update(json.load(file))
-    return found
+        recorded.update(json.load(file))
+    return recorded
 
 
 def record(path, added=(), removed=(), modules=None):
@@ -52,8 +52,8 @@ def record(path, added=(), removed=(), modules=None):
     """
     state = requested(path)
     packages = {name_of(package) or package: package for package in state["packages"]}
-    for each in added:
-        packages[name_of(each) or each] = each.strip()
+    for requirement in added:
+        packages[name_of(requirement) or requirement] = requirement.strip()
     for name in removed:
         packages.pop(normalized(name), None)
     revision = state["revision"] + 1
@@ -74,34 +74,34 @@ def summary(path):
 
 
 def site_packages(path):
-    found = glob.glob(os.path.join(glob.escape(path), "lib", "python3*", "site-packages"))
-    if not found:
+    folders = glob.glob(os.path.join(glob.escape(path), "lib", "python3*", "site-packages"))
+    if not folders:
         raise HostError("ENVIRONMENT", "The environment is incomplete.", "Connect again.")
-    return found[0]
+    return folders[0]
 
 
 def distributions(path):
     """{normalized name: importlib's distribution} of what is installed."""
     from importlib.metadata import distributions
 
-    found = {}
+    by_name = {}
     for distribution in distributions(path=[site_packages(path)]):
         name = distribution.metadata["Name"]
         if name:
-            found[normalized(name)] = distribution
-    return found
+            by_name[normalized(name)] = distribution
+    return by_name
 
 
 def required(there):
     """The names in `distributions` that kernels on TPUs need."""
-    found, rest = set(), list(REQUIRED)
+    names, rest = set(), list(REQUIRED)
     while rest:
         name = rest.pop()
-        if name in there and name not in found:
-            found.add(name)
+        if name in there and name not in names:
+            names.add(name)
             needs = there[name].requires or ()
             rest += [name_of(need) for need in needs if not re.search(r"\bextra\s*==", need)]
-    return found
+    return names
 
 
 def check_removable(there, names):
@@ -162,7 +162,7 @@ class PackageChange:
         self._path = path
         self.incomplete = drop_incomplete(path)
         before = distributions(path)
-        self._versions = {name: each.version for name, each in before.items()}
+        self._versions = {name: distribution.version for name, distribution in before.items()}
         # A removed one has no list of its files any more.
         self._modules = {n: top_modules(before[n]) for n in removing if n in before}
 
@@ -175,9 +175,9 @@ class PackageChange:
             now = after.get(name)
             if now is None or now.version != version:
                 touched.add(name)
-                found = self._modules.get(name, ()) if now is None else top_modules(now)
+                top_names = self._modules.get(name, ()) if now is None else top_modules(now)
                 shown = "%s %s" % (name, now.version) if now else ""
-                modules.update(dict.fromkeys(found, shown))
+                modules.update(dict.fromkeys(top_names, shown))
         if touched.intersection(REQUIRED):
             with contextlib.suppress(OSError):
                 os.unlink(os.path.join(self._path, MARKER))
@@ -192,12 +192,12 @@ def list_packages(name):
     needed = required(there)
     return [
         {
-            "name": each.metadata["Name"],
-            "version": each.version,
+            "name": distribution.metadata["Name"],
+            "version": distribution.version,
             "requested": key in asked,
             "required": key in needed,
         }
-        for key, each in sorted(there.items())
+        for key, distribution in sorted(there.items())
     ]
 
 
@@ -206,14 +206,17 @@ def change_packages(uv, name, add, remove):
     path = environment_dir(name)
     with exclusive_lock(name):
         there = distributions(path)
-        names = [normalized(each) for each in remove]
-        for each in names:
-            if each not in there:
-                raise HostError("INVALID", "Package %s is not installed." % each)
+        names = [normalized(package) for package in remove]
+        for package in names:
+            if package not in there:
+                raise HostError("INVALID", "Package %s is not installed." % package)
         check_removable(there, names)
         change = PackageChange(path, names)
         given = set(map(name_of, add))
-        install = [*(each for each in change.incomplete if each not in given), *add]
+        install = [
+            *(requirement for requirement in change.incomplete if requirement not in given),
+            *add,
+        ]
         if install:
             uv_pip(uv, path, "install", "-r", "-", input="\n".join([*install, ""]))
         if names:

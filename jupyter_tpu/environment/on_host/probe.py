@@ -41,19 +41,19 @@ def installed_pythons():
     """The paths of interpreters that are not in a virtual environment, one of each."""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     folders += ["/usr/bin", "/usr/local/bin", "/opt/conda/bin"]
-    found = []
+    paths = []
     for folder in dict.fromkeys(folders):
-        found += glob.glob(os.path.join(glob.escape(folder), "python3"))
-        found += glob.glob(os.path.join(glob.escape(folder), "python3.[0-9]*"))
+        paths += glob.glob(os.path.join(glob.escape(folder), "python3"))
+        paths += glob.glob(os.path.join(glob.escape(folder), "python3.[0-9]*"))
     for pattern in (
         "~/.local/share/uv/python/cpython-*/bin/python3",
         "~/.pyenv/versions/3*/bin/python3",
         "~/mini*3/bin/python3",
         "~/anaconda3/bin/python3",
     ):
-        found += glob.glob(os.path.expanduser(pattern))
+        paths += glob.glob(os.path.expanduser(pattern))
     real = {}  # type: ignore[var-annotated]
-    for path in found:
+    for path in paths:
         if os.access(path, os.X_OK) and not path.endswith("-config"):
             real.setdefault(os.path.realpath(path), path)
     return list(real.values())
@@ -73,7 +73,7 @@ def pythons():
 
 def environment_folders():
     """The folders of virtual environments and of conda's environments that are not ours."""
-    found = [os.path.dirname(each) for each in _matching(_VENVS)]
+    interpreters = [os.path.dirname(path) for path in _matching(_VENVS)]
     condas = _matching(_CONDAS)
     condas += [path for conda in condas for path in glob.glob(glob.escape(conda) + "/envs/*")]
     try:
@@ -81,8 +81,10 @@ def environment_folders():
             condas += file.read().splitlines()
     except (OSError, UnicodeDecodeError):
         pass
-    found += [folder for folder in condas if os.path.isdir(os.path.join(folder, "conda-meta"))]
-    return [python for python in dict.fromkeys(found) if not is_ours(python)]
+    interpreters += [
+        folder for folder in condas if os.path.isdir(os.path.join(folder, "conda-meta"))
+    ]
+    return [python for python in dict.fromkeys(interpreters) if not is_ours(python)]
 
 
 def _matching(patterns):

@@ -158,11 +158,11 @@ def trace(kernels, port, folder, seconds, start, lead):
     with contextlib.suppress(OSError):
         os.rmdir(folder)  # xprof would show a run without traces
     answers: "list[dict]" = []
-    for each in traced:
-        if isinstance(each, HostError):
-            answers.append({"error": each.payload})
+    for outcome in traced:
+        if isinstance(outcome, HostError):
+            answers.append({"error": outcome.payload})
             continue
-        done, path = each
+        done, path = outcome
         size = os.path.getsize(path)
         emit(log="%s: %.1f MB" % (path, size / 1e6))
         answers.append(
@@ -185,7 +185,10 @@ def profile_memory(kernels):
         return {"data": base64.b64encode(data).decode(), "cells": done["cells"]}
 
     traced = _at_once([lambda kernel=kernel: profile(kernel) for kernel in kernels])
-    return [{"error": each.payload} if isinstance(each, HostError) else each for each in traced]
+    return [
+        {"error": outcome.payload} if isinstance(outcome, HostError) else outcome
+        for outcome in traced
+    ]
 
 
 def _at_once(calls):
@@ -203,7 +206,7 @@ def _at_once(calls):
                 disk_full(error.strerror) if full else HostError("ENVIRONMENT", "%s." % error)
             )
 
-    threads = [threading.Thread(target=work, args=each, daemon=True) for each in enumerate(calls)]
+    threads = [threading.Thread(target=work, args=item, daemon=True) for item in enumerate(calls)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -327,15 +330,15 @@ def _remove_left():
 
 
 def _written(folder):
-    found = [
+    files = [
         os.path.join(top, name)
         for top, _, names in os.walk(folder)
         for name in names
         if name.endswith(SUFFIX)
     ]
-    if not found:
+    if not files:
         raise HostError("ENVIRONMENT", "The kernel was traced, but JAX wrote no trace.")
-    return found[0]
+    return files[0]
 
 
 CALLS: dict = {"make_folder": make_folder, "trace": trace, "profile_memory": profile_memory}

@@ -148,11 +148,11 @@ class Project:
                 "NO_FOLDER", "The folder %s does not exist." % self.root, "Check its path."
             )
         try:
-            found, skipped = walk(self.root, Rules(rules), limits)
+            files, skipped = walk(self.root, Rules(rules), limits)
         except TooLarge as large:
             return {"too_large": list(large.args)}
         cache = HashCache(self.known["hashes"])
-        tree = entries(self.root, found, cache, skipped)
+        tree = entries(self.root, files, cache, skipped)
         self._remember(hashes=dict(self.known["hashes"], **cache.fresh))
         return {"root": self.root, "tree": plain(tree), "skipped": skipped}
 
@@ -174,8 +174,8 @@ class Project:
                 else:
                     copy = files.enter_context(open(self._stream, "wb")) if keep else None
                     reader = ProjectReader(framed(sys.stdin.buffer, copy))
-                for each in receive(self.root, reader, announced(reader, count)):
-                    results.append(each)
+                for result in receive(self.root, reader, announced(reader, count)):
+                    results.append(result)
                 reader.finish()
         except EOFError:
             sys.exit(1)  # no one is there to be answered
@@ -208,7 +208,7 @@ class Project:
 
 
 def plain(tree):
-    return {path: [each.state, each.size, each.time] for path, each in tree.items()}
+    return {path: [entry.state, entry.size, entry.time] for path, entry in tree.items()}
 
 
 def digest_of(paths):

@@ -62,8 +62,8 @@ def clear_ray():
 
 def _state():
     with contextlib.suppress(OSError, ValueError), open(ray_node.state_file()) as file:
-        found: dict = json.load(file)
-        return found
+        state: dict = json.load(file)
+        return state
     return {}
 
 

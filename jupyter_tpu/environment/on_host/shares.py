@@ -47,7 +47,7 @@ def examine_sharing(folder=""):
 
 def shares():
     """[{"role": "server" or "client", "mounted": …, and what its first line says}]"""
-    found, mounts = [], _mounts()
+    records, mounts = [], _mounts()
     for role, pattern in (("server", EXPORTS), ("client", UNITS)):
         for path in sorted(glob.glob(pattern)):
             header = _read_header(path)
@@ -55,8 +55,8 @@ def shares():
                 continue
             source = mounts.get(header.get("path", ""), "")
             mounted = role == "server" or (source.startswith("nfs") and _answers(header["path"]))
-            found.append(dict(header, role=role, file=path, mounted=mounted))
-    return found
+            records.append(dict(header, role=role, file=path, mounted=mounted))
+    return records
 
 
 def change_sharing(steps):

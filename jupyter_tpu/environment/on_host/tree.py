@@ -80,7 +80,7 @@ def walk(root, rules, limits, read_ignore_file=None):
     limits: the sizes of one file and of all, and the number of files. read_ignore_file(folder):
     adds the rules of a .gitignore.
     """
-    found, skipped, total = {}, [], 0
+    files, skipped, total = {}, [], 0
     pending = [""]
     while pending:
         folder = pending.pop()
@@ -113,7 +113,7 @@ def walk(root, rules, limits, read_ignore_file=None):
                 pass
             elif stat.S_ISLNK(info.st_mode):
                 if is_inside(path, link_target(root, path)):
-                    found[path] = info
+                    files[path] = info
                 else:
                     skipped.append([path, 0, "a link out of the folder"])
             elif not stat.S_ISREG(info.st_mode):
@@ -121,19 +121,19 @@ def walk(root, rules, limits, read_ignore_file=None):
             elif info.st_size > limits[0]:
                 skipped.append([path, info.st_size, "larger than the limit"])
             else:
-                found[path] = info
+                files[path] = info
                 total += info.st_size
-        if len(found) > limits[2] or total > limits[1]:
-            raise TooLarge(*_shares(found))
-    return found, skipped
+        if len(files) > limits[2] or total > limits[1]:
+            raise TooLarge(*_shares(files))
+    return files, skipped
 
 
-def _shares(found):
+def _shares(files):
     shares: dict = {}
-    for path, info in found.items():
+    for path, info in files.items():
         top = path.partition("/")[0] if "/" in path else "."
         shares[top] = shares.get(top, 0) + info.st_size
-    return len(found), sum(shares.values()), shares
+    return len(files), sum(shares.values()), shares
 
 
 def link_target(root, path):
@@ -150,10 +150,10 @@ def is_inside(path, target):
     return not os.path.isabs(target) and up <= path.count("/") and ".." not in parts[up:]
 
 
-def entries(root, found, cache, skipped):
+def entries(root, files, cache, skipped):
     """{path: Entry} of what :func:`walk` has found."""
     tree = {}
-    for path, info in found.items():
+    for path, info in files.items():
         try:
             if stat.S_ISLNK(info.st_mode):
                 state = "link " + link_target(root, path)
@@ -250,7 +250,7 @@ def is_git(name):
     """
     seen = name
     if not name.isascii():
-        seen = "".join(each for each in name if unicodedata.category(each) != "Cf")
+        seen = "".join(character for character in name if unicodedata.category(character) != "Cf")
     return seen.partition(":")[0].rstrip(". ").lower() in (".git", "git~1")
 
 

@@ -108,30 +108,30 @@ def prepare(name, python, usual, requirements, index, lock, packages, jaxkit, se
 
 
 def apply(setup, keys, name):
-    wanted = {key: value for key, value in setup.items() if key in keys}
-    states = setup_states(wanted, environment_dir(name))
+    requested = {key: value for key, value in setup.items() if key in keys}
+    states = setup_states(requested, environment_dir(name))
     for key in STEPS:
         if states.get(key) == "needed":
             try:
-                apply_setup(key, wanted[key], name, worker())
+                apply_setup(key, requested[key], name, worker())
             except HostError as error:
                 if key not in OPTIONAL:
                     raise
                 emit(log="Warning: %s" % error)
 
 
-def choose(wanted, usual):
+def choose(requested, usual):
     """The path of a Python that is here, or the version for uv to download."""
-    found = pythons()
+    installed = pythons()
     oldest, newest, downloaded = usual
 
     def fits(version):
-        if wanted:
-            return version == wanted or version.startswith(wanted + ".")
+        if requested:
+            return version == requested or version.startswith(requested + ".")
         return oldest <= numbers(version)[:2] <= newest
 
-    fitting = [version for version in found if fits(version)]
-    return found[max(fitting, key=numbers)] if fitting else wanted or downloaded
+    fitting = [version for version in installed if fits(version)]
+    return installed[max(fitting, key=numbers)] if fitting else requested or downloaded
 
 
 def numbers(version):
@@ -186,8 +186,8 @@ class Agent:
             line.connect(self._path)
             message = {"id": 1, "op": request.op, "params": request.params}
             line.sendall(json.dumps(message).encode() + b"\n")
-            for each in line.makefile("rb"):
-                answer = json.loads(each)
+            for answer_line in line.makefile("rb"):
+                answer = json.loads(answer_line)
                 if answer.get("id") == 1:
                     break
             else:

@@ -117,17 +117,17 @@ def uv_error(action, lines):
             return HostError(
                 "PACKAGE", sentence.format(*match.groups()), "Correct the package names."
             )
-    wanted = [line.strip(" ×├╰─▶│") for line in lines if line.strip()]
-    wanted = [line for line in wanted if not line.startswith(("hint:", "warning:", "Using "))]
+    reasons = [line.strip(" ×├╰─▶│") for line in lines if line.strip()]
+    reasons = [line for line in reasons if not line.startswith(("hint:", "warning:", "Using "))]
     match = re.search(_DOWNLOAD, text)
     if match and "404 Not Found" in text:
         return HostError(
             "PACKAGE", "%s does not have it." % match.group(1), "Correct the package names."
         )
     if match:
-        cause = re.sub(r"^cause: |\.$", "", wanted[-1])
+        cause = re.sub(r"^cause: |\.$", "", reasons[-1])
         return unreachable("The host can't download from %s: %s." % (match.group(1), cause))
-    reason = " ".join(wanted[-6:]) if wanted else "uv gave no reason"
+    reason = " ".join(reasons[-6:]) if reasons else "uv gave no reason"
     reason = re.sub(r"\s+", " ", reason)
     reason = re.sub(r"^error: ", "", reason).replace(" cause: ", ": ")
     return HostError(
@@ -165,11 +165,11 @@ def wheels(index):
     page = index.rstrip("/") + "/uv/"
     with fetch(page, "application/vnd.pypi.simple.v1+json, text/html;q=0.5") as answer:
         kind, body = answer.headers.get("Content-Type", ""), answer.read().decode()
-    found = []
+    files = []
     if "json" in kind:
         for file in json.loads(body)["files"]:
             if not file.get("yanked"):
-                found.append((file["filename"], file["url"], file["hashes"].get("sha256", "")))
+                files.append((file["filename"], file["url"], file["hashes"].get("sha256", "")))
     else:
 
         class Links(HTMLParser):
@@ -179,13 +179,13 @@ def wheels(index):
                     url, _, fragment = attributes["href"].partition("#")
                     name = urllib.parse.unquote(url.rpartition("/")[2])
                     sha = fragment[7:] if fragment.startswith("sha256=") else ""
-                    found.append((name, url, sha))
+                    files.append((name, url, sha))
 
         Links().feed(body)
     base = re.sub(r"//[^/@]*@", "//", page)
     login = re.match(r"\w+://([^/@]*)@([^/]*)", page)
     complete = []
-    for name, url, sha in found:
+    for name, url, sha in files:
         url = urllib.parse.urljoin(base, url)
         if login and urllib.parse.urlsplit(url).netloc == login.group(2):
             url = url.replace("//", "//%s@" % login.group(1), 1)
@@ -224,15 +224,15 @@ def choose(files):
 
 def get_uv():
     """The path of uv; downloaded unless a new enough one is there."""
-    found = find_uv()
-    if found:
-        emit(log="uv is installed: %s" % found)
-        return {"uv": found}
+    path = find_uv()
+    if path:
+        emit(log="uv is installed: %s" % path)
+        return {"uv": path}
     with exclusive_lock("uv"):
-        found = find_uv()
-        if not found:
-            found = download_uv()
-    return {"uv": found}
+        path = find_uv()
+        if not path:
+            path = download_uv()
+    return {"uv": path}
 
 
 def download_uv():

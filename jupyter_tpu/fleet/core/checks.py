@@ -136,7 +136,7 @@ def check_environment(request: ConnectTPU) -> None:
             f"{path!r} is not the path of a Python on a host.",
             "Give an absolute path or one that begins with ~/, such as ~/venv.",
         )
-    if request.python or request.packages or request.requirements or request.setup.wanted:
+    if request.python or request.packages or request.requirements or request.setup.requested:
         raise InvalidInput(
             "An environment that is on the hosts is used as it is: it has its own Python version "
             "and packages.",

@@ -96,6 +96,11 @@ class ConnectedTPUs:
             stopped=stopped,
         )
 
+    def chips(self, name: NodeName, environment: str) -> list[list[int]]:
+        """The groups of chips that have kernelspecs of their own."""
+        choices = self._kernelspecs.choices(**_where(name), environment=environment)
+        return [list(chips) for chips in choices]
+
     def split(
         self, name: NodeName, record: EnvironmentRecord, groups: Sequence[Sequence[int]]
     ) -> list[tuple[str, str]]:

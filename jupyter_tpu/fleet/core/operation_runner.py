@@ -376,7 +376,12 @@ class OperationRunner:
         return mine
 
     def keep_until_seen(self, record: OperationRecord) -> None:
-        """It is resumed when its TPU is seen."""
+        """It is resumed when its TPU is seen. Of two, the later one is: it follows the other."""
+        before = self.known.resumable.get(record.name)
+        if before is not None and before is not record:
+            if before.operation.created > record.operation.created:
+                before, record = record, before
+            self.mark_interrupted(before)
         record.operation.message = "Waiting to resume"
         self.known.resumable[record.name] = record
 

@@ -21,14 +21,17 @@ from ..models import (
     HuntAttempt,
     JobAttempt,
     KeepWarm,
+    OpenTunnel,
     Operation,
     Plan,
     PriceList,
     Problem,
     QueueTPU,
     SetGuard,
+    ShareFolder,
     StartHunt,
     StartJob,
+    SyncProject,
 )
 
 
@@ -140,6 +143,33 @@ class AwaitedTPU(Struct, kw_only=True):
     replace: bool = False
 
 
+class RestoredEnvironment(Struct, kw_only=True):
+    """An environment of a TPU that is replaced."""
+
+    connect: ConnectTPU
+    warm: KeepWarm | None = None
+    #: The groups of host 0's chips that have kernels of their own.
+    chips: list[list[int]] = []
+
+
+class FolderShare(Struct, kw_only=True):
+    """A folder that is shared. tpu: whose host 0 has it."""
+
+    tpu: str
+    request: ShareFolder
+
+
+class Belongings(Struct, kw_only=True):
+    """What a TPU that is replaced had, and the new one gets."""
+
+    #: The first is also in the request for the TPU.
+    environments: list[RestoredEnvironment] = []
+    tunnels: list[OpenTunnel] = []
+    #: The folders that are watched.
+    syncs: list[SyncProject] = []
+    shares: list[FolderShare] = []
+
+
 class HuntRecord(Struct, kw_only=True):
     """What a hunt has to know to continue. Its current attempt is the operation's claim."""
 
@@ -159,6 +189,8 @@ class HuntRecord(Struct, kw_only=True):
     queued: bool = False
     #: Of a hunt that begins when a TPU is preempted; None while it continues.
     awaited: AwaitedTPU | None = None
+    #: Of a TPU that it replaces.
+    belongings: Belongings | None = None
 
     def waits(self, candidate: Candidate) -> bool:
         """Whether *candidate* waits in Google's queue. Compute Engine's is for flex-start only."""
@@ -255,6 +287,11 @@ class OperationRecord(Struct, kw_only=True):
     node_id: str = ""
     #: The id of the job that a connection starts; "": of the operation's own.
     job: str = ""
+    #: Of a connection to a TPU that replaces another one: the first environment is its own, the
+    #: others and the shared folders follow.
+    belongings: Belongings | None = None
+    #: Of a folder that is watched.
+    sync: SyncProject | None = None
     #: Of a creation or hunt that carries out a plan.
     terms: PlanTerms | None = None
 

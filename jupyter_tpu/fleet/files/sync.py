@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from ...cloud import Node
+from ...cloud import Node, NodeName
 from ...environment import file_sync
 from ...environment.file_sync import (
     Bases,
@@ -20,6 +20,7 @@ from ...environment.file_sync import (
 )
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName, no_such_host
+from ..core.checks import another_node
 from ..core.core import Core
 from ..core.operation_progress import OperationProgress
 from ..models import Operation, SyncProject, SyncResult
@@ -29,6 +30,7 @@ from .sync_result import failure_of, result_of, summary
 #: Files of one folder at most.
 MAX_FILES = 20_000
 _MB = 1_000_000
+_Watched = list[SyncProject]
 
 
 class SyncService:
@@ -39,10 +41,16 @@ class SyncService:
 
     def __init__(self, core: Core, folder: Path) -> None:
         self._finder = core.finder
+        self._observed = core.observed
         self._connections = core.connections
         self._runner = core.runner
         self._bases = Bases(folder)
         self._locks: defaultdict[tuple[str, ...], asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    def watched(self, name: NodeName) -> _Watched:
+        """What is asked for by the operations that watch a folder for a TPU."""
+        records = self._runner.known.running_on(name)
+        return [record.sync for record in records if record.sync is not None]
 
     async def start(self, ref: str, request: SyncProject) -> Operation:
         request = validated(request)
@@ -78,7 +86,9 @@ class SyncService:
             if failure is not None:
                 raise failure
 
-        return await self._runner.start(self._runner.new_record("sync", node.name), work)
+        watched = request if request.watch else None
+        record = self._runner.new_record("sync", node.name, sync=watched)
+        return await self._runner.start(record, work)
 
     async def _round(
         self, node: Node, request: SyncProject, progress: OperationProgress
@@ -136,6 +146,7 @@ class SyncService:
         last: SyncResult | None = None
         async with Watcher(Path(request.folder)) as watcher:
             while True:
+                self._require_same(node)
                 try:
                     result, failure = await self._round(node, request, progress)
                 except TPUError as error:
@@ -150,6 +161,14 @@ class SyncService:
                 progress.block(failure)
                 progress.set_message(f"Watching {request.folder}")
                 await watcher.wait(retry_after(failure))
+
+    def _require_same(self, node: Node) -> None:
+        """Raises NOT_FOUND or CONFLICT when the TPU is gone, or another one has its name."""
+        seen = self._observed.node(node.name)
+        if seen is None and self._observed.complete(node.name):
+            raise TPUError(f"{node.name.node} does not exist any more.", Reason.NOT_FOUND)
+        if seen is not None and (other := another_node(seen, node.id)):
+            raise other
 
 
 # ---- what is asked for ---------------------------------------------------------------------------

@@ -61,6 +61,10 @@ class Tunnels:
         ids = [record.node_id for record in self._records.values() if record.name == name]
         return ids[-1] if ids else ""
 
+    def kept(self, name: NodeName) -> list[TunnelRecord]:
+        """The tunnels to a TPU that no command holds open."""
+        return [record for record in self._records.values() if record.keep and record.name == name]
+
     async def list(self, ref: str) -> Sequence[Tunnel]:
         name = await self._finder.find(ref)
         return [

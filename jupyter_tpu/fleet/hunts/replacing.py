@@ -14,13 +14,14 @@ from msgspec import structs
 from ...cloud import DataDisk, Node, NodeOptions, check_ours
 from ...errors import Reason, TPUError
 from ..core.core import Core
-from ..core.records import EnvironmentRecord
+from ..core.records import Belongings
 from ..jobs.guard import Guards
+from ..lifecycle.belongings import TPUBelongings
 from ..lifecycle.node_options import STARTUP_SCRIPT
 from ..lifecycle.power import PowerService
 from ..lifecycle.provisioning import LABEL
 from ..lifecycle.running_work import RunningWork
-from ..models import ConnectTPU, CreateTPU, Guard, ReplaceTPU, SetGuard
+from ..models import CreateTPU, Guard, ReplaceTPU, SetGuard
 from ..models.core import seconds_of
 from ..money.owners import OWNER
 
@@ -40,11 +41,20 @@ class KnownGuard(NamedTuple):
 class ReplacedTPUs:
     """What replacing a TPU needs to know of it."""
 
-    def __init__(self, core: Core, power: PowerService, work: RunningWork, guards: Guards) -> None:
+    def __init__(
+        self,
+        core: Core,
+        power: PowerService,
+        work: RunningWork,
+        guards: Guards,
+        belongings: TPUBelongings,
+    ) -> None:
         self._core = core
         self._power = power
         self._work = work
         self._guards = guards
+        self.belongings = belongings.find
+        self.restore = belongings.restore
 
     async def find(self, ref: str) -> Node:
         """The TPU as Google describes it now. Raises NOT_YOURS, and CONFLICT for one that is being
@@ -87,8 +97,9 @@ class ReplacedTPUs:
             last = self._guards.last_known(node)
             return KnownGuard(last, "" if last is not None else error.message)
 
-    def request(self, node: Node, known: KnownGuard) -> CreateTPU:
+    def request(self, node: Node, known: KnownGuard, belongings: Belongings) -> CreateTPU:
         """*node* as a TPU to create, with its guard and its first environment."""
+        first = next(iter(belongings.environments), None)
         details, network = node.details, node.details.get("networkConfig", {})
         account = details.get("serviceAccount", {})
         metadata = {key: text for key, text in node.metadata.items() if key not in _SET_ANEW}
@@ -124,7 +135,7 @@ class ReplacedTPUs:
                 startup_script="" if _OURS in script else script,
                 description=str(details.get("description", "")),
             ),
-            connect=self._environments(node)[0],
+            connect=first.connect if first else None,
             guard=_guard(known.guard),
         )
 
@@ -132,9 +143,6 @@ class ReplacedTPUs:
         """What does not come back, in sentences."""
         guard = known.guard
         found = ["All files on the disks of its hosts are lost. A synced project is copied again."]
-        for each in self._environments(node)[1]:
-            name = each.environment.name
-            found.append(f"The environment {name} is not created again.")
         if node.api == "compute" and not node.version:
             found.append("Google does not say which image it has: it gets the usual one.")
         if known.problem:
@@ -146,16 +154,6 @@ class ReplacedTPUs:
         elif guard is not None and guard.max_cost is not None:
             found.append("The cost limit of its guard counts from zero again.")
         return found
-
-    def _environments(self, node: Node) -> tuple[ConnectTPU | None, list[EnvironmentRecord]]:
-        """How the first one is made again, with the packages it has; and the others."""
-        records = dict(self._core.desired.environments(node.name))
-        first = records.pop("default", None)
-        if first is None and records:
-            first = records.pop(next(iter(records)))
-        if first is None or node.name not in self._core.desired.connected:
-            return None, [*records.values()]
-        return structs.replace(first.wanted, then_run=""), [*records.values()]
 
 
 def shown(request: CreateTPU) -> CreateTPU:

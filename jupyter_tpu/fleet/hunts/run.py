@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 from msgspec import structs
@@ -17,6 +18,7 @@ from ..core.operation_progress import OperationProgress
 from ..core.operation_runner import OperationRunner
 from ..core.records import (
     AwaitedTPU,
+    Belongings,
     Candidate,
     HuntRecord,
     NodeClaim,
@@ -34,16 +36,25 @@ from .candidates import request_of
 from .planner import Attempt, Exhausted, Wait, clock_set, learn, next_step, turn
 from .preempted import PreemptedTPUs
 
+log = logging.getLogger(__name__)
+
 #: How many attempts are kept.
 HISTORY = 50
 #: A wait is looked at again after this time: clocks jump, and computers sleep. Seconds.
 SLICE = 10.0
+#: How long a new TPU may take to get its tunnels and syncs back; seconds.
+RESTORING = 30.0
 
 _NOT_BEGUN = TPUError("The process was stopped before this attempt began.", Reason.INTERRUPTED)
 
 
+Restore = Callable[[NodeName, Belongings, Callable[[str], None]], Awaitable[None]]
+
+
 class HuntRun:
-    """The hunt of *record*. found(): there is a TPU. changed(name): it may look different."""
+    """The hunt of *record*. found(): there is a TPU. changed(name): it may look different.
+    restore: gives the TPU what the one had that it replaces.
+    """
 
     def __init__(
         self,
@@ -53,10 +64,12 @@ class HuntRun:
         changed: Callable[[NodeName], None],
         preempted: PreemptedTPUs,
         found: Callable[[], None],
+        restore: Restore,
     ) -> None:
         assert record.hunt is not None
         self._preempted = preempted
         self._found = found
+        self._restore = restore
         self._record = record
         self._hunt: HuntRecord = record.hunt
         self._create = create
@@ -126,7 +139,11 @@ class HuntRun:
         assert record.create is not None
         assert provisioner is not None
         await self._create.warn_of_twin(name, record.create.api or "tpu", progress)
-        self._create.follow_up(name, record.create, provisioner.node_id, record.own_job)
+        if hunt.belongings is not None:
+            await self._restore_safely(name, hunt.belongings, progress)
+        self._create.follow_up(
+            name, record.create, provisioner.node_id, record.own_job, hunt.belongings
+        )
         self._found()
         if hunt.request.repeats:
             hunt.awaited = AwaitedTPU(zone=name.zone, node_id=provisioner.node_id)
@@ -137,6 +154,17 @@ class HuntRun:
                 await self._runner.save(record)
             except TPUError as error:  # it is saved when that is possible again
                 progress.block(error)
+
+    async def _restore_safely(
+        self, name: NodeName, belongings: Belongings, progress: OperationProgress
+    ) -> None:
+        """Whatever goes wrong, the guard and the environments follow."""
+        try:
+            async with asyncio.timeout(RESTORING):
+                await self._restore(name, belongings, progress.log)
+        except Exception as error:
+            log.warning("Not all of %s is restored", name.node, exc_info=error)
+            progress.log(f"Tunnels and syncs may be missing: {error or type(error).__name__}")
 
     def _now(self) -> float:
         """The time; pauses follow a clock that is set."""

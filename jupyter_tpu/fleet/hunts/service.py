@@ -24,6 +24,7 @@ from ..core.operation_runner import OperationRunner
 from ..core.records import AwaitedTPU, Candidate, HuntRecord, OperationRecord, PlanTerms
 from ..core.running_operation import CarryOut, Work
 from ..core.store import Store
+from ..lifecycle.belongings import words
 from ..lifecycle.create import CreateService, require_guard
 from ..lifecycle.unattended import require_no_startup_script
 from ..models import Hunt, HuntCandidate, Replacement, ReplaceTPU, StartHunt
@@ -104,20 +105,24 @@ class HuntService:
     async def replacement(self, ref: str) -> Replacement:
         node = await self._replaced.find(ref)
         guard = await self._replaced.guard(node)
-        request = self._replaced.request(node, guard)
+        belongings, lost = await self._replaced.belongings(node)
+        request = self._replaced.request(node, guard, belongings)
         decision = await self._create.price(request, node.name)
         return Replacement(
             request=shown(request),
             cost=decision.cost,
             question=decision.question,
-            lost=self._replaced.lost(node, guard),
+            restored=words(belongings),
+            lost=[*self._replaced.lost(node, guard), *lost],
         )
 
     async def replace(self, ref: str, options: ReplaceTPU | None = None) -> Hunt:
         options = options or ReplaceTPU()
         node = await self._replaced.find(ref)
+        guard = await self._replaced.guard(node)
+        belongings, _ = await self._replaced.belongings(node)
         request = structs.replace(
-            self._replaced.request(node, await self._replaced.guard(node)),
+            self._replaced.request(node, guard, belongings),
             confirm_price=options.confirm_price,
             max_price=options.max_price,
         )
@@ -127,6 +132,7 @@ class HuntService:
         hunt = await self._plan(StartHunt(tpu=request, zones=[node.name.zone]))
         await self._replaced.require_confirmation(node, options)
         hunt.awaited = AwaitedTPU(zone=node.name.zone, node_id=node.id, replace=True)
+        hunt.belongings = belongings
         return await self._begin(hunt)
 
     def resume(self, record: OperationRecord) -> None:
@@ -213,6 +219,7 @@ class HuntService:
             self._changed,
             self._preempted,
             lambda: self._notify(record),
+            self._replaced.restore,
         )
 
         async def work(progress: OperationProgress) -> None:

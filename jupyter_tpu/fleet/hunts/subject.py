@@ -25,7 +25,7 @@ class Hunts:
             PreemptedTPUs(core.cloud, core.observer, core.desired, lifecycle.power, core.runner),
             core.shared.reload,
             core.changes.mark_tpu_changed,
-            ReplacedTPUs(core, lifecycle.power, lifecycle.work, jobs.guards),
+            ReplacedTPUs(core, lifecycle.power, lifecycle.work, jobs.guards, lifecycle.belongings),
         )
         core.runner.changed.add(self._operation_changed)
         core.changes.register("hunt", self.service.find)

@@ -12,7 +12,7 @@ from ...errors import Reason, TPUError
 from ..core import checks
 from ..core.core import Core
 from ..core.operation_progress import OperationProgress
-from ..core.records import OperationRecord
+from ..core.records import Belongings, OperationRecord
 from ..environments.environment import (
     create_environment,
     earlier_lock,
@@ -27,6 +27,7 @@ from ..forwarding.tensorboard import TensorBoardService
 from ..kernels.kernels import shut_down_error
 from ..models import ConnectTPU, DisconnectTPU, Operation, StartJob
 from ..models.core import validated
+from .belongings import TPUBelongings
 from .defaults import EnvironmentDefaults
 from .node_options import STARTUP_SCRIPT
 from .power import CANCEL_CONNECT
@@ -42,6 +43,7 @@ class ConnectService:
         work: RunningWork,
         tensorboard: TensorBoardService,
         defaults: EnvironmentDefaults,
+        belongings: TPUBelongings,
     ) -> None:
         self._cloud = core.cloud
         self._links = core.links
@@ -56,6 +58,7 @@ class ConnectService:
         self._locks = core.locks
         self._connected_now = core.polled.wake
         self._defaults = defaults
+        self._belongings = belongings
         self._start_job = work.jobs.start_once
 
     async def connect(self, name: NodeName, request: ConnectTPU) -> Operation:
@@ -76,11 +79,21 @@ class ConnectService:
             record, lambda progress: self._connect(record, request, progress)
         )
 
-    def follow(self, name: NodeName, request: ConnectTPU, node_id: str, job: str) -> Operation:
+    def follow(
+        self,
+        name: NodeName,
+        request: ConnectTPU,
+        node_id: str,
+        job: str,
+        belongings: Belongings | None = None,
+    ) -> Operation:
         """Connects a TPU that was created to be connected, whatever else is going on. *job*: the id
         of the job that it starts, if it starts one; the TPU may have done so on its own.
+        *belongings*: of the TPU that this one replaces; what is left of them follows.
         """
-        record = self._runner.new_record("connect", name, connect=request, node_id=node_id, job=job)
+        record = self._runner.new_record(
+            "connect", name, connect=request, node_id=node_id, job=job, belongings=belongings
+        )
         self._runner.save_soon(record)
         return self._runner.resume(
             record, lambda progress: self._connect(record, request, progress)
@@ -124,6 +137,35 @@ class ConnectService:
         progress.done("forget")
 
     async def _connect(
+        self, record: OperationRecord, request: ConnectTPU, progress: OperationProgress
+    ) -> None:
+        """Connects; then what is left to be restored of a TPU that was replaced follows, also
+        after a failure.
+        """
+        try:
+            await self._connect_one(record, request, progress)
+        except asyncio.CancelledError:
+            if not self._runner.closing:
+                self._connect_next(record)
+            raise
+        except TPUError:
+            await self._restore_rest(record, progress)
+            raise
+        await self._restore_rest(record, progress)
+
+    def _connect_next(self, record: OperationRecord) -> bool:
+        """Begins with the next environment, if there is one."""
+        if record.belongings is None or len(record.belongings.environments) < 2:
+            return False
+        rest = structs.replace(record.belongings, environments=record.belongings.environments[1:])
+        self.follow(record.name, rest.environments[0].connect, record.node_id, "", rest)
+        return True
+
+    async def _restore_rest(self, record: OperationRecord, progress: OperationProgress) -> None:
+        if not self._connect_next(record) and record.belongings is not None:
+            await self._belongings.share(record.name, record.belongings, progress.log)
+
+    async def _connect_one(
         self, record: OperationRecord, request: ConnectTPU, progress: OperationProgress
     ) -> None:
         """Connects, and starts a job then if *request* says so."""
@@ -211,7 +253,12 @@ class ConnectService:
         request = structs.replace(request, lock=None)
         finished = record_of(node, request, environment, before, created.requested)
         self._desired.save(name, finished)
+        restored = record.belongings.environments[:1] if record.belongings else []
+        for earlier in restored:
+            finished.warm = earlier.warm
         self._connected.register(name, finished)
+        for chips in (chips for earlier in restored for chips in earlier.chips):
+            self._connected.register_chips(name, finished, chips)
         self._desired.connect(name, node.id)
         self._connections.acquire(name, len(node.endpoints))
         progress.done("kernelspec")

@@ -20,7 +20,7 @@ from ..core.demands import demand_of, wanted_by
 from ..core.observer import Observer
 from ..core.operation_progress import OperationProgress
 from ..core.operation_runner import OperationRunner
-from ..core.records import NodeClaim, OperationRecord, PlanTerms
+from ..core.records import Belongings, NodeClaim, OperationRecord, PlanTerms
 from ..core.running_operation import CarryOut, OperationCancelled, Work
 from ..jobs.guard import check_guard, cost_deadline, server_side_limit
 from ..models import ConnectTPU, CreateTPU, Operation, QueueTPU, Quote, SetGuard
@@ -49,7 +49,7 @@ _STEPS = (StepPlan("create", "Create the TPU", 1),)
 
 class CreateService:
     """connect, guard: start connecting a TPU that was created, and setting its guard; they get the
-    id of its node, and *connect* that of the job which follows.
+    id of its node, and *connect* that of the job which follows and what else is restored.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class CreateService:
         observer: Observer,
         grants: Grants,
         runner: OperationRunner,
-        connect: Callable[[NodeName, ConnectTPU, str, str], Operation],
+        connect: Callable[[NodeName, ConnectTPU, str, str, Belongings | None], Operation],
         guard: Callable[[NodeName, SetGuard, str], None],
         unattended: UnattendedStarts,
     ) -> None:
@@ -375,14 +375,22 @@ class CreateService:
             )
             log.warning("There are two TPUs called %s in %s", name.node, name.zone)
 
-    def follow_up(self, name: NodeName, request: CreateTPU, node_id: str, job: str) -> None:
+    def follow_up(
+        self,
+        name: NodeName,
+        request: CreateTPU,
+        node_id: str,
+        job: str,
+        belongings: Belongings | None = None,
+    ) -> None:
         """Starts what *request* wants to be done with a TPU that was just created; *node_id*:
-        Google's id of it; *job*: the id of the job that follows.
+        Google's id of it; *job*: the id of the job that follows; *belongings*: of the TPU that it
+        replaces.
         """
         if request.guard is not None:
             self._guard(name, request.guard, node_id)
         if request.connect is not None and name not in self._runner.known.resumable:
-            self._connect(name, request.connect, node_id, job)
+            self._connect(name, request.connect, node_id, job, belongings)
 
 
 def _log_request(name: NodeName, request: CreateTPU, progress: OperationProgress) -> None:

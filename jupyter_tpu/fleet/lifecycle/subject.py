@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from ..core.core import Core
+from ..files.subject import Files
 from ..forwarding.subject import Forwarding
 from ..jobs.subject import Jobs
 from ..kernels.subject import Kernels
 from ..money.subject import Money
 from .attached import AttachedService
 from .availability import Availability
+from .belongings import TPUBelongings
 from .connect import ConnectService
 from .create import CreateService
 from .defaults import EnvironmentDefaults
@@ -26,6 +28,7 @@ class Lifecycle:
         self,
         core: Core,
         money: Money,
+        files: Files,
         forwarding: Forwarding,
         kernels: Kernels,
         jobs: Jobs,
@@ -33,7 +36,8 @@ class Lifecycle:
     ) -> None:
         work = self.work = RunningWork(kernels.service, jobs.service)
         self.availability = Availability(core.cloud, lambda: money.prices.table)
-        self.connect = ConnectService(core, work, forwarding.tensorboard, defaults)
+        self.belongings = TPUBelongings(core, forwarding.tunnels, files.sync, files.shares)
+        self.connect = ConnectService(core, work, forwarding.tensorboard, defaults, self.belongings)
         self.attached = AttachedService(core, work, forwarding.tensorboard)
         self.power = PowerService(
             core.cloud,

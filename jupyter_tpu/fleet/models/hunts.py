@@ -80,6 +80,8 @@ class Replacement(Struct, kw_only=True):
     cost: Cost
     #: The price that has to be confirmed, in a sentence; "" if it is free.
     question: str = ""
+    #: What the new TPU gets of what the old one had, each in a sentence.
+    restored: list[str] = []
     #: What does not come back, each in a sentence.
     lost: list[str] = []
 

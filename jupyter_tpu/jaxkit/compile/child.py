@@ -256,8 +256,8 @@ def _describe(report: CompileReport, allocations: Any, program: Any, job: Compil
 
 def _dumped(job: CompileJob, name: str) -> str:
     """What the compiler wrote to its folder; "" if this version does not write it."""
-    found = sorted(glob.glob(os.path.join(glob.escape(job.dump), f"*.{name}")), key=os.path.getsize)
-    return Path(found[-1]).read_text(errors="replace") if found else ""
+    files = sorted(glob.glob(os.path.join(glob.escape(job.dump), f"*.{name}")), key=os.path.getsize)
+    return Path(files[-1]).read_text(errors="replace") if files else ""
 
 
 def _total(allocations: Any, kind: str) -> int:

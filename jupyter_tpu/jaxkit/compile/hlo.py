@@ -160,11 +160,11 @@ class Program:
                 if kind not in _COLLECTIVES:
                     continue
                 unknown = unknown or not certain
-                found = counts.setdefault(kind, [0, 0, 0])
+                totals = counts.setdefault(kind, [0, 0, 0])
                 size = result_bytes(instruction)
-                found[0] += times
-                found[1] += times * size
-                found[2] += times * _sent_bytes(kind, size, _group(instruction.rest))
+                totals[0] += times
+                totals[1] += times * size
+                totals[2] += times * _sent_bytes(kind, size, _group(instruction.rest))
         rows = [
             Collective(kind=kind, count=count, bytes=size, sent_bytes=sent)
             for kind, (count, size, sent) in counts.items()

@@ -353,10 +353,10 @@ def _named(types: Iterable[str] | None, max_devices: int) -> list[str]:
     """Each type once, generations replaced by their types."""
     if types is None:
         return by_price(max_devices)
-    found: list[str] = []
+    type_names: list[str] = []
     for name in [types] if isinstance(types, str) else types:
         if name not in GENERATIONS:
-            found.append(topology(name).type)
+            type_names.append(topology(name).type)
             continue
         sizes = [kind.name for kind in catalog.types() if kind.generation == name]
         if name == "tpu7x":
@@ -366,10 +366,10 @@ def _named(types: Iterable[str] | None, max_devices: int) -> list[str]:
             raise InvalidInput(
                 f"No type of {name} has {max_devices} devices or fewer.", "Raise max_devices."
             )
-        found += within
-    if not found:
+        type_names += within
+    if not type_names:
         raise InvalidInput("There are no types to plan with.")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(type_names))
 
 
 def _prices(name: str, zone: str) -> tuple[float | None, float | None]:

@@ -65,7 +65,7 @@ def respond(name: str, body: bytes) -> tuple[AnswerHead, bytes]:
     from .answers import answer
 
     try:
-        found = answer(name, body)
+        response = answer(name, body)
     except TPUError as error:
         return AnswerHead(message=error.message, reason=error.reason, hint=error.hint), b""
     except MemoryError:
@@ -77,7 +77,7 @@ def respond(name: str, body: bytes) -> tuple[AnswerHead, bytes]:
         sys.excepthook(*sys.exc_info())
         message = f"jaxkit failed at {name}: {type(error).__name__}."
         return AnswerHead(message=message, reason=Reason.INTERNAL), b""
-    return AnswerHead(content_type=found.content_type, headers=found.headers), found.body
+    return AnswerHead(content_type=response.content_type, headers=response.headers), response.body
 
 
 def import_jax() -> None:

@@ -248,13 +248,13 @@ class ClientFeed:
         ).encode()
 
     def _messages(
-        self, entries: list[JournalRecord], wanted: Callable[[JournalRecord], bool]
+        self, entries: list[JournalRecord], fits: Callable[[JournalRecord], bool]
     ) -> Iterator[tuple[NumberedMessage, StoredContent | None]]:
         """What is sent of *entries*: small ones coalesced, and perhaps a large one, the last."""
         numbered = [
             (NumberedMessage(entry.number, entry.number, entry.channel, 0, entry.parts), entry)
             for entry in entries
-            if entry.kind == MESSAGE and wanted(entry)
+            if entry.kind == MESSAGE and fits(entry)
         ]
         small = [message for message, entry in numbered if entry.stored is None]
         if self._page_acknowledges and small:
@@ -428,5 +428,5 @@ def _id_of(entry: JournalRecord) -> str | None:
 
 
 def _with_mark(metadata: bytes, mark: dict[str, Any]) -> bytes:
-    found = {} if metadata == b"{}" else json.loads(metadata)
-    return json.dumps({**found, "jupyter_tpu": mark}).encode()
+    existing = {} if metadata == b"{}" else json.loads(metadata)
+    return json.dumps({**existing, "jupyter_tpu": mark}).encode()

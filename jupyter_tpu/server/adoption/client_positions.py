@@ -40,9 +40,9 @@ class ClientPositions:
             data = path.read_bytes()
             for place in 0, PLACE:
                 with suppress(ValueError):
-                    version, found = json.loads(unseal(data[place : place + PLACE]))
+                    version, acknowledged = json.loads(unseal(data[place : place + PLACE]))
                     if version > self._version:
-                        self._version, self.acknowledged = version, found
+                        self._version, self.acknowledged = version, acknowledged
         #: The file was damaged, so it is not known who has read what.
         self.lost = not new and not self._version
         if new:

@@ -115,8 +115,8 @@ class _RecordFile:
         """False: the disk did not take all of it, and nothing was appended."""
         size = sum(map(len, data))
         if self.memory is not None:
-            for each in data:
-                self.memory += each
+            for part in data:
+                self.memory += part
         else:
             try:
                 if os.pwritev(self._fd, data, self.end) != size:
@@ -227,8 +227,8 @@ class JournalFile:
             payload = [b"".join(payload)]
         head = _HEAD.pack(0, size, kind, channel, last)[_CHECKSUM:]
         checksum = zlib.crc32(head)
-        for each in payload:
-            checksum = zlib.crc32(each, checksum)
+        for part in payload:
+            checksum = zlib.crc32(part, checksum)
         data = [checksum.to_bytes(_CHECKSUM, "big") + head, *payload]
         with self._lock:
             segment = self._segments[-1]

@@ -201,7 +201,7 @@ class PersistedKernel:
                 return []
             executes = [(r.first, SHELL, r.message) for r in self.requests if r.message is not None]
             # Those of the outbox come before the journal record with the same number.
-            pending = sorted([*self._outbox.pending(), *executes], key=lambda each: each[0])
+            pending = sorted([*self._outbox.pending(), *executes], key=lambda entry: entry[0])
             return [(channel, message) for _, channel, message in pending]
 
     def mark_sent(self, number: int, header: bytes) -> None:

@@ -199,6 +199,11 @@ describe('a download', () => {
     );
     const [path] = await dialogInputs(1);
     expect(path.value).toBe('missing'); // to be corrected
+    type(path, 'another'); // pasted: one change
+    expect(
+      document.querySelector<HTMLButtonElement>('.jp-Dialog .jp-mod-accept')!
+        .disabled
+    ).toBe(false);
     await answerDialog('Cancel');
     await done;
     expect(document.querySelector('a[download]')).toBeNull();

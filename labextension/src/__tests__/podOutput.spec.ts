@@ -80,7 +80,7 @@ it('hosts of a pod kernel that do different things are told apart', () => {
   const kernel = (hosts: string[], state = 'busy') =>
     ({ hosts, host: 0, state }) as never;
   expect(hostStates(kernel(['busy', 'waiting', 'waiting', 'dead']))).toBe(
-    'host 0 busy, hosts 1-2 waiting for other hosts, host 3 dead'
+    'host 0 busy, hosts 1–2 waiting for other hosts, host 3 dead'
   );
   expect(hostStates(kernel(['busy', 'busy']))).toBe('');
   expect(hostStates(kernel([], 'dead'))).toBe('');

@@ -201,24 +201,21 @@ export class Actions {
 
   /** Deletes a queued resource; asks first, since its TPUs and their disks go with it. */
   async deleteQueued(queued: IQueuedResource): Promise<void> {
-    if (await (await import('./dialogs')).confirmDeleteQueued(queued)) {
+    const { confirmDeleteQueued } = await dialogs();
+    if (await confirmDeleteQueued(queued)) {
       const title = trans.__('Delete %1?', queued.name);
-      const ok = trans.__('Delete');
-      const name = await (await import('./dialogs')).askName(queued, title, ok);
-      if (name !== null) {
-        await this.queuedList.delete(queued, name);
-      }
+      await this._named(queued, title, trans.__('Delete'), name =>
+        this.queuedList.delete(queued, name)
+      );
     }
   }
 
   /** Puts a queued resource back into the queue; asks first for its name as *adopt* does. */
   async resetQueued(queued: IQueuedResource): Promise<void> {
     const title = trans.__('Reset %1?', queued.name);
-    const ok = trans.__('Reset');
-    const name = await (await import('./dialogs')).askName(queued, title, ok);
-    if (name !== null) {
-      await this.queuedList.reset(queued, name);
-    }
+    await this._named(queued, title, trans.__('Reset'), name =>
+      this.queuedList.reset(queued, name)
+    );
   }
 
   /** Shows whether Cloud Logging stores a TPU's logs, and changes that if the user wants it. */
@@ -230,22 +227,19 @@ export class Actions {
   /** Keeps a TPU for an hour that would stop itself; asks first for its name as *adopt* does. */
   async keep(tpu: ITPU): Promise<void> {
     const title = trans.__('Keep %1 for an hour?', tpu.name);
-    const name = await (
-      await import('./dialogs')
-    ).askName(tpu, title, trans.__('Keep'));
-    if (name !== null) {
-      await this.model.keep(tpu, name ? { confirm_name: name } : {});
-    }
+    await this._named(tpu, title, trans.__('Keep'), name =>
+      this.model.keep(tpu, name ? { confirm_name: name } : {})
+    );
   }
 
   /** Makes a TPU the user's; asks first for its name if it belongs to another person. */
   async adopt(tpu: ITPU): Promise<void> {
     const title = trans.__('Adopt %1?', tpu.name);
-    const ok = trans.__('Adopt');
-    const name = await (await import('./dialogs')).askName(tpu, title, ok);
-    if (name !== null && (await this.model.adopt(tpu, name))) {
-      await this.usageList.load();
-    }
+    await this._named(tpu, title, trans.__('Adopt'), async name => {
+      if (await this.model.adopt(tpu, name)) {
+        await this.usageList.load();
+      }
+    });
   }
 
   /** Shows which tokens TPUs get. */
@@ -264,9 +258,7 @@ export class Actions {
     const { ipykernel, name, path } = python;
     if (
       ipykernel ||
-      (await (
-        await import('./dialogs')
-      ).confirmInstallIpykernel(path, tpu.name))
+      (await (await dialogs()).confirmInstallIpykernel(path, tpu.name))
     ) {
       await this.model.connect(tpu, {
         environment: name,
@@ -337,9 +329,10 @@ export class Actions {
           await this.shares.again(tpu, operation);
           break;
         case 'guard':
+        case 'plan':
         case 'profile':
         case 'report':
-          break; // the user can set it, trace a kernel, or report a host again
+          break; // the user can set it, ask, trace a kernel, or report a host again
         default:
           await this.act(operation.kind, tpu);
       }
@@ -373,10 +366,9 @@ export class Actions {
 
   /** Cancels an operation; asks first where that deletes a TPU. */
   async cancel(operation: IOperation): Promise<void> {
-    const asks = operation.kind === 'create';
     if (
-      !asks ||
-      (await (await import('./dialogs')).confirmCancelCreate(operation.tpu))
+      operation.kind !== 'create' ||
+      (await (await dialogs()).confirmCancelCreate(operation.tpu))
     ) {
       await this.model.cancel(operation);
     }
@@ -384,10 +376,9 @@ export class Actions {
 
   /** Closes a web app; asks first where that ends its server on the host. */
   async closeApp(tpu: ITPU, app: IApp): Promise<void> {
-    const asks = app.kind === 'tensorboard';
     if (
-      !asks ||
-      (await (await import('./dialogs')).confirmCloseTensorBoard(app))
+      app.kind !== 'tensorboard' ||
+      (await (await dialogs()).confirmCloseTensorBoard(app))
     ) {
       await this.model.closeApp(tpu, app.id);
     }
@@ -395,10 +386,9 @@ export class Actions {
 
   /** Closes a tunnel; asks first while it is in use. */
   async closeTunnel(tpu: ITPU, tunnel: ITunnel): Promise<void> {
-    const asks = tunnel.connections > 0;
     if (
-      !asks ||
-      (await (await import('./dialogs')).confirmCloseTunnel(tunnel))
+      tunnel.connections === 0 ||
+      (await (await dialogs()).confirmCloseTunnel(tunnel))
     ) {
       await this.model.closeTunnel(tpu, tunnel.id);
     }
@@ -430,20 +420,17 @@ export class Actions {
 
   async start(tpu: ITPU): Promise<void> {
     const title = trans.__('Start %1?', tpu.name);
-    const ok = trans.__('Start');
+    const price = tpu.cost.usd_per_hour;
     if (
-      !tpu.emulated &&
-      !(await (await import('../money/costDialogs')).confirmStart(tpu))
+      tpu.emulated ||
+      (await (await import('../money/costDialogs')).confirmStart(tpu))
     ) {
-      return;
-    }
-    const name = await (await import('./dialogs')).askName(tpu, title, ok);
-    if (name !== null) {
-      const price = tpu.cost.usd_per_hour;
-      await this.model.start(tpu, {
-        ...(price !== 0 && { confirm_price: true, max_price: price }),
-        ...(name && { confirm_name: name })
-      });
+      await this._named(tpu, title, trans.__('Start'), name =>
+        this.model.start(tpu, {
+          ...(price !== 0 && { confirm_price: true, max_price: price }),
+          ...(name && { confirm_name: name })
+        })
+      );
     }
   }
 
@@ -455,4 +442,19 @@ export class Actions {
       unfinished ? { environment: unfinished.name } : {}
     );
   }
+
+  /** Does *act* with the name of what belongs to another person, which is asked for; else with "". */
+  private async _named(
+    one: Pick<ITPU, 'name' | 'not_yours' | 'owner'>,
+    title: string,
+    accept: string,
+    act: (name: string) => Promise<unknown>
+  ): Promise<void> {
+    const name = await (await dialogs()).askName(one, title, accept);
+    if (name !== null) {
+      await act(name);
+    }
+  }
 }
+
+const dialogs = () => import('./dialogs');

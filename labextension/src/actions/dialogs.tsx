@@ -15,7 +15,7 @@ import {
   ITPU,
   ITunnel
 } from '../rest/api';
-import { confirm } from '../ui/confirm';
+import { confirm, show } from '../ui/confirm';
 import { trans } from '../ui/translation';
 
 /** Asks on which hosts of a pod a new notebook runs: the kernel of all hosts, or of host 0. */
@@ -48,12 +48,10 @@ export async function askNotebookKernel(
 export async function confirmStopJob(job: IJob): Promise<boolean> {
   return confirm(
     trans.__('Stop %1?', job.name),
-    <p>
-      {trans.__(
-        'The command and its processes are sent SIGTERM and, after 10 seconds, SIGKILL. The output is kept.'
-      )}
-    </p>,
-    Dialog.warnButton({ label: trans.__('Stop') })
+    trans.__(
+      'The command and its processes are sent SIGTERM and, after 10 seconds, SIGKILL. The output is kept.'
+    ),
+    trans.__('Stop')
   );
 }
 
@@ -84,7 +82,7 @@ export async function confirmHostKeys(
         </p>
       ))}
     </>,
-    Dialog.warnButton({ label: trans.__('Trust and Attach') })
+    trans.__('Trust and Attach')
   );
 }
 
@@ -92,8 +90,8 @@ export async function confirmHostKeys(
 export async function confirmRemoveJob(job: IJob): Promise<boolean> {
   return confirm(
     trans.__('Remove %1?', job.name),
-    <p>{trans.__('Its output on the hosts will be deleted.')}</p>,
-    Dialog.warnButton({ label: trans.__('Remove') })
+    trans.__('Its output on the hosts will be deleted.'),
+    trans.__('Remove')
   );
 }
 
@@ -103,15 +101,13 @@ export async function confirmDeleteQueued(
 ): Promise<boolean> {
   return confirm(
     trans.__('Delete the queued resource %1?', queued.name),
-    <p>
-      {queued.has_tpus
-        ? trans.__(
-            'Its TPUs will be deleted, too, with everything on their disks: %1.',
-            queued.tpus.join(', ')
-          )
-        : trans.__('It is removed from Google’s queue.')}
-    </p>,
-    Dialog.warnButton({ label: trans.__('Delete') })
+    queued.has_tpus
+      ? trans.__(
+          'Its TPUs will be deleted, too, with everything on their disks: %1.',
+          queued.tpus.join(', ')
+        )
+      : trans.__('It is removed from Google’s queue.'),
+    trans.__('Delete')
   );
 }
 
@@ -119,9 +115,9 @@ export async function confirmDeleteQueued(
 export async function confirmCancelCreate(tpu: string): Promise<boolean> {
   return confirm(
     trans.__('Stop creating %1?', tpu),
-    <p>{trans.__('Everything created so far is deleted.')}</p>,
-    Dialog.warnButton({ label: trans.__('Stop Creating') }),
-    trans.__('Continue')
+    trans.__('Everything created so far is deleted.'),
+    trans.__('Stop Creating'),
+    { cancel: trans.__('Continue') }
   );
 }
 
@@ -132,14 +128,13 @@ export async function confirmInstallIpykernel(
 ): Promise<boolean> {
   return confirm(
     trans.__('Install ipykernel?'),
-    <p>
-      {trans.__(
-        'Kernels need ipykernel, which is not installed in %1 on %2. Installed packages are not changed.',
-        path,
-        tpu
-      )}
-    </p>,
-    Dialog.okButton({ label: trans.__('Install') })
+    trans.__(
+      'Kernels need ipykernel, which is not installed in %1 on %2. Installed packages are not changed.',
+      path,
+      tpu
+    ),
+    trans.__('Install'),
+    { harmless: true }
   );
 }
 
@@ -147,8 +142,8 @@ export async function confirmInstallIpykernel(
 export async function confirmCloseTensorBoard(app: IApp): Promise<boolean> {
   return confirm(
     trans.__('Close %1?', app.name),
-    <p>{trans.__('TensorBoard stops on the host. Your logs are kept.')}</p>,
-    Dialog.warnButton({ label: trans.__('Close') })
+    trans.__('TensorBoard stops on the host. Your logs are kept.'),
+    trans.__('Close')
   );
 }
 
@@ -156,14 +151,12 @@ export async function confirmCloseTensorBoard(app: IApp): Promise<boolean> {
 export async function confirmCloseTunnel(tunnel: ITunnel): Promise<boolean> {
   return confirm(
     trans.__('Close the tunnel to port %1?', tunnel.port),
-    <p>
-      {trans._n(
-        'This ends %1 connection.',
-        'This ends %1 connections.',
-        tunnel.connections
-      )}
-    </p>,
-    Dialog.warnButton({ label: trans.__('Close') })
+    trans._n(
+      'This ends %1 connection.',
+      'This ends %1 connections.',
+      tunnel.connections
+    ),
+    trans.__('Close')
   );
 }
 
@@ -175,11 +168,7 @@ export async function confirmShare({
 }: IShareResult): Promise<boolean> {
   const steps = <ShareSteps hosts={hosts} />;
   if (hosts.some(host => host.problem)) {
-    await showDialog({
-      title: trans.__('%1 can’t be shared', path),
-      body: <div className="jp-tpu-Dialog">{steps}</div>,
-      buttons: [Dialog.okButton({ label: trans.__('Close') })]
-    });
+    await show(trans.__('%1 can’t be shared', path), steps);
     return false;
   }
   return confirm(
@@ -194,9 +183,8 @@ export async function confirmShare({
       </p>
       {steps}
     </>,
-    request.remove
-      ? Dialog.warnButton({ label: trans.__('Stop Sharing') })
-      : Dialog.okButton({ label: trans.__('Share') })
+    request.remove ? trans.__('Stop Sharing') : trans.__('Share'),
+    { harmless: !request.remove }
   );
 }
 

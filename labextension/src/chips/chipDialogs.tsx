@@ -1,11 +1,6 @@
 // What uses the chips of a TPU, and how they are freed after a question.
 
-import {
-  Dialog,
-  InputDialog,
-  Notification,
-  showDialog
-} from '@jupyterlab/apputils';
+import { InputDialog, Notification } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
 import React from 'react';
 
@@ -19,6 +14,7 @@ import {
   IHostChips,
   ITPU
 } from '../rest/api';
+import { confirm, show } from '../ui/confirm';
 import { clock, trans } from '../ui/translation';
 import { SUCCESS_TIMEOUT, waitToEnd } from '../ui/wait';
 
@@ -34,24 +30,16 @@ export async function freeChips(tpu: ITPU, model: TPUModel): Promise<void> {
   const holders = holdersOf(use);
   const locks = use.hosts.filter(({ lock_owner }) => lock_owner);
   const ends = holders.length + locks.length > 0;
-  const result = await showDialog({
-    title: ends
-      ? trans.__('Free the chips of %1?', tpu.name)
-      : trans.__('Chips of %1', tpu.name),
-    body: <Use use={use} />,
-    // Enter alone must not end anything.
-    defaultButton: 0,
-    buttons: ends
-      ? [
-          Dialog.cancelButton({ label: trans.__('Cancel') }),
-          Dialog.warnButton({
-            label:
-              holders.length > 0 ? trans.__('Stop All') : trans.__('Delete')
-          })
-        ]
-      : [Dialog.okButton({ label: trans.__('Close') })]
-  });
-  if (!ends || !result.button.accept) {
+  if (!ends) {
+    await show(trans.__('Chips of %1', tpu.name), <Use use={use} />);
+    return;
+  }
+  const agreed = await confirm(
+    trans.__('Free the chips of %1?', tpu.name),
+    <Use use={use} />,
+    holders.length > 0 ? trans.__('Stop All') : trans.__('Delete')
+  );
+  if (!agreed) {
     return;
   }
   const wanted = holders.map(({ host, pid, start }) => ({ host, pid, start }));
@@ -105,11 +93,10 @@ export async function splitChips(tpu: ITPU, model: TPUModel): Promise<void> {
   );
   if (offered) {
     model.noteKernelspecs();
-    await showDialog({
-      title: trans.__('Kernels for chips of %1', tpu.name),
-      body: <Offered offered={offered} />,
-      buttons: [Dialog.okButton({ label: trans.__('Close') })]
-    });
+    await show(
+      trans.__('Kernels for chips of %1', tpu.name),
+      <Offered offered={offered} />
+    );
   }
 }
 
@@ -118,7 +105,7 @@ function Offered({ offered }: { offered: IChipKernels }): JSX.Element {
     return <p>{trans.__('Jupyter offers the kernel for all chips only.')}</p>;
   }
   return (
-    <div className="jp-tpu-Dialog">
+    <>
       <p>
         {trans.__(
           'In addition to the kernel for all chips, Jupyter now offers:'
@@ -130,7 +117,7 @@ function Offered({ offered }: { offered: IChipKernels }): JSX.Element {
         ))}
       </ul>
       <p>{offered.note}</p>
-    </div>
+    </>
   );
 }
 
@@ -142,7 +129,7 @@ function Use({ use }: { use: IChipUse }): JSX.Element {
   const holders = holdersOf(use);
   const many = use.hosts.length > 1;
   return (
-    <div className="jp-tpu-Dialog">
+    <>
       {holders.length === 0 && use.hosts.every(isSeen) && (
         <p>{trans.__('No process uses the chips.')}</p>
       )}
@@ -166,7 +153,7 @@ function Use({ use }: { use: IChipUse }): JSX.Element {
       {[...leftOver(use), ...unseen(use)].map(line => (
         <p key={line}>{line}</p>
       ))}
-    </div>
+    </>
   );
 }
 
@@ -191,7 +178,7 @@ function leftOver(use: IChipUse): string[] {
 }
 
 /** What a process belongs to, or its command. */
-export function holderName(holder: IChipHolder): string {
+function holderName(holder: IChipHolder): string {
   if (holder.kernel) {
     return holder.notebook
       ? trans.__('Kernel of %1', PathExt.basename(holder.notebook))

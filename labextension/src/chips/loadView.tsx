@@ -2,7 +2,7 @@
 
 import React, { useEffect } from 'react';
 
-import { Actions } from '../actions/actions';
+import { Actions, ITPUProps } from '../actions/actions';
 import { keyOf } from '../model/resources';
 import { IChipLoad, IHostLoad, ITPU } from '../rest/api';
 import { Alert, HOSTS_SHOWN, Section, ShowAll } from '../ui/elements';
@@ -45,11 +45,7 @@ export function hasLoad(tpu: ITPU): boolean {
   return tpu.state === 'READY' && tpu.connection !== 'disconnected';
 }
 
-export function Load(props: {
-  tpu: ITPU;
-  known: IKnownLoad;
-  actions: Actions;
-}): JSX.Element {
+export function Load(props: ITPUProps & { known: IKnownLoad }): JSX.Element {
   const { actions } = props;
   return (
     <Section id="load" view={actions.view} title={trans.__('Memory and load')}>
@@ -58,11 +54,7 @@ export function Load(props: {
   );
 }
 
-function Live(props: {
-  tpu: ITPU;
-  known: IKnownLoad;
-  actions: Actions;
-}): JSX.Element {
+function Live(props: ITPUProps & { known: IKnownLoad }): JSX.Element {
   const { tpu, actions, known } = props;
   const { view } = actions;
   const { load, failure } = known;

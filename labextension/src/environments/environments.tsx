@@ -1,25 +1,30 @@
 // The environments of a TPU, and what is wrong with them.
 
-import { Button, consoleIcon, notebookIcon } from '@jupyterlab/ui-components';
+import { consoleIcon, notebookIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { Actions } from '../actions/actions';
+import { ITPUProps } from '../actions/actions';
 import { isBusy, startableEnvironments } from '../model/availableActions';
 import { OperationDetails } from '../operations/operationView';
-import { IEnvironment, ITPU, Reason } from '../rest/api';
-import { Alert, IconButton, Link, StateLabel } from '../ui/elements';
+import { IEnvironment, Reason } from '../rest/api';
+import {
+  Alert,
+  IconButton,
+  Link,
+  StateLabel,
+  TextButton
+} from '../ui/elements';
 import { problemText } from '../ui/failures';
+import { Row } from '../ui/rows';
 import { clock, trans } from '../ui/translation';
 
 /** Reasons for which trying the same again does not help. */
 const WRONG_REQUEST: Reason[] = ['ENVIRONMENT', 'INVALID', 'NO_PYTHON'];
 
 /** An environment in a TPU's details. */
-export function Environment(props: {
-  environment: IEnvironment;
-  tpu: ITPU;
-  actions: Actions;
-}): JSX.Element {
+export function Environment(
+  props: ITPUProps & { environment: IEnvironment }
+): JSX.Element {
   const { environment, tpu, actions } = props;
   const facts = [
     environment.python && trans.__('Python %1', environment.python),
@@ -41,57 +46,55 @@ export function Environment(props: {
     ready: ''
   };
   const can = startableEnvironments(tpu).includes(environment);
+  const busy = isBusy(actions.model.runningOn(tpu));
+  const ready = environment.state === 'ready';
   return (
-    <li className="jp-tpu-Row">
-      <span
-        className="jp-tpu-Row-main"
-        title={`${environment.name} · ${environment.path}`}
-      >
-        {environment.name}
-      </span>
-      {states[environment.state] && (
-        <StateLabel tone={environment.state === 'failed' ? 'bad' : 'moving'}>
-          {states[environment.state]}
-        </StateLabel>
-      )}
-      {can && (
-        <span className="jp-tpu-Row-buttons">
-          <IconButton
-            icon={notebookIcon}
-            label={trans.__('New notebook in %1', environment.name)}
-            onClick={() => void actions.open.notebook(tpu, environment)}
-          />
-          <IconButton
-            icon={consoleIcon}
-            label={trans.__('New console in %1', environment.name)}
-            onClick={() => void actions.open.console(tpu, environment)}
-          />
-        </span>
-      )}
-      <span className="jp-tpu-Row-more">
-        {facts.join(' · ')}
-        {different.length > 0 && (
-          <StateLabel
-            tone="bad"
-            title={[
-              ...different.map(one =>
-                trans.__('Host %1: %2', one.host, one.versions)
-              ),
-              trans.__('Checked at %1', clock(environment.versions!.time))
-            ].join('\n')}
-          >
-            {trans._n(
-              'Different versions on host %2',
-              'Different versions on %1 hosts',
-              different.length,
-              different[0].host
-            )}
-          </StateLabel>
-        )}
-        <span className="jp-tpu-Row-links">
-          {environment.state === 'ready' &&
-            tpu.state === 'READY' &&
-            !environment.python_path && (
+    <Row
+      name={environment.name}
+      title={`${environment.name} · ${environment.path}`}
+      state={{
+        label: states[environment.state],
+        tone: environment.state === 'failed' ? 'bad' : 'moving'
+      }}
+      buttons={
+        can && (
+          <>
+            <IconButton
+              icon={notebookIcon}
+              label={trans.__('New notebook in %1', environment.name)}
+              onClick={() => void actions.open.notebook(tpu, environment)}
+            />
+            <IconButton
+              icon={consoleIcon}
+              label={trans.__('New console in %1', environment.name)}
+              onClick={() => void actions.open.console(tpu, environment)}
+            />
+          </>
+        )
+      }
+      more={
+        <>
+          {facts.join(' · ')}
+          {different.length > 0 && (
+            <StateLabel
+              tone="bad"
+              title={[
+                ...different.map(one =>
+                  trans.__('Host %1: %2', one.host, one.versions)
+                ),
+                trans.__('Checked at %1', clock(environment.versions!.time))
+              ].join('\n')}
+            >
+              {trans._n(
+                'Different versions on host %2',
+                'Different versions on %1 hosts',
+                different.length,
+                different[0].host
+              )}
+            </StateLabel>
+          )}
+          <span className="jp-tpu-Row-links">
+            {ready && tpu.state === 'READY' && !environment.python_path && (
               <Link
                 label={trans.__('Packages of %1…', environment.name)}
                 onClick={() => actions.openPackages(tpu, environment)}
@@ -99,42 +102,41 @@ export function Environment(props: {
                 {trans.__('Packages…')}
               </Link>
             )}
-          {environment.state === 'ready' &&
-            tpu.hosts.length > 1 &&
-            !environment.python_path &&
-            !isBusy(actions.model.runningOn(tpu)) && (
+            {ready &&
+              tpu.hosts.length > 1 &&
+              !environment.python_path &&
+              !busy && (
+                <Link
+                  label={trans.__(
+                    'Give all hosts the packages that %1 has on host 0',
+                    environment.name
+                  )}
+                  onClick={() =>
+                    void actions.model.syncEnvironment(tpu, environment.name)
+                  }
+                >
+                  {trans.__('Sync Hosts')}
+                </Link>
+              )}
+            {!busy && (
               <Link
-                label={trans.__(
-                  'Give all hosts the packages that %1 has on host 0',
-                  environment.name
-                )}
-                onClick={() =>
-                  void actions.model.syncEnvironment(tpu, environment.name)
-                }
+                label={trans.__('Remove %1…', environment.name)}
+                onClick={() => void actions.removeEnvironment(tpu, environment)}
               >
-                {trans.__('Sync Hosts')}
+                {trans.__('Remove…')}
               </Link>
             )}
-          {!isBusy(actions.model.runningOn(tpu)) && (
-            <Link
-              label={trans.__('Remove %1…', environment.name)}
-              onClick={() => void actions.removeEnvironment(tpu, environment)}
-            >
-              {trans.__('Remove…')}
-            </Link>
-          )}
-        </span>
-      </span>
-    </li>
+          </span>
+        </>
+      }
+    />
   );
 }
 
 /** Why an environment could not be created or changed. It is shown here only, until it works. */
-export function EnvironmentAlert(props: {
-  environment: IEnvironment;
-  tpu: ITPU;
-  actions: Actions;
-}): JSX.Element | null {
+export function EnvironmentAlert(
+  props: ITPUProps & { environment: IEnvironment }
+): JSX.Element | null {
   const { environment, tpu, actions } = props;
   const { model } = actions;
   const { asked, name, problem, state } = environment;
@@ -151,28 +153,23 @@ export function EnvironmentAlert(props: {
       kind={problem.reason === 'CANCELLED' ? 'warning' : 'error'}
     >
       {!(wrong && asked) && (
-        <Button
-          className="jp-tpu-Button"
+        <TextButton
           onClick={() => void actions.retryEnvironment(tpu, environment)}
         >
           {trans.__('Try Again')}
-        </Button>
+        </TextButton>
       )}
       {asked && (
-        <Button
-          className="jp-tpu-Button"
-          onClick={() => actions.openConnectForm(tpu, environment)}
-        >
+        <TextButton onClick={() => actions.openConnectForm(tpu, environment)}>
           {wrong ? trans.__('Fix…') : trans.__('Change…')}
-        </Button>
+        </TextButton>
       )}
       {state === 'failed' && (
-        <Button
-          className="jp-tpu-Button"
+        <TextButton
           onClick={() => void actions.removeEnvironment(tpu, environment)}
         >
           {trans.__('Remove…')}
-        </Button>
+        </TextButton>
       )}
       {operation && (
         <OperationDetails operation={operation} actions={actions} />

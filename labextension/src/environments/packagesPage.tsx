@@ -1,17 +1,17 @@
 // The packages of an environment: a list, and a form that adds some.
 
-import { Button, closeIcon } from '@jupyterlab/ui-components';
 import React, { useEffect } from 'react';
 
 import { Actions } from '../actions/actions';
 import { isBusy } from '../model/availableActions';
 import { Operation, OperationDetails } from '../operations/operationView';
 import { IInstalledPackage } from '../rest/api';
-import { Alert, EmptyState, IconButton } from '../ui/elements';
+import { Alert, EmptyState, TextButton } from '../ui/elements';
 import { failureText } from '../ui/failures';
 import { TextField } from '../ui/field';
 import { FormFields } from '../ui/fields';
-import { Listed, Rows } from '../ui/listed';
+import { Listed, PanelForm, Rows } from '../ui/listed';
+import { Row } from '../ui/rows';
 import { useStore } from '../ui/store';
 import { trans } from '../ui/translation';
 
@@ -34,14 +34,9 @@ export function PackagesPage({ actions }: { actions: Actions }): JSX.Element {
   const running = model.runningOn(tpu);
   const busy = form.submitting || isBusy(running);
   return (
-    <form
-      className="jp-tpu-Form"
-      aria-label={trans.__('Packages of %1', environment.name)}
-      noValidate
-      onSubmit={event => {
-        event.preventDefault();
-        void form.submit();
-      }}
+    <PanelForm
+      label={trans.__('Packages of %1', environment.name)}
+      onSubmit={() => form.submit()}
     >
       <p>
         {trans.__(
@@ -63,13 +58,13 @@ export function PackagesPage({ actions }: { actions: Actions }): JSX.Element {
         ]}
       />
       <div className="jp-tpu-Buttons">
-        <Button
-          className="jp-tpu-Button jp-mod-main"
+        <TextButton
+          main
           type="submit"
           disabled={busy || !form.fields.add.trim()}
         >
           {trans.__('Add')}
-        </Button>
+        </TextButton>
       </div>
       {problem && (
         <Alert {...failureText(problem)}>
@@ -82,7 +77,7 @@ export function PackagesPage({ actions }: { actions: Actions }): JSX.Element {
         <Operation key={one.id} operation={one} actions={actions} />
       ))}
       <Installed actions={actions} busy={busy} />
-    </form>
+    </PanelForm>
   );
 }
 
@@ -145,26 +140,27 @@ function List(props: {
   return (
     <Rows title={title} count={packages.length}>
       {packages.map(({ name, requested, required, version }) => (
-        <li key={name} className="jp-tpu-Row">
-          <span className="jp-tpu-Row-main" title={`${name} ${version}`}>
-            {name}
-          </span>
-          <span className="jp-tpu-Packages-version" title={version}>
-            {version}
-          </span>
-          {requested && (
-            <IconButton
-              icon={closeIcon}
-              label={
-                required
-                  ? trans.__('Kernels on TPUs need %1', name)
-                  : trans.__('Remove %1', name)
-              }
-              disabled={busy || required}
-              onClick={() => void form.remove(name)}
-            />
-          )}
-        </li>
+        <Row
+          key={name}
+          name={name}
+          title={`${name} ${version}`}
+          buttons={
+            <span className="jp-tpu-Packages-version" title={version}>
+              {version}
+            </span>
+          }
+          remove={
+            requested
+              ? {
+                  label: required
+                    ? trans.__('Kernels on TPUs need %1', name)
+                    : trans.__('Remove %1', name),
+                  disabled: busy || required,
+                  run: () => form.remove(name)
+                }
+              : undefined
+          }
+        />
       ))}
     </Rows>
   );

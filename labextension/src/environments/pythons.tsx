@@ -2,59 +2,45 @@
 
 import React from 'react';
 
-import { Actions, ITPUProps } from '../actions/actions';
+import { ITPUProps } from '../actions/actions';
 import { isBusy } from '../model/availableActions';
-import { IFoundPython, ITPU } from '../rest/api';
-import { Alert, Link, StateLabel } from '../ui/elements';
-import { failureText } from '../ui/failures';
+import { IFoundPython } from '../rest/api';
+import { Link } from '../ui/elements';
+import { LookedUp } from '../ui/listed';
+import { Row } from '../ui/rows';
 import { useStore } from '../ui/store';
 import { trans } from '../ui/translation';
 
 export function FoundPythons({ tpu, actions }: ITPUProps): JSX.Element {
   const lookup = useStore(actions.foundPythons).of(tpu);
-  const found = lookup?.found ?? null;
-  const own = found?.pythons.filter(one => !one.base) ?? [];
   return (
-    <>
-      {found && <h4>{trans.__('Python environments on the hosts')}</h4>}
-      {lookup?.failure && <Alert {...failureText(lookup.failure)} />}
-      {found?.problems.map(one => (
-        <Alert key={one} message={one} />
-      ))}
-      {found && (
-        <ul>
-          {own.map(python => (
-            <FoundPython
-              key={python.path}
-              python={python}
-              tpu={tpu}
-              actions={actions}
-            />
-          ))}
-        </ul>
+    <LookedUp
+      title={trans.__('Python environments on the hosts')}
+      lookup={lookup}
+      items={lookup?.found?.pythons.filter(one => !one.base)}
+      problems={lookup?.found?.problems}
+      none={trans.__('No other environments were found.')}
+      ask={{
+        first: trans.__('Find environments'),
+        again: trans.__('Search again'),
+        label: trans.__('Find virtual environments on the hosts'),
+        busy: trans.__('Searching…')
+      }}
+      onAsk={() => actions.foundPythons.load(tpu)}
+    >
+      {python => (
+        <FoundPython
+          key={python.path}
+          python={python}
+          tpu={tpu}
+          actions={actions}
+        />
       )}
-      {found && own.length === 0 && (
-        <p>{trans.__('No other environments were found.')}</p>
-      )}
-      {lookup?.loading ? (
-        <span role="status">{trans.__('Searching…')}</span>
-      ) : (
-        <Link
-          label={trans.__('Find virtual environments on the hosts')}
-          onClick={() => void actions.foundPythons.load(tpu)}
-        >
-          {found ? trans.__('Search again') : trans.__('Find environments')}
-        </Link>
-      )}
-    </>
+    </LookedUp>
   );
 }
 
-function FoundPython(props: {
-  python: IFoundPython;
-  tpu: ITPU;
-  actions: Actions;
-}): JSX.Element {
+function FoundPython(props: ITPUProps & { python: IFoundPython }): JSX.Element {
   const { actions, python, tpu } = props;
   const { different, ipykernel, jax, path, problem, version } = python;
   const used = tpu.environments.find(one => one.python_path === path);
@@ -66,28 +52,27 @@ function FoundPython(props: {
       trans.__('other versions on host %1', different.join(', '))
   ].filter(Boolean);
   return (
-    <li className="jp-tpu-Row">
-      <span className="jp-tpu-Row-main" title={path}>
-        {path.replace(/\/bin\/python$/, '')}
-      </span>
-      {used && (
-        <StateLabel tone="quiet" title={used.display_name}>
-          {used.name}
-        </StateLabel>
-      )}
-      <span className="jp-tpu-Row-more">
-        {[...facts, problem].filter(Boolean).join(' · ')}
-        {!used && !problem && !isBusy(actions.model.runningOn(tpu)) && (
-          <span className="jp-tpu-Row-links">
-            <Link
-              label={trans.__('Add a kernel for %1', path)}
-              onClick={() => void actions.usePython(tpu, python)}
-            >
-              {ipykernel ? trans.__('Add Kernel') : trans.__('Add Kernel…')}
-            </Link>
-          </span>
-        )}
-      </span>
-    </li>
+    <Row
+      name={path.replace(/\/bin\/python$/, '')}
+      title={path}
+      state={
+        used && { label: used.name, tone: 'quiet', title: used.display_name }
+      }
+      more={
+        <>
+          {[...facts, problem].filter(Boolean).join(' · ')}
+          {!used && !problem && !isBusy(actions.model.runningOn(tpu)) && (
+            <span className="jp-tpu-Row-links">
+              <Link
+                label={trans.__('Add a kernel for %1', path)}
+                onClick={() => void actions.usePython(tpu, python)}
+              >
+                {ipykernel ? trans.__('Add Kernel') : trans.__('Add Kernel…')}
+              </Link>
+            </span>
+          )}
+        </>
+      }
+    />
   );
 }

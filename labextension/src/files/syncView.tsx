@@ -1,6 +1,5 @@
 // How a sync went: its summary, files in conflict with a decision, and what was left out.
 
-import { Button } from '@jupyterlab/ui-components';
 import { PathExt } from '@jupyterlab/coreutils';
 import React from 'react';
 
@@ -14,7 +13,7 @@ import {
   ISyncResult,
   ITPU
 } from '../rest/api';
-import { Alert, StateLabel } from '../ui/elements';
+import { Alert, StateLabel, TextButton } from '../ui/elements';
 import { failureText } from '../ui/failures';
 import { ago, Tone, trans } from '../ui/translation';
 
@@ -79,15 +78,12 @@ function Conflicts(props: {
       </ul>
       {tpu && (
         <>
-          <Button
-            className="jp-tpu-Button"
-            onClick={() => void decide(false)()}
-          >
+          <TextButton onClick={() => void decide(false)()}>
             {trans.__('Use This Computer’s')}
-          </Button>
-          <Button className="jp-tpu-Button" onClick={() => void decide(true)()}>
+          </TextButton>
+          <TextButton onClick={() => void decide(true)()}>
             {trans.__('Use the TPU’s')}
-          </Button>
+          </TextButton>
         </>
       )}
     </Alert>

@@ -2,7 +2,6 @@
 
 import { MainAreaWidget } from '@jupyterlab/apputils';
 import {
-  Button,
   IFrame,
   launchIcon,
   ReactWidget,
@@ -15,7 +14,7 @@ import React from 'react';
 import { TPUModel } from '../model/model';
 import { currentStep } from '../operations/operationLabels';
 import { Failure } from '../rest/failure';
-import { Alert, EmptyState } from '../ui/elements';
+import { Alert, EmptyState, TextButton } from '../ui/elements';
 import { failureText } from '../ui/failures';
 import { tpuIcon } from '../ui/icons';
 import { trans } from '../ui/translation';
@@ -221,15 +220,16 @@ class AppView extends Panel {
 
 function buttons(offered: IButton[]): JSX.Element[] {
   return offered.map(({ label, onClick }) => (
-    <Button key={label} className="jp-tpu-Button" onClick={onClick}>
+    <TextButton key={label} onClick={onClick}>
       {label}
-    </Button>
+    </TextButton>
   ));
 }
 
 /** The tab. */
 export class AppTab extends MainAreaWidget<AppView> {
-  constructor(target: IAppTarget, model: TPUModel, opener: AppOpener) {
+  constructor(target: IAppTarget, model: TPUModel) {
+    const opener = new AppOpener(model);
     const content = new AppView(target, model, opener);
     super({ content });
     const where = target.host

@@ -16,7 +16,6 @@ import { CommandIDs } from '../actions/commandIDs';
 import { TPUModel } from '../model/model';
 import { ITPUModel } from '../tokens';
 import { loadTranslation, trans } from '../ui/translation';
-import { AppOpener } from './appOpener';
 import type { AppTab } from './appTab';
 import { IAppTarget, targetKey } from './target';
 
@@ -35,14 +34,13 @@ const plugin: JupyterFrontEndPlugin<void> = {
   ) => {
     const { commands } = app;
     loadTranslation(translator);
-    const opener = new AppOpener(model);
     const tracker = new WidgetTracker<AppTab>({
       namespace: 'jupyter-tpu-apps'
     });
 
     const addTab = async (target: IAppTarget, shell: ILabShell) => {
       const { AppTab } = await import('./appTab');
-      const tab = new AppTab(target, model, opener);
+      const tab = new AppTab(target, model);
       void tracker.add(tab);
       shell.add(tab, 'main', { type: 'TPU App' });
       return tab;
@@ -103,7 +101,8 @@ const plugin: JupyterFrontEndPlugin<void> = {
         if (labShell) {
           await openTab(target, labShell);
         } else {
-          await opener.openWindow(target);
+          const { AppOpener } = await import('./appOpener');
+          await new AppOpener(model).openWindow(target);
         }
       }
     });

@@ -5,18 +5,13 @@ import { trans } from '../ui/translation';
 
 /** The state of a tunnel or a web app. */
 export function portLabel(state: ITunnel['state'] | IApp['state']): string {
-  switch (state) {
-    case 'elsewhere':
-      return trans.__('open in another process');
-    case 'needs-attention':
-      return trans.__('needs attention');
-    case 'open':
-      return trans.__('open');
-    case 'taken':
-      return trans.__('local port in use');
-    case 'waiting':
-      return trans.__('waiting for the connection');
-  }
+  return {
+    elsewhere: trans.__('open in another process'),
+    'needs-attention': trans.__('needs attention'),
+    open: trans.__('open'),
+    taken: trans.__('local port in use'),
+    waiting: trans.__('waiting for the connection')
+  }[state];
 }
 
 /** "1.2 MB sent, 30 MB received"; "" for no traffic. */

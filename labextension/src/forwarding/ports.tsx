@@ -147,11 +147,7 @@ function App(props: { app: IApp; tpu: ITPU; actions: Actions }): JSX.Element {
   );
 }
 
-function Tunnel(props: {
-  tunnel: ITunnel;
-  tpu: ITPU;
-  actions: Actions;
-}): JSX.Element {
+function Tunnel(props: ITPUProps & { tunnel: ITunnel }): JSX.Element {
   const { tunnel, tpu, actions } = props;
   const { address, host, local_port, port, problem } = tunnel;
   const here = `${address === '127.0.0.1' ? 'localhost' : address}:${local_port}`;

@@ -12,16 +12,12 @@ export const ATTEMPT_TONES: { [state in IHuntAttempt['state']]: Tone } = {
 };
 
 export function attemptState(state: IHuntAttempt['state']): string {
-  switch (state) {
-    case 'cancelled':
-      return trans.__('cancelled');
-    case 'failed':
-      return trans.__('failed');
-    case 'found':
-      return trans.__('created');
-    case 'trying':
-      return trans.__('trying');
-  }
+  return {
+    cancelled: trans.__('cancelled'),
+    failed: trans.__('failed'),
+    found: trans.__('created'),
+    trying: trans.__('trying')
+  }[state];
 }
 
 /** "v5litepod-8 · Spot · us-west4-a", and whether it waits in the queue. */

@@ -19,28 +19,20 @@ export const JOB_TONES: { [state in IJob['state']]: Tone } = {
 
 /** "running", "failed with exit code 3". */
 export function jobState(job: IJob): string {
-  switch (job.state) {
-    case 'ended':
-      return trans.__('ended with exit code 0');
-    case 'failed':
-      return job.exit_code === null
+  return {
+    ended: trans.__('ended with exit code 0'),
+    failed:
+      job.exit_code === null
         ? trans.__('failed')
-        : trans.__('failed with exit code %1', job.exit_code);
-    case 'lost':
-      return trans.__('lost with its host');
-    case 'running':
-      return trans.__('running');
-    case 'starting':
-      return trans.__('starting');
-    case 'stopped':
-      return trans.__('stopped');
-    case 'stopping':
-      return trans.__('stopping');
-    case 'unknown':
-      return trans.__('unknown: its host can’t be reached');
-    case 'waiting':
-      return trans.__('waiting for the TPU');
-  }
+        : trans.__('failed with exit code %1', job.exit_code),
+    lost: trans.__('lost with its host'),
+    running: trans.__('running'),
+    starting: trans.__('starting'),
+    stopped: trans.__('stopped'),
+    stopping: trans.__('stopping'),
+    unknown: trans.__('unknown: its host can’t be reached'),
+    waiting: trans.__('waiting for the TPU')
+  }[job.state];
 }
 
 /** What else is to be known of a job: hosts, times, attempts and problems. */

@@ -1,6 +1,6 @@
 // Profiles of a TPU: what was not traced, and what fills the memory of its devices.
 
-import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
+import { Notification } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
 import React from 'react';
 
@@ -16,6 +16,7 @@ import {
   ITPU
 } from '../rest/api';
 import { hostNumbers } from '../setup/doctorLabels';
+import { show } from '../ui/confirm';
 import { ask } from '../ui/formDialog';
 import { trans } from '../ui/translation';
 import { wait } from '../ui/wait';
@@ -84,29 +85,26 @@ export async function showMemory(tpu: ITPU, model: TPUModel): Promise<void> {
   const several = tpu.hosts.length > 1;
   const kernels = found.profiles.filter(({ kernel }) => kernel);
   const others = found.profiles.filter(({ kernel }) => !kernel);
-  await showDialog({
-    title: trans.__('Memory of %1', tpu.name),
-    body: (
-      <div className="jp-tpu-Dialog">
-        {found.emulated && (
-          <p>{trans.__('Emulated: JAX on the CPU of this computer.')}</p>
-        )}
-        {kernels.map(profile => (
-          <section key={profile.kernel}>
-            <h4>{titleOf(profile, several)}</h4>
-            <Memory profile={profile} />
-          </section>
-        ))}
-        {hostsByProblem(others).map(([text, hosts]) => (
-          <p key={text}>
-            {several && <em>{hostNumbers(hosts)} </em>}
-            {text}
-          </p>
-        ))}
-      </div>
-    ),
-    buttons: [Dialog.okButton({ label: trans.__('Close') })]
-  });
+  await show(
+    trans.__('Memory of %1', tpu.name),
+    <>
+      {found.emulated && (
+        <p>{trans.__('Emulated: JAX on the CPU of this computer.')}</p>
+      )}
+      {kernels.map(profile => (
+        <section key={profile.kernel}>
+          <h4>{titleOf(profile, several)}</h4>
+          <Memory profile={profile} />
+        </section>
+      ))}
+      {hostsByProblem(others).map(([text, hosts]) => (
+        <p key={text}>
+          {several && <em>{hostNumbers(hosts)} </em>}
+          {text}
+        </p>
+      ))}
+    </>
+  );
 }
 
 function titleOf(

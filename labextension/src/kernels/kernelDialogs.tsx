@@ -1,6 +1,5 @@
 // Questions before kernels and jobs end, or a kernel is taken over.
 
-import { Dialog } from '@jupyterlab/apputils';
 import React from 'react';
 
 import { jobState } from '../jobs/jobLabels';
@@ -41,7 +40,7 @@ export async function confirmDestructive(
       <Jobs jobs={jobs} continues={loss === 'disconnect'} />
       <p>{consequence}</p>
     </>,
-    Dialog.warnButton({ label: accept })
+    accept
   );
 }
 
@@ -198,8 +197,7 @@ export async function confirmTakeOver(
         )}
       </p>
     </>,
-    (attached ? Dialog.warnButton : Dialog.okButton)({
-      label: trans.__('Take Over')
-    })
+    trans.__('Take Over'),
+    { harmless: !attached }
   );
 }

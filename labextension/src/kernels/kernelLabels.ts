@@ -3,25 +3,19 @@
 import { PathExt } from '@jupyterlab/coreutils';
 
 import { IKernel } from '../rest/api';
+import { hostRanges } from '../setup/doctorLabels';
 import { trans } from '../ui/translation';
 
 export function kernelStateLabel(state: string): string {
-  switch (state) {
-    case 'busy':
-      return trans.__('busy');
-    case 'dead':
-      return trans.__('dead');
-    case 'idle':
-      return trans.__('idle');
-    case 'starting':
-      return trans.__('starting');
-    case 'stuck':
-      return trans.__('not reacting');
-    case 'waiting':
-      return trans.__('waiting for other hosts');
-    default:
-      return state; // a kernel may have states of its own
-  }
+  const labels: { [state: string]: string } = {
+    busy: trans.__('busy'),
+    dead: trans.__('dead'),
+    idle: trans.__('idle'),
+    starting: trans.__('starting'),
+    stuck: trans.__('not reacting'),
+    waiting: trans.__('waiting for other hosts')
+  };
+  return labels[state] ?? state; // a kernel may have states of its own
 }
 
 /** Where a kernel of a TPU with several hosts runs. */
@@ -45,28 +39,10 @@ export function hostStates(kernel: IKernel): string {
         'host %2 %3',
         'hosts %2 %3',
         numbers.length,
-        ranges(numbers),
+        hostRanges(numbers),
         kernelStateLabel(one)
       );
     })
-    .join(', ');
-}
-
-/** "0-2, 5"; *numbers* are in order. */
-function ranges(numbers: number[]): string {
-  const parts: number[][] = [];
-  for (const number of numbers) {
-    const last = parts[parts.length - 1];
-    if (last && last[last.length - 1] === number - 1) {
-      last.push(number);
-    } else {
-      parts.push([number]);
-    }
-  }
-  return parts
-    .map(part =>
-      part.length > 1 ? `${part[0]}-${part[part.length - 1]}` : `${part[0]}`
-    )
     .join(', ');
 }
 

@@ -1,6 +1,5 @@
 // The form that creates a TPU.
 
-import { Button } from '@jupyterlab/ui-components';
 import React, { useEffect, useId, useRef, useState } from 'react';
 
 import { Actions } from '../actions/actions';
@@ -10,7 +9,13 @@ import { coveringGrant, usd } from '../money/costLabels';
 import { Price } from '../money/price';
 import { typeDescription } from '../panel/tpuLabels';
 import { IReservationView } from '../rest/api';
-import { Disclosure, EmptyState, Alert, Link } from '../ui/elements';
+import {
+  Alert,
+  Disclosure,
+  EmptyState,
+  Link,
+  TextButton
+} from '../ui/elements';
 import { failureText } from '../ui/failures';
 import { Field, TextField } from '../ui/field';
 import { FieldList, FormFields } from '../ui/fields';
@@ -66,12 +71,9 @@ export function CreatePage({ actions }: { actions: Actions }): JSX.Element {
         title={trans.__('TPU types could not be loaded')}
         {...failureAsText(model.catalogError)}
       >
-        <Button
-          className="jp-tpu-Button"
-          onClick={() => actions.openCreateForm()}
-        >
+        <TextButton onClick={() => actions.openCreateForm()}>
           {trans.__('Try Again')}
-        </Button>
+        </TextButton>
       </EmptyState>
     ) : (
       <EmptyState busy title={trans.__('Loading TPU types…')} />
@@ -173,13 +175,9 @@ export function CreatePage({ actions }: { actions: Actions }): JSX.Element {
                 {trans.__('In a grant, only network traffic is billed.')}
               </small>
             )}
-            <Button
-              className="jp-tpu-Button"
-              type="button"
-              onClick={() => actions.openGrants()}
-            >
+            <TextButton onClick={() => actions.openGrants()}>
               {trans.__('Grants…')}
-            </Button>
+            </TextButton>
           </>
         )}
       </p>

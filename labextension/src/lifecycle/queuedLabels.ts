@@ -5,20 +5,13 @@ import { trans } from '../ui/translation';
 
 /** The state of a queued resource in a word. */
 export function queuedState(state: string): string {
-  switch (state) {
-    case 'ACCEPTED':
-      return trans.__('Accepted');
-    case 'ACTIVE':
-      return trans.__('Active');
-    case 'PROVISIONING':
-      return trans.__('Provisioning');
-    case 'SUSPENDED':
-      return trans.__('Suspended');
-    case 'SUSPENDING':
-      return trans.__('Suspending');
-    case 'WAITING_FOR_RESOURCES':
-      return trans.__('Waiting for resources');
-    default:
-      return stateLabel({ state });
-  }
+  const labels: { [state: string]: string } = {
+    ACCEPTED: trans.__('Accepted'),
+    ACTIVE: trans.__('Active'),
+    PROVISIONING: trans.__('Provisioning'),
+    SUSPENDED: trans.__('Suspended'),
+    SUSPENDING: trans.__('Suspending'),
+    WAITING_FOR_RESOURCES: trans.__('Waiting for resources')
+  };
+  return labels[state] ?? stateLabel({ state });
 }

@@ -1,14 +1,14 @@
 // Requests that wait at Google until there is room for their TPUs.
 
-import { Button, closeIcon } from '@jupyterlab/ui-components';
 import React, { useEffect } from 'react';
 
 import { Actions } from '../actions/actions';
 import { tierLabel } from '../panel/tpuLabels';
 import { IQueuedResource } from '../rest/api';
-import { Alert, IconButton, StateLabel } from '../ui/elements';
+import { Alert, StateLabel, TextButton } from '../ui/elements';
 import { failureText } from '../ui/failures';
 import { Listed, Rows } from '../ui/listed';
+import { Row } from '../ui/rows';
 import { useStore } from '../ui/store';
 import { clock, Tone, trans } from '../ui/translation';
 import { queuedState } from './queuedLabels';
@@ -69,12 +69,9 @@ export function QueuedPage({ actions }: { actions: Actions }): JSX.Element {
         )}
       </p>
       <div className="jp-tpu-Buttons">
-        <Button
-          className="jp-tpu-Button jp-mod-main"
-          onClick={() => actions.openQueueForm()}
-        >
+        <TextButton main onClick={() => actions.openQueueForm()}>
           {trans.__('Wait for a TPU…')}
-        </Button>
+        </TextButton>
       </div>
       <p>
         {trans.__('For several TPUs (a multislice), in a terminal:')}{' '}
@@ -92,37 +89,41 @@ function Queued(props: {
   const { queuedList: list } = actions;
   const { name, problem, state, tier, tpus, type, valid_until, zone } = queued;
   return (
-    <li className="jp-tpu-Row">
-      <span className="jp-tpu-Row-main" title={name}>
-        {name}
-      </span>
-      <IconButton
-        icon={closeIcon}
-        label={trans.__('Delete %1', name)}
-        disabled={list.busy || state === 'DELETING'}
-        onClick={() => void actions.deleteQueued(queued)}
-      />
-      <span className="jp-tpu-Row-more">
-        <StateLabel tone={TONES[state] ?? 'moving'}>
-          {queuedState(state)}
-        </StateLabel>
-        <br />
-        {[type, zone, tierLabel(tier)].join(' · ')}
-        {queued.emulated && ` · ${trans.__('emulated')}`}
-        {tpus.length > 1 && ` · ${tpus.join(', ')}`}
-        {valid_until && ` · ${trans.__('until %1', clock(valid_until))}`}
-        <br />
-        {problem ? `${problem.message} ${problem.hint}` : queued.meaning}
-        {queued.can_reset && (
-          <Button
-            className="jp-tpu-Button"
-            disabled={list.busy}
-            onClick={() => void actions.resetQueued(queued)}
-          >
-            {trans.__('Reset')}
-          </Button>
-        )}
-      </span>
-    </li>
+    <Row
+      name={name}
+      remove={{
+        label: trans.__('Delete %1', name),
+        disabled: list.busy || state === 'DELETING',
+        run: () => actions.deleteQueued(queued)
+      }}
+      more={
+        <>
+          <StateLabel tone={TONES[state] ?? 'moving'}>
+            {queuedState(state)}
+          </StateLabel>
+          <br />
+          {[
+            type,
+            zone,
+            tierLabel(tier),
+            queued.emulated && trans.__('emulated'),
+            tpus.length > 1 && tpus.join(', '),
+            valid_until && trans.__('until %1', clock(valid_until))
+          ]
+            .filter(Boolean)
+            .join(' · ')}
+          <br />
+          {problem ? `${problem.message} ${problem.hint}` : queued.meaning}
+          {queued.can_reset && (
+            <TextButton
+              disabled={list.busy}
+              onClick={() => void actions.resetQueued(queued)}
+            >
+              {trans.__('Reset')}
+            </TextButton>
+          )}
+        </>
+      }
+    />
   );
 }

@@ -1,6 +1,5 @@
 // What is asked before a TPU is replaced, or a host of it reported to Google.
 
-import { Dialog } from '@jupyterlab/apputils';
 import React from 'react';
 
 import { askName } from '../actions/dialogs';
@@ -23,13 +22,13 @@ export async function replaceTPU(tpu: ITPU, model: TPUModel): Promise<void> {
       </p>
       <p>{runningThere(tpu)}</p>
       <ul>
-        {plan.lost.map(each => (
-          <li key={each}>{each}</li>
+        {[...(plan.restored ?? []), ...plan.lost].map(sentence => (
+          <li key={sentence}>{sentence}</li>
         ))}
       </ul>
       {plan.question && <p>{plan.question}</p>}
     </>,
-    Dialog.warnButton({ label: trans.__('Replace') })
+    trans.__('Replace')
   );
   if (agreed) {
     await model.replace(tpu, {

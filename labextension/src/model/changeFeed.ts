@@ -6,6 +6,7 @@ import { ISignal, Signal } from '@lumino/signaling';
 
 import { IChange } from '../rest/api';
 import { CHANGE_SCHEMA } from '../rest/changeSchema';
+import { withSentences } from '../rest/sentences';
 
 /** A source of changes. */
 export interface IChangeFeed extends IDisposable {
@@ -109,7 +110,7 @@ export class ServerChangeFeed implements IChangeFeed {
 
   private _onEvent(_: Event.IManager, event: Event.Emission): void {
     if (event.schema_id === CHANGE_SCHEMA) {
-      this._changed.emit(event as unknown as IChange);
+      this._changed.emit(withSentences({ ...event } as unknown as IChange));
     }
   }
 

@@ -1,10 +1,9 @@
 // What agents have spent today, and what they ask for: a line above the list of TPUs.
 
-import { Button } from '@jupyterlab/ui-components';
 import React, { useEffect } from 'react';
 
 import { Actions } from '../actions/actions';
-import { Alert, Link } from '../ui/elements';
+import { Alert, Link, TextButton } from '../ui/elements';
 import { useStore } from '../ui/store';
 import { trans } from '../ui/translation';
 
@@ -29,18 +28,12 @@ export function BudgetLine(props: { actions: Actions }): JSX.Element | null {
           )}
           hint={`${plan.outside} ${plan.guard}`}
         >
-          <Button
-            className="jp-tpu-Button"
-            onClick={() => void budgetsForm.answer(plan.id, true)}
-          >
+          <TextButton onClick={() => void budgetsForm.answer(plan.id, true)}>
             {trans.__('Allow')}
-          </Button>
-          <Button
-            className="jp-tpu-Button"
-            onClick={() => void budgetsForm.answer(plan.id, false)}
-          >
+          </TextButton>
+          <TextButton onClick={() => void budgetsForm.answer(plan.id, false)}>
             {trans.__('Refuse')}
-          </Button>
+          </TextButton>
         </Alert>
       ))}
       {overview.budgets.map(({ budget, text }) => (

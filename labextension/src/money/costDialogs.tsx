@@ -1,6 +1,5 @@
 // Questions before something costs money.
 
-import { Dialog } from '@jupyterlab/apputils';
 import React from 'react';
 
 import { IHuntCandidate, IQuote, ITPU } from '../rest/api';
@@ -41,7 +40,8 @@ export async function confirmCost(quote: IQuote): Promise<boolean> {
               : trans.__('Stop or delete it to stop paying.')}
       </p>
     </>,
-    Dialog.okButton({ label: trans.__('Create') })
+    trans.__('Create'),
+    { harmless: true }
   );
 }
 
@@ -70,7 +70,8 @@ export async function confirmHuntCost(
           )}
       </p>
     </>,
-    Dialog.okButton({ label: trans.__('Start Hunt') })
+    trans.__('Start Hunt'),
+    { harmless: true }
   );
 }
 
@@ -86,7 +87,8 @@ export async function confirmStart(tpu: ITPU): Promise<boolean> {
         <p>{trans.__('You pay while it is ready, used or not.')}</p>
       )}
     </>,
-    Dialog.okButton({ label: trans.__('Start') })
+    trans.__('Start'),
+    { harmless: true }
   );
 }
 
@@ -104,6 +106,6 @@ export async function confirmKeep(tpu: ITPU): Promise<boolean> {
         </p>
       )}
     </>,
-    Dialog.warnButton({ label: trans.__('Stop Trying') })
+    trans.__('Stop Trying')
   );
 }

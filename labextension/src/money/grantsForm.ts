@@ -26,7 +26,6 @@ export class GrantsForm extends ListForm<IGrantFields, IGrantUse> {
     });
   }
 
-  /** Whether all is filled in that the server needs. */
   get complete(): boolean {
     const { chips, name, types, zones } = this.filled;
     return [name, types, zones].every(text => text.trim()) && +chips >= 1;

@@ -1,16 +1,17 @@
 // Every TPU and queued resource, the most expensive first, and whose it is.
 
-import { Button, ellipsesIcon } from '@jupyterlab/ui-components';
+import { ellipsesIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { Actions } from '../actions/actions';
 import { keyOf } from '../model/resources';
 import { TPUMenu } from '../panel/menu';
 import { IUsedTPU } from '../rest/api';
-import { Alert, EmptyState, IconButton, StateLabel } from '../ui/elements';
+import { Alert, EmptyState, IconButton, TextButton } from '../ui/elements';
 import { failureText } from '../ui/failures';
 import { TextField } from '../ui/field';
-import { Rows } from '../ui/listed';
+import { PanelForm, Rows } from '../ui/listed';
+import { Row } from '../ui/rows';
 import { useStore } from '../ui/store';
 import { ago, trans } from '../ui/translation';
 import { ownerLabel, ownerSummary, usedCost, usedStatus } from './usageLabels';
@@ -25,15 +26,7 @@ export function UsagePage(props: IUsageProps): JSX.Element {
   const list = useStore(actions.usageList);
   const { failure, usage } = list;
   return (
-    <form
-      className="jp-tpu-Form"
-      aria-label={trans.__('TPU usage')}
-      noValidate
-      onSubmit={event => {
-        event.preventDefault();
-        void list.load();
-      }}
-    >
+    <PanelForm label={trans.__('TPU usage')} onSubmit={() => list.load()}>
       {failure && <Alert {...failureText(failure)} />}
       {usage?.problems.map(problem => (
         <Alert key={problem.message} kind="warning" {...failureText(problem)} />
@@ -73,11 +66,11 @@ export function UsagePage(props: IUsageProps): JSX.Element {
         onChange={value => (list.projects = value)}
       />
       <div className="jp-tpu-Buttons">
-        <Button className="jp-tpu-Button" type="submit" disabled={list.busy}>
+        <TextButton type="submit" disabled={list.busy}>
           {trans.__('Refresh')}
-        </Button>
+        </TextButton>
       </div>
-    </form>
+    </PanelForm>
   );
 }
 
@@ -92,60 +85,59 @@ function Used(props: IUsageProps & { used: IUsedTPU }): JSX.Element {
     );
   const failure = tpu && model.failure(tpu);
   const cost = usedCost(used);
-  const old = ago(used.created, Date.now());
   return (
-    <li className="jp-tpu-Row">
-      <span className="jp-tpu-Row-main" title={used.name}>
-        {used.name}
-      </span>
-      <StateLabel tone={tone} title={used.advice}>
-        {label}
-      </StateLabel>
-      {tpu && (
-        <IconButton
-          icon={ellipsesIcon}
-          label={trans.__('Actions for %1', used.name)}
-          hasPopup
-          onClick={event =>
-            menu.openFor(event.currentTarget, actions.available(tpu), tpu)
-          }
-        />
-      )}
-      {used.kind === 'queued' && used.project === model.catalog?.project && (
-        <IconButton
-          icon={ellipsesIcon}
-          label={trans.__('Show the queued resource %1', used.name)}
-          onClick={() => actions.openQueued()}
-        />
-      )}
-      <span className="jp-tpu-Row-more">
-        {[
-          used.kind === 'queued' && trans.__('queued resource'),
-          used.type,
-          used.zone,
-          ownerLabel(used),
-          old
-        ]
-          .filter(part => part)
-          .join(' · ')}
-        <br />
-        {cost && used.advice
-          ? trans.__('%1. %2', cost, used.advice)
-          : cost || used.advice}
-        {tpu && !used.mine && (
-          <div className="jp-tpu-Buttons">
-            <Button
-              className="jp-tpu-Button"
-              type="button"
-              title={trans.__('Label it as yours')}
-              onClick={() => void actions.adopt(tpu)}
-            >
-              {tpu.not_yours ? trans.__('Adopt…') : trans.__('Adopt')}
-            </Button>
-          </div>
-        )}
-        {failure && <Alert {...failureText(failure)} />}
-      </span>
-    </li>
+    <Row
+      name={used.name}
+      state={{ label, tone, title: used.advice }}
+      buttons={
+        tpu ? (
+          <IconButton
+            icon={ellipsesIcon}
+            label={trans.__('Actions for %1', used.name)}
+            hasPopup
+            onClick={event =>
+              menu.openFor(event.currentTarget, actions.available(tpu), tpu)
+            }
+          />
+        ) : (
+          used.kind === 'queued' &&
+          used.project === model.catalog?.project && (
+            <IconButton
+              icon={ellipsesIcon}
+              label={trans.__('Show the queued resource %1', used.name)}
+              onClick={() => actions.openQueued()}
+            />
+          )
+        )
+      }
+      more={
+        <>
+          {[
+            used.kind === 'queued' && trans.__('queued resource'),
+            used.type,
+            used.zone,
+            ownerLabel(used),
+            ago(used.created, Date.now())
+          ]
+            .filter(Boolean)
+            .join(' · ')}
+          <br />
+          {cost && used.advice
+            ? trans.__('%1. %2', cost, used.advice)
+            : cost || used.advice}
+          {tpu && !used.mine && (
+            <div className="jp-tpu-Buttons">
+              <TextButton
+                title={trans.__('Label it as yours')}
+                onClick={() => void actions.adopt(tpu)}
+              >
+                {tpu.not_yours ? trans.__('Adopt…') : trans.__('Adopt')}
+              </TextButton>
+            </div>
+          )}
+          {failure && <Alert {...failureText(failure)} />}
+        </>
+      }
+    />
   );
 }

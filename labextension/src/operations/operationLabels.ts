@@ -106,7 +106,7 @@ export function stepStateLabel(state: IStep['state']): string {
 export function currentStep(operation: IOperation): string {
   const step = operation.steps.find(one => one.state === 'running');
   // The message may say how far the step is.
-  return step && !operation.message.startsWith(`${step.title}:`)
+  return step && !operation.message.startsWith(step.title)
     ? stepLabel(step)
     : operation.message;
 }

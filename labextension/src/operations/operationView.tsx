@@ -1,7 +1,6 @@
 // An operation: its progress while it runs, its end, its steps and its log.
 
 import {
-  Button,
   checkIcon,
   closeIcon,
   errorIcon,
@@ -23,7 +22,7 @@ import { HuntAttempts, HuntOutlook } from '../hunts/huntView';
 import { OtherZones } from '../lifecycle/otherZones';
 import { keyOf } from '../model/resources';
 import { IOperation, IStep } from '../rest/api';
-import { Disclosure, IconButton, Alert } from '../ui/elements';
+import { Alert, Disclosure, IconButton, TextButton } from '../ui/elements';
 import { failureText } from '../ui/failures';
 import { trans } from '../ui/translation';
 import {
@@ -124,11 +123,7 @@ export function Operation(props: {
             }
           )}
         >
-          <Button
-            className="jp-tpu-Button"
-            type="button"
-            onClick={() => void actions.retry(operation)}
-          >
+          <TextButton onClick={() => void actions.retry(operation)}>
             {wouldOverwrite(operation)
               ? trans.__('Overwrite')
               : operation.kind !== 'environment'
@@ -136,17 +131,13 @@ export function Operation(props: {
                 : actions.packagesForm.isOf(operation)
                   ? trans.__('Packages…')
                   : trans.__('Show Environments')}
-          </Button>
+          </TextButton>
           {operation.kind === 'create' &&
             operation.problem?.reason === 'NO_CAPACITY' && (
               <>
-                <Button
-                  className="jp-tpu-Button"
-                  type="button"
-                  onClick={() => actions.huntFor(operation)}
-                >
+                <TextButton onClick={() => actions.huntFor(operation)}>
                   {trans.__('Hunt in More Zones…')}
-                </Button>
+                </TextButton>
                 <ElsewhereLinks operation={operation} actions={actions} />
               </>
             )}

@@ -1,13 +1,12 @@
 // What keeps a TPU from working, and what to do: at the top of the list, and on the TPU's page.
 
-import { Button } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { Actions, ITPUProps } from '../actions/actions';
 import { EnvironmentAlert } from '../environments/environments';
 import { isSame } from '../model/resources';
 import { IEnvironment, IOperation, ITPU } from '../rest/api';
-import { Alert } from '../ui/elements';
+import { Alert, TextButton } from '../ui/elements';
 import { failureText, problemText } from '../ui/failures';
 import { clock, trans } from '../ui/translation';
 import { endingOf } from './ending';
@@ -76,12 +75,9 @@ export function Alerts({ tpu, actions }: ITPUProps): JSX.Element {
       {tpu.problem && !tpu.environments.some(isTheProblem) && (
         <Alert kind="warning" {...problemText(tpu.problem)}>
           {refused && (
-            <Button
-              className="jp-tpu-Button"
-              onClick={() => void actions.stopTrying(tpu, refused)}
-            >
+            <TextButton onClick={() => void actions.stopTrying(tpu, refused)}>
               {trans.__('Stop Trying…')}
-            </Button>
+            </TextButton>
           )}
         </Alert>
       )}
@@ -95,12 +91,9 @@ export function Alerts({ tpu, actions }: ITPUProps): JSX.Element {
       ))}
       {failure && (
         <Alert {...failureText(failure)}>
-          <Button
-            className="jp-tpu-Button"
-            onClick={() => model.dismissFailure(tpu)}
-          >
+          <TextButton onClick={() => model.dismissFailure(tpu)}>
             {trans.__('Dismiss')}
-          </Button>
+          </TextButton>
         </Alert>
       )}
     </>

@@ -2,7 +2,6 @@
 
 import {
   addIcon,
-  Button,
   caretLeftIcon,
   ellipsesIcon,
   refreshIcon
@@ -30,7 +29,8 @@ import {
   EmptyState,
   IconButton,
   Link,
-  ShowAll
+  ShowAll,
+  TextButton
 } from '../ui/elements';
 import { failureText, serverProblems } from '../ui/failures';
 import { CheckSetup } from '../ui/formPage';
@@ -162,13 +162,12 @@ function List(props: IPanelProps): JSX.Element {
   const { actions } = props;
   const { model } = actions;
   const again = (
-    <Button
-      className="jp-tpu-Button"
+    <TextButton
       disabled={model.refreshing}
       onClick={() => void model.refresh()}
     >
       {trans.__('Try Again')}
-    </Button>
+    </TextButton>
   );
   const problem = model.problem && failureText(model.problem);
   if (model.phase === 'loading') {
@@ -285,13 +284,10 @@ function Found(
           {problem ? (
             again
           ) : (
-            <Button
-              className="jp-tpu-Button jp-mod-main"
-              onClick={() => actions.openCreateForm()}
-            >
+            <TextButton main onClick={() => actions.openCreateForm()}>
               <addIcon.react tag="span" elementSize="normal" />
               {trans.__('New TPU')}
-            </Button>
+            </TextButton>
           )}
           <CheckSetup actions={actions} />
         </EmptyState>
@@ -356,12 +352,9 @@ function StalePage({ actions }: { actions: Actions }): JSX.Element | null {
       }
     >
       {newer && (
-        <Button
-          className="jp-tpu-Button jp-mod-main"
-          onClick={() => window.location.reload()}
-        >
+        <TextButton main onClick={() => window.location.reload()}>
           {trans.__('Reload')}
-        </Button>
+        </TextButton>
       )}
     </Alert>
   );

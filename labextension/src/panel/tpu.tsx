@@ -1,6 +1,6 @@
 // One TPU in the list: a row that is rendered again only when it would look different.
 
-import { addIcon, Button, ellipsesIcon } from '@jupyterlab/ui-components';
+import { addIcon, ellipsesIcon } from '@jupyterlab/ui-components';
 import React, { memo } from 'react';
 
 import { Actions, ITPUProps } from '../actions/actions';
@@ -13,7 +13,7 @@ import { Action, primaryAction } from '../model/availableActions';
 import { keyOf } from '../model/resources';
 import { costNow, priceSource, tpuCost } from '../money/costLabels';
 import { ITPU } from '../rest/api';
-import { IconButton, StateLabel } from '../ui/elements';
+import { IconButton, StateLabel, TextButton } from '../ui/elements';
 import { trans } from '../ui/translation';
 import { TPUMenu } from './menu';
 import { tpuStatus } from './tpuLabels';
@@ -123,26 +123,26 @@ export function Emulated(): JSX.Element {
 }
 
 /** The action that most people want next. */
-export function MainButton(props: {
-  action: Action;
-  tpu: ITPU;
-  actions: Actions;
-  /** In as few words as there is room for. */
-  short?: boolean;
-}): JSX.Element {
+export function MainButton(
+  props: ITPUProps & {
+    action: Action;
+    /** In as few words as there is room for. */
+    short?: boolean;
+  }
+): JSX.Element {
   const { action, tpu, actions, short } = props;
   // The notebook icon is orange, which is not readable on the button.
   const Icon = action === 'notebook' ? addIcon : ACTIONS[action].icon;
   const label = actionLabel(action);
   return (
-    <Button
-      className={`jp-tpu-Button ${action === 'delete' ? '' : 'jp-mod-main'}`}
+    <TextButton
+      main={action !== 'delete'}
       aria-label={label}
       title={label}
       onClick={() => void actions.act(action, tpu)}
     >
       <Icon.react tag="span" elementSize="normal" />
       {short && action === 'notebook' ? trans.__('Notebook') : label}
-    </Button>
+    </TextButton>
   );
 }

@@ -153,31 +153,22 @@ export function tpuStatus(tpu: ITPU): { label: string; tone: Tone } {
 
 /** Why a host is not connected; "" if it is, or need not be. */
 export function linkLabel(host: IHost): string {
-  switch (host.link.state) {
-    case 'connecting':
-      return trans.__('connecting');
-    case 'needs-attention':
-      return trans.__('needs attention');
-    case 'silent':
-      return trans.__('not responding');
-    case 'waiting':
-      return trans.__('retrying');
-    default:
-      return '';
-  }
+  const labels: { [state: string]: string } = {
+    connecting: trans.__('connecting'),
+    'needs-attention': trans.__('needs attention'),
+    silent: trans.__('not responding'),
+    waiting: trans.__('retrying')
+  };
+  return labels[host.link.state] ?? '';
 }
 
 export function tierLabel(tier: ITPU['tier']): string {
-  switch (tier) {
-    case 'spot':
-      return trans.__('Spot');
-    case 'reserved':
-      return trans.__('Reserved');
-    case 'flex-start':
-      return trans.__('Flex-start');
-    default:
-      return trans.__('On demand');
-  }
+  const labels: { [state: string]: string } = {
+    spot: trans.__('Spot'),
+    reserved: trans.__('Reserved'),
+    'flex-start': trans.__('Flex-start')
+  };
+  return labels[tier] ?? trans.__('On demand');
 }
 
 /** What a notebook has of a TPU of several hosts. */

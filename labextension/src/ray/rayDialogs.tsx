@@ -143,18 +143,16 @@ function Cluster(props: { cluster: IRay }): JSX.Element {
 }
 
 function stateText(cluster: IRay): string {
-  switch (cluster.state) {
-    case 'running':
-      return trans.__(
-        'Ray %1 is running at %2.',
-        cluster.version,
-        cluster.address
-      );
-    case 'starting':
-      return trans.__('Ray is starting.');
-    case 'stopping':
-      return trans.__('Ray is stopping.');
-    default:
-      return trans.__('It is not known whether Ray is running.');
-  }
+  const labels: { [state: string]: string } = {
+    running: trans.__(
+      'Ray %1 is running at %2.',
+      cluster.version,
+      cluster.address
+    ),
+    starting: trans.__('Ray is starting.'),
+    stopping: trans.__('Ray is stopping.')
+  };
+  return (
+    labels[cluster.state] ?? trans.__('It is not known whether Ray is running.')
+  );
 }

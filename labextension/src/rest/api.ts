@@ -1562,6 +1562,7 @@ export interface IReplacement {
   request: ICreateTPU;
   cost: ICost;
   question: string;
+  restored: string[];
   lost: string[];
 }
 

@@ -1,6 +1,7 @@
 // Why a call of the server failed.
 
 import { IProblem, Reason } from './api';
+import { withSentences } from './sentences';
 
 /**
  * Besides the server's reasons. MISSING: the server extension is not enabled; NETWORK: the server does
@@ -52,7 +53,7 @@ export class Failure extends Error {
 /** What a successful answer has; undefined if it is empty. */
 export function bodyOf<T>(text: string): T {
   try {
-    return (text ? JSON.parse(text) : undefined) as T;
+    return withSentences((text ? JSON.parse(text) : undefined) as T);
   } catch {
     throw new Failure('', 'DENIED'); // the login page of a proxy
   }
@@ -62,7 +63,7 @@ export function bodyOf<T>(text: string): T {
 export function failureOf(status: number, text: string): Failure {
   let body: Partial<IProblem> = {};
   try {
-    body = JSON.parse(text) as Partial<IProblem>;
+    body = withSentences(JSON.parse(text) as Partial<IProblem>);
   } catch {
     // Tornado's own error pages are HTML.
   }

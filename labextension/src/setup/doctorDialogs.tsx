@@ -1,11 +1,12 @@
 // The checks: what keeps JAX from a TPU's chips, or a TPU from being created, and what to do.
 
-import { Dialog, showDialog } from '@jupyterlab/apputils';
+import { Dialog } from '@jupyterlab/apputils';
 import React from 'react';
 
 import { freeChips } from '../chips/chipDialogs';
 import { TPUModel } from '../model/model';
 import { ICheckSetup, IFinding, ITPU } from '../rest/api';
+import { show } from '../ui/confirm';
 import { Findings } from '../ui/elements';
 import { trans } from '../ui/translation';
 import { wait } from '../ui/wait';
@@ -26,18 +27,14 @@ export async function checkTPU(tpu: ITPU, model: TPUModel): Promise<void> {
     ({ check, state }) =>
       (check === 'holders' || check === 'lock') && state === 'problem'
   );
-  const { button } = await showDialog({
-    title: found.healthy
+  const { displayType } = await show(
+    found.healthy
       ? trans.__('%1: No Problem Found', tpu.name)
       : trans.__('%1 Has Problems', tpu.name),
-    body: <Found findings={found.findings} />,
-    buttons: [
-      ...(held ? [Dialog.warnButton({ label: trans.__('Free Chips…') })] : []),
-      Dialog.okButton({ label: trans.__('Close') })
-    ],
-    defaultButton: held ? 1 : 0
-  });
-  if (held && button.displayType === 'warn' && button.accept) {
+    <Found findings={found.findings} />,
+    held ? [Dialog.warnButton({ label: trans.__('Free Chips…') })] : []
+  );
+  if (displayType === 'warn') {
     await freeChips(tpu, model);
   }
 }
@@ -64,18 +61,17 @@ export async function checkSetup(
   const setUp = Dialog.createButton({ label: trans.__('Set Up Network…') });
   const addKey = Dialog.createButton({ label: trans.__('Add SSH Key…') });
   const mending = [...(closed ? [setUp] : []), ...(rejected ? [addKey] : [])];
-  const { button } = await showDialog({
-    title: found.healthy
+  const { label } = await show(
+    found.healthy
       ? trans.__('No Problem Found')
       : trans.__('There Are Problems'),
-    body: <Found findings={found.findings} />,
-    buttons: [...mending, Dialog.okButton({ label: trans.__('Close') })],
-    defaultButton: mending.length
-  });
-  if (button.label === setUp.label) {
+    <Found findings={found.findings} />,
+    mending
+  );
+  if (label === setUp.label) {
     const { network, zone } = request;
     await setUpNetwork({ network: network ?? 'default', zone }, model);
-  } else if (button.label === addKey.label) {
+  } else if (label === addKey.label) {
     await addSSHKey(model);
   }
 }

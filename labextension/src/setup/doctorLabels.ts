@@ -30,16 +30,12 @@ export function findingGroups(findings: IFinding[]): IFindingGroup[] {
 }
 
 export function findingStateLabel(state: IFinding['state']): string {
-  switch (state) {
-    case 'problem':
-      return trans.__('Problem');
-    case 'warning':
-      return trans.__('Warning');
-    case 'unknown':
-      return trans.__('Unknown');
-    default:
-      return trans.__('OK');
-  }
+  const labels: { [state: string]: string } = {
+    problem: trans.__('Problem'),
+    warning: trans.__('Warning'),
+    unknown: trans.__('Unknown')
+  };
+  return labels[state] ?? trans.__('OK');
 }
 
 /** "Host 1:", "Hosts 0–2, 5:". */

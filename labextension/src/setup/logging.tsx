@@ -1,6 +1,6 @@
 // Whether Cloud Logging stores what the hosts of a TPU log: shown first with its price, then changed.
 
-import { Dialog, Notification } from '@jupyterlab/apputils';
+import { Notification } from '@jupyterlab/apputils';
 import React from 'react';
 
 import { TPUModel } from '../model/model';
@@ -21,10 +21,8 @@ export async function chooseLogging(tpu: ITPU, model: TPUModel): Promise<void> {
     (await confirm(
       trans.__('Cloud Logging of %1', tpu.name),
       <Logging now={now} />,
-      now.enabled
-        ? Dialog.warnButton({ label: trans.__('Stop Storing Logs') })
-        : Dialog.okButton({ label: trans.__('Store Logs') }),
-      trans.__('Close')
+      now.enabled ? trans.__('Stop Storing Logs') : trans.__('Store Logs'),
+      { cancel: trans.__('Close'), harmless: !now.enabled }
     ));
   if (!agreed) {
     return;

@@ -1,15 +1,11 @@
 // What a network lacks so that TPUs in it can be reached: shown first, then done.
 
-import {
-  Dialog,
-  InputDialog,
-  Notification,
-  showDialog
-} from '@jupyterlab/apputils';
+import { InputDialog, Notification } from '@jupyterlab/apputils';
 import React from 'react';
 
 import { TPUModel } from '../model/model';
 import { INetworkSetup, ISetUpNetwork } from '../rest/api';
+import { confirm, show } from '../ui/confirm';
 import { Findings } from '../ui/elements';
 import { failureLine } from '../ui/failures';
 import { trans } from '../ui/translation';
@@ -41,20 +37,17 @@ export async function setUpNetwork(
   if (!plan) {
     return;
   }
-  const lacks = plan.changes.length > 0;
-  const { button } = await showDialog({
-    title: lacks
-      ? trans.__('Set Up the Network %1', plan.network)
-      : trans.__('The Network %1', plan.network),
-    body: <Plan plan={plan} />,
-    buttons: lacks
-      ? [
-          Dialog.cancelButton({ label: trans.__('Cancel') }),
-          Dialog.okButton({ label: trans.__('Set Up') })
-        ]
-      : [Dialog.okButton({ label: trans.__('Close') })]
-  });
-  if (!lacks || !button.accept) {
+  if (plan.changes.length === 0) {
+    await show(trans.__('The Network %1', plan.network), <Plan plan={plan} />);
+    return;
+  }
+  const agreed = await confirm(
+    trans.__('Set Up the Network %1', plan.network),
+    <Plan plan={plan} />,
+    trans.__('Set Up'),
+    { harmless: true }
+  );
+  if (!agreed) {
     return;
   }
   const { sources } = plan; // what was shown, whatever the address is now

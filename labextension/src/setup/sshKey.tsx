@@ -1,9 +1,10 @@
 // The SSH key for TPUs where OS Login decides who logs in: shown first, then added.
 
-import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
+import { Notification } from '@jupyterlab/apputils';
 import React from 'react';
 
 import { TPUModel } from '../model/model';
+import { confirm } from '../ui/confirm';
 import { trans } from '../ui/translation';
 import { SUCCESS_TIMEOUT, wait, waitToEnd } from '../ui/wait';
 
@@ -15,21 +16,17 @@ export async function addSSHKey(model: TPUModel): Promise<void> {
   if (!plan) {
     return;
   }
-  const { button } = await showDialog({
-    title: trans.__('Add the SSH Key?'),
-    body: (
-      <div className="jp-tpu-Dialog">
-        {[...plan.changes, ...plan.warnings].map(text => (
-          <p key={text}>{text}</p>
-        ))}
-      </div>
-    ),
-    buttons: [
-      Dialog.cancelButton({ label: trans.__('Cancel') }),
-      Dialog.okButton({ label: trans.__('Add') })
-    ]
-  });
-  if (!button.accept) {
+  const agreed = await confirm(
+    trans.__('Add the SSH Key?'),
+    <>
+      {[...plan.changes, ...plan.warnings].map(text => (
+        <p key={text}>{text}</p>
+      ))}
+    </>,
+    trans.__('Add'),
+    { harmless: true }
+  );
+  if (!agreed) {
     return;
   }
   const added = await waitToEnd(

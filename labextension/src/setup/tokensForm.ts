@@ -9,6 +9,10 @@ export class TokensForm extends ListForm<{ name: string }, IToken> {
     super({ name: '' });
   }
 
+  get complete(): boolean {
+    return !!this.filled.name.trim();
+  }
+
   protected list(): Promise<IToken[]> {
     return this._requests.list();
   }

@@ -8,7 +8,7 @@ import {
 } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { Actions, ITPUProps } from '../actions/actions';
+import { ITPUProps } from '../actions/actions';
 import { ACTIONS, actionLabel } from '../actions/table';
 import { IKnownLoad } from '../chips/loads';
 import { hasLoad, Load } from '../chips/loadView';
@@ -54,11 +54,7 @@ const KERNEL_TONES: { [state: string]: Tone } = {
 };
 
 /** The parts of a TPU's page below its map: the most used first, what is rarely needed last. */
-export function Details(props: {
-  tpu: ITPU;
-  load: IKnownLoad;
-  actions: Actions;
-}): JSX.Element {
+export function Details(props: ITPUProps & { load: IKnownLoad }): JSX.Element {
   const { tpu, load, actions } = props;
   const ready = tpu.state === 'READY';
   return (
@@ -399,11 +395,7 @@ function Hosts({ tpu, actions }: ITPUProps): JSX.Element | null {
   );
 }
 
-function Host(props: {
-  host: IHost;
-  tpu: ITPU;
-  actions: Actions;
-}): JSX.Element {
+function Host(props: ITPUProps & { host: IHost }): JSX.Element {
   const { actions, host, tpu } = props;
   const { problem } = host.link;
   const label = linkLabel(host);
@@ -440,11 +432,7 @@ function Host(props: {
   );
 }
 
-function Kernel(props: {
-  kernel: IKernel;
-  tpu: ITPU;
-  actions: Actions;
-}): JSX.Element {
+function Kernel(props: ITPUProps & { kernel: IKernel }): JSX.Element {
   const { kernel, tpu, actions } = props;
   const here = useStore(actions.serverKernels);
   const name = kernelName(kernel);

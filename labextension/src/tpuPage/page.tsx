@@ -1,7 +1,6 @@
 // The page of one TPU, in the main area: what needs attention, a map of its slice, and its parts.
 
 import {
-  Button,
   ellipsesIcon,
   ReactWidget,
   refreshIcon
@@ -10,7 +9,7 @@ import { CommandRegistry } from '@lumino/commands';
 import { Message } from '@lumino/messaging';
 import React, { useEffect, useRef } from 'react';
 
-import { Actions } from '../actions/actions';
+import { Actions, ITPUProps } from '../actions/actions';
 import { dutyLabel, latest, memoryLabel, together } from '../chips/loadLabels';
 import { IKnownLoad } from '../chips/loads';
 import { useLoad } from '../chips/loadView';
@@ -30,7 +29,7 @@ import { Shade } from '../panel/panelState';
 import { Emulated, MainButton } from '../panel/tpu';
 import { notebookDevices, tpuStatus } from '../panel/tpuLabels';
 import { ITPU } from '../rest/api';
-import { EmptyState, IconButton, StateLabel } from '../ui/elements';
+import { EmptyState, IconButton, StateLabel, TextButton } from '../ui/elements';
 import { useStore } from '../ui/store';
 import { trans } from '../ui/translation';
 import { Visibility } from '../ui/visibility';
@@ -121,18 +120,17 @@ function Page(props: IProps & { id: string }): JSX.Element {
         trans.__('It was a %1: %2.', known.current.type, known.current.meaning)
       }
     >
-      <Button className="jp-tpu-Button" onClick={() => actions.openPanel()}>
+      <TextButton onClick={() => actions.openPanel()}>
         {trans.__('Show All TPUs')}
-      </Button>
-      <Button
-        className="jp-tpu-Button"
+      </TextButton>
+      <TextButton
         onClick={() => {
           actions.openPanel();
           actions.openUsage();
         }}
       >
         {trans.__('TPU Usage…')}
-      </Button>
+      </TextButton>
     </EmptyState>
   );
 }
@@ -221,12 +219,12 @@ function Known(props: IProps & { tpu: ITPU }): JSX.Element {
 }
 
 /** The map, with the choice of what colours it. */
-function Slice(props: {
-  tpu: ITPU;
-  load: IKnownLoad;
-  topology: string;
-  actions: Actions;
-}): JSX.Element {
+function Slice(
+  props: ITPUProps & {
+    load: IKnownLoad;
+    topology: string;
+  }
+): JSX.Element {
   const { actions, load, topology, tpu } = props;
   const { model, view } = actions;
   const kernels = model.kernels(tpu);

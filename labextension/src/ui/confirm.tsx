@@ -1,22 +1,51 @@
-// The question before something is lost, or costs money.
+// The question before something is lost, or costs money, and what is only shown.
 
 import { Dialog, showDialog } from '@jupyterlab/apputils';
 import React from 'react';
 
 import { trans } from './translation';
 
-/** Asks a question that Enter alone answers with no. */
+/**
+ * Asks a question that Enter alone answers with no.
+ *
+ * @param accept the label of the button for yes
+ * @param harmless whether nothing is lost by it
+ */
 export async function confirm(
   title: string,
-  body: JSX.Element,
-  accept: Dialog.IButton,
-  cancel = trans.__('Cancel')
+  text: string | JSX.Element,
+  accept: string,
+  { cancel = trans.__('Cancel'), harmless = false } = {}
 ): Promise<boolean> {
+  const button = harmless ? Dialog.okButton : Dialog.warnButton;
   const result = await showDialog({
     title,
-    body: <div className="jp-tpu-Dialog">{body}</div>,
+    body: inDialog(text),
     defaultButton: 0,
-    buttons: [Dialog.cancelButton({ label: cancel }), accept]
+    buttons: [Dialog.cancelButton({ label: cancel }), button({ label: accept })]
   });
   return result.button.accept;
+}
+
+/** Shows something; other buttons than *Close* may stand before that. Returns which was chosen. */
+export async function show(
+  title: string,
+  text: string | JSX.Element,
+  others: readonly Dialog.IButton[] = []
+): Promise<Dialog.IButton> {
+  const { button } = await showDialog({
+    title,
+    body: inDialog(text),
+    defaultButton: others.length,
+    buttons: [...others, Dialog.okButton({ label: trans.__('Close') })]
+  });
+  return button;
+}
+
+function inDialog(text: string | JSX.Element): JSX.Element {
+  return (
+    <div className="jp-tpu-Dialog">
+      {typeof text === 'string' ? <p>{text}</p> : text}
+    </div>
+  );
 }

@@ -36,6 +36,24 @@ export function IconButton(props: {
   );
 }
 
+/** A button with words. In a form it sends nothing, unless its type says so. */
+export function TextButton(
+  props: {
+    /** Whether most people want this one. */
+    main?: boolean;
+    children: React.ReactNode;
+  } & React.ButtonHTMLAttributes<HTMLButtonElement>
+): JSX.Element {
+  const { main, ...others } = props;
+  return (
+    <Button
+      type="button"
+      {...others}
+      className={main ? 'jp-tpu-Button jp-mod-main' : 'jp-tpu-Button'}
+    />
+  );
+}
+
 /** How many hosts are shown until the user asks for all. */
 export const HOSTS_SHOWN = 8;
 
@@ -86,16 +104,14 @@ export function Findings(props: {
   }[];
 }): JSX.Element {
   return (
-    <div className="jp-tpu-Dialog">
-      <ul className="jp-tpu-Findings">
-        {props.findings.map(({ key, state, label, children }) => (
-          <li key={key} data-state={state}>
-            <strong>{label}</strong>
-            <span>{children}</span>
-          </li>
-        ))}
-      </ul>
-    </div>
+    <ul className="jp-tpu-Findings">
+      {props.findings.map(({ key, state, label, children }) => (
+        <li key={key} data-state={state}>
+          <strong>{label}</strong>
+          <span>{children}</span>
+        </li>
+      ))}
+    </ul>
   );
 }
 
@@ -200,8 +216,9 @@ export function Alert(props: {
 }): JSX.Element {
   const { message, hint, kind = 'error', children } = props;
   return (
+    // Not jp-mod-error: a dialog that has one when something is typed disables its button.
     <div
-      className={`jp-tpu-Alert jp-mod-${kind}`}
+      className={`jp-tpu-Alert jp-tpu-mod-${kind}`}
       role={kind === 'error' ? 'alert' : 'note'}
     >
       <p className="jp-tpu-Alert-message">

@@ -1,9 +1,10 @@
 // Fields as a table: what a form or a dialog asks for, and the one way in which that is drawn.
 
-import { Button, HTMLSelect } from '@jupyterlab/ui-components';
+import { HTMLSelect } from '@jupyterlab/ui-components';
 import React, { InputHTMLAttributes, isValidElement, RefObject } from 'react';
 
 import { ITPU } from '../rest/api';
+import { TextButton } from './elements';
 import { Check, Field, TextArea, TextField } from './field';
 import { trans } from './translation';
 
@@ -253,14 +254,12 @@ function Drawn(props: {
       return kind === 'path' && onBrowse ? (
         <div className="jp-tpu-PathField">
           {text}
-          <Button
-            className="jp-tpu-Button"
-            type="button"
+          <TextButton
             aria-label={trans.__('Browse: %1', label)}
             onClick={onBrowse}
           >
             {trans.__('Browse…')}
-          </Button>
+          </TextButton>
         </div>
       ) : (
         text

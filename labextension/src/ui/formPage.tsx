@@ -1,13 +1,12 @@
 // What the forms of the panel have in common.
 
-import { Button } from '@jupyterlab/ui-components';
 import React, { RefObject, useEffect, useRef } from 'react';
 
 import { Actions } from '../actions/actions';
 import { ConnectForm } from '../lifecycle/connectForm';
 import { CreateForm } from '../lifecycle/createForm';
 import { OtherZones } from '../lifecycle/otherZones';
-import { Alert } from './elements';
+import { Alert, TextButton } from './elements';
 import { failureText } from './failures';
 import { reportHalfTyped } from './field';
 import { IField } from './fields';
@@ -21,13 +20,9 @@ export function CheckSetup(props: {
 }): JSX.Element {
   const { actions, form } = props;
   return (
-    <Button
-      className="jp-tpu-Button"
-      type="button"
-      onClick={() => void actions.checkSetup(form)}
-    >
+    <TextButton onClick={() => void actions.checkSetup(form)}>
       {trans.__('Check Setup…')}
-    </Button>
+    </TextButton>
   );
 }
 
@@ -110,20 +105,12 @@ export function FormPage(props: {
           </div>
         )}
         <div className="jp-tpu-Buttons">
-          <Button
-            className="jp-tpu-Button jp-mod-main"
-            type="submit"
-            disabled={form.submitting}
-          >
+          <TextButton main type="submit" disabled={form.submitting}>
             {send}
-          </Button>
-          <Button
-            className="jp-tpu-Button"
-            type="button"
-            onClick={() => view.show('list')}
-          >
+          </TextButton>
+          <TextButton onClick={() => view.show('list')}>
             {trans.__('Cancel')}
-          </Button>
+          </TextButton>
         </div>
       </div>
     </form>
@@ -139,13 +126,9 @@ function NoCapacity({ form }: { form: CreateForm }): JSX.Element {
         request={form.request}
         onPick={zone => form.set('zone', zone)}
       />
-      <Button
-        className="jp-tpu-Button"
-        type="button"
-        onClick={() => form.set('hunt', true)}
-      >
+      <TextButton onClick={() => form.set('hunt', true)}>
         {trans.__('Try Until One Is Available')}
-      </Button>
+      </TextButton>
     </>
   );
 }

@@ -14,6 +14,9 @@ export abstract class ListForm<F extends object, T> extends Form<F, T[]> {
     return this._loadFailure;
   }
 
+  /** Whether all is filled in that the server needs. */
+  abstract get complete(): boolean;
+
   async load(): Promise<void> {
     const asked = (this._asked += 1);
     this._loadFailure = null;

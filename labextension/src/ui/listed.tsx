@@ -1,12 +1,15 @@
 // What pages that list something have in common.
 
-import { Button } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { IProblem } from '../rest/api';
 import { Failure } from '../rest/failure';
-import { Alert, EmptyState } from './elements';
+import { Alert, EmptyState, Link, TextButton } from './elements';
 import { failureText } from './failures';
+import { reportHalfTyped } from './field';
+import { FieldList, FormFields } from './fields';
+import { ListForm } from './listForm';
+import { useStore } from './store';
 import { trans } from './translation';
 
 /** What was loaded; or that it is loading, that there is none, or why it could not be loaded. */
@@ -28,14 +31,9 @@ export function Listed<T>(props: {
     <>
       {failure && (
         <Alert {...failureText(failure)}>
-          <Button
-            className="jp-tpu-Button"
-            type="button"
-            disabled={busy}
-            onClick={() => void onRetry()}
-          >
+          <TextButton disabled={busy} onClick={() => void onRetry()}>
             {trans.__('Try Again')}
-          </Button>
+          </TextButton>
         </Alert>
       )}
       {!items ? (
@@ -66,5 +64,108 @@ export function Rows(props: {
       )}
       <ul>{children}</ul>
     </section>
+  );
+}
+
+/** A form of the panel that is sent unless a number or a date in it is half typed. */
+export function PanelForm(props: {
+  label: string;
+  onSubmit: () => Promise<unknown>;
+  children: React.ReactNode;
+}): JSX.Element {
+  const { children, label, onSubmit } = props;
+  return (
+    <form
+      className="jp-tpu-Form"
+      aria-label={label}
+      noValidate
+      onSubmit={event => {
+        event.preventDefault();
+        if (!reportHalfTyped(event.currentTarget)) {
+          void onSubmit();
+        }
+      }}
+    >
+      {children}
+    </form>
+  );
+}
+
+/** A page that lists something, and adds to it. */
+export function ListPage<F extends object, T>(props: {
+  form: ListForm<F, T>;
+  title: string;
+  /** What it is for. */
+  about: React.ReactNode;
+  loading: string;
+  none: string;
+  row: (item: T) => JSX.Element;
+  fields: FieldList<F>;
+  /** The label of the button that adds. */
+  add: string;
+  /** Below the form. */
+  children?: React.ReactNode;
+}): JSX.Element {
+  const { about, add, children, fields, loading, none, row, title } = props;
+  const form = useStore(props.form);
+  return (
+    <PanelForm label={title} onSubmit={() => form.submit()}>
+      {about}
+      <Listed
+        items={form.items}
+        failure={form.loadFailure}
+        loading={loading}
+        none={none}
+        onRetry={() => form.load()}
+      >
+        {items => <Rows title={title}>{items.map(row)}</Rows>}
+      </Listed>
+      <FormFields form={form} fields={fields} />
+      {form.failure && <Alert {...failureText(form.failure)} />}
+      <div className="jp-tpu-Buttons">
+        <TextButton
+          main
+          type="submit"
+          disabled={form.submitting || !form.complete}
+        >
+          {add}
+        </TextButton>
+      </div>
+      {children}
+    </PanelForm>
+  );
+}
+
+/** What the hosts are asked for when the user wants it: a list, once it is known. */
+export function LookedUp<T>(props: {
+  title: string;
+  lookup: { loading: boolean; failure: Failure | null } | undefined;
+  /** What is known; null or undefined before that. */
+  items: readonly T[] | null | undefined;
+  problems: readonly string[] | undefined;
+  none: string;
+  /** What the link says before and after, to a screen reader, and while the hosts are asked. */
+  ask: { first: string; again: string; label: string; busy: string };
+  onAsk: () => Promise<unknown>;
+  children: (item: T) => JSX.Element;
+}): JSX.Element {
+  const { ask, children, items, lookup, none, onAsk, problems = [] } = props;
+  return (
+    <>
+      {items && <h4>{props.title}</h4>}
+      {lookup?.failure && <Alert {...failureText(lookup.failure)} />}
+      {problems.map(problem => (
+        <Alert key={problem} message={problem} />
+      ))}
+      {items && <ul>{items.map(children)}</ul>}
+      {items?.length === 0 && problems.length === 0 && <p>{none}</p>}
+      {lookup?.loading ? (
+        <span role="status">{ask.busy}</span>
+      ) : (
+        <Link label={ask.label} onClick={() => void onAsk()}>
+          {items ? ask.again : ask.first}
+        </Link>
+      )}
+    </>
   );
 }

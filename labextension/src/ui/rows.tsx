@@ -1,26 +1,34 @@
 // The rows of a list: each a name, a state, buttons and more, which the user can sort.
 
-import { caretDownIcon, caretUpIcon } from '@jupyterlab/ui-components';
+import {
+  caretDownIcon,
+  caretUpIcon,
+  closeIcon
+} from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { PanelState } from '../panel/panelState';
+import { IconButton } from './elements';
 import { StateLabel } from './stateLabel';
 import { Tone, trans } from './translation';
 
-export interface IRow {
+interface IRow {
   name: React.ReactNode;
-  /** What the name's tooltip says. */
+  /** What the name's tooltip says; by default the name. */
   title?: string;
   /** Beside the name; nothing where its label is empty. */
   state?: { label: string; tone: Tone; title?: string };
   buttons?: React.ReactNode;
+  /** The last button. */
+  remove?: { label: string; disabled?: boolean; run: () => unknown };
   /** Below. */
   more?: React.ReactNode;
 }
 
 /** One row. */
 export function Row(props: IRow & { children?: React.ReactNode }): JSX.Element {
-  const { buttons, children, more, name, state, title } = props;
+  const { buttons, children, more, name, remove, state } = props;
+  const title = props.title ?? (typeof name === 'string' ? name : undefined);
   return (
     <li className="jp-tpu-Row">
       <span className="jp-tpu-Row-main" title={title}>
@@ -31,7 +39,19 @@ export function Row(props: IRow & { children?: React.ReactNode }): JSX.Element {
           {state.label}
         </StateLabel>
       )}
-      {buttons && <span className="jp-tpu-Row-buttons">{buttons}</span>}
+      {(buttons || remove) && (
+        <span className="jp-tpu-Row-buttons">
+          {buttons}
+          {remove && (
+            <IconButton
+              icon={closeIcon}
+              label={remove.label}
+              disabled={remove.disabled}
+              onClick={() => void remove.run()}
+            />
+          )}
+        </span>
+      )}
       {more && <span className="jp-tpu-Row-more">{more}</span>}
       {children}
     </li>

@@ -2,6 +2,8 @@
 
 import type { ITranslator, TranslationBundle } from '@jupyterlab/translation';
 
+import { Catalogue, isolated, Sentences } from './sentences';
+
 /** Puts *values* in for %1, %2 … */
 function filled(text: string, values: unknown[]): string {
   return text.replace(/%(\d)/g, (whole, digit) =>
@@ -11,20 +13,39 @@ function filled(text: string, values: unknown[]): string {
 
 type Strings = Pick<TranslationBundle, '__' | '_n'>;
 
-const loaded: { trans: Strings } = {
+const loaded: { trans: Strings; sentences: Sentences | null } = {
   trans: {
     __: (text, ...values) => filled(text, values),
     _n: (one, many, count, ...values) =>
       filled(count === 1 ? one : many, [count, ...values])
-  }
+  },
+  sentences: null
 };
+
+/** Names that are written from right to left turn nothing around. */
+// eslint-disable-next-line @typescript-eslint/no-explicit-any -- as in JupyterLab's own signature
+function isolatedAll(values: unknown[]): any[] {
+  return values.map(value =>
+    typeof value === 'string' ? isolated(value) : value
+  );
+}
 
 /** The strings: in English until `loadTranslation` has others. One page has one language. */
 export const trans: Strings = {
-  __: (text, ...values) => loaded.trans.__(text, ...values),
+  __: (text, ...values) => loaded.trans.__(text, ...isolatedAll(values)),
   _n: (one, many, count, ...values) =>
-    loaded.trans._n(one, many, count, ...values)
+    loaded.trans._n(one, many, count, ...isolatedAll(values))
 };
+
+/** Whether sentences of the server have to be translated: the user's language is not English. */
+export function translatesSentences(): boolean {
+  return loaded.sentences !== null;
+}
+
+/** A sentence of the server in the user's language; in English where it is not in the catalogue. */
+export function inLanguage(sentence: string): string {
+  return loaded.sentences?.translate(sentence) ?? sentence;
+}
 
 /** The language of dates and numbers: a BCP 47 tag. */
 export let language = 'en';
@@ -33,10 +54,29 @@ export let language = 'en';
 export function loadTranslation(translator: ITranslator | null): void {
   if (translator) {
     // eslint-disable-next-line jupyter/incorrect-translator-usage -- `trans` below is what strings use.
-    loaded.trans = translator.load('jupyter_tpu');
+    const bundle = translator.load('jupyter_tpu');
     const code = translator.languageCode.replace('_', '-');
+    const catalogue = catalogueOf(bundle, code);
+    if (bundle !== loaded.trans) {
+      loaded.sentences = catalogue && new Sentences(catalogue);
+    }
+    loaded.trans = bundle;
     language = code === 'default' ? 'en' : code;
   }
+}
+
+/**
+ * The texts that JupyterLab has of *bundle*; null where it has none. They are private there, but a second
+ * download of them would be idle.
+ */
+function catalogueOf(
+  bundle: TranslationBundle,
+  code: string
+): Catalogue | null {
+  const { _dictionary: dictionary } = bundle as unknown as {
+    _dictionary?: Record<string, Record<string, Catalogue> | undefined>;
+  };
+  return dictionary?.['jupyter_tpu']?.[code] ?? null;
 }
 
 /** How a state looks: the dot beside its label. */

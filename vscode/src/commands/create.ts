@@ -92,7 +92,7 @@ export async function startHunt(commands: Commands): Promise<void> {
   sync.putOperation(await client.operations.get(hunt.id));
 }
 
-async function loadCatalog(commands: Commands): Promise<ICatalog> {
+export async function loadCatalog(commands: Commands): Promise<ICatalog> {
   const { client } = await commands.connection();
   const catalog = await client.catalog();
   if (!catalog.types.length && catalog.problem) {
@@ -101,7 +101,7 @@ async function loadCatalog(commands: Commands): Promise<ICatalog> {
   return catalog;
 }
 
-async function pickType(catalog: ICatalog): Promise<IAcceleratorType> {
+export async function pickType(catalog: ICatalog): Promise<IAcceleratorType> {
   const picked = await vscode.window.showQuickPick(
     catalog.types.map(type => {
       const zone = catalog.suggested_zones[type.name] ?? type.zones[0] ?? '';
@@ -134,7 +134,7 @@ function zoneItems(catalog: ICatalog, type: IAcceleratorType) {
     }));
 }
 
-async function pickZone(
+export async function pickZone(
   catalog: ICatalog,
   type: IAcceleratorType
 ): Promise<string> {
@@ -159,7 +159,7 @@ async function pickZones(
   return must(picked.length ? picked : undefined).map(one => one.label);
 }
 
-async function pickTier(
+export async function pickTier(
   catalog: ICatalog,
   type: IAcceleratorType,
   zone: string
@@ -205,31 +205,34 @@ async function enterName(commands: Commands): Promise<string> {
   );
 }
 
-function quoteDetail({
+/** What a quote is for, and what that costs. */
+export function quoteLines({
   cost,
-  hosts,
   meaning,
-  tier,
   type,
   uncovered,
   warning,
   zone
-}: IQuote): string {
+}: IQuote): string[] {
   return [
     `${type} · ${zone}`,
     meaning,
     priceText(cost),
     uncovered,
-    warning,
+    warning
+  ].filter(Boolean);
+}
+
+function quoteDetail(quote: IQuote): string {
+  return [
+    ...quoteLines(quote),
     'You pay while it is ready, used or not.',
-    tier === 'spot'
+    quote.tier === 'spot'
       ? 'Google can preempt it at any time.'
-      : hosts > 1
+      : quote.hosts > 1
         ? 'Delete it to stop paying.'
         : 'Stop or delete it to stop paying.'
-  ]
-    .filter(Boolean)
-    .join('\n');
+  ].join('\n');
 }
 
 function huntDetail(candidates: IHuntCandidate[]): string {

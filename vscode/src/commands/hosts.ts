@@ -1,4 +1,4 @@
-// What runs on hosts: terminals, windows, files, jobs, ports and TensorBoard.
+// What runs on hosts: terminals, windows, jobs, ports and TensorBoard.
 
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
@@ -103,25 +103,6 @@ async function run(
       stdout: String(error.stdout ?? ''),
       stderr: String(error.stderr || error.message)
     })
-  );
-}
-
-/** Runs the open file on all hosts of a TPU; its project is copied there first. */
-export async function runFile(commands: Commands, node?: INode): Promise<void> {
-  const document = vscode.window.activeTextEditor?.document;
-  if (document?.languageId !== 'python' || document.uri.scheme !== 'file') {
-    throw new Error('Open a Python file that is saved on this computer.');
-  }
-  const tpu = await commands.tpu(node, 'run', 'Run File on All Hosts');
-  if (!(await document.save())) {
-    throw new Error('The file could not be saved.');
-  }
-  const file = document.uri.fsPath;
-  const folder = vscode.workspace.getWorkspaceFolder(document.uri)?.uri.fsPath;
-  await commands.runTask(
-    `${vscode.workspace.asRelativePath(document.uri)} on ${tpu.name}`,
-    ['run', '--tpu', refOf(tpu), '--no-stdin', file],
-    folder
   );
 }
 

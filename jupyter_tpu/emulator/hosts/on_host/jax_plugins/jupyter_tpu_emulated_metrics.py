@@ -61,14 +61,14 @@ def initialize():
 
 def hold_chips():
     """Opens the files that stand for this process's chips, until it ends."""
-    found = sorted(
+    files = sorted(
         glob.glob("/dev/accel[0-9]*") + glob.glob("/dev/vfio/[0-9]*"),
         key=lambda path: int("".join(filter(str.isdigit, path))),
     )
     chosen = os.environ.get("TPU_VISIBLE_CHIPS")
     if chosen:
-        found = [found[number] for number in map(int, chosen.split(",")) if number < len(found)]
-    for path in found:
+        files = [files[number] for number in map(int, chosen.split(",")) if number < len(files)]
+    for path in files:
         if stat.S_ISREG(os.stat(path).st_mode):  # not a chip of the machine that emulates
             os.open(path, os.O_RDWR)
 
@@ -202,7 +202,7 @@ class Headers:
 
     def path(self, block):
         """The path in a block of headers; b"" if it can't be read."""
-        found, position = b"", 0
+        path, position = b"", 0
         while position < len(block):
             byte = block[position]
             if byte & 0x80:
@@ -223,8 +223,8 @@ class Headers:
                 if kept:
                     self._table.insert(0, (is_path, value))
             if is_path:
-                found = value
-        return found
+                path = value
+        return path
 
     def _entry(self, index):
         if index <= STATIC:
@@ -263,14 +263,14 @@ def unpadded(flags, content):
     return content[1 : len(content) - content[0]] if flags & PADDED and content else content
 
 
-def text_field(message, wanted):
+def text_field(message, field_number):
     """The text of a field of a protobuf message that has texts and numbers only; "" if none."""
     position = 0
     while position < len(message):
         key, position = varint(message, position)
         size, position = varint(message, position)
         if key & 7 == 2:
-            if key >> 3 == wanted:
+            if key >> 3 == field_number:
                 return message[position : position + size].decode("utf-8", "replace")
             position += size
     return ""
@@ -309,11 +309,11 @@ def tag(number, kind):
 
 def encoded(value):
     """A varint."""
-    found = bytearray()
+    data = bytearray()
     while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+        data.append(value & 0x7F | 0x80)
         value >>= 7
-    return bytes(found) + bytes([value])
+    return bytes(data) + bytes([value])
 
 
 def varint(message, position):

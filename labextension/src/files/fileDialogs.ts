@@ -1,8 +1,5 @@
 // The dialogs that ask for files to upload to a host, and for a file to download.
 
-import { Dialog } from '@jupyterlab/apputils';
-import React from 'react';
-
 import { ITPU } from '../rest/api';
 import { confirm } from '../ui/confirm';
 import { hostField } from '../ui/fields';
@@ -79,8 +76,8 @@ export async function askDownload(
 export function askOverwrite(path: string, tpu: ITPU): Promise<boolean> {
   return confirm(
     trans.__('Overwrite %1?', path),
-    <p>{trans.__('A file with this name exists on %1.', tpu.name)}</p>,
-    Dialog.warnButton({ label: trans.__('Overwrite') }),
-    trans.__('Skip')
+    trans.__('A file with this name exists on %1.', tpu.name),
+    trans.__('Overwrite'),
+    { cancel: trans.__('Skip') }
   );
 }

@@ -1,0 +1,150 @@
+"""What hangs on a TPU that is replaced: what of it the new one gets, and how."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from msgspec import structs
+
+from ...cloud import Node, NodeName
+from ...errors import TPUError
+from ..core.core import Core
+from ..core.records import Belongings, EnvironmentRecord, FolderShare, RestoredEnvironment
+from ..files.shares import ShareService
+from ..files.sync import SyncService
+from ..forwarding.tunnels import Tunnels
+from ..models import OpenTunnel, SharedFolders, ShareFolder
+
+#: How long its hosts may take to say which folders they share; seconds.
+_ASKING = 20.0
+
+Log = Callable[[str], None]
+
+
+class TPUBelongings:
+    """The environments are created by the connects that follow; see `ConnectService.follow`."""
+
+    def __init__(
+        self, core: Core, tunnels: Tunnels, sync: SyncService, shares: ShareService
+    ) -> None:
+        self._core = core
+        self._tunnels = tunnels
+        self._sync = sync
+        self._shares = shares
+
+    # ---- of the TPU that is there ----
+
+    async def find(self, node: Node) -> tuple[Belongings, list[str]]:
+        """What the new TPU gets, and what it does not, each in a sentence."""
+        connected = node.name in self._core.desired.connected
+        records = self._records(node.name)
+        lost = [] if connected else [_not_created(record) for record in records]
+        records = records if connected else []
+        lost += [
+            f"The environment {record.environment.name} uses {record.wanted.python_path} of the "
+            "host. The new one needs that, too."
+            for record in records
+            if record.found
+        ]
+        shares, problem = await self._folders(node)
+        if problem:
+            lost.append(f"{problem} Folders that they share are not shared again.")
+        belongings = Belongings(
+            environments=[self._restored(node.name, record) for record in records],
+            tunnels=[
+                OpenTunnel(
+                    port=record.port,
+                    local_port=record.local_port,
+                    host=record.host,
+                    address=record.address,
+                )
+                for record in self._tunnels.kept(node.name)
+            ],
+            syncs=self._sync.watched(node.name),
+            shares=shares,
+        )
+        return belongings, lost
+
+    def _records(self, name: NodeName) -> list[EnvironmentRecord]:
+        """Of its environments, the usual one first."""
+        records = self._core.desired.environments(name).values()
+        return sorted(records, key=lambda record: record.environment.name != "default")
+
+    def _restored(self, name: NodeName, record: EnvironmentRecord) -> RestoredEnvironment:
+        chips = self._core.connected.chips(name, record.environment.name)
+        return RestoredEnvironment(
+            connect=structs.replace(record.wanted, then_run=""), warm=record.warm, chips=chips
+        )
+
+    async def _folders(self, node: Node) -> tuple[list[FolderShare], str]:
+        """The folders that its hosts share, and why they are not known; "" if they are."""
+        folders, problem = SharedFolders(folders=[]), ""
+        try:
+            async with asyncio.timeout(_ASKING):
+                folders = await self._shares.list(f"{node.name.zone}~{node.name.node}")
+            problem = " ".join(folders.problems)
+        except TimeoutError:
+            problem = "Its hosts did not answer."
+        except TPUError as error:
+            problem = error.message
+        if problem and (known := self._shares.last_known(node)) is not None:
+            folders, problem = known, ""
+        shares = []
+        for folder in folders.folders:
+            others = {state.tpu for state in folder.hosts} - {folder.tpu}
+            request = ShareFolder(folder=folder.path, tpus=sorted(others))
+            shares.append(FolderShare(tpu=folder.tpu, request=request))
+        return shares, problem
+
+    # ---- of the new one ----
+
+    async def restore(self, name: NodeName, belongings: Belongings, log: Log) -> None:
+        """What needs no environment; what fails is logged. Again, it changes nothing."""
+        ref = f"{name.zone}~{name.node}"
+        for tunnel in belongings.tunnels:
+            try:
+                await self._tunnels.open(ref, tunnel)
+            except TPUError as error:
+                log(f"The tunnel to port {tunnel.port} could not be opened again: {error.message}")
+        for sync in belongings.syncs:
+            if sync in self._sync.watched(name):
+                continue
+            try:
+                await self._sync.start(ref, sync)
+            except TPUError as error:
+                log(f"{sync.folder} is not synced again: {error.message}")
+        if not belongings.environments:
+            await self.share(name, belongings, log)
+
+    async def share(self, name: NodeName, belongings: Belongings, log: Log) -> None:
+        """Shares its folders again, which installs packages: after the environments."""
+        for share in belongings.shares:
+            try:
+                await self._shares.start(f"{name.zone}~{share.tpu}", share.request)
+            except TPUError as error:
+                log(f"{share.request.folder} is not shared again: {error.message}")
+
+
+def words(belongings: Belongings) -> list[str]:
+    """What comes back, in sentences."""
+    names = [restored.connect.environment for restored in belongings.environments]
+    ports = [f"{tunnel.local_port} → {tunnel.port}" for tunnel in belongings.tunnels]
+    parts = (
+        (names, "environment", "created again, with the packages and kernels."),
+        (ports, "tunnel", "opened again."),
+        ([sync.folder for sync in belongings.syncs], "local folder", "watched and copied again."),
+        ([s.request.folder for s in belongings.shares], "folder", "shared again, and empty."),
+    )
+    return [
+        f"The {noun} {', '.join(items)} is {what}"
+        if len(items) == 1
+        else f"The {noun}s {', '.join(items)} are {what}"
+        for items, noun, what in parts
+        if items
+    ]
+
+
+def _not_created(record: EnvironmentRecord) -> str:
+    name = record.environment.name
+    return f"The environment {name} is not created again, since the TPU is not connected."

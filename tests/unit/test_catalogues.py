@@ -1,0 +1,134 @@
+"""The catalogues of translations are up to date, and JupyterLab finds them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).parents[2]
+LANGUAGES = ("ja_JP", "ko_KR", "zh_CN")
+sys.path.insert(0, str(TOP / "scripts"))
+
+
+def test_catalogues_have_the_texts_of_the_code_and_right_translations():
+    command = [sys.executable, "scripts/catalogue.py", "--check"]
+    checked = subprocess.run(command, cwd=TOP, capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stderr
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_jupyterlab_finds_the_panels_translations(language):
+    from jupyterlab_server.translation_utils import get_language_pack
+
+    pack, message = get_language_pack(language)
+    assert not message
+    ours = pack["jupyter_tpu"]
+    assert ours[""]["language"] == language.replace("_", "-")
+    assert "pluralForms" in ours[""]
+
+
+def test_a_catalogue_is_compiled_without_what_is_not_translated(tmp_path):
+    from compile_catalogues import compile_catalogues
+
+    path = tmp_path / "zh_CN" / "LC_MESSAGES" / "jupyter_tpu.po"
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n'
+        '"Plural-Forms: nplurals=1; plural=0;\\n"\n\n'
+        '#. frontend\nmsgid "Delete %1?"\nmsgstr "删除 %1？"\n\n'
+        '#. frontend\nmsgid "%1 host"\nmsgid_plural "%1 hosts"\nmsgstr[0] "%1 台主机"\n\n'
+        '#. frontend\n#, fuzzy\nmsgid "Stop %1?"\nmsgstr "停止 %1？"\n\n'
+        '#. sentence\nmsgid "Wait."\nmsgstr ""\n\n'
+        '#. help\nmsgid "Print JSON."\nmsgstr "打印 JSON。"\n'
+    )
+    panel, terminal = (
+        json.loads(made.read_text(encoding="utf-8")) for made in compile_catalogues(tmp_path)
+    )
+    assert {text: forms for text, forms in panel.items() if text} == {
+        "Delete %1?": ["删除 %1？"],
+        # JupyterLab takes no text for a plural that has less than two forms.
+        "%1 host": ["%1 台主机", "%1 台主机"],
+    }
+    assert terminal == {"Print JSON.": ["打印 JSON。"]}
+
+
+def test_an_update_keeps_translations_and_marks_those_of_changed_texts():
+    import catalogue as script
+    import polib
+
+    before = polib.POFile()
+    before.metadata = {}
+    before.append(polib.POEntry(msgid="{name} is gone.", msgstr="{name} 已不存在。"))
+    before.append(polib.POEntry(msgid="The host has no Python.", msgstr="主机没有 Python。"))
+    before.append(polib.POEntry(msgid="Never again.", msgstr="不再。"))
+    now = [
+        script.Entry("{tpu} is gone.", "sentence", "a.py"),
+        script.Entry("This host has no Python.", "sentence", "a.py"),
+    ]
+    after = script.update(before, now)
+    renamed, changed = after
+    assert renamed.msgstr == "{tpu} 已不存在。"
+    assert not renamed.fuzzy
+    assert (changed.msgstr, changed.fuzzy) == ("主机没有 Python。", True)
+    assert script.problems(after, now) == []
+
+
+@pytest.mark.parametrize(
+    ("translation", "problem"),
+    [
+        ("{tpu} 已不存在。", None),
+        ("已不存在。", "other parameters"),
+        ("{name} 已不存在。", "other parameters"),
+        ("{tpu} 已不存在。 ", "blanks at an end"),
+        ("{tpu} 已不存在，请运行 `jupyter`。", "other code in backticks"),
+        ("", "not translated"),
+    ],
+)
+def test_a_wrong_translation_is_a_problem(translation, problem):
+    import catalogue as script
+    import polib
+
+    one = polib.POFile()
+    one.metadata = {"X-Complete": "yes"}
+    one.append(polib.POEntry(msgid="{tpu} is gone.", msgstr=translation))
+    problems = script.problems(one, [script.Entry("{tpu} is gone.", "sentence", "a.py")])
+    assert [line.partition(":")[0] for line in problems] == ([problem] if problem else [])
+
+
+def test_sentences_and_labels_are_found_in_python_code(tmp_path):
+    from python_sentences import texts
+
+    (tmp_path / "jupyter_tpu" / "commands").mkdir(parents=True)
+    package = tmp_path / "jupyter_tpu"
+    (package / "errors.py").write_text(
+        '"""This docstring is not for users."""\n'
+        "def f(self, n, cause):\n"
+        '    log.warning("A log is not for users.")\n'
+        '    raise E(f"{self.tpu.name} has no host {n}. " "Try another.")\n'
+        "    raise E(f\"The link was lost{': ' + cause if cause else ''}.\")\n"
+        '    raise E("The host has no %s." % cause)\n'
+        '    progress.log(f"Connected to host {n}")\n'
+        '    return count(n, "host"), "key", "SELECT a FROM b WHERE c = ?"\n'
+    )
+    (package / "commands" / "group.py").write_text(
+        '@command("stop")\n@click.option("--yes", help="Do not ask")\ndef stop():\n'
+        '    """Stop TPUs.\n\n    \\b\n    jupyter tpu stop my-tpu\n    """\n'
+        '    table(("NAME", "STATE"), [])\n'
+    )
+    assert [(text.text, text.group) for text in texts(package)] == [
+        ("Stop TPUs.", "help"),
+        ("NAME", "label"),
+        ("STATE", "label"),
+        ("Do not ask", "help"),
+        ("{tpu_name} has no host {n}. Try another.", "sentence"),
+        ("The link was lost: {cause}.", "sentence"),
+        ("The link was lost.", "sentence"),
+        ("The host has no {cause}.", "sentence"),
+        ("Connected to host {n}", "label"),
+        ("{number} hosts", "label"),
+        ("{number} host", "label"),
+    ]

@@ -1,0 +1,145 @@
+"""English sentences in another language, on the command line as in the panel."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jupyter_tpu.commands.sentences import Sentences, _template_of, _values_of
+
+TOP = Path(__file__).parents[2]
+sys.path.insert(0, str(TOP / "scripts"))
+
+CATALOGUE = {
+    "{tpu} is not READY.": ["{tpu} 未就绪。"],
+    "Try again later.": ["请稍后重试。"],
+    "Host {number} said: {message}": ["主机 {number} 表示：{message}"],
+    "The connection to {peer} was lost.": ["与 {peer} 的连接已断开。"],
+    "The connection to {peer} was lost: {cause}.": ["与 {peer} 的连接已断开：{cause}。"],
+    "%1 could not be created": ["无法创建 %1"],
+    "Creating %1": ["正在创建 %1"],
+    "Install JAX": ["安装 JAX"],
+    "{number} hosts": ["{number} 台主机"],
+    "{number} chips": ["{number} 个芯片"],
+    "{done} of {total} hosts": ["{total} 台主机中的 {done} 台"],
+    "{a}: {b}": ["{a}：{b}"],
+    "{who} stopped it.": ["已被 {who} 停止。"],
+}
+
+
+@pytest.mark.parametrize(
+    ("english", "chinese"),
+    [
+        ("my-tpu is not READY.", "my-tpu 未就绪。"),
+        ("my-tpu is not READY. Try again later.", "my-tpu 未就绪。请稍后重试。"),
+        ("Try again later. Unknown words here.", "请稍后重试。Unknown words here."),
+        ("Host 3 said: my-tpu is not READY.", "主机 3 表示：my-tpu 未就绪。"),
+        # The template with more words wins, and a cause may be a sentence without its full stop.
+        ("The connection to a was lost: try again later.", "与 a 的连接已断开：请稍后重试。"),
+        ("my-tpu could not be created", "无法创建 my-tpu"),
+        ("creating my-tpu", "正在创建 my-tpu"),
+        ("my-tpu: Install JAX (2 of 4 hosts)", "my-tpu: 安装 JAX (4 台主机中的 2 台)"),
+        ("8 chips · 4 hosts · 128 GB HBM", "8 个芯片 · 4 台主机 · 128 GB HBM"),
+        # Names stay what they are, whatever they look like.
+        ("{x} a. b？ is not READY.", "{x} a. b？ 未就绪。"),
+        ("%1 is not READY.", "%1 未就绪。"),
+        # A few words around English prose help nobody, and a name is not a sentence.
+        ("Somebody who has the right to do that stopped it.", None),
+        ("unknown", None),
+        ("", None),
+        ("constructor", None),
+        ("Install", None),
+    ],
+)
+def test_a_sentence_is_translated_by_its_template(english, chinese):
+    assert Sentences(CATALOGUE).translate(english) == (chinese or english)
+
+
+class Texts(list[str]):
+    def __repr__(self) -> str:
+        return f"{len(self)} texts"  # not all in each report of a failure
+
+
+@pytest.fixture(scope="module")
+def texts() -> Texts:
+    """All texts with parameters that the code has, each parameter once."""
+    import polib
+
+    path = TOP / "jupyter_tpu/locale/zh_CN/LC_MESSAGES/jupyter_tpu.po"
+    return Texts(
+        entry.msgid
+        for entry in polib.pofile(str(path))
+        if (template := _template_of(entry.msgid, entry.msgid)) is not None
+        and len(set(template.parameters)) == len(template.parameters)
+    )
+
+
+VALUES = st.one_of(
+    st.from_regex(r"[a-z][a-z0-9-]{0,12}", fullmatch=True),
+    st.integers(0, 99999).map(str),
+    st.sampled_from(
+        ["~/a b/c.py", "{x}", "a. b? c!", "שלום", "ｆｕｌｌ　ｗｉｄｔｈ", "%1", "", "{{", "\\1"]
+    ),
+    st.sampled_from(["Try again later.", "The connection to x was lost.", "3 hosts"]),
+    st.text(st.characters(codec="utf-8", exclude_characters="\n"), max_size=20),
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(data=st.data())
+def test_a_filled_template_is_recovered(texts, data):
+    """Its recovered parameters, put into it again, give the same sentence; so does the matching."""
+    text = data.draw(st.sampled_from(texts))
+    template = _template_of(text, text)
+    values = {name: data.draw(VALUES) for name in template.parameters}
+    parts = [template.literals[0]]
+    for name, literal in zip(template.parameters, template.literals[1:], strict=True):
+        parts += [values[name], literal]
+    sentence = "".join(parts)
+    recovered = _values_of(template, sentence)
+    assert recovered is not None
+    again = [template.literals[0]]
+    for value, literal in zip(recovered, template.literals[1:], strict=True):
+        again += [value, literal]
+    assert "".join(again) == sentence
+    # A catalogue that translates each text into itself changes nothing.
+    assert Sentences({one: [one] for one in [text, *CATALOGUE]}).translate(sentence) == sentence
+
+
+def test_the_panel_and_the_command_line_translate_alike(texts, tmp_path):
+    catalogue = {text: [f"« {text} »"] for text in texts} | CATALOGUE
+    values = ["my-tpu", "3", "~/a b", "{x}", "a. b?", "Try again later.", "no such file"]
+    sentences = []
+    for number, text in enumerate(texts):
+        template = _template_of(text, text)
+        line = template.literals[0]
+        for index, literal in enumerate(template.literals[1:]):
+            line += values[(number + index) % len(values)] + literal
+        sentences.append(line)
+    sentences += [
+        f"{one} {other}" for one, other in zip(sentences[::7], sentences[3::7], strict=False)
+    ]
+    module = tmp_path / "sentences.mjs"
+    build = ["node_modules/.bin/esbuild", "labextension/src/ui/sentences.ts", "--format=esm"]
+    subprocess.run([*build, f"--outfile={module}", "--log-level=error"], cwd=TOP, check=True)
+    script = (
+        f"import {{ Sentences }} from '{module}'; import {{ readFileSync }} from 'node:fs';"
+        "const [catalogue, texts] = JSON.parse(readFileSync(0, 'utf8'));"
+        "const sentences = new Sentences(catalogue);"
+        "console.log(JSON.stringify(texts.map(text => sentences.translate(text))))"
+    )
+    answer = subprocess.run(
+        ["node", "--input-type=module", "-e", script],
+        input=json.dumps([catalogue, sentences]),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    ours = Sentences(catalogue)
+    assert json.loads(answer.stdout) == [ours.translate(sentence) for sentence in sentences]
