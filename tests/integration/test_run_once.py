@@ -255,7 +255,7 @@ print(where(False))
 try:
     where(True)
 except Exception as error:
-    print(type(error).__name__, error)
+    print(type(error).__name__, repr(str(error)))
 tpu.close()
 """
 
