@@ -1,7 +1,20 @@
 // What the server says in sentences, put into the user's language where an answer or an event comes in.
 // The rest of the frontend so knows only one language. Names, paths, output and states stay.
 
-import { inLanguage, translatesSentences } from '../ui/translation';
+import { Sentences } from '../ui/sentences';
+import { Catalogue, catalogue } from '../ui/translation';
+
+let sentences: Sentences | null = null;
+let used: Catalogue | null = null;
+
+/** A sentence of the server in the user's language; in English where it is not in the catalogue. */
+export function inLanguage(sentence: string): string {
+  if (catalogue !== used) {
+    used = catalogue;
+    sentences = catalogue && new Sentences(catalogue);
+  }
+  return sentences?.translate(sentence) ?? sentence;
+}
 
 /** The fields of the server's models that are sentences or labels for people, or lists of them. */
 const SENTENCES = new Set([
@@ -35,7 +48,7 @@ const VERBATIM = new Set(['content', 'data', 'lines', 'request', 'variables']);
 
 /** *value*, an answer or a part of one, with its sentences in the user's language; it is changed in place. */
 export function withSentences<T>(value: T): T {
-  if (translatesSentences()) {
+  if (catalogue) {
     visit(value);
   }
   return value;

@@ -2,8 +2,6 @@
 
 import type { ITranslator, TranslationBundle } from '@jupyterlab/translation';
 
-import { Catalogue, isolated, Sentences } from './sentences';
-
 /** Puts *values* in for %1, %2 … */
 function filled(text: string, values: unknown[]): string {
   return text.replace(/%(\d)/g, (whole, digit) =>
@@ -13,14 +11,23 @@ function filled(text: string, values: unknown[]): string {
 
 type Strings = Pick<TranslationBundle, '__' | '_n'>;
 
-const loaded: { trans: Strings; sentences: Sentences | null } = {
+const loaded: { trans: Strings } = {
   trans: {
     __: (text, ...values) => filled(text, values),
     _n: (one, many, count, ...values) =>
       filled(count === 1 ? one : many, [count, ...values])
-  },
-  sentences: null
+  }
 };
+
+/** JupyterLab's catalogue of one domain: a text, and its translation in each plural form. */
+export type Catalogue = Record<string, string[]>;
+
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
+
+/** Keeps a name that is written from right to left from turning around what stands beside it. */
+export function isolated(value: string): string {
+  return RIGHT_TO_LEFT.test(value) ? `\u2068${value}\u2069` : value;
+}
 
 /** Names that are written from right to left turn nothing around. */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- as in JupyterLab's own signature
@@ -37,15 +44,8 @@ export const trans: Strings = {
     loaded.trans._n(one, many, count, ...isolatedAll(values))
 };
 
-/** Whether sentences of the server have to be translated: the user's language is not English. */
-export function translatesSentences(): boolean {
-  return loaded.sentences !== null;
-}
-
-/** A sentence of the server in the user's language; in English where it is not in the catalogue. */
-export function inLanguage(sentence: string): string {
-  return loaded.sentences?.translate(sentence) ?? sentence;
-}
+/** The texts of the user's language; null: it is English, or has none. For sentences of the server. */
+export let catalogue: Catalogue | null = null;
 
 /** The language of dates and numbers: a BCP 47 tag. */
 export let language = 'en';
@@ -56,11 +56,8 @@ export function loadTranslation(translator: ITranslator | null): void {
     // eslint-disable-next-line jupyter/incorrect-translator-usage -- `trans` below is what strings use.
     const bundle = translator.load('jupyter_tpu');
     const code = translator.languageCode.replace('_', '-');
-    const catalogue = catalogueOf(bundle, code);
-    if (bundle !== loaded.trans) {
-      loaded.sentences = catalogue && new Sentences(catalogue);
-    }
     loaded.trans = bundle;
+    catalogue = catalogueOf(bundle, code);
     language = code === 'default' ? 'en' : code;
   }
 }
