@@ -14,7 +14,10 @@ from .results import LONGEST, clean, output, plain, tool
 #: Seconds that a tool waits for output at most.
 WAIT = 10.0
 
-_TPU = ("name", "zone", "type", "meaning", "state", "tier", "connection", "created", "emulated")
+_TPU = (
+    *("name", "zone", "type", "meaning", "state", "tier", "connection", "created", "emulated"),
+    "agents_may_use",
+)
 _OPERATION = ("id", "kind", "tpu", "zone", "state", "message", "progress", "problem", "result")
 _PLAN = (
     *("id", "name", "type", "zone", "tier", "meaning", "hunt", "emulated", "usd_per_hour", "most"),
@@ -189,6 +192,12 @@ async def tpu_execute(name: str, code: str, environment: str = "default") -> dic
     Answers the id of the cell; read its output with tpu_output. The TPU has to be connected.
     """
     tpu = await connection.call("tpu", name)
+    if not tpu.agents_may_use:
+        raise TPUError(
+            f"{tpu.name} was not created by an agent, so an agent can't run code on it.",
+            Reason.PERMISSION,
+            f"A person can allow it for this TPU: jupyter tpu budget allow {tpu.name}",
+        )
     ref = f"{tpu.zone}~{tpu.name}"
     spec = next((entry.kernelspec for entry in tpu.environments if entry.name == environment), "")
     if not spec:

@@ -37,6 +37,7 @@ from .hosts import (
     PythonsAPI,
     RayAPI,
     RunsAPI,
+    SliceKernelsAPI,
 )
 
 __all__ = [
@@ -67,6 +68,7 @@ __all__ = [
     "RunsAPI",
     "SSHKeyAPI",
     "SharesAPI",
+    "SliceKernelsAPI",
     "SyncAPI",
     "TensorBoardAPI",
     "TokensAPI",

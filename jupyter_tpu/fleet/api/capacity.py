@@ -171,7 +171,14 @@ class BudgetsAPI(Protocol):
     async def set(self, request: models.Budget) -> models.BudgetOverview:
         """Sets a budget, in place of an earlier one of the same name. Raises INVALID.
 
-        TPUs that exist continue until their guards delete them.
+        Where TPUs that exist could cost more than is left of it, the newest of them end sooner:
+        their guards delete them, five minutes from now at the soonest.
+        """
+
+    async def allow(self, ref: str, request: models.AllowAgents | None = None) -> models.TPU:
+        """Lets coding agents run commands on a TPU that a person has created, or no longer.
+
+        It counts for this TPU, not for a later one of the same name. They can't stop or delete it.
         """
 
     async def remove(self, who: str) -> None:

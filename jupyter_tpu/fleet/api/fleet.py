@@ -33,6 +33,7 @@ from .hosts import (
     PythonsAPI,
     RayAPI,
     RunsAPI,
+    SliceKernelsAPI,
 )
 
 
@@ -150,6 +151,9 @@ class FleetAPI(Protocol):
 
     @property
     def chip_kernels(self) -> ChipKernelsAPI: ...
+
+    @property
+    def slice_kernels(self) -> SliceKernelsAPI: ...
 
     @property
     def metrics(self) -> MetricsAPI: ...

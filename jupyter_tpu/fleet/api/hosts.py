@@ -162,6 +162,20 @@ class ChipKernelsAPI(Protocol):
         """
 
 
+class SliceKernelsAPI(Protocol):
+    """Kernels on all hosts of several TPUs. One for the TPUs of a queued resource is added when the
+    last of them is connected.
+    """
+
+    async def add(self, ref: str, request: models.AddSlicesKernel) -> models.SlicesKernel:
+        """Puts one into Jupyter's kernel pickers. It goes away with the first of its TPUs that is
+        disconnected or deleted.
+
+        Raises NOT_FOUND for a TPU without such an environment, CONFLICT if their Pythons differ,
+        INVALID for TPUs of different zones, and if there is no other TPU.
+        """
+
+
 class MetricsAPI(Protocol):
     """Memory and load of chips. Hosts are sampled every few seconds while a client looks, and
     once a minute otherwise.

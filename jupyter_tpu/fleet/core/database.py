@@ -26,6 +26,7 @@ from ...errors import Reason, TPUError
 from ..models import Budget, Grant, Plan, PriceList
 from .file_system import network_file_system
 from .records import (
+    AgentTPURecord,
     EnvironmentRecord,
     GuardRecord,
     JobRecord,
@@ -173,6 +174,7 @@ class Database:
                 budgets=self._read_all(db, "budgets", Budget),
                 spending=self.read_spending(db),
                 plans=self._read_all(db, "plans", Plan),
+                agent_tpus=self._read_all(db, "agent_tpus", AgentTPURecord),
             )
 
     def know(self, snapshot: Snapshot) -> None:

@@ -61,7 +61,7 @@ class TPUBelongings:
                 )
                 for record in self._tunnels.kept(node.name)
             ],
-            syncs=self._sync.watched(node.name),
+            syncs=self._sync.watched(node),
             shares=shares,
         )
         return belongings, lost
@@ -107,8 +107,10 @@ class TPUBelongings:
                 await self._tunnels.open(ref, tunnel)
             except TPUError as error:
                 log(f"The tunnel to port {tunnel.port} could not be opened again: {error.message}")
+        node = self._core.observed.node(name)
+        watched = self._sync.watched(node) if node is not None else []
         for sync in belongings.syncs:
-            if sync in self._sync.watched(name):
+            if sync in watched:
                 continue
             try:
                 await self._sync.start(ref, sync)

@@ -8,6 +8,7 @@ from ...cloud.models import NodeOptions
 from ...environment import Finding, FoundPython, FoundPythons, HostSetup, InstalledPackage
 from .budgets import (
     AGENT,
+    AllowAgents,
     AnswerPlan,
     Budget,
     BudgetOverview,
@@ -122,7 +123,7 @@ from .jobs import (
     StopJob,
     Trace,
 )
-from .kernels import Checkpoint, Interruption, Kernel
+from .kernels import AddSlicesKernel, Checkpoint, Interruption, Kernel, SlicesKernel
 from .money import (
     Cost,
     CreateReservation,
@@ -179,7 +180,9 @@ __all__ = [
     "AGENT",
     "TPU",
     "AddSSHKey",
+    "AddSlicesKernel",
     "AdoptTPU",
+    "AllowAgents",
     "AnswerPlan",
     "App",
     "AppVisit",
@@ -317,6 +320,7 @@ __all__ = [
     "SharedFolder",
     "SharedFolders",
     "SharingState",
+    "SlicesKernel",
     "Spending",
     "SplitChips",
     "StartHunt",

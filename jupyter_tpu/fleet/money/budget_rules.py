@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ... import catalog
 from ...errors import Reason, TPUError
@@ -113,6 +113,41 @@ def left_of(budget: Budget, sums: BudgetSum) -> float:
     if budget.total is not None:
         limits.append(budget.total - sums.total - sums.committed)
     return max(0.0, min(limits))
+
+
+def shortened_ends(
+    budget: Budget, lines: Iterable[SpendRecord], now: float, notice: float
+) -> dict[str, float]:
+    """When TPUs have to end so that together they cost no more than is left of *budget*, by the
+    ids of their lines; only of those that have to end sooner than they would.
+
+    The newest ones give way. None ends before *notice* seconds have passed: it is told before.
+    What Google has not created yet is left out, since it may never be.
+    """
+    own = sorted(
+        (
+            line
+            for line in lines
+            if line.who == budget.who and not line.approved and (line.node_id or line.days)
+        ),
+        key=lambda line: (line.asked, line.id),
+    )
+    spent = add_up(budget.who, [structs.replace(line, most=0.0) for line in own], now)
+    left = left_of(budget, spent)
+    ends = {}
+    for line in own:
+        if line.ended:
+            continue
+        may_cost = max(0.0, line.most - usd_of(line, now)[0])
+        left -= may_cost
+        if left >= -_EXACT or not line.usd_per_hour:
+            continue
+        share = max(0.0, may_cost + left)
+        end = now + max(notice, share / line.usd_per_hour * 3600.0 - MARGIN)
+        if end < line.ends - MARGIN:
+            ends[line.id] = end
+        left = 0.0
+    return ends
 
 
 def outside(

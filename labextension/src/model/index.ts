@@ -6,9 +6,11 @@ import {
   JupyterFrontEnd,
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
+import { ITranslator } from '@jupyterlab/translation';
 
 import { TPUClient } from '../rest/client';
 import { ITPUModel } from '../tokens';
+import { loadTranslation } from '../ui/translation';
 import { ServerChangeFeed } from './changeFeed';
 import { TPUModel } from './model';
 import { StoredIds } from './storedIds';
@@ -18,7 +20,9 @@ const plugin: JupyterFrontEndPlugin<TPUModel> = {
   description: 'Provides the TPUs, operations and kernels that the server has.',
   autoStart: true,
   provides: ITPUModel,
-  activate: (app: JupyterFrontEnd) => {
+  optional: [ITranslator],
+  activate: (app: JupyterFrontEnd, translator: ITranslator | null) => {
+    loadTranslation(translator); // before the first answer, which has sentences
     const { events, serverSettings } = app.serviceManager;
     const stored = (what: string) =>
       new StoredIds(
