@@ -92,7 +92,7 @@ class _Collector(ast.NodeVisitor):
             labels += [(argument, "label") for argument in arguments[1:2]]
         elif name in ("log", "set_message"):
             labels += [(argument, "label") for argument in arguments[:1]]
-        elif name in ("count", "each_of") and len(arguments) == 2:
+        elif name in ("count", "_count", "each_of") and len(arguments) == 2:
             self._add_count(arguments[1], name)
             return
         elif name == "other_hosts" and len(arguments) == 3:
