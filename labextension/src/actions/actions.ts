@@ -313,6 +313,7 @@ export class Actions {
         case 'compile':
         case 'hunt':
         case 'queue':
+        case 'plan':
         case 'unqueue':
           break; // not about a TPU that is there
         case 'environment':
