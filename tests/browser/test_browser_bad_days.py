@@ -165,8 +165,7 @@ def test_an_unknown_price_a_name_of_63_letters_and_a_long_past_have_room(
 
     problem = {"message": "It was refused.", "reason": "INVALID", "hint": "", "retry_after": None}
     past = [
-        # Of kinds and TPUs that are gone: a failure is news until something works.
-        {**operation, "id": f"old-{number}", "tpu": f"gone-{number}", "kind": "copy"}
+        {**operation, "id": f"old-{number}", "tpu": f"gone-{number}"}
         | {"state": "failed", "problem": problem}
         for number in range(200)
     ]

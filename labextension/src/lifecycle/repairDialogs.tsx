@@ -13,7 +13,7 @@ import { wait } from '../ui/wait';
 /** Replaces a TPU by the same one on other hardware; asks first, with what is lost. */
 export async function replaceTPU(tpu: ITPU, model: TPUModel): Promise<void> {
   const plan = await wait(
-    trans.__('Looking at what %1 has', tpu.name),
+    trans.__('Checking %1. This can take a minute.', tpu.name),
     signal => model.client.hunts.replacement(tpu, signal)
   );
   if (!plan) {

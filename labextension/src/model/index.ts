@@ -10,7 +10,7 @@ import { ITranslator } from '@jupyterlab/translation';
 
 import { TPUClient } from '../rest/client';
 import { ITPUModel } from '../tokens';
-import { loadTranslation } from '../ui/translation';
+import { loadTranslation, translationLoaded } from '../ui/translation';
 import { ServerChangeFeed } from './changeFeed';
 import { TPUModel } from './model';
 import { StoredIds } from './storedIds';
@@ -22,7 +22,6 @@ const plugin: JupyterFrontEndPlugin<TPUModel> = {
   provides: ITPUModel,
   optional: [ITranslator],
   activate: (app: JupyterFrontEnd, translator: ITranslator | null) => {
-    loadTranslation(translator); // before the first answer, which has sentences
     const { events, serverSettings } = app.serviceManager;
     const stored = (what: string) =>
       new StoredIds(
@@ -35,7 +34,10 @@ const plugin: JupyterFrontEndPlugin<TPUModel> = {
       stored('dismissed-operations'),
       stored('unfinished-jobs')
     );
-    model.open();
+    loadTranslation(translator);
+    // What the server says is kept in the user's language.
+    const open = () => model.open();
+    void translationLoaded().then(open, open);
     return model;
   }
 };
