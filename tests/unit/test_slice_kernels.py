@@ -49,7 +49,7 @@ class TPUs:
             name="default", tpu=node.node, zone=node.zone, state="ready", python=python, path="/env"
         )
         record = EnvironmentRecord(
-            node_id=node.node, wanted=ConnectTPU(), environment=environment, hosts=2
+            node_id=node.node, request=ConnectTPU(), environment=environment, hosts=2
         )
         self._records[node] = {"default": record}
         self.connected.add(node)
