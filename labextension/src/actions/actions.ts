@@ -128,8 +128,9 @@ export class Actions {
 
   /** What can be done with a TPU now, the most common first. */
   available(tpu: ITPU): Action[] {
-    return availableActions(tpu, this.model.runningOn(tpu)).filter(action =>
-      this.offers(action)
+    const { model } = this;
+    return availableActions(tpu, model.runningOn(tpu), model.tpus).filter(
+      action => this.offers(action)
     );
   }
 
@@ -310,6 +311,7 @@ export class Actions {
           await this.connect(tpu);
           break;
         case 'compile':
+        case 'plan':
         case 'hunt':
         case 'queue':
         case 'unqueue':

@@ -176,6 +176,16 @@ export const ACTIONS: { [action in Action]: IAction } = {
     run: async (actions, tpu) =>
       (await import('../chips/chipDialogs')).splitChips(tpu, actions.model)
   },
+  slices: {
+    command: 'tpu:slices-kernel',
+    icon: duplicateIcon,
+    label: () => trans.__('Kernel on Several TPUs…'),
+    run: async (actions, tpu) =>
+      (await import('../kernels/sliceDialogs')).addSlicesKernel(
+        tpu,
+        actions.model
+      )
+  },
   profile: {
     command: 'tpu:profile',
     icon: traceIcon,

@@ -100,9 +100,10 @@ export async function reportFault(tpu: ITPU, model: TPUModel): Promise<void> {
 function runningThere(tpu: ITPU): string {
   return tpu.kernels
     ? trans._n(
-        'Its kernel is shut down, and its jobs end.',
-        'Its %1 kernels are shut down, and its jobs end.',
-        tpu.kernels
+        'The kernel on %2 is shut down, and all jobs there end.',
+        'The %1 kernels on %2 are shut down, and all jobs there end.',
+        tpu.kernels,
+        tpu.name
       )
-    : trans.__('Its jobs end.');
+    : trans.__('All jobs on %1 end.', tpu.name);
 }

@@ -261,8 +261,9 @@ function templateOf(text: string, translation: string): ITemplate | null {
 function indexOf(catalogue: Catalogue): Map<string, ITemplate[]> {
   const templates: [ITemplate, string[]][] = [];
   const frequency = new Map<string, number>();
-  for (const [text, [translation]] of Object.entries(catalogue)) {
-    const template = text && translation ? templateOf(text, translation) : null;
+  for (const [text, forms] of Object.entries(catalogue)) {
+    // Its head, under "", is no translation.
+    const template = text && forms[0] ? templateOf(text, forms[0]) : null;
     if (template) {
       const words = wholeWords(template.literals);
       templates.push([template, words]);
