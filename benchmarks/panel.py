@@ -70,8 +70,8 @@ def measure(browser: Browser, server: LabServer, events: int) -> dict[str, list[
     metrics.send("Performance.enable", {"timeDomain": "threadTicks"})
 
     def busy() -> float:
-        found = metrics.send("Performance.getMetrics")["metrics"]
-        return next(one["value"] for one in found if one["name"] == "TaskDuration") * 1000
+        matches = metrics.send("Performance.getMetrics")["metrics"]
+        return next(one["value"] for one in matches if one["name"] == "TaskDuration") * 1000
 
     def during(act: Any) -> float:
         before = busy()

@@ -139,8 +139,8 @@ def allow(name: str, off: bool, confirmed: tuple[str, ...]) -> None:
         typed = confirmed_names([tpu], confirmed, "open it to coding agents")
         request = AllowAgents(allowed=not off, confirm_name=tpu.name if tpu.name in typed else "")
         shown = session.call(session.fleet.budgets.allow(f"{tpu.zone}~{tpu.name}", request))
-    may = "may" if shown.agents_may_use else "may no longer"
-    print(f"Coding agents {may} run commands on {shown.name}.")
+    allowed = shown.agents_may_use
+    print(f"Coding agents {'may' if allowed else 'may no longer'} run commands on {shown.name}.")
 
 
 @budget.command("token")

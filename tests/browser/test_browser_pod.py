@@ -92,6 +92,7 @@ def test_the_map_shows_a_dead_host(lab: LabPage, notebook: Locator) -> None:
     page.screenshot(path=OUT / "pod-map-dead.png")
 
 
+@pytest.mark.timeout(1500)
 def test_ray_is_started_and_its_dashboard_shown(lab: LabPage, pod: str) -> None:
     page = lab.page
     lab.act(pod, "Web Apps and Ports", "Ray…")
@@ -99,8 +100,9 @@ def test_ray_is_started_and_its_dashboard_shown(lab: LabPage, pod: str) -> None:
     expect(dialog).to_contain_text("Ray runs on all 2 hosts until you stop it.")
     page.screenshot(path=OUT / "ray-dialog.png")
     dialog.get_by_role("button", name="Start").click()
+    expect(page.locator("iframe").last).to_be_visible(timeout=900_000)
     frame = page.frame_locator("iframe").last
-    expect(frame.get_by_text("Cluster", exact=True).first).to_be_visible(timeout=600_000)
+    expect(frame.get_by_text("Cluster", exact=True).first).to_be_visible(timeout=300_000)
     expect(frame.get_by_text("Overview").first).to_be_visible()
     page.screenshot(path=OUT / "ray-dashboard.png")
     lab.act(pod, "Web Apps and Ports", "Ray…")

@@ -54,13 +54,13 @@ def main():
     write_file(state_file(), json.dumps(state), 0o600)
     signal.signal(signal.SIGTERM, _raise_exit)
     try:
-        if not host and not is_free(port):
-            sys.exit("Port %d, which Ray was to use, is in use by another program." % port)
         again = not host  # a head that was up may be started again
         for left in reversed(range(STARTS)):
             forget_address(addresses[0], port)
             if host:
                 wait_for_head(addresses[0], port)
+            elif not is_free(port):
+                sys.exit("Port %d, which Ray was to use, is in use by another program." % port)
             begun = time.monotonic()
             code = _run(command(host, addresses, port, dashboard), environment())
             seconds = time.monotonic() - begun

@@ -288,7 +288,7 @@ class RayService:
             query = JobLogQuery(host=host.host, start=-LAST_LINES)
             for line in (await self._jobs.log(_ref(name), job.id, query)).lines:
                 progress.log(f"host {host.host}: {line.text}")
-                last = line.text.strip().rstrip(".") or last
+                last = line.text.strip(". \n") or last
         problem = host.problem or _problem(job)
         message = problem.message if problem else "Ray has ended."
         return TPUError(

@@ -80,7 +80,9 @@ it('notifies why a TPU could not be checked', async () => {
   await done();
   await vi.waitFor(() =>
     expect(
-      Notification.manager.notifications.map(each => each.message)
+      Notification.manager.notifications.map(
+        notification => notification.message
+      )
     ).toEqual(['my-tpu is STOPPED. Start it.'])
   );
 });

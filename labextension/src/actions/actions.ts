@@ -311,9 +311,9 @@ export class Actions {
           await this.connect(tpu);
           break;
         case 'compile':
-        case 'plan':
         case 'hunt':
         case 'queue':
+        case 'plan':
         case 'unqueue':
           break; // not about a TPU that is there
         case 'environment':
@@ -330,10 +330,9 @@ export class Actions {
           await this.shares.again(tpu, operation);
           break;
         case 'guard':
-        case 'plan':
         case 'profile':
         case 'report':
-          break; // the user can set it, ask, trace a kernel, or report a host again
+          break; // the user can set it, trace a kernel, or report a host again
         default:
           await this.act(operation.kind, tpu);
       }

@@ -482,9 +482,9 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
 
   private _suggestedZone(): string {
     const home = this.catalog?.default_zone ?? '';
-    const wanted = [this._zone, this.defaults.values.zone, home];
+    const preferred = [this._zone, this.defaults.values.zone, home];
     return (
-      wanted.find(zone => this.zones.includes(zone)) ??
+      preferred.find(zone => this.zones.includes(zone)) ??
       this.nearestZone ??
       this.zones[0] ??
       home

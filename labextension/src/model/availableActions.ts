@@ -138,7 +138,7 @@ export function possibleSlices(tpu: ITPU, tpus: ITPU[]): ITPU[] {
 /** How many of a host's chips a kernel can have, other than all. */
 export function chipShares(tpu: ITPU): number[] {
   const ofHost = tpu.chips / Math.max(1, tpu.hosts.length);
-  return [1, 2, 4].filter(each => ofHost % 4 === 0 && each < ofHost);
+  return [1, 2, 4].filter(share => ofHost % 4 === 0 && share < ofHost);
 }
 
 /** Whether it can be deleted and created again as it was. */

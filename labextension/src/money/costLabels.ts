@@ -51,20 +51,20 @@ export function catalogCost(
 export function coveringGrant(
   grants: readonly IGrantUse[],
   type: IAcceleratorType | undefined,
-  wanted: { zone: string; tier: ITPU['tier']; project: string }
+  demand: { zone: string; tier: ITPU['tier']; project: string }
 ): string {
-  const found = grants.find(
+  const grantUse = grants.find(
     ({ expired, grant, used }) =>
       type &&
       !expired &&
-      grant.project === wanted.project &&
-      grant.zones.includes(wanted.zone) &&
-      grant.tiers.includes(wanted.tier) &&
+      grant.project === demand.project &&
+      grant.zones.includes(demand.zone) &&
+      grant.tiers.includes(demand.tier) &&
       [type.name, type.generation].some(one => grant.types.includes(one)) &&
       used !== null &&
       used + type.chips <= grant.chips
   );
-  return found?.grant.name ?? '';
+  return grantUse?.grant.name ?? '';
 }
 
 /** "about $9.60 an hour"; "price unknown". */

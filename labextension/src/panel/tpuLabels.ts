@@ -90,7 +90,9 @@ export function maintenanceText(
           ? trans.__('Google is about to preempt %1.', name)
           : trans.__('Google is about to restart %1 for maintenance.', name),
       hint: interruption.checkpoints.length
-        ? interruption.checkpoints.map(each => checkpointLabel(each)).join(' ')
+        ? interruption.checkpoints
+            .map(checkpoint => checkpointLabel(checkpoint))
+            .join(' ')
         : trans.__(
             'This ends everything that runs there. Save your results now.'
           )
