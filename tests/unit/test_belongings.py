@@ -51,10 +51,10 @@ TUNNEL = TunnelRecord(
 )
 
 
-def environment(name: str, **wanted: Any) -> EnvironmentRecord:
+def environment(name: str, **options: Any) -> EnvironmentRecord:
     return EnvironmentRecord(
         node_id="1",
-        wanted=ConnectTPU(environment=name, then_run="train", **wanted),
+        request=ConnectTPU(environment=name, then_run="train", **options),
         environment=Environment(name=name, tpu=NAME.node, zone=NAME.zone, state="ready"),
         warm=KeepWarm(wanted=True),
     )
