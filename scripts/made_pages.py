@@ -294,7 +294,7 @@ def _settings(properties: Mapping[str, Mapping[str, Any]]) -> str:
 def _escaped(text: str) -> str:
     """Text in Markdown, in which "<" and "*" outside of code are themselves."""
     parts = text.split("`")
-    parts[::2] = [re.sub(r"([<*_])", r"\\\1", part) for part in parts[::2]]
+    parts[::2] = [re.sub(r"([*_])", r"\\\1", part.replace("<", "&lt;")) for part in parts[::2]]
     return "`".join(parts)
 
 

@@ -68,7 +68,7 @@ class Fleet:
         self.grants, self.prices = money.grants, money.prices
         self.reservations = money.reservations
         self.environments, self.pythons = environments.service, environments.pythons
-        self.kernels = kernels.service
+        self.kernels, self.slice_kernels = kernels.service, kernels.slices
         self.chips, self.chip_kernels = chips.service, chips.kernels
         self.metrics = chips.metrics
         self.jobs, self.runs, self.profiles = jobs.service, jobs.runs, jobs.profiles

@@ -141,6 +141,8 @@ ROUTES = (
     _fleet("POST tpus/{tpu}/chips/free", "chips.free", "End processes that use its chips"),
     _fleet("POST tpus/{tpu}/chips/split", "chip_kernels.split",
            "Offer kernels that get some of its chips each"),
+    _fleet("POST tpus/{tpu}/kernels/slices", "slice_kernels.add",
+           "Offer a kernel on all hosts of this TPU and of others"),
     _fleet("GET tpus/{tpu}/metrics", "metrics.get", "Memory and load of its chips",
            query={"from": "the `next` of the last answer; 0: all; default: the latest sample",
                   "hosts": "numbers such as 0,2-5; default: all"}),

@@ -60,11 +60,11 @@ def plain(value: Any, *keys: str) -> Any:
     built = msgspec.to_builtins(value)
     if isinstance(built, Mapping):
         return {
-            key: each
-            for key, each in built.items()
-            if (not keys or key in keys) and each not in (None, "", [], {})
+            key: content
+            for key, content in built.items()
+            if (not keys or key in keys) and content not in (None, "", [], {})
         }
-    return [plain(each, *keys) for each in built] if isinstance(built, list) else built
+    return [plain(item, *keys) for item in built] if isinstance(built, list) else built
 
 
 def clean(text: str) -> str:

@@ -118,7 +118,7 @@ def test_links_lead_to_what_exists(page: Path) -> None:
 def commands(page: Path, word: str) -> Iterator[str]:
     """The command lines on a page that begin with *word*."""
     text = re.sub(r"\\\n\s*", "", page.read_text())
-    for block in re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+    for block in re.findall(r"^```[^`\n]*\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
         for line in block.splitlines():
             yield from re.findall(rf"^(?:\$ )?{word} (\w.*)", line)
     inline = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 from ports import free_port
 from waiting import until
@@ -26,6 +27,11 @@ FOLDER = Path(os.environ.get("CODE_SERVER") or ROOT / ".code-server")
 #: Microsoft's Jupyter extension, which can't be had from a registry; None: without it.
 JUPYTER_VSIX = os.environ.get("JUPYTER_VSIX")
 JUPYTER_ID = "ms-toolsai.jupyter"
+PROGRAM = FOLDER / "node_modules" / ".bin" / "code-server"
+needs_jupyter = pytest.mark.skipif(
+    JUPYTER_VSIX is None,
+    reason="SKIPPED FOR WANT OF Microsoft's Jupyter extension: JUPYTER_VSIX names a build of it",
+)
 #: Those of this process by which another server, cloud or proxy would be found.
 FOREIGN = ("JUPYTER_", "CLOUDSDK_", "GOOGLE_", "GCLOUD_", "VSCODE_")
 
@@ -36,17 +42,18 @@ class CodeServer:
     Parameters
     ----------
     folder: where all its files are; made by this.
+    extensions: a folder with installed extensions, which several can share: `install_extensions`.
     settings: of this extension, on the machine where it runs. VS Code reads some of them nowhere
         else when the window is in a browser.
     variables: environment variables, for it and what it starts.
     trusting: whether every workspace is trusted without a question.
-    jupyter: whether Microsoft's extension is installed, too.
+    jupyter: whether Microsoft's extension is among them.
     """
 
     def __init__(
         self,
         folder: Path,
-        vsix: Path,
+        extensions: Path,
         *,
         settings: Mapping[str, object],
         variables: Mapping[str, str],
@@ -57,8 +64,8 @@ class CodeServer:
         self.home = folder / "home"
         self.log = folder / "code-server.log"
         user = folder / "user" / "User"
-        for each in (self.workspace, self.home, user, folder / "extensions"):
-            each.mkdir(parents=True)
+        for path in (self.workspace, self.home, user):
+            path.mkdir(parents=True)
         quiet = {
             "workbench.startupEditor": "none",
             "workbench.tips.enabled": False,
@@ -76,33 +83,12 @@ class CodeServer:
         machine.mkdir()
         (user / "settings.json").write_text(json.dumps(quiet))
         (machine / "settings.json").write_text(json.dumps(settings))
-        node = FOLDER / "node_modules" / "node" / "bin"
-        libraries = [str(each) for each in FOLDER.glob("system/usr/lib/*-linux-gnu")]
-        own = {name: v for name, v in os.environ.items() if not name.startswith(FOREIGN)}
-        self.environment = {
-            **own,
-            **variables,
-            "HOME": str(self.home),
-            "PATH": f"{node}:{variables.get('PATH', own['PATH'])}",
-            "LD_LIBRARY_PATH": ":".join([*libraries, own.get("LD_LIBRARY_PATH", "")]),
-        }
-        program = FOLDER / "node_modules" / ".bin" / "code-server"
-        common = [
-            str(program),
-            f"--user-data-dir={folder / 'user'}",
-            f"--extensions-dir={folder / 'extensions'}",
-        ]
-        for each in [vsix, *([Path(JUPYTER_VSIX)] if jupyter and JUPYTER_VSIX else [])]:
-            subprocess.run(
-                [*common, "--install-extension", str(each)],
-                env=self.environment,
-                check=True,
-                capture_output=True,
-                timeout=300,
-            )
+        self.environment = environment(self.home, variables)
         self.port = free_port()
         command = [
-            *common,
+            str(PROGRAM),
+            f"--user-data-dir={folder / 'user'}",
+            f"--extensions-dir={extensions}",
             f"--bind-addr=127.0.0.1:{self.port}",
             *("--auth", "none", "--disable-telemetry", "--disable-update-check"),
             *("--disable-getting-started-override",),
@@ -146,8 +132,38 @@ class CodeServer:
         return True
 
 
+def environment(home: Path, variables: Mapping[str, str]) -> dict[str, str]:
+    """The environment variables of code-server: its Node and libraries, and *variables*."""
+    node = FOLDER / "node_modules" / "node" / "bin"
+    libraries = [str(path) for path in FOLDER.glob("system/usr/lib/*-linux-gnu")]
+    own = {name: v for name, v in os.environ.items() if not name.startswith(FOREIGN)}
+    return {
+        **own,
+        **variables,
+        "HOME": str(home),
+        "PATH": f"{node}:{variables.get('PATH', own['PATH'])}",
+        "LD_LIBRARY_PATH": ":".join([*libraries, own.get("LD_LIBRARY_PATH", "")]),
+    }
+
+
 def is_installed() -> bool:
-    return (FOLDER / "node_modules" / ".bin" / "code-server").exists()
+    return PROGRAM.exists()
+
+
+def install_extensions(folder: Path, *packages: Path) -> Path:
+    """A folder with what these .vsix files have."""
+    for package in packages:
+        subprocess.run(
+            [
+                *(PROGRAM, f"--user-data-dir={folder / 'user'}"),
+                *(f"--extensions-dir={folder / 'extensions'}", "--install-extension", package),
+            ],
+            env=environment(folder, {}),
+            check=True,
+            capture_output=True,
+            timeout=300,
+        )
+    return folder / "extensions"
 
 
 def build_vsix(folder: Path) -> Path:
@@ -198,9 +214,18 @@ class Window:
 
     def act(self, name: str, entry: str) -> None:
         """Chooses an entry of the menu of a row."""
-        self.row(name).first.click(button="right")
+        item = self.page.get_by_role("menuitem", name=entry, exact=True)
+
+        def opened() -> bool:
+            """Not if a row above has gone just then, and another row was clicked."""
+            self.page.keyboard.press("Escape")
+            self.row(name).first.click(button="right")
+            self.page.locator(".monaco-menu").first.wait_for()
+            return item.count() > 0
+
+        until(opened, 60, self.tree.inner_text)
         # A click may come too soon after the one that opened the menu.
-        self.page.get_by_role("menuitem", name=entry, exact=True).hover()
+        item.hover()
         self.page.keyboard.press("Enter")
 
     def command(self, name: str) -> None:

@@ -7,16 +7,19 @@ import re
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from code_server import (
+    JUPYTER_VSIX,
     CodeServer,
     Window,
     build_vsix,
     end_servers,
     finish,
+    install_extensions,
     is_installed,
     jupyter_variables,
     server_of,
@@ -34,10 +37,18 @@ OUT = Path(__file__).parent / "out"
 
 
 @pytest.fixture(scope="session")
-def vsix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def extensions(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], Path]:
+    """``extensions(jupyter)``: a folder with our extension, and with Microsoft's if it is had."""
     if not is_installed():
         pytest.skip("SKIPPED FOR WANT OF code-server: run `make test-vscode`")
-    return build_vsix(tmp_path_factory.mktemp("vsix"))
+    vsix = build_vsix(tmp_path_factory.mktemp("vsix"))
+
+    @cache
+    def installed(jupyter: bool) -> Path:
+        more = [Path(JUPYTER_VSIX)] if jupyter and JUPYTER_VSIX else []
+        return install_extensions(tmp_path_factory.mktemp("extensions"), vsix, *more)
+
+    return installed
 
 
 @pytest.fixture(scope="session")
@@ -49,7 +60,9 @@ def variables(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[s
 
 @pytest.fixture(scope="session")
 def start_vscode(
-    vsix: Path, variables: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+    extensions: Callable[[bool], Path],
+    variables: dict[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Callable[..., CodeServer]]:
     """``start_vscode(settings, trusting=…, jupyter=…)``: another VS Code, ended with the tests."""
     started: list[CodeServer] = []
@@ -58,7 +71,8 @@ def start_vscode(
         settings = {"jupyterTpu.python": sys.executable, **(settings or {})}
         folder = tmp_path_factory.mktemp("vscode")
         merged = {**variables, **options.pop("variables", {})}
-        server = CodeServer(folder, vsix, settings=settings, variables=merged, **options)
+        folders = folder, extensions(options.get("jupyter", False))
+        server = CodeServer(*folders, settings=settings, variables=merged, **options)
         started.append(server)
         return server
 

@@ -7,15 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-from code_server import JUPYTER_VSIX, CodeServer, Window, finish, jupyter_servers, notebook
+from code_server import CodeServer, Window, finish, jupyter_servers, needs_jupyter, notebook
 from playwright.sync_api import expect
 from ports import free_port
 
-needs_jupyter = pytest.mark.skipif(
-    JUPYTER_VSIX is None,
-    reason="SKIPPED FOR WANT OF Microsoft's Jupyter extension: JUPYTER_VSIX names a build of it",
-)
 CELL = "import jax, platform\nprint('runs on', platform.node(), len(jax.devices()))"
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from code_server import (
     ROOT,
     CodeServer,
@@ -16,6 +18,8 @@ from code_server import (
     end_servers,
     jupyter_servers,
     jupyter_variables,
+    needs_jupyter,
+    notebook,
     server_of,
 )
 from playwright.sync_api import BrowserContext, expect
@@ -43,20 +47,6 @@ def test_a_python_without_jupyter_tpu_says_what_to_install(
     expect(window.row("Install It")).to_be_visible()
     window.command("TPU: Open Terminal on Host")
     expect(window.toasts.first).to_contain_text(f"{python} -m pip install jupyter-tpu")
-
-
-def test_a_python_that_is_not_there_is_named(
-    start_vscode: Callable[..., CodeServer], open_window: Callable[..., Window]
-) -> None:
-    server = start_vscode({"jupyterTpu.python": "/nowhere/python"})
-    window = open_window(server, server.workspace)
-    expect(window.view).to_contain_text("/nowhere/python can’t be run")
-    window.row("Choose Another Python").click()
-    expect(window.picker.locator("input").last).to_have_value("/nowhere/python")
-    window.enter("Python with jupyter-tpu", sys.executable)
-    expect(window.view).not_to_contain_text("/nowhere/python")
-    expect(window.view).not_to_contain_text("Looking for the Jupyter server")
-    expect(window.row("Choose Another Python")).to_have_count(0)
 
 
 def environment_without_jupyter_tpu(folder: Path) -> Path:
@@ -108,6 +98,19 @@ def test_install_puts_jupyter_tpu_into_the_python_and_uses_it(
 # ---- a server elsewhere --------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def without_python(start_vscode: Callable[..., CodeServer]) -> CodeServer:
+    """VS Code whose Python is not there, so that the server must be elsewhere."""
+    return start_vscode({"jupyterTpu.python": "/nowhere/python"})
+
+
+def use_own(window: Window) -> None:
+    """Uses the server of the window's Python again."""
+    window.command("TPU: Use Another Jupyter Server")
+    window.enter("Use Another Jupyter Server", "")
+    expect(window.view).to_contain_text("/nowhere/python can’t be run")
+
+
 def use(window: Window, url: str, token: str) -> None:
     window.command("TPU: Use Another Jupyter Server")
     window.enter("Use Another Jupyter Server", url)
@@ -115,13 +118,13 @@ def use(window: Window, url: str, token: str) -> None:
 
 
 def test_a_server_elsewhere_is_used_by_its_token_also_after_a_reload(
-    start_vscode: Callable[..., CodeServer],
+    without_python: CodeServer,
     open_window: Callable[..., Window],
     variables: dict[str, str],
     tpu: str,
 ) -> None:
     url, token = server_of(variables)
-    server = start_vscode({"jupyterTpu.python": "/nowhere/python"})
+    server = without_python
     window = open_window(server, server.workspace)
     expect(window.view).to_contain_text("/nowhere/python can’t be run")
     use(window, f"http://127.0.0.1:{free_port()}/", token)
@@ -139,13 +142,11 @@ def test_a_server_elsewhere_is_used_by_its_token_also_after_a_reload(
     files = [path for path in server.workspace.parent.rglob("*") if path.is_file()]
     secret = token.encode()
     assert [path for path in files if secret in path.read_bytes()] == []
-    window.command("TPU: Use Another Jupyter Server")
-    window.enter("Use Another Jupyter Server", "")
-    expect(window.view).to_contain_text("/nowhere/python can’t be run")
+    use_own(window)
 
 
 def test_without_secret_storage_the_token_is_kept_until_the_window_closes(
-    start_vscode: Callable[..., CodeServer],
+    without_python: CodeServer,
     open_window: Callable[..., Window],
     context: BrowserContext,
     variables: dict[str, str],
@@ -154,14 +155,28 @@ def test_without_secret_storage_the_token_is_kept_until_the_window_closes(
     """A browser that lets no page store secrets."""
     context.add_init_script(NO_SECRETS)
     url, token = server_of(variables)
-    server = start_vscode({"jupyterTpu.python": "/nowhere/python"})
-    window = open_window(server, server.workspace)
+    window = open_window(without_python, without_python.workspace)
     use(window, url, token)
     expect(window.toasts.first).to_contain_text("the token is kept until you close this window")
     expect(window.row(tpu)).to_contain_text("Connected")
-    window.open(server.workspace)
+    window.open(without_python.workspace)
     expect(window.view).to_contain_text(f"The token of {url} is not stored.")
     expect(window.view).to_contain_text("TPU: Use Another Jupyter Server")
+    use_own(window)
+
+
+def test_a_python_that_is_not_there_is_named(
+    without_python: CodeServer, open_window: Callable[..., Window]
+) -> None:
+    """The last one with this VS Code: it then has another Python."""
+    window = open_window(without_python, without_python.workspace)
+    expect(window.view).to_contain_text("/nowhere/python can’t be run")
+    window.row("Choose Another Python").click()
+    expect(window.picker.locator("input").last).to_have_value("/nowhere/python")
+    window.enter("Python with jupyter-tpu", sys.executable)
+    expect(window.view).not_to_contain_text("/nowhere/python")
+    expect(window.view).not_to_contain_text("Looking for the Jupyter server")
+    expect(window.row("Choose Another Python")).to_have_count(0)
 
 
 # ---- a server that ends --------------------------------------------------------------------------
@@ -175,5 +190,25 @@ def test_a_server_that_ends_is_noticed_and_another_one_is_started(
     os.kill(server.pid, signal.SIGTERM)
     window.view.get_by_role("button", name="Start Jupyter Server").click(timeout=120_000)
     expect(window.row(tpu)).to_contain_text("Connected")
+    [other] = jupyter_servers(variables)
+    assert other.pid != server.pid
+
+
+@needs_jupyter
+def test_a_notebook_runs_on_after_its_server_has_ended(
+    window: Window, tpu: str, variables: dict[str, str]
+) -> None:
+    notebook(window.server.workspace / "ends.ipynb", "count = globals().get('count', 0) + 1; count")
+    window.open_file("ends.ipynb")
+    window.select_kernel("Cloud TPUs", f"· {tpu}")
+    window.run_all()
+    expect(window.output()).to_contain_text("1")
+    [server] = jupyter_servers(variables)
+    os.kill(server.pid, signal.SIGTERM)
+    window.view.get_by_role("button", name="Start Jupyter Server").click(timeout=120_000)
+    expect(window.row(tpu)).to_contain_text("Connected")
+    window.select_kernel("Cloud TPUs", f"· {tpu}")
+    window.run_all()
+    expect(window.output()).to_contain_text(re.compile("[12]"))
     [other] = jupyter_servers(variables)
     assert other.pid != server.pid

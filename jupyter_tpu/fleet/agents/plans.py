@@ -175,8 +175,11 @@ class PlanService:
         choices: list[tuple[str, str, str, Cost]]
         if hunted:
             quotes = await self._hunts.quote(self._hunt(structs.replace(request, tpu=tpu)))
-            usable = [each for each in quotes if not each.ruled_out]
-            choices = [(each.type, each.zone, each.tier, each.cost) for each in usable]
+            usable = [candidate for candidate in quotes if not candidate.ruled_out]
+            choices = [
+                (usable_quote.type, usable_quote.zone, usable_quote.tier, usable_quote.cost)
+                for usable_quote in usable
+            ]
             meaning = ""
         else:
             quote = await self._create.quote(structs.replace(tpu, guard=None))

@@ -44,7 +44,7 @@ class Agents:
     def _begun_by(self, id: str) -> tuple[str, NodeName]:
         known = self._core.runner.known
         operation = next(
-            (each for each in known.all() if id in (each.id, each.tpu)), None
+            (candidate for candidate in known.all() if id in (candidate.id, candidate.tpu)), None
         ) or known.get(id)
         name = NodeName(self._core.cloud.project, operation.zone, operation.tpu)
         begun = self.plans.began(operation.id) or self._ledger.is_of_agent(operation.id)

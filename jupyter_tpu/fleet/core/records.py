@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ...catalog import API
 from ...cloud import NodeName
@@ -39,18 +39,18 @@ class EnvironmentRecord(Struct, kw_only=True):
     """An environment, and how it was asked for."""
 
     node_id: str  # of the TPU it is on
-    wanted: ConnectTPU
+    request: ConnectTPU = field(name="wanted")
     environment: Environment
     hosts: int = 1  # of the TPU
     #: None: as configured.
     warm: KeepWarm | None = None
-    #: Of its packages on host 0 that *wanted* has, and that all hosts have.
+    #: Of its packages on host 0 that its request has, and that all hosts have.
     revision: int = 0
 
     @property
-    def found(self) -> bool:
+    def is_existing(self) -> bool:
         """Whether it was on the hosts before: it is never changed or deleted."""
-        return self.wanted.python_path is not None
+        return self.request.python_path is not None
 
     @property
     def host_python(self) -> str:

@@ -159,7 +159,7 @@ class Store:
                 "Check the disk, or set JUPYTER_TPU_DATA_DIR to a folder on another one.",
             ) from None
         finally:
-            self._waiters = [each for each in self._waiters if each is not waiter]
+            self._waiters = [other for other in self._waiters if other is not waiter]
 
     # ---- connected TPUs, environments and run times ----
 
@@ -368,7 +368,7 @@ class Store:
             self._wake.clear()
             while self._pending:
                 batch, count = dict(self._pending), self._put_count
-                statements = [each for write in batch.values() for each in write]
+                statements = [statement for write in batch.values() for statement in write]
                 try:
                     await self._call(lambda rows=statements: self._database.write(rows))  # type: ignore[misc]
                 except Exception as error:

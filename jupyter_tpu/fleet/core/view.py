@@ -150,6 +150,8 @@ def view_tpu(facts: TPUFacts) -> TPU:
 
 
 def _run_ends(node: Node) -> str:
+    if node.waiting:  # its time begins when it has capacity
+        return ""
     if node.ends:  # Google says it
         return timestamp("seconds", at=datetime.fromisoformat(node.ends).timestamp())
     if node.run_for is None or not node.created:

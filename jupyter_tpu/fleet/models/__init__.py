@@ -112,15 +112,18 @@ from .jobs import (
     OutputPart,
     Profile,
     ProfileTPU,
+    Ray,
+    RayHost,
     Run,
     RunInput,
     RunOutput,
     StartJob,
+    StartRay,
     StartRun,
     StopJob,
     Trace,
 )
-from .kernels import Checkpoint, Interruption, Kernel
+from .kernels import AddSlicesKernel, Checkpoint, Interruption, Kernel, SlicesKernel
 from .money import (
     Cost,
     CreateReservation,
@@ -132,7 +135,6 @@ from .money import (
     Usage,
     UsedTPU,
 )
-from .ray import Ray, RayHost, StartRay
 from .setup import (
     AddSSHKey,
     CheckSetup,
@@ -178,6 +180,7 @@ __all__ = [
     "AGENT",
     "TPU",
     "AddSSHKey",
+    "AddSlicesKernel",
     "AdoptTPU",
     "AllowAgents",
     "AnswerPlan",
@@ -317,6 +320,7 @@ __all__ = [
     "SharedFolder",
     "SharedFolders",
     "SharingState",
+    "SlicesKernel",
     "Spending",
     "SplitChips",
     "StartHunt",

@@ -34,7 +34,9 @@ class CreateTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     """A TPU to create. The zone defaults to gcloud's, the version to the type's usual image."""
 
     name: TPUName
+    #: The accelerator type, such as v5litepod-8. With a topology also a generation, such as v4.
     type: str
+    #: By default gcloud's, or the nearest one that offers the type.
     zone: str | None = None
     version: Annotated[
         str | None,
@@ -45,6 +47,7 @@ class CreateTPU(Struct, kw_only=True, forbid_unknown_fields=True):
             default="depends on the type",
         ),
     ] = None
+    #: spot is cheaper, and Google may preempt it; flex-start runs for a limited time.
     tier: Tier = "on-demand"
     #: A TPU that one of Google's control planes made can't be managed by the other.
     api: Annotated[
@@ -92,6 +95,7 @@ class CreateTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     #: What costs something is created only if its price was confirmed: any price, or one of at most
     #: *max_price* USD an hour. What is inside a grant needs neither.
     confirm_price: bool = False
+    #: The most that an hour may cost, in USD; otherwise it is not created.
     max_price: Annotated[float, Meta(ge=0)] | None = None
     options: NodeOptions = NodeOptions()
     #: Connect as soon as it is ready.

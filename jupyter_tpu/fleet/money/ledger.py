@@ -1,4 +1,4 @@
-"""The ledger: what TPUs that a budget or a plan is for may cost, and have cost.
+"""The ledger: what the TPUs of a budget or a plan may cost, and what they have cost.
 
 A line is written in the transaction that saves the intent to create its TPU, and checked there
 against the budget. Google's list says when the TPU is READY: it has our label, which is the line's
@@ -95,10 +95,10 @@ class Ledger:
 
     def uses(self) -> list[BudgetUse]:
         now = time.time()
-        found = []
+        uses = []
         for budget in sorted(self._budgets.values(), key=lambda budget: budget.who):
             sums = add_up(budget.who, self._lines.values(), now)
-            found.append(
+            uses.append(
                 BudgetUse(
                     budget=budget,
                     spent_today=round(sums.today, 4),
@@ -109,7 +109,7 @@ class Ledger:
                     text=text_of(budget, sums),
                 )
             )
-        return found
+        return uses
 
     def spending(self) -> list[Spending]:
         """The lines, the newest first."""
@@ -199,11 +199,11 @@ class Ledger:
 
         return require
 
-    def outside(self, wanted: SpendRecord) -> str:
+    def outside(self, spend: SpendRecord) -> str:
         """Why *wanted* is outside of its budget now; "" if it is inside."""
         now = time.time()
         return budget_rules.outside(
-            wanted.who, wanted, self._budgets.values(), self._lines.values(), now
+            spend.who, spend, self._budgets.values(), self._lines.values(), now
         )
 
     def added(self, line: SpendRecord) -> None:
@@ -249,7 +249,7 @@ class Ledger:
         node = self._observed.node(name)
         line = self.line_of(node) if node is not None else None
         if line is None and node is None:  # it is being created, so Google does not list it yet
-            line = next((open for open in self._open() if open.name == name), None)
+            line = next((open_line for open_line in self._open() if open_line.name == name), None)
         return line is not None and line.who == AGENT
 
     async def allow_agents(self, node: Node, allowed: bool) -> None:

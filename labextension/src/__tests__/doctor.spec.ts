@@ -4,7 +4,8 @@ import { afterEach, expect, it, vi } from 'vitest';
 import { ACTIONS } from '../actions/table';
 import { keyOf } from '../model/resources';
 import { IFinding } from '../rest/api';
-import { findingGroups, hostNumbers } from '../setup/doctorLabels';
+import { findingGroups } from '../setup/doctorLabels';
+import { hostNumbers } from '../ui/hostRanges';
 import {
   answerDialog,
   button,

@@ -15,7 +15,7 @@ import {
   IProfileTPU,
   ITPU
 } from '../rest/api';
-import { hostNumbers } from '../setup/doctorLabels';
+import { hostNumbers } from '../ui/hostRanges';
 import { show } from '../ui/confirm';
 import { ask } from '../ui/formDialog';
 import { trans } from '../ui/translation';

@@ -1,7 +1,7 @@
 // Profiles in words.
 
 import { IProblem, IProfile } from '../rest/api';
-import { hostRanges } from '../setup/doctorLabels';
+import { hostRanges } from '../ui/hostRanges';
 import { trans } from '../ui/translation';
 
 /** Each problem once, with the hosts that have it. */

@@ -1,7 +1,7 @@
 // Commands on hosts, in words.
 
 import { IHostRun, IRun } from '../rest/api';
-import { hostNumbers } from '../setup/doctorLabels';
+import { hostNumbers } from '../ui/hostRanges';
 import { trans } from '../ui/translation';
 
 /** The command as it was typed. */

@@ -36,6 +36,7 @@ const ADVANCED = 'form#advanced';
 const ADVANCED_FIELDS = [
   'version',
   'diskGB',
+  'api',
   'packages',
   'apt',
   'timezone',
@@ -236,6 +237,19 @@ export function CreatePage({ actions }: { actions: Actions }): JSX.Element {
                 label: trans.__('Boot disk size'),
                 help: trans.__('GB for each host; Compute Engine only'),
                 placeholder: '200'
+              },
+              {
+                name: 'api',
+                label: trans.__('Control plane'),
+                help: trans.__(
+                  'Where both can make this type, your quota decides'
+                ),
+                kind: 'select',
+                choices: [
+                  ['', trans.__('Automatic')],
+                  ['tpu', trans.__('Cloud TPU')],
+                  ['compute', trans.__('Compute Engine')]
+                ]
               },
               packagesField({ rows: 2, disabled: !fields.connect })
             ]}

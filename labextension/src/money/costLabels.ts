@@ -2,7 +2,7 @@
 
 import { tierLabel } from '../panel/tpuLabels';
 import { IAcceleratorType, ICost, IGrantUse, ITPU } from '../rest/api';
-import { trans } from '../ui/translation';
+import { language, trans } from '../ui/translation';
 
 /** Google's prices, for people. */
 export const PRICES = 'https://cloud.google.com/tpu/pricing';
@@ -10,10 +10,13 @@ export const PRICES = 'https://cloud.google.com/tpu/pricing';
 /** "$9.60", "$12,345". */
 export function usd(amount: number): string {
   const digits = amount < 1000 ? 2 : 0;
-  return `$${amount.toLocaleString('en-US', {
+  return amount.toLocaleString(language, {
+    style: 'currency',
+    currency: 'USD',
+    currencyDisplay: 'narrowSymbol',
     minimumFractionDigits: digits,
     maximumFractionDigits: digits
-  })}`;
+  });
 }
 
 /** What a type costs in a zone, by the catalog. */

@@ -33,6 +33,13 @@ export interface IAddSSHKey {
   dry_run?: boolean;
 }
 
+/** One kernel on all hosts of several TPUs, which are the slices of one job. */
+export interface IAddSlicesKernel {
+  slices: string[];
+  /** text without NUL characters */
+  environment?: string;
+}
+
 /** How a TPU is adopted. Its name is required where it is another person's. */
 export interface IAdoptTPU {
   confirm_name?: string;
@@ -1767,6 +1774,20 @@ export interface ISharingState {
   role: 'client' | 'server';
   mounted: boolean;
   problem: string;
+}
+
+/**
+ * A kernel in the kernel pickers that runs each cell on all hosts of several
+ * TPUs.
+ */
+export interface ISlicesKernel {
+  tpu: string;
+  zone: string;
+  environment: string;
+  slices: string[];
+  hosts: number;
+  kernelspec: string;
+  display_name: string;
 }
 
 /** One TPU in the ledger: what it may cost, and has cost. */

@@ -2,6 +2,7 @@
 
 import {
   IAddSSHKey,
+  IAddSlicesKernel,
   IAdoptTPU,
   IAllowAgents,
   IAnswerPlan,
@@ -77,6 +78,7 @@ import {
   ISetUpNetwork,
   IShareFolder,
   ISharedFolders,
+  ISlicesKernel,
   ISplitChips,
   IStartHunt,
   IStartJob,
@@ -509,6 +511,12 @@ export abstract class FleetRequests {
     /** Share a folder of host 0, or end that. */
     start: (tpu: IReference, body: IShareFolder = {}, signal?: AbortSignal) =>
       this.send<IOperation>('POST', ['tpus', tpu, 'shares'], { body, signal })
+  };
+
+  readonly sliceKernels = {
+    /** Offer a kernel on all hosts of this TPU and of others. */
+    add: (tpu: IReference, body: IAddSlicesKernel, signal?: AbortSignal) =>
+      this.send<ISlicesKernel>('POST', ['tpus', tpu, 'kernels', 'slices'], { body, signal })
   };
 
   readonly sshKey = {

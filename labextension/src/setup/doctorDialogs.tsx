@@ -10,7 +10,8 @@ import { show } from '../ui/confirm';
 import { Findings } from '../ui/elements';
 import { trans } from '../ui/translation';
 import { wait } from '../ui/wait';
-import { findingGroups, findingStateLabel, hostNumbers } from './doctorLabels';
+import { findingGroups, findingStateLabel } from './doctorLabels';
+import { hostNumbers } from '../ui/hostRanges';
 import { setUpNetwork } from './networks';
 import { addSSHKey } from './sshKey';
 
