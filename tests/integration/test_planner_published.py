@@ -15,20 +15,17 @@ pytest.importorskip("flatbuffers", reason="pip install 'jupyter-tpu[compile]'")
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("key", [("16B", "v5litepod-256"), ("22B", "v4-128")])
-def test_a_rebuilt_run_is_predicted_within_a_quarter(
-    key: tuple[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rebuilt_run_is_predicted_within_a_quarter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
     monkeypatch.setitem(sys.modules, "_maxtext", None)
     monkeypatch.delitem(sys.modules, "_maxtext")
     import _maxtext
     import planner
 
-    (config,) = [one for one in _maxtext.CONFIGS if (one.name, one.type) == key]
+    config = next(one for one in _maxtext.CONFIGS if one.name == "16B")
     result = planner.judge(config, 1500.0)
     assert result.error is not None, result.reason
     assert abs(result.error) <= planner.WITHIN
-    assert result.least is not None or key[1] == "v4-128"  # whose ICI bandwidth is not known
+    assert result.least is not None
     assert result.most is not None
-    assert result.most > result.published
+    assert result.least < result.published < result.most
