@@ -40,10 +40,10 @@ export default defineConfig([
       ],
       '@typescript-eslint/no-unused-vars': ['error', { args: 'none' }],
       '@typescript-eslint/no-namespace': 'off',
-      // The names of commands are needed at activation.
+      // The names of commands and the language are needed at activation.
       'jupyter/prefer-lazy-imports': [
         'warn',
-        { ignoreImports: ['*/commandIDs'] }
+        { ignoreImports: ['*/commandIDs', '*/translation'] }
       ],
       curly: ['error', 'all'],
       eqeqeq: 'error',

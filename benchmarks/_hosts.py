@@ -59,8 +59,8 @@ class Hosts:
 
     def __init__(self, folder: Path, count: int, tpus: int) -> None:
         self.folder = folder
-        self._each = count // tpus
-        self.addresses = [f"127.0.{1 + each // 250}.{1 + each % 250}" for each in range(count)]
+        self._per_tpu = count // tpus
+        self.addresses = [f"127.0.{1 + index // 250}.{1 + index % 250}" for index in range(count)]
         self.port = free_port()
         self.user = pwd.getpwuid(os.geteuid()).pw_name
         os.environ["JUPYTER_TPU_SSH_USER"] = self.user
@@ -70,7 +70,7 @@ class Hosts:
         self.host_key = " ".join((folder / "host.pub").read_text().split()[:2])
         (folder / "authorized").write_text(public_key(self.key) + "\n")
         (folder / "known").write_text(
-            "".join(f"[{each}]:{self.port} {self.host_key}\n" for each in self.addresses)
+            "".join(f"[{address}]:{self.port} {self.host_key}\n" for address in self.addresses)
         )
         #: For `ssh -F`.
         self.config = folder / "config"
@@ -108,23 +108,23 @@ class Hosts:
                 type="v5p-2048",
                 state=NodeState.READY,
                 endpoints=tuple(
-                    Endpoint(internal=each, external=each)
-                    for each in self.addresses[first : first + self._each]
+                    Endpoint(internal=address, external=address)
+                    for address in self.addresses[first : first + self._per_tpu]
                 ),
                 metadata=keys,
             )
-            for first in range(0, len(self.addresses), self._each)
+            for first in range(0, len(self.addresses), self._per_tpu)
         ]
 
     def agents(self) -> list[int]:
         """The processes of the agents that run."""
-        found = []
+        pids = []
         for entry in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 words = (entry / "cmdline").read_bytes()
                 if f"{self.folder}/".encode() in words and words.endswith(b"\0daemon\0"):
-                    found.append(int(entry.name))
-        return found
+                    pids.append(int(entry.name))
+        return pids
 
 
 @contextlib.contextmanager
@@ -170,11 +170,11 @@ class CloudOfHosts:
         return {}
 
     async def guest_attributes(self, name: NodeName) -> list[dict[tuple[str, str], str]]:
-        each = {
+        attributes = {
             ("hostkeys", "ssh-ed25519"): self._machines.host_key,
             ("ssh", "port"): str(self._machines.port),
         }
-        return [each for _ in self._nodes[name].endpoints]
+        return [attributes for _ in self._nodes[name].endpoints]
 
 
 @contextlib.asynccontextmanager

@@ -25,7 +25,7 @@ class Index:
         for wheel in sorted(folder.glob("*.whl")):
             project = re.sub(r"[-_.]+", "-", wheel.name.partition("-")[0]).lower()
             self._wheels.setdefault(project, []).append(wheel)
-        self._files = {wheel.name: wheel for each in self._wheels.values() for wheel in each}
+        self._files = {wheel.name: wheel for wheels in self._wheels.values() for wheel in wheels}
 
     def body(self, path: str) -> bytes | None:
         """As PEP 503 says, with the wheels' metadata beside them (PEP 658); None: not found."""
@@ -56,7 +56,7 @@ def link(wheel: Path) -> str:
 def metadata(wheel: Path) -> bytes:
     with zipfile.ZipFile(wheel) as opened:
         [name] = [
-            each for each in opened.namelist() if re.fullmatch(r"[^/]*\.dist-info/METADATA", each)
+            path for path in opened.namelist() if re.fullmatch(r"[^/]*\.dist-info/METADATA", path)
         ]
         return opened.read(name)
 

@@ -187,7 +187,7 @@ async def make_ours(emulator: Emulator) -> tuple[str, Line]:
     return name, line
 
 
-async def keep_warm(emulator: Emulator, wanted: bool) -> None:
+async def keep_warm(emulator: Emulator, on: bool) -> None:
     """Has the host keep a kernel warm, or not; returns when that is so."""
     import asyncio
 
@@ -198,10 +198,10 @@ async def keep_warm(emulator: Emulator, wanted: bool) -> None:
     target = Target(emulator=emulator.state_file)
     node = NodeName(CloudTPU(target).project, ZONE, TPU)
     agent = await default_links(target).get(HostName(node, 0)).agent()
-    environments: list[WarmEnvironment] = [{"python": PYTHON}] if wanted else []
+    environments: list[WarmEnvironment] = [{"python": PYTHON}] if on else []
     while True:
         kernels = (await agent.request(KeepWarm(environments=environments)))["warm"]
-        if [warm["state"] for warm in kernels] == ["ready"] * wanted:
+        if [warm["state"] for warm in kernels] == ["ready"] * on:
             return
         await asyncio.sleep(0.1)
 
@@ -287,12 +287,12 @@ def ways(folder: Path) -> Iterator[dict[str, KernelRoute]]:
         yield {
             "local": KernelRoute(local),
             "jupyter-tpu": KernelRoute(
-                name, line, lambda wanted: core_thread().wait(keep_warm(emulator, wanted))
+                name, line, lambda on: core_thread().wait(keep_warm(emulator, on))
             ),
             f"sshpyk {SSHPYK}": KernelRoute(theirs, their_line, anew=part),
         }
         part()
     finally:
-        for each in lines:
-            each.close()
+        for open_line in lines:
+            open_line.close()
         emulator.close()

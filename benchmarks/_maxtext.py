@@ -18,7 +18,7 @@ from msgspec import Struct
 
 LENGTH = 2048  # tokens
 VOCABULARY = 32_000
-_BLOCK = 256  # queries
+_BLOCK = 128  # queries
 
 
 class Config(Struct, frozen=True, kw_only=True):

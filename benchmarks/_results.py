@@ -26,11 +26,11 @@ def summary(values: Sequence[float]) -> dict[str, float]:
     return {"median": statistics.median(values), "spread": spread(values)}
 
 
-def summaries(found: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, Any]:
+def summaries(by_way: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, Any]:
     """Median and spread of each figure of each way."""
     return {
         way: {what: summary(values) for what, values in figures.items()}
-        for way, figures in found.items()
+        for way, figures in by_way.items()
     }
 
 

@@ -55,7 +55,7 @@ def parallel_ssh(hosts: dict[str, Any], command: str) -> Callable[[], int]:
     def run() -> int:
         output = client.run_command(command)
         client.join(output)
-        return sum(list(each.stdout) == ["meow"] and each.exit_code == 0 for each in output)
+        return sum(list(host.stdout) == ["meow"] and host.exit_code == 0 for host in output)
 
     return run
 
@@ -64,12 +64,12 @@ def main() -> None:
     make = {"fabric": fabric, "parallel-ssh": parallel_ssh}[sys.argv[1]]
     hosts = json.loads(Path(sys.argv[2]).read_text())
     run = make(hosts, hosts["command"])
-    found = {}
+    results = {}
     for state in ("cold", "connected"):
         begun, used = time.perf_counter(), time.process_time()
         answered = run()
-        found[state] = [time.process_time() - used, time.perf_counter() - begun, answered]
-    print(json.dumps(found))
+        results[state] = [time.process_time() - used, time.perf_counter() - begun, answered]
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":

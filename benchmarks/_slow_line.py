@@ -26,8 +26,8 @@ def slow_line(address: str, port: int, round_trip: float) -> Iterator[int]:
             except OSError:
                 return
             far = socket.create_connection((address, port))
-            for each in (near, far):
-                each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for sock in (near, far):
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             for source, sink in ((near, far), (far, near)):
                 _carry(source, sink, round_trip / 2)
 

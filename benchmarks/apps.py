@@ -199,18 +199,18 @@ def peer(sshd: Sshd, port: int, target: int) -> Iterator[PageRoute]:
 @contextlib.contextmanager
 def growth(process: psutil.Process) -> Iterator[list[float]]:
     """The most that a process has grown meanwhile, MB."""
-    found = [0.0]
+    largest = [0.0]
     before, over = process.memory_info().rss, threading.Event()
 
     def look() -> None:
         while not over.wait(0.02):
             with contextlib.suppress(psutil.Error):
-                found[0] = max(found[0], (process.memory_info().rss - before) / 1e6)
+                largest[0] = max(largest[0], (process.memory_info().rss - before) / 1e6)
 
     thread = threading.Thread(target=look)
     thread.start()
     try:
-        yield found
+        yield largest
     finally:
         over.set()
         thread.join()
@@ -227,10 +227,10 @@ def main() -> None:
         ways[PEER] = peer
     else:
         print(f"{PEER} IS NOT INSTALLED: measured without it (`make bench` installs it)")
-    found: dict[str, dict[str, list[float]]] = {name: {} for name in ways}
+    results: dict[str, dict[str, list[float]]] = {name: {} for name in ways}
 
     def note(name: str, what: str, value: float) -> None:
-        found[name].setdefault(what, []).append(value)
+        results[name].setdefault(what, []).append(value)
 
     with tempfile.TemporaryDirectory() as folder, serving(Pages) as keeps, serving(
         Closing
@@ -247,7 +247,7 @@ def main() -> None:
         finally:
             sshd.process.terminate()
             sshd.process.wait()
-    report(found, args)
+    report(results, args)
 
 
 def near_and_big(
@@ -278,14 +278,14 @@ def latency(way: PageRoute, count: int) -> float:
         return statistics.median(way.get(connection) for _ in range(count)) * 1e3
 
 
-def report(found: dict[str, dict[str, list[float]]], args: argparse.Namespace) -> None:
-    names = list(found)
+def report(by_way: dict[str, dict[str, list[float]]], args: argparse.Namespace) -> None:
+    names = list(by_way)
     print(f"{'median of ' + str(args.rounds):32}" + "".join(f"{name:>24}" for name in names))
-    for what in found[names[0]]:
+    for what in by_way[names[0]]:
         cells = []
         for name in names:
-            value = statistics.median(found[name][what])
-            shown = f"{value:.3g} ±{spread(found[name][what]):.2g}"
+            value = statistics.median(by_way[name][what])
+            shown = f"{value:.3g} ±{spread(by_way[name][what]):.2g}"
             cells.append("fails" if value != value else shown)
         goal = f"   goal {GOALS[what]:g}" if what in GOALS else ""
         print(f"{what:32}" + "".join(f"{cell:>24}" for cell in cells) + goal)
@@ -296,7 +296,7 @@ def report(found: dict[str, dict[str, list[float]]], args: argparse.Namespace) -
             else summary(values)
             for what, values in of.items()
         }
-        for name, of in found.items()
+        for name, of in by_way.items()
     }
     write("apps", n=args.rounds, size_mb=args.size, goals=GOALS, results=results)
 

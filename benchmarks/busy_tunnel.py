@@ -138,7 +138,7 @@ def measure(folder: Path, rounds: int, megabytes: float) -> dict[str, dict[str, 
     from jupyter_tpu.cloud import CloudTPU, NodeName, Target
     from jupyter_tpu.links import HostName, core_thread, default_links
 
-    found: dict[str, dict[str, list[float]]] = {
+    results: dict[str, dict[str, list[float]]] = {
         way: {"ms": [], "MB/s": []} for way in ("alone", PEER, OURS)
     }
     emulator = Emulator(folder / "emulator")
@@ -166,7 +166,7 @@ def measure(folder: Path, rounds: int, megabytes: float) -> dict[str, dict[str, 
         kernel.start()
         median(kernel)  # warm
         for _ in range(rounds):
-            found["alone"]["ms"].append(median(kernel))
+            results["alone"]["ms"].append(median(kernel))
             for way in (PEER, OURS):
                 with contextlib.ExitStack() as stack:
                     sender = stack.enter_context(running(SENDER, address, str(rate)))
@@ -178,12 +178,12 @@ def measure(folder: Path, rounds: int, megabytes: float) -> dict[str, dict[str, 
                     )
                     reader = stack.enter_context(running(READER, str(local)))
                     reader.readline()  # it flows
-                    found[way]["ms"].append(median(kernel))
-                    found[way]["MB/s"].append(float(reader.readline()))
+                    results[way]["ms"].append(median(kernel))
+                    results[way]["MB/s"].append(float(reader.readline()))
         kernel.close()
     finally:
         emulator.close()
-    return found
+    return results
 
 
 def main() -> None:
@@ -197,18 +197,18 @@ def main() -> None:
             os.environ[name] = str(Path(folder, name.lower()))
             Path(os.environ[name]).mkdir()
         os.environ["IPYTHONDIR"] = str(Path(folder, "ipython"))
-        found = measure(Path(folder), rounds, args.line)
-    for way, figures in found.items():
+        results = measure(Path(folder), rounds, args.line)
+    for way, figures in results.items():
         print(f"{way:14}" + "".join(
             f"{statistics.median(values):8.1f} {unit} ({min(values):.1f}–{max(values):.1f})"
             for unit, values in figures.items() if values
         ))  # fmt: skip
-    took = {way: statistics.median(figures["ms"]) for way, figures in found.items()}
+    took = {way: statistics.median(figures["ms"]) for way, figures in results.items()}
     longer = took[OURS] - took["alone"]
     goal = "" if args.line else f"   {'≤' if longer <= GOAL else 'not ≤'} {GOAL:g}"
     print(f"longer by {longer:.1f} ms{goal}")
     name = f"busy_tunnel_{args.line:g}" if args.line else "busy_tunnel"
-    write(name, n=rounds, unit="ms", goal=GOAL, results=found)
+    write(name, n=rounds, unit="ms", goal=GOAL, results=results)
 
 
 if __name__ == "__main__":

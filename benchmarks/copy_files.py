@@ -66,13 +66,13 @@ def measure(
         names = [name, *(f"{name}-{host}" for host in range(1, hosts))]
         config, file = folder / "config", folder / "data"
         config.write_text(run([*TPU, "ssh-config"]))
-        for each in names:  # our ProxyCommand writes the host's key
-            run(["ssh", "-F", str(config), each, "true"])
+        for host in names:  # our ProxyCommand writes the host's key
+            run(["ssh", "-F", str(config), host, "true"])
         # Agents, and keys between the hosts, are there from now on.
         run([*TPU, "run", name, "--", "true"])
         entries = config.read_text()
 
-        def copy_in_rounds(size: int, found: dict[str, list[Times]]) -> None:
+        def copy_in_rounds(size: int, by_way: dict[str, list[Times]]) -> None:
             copy = [*TPU, "copy", str(file), f"{name}:ours", "--worker", "all", "--overwrite"]
             calls: dict[str, Callable[[], object]] = {
                 OURS: partial(run, copy),
@@ -80,7 +80,7 @@ def measure(
             }
             for _ in range(args.rounds):
                 file.write_bytes(os.urandom(size * 1_000_000))
-                for way, times in found.items():
+                for way, times in by_way.items():
                     times.append(timed(calls[way]))
 
         if hosts == 1:
@@ -95,8 +95,8 @@ def measure(
 def direct(names: Sequence[str], addresses: Sequence[Mapping[str, Any]]) -> str:
     """Entries for ssh without our ProxyCommand."""
     return "".join(
-        f"Host {name}\n HostName {each['address']}\n Port {each['port']}\n ProxyCommand none\n"
-        for name, each in zip(names, addresses, strict=True)
+        f"Host {name}\n HostName {host['address']}\n Port {host['port']}\n ProxyCommand none\n"
+        for name, host in zip(names, addresses, strict=True)
     )
 
 
@@ -134,7 +134,7 @@ def main() -> None:
     parser.add_argument("--types", nargs="+", default=types)
     parser.add_argument("--alone", action="store_true", help="Over the line without scp")
     args = parser.parse_args()
-    found: dict[str, dict[str, list[Times]]] = {}
+    results: dict[str, dict[str, list[Times]]] = {}
     with tempfile.TemporaryDirectory(prefix="b-", ignore_cleanup_errors=True) as folder:
         os.environ["JUPYTER_TPU_DATA_DIR"] = f"{folder}/tpu"
         emulator = EmulatorProcess(Path(folder, "emulator"))
@@ -142,28 +142,31 @@ def main() -> None:
         try:
             for kind in args.types:
                 hosts, ways, quick = measure(emulator, kind, Path(folder), args)
-                found[str(hosts)] = ways
+                results[str(hosts)] = ways
                 if hosts == 1:
-                    found["quick"] = quick
+                    results["quick"] = quick
         finally:
             emulator.stop()
-    report(found, args)
+    report(results, args)
 
 
-def report(found: dict[str, dict[str, list[Times]]], args: argparse.Namespace) -> None:
+def report(results: dict[str, dict[str, list[Times]]], args: argparse.Namespace) -> None:
     print(f"load {os.getloadavg()[0]:.1f}, n = {args.rounds}")
-    quick = found.pop("quick", None)
+    quick = results.pop("quick", None)
     if quick is not None:
         print(f"{QUICK_SIZE} MB to a host that is known, without the line")
         show("", quick, seconds(quick[PEER]), f"scp   goal {QUICK_GOAL:g}")
     print(f"{args.size} MB at {args.rate:g} MB/s")
-    first = min(found, key=int)
-    for hosts, ways in found.items():
+    first = min(results, key=int)
+    for hosts, ways in results.items():
         goal = f"   goal {GOAL:g}" if int(hosts) == GOAL_HOSTS else ""
-        show(f"{hosts:>4} hosts  ", ways, seconds(found[first][OURS]), f"ours to {first}{goal}")
+        show(f"{hosts:>4} hosts  ", ways, seconds(results[first][OURS]), f"ours to {first}{goal}")
     figures = {
-        f"{what}, {way}": {"s": [each[0] for each in times], "cpu_s": [each[1] for each in times]}
-        for what, ways in [*found.items(), ("quick", quick or {})]
+        f"{what}, {way}": {
+            "s": [entry[0] for entry in times],
+            "cpu_s": [entry[1] for entry in times],
+        }
+        for what, ways in [*results.items(), ("quick", quick or {})]
         for way, times in ways.items()
     }
     write(
@@ -179,8 +182,8 @@ def report(found: dict[str, dict[str, list[Times]]], args: argparse.Namespace) -
 
 def show(what: str, ways: dict[str, list[Times]], one: float, of_what: str) -> None:
     for way, times in ways.items():
-        every = [each[0] for each in times]
-        used = statistics.median(each[1] for each in times)
+        every = [entry[0] for entry in times]
+        used = statistics.median(entry[1] for entry in times)
         print(
             f"{what}{way:20}{seconds(times):8.2f} s ±{spread(every):.2f}{used:7.2f} CPU-s"
             f"   {seconds(times) / one:.1f} × {of_what}"
@@ -188,7 +191,7 @@ def show(what: str, ways: dict[str, list[Times]], one: float, of_what: str) -> N
 
 
 def seconds(times: Sequence[Times]) -> float:
-    return statistics.median(each[0] for each in times)
+    return statistics.median(entry[0] for entry in times)
 
 
 if __name__ == "__main__":

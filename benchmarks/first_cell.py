@@ -90,7 +90,9 @@ class Host:
         """
         [host] = self._emulator.hosts(self._tpu)
         init = psutil.Process(host["init_pid"])
-        return sum(sum(each.cpu_times()[:4]) for each in (init, *init.children(recursive=True)))
+        return sum(
+            sum(process.cpu_times()[:4]) for process in (init, *init.children(recursive=True))
+        )
 
     def carried(self) -> float:
         """Megabytes from the laptop since the last call."""
@@ -118,7 +120,7 @@ class Kernel:
 
     def __init__(self, tpu: str) -> None:
         specs = KernelSpecManager().get_all_specs()
-        [name] = [name for name, each in specs.items() if tpu in each["spec"]["display_name"]]
+        [name] = [name for name, spec in specs.items() if tpu in spec["spec"]["display_name"]]
         self._manager = KernelManager(kernel_name=name)
         self._manager.start_kernel()
         self._client = self._manager.client()
@@ -146,7 +148,7 @@ def ours(emulator: EmulatorProcess, index: Index, name: str, *options: str) -> d
         begun = time.perf_counter()
         run(*TPU, "connect", name, *options)
         connected = time.perf_counter() - begun
-        found = {
+        figures = {
             "create s": created,
             "environment s": connected,
             "environment CPU-s of the host": host.cpu() - cpu,
@@ -156,15 +158,15 @@ def ours(emulator: EmulatorProcess, index: Index, name: str, *options: str) -> d
         kernel = Kernel(name)
         try:
             assert kernel.run(CELL) == "4 8.0\n"
-            found["first cell s"] = time.perf_counter() - begun
-            found["MB from the laptop"] = host.carried()
+            figures["first cell s"] = time.perf_counter() - begun
+            figures["MB from the laptop"] = host.carried()
             host.line.reset()
             assert kernel.run("print('here')") == "here\n"
-            found["kB to reconnect"] = host.carried() * 1e3
+            figures["kB to reconnect"] = host.carried() * 1e3
         finally:
             kernel.close()
-        found["all s"] = found["create s"] + found["environment s"] + found["first cell s"]
-        return found
+        figures["all s"] = figures["create s"] + figures["environment s"] + figures["first cell s"]
+        return figures
 
 
 def guides(
@@ -179,7 +181,7 @@ def guides(
         script = GUIDE.format(python=PYTHON, packages=" ".join(packages))
         run(*ssh, "sh -s", input=script)
         environment_s = time.perf_counter() - begun
-        found = {
+        figures = {
             "create s": created,
             "environment s": environment_s,
             "environment CPU-s of the host": host.cpu() - cpu,
@@ -187,10 +189,10 @@ def guides(
         }
         begun = time.perf_counter()
         assert run(*ssh, "~/venv/bin/python -", input=CELL).endswith("4 8.0\n")
-        found["first cell s"] = time.perf_counter() - begun
-        found["MB from the laptop"] = host.carried()
-        found["all s"] = created + environment_s + found["first cell s"]
-        return found
+        figures["first cell s"] = time.perf_counter() - begun
+        figures["MB from the laptop"] = host.carried()
+        figures["all s"] = created + environment_s + figures["first cell s"]
+        return figures
 
 
 def main() -> None:
@@ -198,7 +200,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
     packages = requirements(EnvironmentSpec(name="bench"), emulated=True).split()
-    found: dict[str, dict[str, list[float]]] = {}
+    results: dict[str, dict[str, list[float]]] = {}
     with (
         tempfile.TemporaryDirectory(prefix="b-", ignore_cleanup_errors=True) as name,
         serve(wheels(packages)) as index,
@@ -227,17 +229,17 @@ def main() -> None:
                 }
             finally:
                 emulator.stop()
-            for way, each in figures.items():
-                for what, value in each.items():
-                    found.setdefault(way, {}).setdefault(what, []).append(value)
-    report(found)
-    write("first_cell", n=rounds, goals=GOALS, results=summaries(found))
+            for way, measured in figures.items():
+                for what, value in measured.items():
+                    results.setdefault(way, {}).setdefault(what, []).append(value)
+    report(results)
+    write("first_cell", n=rounds, goals=GOALS, results=summaries(results))
 
 
-def report(found: dict[str, dict[str, list[float]]]) -> None:
-    print(f"load {os.getloadavg()[0]:.1f}".ljust(34) + "".join(f"{way:>24}" for way in found))
-    for what in found[OURS]:
-        cells = [statistics.median(of[what]) if what in of else None for of in found.values()]
+def report(results: dict[str, dict[str, list[float]]]) -> None:
+    print(f"load {os.getloadavg()[0]:.1f}".ljust(34) + "".join(f"{way:>24}" for way in results))
+    for what in results[OURS]:
+        cells = [statistics.median(of[what]) if what in of else None for of in results.values()]
         shown = "".join(f"{'' if cell is None else format(cell, '.3g'):>24}" for cell in cells)
         print(f"{what:34}{shown}" + (f"   goal {GOALS[what]:g}" if what in GOALS else ""))
 

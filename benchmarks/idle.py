@@ -48,9 +48,9 @@ BYTES_AT, TCP_INFO_SIZE = 120, 136
 def transferred() -> int:
     """Bytes of all TCP connections of this process, both ways."""
     total = 0
-    for each in psutil.Process().net_connections("tcp"):
-        if each.status == psutil.CONN_ESTABLISHED:
-            with socket.socket(fileno=os.dup(each.fd)) as copy:
+    for connection in psutil.Process().net_connections("tcp"):
+        if connection.status == psutil.CONN_ESTABLISHED:
+            with socket.socket(fileno=os.dup(connection.fd)) as copy:
                 info = copy.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_SIZE)
             total += sum(struct.unpack_from("=QQ", info, BYTES_AT))
     return total
@@ -59,7 +59,7 @@ def transferred() -> int:
 def agents_used(machines: Hosts) -> float:
     """Processor time that an agent has taken, on average; seconds."""
     times = [psutil.Process(pid).cpu_times() for pid in machines.agents()]
-    return statistics.mean(each.user + each.system for each in times)
+    return statistics.mean(entry.user + entry.system for entry in times)
 
 
 async def measure(machines: Hosts, seconds: float) -> dict[str, float]:
@@ -93,8 +93,8 @@ async def measure(machines: Hosts, seconds: float) -> dict[str, float]:
 
 
 async def all_up(fleet: Fleet, count: int) -> bool:
-    found = [host.link.state for tpu in (await fleet.tpus()).tpus for host in tpu.hosts]
-    return found == ["up"] * count
+    states = [host.link.state for tpu in (await fleet.tpus()).tpus for host in tpu.hosts]
+    return states == ["up"] * count
 
 
 def main() -> None:
@@ -102,22 +102,22 @@ def main() -> None:
     parser.add_argument("--hosts", type=int, nargs="+", default=[1, 2, 3], help="of each TPU")
     parser.add_argument("--seconds", type=float, default=120.0)
     args = parser.parse_args()
-    found = {}
-    for each in args.hosts:
+    by_hosts = {}
+    for per_tpu in args.hosts:
         with tempfile.TemporaryDirectory(prefix="b-", dir="/tmp") as name:
             # The fleet writes entries for the user's `ssh`.
             os.environ.update(HOME=name, JUPYTER_TPU_DATA_DIR=f"{name}/data")
-            with hosts(Path(name), TPUS * each, TPUS) as machines:
-                figures = found[TPUS * each] = asyncio.run(measure(machines, args.seconds))
+            with hosts(Path(name), TPUS * per_tpu, TPUS) as machines:
+                figures = by_hosts[TPUS * per_tpu] = asyncio.run(measure(machines, args.seconds))
         print(
-            f"{TPUS} TPUs, {TPUS * each} hosts: {figures['processor']:.2f} % of a processor, "
+            f"{TPUS} TPUs, {TPUS * per_tpu} hosts: {figures['processor']:.2f} % of a processor, "
             f"agent {figures['agent']:.2f} %, {figures['bytes']:.0f} bytes a minute and host"
         )
-    results: dict[str, Any] = {"measured": found}
-    size = max(each["bytes"] for each in found.values())
+    results: dict[str, Any] = {"measured": by_hosts}
+    size = max(entry["bytes"] for entry in by_hosts.values())
     print(f"bytes: goal {GOALS['bytes']}: {'reached' if size <= GOALS['bytes'] else 'MISSED'}")
-    if len(found) > 1:
-        counts, percents = list(found), [each["processor"] for each in found.values()]
+    if len(by_hosts) > 1:
+        counts, percents = list(by_hosts), [entry["processor"] for entry in by_hosts.values()]
         line = statistics.linear_regression(counts, percents)
         total = line.intercept + TPUS * HOSTS * line.slope
         reached = "reached" if total <= GOALS["processor"] else "MISSED"

@@ -252,19 +252,19 @@ def compile_times() -> dict[str, dict[str, Any]]:
     if find_spec("libtpu") is None:
         print("libtpu is not installed: nothing compiled for a TPU")
         return {}
-    found = {}
+    results = {}
     for name, (function, shapes, options) in programs().items():
         begun = time.perf_counter()
         report = jaxkit.compile_for(name.rsplit(", ", 1)[1], function, *shapes, **options)
         whole = time.perf_counter() - begun
-        found[name] = {
+        results[name] = {
             "seconds": round(whole, 2),
             "cpu_seconds": round(compiled_here(function, shapes), 2),
             "fits": report.fits,
             "needed_bytes": report.needed_bytes,
             "libtpu": report.libtpu_version,
         }
-    return found
+    return results
 
 
 CODE = """

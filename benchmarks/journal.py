@@ -64,8 +64,8 @@ def journal(folder: Path, messages: list[Parts], figures: Figures) -> None:
 
     def read() -> None:
         reader, count = file.reader(1), 0
-        while found := file.read(reader, PIECE):
-            count += len(found)
+        while piece := file.read(reader, PIECE):
+            count += len(piece)
         assert count == len(messages)
 
     figures.note("append", cpu(append), len(messages))
@@ -130,21 +130,21 @@ def main() -> None:
     results = {}
     for size in SIZES:
         messages = [message(size) for _ in range(args.messages)]
-        found = {name: Figures() for name in (JOURNAL, *names.values())}
+        by_way = {name: Figures() for name in (JOURNAL, *names.values())}
         for _ in range(args.rounds):
             with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-                journal(Path(folder, "files"), messages, found[JOURNAL])
+                journal(Path(folder, "files"), messages, by_way[JOURNAL])
                 for group, name in names.items():
-                    sqlite(Path(folder, str(group)), messages, group, found[name])
+                    sqlite(Path(folder, str(group)), messages, group, by_way[name])
         print(f"\n{size} bytes: µs of processor time per message, median of {args.rounds}")
-        for name, figures in found.items():
+        for name, figures in by_way.items():
             line = f"  {name:28}"
             for what, values in figures.items():
                 took = statistics.median(values)
-                ratio = took / statistics.median(found[JOURNAL][what])
+                ratio = took / statistics.median(by_way[JOURNAL][what])
                 line += f"{what:>8} {took:6.2f} ({ratio:.1f} ×)"
             print(line)
-        results[f"{size} bytes"] = summaries(found)
+        results[f"{size} bytes"] = summaries(by_way)
     print(f"load: {os.getloadavg()[0]:.1f}")
     write("journal", n=args.rounds, unit="µs of processor time per message", results=results)
 

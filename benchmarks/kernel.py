@@ -230,16 +230,16 @@ def summary(values: list[float]) -> dict[str, Any]:
 
 def summaries(figures: dict[str, list[float]]) -> dict[str, dict[str, Any]]:
     """Of one way at one round trip."""
-    found = {}
+    summed = {}
     for what, values in figures.items():
         if what == "execute":
             ordered = sorted(values)
             p95 = ordered[math.ceil(0.95 * len(ordered)) - 1]
-            found["execute p50"] = summary(values)
-            found["execute p95"] = {**summary(values), "median": p95}
+            summed["execute p50"] = summary(values)
+            summed["execute p95"] = {**summary(values), "median": p95}
         else:
-            found[what] = summary(values)
-    return found
+            summed[what] = summary(values)
+    return summed
 
 
 def table(trip: float, by_way: dict[str, dict[str, dict[str, Any]]]) -> None:
@@ -296,7 +296,7 @@ def run(folder: Path, rounds: int, outages: bool) -> dict[str, Any]:
                     if number:
                         for what, values in measured.items():
                             figures[name].setdefault(what, []).extend(values)
-            by_way = {name: summaries(each) for name, each in figures.items()}
+            by_way = {name: summaries(measured_times) for name, measured_times in figures.items()}
             table(trip, by_way)
             at = results[f"{trip * 1000:.0f} ms"] = {"figures": by_way}
             if outages:

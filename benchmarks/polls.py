@@ -88,19 +88,19 @@ def main() -> None:
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 100])
     parser.add_argument("--seconds", type=float, default=180.0)
     args = parser.parse_args()
-    found: dict[int, dict[str, int]] = {}
+    by_clients: dict[int, dict[str, int]] = {}
     for clients in args.clients:
         with tempfile.TemporaryDirectory(prefix="b-", dir="/tmp") as name:
             # The fleet writes entries for the user's `ssh`.
             os.environ.update(HOME=name, JUPYTER_TPU_DATA_DIR=f"{name}/data")
             with hosts(Path(name), 1, 1) as machines:
-                found[clients] = asyncio.run(measure(machines, clients, args.seconds))
-        asked = ", ".join(f"{what} {count}" for what, count in sorted(found[clients].items()))
+                by_clients[clients] = asyncio.run(measure(machines, clients, args.seconds))
+        asked = ", ".join(f"{what} {count}" for what, count in sorted(by_clients[clients].items()))
         print(f"clients: {clients:4}; calls to Google in {args.seconds:.0f} s: {asked}")
-    fewest, most = found[min(found)], found[max(found)]
+    fewest, most = by_clients[min(by_clients)], by_clients[max(by_clients)]
     reached = all(most[what] <= count + EDGE for what, count in fewest.items())
     print(f"no more calls with more clients: {'reached' if reached else 'MISSED'}")
-    write("polls", n=1, seconds=args.seconds, results=found)
+    write("polls", n=1, seconds=args.seconds, results=by_clients)
 
 
 if __name__ == "__main__":

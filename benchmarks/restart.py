@@ -106,7 +106,7 @@ def main() -> None:
         finally:
             emulator.close()
     middle = statistics.median(took)
-    print(" ".join(f"{each:.2f}" for each in took), "s")
+    print(" ".join(f"{seconds:.2f}" for seconds in took), "s")
     print(f"median {middle:.2f} s   {'≤' if max(took) <= GOAL else 'not ≤'} {GOAL:g}, all of them")
     print(f"dialogs about the connection at the end: {dialogs}; load: {os.getloadavg()[0]:.1f}")
     write("restart", n=rounds, unit="s", goal=GOAL, results=took)

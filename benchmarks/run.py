@@ -65,18 +65,18 @@ async def ours(machines: Hosts) -> dict[str, Figures]:
 
     finder: Any = SimpleNamespace(find_ready=find, find=find_name)
     desired: Any = SimpleNamespace(environments=lambda name: {})
-    found = {}
+    results = {}
     begun, used = time.perf_counter(), time.process_time()
     async with connections(machines) as opened:
         for state in ("cold", "connected"):
             if state == "connected":
-                await asyncio.gather(*(each.agent() for each in opened.links(NAME)))
+                await asyncio.gather(*(link.agent() for link in opened.links(NAME)))
                 begun, used = time.perf_counter(), time.process_time()
             answered = await run(
                 RunService(finder, desired, opened, lambda id: None), len(node.endpoints)
             )
-            found[state] = (time.process_time() - used, time.perf_counter() - begun, answered)
-    return found
+            results[state] = (time.process_time() - used, time.perf_counter() - begun, answered)
+    return results
 
 
 async def run(runs: RunService, count: int) -> int:
@@ -94,12 +94,12 @@ async def run(runs: RunService, count: int) -> int:
     assert all(line.endswith(b"] meow\n") for line in lines), lines
     if answer.run.code:
         print(*summary_lines(answer.run), sep="\n")
-    return sum(each.code == 0 for each in answer.run.hosts)
+    return sum(host.code == 0 for host in answer.run.hosts)
 
 
 def ssh_loop(machines: Hosts, config: Path, script: str) -> Figures:
     names = machines.folder / "podips.txt"
-    names.write_text("".join(f"{each}\n" for each in machines.addresses))
+    names.write_text("".join(f"{address}\n" for address in machines.addresses))
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     begun = time.perf_counter()
     command = ["bash", "-c", script, "bash"]
@@ -128,8 +128,8 @@ def masters(machines: Hosts) -> Iterator[tuple[Path, Callable[[], float]]]:
         watched = [psutil.Process(process.pid) for process in processes]
 
         def used() -> float:
-            times = [each.cpu_times() for each in watched]
-            return sum(each.user + each.system for each in times)
+            times = [peer_process.cpu_times() for peer_process in watched]
+            return sum(spent.user + spent.system for spent in times)
 
         yield config, used
     finally:
@@ -140,12 +140,12 @@ def masters(machines: Hosts) -> Iterator[tuple[Path, Callable[[], float]]]:
 
 
 def openssh(machines: Hosts) -> dict[str, dict[str, Figures]]:
-    found = {LOOP: {"cold": ssh_loop(machines, machines.config, SCRIPT)}}
+    results = {LOOP: {"cold": ssh_loop(machines, machines.config, SCRIPT)}}
     with masters(machines) as (config, used):
         before = used()
         cpu, took, answered = ssh_loop(machines, config, SCRIPT_NULL)
-        found[SHARED] = {"connected": (cpu + used() - before, took, answered)}
-    return found
+        results[SHARED] = {"connected": (cpu + used() - before, took, answered)}
+    return results
 
 
 def library(machines: Hosts, name: str) -> dict[str, Figures]:
@@ -163,11 +163,11 @@ def library(machines: Hosts, name: str) -> dict[str, Figures]:
 
 
 def measure(machines: Hosts, rounds: int) -> dict[str, list[Figures]]:
-    found: dict[str, list[Figures]] = {}
+    results: dict[str, list[Figures]] = {}
 
     def note(way: str, figures: dict[str, Figures]) -> None:
-        for state, each in figures.items():
-            found.setdefault(f"{way}, {state}", []).append(each)
+        for state, measured in figures.items():
+            results.setdefault(f"{way}, {state}", []).append(measured)
 
     note(OURS, {"first": asyncio.run(ours(machines))["cold"]})
     for _ in range(rounds):
@@ -176,14 +176,14 @@ def measure(machines: Hosts, rounds: int) -> dict[str, list[Figures]]:
             note(name, library(machines, name))
         for way, figures in openssh(machines).items():
             note(way, figures)
-    return found
+    return results
 
 
-def report(count: int, found: dict[str, list[Figures]]) -> dict[str, Any]:
+def report(count: int, rounds_by_way: dict[str, list[Figures]]) -> dict[str, Any]:
     """Prints the figures of *count* hosts and returns them for the file."""
     print(f"{count} hosts, load {os.getloadavg()[0]:.1f}")
     results = {}
-    for way, rounds in found.items():
+    for way, rounds in rounds_by_way.items():
         cpu, seconds, answered = zip(*rounds, strict=True)
         goal = GOALS.get(way.rpartition(", ")[2]) if count == GOAL_HOSTS else None
         reached = "reached" if goal and statistics.median(cpu) <= goal else "not reached"

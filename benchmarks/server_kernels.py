@@ -192,7 +192,7 @@ def main() -> None:
             (folder / sub).mkdir(mode=0o700)
         local = make_local(folder)
         emulator = Emulator(folder / "emulator")
-        found: dict[str, dict[str, list[float]]] = {}
+        by_way: dict[str, dict[str, list[float]]] = {}
         try:
             ours, line = core_thread().wait(make_ours(emulator))
             for way, spec in (("local", local), ("jupyter-tpu", ours)):
@@ -200,13 +200,13 @@ def main() -> None:
                 server.start()
                 try:
                     kernels = Kernels(server, spec, counts=way != "local")
-                    found[way] = asyncio.run(measure(kernels, options.rounds, options.kernels))
+                    by_way[way] = asyncio.run(measure(kernels, options.rounds, options.kernels))
                 finally:
                     server.stop()
             line.close()
         finally:
             emulator.close()
-    results = summaries(found)
+    results = summaries(by_way)
     print(f"{'median':36}{'local':>12}{'jupyter-tpu':>14}{'ratio':>8}")
     for what, figures in results["local"].items():
         theirs, mine = figures["median"], results["jupyter-tpu"][what]["median"]

@@ -95,38 +95,38 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each start would compile our modules
     jupyter = str(Path(sys.executable).with_name("jupyter"))
-    found: dict[str, dict[str, list[float]]] = {}
+    results: dict[str, dict[str, list[float]]] = {}
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         measured: dict[str, dict[str, Callable[[], float]]] = {
-            "server": {each: partial(server, each, folder) for each in (BARE, OURS, PEER)},
+            "server": {variant: partial(server, variant, folder) for variant in (BARE, OURS, PEER)},
             "--help": {
                 "jupyter tpu": partial(command, [jupyter, "tpu", "--help"]),
                 "python -c pass": partial(command, [sys.executable, "-c", "pass"]),
                 "jupyter kernelspec": partial(command, [jupyter, "kernelspec", "--help"]),
             },
-            "%load_ext": {each: partial(load, each) for each in (OURS, "autoreload")},
+            "%load_ext": {loaded: partial(load, loaded) for loaded in (OURS, "autoreload")},
         }
         for _ in range(rounds + 1):  # the first one warms up
             for what, ways in measured.items():
                 for way, measure in ways.items():
-                    found.setdefault(what, {}).setdefault(way, []).append(measure())
-    for times in found.values():
+                    results.setdefault(what, {}).setdefault(way, []).append(measure())
+    for times in results.values():
         for values in times.values():
             del values[0]
-    report(found)
-    write("startup", n=rounds, unit="CPU-s", goals=GOALS, results=summaries(found))
+    report(results)
+    write("startup", n=rounds, unit="CPU-s", goals=GOALS, results=summaries(results))
 
 
-def report(found: dict[str, dict[str, list[float]]]) -> None:
+def report(results: dict[str, dict[str, list[float]]]) -> None:
     print(f"CPU-seconds, load {os.getloadavg()[0]:.1f}")
-    for what, ways in found.items():
+    for what, ways in results.items():
         for way, values in ways.items():
             low, middle, high = min(values), statistics.median(values), max(values)
             print(f"  {what:12}{way:24}{middle:.3f} ({low:.3f}–{high:.3f})")
     # Of those that follow each other, as the machine's load changes.
-    pairs = zip(found["server"][OURS], found["server"][BARE], strict=True)
+    pairs = zip(results["server"][OURS], results["server"][BARE], strict=True)
     added = statistics.median(ours - bare for ours, bare in pairs)
-    helped = statistics.median(found["--help"]["jupyter tpu"])
+    helped = statistics.median(results["--help"]["jupyter tpu"])
     for what, value in (("server", added), ("--help", helped)):
         reached = "reached" if value <= GOALS[what] else "not reached"
         print(f"{what}: {value * 1e3:.0f} ms, goal {GOALS[what] * 1e3:.0f} ms {reached}")

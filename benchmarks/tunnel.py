@@ -236,10 +236,10 @@ def main() -> None:
     args = parser.parse_args()
     size = args.size * BLOCK
     gigabytes = size / 1e9
-    found: dict[str, dict[str, list[float]]] = {name: {} for name in WAYS}
+    results: dict[str, dict[str, list[float]]] = {name: {} for name in WAYS}
 
     def note(name: str, what: str, value: float) -> None:
-        found[name].setdefault(what, []).append(value)
+        results[name].setdefault(what, []).append(value)
 
     with tempfile.TemporaryDirectory() as folder:
         sshd, target = Sshd(Path(folder)), Target()
@@ -266,23 +266,23 @@ def main() -> None:
         finally:
             sshd.process.terminate()
             sshd.process.wait()
-    report(found, args)
+    report(results, args)
 
 
-def report(found: dict[str, dict[str, list[float]]], args: argparse.Namespace) -> None:
-    names = list(found)
+def report(results: dict[str, dict[str, list[float]]], args: argparse.Namespace) -> None:
+    names = list(results)
     goals = SPEED | {
-        what: times * statistics.median(found[PEER][what]) for what, times in TIMES.items()
+        what: times * statistics.median(results[PEER][what]) for what, times in TIMES.items()
     }
     print(f"{'median of ' + str(args.rounds):24}" + "".join(f"{name:>20}" for name in names))
-    for what in found[names[0]]:
+    for what in results[names[0]]:
         cells = []
         for name in names:
-            values = found[name][what]
+            values = results[name][what]
             cells.append(f"{statistics.median(values):.3g} ±{spread(values):.2g}")
         goal = f"   goal {goals[what]:.3g}" if what in goals else ""
         print(f"{what:24}" + "".join(f"{cell:>20}" for cell in cells) + goal)
-    write("tunnel", n=args.rounds, size_mb=args.size, goals=goals, results=summaries(found))
+    write("tunnel", n=args.rounds, size_mb=args.size, goals=goals, results=summaries(results))
 
 
 if __name__ == "__main__":

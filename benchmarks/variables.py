@@ -84,7 +84,7 @@ def main() -> None:
     args = parser.parse_args()
     size = args.size * 1_000_000
     array = np.random.default_rng(0).integers(0, 256, size, np.uint8)
-    found: dict[str, dict[str, list[float]]] = {OURS: {}, PEER: {}}
+    results: dict[str, dict[str, list[float]]] = {OURS: {}, PEER: {}}
     kernel = RemoteKernel("python3", "bench", "default", "bench")
     kernel.start()
     with tempfile.TemporaryDirectory() as folder:
@@ -103,23 +103,23 @@ def main() -> None:
                                 begin = time.perf_counter()
                                 ways[what]()
                                 speed = size / 1e6 / (time.perf_counter() - begin)
-                                found[name].setdefault(f"{what}{where} MB/s", []).append(speed)
+                                results[name].setdefault(f"{what}{where} MB/s", []).append(speed)
                             ways["close"]()
         finally:
             kernel.end()
             sshd.process.terminate()
             sshd.process.wait()
-    report(found, args)
+    report(results, args)
 
 
-def report(found: dict[str, dict[str, list[float]]], args: argparse.Namespace) -> None:
-    print(f"{'median of ' + str(args.rounds):24}" + "".join(f"{name:>20}" for name in found))
-    for what in found[OURS]:
+def report(results: dict[str, dict[str, list[float]]], args: argparse.Namespace) -> None:
+    print(f"{'median of ' + str(args.rounds):24}" + "".join(f"{name:>20}" for name in results))
+    for what in results[OURS]:
         cells = [
-            f"{statistics.median(of[what]):.3g} ±{spread(of[what]):.2g}" for of in found.values()
+            f"{statistics.median(of[what]):.3g} ±{spread(of[what]):.2g}" for of in results.values()
         ]
         print(f"{what:24}" + "".join(f"{cell:>20}" for cell in cells))
-    write("variables", n=args.rounds, size_mb=args.size, results=summaries(found))
+    write("variables", n=args.rounds, size_mb=args.size, results=summaries(results))
 
 
 if __name__ == "__main__":

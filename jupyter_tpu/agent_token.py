@@ -1,7 +1,7 @@
 """The token of coding agents: a server of ours accepts it for what an agent may do, and no more.
 
 It is in a file that only the user can read, so that the servers and commands of the user share it.
-It is no token of Jupyter: no kernel, terminal or file can be had with it.
+It is not a Jupyter token: it gives no access to kernels, terminals or files.
 """
 
 from __future__ import annotations

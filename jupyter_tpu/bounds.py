@@ -1,4 +1,4 @@
-"""What another machine sends has a bound: beyond it is an error before it costs memory."""
+"""Limits for what another machine sends: more is an error, before it takes memory."""
 
 from __future__ import annotations
 

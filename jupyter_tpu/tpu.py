@@ -65,7 +65,8 @@ def run(
 
     Parameters
     ----------
-    type: such as "v5litepod-8". A TPU of one host.
+    type: such as "v5litepod-8". On one of several hosts, the function runs on all of them, in one
+        `jax.distributed` group, and the value is that of host 0.
     zone: "-": all zones that offer the type; several with commas; "": gcloud's.
     max_cost: USD that the TPU may cost at most. Without it, nothing that costs money is created
         outside of a budget.
@@ -73,7 +74,8 @@ def run(
     timeout: seconds that the TPU is there for calls, from the first one on.
     keep: seconds that it is kept without work for the next program; 0: it is deleted at once.
 
-    What the function prints and shows appears here, and so does what it raises. Its value is made
+    What the function prints and shows appears here, and so does what it raises, of several hosts
+    with the number of the host. Its value is made
     of plain values, arrays and data frames; of another one InvalidInput is raised.
     """
     from .commands.once import OnceTPU
@@ -129,16 +131,11 @@ class _Runner:
             )
             stack.callback(self._release)
             tpu = self._held.tpu
-            if len(tpu.hosts) > 1:
-                raise InvalidInput(
-                    f"{requested_tpu.type} has {len(tpu.hosts)} hosts, and a function runs on one.",
-                    "Run a script on all of them: jupyter tpu run --once",
-                    field="type",
-                )
-            spec = kernelspec_of(tpu, "default")
+            several = len(tpu.hosts) > 1  # then in a pod kernel
+            spec = kernelspec_of(tpu, "default", all_hosts=several)
             if spec is None:
                 raise TPUError(f"{tpu.name} has no kernel.", Reason.CONFLICT, "Try again.")
-            self.kernel = RemoteKernel(spec[0], tpu.name, "default", spec[1])
+            self.kernel = RemoteKernel(spec[0], tpu.name, "default", spec[1], several)
             stack.callback(self.kernel.end)
             self.kernel.start()
             self.comms = Comms(self.kernel)

@@ -1,4 +1,4 @@
-"""Sentences, and numbers of things in them."""
+"""Parts of sentences: lists, and numbers with their nouns."""
 
 from __future__ import annotations
 

@@ -55,6 +55,7 @@ class FaultProxy:
     address: where to listen.
     delay, rate, loss: see above; attributes, which may be set at any time.
     beside: another proxy, which leads elsewhere over the same line.
+    source: the address from which it goes on to the good end; "": the system chooses.
     """
 
     def __init__(
@@ -67,9 +68,11 @@ class FaultProxy:
         rate: float = 0.0,
         loss: float = 0.0,
         beside: FaultProxy | None = None,
+        source: str = "",
     ) -> None:
         self.delay, self.rate, self.loss = delay, rate, loss
         self._target = host, to
+        self._source = source
         self._up, self._down = (
             (beside._up, beside._down) if beside is not None else (_Direction(), _Direction())
         )
@@ -189,6 +192,8 @@ class FaultProxy:
             far = socket.socket()
             far.setblocking(False)
             far.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, CHUNK)  # before the connection
+            if self._source:
+                far.bind((self._source, 0))
             await self._loop.sock_connect(far, self._target)
             far_reader, far_writer = await asyncio.open_connection(sock=far, limit=CHUNK)
             flow.writers.append(far_writer)

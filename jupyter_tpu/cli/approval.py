@@ -1,4 +1,4 @@
-"""Says what a TPU costs before it does, and asks."""
+"""Shows what a TPU costs, and asks before it is created."""
 
 from __future__ import annotations
 

@@ -8,13 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ..commands.field_options import options_of
-from ..commands.grammar import (
-    Group,
-    argument,
-    command,
-    examples,
-    tpu_argument,
-)
+from ..commands.grammar import Group, argument, command, examples
+from ..commands.parameters import tpu_argument
 from ..commands.printing import list_options, print_list
 from ..commands.session import Session, open_session
 from ..commands.tables import host_text, problem_text, size, state_text, table

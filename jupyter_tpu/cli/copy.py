@@ -10,7 +10,8 @@ import click
 
 from ..commands.copy import copy_files, parse
 from ..commands.field_options import options_of
-from ..commands.grammar import command, complete_zone, copied_paths, examples, project_option
+from ..commands.grammar import command, examples
+from ..commands.parameters import complete_zone, copied_paths, project_option
 from ..commands.session import current_target
 from ..commands.tables import is_terminal, size
 from ..commands.terminal import clean_console

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ..commands.connection import Content, content_options
-from ..commands.grammar import Group, argument, environment_option, examples, tpu_argument
+from ..commands.grammar import Group, argument, examples
+from ..commands.parameters import environment_option, tpu_argument
 from ..commands.printing import list_options, print_list
 from ..commands.session import open_session
 from ..commands.tables import problem_text, table

@@ -1,4 +1,4 @@
-"""Ctrl-C as something to ask for, instead of an exception that may come between any two lines."""
+"""Ctrl-C as a flag to check, instead of an exception that may come between any two lines."""
 
 from __future__ import annotations
 

@@ -9,7 +9,8 @@ import click
 
 from ..agent.protocol.chosen_chips import numbers
 from ..commands.field_options import options_of
-from ..commands.grammar import Group, argument, environment_option, examples, tpu_argument
+from ..commands.grammar import Group, argument, examples
+from ..commands.parameters import environment_option, tpu_argument
 from ..commands.printing import list_options, print_list
 from ..commands.session import chosen_project, open_session
 from ..commands.tables import table
@@ -167,14 +168,13 @@ def find_kernel(kernels: Sequence[Kernel], id: str, tpu: str) -> Kernel:
 )
 def add_kernel(name: str, environment: str, slices: str | None) -> None:
     """Add the kernel of an existing environment to the kernel pickers."""
-    from ..fleet.models import ConnectTPU
+    from ..fleet.models import AddSlicesKernel, ConnectTPU
 
     with open_session() as session:
         if slices:
-            from .slices import add_slices_kernel
-
-            added = add_slices_kernel(session, name, slices.split(","), environment)
-            print(f'The kernel "{added}" is in every kernel picker.')
+            several = AddSlicesKernel(slices=slices.split(","), environment=environment)
+            added = session.call(session.fleet.slice_kernels.add(name, several))
+            print(f'The kernel "{added.display_name}" is in every kernel picker.')
             return
         environments = session.call(session.fleet.environments.list(name))
         ready = {

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..commands.grammar import Group, examples, tpu_argument
+from ..commands.grammar import Group, examples
+from ..commands.parameters import tpu_argument
 from ..commands.session import open_session
 from .console import json_option, print_json
 

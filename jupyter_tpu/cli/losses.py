@@ -1,4 +1,4 @@
-"""What ends with a TPU: its kernels and jobs, in the questions before that."""
+"""Lists the kernels and jobs that end with a TPU, for the question before that."""
 
 from __future__ import annotations
 

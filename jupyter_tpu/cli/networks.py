@@ -8,15 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..commands.field_options import options_of
-from ..commands.grammar import (
-    Group,
-    argument,
-    complete_zone,
-    examples,
-    parameters,
-    project_option,
-)
+from ..commands.grammar import Group, argument, examples, parameters
 from ..commands.networks import setup_text
+from ..commands.parameters import complete_zone, project_option
 from ..commands.session import Session, open_session
 from .console import confirm, json_option, print_json, yes_option
 

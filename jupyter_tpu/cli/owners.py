@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ..commands.grammar import command, examples, tpu_argument
+from ..commands.grammar import command, examples
 from ..commands.owners import confirm_name_option, confirmed_names
+from ..commands.parameters import tpu_argument
 from ..commands.session import open_session, tpu_ref
 from .console import json_option, print_json
 

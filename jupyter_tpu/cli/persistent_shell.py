@@ -1,4 +1,4 @@
-"""A shell on a host that survives the connection: tmux there, and ssh again and again here.
+"""A shell on a host that survives a lost connection: tmux runs there, and ssh reconnects here.
 
 The shell and all that runs in it belong to tmux's server on the host. ssh ends when the connection
 is lost; it is started again until it gets through, and attaches to the same session.

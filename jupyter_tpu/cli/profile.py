@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..commands.field_options import options_of
-from ..commands.grammar import argument, command, examples, tpu_argument
+from ..commands.grammar import argument, command, examples
+from ..commands.parameters import tpu_argument
 from ..commands.profiles import (
     memory_text,
     profile_options,

@@ -9,15 +9,10 @@ import click
 
 from ..commands.field_options import options_of
 from ..commands.flex_start import run_length
-from ..commands.grammar import (
-    Group,
-    argument,
-    examples,
-    project_option,
-    tpu_argument,
-)
+from ..commands.grammar import Group, argument, examples
 from ..commands.node_options import node_options, type_and_zone_options
 from ..commands.owners import confirm_name_option, confirmed_names
+from ..commands.parameters import project_option, tpu_argument
 from ..commands.printing import list_options, print_list
 from ..commands.session import open_session
 from ..commands.tables import problem_text, state_text, table

@@ -1,9 +1,10 @@
-"""``jupyter tpu ray``: as ``%tpu ray`` has it, and the dashboard in a browser."""
+"""``jupyter tpu ray``: the same as ``%tpu ray``, and the dashboard in a browser."""
 
 from __future__ import annotations
 
 from ..commands import ray_group
-from ..commands.grammar import Group, command, examples, tpu_argument
+from ..commands.grammar import Group, command, examples
+from ..commands.parameters import tpu_argument
 from ..commands.session import open_session
 from .apps import browser_option, show_app
 from .console import json_option, print_json

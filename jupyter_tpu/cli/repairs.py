@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..commands.costs import hourly
 from ..commands.field_options import options_of
-from ..commands.grammar import command, examples, tpu_argument
+from ..commands.grammar import command, examples
 from ..commands.hunts import left_to_server
 from ..commands.owners import confirm_name_option, confirmed_names
+from ..commands.parameters import tpu_argument
 from ..commands.session import open_session, tpu_ref
 from .console import confirm, json_option, no_wait_option, print_json, yes_option
 from .hunts import wait_for

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..commands.field_options import options_of
-from ..commands.grammar import Group, argument, examples, project_option
+from ..commands.grammar import Group, argument, examples
+from ..commands.parameters import project_option
 from ..commands.printing import list_options, print_list
 from ..commands.questions import ask, can_ask, confirm
 from ..commands.session import open_session

@@ -11,14 +11,8 @@ import click
 
 from ..commands.chips_group import asking
 from ..commands.field_options import options_of
-from ..commands.grammar import (
-    WrappingCommand,
-    command_argument,
-    complete_type,
-    examples,
-    section,
-    tpu_argument,
-)
+from ..commands.grammar import WrappingCommand, examples, section
+from ..commands.parameters import command_argument, complete_type, tpu_argument
 from ..commands.scripts import (
     as_text,
     only_tpu,

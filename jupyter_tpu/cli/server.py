@@ -1,4 +1,4 @@
-"""``jupyter tpu server``: the Jupyter server that commands and editors use, started if wanted.
+"""``jupyter tpu server``: the Jupyter server that commands and editors use. It can start one.
 
 An editor needs a server that outlives its window: kernels, hunts and guards continue there. So it
 is started in a session of its own, once for all windows, and found again by the next one. Its

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..commands.field_options import options_of
-from ..commands.grammar import argument, command, examples, project_option
+from ..commands.grammar import argument, command, examples
+from ..commands.parameters import project_option
 from ..commands.session import Session, open_session
 from ..commands.shares import plan_text, shares_text
 from ..errors import InvalidInput, Reason, TPUError

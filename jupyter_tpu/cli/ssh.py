@@ -15,8 +15,9 @@ from urllib.parse import quote
 import click
 from click.shell_completion import CompletionItem
 
-from ..commands.grammar import WrappingCommand, argument, command, examples, tpu_argument
+from ..commands.grammar import WrappingCommand, argument, command, examples
 from ..commands.nodes import find_node, list_nodes
+from ..commands.parameters import tpu_argument
 from ..commands.session import current_target
 from ..errors import Reason, TPUError
 from .console import note

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..commands.field_options import options_of
-from ..commands.grammar import Group, examples, project_option
+from ..commands.grammar import Group, examples
+from ..commands.parameters import project_option
 from ..commands.session import Session, open_session
 from ..commands.ssh_keys import describe_key
 from .console import confirm, json_option, print_json, yes_option

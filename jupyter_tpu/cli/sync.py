@@ -1,4 +1,4 @@
-"""``jupyter tpu sync``: a folder, copied to all hosts of a TPU or from one of them."""
+"""``jupyter tpu sync``: copies a folder to all hosts of a TPU, or from one of them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..commands.field_options import options_of
-from ..commands.grammar import argument, command, examples, project_option
+from ..commands.grammar import argument, command, examples
 from ..commands.operations import LogReader, raise_failure
+from ..commands.parameters import project_option
 from ..commands.session import Session, open_session
 from ..commands.sync import sync_project
 from .console import json_option, note, print_json

@@ -1,4 +1,4 @@
-"""``jupyter tpu top``: memory and load of chips, again and again."""
+"""``jupyter tpu top``: memory and load of chips, refreshed all the time."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import time
 
 import click
 
-from ..commands.grammar import command, examples, hosts_option, tpu_argument
+from ..commands.grammar import command, examples
 from ..commands.load import Loads, load_text, load_view
+from ..commands.parameters import hosts_option, tpu_argument
 from ..commands.session import open_session
 from ..commands.tables import is_terminal
 from ..commands.terminal import clean_console

@@ -9,16 +9,10 @@ import click
 
 from ..commands.connection import Content, content_options
 from ..commands.field_options import options_of
-from ..commands.grammar import (
-    argument,
-    command,
-    environment_option,
-    examples,
-    section,
-    tpu_argument,
-)
+from ..commands.grammar import argument, command, examples, section
 from ..commands.guard import guard_options, guard_text
 from ..commands.node_options import node_options, type_and_zone
+from ..commands.parameters import environment_option, tpu_argument
 from ..commands.printing import formatted
 from ..commands.session import Session, open_session, tpu_ref
 from ..commands.tables import problem_text, type_text

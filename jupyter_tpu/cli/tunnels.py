@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..commands.field_options import options_of
-from ..commands.grammar import (
-    Group,
-    examples,
-    ports_argument,
-    tpu_argument,
-)
+from ..commands.grammar import Group, examples
+from ..commands.parameters import ports_argument, tpu_argument
 from ..commands.session import Session, open_session
 from ..commands.tables import TUNNEL_STATES, opened_tunnel
 from ..commands.tunnel_commands import close, list_tunnels

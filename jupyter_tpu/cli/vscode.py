@@ -15,7 +15,8 @@ from typing import Any
 
 import click
 
-from ..commands.grammar import argument, command, examples, worker_option
+from ..commands.grammar import argument, command, examples
+from ..commands.parameters import worker_option
 from ..errors import InvalidInput, Reason, TPUError
 from ..files import write_atomically
 from .jsonc import Part, indent_at, insert, parse, parts

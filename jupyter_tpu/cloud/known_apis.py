@@ -1,8 +1,8 @@
 """Which of Google's control planes has the TPU of a name: what was seen last, in a file.
 
-It decides what a name means if both have a TPU of that name in one zone, which nobody can keep
-others from doing. It is kept, since an operation that a process has left is continued by another
-one: that must not take the other TPU of the name for what it began. A name that is not in the file
+It decides what a name means if both have a TPU of that name in one zone, which other people can
+cause. It is in a file because another process may continue an operation: that process must not
+mistake the other TPU of the same name for the one of the operation. A name that is not in the file
 is Cloud TPU's.
 """
 

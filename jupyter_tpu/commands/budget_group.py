@@ -8,9 +8,12 @@ import click
 
 from .budgets import overview_text, spending_table
 from .field_options import options_of
-from .grammar import Group, argument, examples, project_option
+from .grammar import Group, argument, examples
+from .owners import confirm_name_option, confirmed_names
+from .parameters import project_option, tpu_argument
 from .printing import json_option, list_options, print_json, print_list
 from .session import open_session
+from .times import local_time
 
 _who_argument = argument(
     "who", metavar="WHO", help="agent (all coding agents), or a person, as TPUs are labeled."
@@ -64,6 +67,11 @@ def set_budget(who: str, fields: dict[str, Any], as_json: bool) -> None:
         print_json(use)
     else:
         print(f"{who}: {use.text}.")
+    for line in overview.spending:
+        if line.who == who and line.shortened and line.state == "ready":
+            print(
+                f"The budget does not cover {line.tpu}: it is deleted at {local_time(line.ends)}."
+            )
 
 
 @budget.command("remove", epilog=examples("jupyter tpu budget remove agent"))
@@ -109,6 +117,30 @@ def _answer(plan: str, *, approve: bool) -> None:
 
     with open_session() as session:
         session.call(session.fleet.plans.answer(plan, AnswerPlan(approve=approve)))
+
+
+@budget.command(
+    "allow",
+    epilog=examples("jupyter tpu budget allow my-tpu", "jupyter tpu budget allow my-tpu --off"),
+)
+@tpu_argument()
+@click.option("--off", is_flag=True, help="No longer allow it.")
+@confirm_name_option
+def allow(name: str, off: bool, confirmed: tuple[str, ...]) -> None:
+    """Let coding agents run commands on a TPU that a person has created.
+
+    It counts for this TPU, not for a later one of the same name. Agents still can't stop or delete
+    it.
+    """
+    from ..fleet.models import AllowAgents
+
+    with open_session() as session:
+        tpu = session.call(session.fleet.tpu(name))
+        typed = confirmed_names([tpu], confirmed, "open it to coding agents")
+        request = AllowAgents(allowed=not off, confirm_name=tpu.name if tpu.name in typed else "")
+        shown = session.call(session.fleet.budgets.allow(f"{tpu.zone}~{tpu.name}", request))
+    allowed = shown.agents_may_use
+    print(f"Coding agents {'may' if allowed else 'may no longer'} run commands on {shown.name}.")
 
 
 @budget.command("token")

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..agent.protocol.chosen_chips import numbers
 from .field_options import options_of
-from .grammar import command, environment_option, examples, tpu_argument
+from .grammar import command, examples
+from .parameters import environment_option, tpu_argument
 from .printing import json_option, print_json
 from .session import open_session
 from .tables import table

@@ -11,7 +11,8 @@ import click
 from .chip_split import split
 from .chips import free_chips, use_table
 from .field_options import options_of
-from .grammar import Group, examples, hosts_option, tpu_argument
+from .grammar import Group, examples
+from .parameters import hosts_option, tpu_argument
 from .printing import json_option, list_options, note, print_json, print_list
 from .questions import confirm, yes_option
 from .session import open_session

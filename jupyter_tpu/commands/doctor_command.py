@@ -9,7 +9,8 @@ import click
 from ..errors import InvalidInput
 from .doctor import describe
 from .field_options import options_of
-from .grammar import command, examples, section, tpu_argument
+from .grammar import command, examples, section
+from .parameters import tpu_argument
 from .printing import json_option, note, print_json
 from .session import open_session
 

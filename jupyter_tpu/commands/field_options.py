@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ..errors import InvalidInput
-from .grammar import (
-    LazyOptions,
-    complete_environment,
-    complete_type,
-    complete_version,
-    complete_zone,
-    mark,
-)
+from .grammar import LazyOptions, mark
+from .parameters import complete_environment, complete_type, complete_version, complete_zone
 from .read_files import read_requirements_file, read_text
 from .times import deadline, duration, limit, seconds
 

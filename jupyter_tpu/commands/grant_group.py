@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from .field_options import options_of
-from .grammar import Group, argument, examples, project_option
+from .grammar import Group, argument, examples
+from .parameters import project_option
 from .prices import grant_table, price_table
 from .printing import json_option, list_options, note, print_json, print_list
 from .session import open_session

@@ -8,9 +8,10 @@ import click
 
 from ..errors import InvalidInput
 from .field_options import options_of
-from .grammar import Group, examples, tpu_argument
+from .grammar import Group, examples
 from .guard import guard_options, guard_text
 from .owners import confirm_name_option, confirmed_names
+from .parameters import tpu_argument
 from .printing import json_option, note, print_json
 from .session import Session, open_session, tpu_ref
 

@@ -11,21 +11,11 @@ import click
 from ..wording import count
 from .connection import Content, content_options
 from .field_options import options_of
-from .grammar import (
-    Group,
-    argument,
-    command,
-    complete_type,
-    complete_zone,
-    environment_option,
-    examples,
-    parameters,
-    project_option,
-    section,
-)
+from .grammar import Group, argument, command, examples, parameters, section
 from .guard import guard_options
 from .hunts import describe_hunt, hunt_table
 from .node_options import node_options
+from .parameters import complete_type, complete_zone, environment_option, project_option
 from .printing import formatted, json_option, list_options, list_text, print_json
 from .questions import confirm, yes_option
 from .session import Session, open_session

@@ -12,16 +12,10 @@ import click
 
 from ..errors import InvalidInput, Reason, TPUError
 from .field_options import options_of
-from .grammar import (
-    Group,
-    argument,
-    command_argument,
-    examples,
-    program,
-    tpu_argument,
-)
+from .grammar import Group, argument, examples, program
 from .jobs import job_table, read_logs, remarks, variables
 from .operations import wait_with_notes
+from .parameters import command_argument, tpu_argument
 from .printing import json_option, list_options, note, print_json, print_list
 from .questions import confirm, yes_option
 from .scripts import (

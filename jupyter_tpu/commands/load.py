@@ -1,4 +1,4 @@
-"""Memory and load of chips: asked again and again, and as a table with a line per chip or host."""
+"""Memory and load of chips: read repeatedly, and shown as a table with a line per chip or host."""
 
 from __future__ import annotations
 

@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from .field_options import options_of, pairs
-from .grammar import complete_type, complete_zone, parameters, project_option, section
+from .grammar import parameters, section
+from .parameters import complete_type, complete_zone, project_option
 from .read_files import read_text
 
 

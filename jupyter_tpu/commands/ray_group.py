@@ -10,9 +10,10 @@ import click
 
 from ..errors import Reason, TPUError
 from .field_options import options_of
-from .grammar import Group, argument, examples, program, tpu_argument
+from .grammar import Group, argument, examples, program
 from .jobs import variables
 from .operations import wait_with_notes
+from .parameters import tpu_argument
 from .printing import json_option, note, print_json
 from .questions import can_ask, confirm, yes_option
 from .scripts import as_text, only_tpu, script_command, send_project

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .grammar import command, complete_zone, examples, project_option
+from .grammar import command, examples
+from .parameters import complete_zone, project_option
 from .printing import list_options, list_text, note
 from .session import Session, open_session
 from .tables import problem_text, status_problems, tpu_table

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .grammar import argument, command, examples, tpu_argument
+from .grammar import argument, command, examples
+from .parameters import tpu_argument
 from .printing import json_option, list_options, print_json, print_list
 from .session import open_session
 from .tables import describe_tunnel, tunnel_table

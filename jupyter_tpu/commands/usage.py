@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ..wording import count
-from .grammar import command, examples, project_option
+from .grammar import command, examples
+from .parameters import project_option
 from .printing import list_options, note, print_list
 from .session import open_session
 from .tables import Styled, problem_text, state_text, table

@@ -1,4 +1,4 @@
-"""What a machine that is about to be attached says of itself."""
+"""What a machine reports about itself before it is attached."""
 
 from __future__ import annotations
 

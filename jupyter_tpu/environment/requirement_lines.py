@@ -1,4 +1,4 @@
-"""Requirements files of this computer: what in them is about its own files, which hosts lack.
+"""Requirements files of this computer: lines that name its own files, which hosts do not have.
 
 Other requirements files (``-r``) are read here. What can't be on a host is refused, by the name of
 the file and the line, before a host is asked for anything.

@@ -1,4 +1,4 @@
-"""The startup script of a TPU that begins to work although no one connects to it.
+"""The startup script of a TPU that starts its work before anyone connects to it.
 
 Google runs it as root at each boot of each host. It has all that it needs but what comes from the
 package index: the agent, the programs that create an environment, and what is to be done. Secrets

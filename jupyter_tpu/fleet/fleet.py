@@ -57,7 +57,7 @@ class Fleet:
             core, money, forwarding, kernels, environments, jobs, chips, lifecycle
         )
 
-        agents = Agents(core, money, lifecycle, hunts)
+        agents = Agents(core, money, jobs, lifecycle, hunts)
 
         self.budgets, self.plans, self.agents = agents.budgets, agents.plans, agents.access
         self.operations = reconcile.operations
@@ -68,7 +68,7 @@ class Fleet:
         self.grants, self.prices = money.grants, money.prices
         self.reservations = money.reservations
         self.environments, self.pythons = environments.service, environments.pythons
-        self.kernels = kernels.service
+        self.kernels, self.slice_kernels = kernels.service, kernels.slices
         self.chips, self.chip_kernels = chips.service, chips.kernels
         self.metrics = chips.metrics
         self.jobs, self.runs, self.profiles = jobs.service, jobs.runs, jobs.profiles

@@ -24,13 +24,15 @@ class KernelSpecRegistry(Protocol):
         variables: Mapping[str, str],
         chips: Sequence[int] = (),
         hosts: int = 0,
+        slices: Sequence[str] = (),
         stopped: bool = False,
     ) -> tuple[str, str]:
         """Writes the kernelspec of an environment; returns its name and display name, which says
         whether the TPU is *stopped*.
 
         Its kernels are started with *variables*, and get these *chips* of the host; (): all. They
-        run each cell on so many *hosts*; 0: on *worker* only.
+        run each cell on so many *hosts*; 0: on *worker* only. *slices*: other TPUs of the zone,
+        whose hosts are among them.
         """
 
     def unregister(

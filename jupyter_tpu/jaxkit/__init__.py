@@ -1,10 +1,9 @@
 """What JAX lacks on the way to a TPU; usable alone in any notebook.
 
-Random keys that can't collide, uneven batches, what a mesh and a TPU's tiles make of arrays,
-compiling for a TPU without one, weights, and torch. Of the product it imports only the catalog and
-parts that every process uses, such as errors. jax is imported when something is used:
-``from jupyter_tpu import jaxkit`` takes a few milliseconds. `rest` and `processes` serve the
-Jupyter server and are private.
+Random keys that can't collide, uneven batches, the shards and padding of arrays, compiling for a
+TPU without one, weights, and torch. Of the product it imports only the catalog and parts that every
+process uses, such as errors. jax is imported when something is used: ``from jupyter_tpu import
+jaxkit`` takes a few milliseconds. `rest` and `processes` serve the Jupyter server and are private.
 """
 
 from __future__ import annotations

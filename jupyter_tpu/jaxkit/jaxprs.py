@@ -1,4 +1,4 @@
-"""Walking what jax traced: every operation of a program, those of inner programs too."""
+"""Walks a program that jax has traced: every operation, those of inner programs, too."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The heartbeat ports of all kernels of this process, answered by one thread.
 
-For clients, a kernel that does not answer for a second is dead. So the core loop does not answer,
-which has other work, such as writing to disks.
+Clients take a kernel for dead if it does not answer for a second. The core loop is too busy for
+that, for example with writing to disks, so a thread answers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the process that keeps a kernel on its host says to the kernel's client.
+"""Messages from the keeper of a kernel to the kernel's client.
 
 The kernel's own messages are passed on as they are.
 """

@@ -1,4 +1,4 @@
-"""The project of a kernel's notebook: on the kernel's host as it is here, whenever a cell runs."""
+"""Keeps the project of a kernel's notebook on the kernel's host up to date before each cell."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class KernelProject:
         self._stop_sending()
         first = cells[0][1]
         ended = cells if busy or _stops_on_error(first) else cells[:1]
-        self._held = deque(each for each in self._held if each not in ended)
+        self._held = deque(message for message in self._held if message not in ended)
         for _, parts, _ in ended:
             self._end_cell(parts, _ABORTED if busy or parts is not first else _INTERRUPTED)
         self._start_sending()

@@ -168,7 +168,7 @@ class TPUProvisioner(LocalProvisioner):
     def _start_request(self, environment: dict[str, str]) -> dict[str, Any]:
         # This machine's environment does not fit the host; only requested variables are passed,
         # and the tokens that the user chose.
-        wanted = [*getattr(self.kernel_spec, "env", {}), "JPY_SESSION_NAME"]
+        names = [*getattr(self.kernel_spec, "env", {}), "JPY_SESSION_NAME"]
         return {
             "python": self.host_python,
             "environment": self.environment,
@@ -182,7 +182,7 @@ class TPUProvisioner(LocalProvisioner):
             "notebook": self._notebook or environment.get("JPY_SESSION_NAME", ""),
             "env": {
                 **passed_variables(),
-                **{name: environment[name] for name in wanted if name in environment},
+                **{name: environment[name] for name in names if name in environment},
             },
         }
 

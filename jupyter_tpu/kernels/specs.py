@@ -193,8 +193,8 @@ class KernelSpecs:
                 continue  # another program's, or damaged
 
     def _set_by_user(self, name: str) -> dict[str, Any]:
-        found = next((spec.config for spec in self._read() if spec.name == name), {})
-        return {option: found[option] for option in OPTIONS if option in found}
+        config = next((spec.config for spec in self._read() if spec.name == name), {})
+        return {option: config[option] for option in OPTIONS if option in config}
 
     def _name(self, config: dict[str, Any]) -> str:
         """A name that Jupyter accepts: letters, digits, dots, hyphens and underscores."""

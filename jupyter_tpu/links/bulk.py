@@ -1,4 +1,4 @@
-"""`BulkConnection`: a link's further connection, for data that cells must not wait behind."""
+"""`BulkConnection`: a second connection of a link, so that large data does not delay cells."""
 
 from __future__ import annotations
 

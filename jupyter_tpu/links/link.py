@@ -1,4 +1,4 @@
-"""`Link`: the supervised connection to one host, as those see it who use it."""
+"""`Link`: the supervised connection to one host, as its users see it."""
 
 from __future__ import annotations
 

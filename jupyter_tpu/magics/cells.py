@@ -113,8 +113,8 @@ def _outcome(run: CellRun, output: CellOutput) -> Outcome:
         error = output.error or reply
         raise remote_error(error, output.classes or [error.get("ename", "")])
     exited = any(
-        each.get("source") == "ask_exit" and not each.get("keepkernel")
-        for each in reply.get("payload", [])
+        payload.get("source") == "ask_exit" and not payload.get("keepkernel")
+        for payload in reply.get("payload", [])
     )
     value = None if output.result is None else value_of(run.kernel, output.result, reply)
     return Outcome(output.result, value, exited)

@@ -54,16 +54,16 @@ def remote_error(error: dict[str, Any], classes: list[str]) -> BaseException:
         if issubclass(Exception, base)
         else ((RemoteError, base) if issubclass(base, Exception) else (FromHost, base))
     )
-    found = type(name, kinds, {})(error.get("evalue", ""), error.get("traceback") or [])
-    assert isinstance(found, BaseException)
-    return found
+    exception = type(name, kinds, {})(error.get("evalue", ""), error.get("traceback") or [])
+    assert isinstance(exception, BaseException)
+    return exception
 
 
 def _built_in(name: str) -> type[BaseException] | None:
-    found = getattr(builtins, name, None)
-    if not isinstance(found, type) or not issubclass(found, BaseException):
+    built_in = getattr(builtins, name, None)
+    if not isinstance(built_in, type) or not issubclass(built_in, BaseException):
         return None
-    return None if issubclass(found, _NOT_RAISED_HERE) else found
+    return None if issubclass(built_in, _NOT_RAISED_HERE) else built_in
 
 
 class MagicError(Exception):

@@ -12,19 +12,11 @@ from ..commands.budget_group import budget
 from ..commands.chips_group import chips
 from ..commands.doctor_command import doctor
 from ..commands.field_options import options_of
-from ..commands.grammar import (
-    CONTEXT,
-    Group,
-    argument,
-    copied_paths,
-    examples,
-    hosts_option,
-    ports_argument,
-    tpu_argument,
-)
+from ..commands.grammar import CONTEXT, Group, argument, examples
 from ..commands.grant_group import grant
 from ..commands.guard_group import guard
 from ..commands.job_group import job
+from ..commands.parameters import copied_paths, hosts_option, ports_argument, tpu_argument
 from ..commands.profiles import profile_options
 from ..commands.ray_group import ray
 from ..commands.session import open_session
@@ -190,8 +182,8 @@ def open_tunnel(name: str, ports: list[tuple[int, int | None]], fields: dict[str
                 Reason.CONFLICT,
                 f"In a terminal: jupyter tpu tunnel open {name} {ports[0][0]}",
             )
-        for each in open_tunnels:
-            print(opened_tunnel(session.call(session.fleet.tunnels.open(name, each))))
+        for request in open_tunnels:
+            print(opened_tunnel(session.call(session.fleet.tunnels.open(name, request))))
 
 
 tunnel.add_command(list_tunnels)

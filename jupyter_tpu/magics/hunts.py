@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 )
 @hunt_options
 @click.option("--yes", "-y", is_flag=True, help="Start it, whatever it costs.")
-def start(wanted: StartHunt, yes: bool) -> None:
+def start(request: StartHunt, yes: bool) -> None:
     """Start a hunt. The running Jupyter server continues it; without one, this waits for its end.
 
     What costs something needs --yes or --max-price.
     """
     with open_session() as session:
-        candidates, confirmed = agreed(session, wanted)
+        candidates, confirmed = agreed(session, request)
         print(candidate_table(candidates))
-        if costs_money(candidates) and wanted.tpu.max_price is None and not yes:
+        if costs_money(candidates) and request.tpu.max_price is None and not yes:
             raise TPUError(
                 "You would pay while it is READY, used or not. Nothing was started.",
                 Reason.PRICE,

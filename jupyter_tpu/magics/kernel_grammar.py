@@ -7,14 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from ..commands.connection import Content, content_options
-from ..commands.grammar import (
-    CONTEXT,
-    Command,
-    argument,
-    environment_option,
-    examples,
-    tpu_argument,
-)
+from ..commands.grammar import CONTEXT, Command, argument, examples
+from ..commands.parameters import environment_option, tpu_argument
 from ..commands.questions import confirm, yes_option
 from ..commands.session import open_session
 from ..commands.tables import table

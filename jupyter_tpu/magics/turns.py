@@ -1,4 +1,4 @@
-"""Whose turn it is in a kernel: what is sent waits for what it was sent before."""
+"""The order of messages to a kernel: each waits for the ones sent before it."""
 
 from __future__ import annotations
 

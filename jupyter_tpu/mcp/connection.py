@@ -59,15 +59,15 @@ async def find() -> FleetClient:
     """
     from ..commands.session import current_target, find_server
 
-    found = await find_server(current_target(), [], agent=True)
-    if found is None:
+    running_server = await find_server(current_target(), [], agent=True)
+    if running_server is None:
         raise TPUError(
             "No Jupyter server with jupyter-tpu runs for this project. It keeps the budget of "
             "agents.",
             Reason.CONFLICT,
             "Ask a person to start `jupyter lab`.",
         )
-    return found[1]
+    return running_server[1]
 
 
 async def on_core(coroutine: Coroutine[Any, Any, Any]) -> Any:

@@ -34,7 +34,7 @@ class ToolFailure(Exception):
 
     def __init__(self, error: TPUError) -> None:
         problem = {"reason": str(error.reason), "message": error.message, "hint": error.hint}
-        super().__init__(json.dumps(problem, ensure_ascii=False))
+        super().__init__(json.dumps(masked(problem), ensure_ascii=False))
 
 
 def tool(effect: Effect) -> Callable[[Callable[P, Awaitable[Any]]], Callable[P, Awaitable[Any]]]:
@@ -44,7 +44,7 @@ def tool(effect: Effect) -> Callable[[Callable[P, Awaitable[Any]]], Callable[P, 
         @functools.wraps(function)
         async def call(*args: P.args, **kwargs: P.kwargs) -> Any:
             try:
-                return await function(*args, **kwargs)
+                return masked(await function(*args, **kwargs))
             except TPUError as error:
                 raise ToolFailure(error) from None
 
@@ -60,11 +60,11 @@ def plain(value: Any, *keys: str) -> Any:
     built = msgspec.to_builtins(value)
     if isinstance(built, Mapping):
         return {
-            key: each
-            for key, each in built.items()
-            if (not keys or key in keys) and each not in (None, "", [], {})
+            key: content
+            for key, content in built.items()
+            if (not keys or key in keys) and content not in (None, "", [], {})
         }
-    return [plain(each, *keys) for each in built] if isinstance(built, list) else built
+    return [plain(item, *keys) for item in built] if isinstance(built, list) else built
 
 
 def clean(text: str) -> str:
@@ -73,16 +73,27 @@ def clean(text: str) -> str:
     return "\n".join(printable(line) for line in text.split("\n"))
 
 
-def without_secrets(text: str) -> str:
-    """*text* without the values of the tokens that are passed to TPUs."""
+def masked(value: Any) -> Any:
+    """*value* with the names of the tokens that are passed to TPUs in place of their values.
+
+    Whatever a program prints gets into output, but also into errors and the results of operations.
+    """
     from ..tokens import passed_variables
 
-    for name, value in passed_variables().items():
-        if len(value) >= 8:
-            text = text.replace(value, f"[{name}]")
-    return text
+    secrets = {secret: name for name, secret in passed_variables().items() if len(secret) >= 8}
+
+    def mask(part: Any) -> Any:
+        if isinstance(part, str):
+            for secret, name in secrets.items():
+                part = part.replace(secret, f"[{name}]")
+            return part
+        if isinstance(part, dict):
+            return {key: mask(item) for key, item in part.items()}
+        return [mask(item) for item in part] if isinstance(part, list) else part
+
+    return mask(value) if secrets else value
 
 
 def output(text: str, **more: Any) -> dict[str, Any]:
     """An answer with what a program on a host has written."""
-    return {**more, "note": UNTRUSTED, "untrusted_output": without_secrets(clean(text))}
+    return {**more, "note": UNTRUSTED, "untrusted_output": clean(text)}

@@ -14,7 +14,10 @@ from .results import LONGEST, clean, output, plain, tool
 #: Seconds that a tool waits for output at most.
 WAIT = 10.0
 
-_TPU = ("name", "zone", "type", "meaning", "state", "tier", "connection", "created", "emulated")
+_TPU = (
+    *("name", "zone", "type", "meaning", "state", "tier", "connection", "created", "emulated"),
+    "agents_may_use",
+)
 _OPERATION = ("id", "kind", "tpu", "zone", "state", "message", "progress", "problem", "result")
 _PLAN = (
     *("id", "name", "type", "zone", "tier", "meaning", "hunt", "emulated", "usd_per_hour", "most"),
@@ -28,10 +31,10 @@ async def tpu_list() -> dict[str, Any]:
     """List the TPUs of the project, with their states."""
     from ..fleet.models import ListQuery
 
-    found = await connection.call("tpus", ListQuery(fresh=True))
-    if found.problem is not None and not found.tpus:
-        raise found.problem.to_error()
-    return {"tpus": [plain(tpu, *_TPU) for tpu in found.tpus]}
+    listed = await connection.call("tpus", ListQuery(fresh=True))
+    if listed.problem is not None and not listed.tpus:
+        raise listed.problem.to_error()
+    return {"tpus": [plain(tpu, *_TPU) for tpu in listed.tpus]}
 
 
 @tool("read-only")
@@ -40,7 +43,10 @@ async def tpu_describe(name: str) -> dict[str, Any]:
     tpu = await connection.call("tpu", name)
     shown = plain(tpu, *_TPU, "guard", "cost", "problem", "advice", "hosts", "operations")
     keys = ("name", "state", "python", "jax", "devices", "platform", "problem")
-    return {**shown, "environments": [plain(each, *keys) for each in tpu.environments]}
+    return {
+        **shown,
+        "environments": [plain(environment, *keys) for environment in tpu.environments],
+    }
 
 
 @tool("read-only")
@@ -49,9 +55,9 @@ async def tpu_budget() -> dict[str, Any]:
     overview = await connection.call("budgets.show")
     return {
         "emulated": overview.emulated,
-        "budgets": [plain(each) for each in overview.budgets if each.budget.who == "agent"],
-        "spending": [plain(each) for each in overview.spending[:20] if each.who == "agent"],
-        "questions": [plain(each, *_PLAN) for each in overview.questions],
+        "budgets": [plain(budget) for budget in overview.budgets if budget.budget.who == "agent"],
+        "spending": [plain(spend) for spend in overview.spending[:20] if spend.who == "agent"],
+        "questions": [plain(question, *_PLAN) for question in overview.questions],
     }
 
 
@@ -112,8 +118,8 @@ async def tpu_hunt(plan: str) -> dict[str, Any]:
 @tool("read-only")
 async def tpu_operations() -> dict[str, Any]:
     """List running and recent operations: creating, connecting, copying, deleting …"""
-    found = await connection.call("operations.list")
-    return {"operations": [plain(operation, *_OPERATION) for operation in found[:20]]}
+    operations = await connection.call("operations.list")
+    return {"operations": [plain(operation, *_OPERATION) for operation in operations[:20]]}
 
 
 @tool("read-only")
@@ -186,8 +192,14 @@ async def tpu_execute(name: str, code: str, environment: str = "default") -> dic
     Answers the id of the cell; read its output with tpu_output. The TPU has to be connected.
     """
     tpu = await connection.call("tpu", name)
+    if not tpu.agents_may_use:
+        raise TPUError(
+            f"{tpu.name} was not created by an agent, so an agent can't run code on it.",
+            Reason.PERMISSION,
+            f"A person can allow it for this TPU: jupyter tpu budget allow {tpu.name}",
+        )
     ref = f"{tpu.zone}~{tpu.name}"
-    spec = next((each.kernelspec for each in tpu.environments if each.name == environment), "")
+    spec = next((entry.kernelspec for entry in tpu.environments if entry.name == environment), "")
     if not spec:
         raise TPUError(
             f"{tpu.name} has no environment {environment}.", Reason.NOT_FOUND, "tpu_connect it."
@@ -203,10 +215,10 @@ async def tpu_output(cell: str, line: int = 0, wait: float = 5) -> dict[str, Any
     wait: seconds to wait for the line, at most 10.
     """
     kernels = await on_core(_own_kernels())
-    found = await on_core(kernels.read(cell, line, min(max(wait, 0.0), WAIT)))
-    start = max(line, found.first)
-    text, following = _page(found.lines, start - found.first)
-    return output(text, state=found.state, line=start, next=following + found.first)
+    chunk = await on_core(kernels.read(cell, line, min(max(wait, 0.0), WAIT)))
+    start = max(line, chunk.first)
+    text, following = _page(chunk.lines, start - chunk.first)
+    return output(text, state=chunk.state, line=start, next=following + chunk.first)
 
 
 @tool("destructive")
@@ -239,7 +251,7 @@ async def tpu_job_log(
     query = JobLogQuery(host=host, start=line, limit=400, wait=min(max(wait, 0.0), WAIT))
     log = await connection.call("jobs.log", name, job, query)
     state = (await connection.call("jobs.get", name, job)).state
-    text, count = _page([each.text for each in log.lines], 0)
+    text, count = _page([log_line.text for log_line in log.lines], 0)
     following = log.next if count == len(log.lines) else log.lines[count].number
     return output(text, state=state, next=following, complete=log.complete)
 
@@ -280,8 +292,8 @@ async def tpu_doctor(name: str = "") -> dict[str, Any]:
     With a name it takes as long as JAX takes to start.
     """
     call = ("doctor.check", name) if name else ("doctor.preflight",)
-    found = plain(await connection.call(*call))
-    return output(_lines(found), checked=name or "setup")
+    diagnosis = plain(await connection.call(*call))
+    return output(_lines(diagnosis), checked=name or "setup")
 
 
 @tool("read-only")

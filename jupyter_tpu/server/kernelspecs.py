@@ -1,8 +1,8 @@
 """Jupyter's route of kernelspecs, without the command of TPU kernels.
 
-The command is for clients that read kernelspecs on disk. A client of this server starts kernels
-by their name; one, VS Code, shows the command's program as the place where the kernel runs, which
-it is not.
+The command is for clients that read kernelspecs on disk. A client of this server starts kernels by
+their name; VS Code would show the command's program as the place where the kernel runs, which is
+wrong.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The variables of /etc/environment, /etc/profile, /etc/profile.d and the user's own login files are
 read first, and then made clean. What the shell reads after that may change them again: ~/.bashrc,
-~/.zshrc. A host without a Python 3 gets a shell as it is.
+~/.zshrc. On a host without Python 3 the variables are not cleaned.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Whether the bytes of a tunnel should be compressed: a state machine without I/O or clock.
+"""Decides whether the bytes of a tunnel are compressed: a state machine without I/O or clock.
 
-They should be if the line is slow and the data are compressible. On a fast line compression costs
-20 times what encryption does, and much of a tunnel's data is compressed already. So the decision
-needs a transfer that was seen to be slow, and a sample of it that compresses well.
+They are if the line is slow and the data can be compressed. On a fast line compression costs 20
+times what encryption does, and much of a tunnel's data is compressed already. So the decision needs
+a transfer that was seen to be slow, and a sample of it that compresses well.
 """
 
 from __future__ import annotations

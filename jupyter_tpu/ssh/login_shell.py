@@ -1,4 +1,4 @@
-"""What a host's login shell does with a command of ours.
+"""Commands that work in every login shell of a host.
 
 sshd hands a command to the user's login shell, of whatever kind, which reads files of the user
 first. These may write, read, exec or exit. So a command is one line that all shells read alike. It

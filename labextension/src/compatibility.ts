@@ -24,12 +24,12 @@ export function compatibilityProblem({
   version: string;
 }): string | null {
   const supported = SUPPORTED[name];
-  const found = /^(\d+)\.(\d+)/.exec(version);
-  if (!supported || !found) {
+  const match = /^(\d+)\.(\d+)/.exec(version);
+  if (!supported || !match) {
     return null;
   }
   const [major, minor] = supported;
-  if (Number(found[1]) === major && Number(found[2]) >= minor) {
+  if (Number(match[1]) === major && Number(match[2]) >= minor) {
     return null;
   }
   return trans.__(

@@ -79,3 +79,34 @@ def test_the_map_shows_which_host_others_wait_for(lab: LabPage, notebook: Locato
     expect(tpu.locator('.jp-tpu-Map-host[data-kernel="waiting"]')).to_have_count(1)
     expect(tpu.get_by_text("on all 2 hosts")).to_be_visible()
     page.screenshot(path=OUT / "pod-map.png")
+
+
+def test_the_map_shows_a_dead_host(lab: LabPage, notebook: Locator) -> None:
+    page = lab.page
+    lab.run_cell("import os\nif i == 1: os._exit(3)", timeout=CONNECT)
+    expect(notebook).to_contain_text("The kernel of host 1 exited with code 3.")
+    page.screenshot(path=OUT / "pod-dead-cell.png")
+    tpu = lab.open_page("pair")
+    expect(tpu.get_by_label("Map of the slice", exact=True)).to_contain_text("host 1 dead")
+    expect(tpu.locator('.jp-tpu-Map-host[data-kernel="dead"]')).to_have_count(1)
+    page.screenshot(path=OUT / "pod-map-dead.png")
+
+
+@pytest.mark.timeout(1500)
+def test_ray_is_started_and_its_dashboard_shown(lab: LabPage, pod: str) -> None:
+    page = lab.page
+    lab.act(pod, "Web Apps and Ports", "Ray…")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Ray runs on all 2 hosts until you stop it.")
+    page.screenshot(path=OUT / "ray-dialog.png")
+    dialog.get_by_role("button", name="Start").click()
+    expect(page.locator("iframe").last).to_be_visible(timeout=900_000)
+    frame = page.frame_locator("iframe").last
+    expect(frame.get_by_text("Cluster", exact=True).first).to_be_visible(timeout=300_000)
+    expect(frame.get_by_text("Overview").first).to_be_visible()
+    page.screenshot(path=OUT / "ray-dashboard.png")
+    lab.act(pod, "Web Apps and Ports", "Ray…")
+    expect(dialog).to_contain_text("Host 1: 4 chips")
+    page.screenshot(path=OUT / "ray-running.png")
+    dialog.get_by_role("button", name="Stop Ray").click()
+    expect(page.get_by_text("Ray on pair is stopping.")).to_be_visible()

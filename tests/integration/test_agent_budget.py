@@ -14,7 +14,9 @@ from tornado.httpclient import HTTPClientError
 from waiting import eventually
 
 from jupyter_tpu.agent_token import agent_token
-from jupyter_tpu.fleet.agents.access import FREE, OF_OWN_OPERATION, ON_OWN_TPU
+from jupyter_tpu.fleet.agents import budget_ends
+from jupyter_tpu.fleet.agents.access import FREE, OF_OWN_OPERATION, ON_OPEN_TPU, ON_OWN_TPU
+from jupyter_tpu.fleet.money import ledger
 from jupyter_tpu.fleet.routes import ROOT, ROUTES
 
 pytest_plugins = ["pytest_jupyter.jupyter_server"]
@@ -95,19 +97,19 @@ def name(emulator: Any, faults: Callable[..., Any]) -> Iterator[Callable[[], str
 
 def test_every_route_is_decided_on_and_what_changes_limits_is_for_people() -> None:
     calls = {route.call for route in ROUTES}
-    assert FREE | ON_OWN_TPU.keys() | OF_OWN_OPERATION <= calls
-    for_people = calls - FREE - ON_OWN_TPU.keys() - OF_OWN_OPERATION
+    for_agents = FREE | ON_OWN_TPU.keys() | ON_OPEN_TPU.keys() | OF_OWN_OPERATION
+    assert for_agents <= calls
+    for_people = calls - for_agents
     assert for_people >= {
         *("create", "start", "hunts.start", "queued.create", "queued.delete"),
-        *("budgets.set", "budgets.remove", "plans.answer"),
+        *("budgets.set", "budgets.remove", "budgets.allow", "plans.answer"),
         *("grants.add", "grants.remove", "prices.refresh"),
         *("guards.set", "guards.keep", "guards.remove"),
         *("tokens.pass_on", "usage.adopt", "networks.set_up", "ssh_key.add"),
     }
     writing = {route.call for route in ROUTES if route.method != "GET"}
     assert FREE & writing == {
-        *("quote", "hunts.quote", "plans.make", "plans.carry_out", "connect", "runs.start"),
-        *("jobs.start", "profiles.start", "copies.start", "sync.start"),
+        *("quote", "hunts.quote", "plans.make", "plans.carry_out"),
         *("doctor.check", "doctor.preflight"),
     }
 
@@ -202,6 +204,81 @@ async def test_an_agent_creates_inside_its_budget_and_deletes_only_its_own(
     assert line["usd"] == pytest.approx(billed["usd"], abs=0.005)
     assert billed["usd"] > 0
     assert use["committed"] == 0
+
+
+async def test_an_agent_runs_commands_on_a_persons_tpu_only_where_that_is_allowed(
+    person: Client, agent: Client, name: Callable[[], str]
+) -> None:
+    others = name()
+    _, operation = await person("POST", "tpus", _tpu(others))
+    assert (await person.done(operation["id"]))["state"] == "done"
+    command = {"command": ["echo", "hello"]}
+    for path, body in (
+        ("connect", {}),
+        ("runs", command),
+        ("jobs", {**command, "name": "hello"}),
+        ("copies", {"sources": ["."], "destination": ""}),
+    ):
+        status, answer = await agent("POST", f"tpus/{others}/{path}", body)
+        assert (status, answer["reason"]) == (403, "PERMISSION"), path
+        assert "was not created by an agent" in answer["message"]
+        assert answer["hint"].endswith(f"jupyter tpu budget allow {others}")
+    status, answer = await agent("POST", f"tpus/{others}/agents", {"allowed": True})
+    assert (status, answer["reason"]) == (403, "PERMISSION")
+
+    status, tpu = await person("POST", f"tpus/{others}/agents", {"allowed": True})
+    assert (status, tpu["agents_may_use"]) == (200, True)
+    status, run = await agent("POST", f"tpus/{others}/runs", command)
+    assert status == 201, run
+    status, answer = await agent("DELETE", f"tpus/{others}")
+    assert (status, answer["reason"]) == (403, "PERMISSION")
+
+    status, tpu = await person("POST", f"tpus/{others}/agents", {"allowed": False})
+    assert (status, tpu["agents_may_use"]) == (200, False)
+    status, _ = await agent("POST", f"tpus/{others}/runs", command)
+    assert status == 403
+
+
+async def test_a_budget_that_is_lowered_ends_a_running_tpu_by_its_guard_which_tells_before(
+    person: Client,
+    agent: Client,
+    name: Callable[[], str],
+    emulator: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(budget_ends, "LOOK", 0.5)
+    monkeypatch.setattr(ledger, "NOTICE", 20.0)
+    monkeypatch.setattr(budget_ends, "NOTICE", 20.0)
+    await person("POST", "budgets", {"who": "agent", "day": 5})
+    own = name()
+    _, plan = await agent.plan(own, max_cost=1.0)
+    _, begun = await agent("POST", f"plans/{plan['id']}/create")
+    assert (await agent.done(begun["operation"]))["state"] == "done"
+
+    async def guard() -> Any:
+        status, guard = await agent("GET", f"tpus/{own}/guard")
+        return guard if status == 200 else None
+
+    planned = await eventually(guard, 60)
+    _, overview = await person("POST", "budgets", {"who": "agent", "total": 0.001})
+    line = overview["spending"][0]
+    assert line["shortened"]
+    assert line["ends"] < planned["until"]
+    assert f"does not cover {own} any more" in caplog.text
+
+    async def announced() -> Any:
+        now = await guard()
+        return now if now is not None and now["until"] == line["ends"] else None
+
+    assert (await eventually(announced, 60))["action"] == "delete"
+
+    async def gone() -> bool:
+        nodes = f"/v2/projects/emulated/locations/{ZONE}/nodes"
+        listed = emulator.request("GET", nodes).get("nodes", [])
+        return not any(node["name"].endswith(f"/{own}") for node in listed)
+
+    await eventually(gone, 120)
 
 
 async def test_two_agents_at_once_can_not_overspend(

@@ -63,7 +63,7 @@ def environment(node: dict[str, Any]) -> EnvironmentRecord:
     name = node["name"].rpartition("/")[2]
     return EnvironmentRecord(
         node_id=node["id"],
-        wanted=ConnectTPU(),
+        request=ConnectTPU(),
         environment=Environment(
             name="default", tpu=name, zone=ZONE, state="ready", python="3.11", path="/home/e"
         ),

@@ -157,6 +157,13 @@ def test_two_agents_at_once_stay_inside_one_budget_and_touch_nothing_of_a_person
                 succeeded, answer = await second.try_call(tool, name=f"{name}-person")
                 assert not succeeded
                 assert answer["reason"] == "PERMISSION"
+            for tool, what in (("tpu_run", "command"), ("tpu_execute", "code")):
+                refused_use = await second.try_call(
+                    tool, name=f"{name}-person", **{what: "print(1)"}
+                )
+                assert not refused_use[0]
+                assert refused_use[1]["reason"] == "PERMISSION"
+                assert f"budget allow {name}-person" in refused_use[1]["hint"]
             begun = next(answer for succeeded, answer in answers if succeeded)
             await first.done(begun["operation"])
             deleting = await second.call("tpu_delete", name=begun["name"])

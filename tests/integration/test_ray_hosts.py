@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from adoption_server import Client, Server
 from test_apps_tensorboard import Browser
@@ -105,6 +106,10 @@ def ended(server: Server, operation: Any) -> Any:
     return until(state, LIMIT, lambda: json.dumps(server.tpu("GET", "operations"), indent=1))
 
 
+def alive_hosts(server: Server) -> int:
+    return sum(host["state"] == "alive" for host in ray(server)["hosts"])
+
+
 def started(server: Server, **request: Any) -> Any:
     return ended(server, server.tpu("POST", f"tpus/{NAME}/ray", request))
 
@@ -156,6 +161,43 @@ def test_ray_is_installed_if_the_user_agrees_and_runs_on_all_hosts(server: Serve
     assert len(server.tpu("GET", f"tpus/{NAME}/jobs")) == 1, "it was kept"
 
 
+#: Connects to the head without its token, or with another one.
+STRANGER = """
+import os, sys
+os.environ.update(RAY_AUTH_MODE=sys.argv[2], RAY_AUTH_TOKEN="0" * 64, HOME="/nonexistent")
+from ray._raylet import GcsClient
+print(GcsClient(address=sys.argv[1]).internal_kv_keys(b"", None, timeout=20))
+"""
+
+
+def test_who_has_no_token_is_refused_and_only_ray_s_own_ports_are_on_all_addresses(
+    server: Server, emulator: Any
+) -> None:
+    assert started(server, install=True)["state"] == "done"
+    python = server.tpu("GET", f"tpus/{NAME}/environments")[0]["path"] + "/bin/python"
+    address = ray(server)["address"]
+    for mode in ("disabled", "token"):
+        refused = command(
+            server, "run", NAME, "--worker", "1", "--", python, "-c", STRANGER, address, mode
+        )
+        assert refused.returncode != 0
+        assert "nauthenticated" in refused.stderr + refused.stdout, refused
+    # What listens where: only programs that Ray can't bind to an address listen on all of them.
+    listening: dict[str, set[str]] = {}
+    for host in emulator.hosts(NAME):
+        for process in process_tree(host["init_pid"]):
+            with contextlib.suppress(psutil.Error):
+                words = " ".join(process["cmdline"])
+                if "ray" not in words or "sshd" in words:
+                    continue
+                for connection in psutil.Process(process["outer"]).net_connections("tcp"):
+                    if connection.status == psutil.CONN_LISTEN:
+                        listening.setdefault(connection.laddr.ip, set()).add(words)
+    everywhere = {word for ip in ("0.0.0.0", "::") for word in listening.get(ip, ())}
+    ours = "gcs_server", "raylet", "monitor.py", "dashboard.py", "DashboardAgent"
+    assert not [word for word in everywhere if not any(name in word for name in ours)]
+
+
 def test_a_script_and_a_notebook_use_ray(server: Server, tmp_path: Path) -> None:
     assert started(server, install=True)["state"] == "done"
     project = tmp_path / "project"
@@ -197,7 +239,19 @@ def test_ray_is_stopped_with_all_that_it_has_left(server: Server, emulator: Any)
 def test_ray_whose_head_died_or_lost_its_host_is_known_and_can_be_started_again(
     server: Server, emulator: Any
 ) -> None:
-    assert started(server, install=True)["state"] == "done"
+    server.tpu("DELETE", f"tpus/{NAME}/ray")
+    until(lambda: ray(server)["state"] in ("stopped", "failed"), LIMIT)
+    # Within two minutes of its start it is started again, once.
+    operation = server.tpu("POST", f"tpus/{NAME}/ray", {"install": True})
+    until(lambda: alive_hosts(server), LIMIT)
+    [head] = processes(emulator, 0, "gcs_server")[:1]
+    os.kill(head, signal.SIGKILL)
+    assert ended(server, operation)["state"] == "done"
+    assert head not in processes(emulator, 0, "gcs_server")
+    assert alive_hosts(server) == 2
+    job = ray(server)["job"]
+    text = command(server, "job", "logs", NAME, job, "--worker", "0").stdout
+    assert "Starting it again" in text
     [head] = processes(emulator, 0, "gcs_server")[:1]
     os.kill(head, signal.SIGKILL)
     failed = until(lambda: (now := ray(server))["state"] == "failed" and now, LIMIT)
@@ -212,7 +266,7 @@ def test_ray_whose_head_died_or_lost_its_host_is_known_and_can_be_started_again(
     until(lambda: ray(server)["job"] and ray(server)["state"] == "starting", LIMIT)
     server.kill()
     server.start()
-    until(lambda: len([h for h in ray(server)["hosts"] if h["state"] == "alive"]) == 2, LIMIT)
+    until(lambda: alive_hosts(server) == 2, LIMIT)
     node = next(node for node in emulator.request("GET", "/v2/projects/emulated/locations/-/nodes")
                 ["nodes"] if node["name"].endswith(f"/{NAME}"))  # fmt: skip
     emulator.inject_fault("reboot", node=node["name"])
@@ -220,13 +274,12 @@ def test_ray_whose_head_died_or_lost_its_host_is_known_and_can_be_started_again(
 
     def back() -> bool:
         now = server.tpu("GET", f"tpus/{NAME}/jobs/{job}")
-        alive = [host for host in ray(server)["hosts"] if host["state"] == "alive"]
-        return len(now["attempts"]) == 2 and len(alive) == 2
+        return len(now["attempts"]) == 2 and alive_hosts(server) == 2
 
     until(back, LIMIT, lambda: json.dumps([ray(server), server.tpu("GET", "jobs")], indent=1))
 
 
-def test_a_start_that_is_cancelled_takes_ray_with_it(server: Server) -> None:
+def test_a_start_that_is_cancelled_takes_ray_with_it(server: Server, emulator: Any) -> None:
     server.tpu("DELETE", f"tpus/{NAME}/ray")
     until(lambda: ray(server)["state"] in ("stopped", "failed"), LIMIT)
     before = len(server.tpu("GET", f"tpus/{NAME}/jobs"))
@@ -235,6 +288,9 @@ def test_a_start_that_is_cancelled_takes_ray_with_it(server: Server) -> None:
     server.tpu("DELETE", f"operations/{operation['id']}")
     assert ended(server, operation)["state"] == "cancelled"
     until(lambda: ray(server)["state"] == "stopped", LIMIT)
+    words = "raylet", "gcs_server", "ray.scripts.scripts"
+    until(lambda: not [processes(emulator, host, word) for host in (0, 1) for word in words
+                       if processes(emulator, host, word)], LIMIT)  # fmt: skip
 
 
 def test_what_ray_can_not_start_with_is_said(server: Server, emulator: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -199,6 +200,81 @@ def test_a_shebang_works(project: Project, tmp_path: Path) -> None:
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, "hello you\n"), done.stderr
     assert project.nodes() == []
+
+
+@pytest.mark.long
+def test_two_of_one_script_at_once_have_a_tpu_each_and_leave_none(project: Project) -> None:
+    script = project.script("import socket, time; time.sleep(5); print(socket.gethostname())")
+    processes = [project.start(*ONCE, *TYPE, "--timeout", "10m", str(script)) for _ in range(2)]
+    results = [process.communicate(timeout=500) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], results
+    assert results[0][0] != results[1][0]
+    assert project.nodes() == []
+    assert len(project.ledger()) == 2
+
+
+@pytest.mark.long
+def test_an_output_that_the_disk_has_no_room_for_stays_on_the_tpu(
+    project: Project, tmp_path: Path
+) -> None:
+    """A limit of the size of files stands for the disk: it ends the copy in the same place."""
+    script = project.script(
+        """
+        import pathlib
+        pathlib.Path("results").mkdir()
+        pathlib.Path("results/large.bin").write_bytes(b"x" * (64 << 20))
+        """
+    )
+    words = " ".join(
+        shlex.quote(word)
+        for word in (*COMMAND, *ONCE, *TYPE, "--timeout", "10m", "--output", "results", str(script))
+    )
+    done = subprocess.run(
+        ["bash", "-c", f"ulimit -f {32 << 10}; exec {words}"],
+        env=project.shell.environment, cwd=project.shell.folder, capture_output=True, text=True,
+        stdin=subprocess.DEVNULL, timeout=500,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert "still has the output. Its guard deletes it after" in done.stderr
+    (node,) = project.nodes()
+    assert node["state"] == "READY"
+
+
+FUNCTION = """
+from jupyter_tpu import tpu
+
+@tpu.run(type="v4-16", zone="us-central2-b", max_cost=30)
+def where(fails):
+    import jax
+    host = jax.process_index()
+    if fails and host == 1:
+        raise KeyError("weights")
+    return {"host": host, "hosts": jax.process_count(), "devices": jax.device_count()}
+
+print(where(False))
+try:
+    where(True)
+except Exception as error:
+    print("RAISED", type(error).__name__, repr(str(error)))
+tpu.close()
+"""
+
+
+@pytest.mark.long
+def test_a_function_on_a_pod_runs_on_all_hosts_and_says_which_one_failed(project: Project) -> None:
+    script = project.folder / "on_pod.py"
+    script.write_text(FUNCTION)
+    done = subprocess.run(
+        [sys.executable, str(script)], env=project.shell.environment, cwd=project.shell.folder,
+        capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=560,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert "{'host': 0, 'hosts': 2, 'devices': 8}" in lines, done.stdout
+    (raised,) = [line for line in lines if line.startswith("RAISED")]
+    assert "weights" in raised, done.stdout
+    assert "ost 1" in raised, done.stdout
+    assert "READY" not in {node["state"] for node in project.nodes()}
 
 
 def test_without_a_limit_or_a_yes_nothing_is_created_where_it_would_cost(

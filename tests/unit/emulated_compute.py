@@ -66,7 +66,7 @@ class World:
         """Of the only instance, as it moves on; "" when there is none."""
         found: list[str] = []
         for _ in range(steps):
-            now = next((each.status for each in self.instances.found.values()), "")
+            now = next((each.status for each in self.instances.records.values()), "")
             if [now] != found[-1:]:
                 found.append(now)
             self.step()
@@ -74,5 +74,5 @@ class World:
 
     @property
     def one(self) -> InstanceRecord:
-        (found,) = self.instances.found.values()
+        (found,) = self.instances.records.values()
         return found

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet.agents.budget_ends import ClockWatch
 from jupyter_tpu.fleet.core.records import NodeClaim, OperationRecord, PlanTerms, SpendRecord
 from jupyter_tpu.fleet.models import Budget, Operation
 from jupyter_tpu.fleet.money import budget_rules as rules
@@ -70,6 +71,57 @@ class Model:
             if one.since is not None:
                 days = rules.add_ready(one.days, one.since, self.now)
                 self.lines[number] = structs.replace(one, since=None, days=days, ended=True)
+
+
+def exists(id: str, most: float, **fields: object) -> SpendRecord:
+    """One that has run for half an hour: it has cost $1.80."""
+    values = {"asked": NOON - 1800 + int(id), "since": NOON - 1800, "node_id": f"n{id}"}
+    seconds = most / 3.6 * 3600 - rules.MARGIN
+    return line(id, most, **{"ends": NOON - 1800 + seconds, **values, **fields})
+
+
+def test_when_a_budget_is_lowered_the_newest_tpus_end_sooner_and_are_told_before() -> None:
+    lines = [exists("1", 3.0), exists("2", 3.0), exists("3", 3.0)]
+    enough = Budget(who="agent", day=9)
+    assert rules.shortened_ends(enough, lines, NOON, 300.0) == {}
+    # Spent: $5.40. Of $7.40, the first one may cost its other $1.20, the second one $0.80.
+    ends = rules.shortened_ends(Budget(who="agent", day=7.4), lines, NOON, 300.0)
+    assert ends == {
+        "2": pytest.approx(NOON + 0.8 / 3.6 * 3600 - rules.MARGIN),
+        "3": NOON + 300.0,
+    }
+    # Used up: all of them, in five minutes.
+    ends = rules.shortened_ends(Budget(who="agent", total=1), lines, NOON, 300.0)
+    assert ends == dict.fromkeys("123", NOON + 300.0)
+    # What has been shortened is not shortened again and again.
+    again = [structs.replace(one, ends=ends[one.id], shortened=True) for one in lines]
+    assert rules.shortened_ends(Budget(who="agent", total=1), again, NOON + 60, 300.0) == {}
+
+
+def test_a_clock_that_jumps_forwards_ends_nothing_until_it_can_be_believed() -> None:
+    watch = ClockWatch()
+    assert watch.is_trusted(NOON, 1000.0)
+    assert watch.is_trusted(NOON + 15, 1015.0)
+    assert not watch.is_trusted(NOON + DAY, 1030.0)
+    assert not watch.is_trusted(NOON + DAY + 15, 1045.0)
+    assert watch.is_trusted(NOON + 60, 1060.0)  # set right
+    assert not watch.is_trusted(NOON + DAY, 1075.0)
+    assert watch.is_trusted(NOON + DAY + 600, 1675.0)  # it stays, so it is the right one
+    assert watch.is_trusted(NOON + DAY + 615, 1690.0)
+    # Asleep for a day: both went on.
+    assert watch.is_trusted(NOON + 2 * DAY + 615, 1690.0 + DAY)
+
+
+def test_only_tpus_that_the_budget_is_for_end_sooner() -> None:
+    budget = Budget(who="agent", day=1)
+    for other in (
+        {"who": "person"},
+        {"approved": True},
+        {"ended": True},
+        {"usd_per_hour": 0.0},
+        {"node_id": ""},
+    ):
+        assert rules.shortened_ends(budget, [exists("1", 3.0, **other)], NOON, 300.0) == {}
 
 
 STEPS = st.lists(

@@ -41,7 +41,7 @@ NAME = NodeName("p", "us-west4-a", "my-tpu")
 def record(name: str = "default") -> EnvironmentRecord:
     return EnvironmentRecord(
         node_id="7",
-        wanted=ConnectTPU(environment=name, packages=["flax"]),
+        request=ConnectTPU(environment=name, packages=["flax"]),
         environment=Environment(name=name, tpu="my-tpu", zone="us-west4-a", state="ready"),
     )
 

@@ -46,7 +46,7 @@ class Slices(World):
 
     @property
     def group(self) -> GroupRecord:
-        (found,) = self.groups.found.values()
+        (found,) = self.groups.records.values()
         return found
 
     def topology(self, steps: int = 8) -> list[str]:
@@ -60,7 +60,7 @@ class Slices(World):
         return found
 
     def ids(self) -> set[str]:
-        return {each.id for each in self.instances.found.values()}
+        return {each.id for each in self.instances.records.values()}
 
 
 def test_a_slice_is_made_at_once_and_its_hosts_know_each_other() -> None:
@@ -96,7 +96,7 @@ def test_it_is_deleted_in_reverse_order_only() -> None:
     world.step()
     assert (deleted.status, len(world.ids())) == ("RUNNING", 0)
     world.step()
-    assert (deleted.status, world.groups.found) == ("DONE", {})
+    assert (deleted.status, world.groups.records) == ("DONE", {})
     workloads.delete("instanceTemplates", P, REGION, "tmpl")
     workloads.delete("resourcePolicies", P, REGION, "wp")
     assert (world.model.policies, world.model.templates) == ({}, {})
@@ -161,7 +161,7 @@ def test_after_a_host_error_google_restarts_the_whole_slice() -> None:
     world.make()
     world.topology()
     before = world.ids()
-    broken, other = world.instances.found.values()
+    broken, other = world.instances.records.values()
     world.instances.host_error(broken, 0)
     seen = []
     for _ in range(8):
@@ -182,7 +182,7 @@ def test_flex_start_waits_without_instances_and_ends_with_its_time() -> None:
     assert not world.ids()
     world.model.faults.remove(full.id)
     assert world.topology()[-1] == "ACTIVE"
-    for each in world.instances.found.values():
+    for each in world.instances.records.values():
         each.ends_at = 1.0
     world.topology()
     assert (world.group.size, world.group.members, world.ids()) == (0, [], set())

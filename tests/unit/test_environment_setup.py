@@ -232,7 +232,7 @@ def test_connecting_again_adds_to_the_setup_of_hosts_or_replaces_it() -> None:
         packages=["flax"], setup=HostSetup(apt=["tree=1", "jq"], timezone="UTC", script="true")
     )
     environment = Environment(name="default", tpu="pod", zone="zone", state="ready")
-    before = EnvironmentRecord(node_id="1", wanted=earlier, environment=environment)
+    before = EnvironmentRecord(node_id="1", request=earlier, environment=environment)
     wanted = HostSetup(apt=["tree=2"])
     added = merge_request(before, ConnectTPU(setup=wanted))
     assert added.setup == HostSetup(apt=["tree=2", "jq"], timezone="UTC", script="true")

@@ -400,12 +400,7 @@ class World:
             left = [each.created for each in self.google.queued.values()]
             assert not origin or origin not in left, "deleted, and its queued resource is there"
         else:
-            node = self.node(claim.node_id)
-            deletions = [r.claim for r in self.records() if r.operation.kind == "delete"]
-            # That of another process goes on where one was given up.
-            alone = (
-                sum(each is not None and each.node_id == claim.node_id for each in deletions) < 2
-            )
+            node, alone = self.node(claim.node_id), self._is_alone(record)
             going = node is not None and node.state == "DELETING" and alone
             assert not going, "failed, and it is being deleted"
             if operation.undeleted:
@@ -415,8 +410,20 @@ class World:
         assert record.operation.undeleted == "kept"
         assert record.operation.id in self.given_up
         assert record.claim is not None
-        if self.node(record.claim.node_id) is not None:
+        if self.node(record.claim.node_id) is not None and self._is_alone(record):
             assert not self.google.may_go(record.name), "kept, and a deletion is on its way"
+
+    def _is_alone(self, record: OperationRecord) -> bool:
+        """Whether no other deletion is of the same node: that of another process goes on where one
+        was given up.
+        """
+        assert record.claim is not None
+        return not any(
+            other.operation.id != record.operation.id
+            and other.claim.node_id == record.claim.node_id
+            for other in self.records()
+            if other.operation.kind == "delete" and other.claim is not None
+        )
 
     def check(self) -> None:
         for failure in self.failures:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import tracemalloc
 from typing import Any
 
 from jupyter_tpu.agent.pod.cell_output import RESTART, CellOutput, Request
@@ -132,3 +134,24 @@ def test_a_debugged_host_that_dies_fails_its_requests_and_host_0_is_debugged_aga
     assert client.failed == ["It is gone.", "So is this."]
     client.ask("inspect_request")
     assert client.failed[2:] == ["So is this."]
+
+
+def test_what_16_hosts_print_needs_little_memory_and_what_is_left_out_is_said():
+    published: list[dict[str, Any]] = []
+    hosts = range(16)
+    output = CellOutput(
+        Request([], b"{}", {}, "code", 0, False), "id", hosts,
+        lambda kind, content: published.append(content),
+    )  # fmt: skip
+    tracemalloc.start()
+    for part in range(10):
+        for host in hosts:
+            text = (f"{part} {'x' * 990} {host}\n") * 100
+            output.note(host, "stream", {"name": "stdout", "text": text})
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 16 * 300_000, "of 16 MB"
+    output.finish(Finish(Cell("a"), {host: Result("ok") for host in hosts}, frozenset(), False, ""))
+    [text] = [content["data"]["text/plain"] for content in published]
+    assert len(re.findall(r"\[… \d{6} characters …\]", text)) == 15
+    assert len(text) < 16 * 80_000

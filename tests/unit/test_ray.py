@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from waiting import until
 
@@ -111,6 +112,23 @@ def test_the_head_starts_with_a_token_that_only_its_user_can_read_and_leaves_no_
     output, _ = process.communicate(timeout=60)
     assert "Ray ended with exit code 7. Starting it again" in output
     assert process.returncode == 128 + signal.SIGTERM
+    assert not node.address.exists()
+
+
+def test_a_head_that_ends_soon_after_its_start_is_started_again_once_and_says_so(
+    node: Any, tmp_path: Path
+) -> None:
+    process = node(0, free_port())
+    log = tmp_path / "log"
+    log.touch()
+    for starts in (1, 2):
+        until(lambda starts=starts: len(log.read_text().splitlines()) == starts)
+        until(node.address.exists)
+        [ray] = psutil.Process(process.pid).children()
+        ray.kill()
+    output, _ = process.communicate(timeout=60)
+    assert output.count("s after its start, perhaps because this host is busy. Starting it") == 1
+    assert process.returncode == -signal.SIGKILL % 256
     assert not node.address.exists()
 
 

@@ -126,7 +126,12 @@ def test_the_panel_and_the_command_line_translate_alike(texts, tmp_path):
         f"{one} {other}" for one, other in zip(sentences[::7], sentences[3::7], strict=False)
     ]
     module = tmp_path / "sentences.mjs"
-    build = ["node_modules/.bin/esbuild", "labextension/src/ui/sentences.ts", "--format=esm"]
+    build = [
+        "node_modules/.bin/esbuild",
+        "labextension/src/ui/sentences.ts",
+        "--format=esm",
+        "--bundle",
+    ]
     subprocess.run([*build, f"--outfile={module}", "--log-level=error"], cwd=TOP, check=True)
     script = (
         f"import {{ Sentences }} from '{module}'; import {{ readFileSync }} from 'node:fs';"

@@ -1,4 +1,4 @@
-"""What handles requests about the guard: its rule, and its process, which needs no daemon."""
+"""Handles requests about the guard: its rule, and its process, which runs without the daemon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Google announces to this host: that it is about to stop it. No I/O.
+"""Google's announcements that it is about to stop this host. No I/O.
 
 Sources: cloud.google.com/compute/docs/metadata/getting-live-migration-notice, and
 cloud.google.com/compute/docs/instances/create-use-spot#detect-preemption.

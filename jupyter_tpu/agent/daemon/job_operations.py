@@ -1,4 +1,4 @@
-"""What handles requests about jobs."""
+"""Handles requests about jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The load of this host's chips, sampled as often as the client that looks most closely wants it.
+"""Samples of the load of this host's chips. The client that asks most often sets the interval.
 
 Samples are numbered and kept for a while, so that a client gets those that it missed while its link
 was down. Nothing is sampled while no one asks.

@@ -1,4 +1,4 @@
-"""Follows what the metadata server of this VM announces, without asking again and again.
+"""Follows the announcements of this VM's metadata server without polling.
 
 Its answer to ``wait_for_change`` comes when there is something new. Source:
 cloud.google.com/compute/docs/metadata/querying-metadata#waitforchange.

@@ -1,4 +1,4 @@
-"""What clients want to know of this host all the time, in one answer, once it has changed."""
+"""The status of this host for clients: one answer, sent when something has changed."""
 
 from __future__ import annotations
 

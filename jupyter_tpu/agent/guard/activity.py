@@ -1,4 +1,4 @@
-"""What of a host's processes keeps it busy: from /proc, so of all users and containers.
+"""Which processes keep a host busy, from /proc, so of all users and containers.
 
 What a kernel or a job does is known from its keeper. The rest is seen here: terminals of people,
 the load of the chips, and the use of the processors.

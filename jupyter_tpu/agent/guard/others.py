@@ -1,8 +1,8 @@
 """What the hosts of a TPU publish for each other: what each is busy with. Host 0 reads it.
 
-A text that was published does not say when. So each look of a host makes another text. Of one that
-has changed, host 0 knows that it was made since it last heard it, by its own uptime: no clocks are
-compared, and a host whose guard has ended, or that was restarted, soon counts as busy.
+A published text does not say when it was written. So a host writes a different text at each look,
+and host 0 notes, by its own uptime, when a text changed. No clocks are compared. A host whose text
+does not change any more (its guard has ended, or it was restarted) soon counts as busy.
 """
 
 from __future__ import annotations

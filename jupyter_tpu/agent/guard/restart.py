@@ -1,6 +1,7 @@
-"""The guard after a restart of its host, or after it was killed: two lines in the user's crontab
-start it, before anybody connects, and where it does not run. That needs no root; Google's images
-have cron.
+"""Starts the guard again after a restart of its host, or after it was killed.
+
+Two lines in the user's crontab do that, before anybody connects. That needs no root; Google's
+images have cron.
 
 cron takes the home folder from the system's table of users, and the other lines are left as they
 are. Source: crontab(5).

@@ -1,4 +1,4 @@
-"""What a kernel says about JAX, each once: a fork that can hang, and the CPU instead of the TPU.
+"""Warnings of a kernel about JAX, each once: a fork that can hang, and the CPU instead of the TPU.
 
 Loaded by `ipython_kernel` in the environment's own Python. It never imports or starts JAX: it looks
 only at a JAX that cells have started.

@@ -1,4 +1,4 @@
-"""The kernel as a process: starting it, or making a warm one the kernel that is wanted.
+"""The kernel as a process: starting it, or turning a warm kernel into the requested one.
 
 Only light modules are imported here, so that a keeper can start its kernel before anything else.
 """

@@ -1,4 +1,4 @@
-"""A new kernel until it answers: it is asked again and again, and its clients' messages wait."""
+"""Asks a new kernel until it answers. Until then the messages of its clients wait."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ be interrupted; on control for what has to be answered during a cell. Answers ar
 """
 
 import hashlib
+import inspect
 import linecache
 import os
 import socket
@@ -24,6 +25,9 @@ FILES, FILE_SIZE = 500, 1 << 20
 _SKIPPED = {"node_modules", "__pycache__", "site-packages"}
 #: Seconds in which JAX's coordinator on host 0 starts to listen.
 LISTENER = 150.0
+#: Seconds of silence of one host after which JAX ends the processes of all others (100 by default).
+#: The conductor notices a lost host itself, and the others have what the user wants to save.
+HEARTBEATS = 30 * 24 * 3600
 #: Frames that are told, the innermost ones.
 FRAMES = 12
 
@@ -73,11 +77,14 @@ class PodMember:
         if process:
             wait_for_listener(coordinator)
         before = jax.distributed.initialize
+        options = {"coordinator_bind_address": bind} if bind else {}
+        if "heartbeat_timeout_seconds" in inspect.signature(before).parameters:  # JAX 0.6
+            options["heartbeat_timeout_seconds"] = HEARTBEATS
         before(
             coordinator_address=coordinator,
             num_processes=processes,
             process_id=process,
-            **({"coordinator_bind_address": bind} if bind else {}),
+            **options,
         )
         jax.distributed.initialize = joined_already
         devices, local = jax.devices(), jax.local_devices()

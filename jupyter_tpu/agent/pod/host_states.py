@@ -36,10 +36,14 @@ class HostStatesFile:
     def __init__(self, folder: str) -> None:
         self._path = os.path.join(folder, HOSTS)
         self._written: List[str] = []
+        self._seen: List[str] = []
 
     def write(self, states: List[str]) -> None:
-        """Writes them if they have changed. Without room on the disk nobody sees the change."""
-        if states != self._written:
+        """Writes them if they have changed, and are the same as at the last call: a cell that is
+        over at once is not worth a wait for the disk. Without room there nobody sees the change.
+        """
+        lasts, self._seen = states == self._seen, states
+        if lasts and states != self._written:
             with contextlib.suppress(OSError):
                 with open(self._path + ".new", "w") as file:
                     json.dump({"hosts": states}, file)

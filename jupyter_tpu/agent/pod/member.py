@@ -33,10 +33,12 @@ from ..protocol.paths import private_folder, run_folder
 from ..protocol.process_env import complete_variables, process_environment
 from ..protocol.timeouts import exit_within, is_set_within, with_timeout
 from . import wire
-from .present import PREFIX, record_presence
+from .present import PREFIX, end_earlier, record_presence
 
 #: Bytes of output that wait here until the kernel is paused, and until it is resumed.
 FULL, LOW = 64 << 20, 16 << 20
+#: Bytes of a message from which it is sent without waiting for others.
+PIECE = 64 << 10
 #: Seconds for a kernel to shut down when it is asked, and for this process to end.
 SHUT_DOWN, ENDING = 1.5, 10.0
 #: Seconds for libtpu to say what the chips run.
@@ -116,6 +118,7 @@ class Member:
         self._watch = HostWatch()
         self._died = asyncio.Event()
         self._process: Optional[KernelProcess] = None
+        self._unsent: List[bytes] = []  # what one turn of the loop has for the conductor
 
     async def wait_warm(self, reader: asyncio.StreamReader) -> bool:
         """Starts a kernel ahead, and waits until it is needed. False: it is not."""
@@ -142,6 +145,8 @@ class Member:
         """Runs until the kernel has ended, or the conductor is gone."""
         from ..keeper.channels import KernelChannels
 
+        if self._spec["kernel"]:
+            end_earlier(self._spec["kernel"])
         record_presence(self._folder, self._spec["kernel"], self._spec["notebook"])
         problem = self._no_python() or await self._no_chips()
         if problem:
@@ -240,7 +245,17 @@ class Member:
         self._send(wire.encode(channel, parts))
 
     def _send(self, data: bytes) -> None:
-        self._writer.write(data)
+        """In one piece with what else the kernel has sent: each piece wakes four processes."""
+        if not self._unsent:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._unsent.append(data)
+        if len(data) > PIECE:
+            self._flush()
+
+    def _flush(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        if unsent:
+            self._writer.write(b"".join(unsent))
         process = self._process
         if process is not None and self._waiting > FULL and not process.paused:
             process.pause()
@@ -251,6 +266,7 @@ class Member:
         return int(transport.get_write_buffer_size())
 
     def _note(self, **fields: Any) -> None:
+        self._flush()
         self._writer.write(wire.encode_note(**fields))
 
     def _read_output(self) -> None:

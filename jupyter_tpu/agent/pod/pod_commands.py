@@ -74,8 +74,9 @@ def run_command(word: str, state: PodState, direct: DirectRequests) -> str:
         problem = state.proceed()
         if not problem:
             return "Nothing to ignore."
-        on = " They run on %s." % host_ranges(state.able) if state.able else ""
-        return "Cells run again. Ignored: %s%s" % (problem, on)
+        if not state.able:
+            return "No host can run cells: restart the kernel. %s" % problem
+        return "Cells run again. Ignored: %s They run on %s." % (problem, host_ranges(state.able))
     if word:
         return USAGE
     lines = ["%s: %s" % (host_ranges(state.living), state.phase)] if state.living else []

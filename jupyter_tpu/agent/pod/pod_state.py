@@ -400,7 +400,7 @@ class PodState:
             self._deadlines["slow"] = since + self._patience
             return [Look(self.cell, waiting, "slow", now - since)] if waiting else []
         if name == "grace":
-            self._interrupted = frozenset(self._busy)
+            self._interrupted |= frozenset(self._busy)
         elif self._interrupts >= INTERRUPTS:
             return self._give_up(now)
         return self._interrupt(now)

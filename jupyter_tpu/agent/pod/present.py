@@ -1,5 +1,6 @@
 """Which pod kernels have a part on this host: the daemon here did not start it, and names it to
-whoever asks what holds the chips.
+whoever asks what holds the chips. One of an earlier start, whose conductor is not reached any more,
+is ended by that of the next start.
 """
 
 from __future__ import annotations
@@ -7,10 +8,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
+import signal
 from typing import Any, Dict, List
 
+from ..keeper.owned_process import kill_leftovers
 from ..protocol.paths import run_folder
-from ..protocol.processes import start_time
+from ..protocol.processes import signal_process, start_time
 
 #: The folders of `member`, below the agent's, and a file in each.
 PREFIX, _FILE = "p-", "pod-kernel.json"
@@ -27,7 +31,7 @@ def record_presence(folder: str, kernel: str, notebook: str) -> None:
 
 
 def members_here() -> List[Dict[str, Any]]:
-    """``pid``, ``kernel`` (an id) and ``notebook`` of each that runs."""
+    """``pid``, ``kernel`` (an id), ``notebook`` and ``folder`` of each that runs."""
     top, members = run_folder(), []
     for name in os.listdir(top) if os.path.isdir(top) else ():
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
@@ -36,5 +40,16 @@ def members_here() -> List[Dict[str, Any]]:
             with open(os.path.join(top, name, _FILE)) as file:
                 member = json.load(file)
             if member["start"] == start_time(int(member["pid"])):
-                members.append(member)
+                members.append({**member, "folder": os.path.join(top, name)})
     return members
+
+
+def end_earlier(kernel: str) -> None:
+    """Ends what is left on this host of earlier starts of the same kernel. The connection to it may
+    be dead, which it has not noticed yet: then it would have the chips for many minutes.
+    """
+    for member in members_here():
+        if member["kernel"] == kernel and member["pid"] != os.getpid():
+            signal_process(int(member["pid"]), str(member["start"]), signal.SIGKILL)
+            kill_leftovers(member["folder"])
+            shutil.rmtree(member["folder"], ignore_errors=True)

@@ -1,4 +1,4 @@
-"""What a project says to all its hosts."""
+"""The metadata of a project, which all its hosts read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What single instances say of themselves, and what is changed of them."""
+"""Single instances: what they publish, and changes of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Compute Engine is asked for: the hosts of a TPU, as instances or as a template of them."""
+"""Requests to Compute Engine for the hosts of a TPU, as instances or as a template of them."""
 
 from __future__ import annotations
 

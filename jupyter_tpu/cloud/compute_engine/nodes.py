@@ -1,6 +1,6 @@
-"""What Compute Engine describes as our models: an instance alone, or a group of them.
+"""Compute Engine's descriptions as our models: a single instance, or a group of them.
 
-Raises KeyError, AttributeError, TypeError or ValueError for what is not that.
+Raises KeyError, AttributeError, TypeError or ValueError for anything else.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def parse_group(group: Body, members: Sequence[Body], zone: str) -> Node:
         id=labels.get(OPERATION_LABEL) or str(group["id"]),
         type=labels.get(TYPE) or (type_of(machine, topology.get("acceleratorTopology", ""))),
         state=state,
-        cloud_state="" if state is NodeState.READY else str(topology.get("state", "")),
+        cloud_state=_group_word(state, topology, waits=waits),
         health_description=_progress(group, statuses, error) if making else "",
         version=_image(members[0]) if members else "",
         tier=tier,
@@ -295,6 +295,13 @@ def _group_state(group: Body, statuses: list[str], topology: Body, tier: Tier) -
         "ACTIVE": NodeState.REPAIRING,
         "DEACTIVATING": NodeState.STOPPING,
     }.get(state, NodeState.CREATING)
+
+
+def _group_word(state: NodeState, topology: Body, *, waits: bool) -> str:
+    """Google's word for it: of a group that waits for capacity, that of an instance."""
+    if waits:
+        return "PENDING"
+    return "" if state is NodeState.READY else str(topology.get("state", ""))
 
 
 def _making_error(group: Body, project: str) -> TPUError | None:

@@ -1,4 +1,4 @@
-"""What the user of a mirrored project has to know, each thing once."""
+"""News for the user of a mirrored project. Each item is shown once."""
 
 from __future__ import annotations
 

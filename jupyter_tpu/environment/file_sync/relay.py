@@ -1,4 +1,4 @@
-"""The same changes for several hosts of a pod: one gets them from here, the others from it."""
+"""The same changes for several hosts of a pod: one host gets them from here and passes them on."""
 
 from __future__ import annotations
 

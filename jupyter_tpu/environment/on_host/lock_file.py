@@ -1,4 +1,4 @@
-"""libtpu's lock file: whom one that is left over keeps out, and how it is deleted safely."""
+"""libtpu's lock file: which users a leftover file blocks, and how it is deleted safely."""
 
 import contextlib
 import fcntl

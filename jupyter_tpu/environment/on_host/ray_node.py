@@ -27,6 +27,9 @@ HEAD_LIMIT = 300
 #: So often Ray is started on a host where it ended by itself, with a pause in seconds: on a busy
 #: host its 30 seconds for a start are too few.
 STARTS, PAUSE = 5, 5
+#: A head that ends within so many seconds of its start did not get enough of a busy host: it is
+#: started again, once. Later it takes tasks with it, and that is not to go unnoticed.
+EARLY = 120
 #: Seconds that Ray may take to end; then the job's keeper kills it.
 STOP_LIMIT = 60
 #: Bytes of the object store of an emulated host, whose memory is this machine's.
@@ -51,17 +54,24 @@ def main():
     write_file(state_file(), json.dumps(state), 0o600)
     signal.signal(signal.SIGTERM, _raise_exit)
     try:
-        if not host and not is_free(port):
-            sys.exit("Port %d, which Ray was to use, is in use by another program." % port)
+        again = not host  # a head that was up may be started again
         for left in reversed(range(STARTS)):
             forget_address(addresses[0], port)
             if host:
                 wait_for_head(addresses[0], port)
+            elif not is_free(port):
+                sys.exit("Port %d, which Ray was to use, is in use by another program." % port)
+            begun = time.monotonic()
             code = _run(command(host, addresses, port, dashboard), environment())
-            # A head that was up takes all tasks with it: that is not to go unnoticed.
-            if not left or (not host and _is_current(addresses[0], port)):
+            seconds = time.monotonic() - begun
+            was_up = not host and _is_current(addresses[0], port)
+            if not left or (was_up and (seconds > EARLY or not again)):
                 sys.exit(code)
-            print("Ray ended with exit code %d. Starting it again" % code, flush=True)
+            after = ""
+            if was_up:
+                again = False
+                after = " %d s after its start, perhaps because this host is busy" % seconds
+            print("Ray ended with exit code %d%s. Starting it again" % (code, after), flush=True)
             _end_leftovers()
             time.sleep(PAUSE)
     finally:

@@ -23,7 +23,6 @@ _FREE = """
     chips.list metrics.get metrics.list guards.get jobs.list jobs.all jobs.get jobs.log
     profiles.memory runs.list runs.get runs.output doctor.check doctor.preflight queued.list
     queued.get tunnels.list tunnels.all shares.list tokens.list logs.show
-    connect runs.start jobs.start profiles.start copies.start sync.start
 """
 FREE = frozenset(_FREE.split())
 #: Only on a TPU that an agent has created.
@@ -37,6 +36,15 @@ ON_OWN_TPU = {
     "jobs.remove": "remove a job of",
     "kernels.shut_down": "shut down a kernel of",
     "environments.change_packages": "change the packages of",
+}
+#: On a TPU that an agent has created, or on which a person lets agents run commands.
+ON_OPEN_TPU = {
+    "connect": "connect",
+    "runs.start": "run commands on",
+    "jobs.start": "start jobs on",
+    "profiles.start": "trace",
+    "copies.start": "copy files to or from",
+    "sync.start": "copy files to",
 }
 #: Only of an operation that an agent has begun, or that is on a TPU which an agent has created.
 OF_OWN_OPERATION = frozenset({"operations.cancel", "hunts.stop"})
@@ -61,6 +69,10 @@ class AgentAccess:
     async def require(self, call: str, arguments: tuple[Any, ...]) -> None:
         """Raises PERMISSION for what an agent may not do."""
         if call in FREE:
+            return
+        if call in ON_OPEN_TPU:
+            name = await self._finder.find(arguments[0])
+            self._ledger.require_use_by_agents(name, ON_OPEN_TPU[call])
             for argument in arguments:
                 _require_files_in(self.folder, argument)
         elif call in ON_OWN_TPU:

@@ -20,8 +20,6 @@ from ..lifecycle.create import CreateService
 from ..models import (
     AGENT,
     AnswerPlan,
-    Budget,
-    BudgetOverview,
     CarryOutPlan,
     Cost,
     Plan,
@@ -177,8 +175,11 @@ class PlanService:
         choices: list[tuple[str, str, str, Cost]]
         if hunted:
             quotes = await self._hunts.quote(self._hunt(structs.replace(request, tpu=tpu)))
-            usable = [each for each in quotes if not each.ruled_out]
-            choices = [(each.type, each.zone, each.tier, each.cost) for each in usable]
+            usable = [candidate for candidate in quotes if not candidate.ruled_out]
+            choices = [
+                (usable_quote.type, usable_quote.zone, usable_quote.tier, usable_quote.cost)
+                for usable_quote in usable
+            ]
             meaning = ""
         else:
             quote = await self._create.quote(structs.replace(tpu, guard=None))
@@ -345,45 +346,6 @@ class PlanService:
             if seconds_of(plan.created, "created", UTC) < before:
                 del self._plans[plan.id]
                 self._store.drop_plan(plan.id)
-
-
-class BudgetService:
-    """As a :class:`~jupyter_tpu.fleet.api.BudgetsAPI`."""
-
-    def __init__(
-        self, ledger: Ledger, plans: PlanService, reload: Callable[[], Awaitable[None]]
-    ) -> None:
-        self._ledger = ledger
-        self._plans = plans
-        self._reload = reload
-
-    async def show(self) -> BudgetOverview:
-        await self._reload()
-        return self.find()
-
-    def find(self, _: str = "") -> BudgetOverview:
-        """As `show`, at once: for events."""
-        return BudgetOverview(
-            me=own_name(),
-            emulated=self._ledger.emulated,
-            budgets=self._ledger.uses(),
-            spending=self._ledger.spending()[:100],
-            questions=self._plans.questions(),
-        )
-
-    async def set(self, request: Budget) -> BudgetOverview:
-        budget = validated(request)
-        if budget.day is None and budget.total is None:
-            raise InvalidInput(
-                "A budget needs a limit a day or in total.", "Add --day USD or --total USD."
-            )
-        await self._reload()
-        await self._ledger.set_budget(budget)
-        return self.find()
-
-    async def remove(self, who: str) -> None:
-        await self._reload()
-        await self._ledger.remove_budget(who)
 
 
 def _price(plan: Plan) -> str:

@@ -10,27 +10,35 @@ unless the request has ``end_kernels``. Delete, stop and detach end jobs, too: t
 JOBS_RUNNING unless the request has ``end_jobs``.
 """
 
-from .budgets import BudgetsAPI, PlansAPI
-from .capacity import GrantsAPI, HuntsAPI, LogsAPI, NetworksAPI, PricesAPI, QueuedAPI, SSHKeyAPI
-from .environments import EnvironmentsAPI
+from .capacity import (
+    BudgetsAPI,
+    GrantsAPI,
+    HuntsAPI,
+    LogsAPI,
+    NetworksAPI,
+    PlansAPI,
+    PricesAPI,
+    QueuedAPI,
+    SSHKeyAPI,
+)
 from .files import CopiesAPI, SharesAPI, SyncAPI, TokensAPI
-from .fleet import FleetAPI
+from .fleet import AttachedAPI, FleetAPI, OperationsAPI, UsageAPI
 from .forwarding import AppsAPI, TensorBoardAPI, TunnelsAPI
 from .hosts import (
     ChipKernelsAPI,
     ChipsAPI,
     DoctorAPI,
+    EnvironmentsAPI,
     GuardAPI,
     JobsAPI,
     KernelsAPI,
     MetricsAPI,
+    ProfilesAPI,
     PythonsAPI,
+    RayAPI,
     RunsAPI,
+    SliceKernelsAPI,
 )
-from .inventory import AttachedAPI, UsageAPI
-from .operations import OperationsAPI
-from .profiles import ProfilesAPI
-from .ray import RayAPI
 
 __all__ = [
     "AppsAPI",
@@ -60,6 +68,7 @@ __all__ = [
     "RunsAPI",
     "SSHKeyAPI",
     "SharesAPI",
+    "SliceKernelsAPI",
     "SyncAPI",
     "TensorBoardAPI",
     "TokensAPI",

@@ -1,40 +1,113 @@
-"""The fleet's methods, and its parts."""
+"""The fleet's methods and its parts, with operations, attached machines and who has which TPUs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from .. import models
-from .budgets import BudgetsAPI, PlansAPI
 from .capacity import (
+    BudgetsAPI,
     GrantsAPI,
     HuntsAPI,
     LogsAPI,
     NetworksAPI,
+    PlansAPI,
     PricesAPI,
     QueuedAPI,
     ReservationsAPI,
     SSHKeyAPI,
 )
-from .environments import EnvironmentsAPI
 from .files import CopiesAPI, SharesAPI, SyncAPI, TokensAPI
 from .forwarding import AppsAPI, TensorBoardAPI, TunnelsAPI
 from .hosts import (
     ChipKernelsAPI,
     ChipsAPI,
     DoctorAPI,
+    EnvironmentsAPI,
     GuardAPI,
     JobsAPI,
     KernelsAPI,
     MetricsAPI,
+    ProfilesAPI,
     PythonsAPI,
+    RayAPI,
     RunsAPI,
+    SliceKernelsAPI,
 )
-from .inventory import AttachedAPI, UsageAPI
-from .operations import OperationsAPI
-from .profiles import ProfilesAPI
-from .ray import RayAPI
+
+
+class OperationsAPI(Protocol):
+    """Operations of all processes."""
+
+    async def list(self) -> Sequence[models.Operation]:
+        """Running and recent operations, newest first."""
+
+    async def get(self, id: str) -> models.Operation:
+        """One operation, with its log."""
+
+    async def cancel(self, id: str) -> models.Operation:
+        """Cancels an operation; cancelling a create deletes the TPU.
+
+        Waits a moment for its end. Cleaning up may take longer; it is "running" until then. One
+        that another process runs is cancelled by that process within a second or two. An operation
+        that has ended is returned as it is.
+        """
+
+    async def stop_trying(
+        self, id: str, options: models.StopTrying | None = None
+    ) -> models.Operation:
+        """Ends the attempts to delete a TPU that Google refuses to delete: the TPU stays.
+
+        Raises CONFLICT where Google does not refuse it, STILL_BILLED unless the request has
+        ``keep_tpu``. What Google has begun to delete meanwhile is deleted all the same.
+        """
+
+
+class UsageAPI(Protocol):
+    """Who has which TPUs."""
+
+    async def show(self, projects: str | None = None) -> models.Usage:
+        """Every TPU and queued resource of *projects* ("a,b"; None: the fleet's own).
+
+        Does not fail if a project or a zone does not answer: ``problems`` says so. Raises INVALID
+        for what is not a project's ID, and NO_PROJECT.
+        """
+
+    async def adopt(self, ref: str, request: models.AdoptTPU | None = None) -> models.UsedTPU:
+        """Makes a TPU yours: its label says so from then on.
+
+        Raises NOT_YOURS for another person's, unless *request* has its name.
+        """
+
+
+class AttachedAPI(Protocol):
+    """Machines that are reached by SSH alone, as TPUs in the zone "attached"."""
+
+    async def check(self, request: models.AttachMachine) -> models.MachineCheck:
+        """What :meth:`attach` would connect to, and which host keys are shown. It changes nothing.
+
+        Raises INVALID for what `ssh` does not know, and for a machine that is there twice,
+        UNREACHABLE, and HOST_KEY where the user's known hosts have another key of the machine, or
+        an expected key is not shown.
+        """
+
+    async def attach(self, request: models.AttachMachine) -> models.TPU:
+        """Connects to machines, asks whether they have TPU chips, and remembers them as one TPU.
+
+        Our key is added there to the keys that may log in, through the user's own `ssh`. Raises
+        what :meth:`check` does, HOST_KEY for a key that was not confirmed, EXISTS for a name in
+        use, PERMISSION if `ssh` can't log in without a question, NO_PYTHON, and INVALID for several
+        machines that can't be the hosts of one TPU. If one of several fails, none is attached.
+        """
+
+    async def detach(
+        self, ref: str, options: models.DetachMachine | None = None
+    ) -> models.Operation:
+        """Shuts down what we run on an attached machine, and forgets it. Its files stay.
+
+        Raises CONFLICT for a TPU of the cloud.
+        """
 
 
 class FleetAPI(Protocol):
@@ -78,6 +151,9 @@ class FleetAPI(Protocol):
 
     @property
     def chip_kernels(self) -> ChipKernelsAPI: ...
+
+    @property
+    def slice_kernels(self) -> SliceKernelsAPI: ...
 
     @property
     def metrics(self) -> MetricsAPI: ...

@@ -1,4 +1,4 @@
-"""What runs on the hosts of a TPU: kernels, jobs, commands, Pythons, and who uses the chips."""
+"""What is on the hosts of a TPU and runs there: environments, kernels, jobs, commands, chips."""
 
 from __future__ import annotations
 
@@ -162,6 +162,20 @@ class ChipKernelsAPI(Protocol):
         """
 
 
+class SliceKernelsAPI(Protocol):
+    """Kernels on all hosts of several TPUs. One for the TPUs of a queued resource is added when the
+    last of them is connected.
+    """
+
+    async def add(self, ref: str, request: models.AddSlicesKernel) -> models.SlicesKernel:
+        """Puts one into Jupyter's kernel pickers. It goes away with the first of its TPUs that is
+        disconnected or deleted.
+
+        Raises NOT_FOUND for a TPU without such an environment, CONFLICT if their Pythons differ,
+        INVALID for TPUs of different zones, and if there is no other TPU.
+        """
+
+
 class MetricsAPI(Protocol):
     """Memory and load of chips. Hosts are sampled every few seconds while a client looks, and
     once a minute otherwise.
@@ -204,3 +218,84 @@ class GuardAPI(Protocol):
 
     async def remove(self, ref: str, options: models.RemoveGuard | None = None) -> None:
         """Removes the guard: the TPU runs until it is stopped or deleted."""
+
+
+class EnvironmentsAPI(Protocol):
+    """The environments of TPUs. `FleetAPI.connect` creates them."""
+
+    async def list(self, ref: str) -> Sequence[models.Environment]:
+        """The environments of a TPU."""
+
+    async def keep_warm(
+        self, ref: str, environment: str, options: models.KeepWarm
+    ) -> models.Environment:
+        """Decides whether an environment has a warm kernel while its TPU is connected."""
+
+    async def list_packages(self, ref: str, environment: str) -> Sequence[models.InstalledPackage]:
+        """What is installed in an environment, as host 0 reports it."""
+
+    async def get_lock(self, ref: str, environment: str) -> models.EnvironmentLock:
+        """The exact versions of an environment, as host 0 reports them.
+
+        They are kept: a new environment of that name on another TPU gets the same, unless the name
+        is "default".
+        """
+
+    async def change_packages(
+        self, ref: str, environment: str, request: models.ChangePackages
+    ) -> models.Operation:
+        """Adds packages to an environment and removes some, on all hosts.
+
+        INVALID for a name that is not a package's, and to remove a package that kernels need.
+        """
+
+    async def sync_packages(self, ref: str, environment: str) -> models.Operation:
+        """Gives all hosts exactly the packages that host 0 has.
+
+        `doctor.check` says which hosts have others.
+        """
+
+    async def remove(
+        self, ref: str, environment: str, options: models.RemoveEnvironment | None = None
+    ) -> models.Operation:
+        """Removes an environment from the hosts, and its kernel from Jupyter."""
+
+
+class RayAPI(Protocol):
+    """One Ray cluster for each TPU, on all its hosts. It runs as a job: see `JobsAPI`."""
+
+    async def get(self, ref: str) -> models.Ray:
+        """The cluster of a TPU, as its host 0 says it now."""
+
+    async def start(self, ref: str, request: models.StartRay) -> models.Operation:
+        """Starts Ray on all hosts of a READY TPU and opens its dashboard, the operation's ``app``.
+
+        A cluster that runs is kept. Raises NOT_FOUND for an environment that is not there. The
+        operation fails with ENVIRONMENT if Ray is not installed there, and ``install`` is false.
+        """
+
+    async def open_dashboard(self, ref: str) -> models.App:
+        """Opens the dashboard; its pages need no token. CONFLICT if Ray does not run."""
+
+    async def stop(self, ref: str) -> models.Ray:
+        """Begins to stop Ray, and what runs on it."""
+
+
+class ProfilesAPI(Protocol):
+    """Profiles of a READY TPU; others raise CONFLICT."""
+
+    async def start(self, ref: str, request: models.ProfileTPU | None = None) -> models.Operation:
+        """Traces the programs that use JAX, on all hosts at once, and opens TensorBoard (xprof).
+
+        The operation's result is a :class:`~models.Profile`, also where it fails; its ``app`` is
+        the TensorBoard. It is done if one program was traced: the result says what became of the
+        others. Raises INVALID for a wrong request, NOT_FOUND for an unknown kernel.
+        """
+
+    async def memory(
+        self, ref: str, query: models.MemoryQuery | None = None
+    ) -> models.MemoryProfiles:
+        """What fills the memory of the devices, by the lines of each kernel's program.
+
+        A kernel or host that can't be asked says why. Takes some seconds.
+        """

@@ -68,16 +68,16 @@ class Chips:
     async def free(self, ref: str, request: FreeChips) -> FreedChips:
         request = validated(request)
         node = await self._find(ref)
-        wanted = {(holder.host, holder.pid, holder.start): None for holder in request.holders}
+        processes = {(holder.host, holder.pid, holder.start): None for holder in request.holders}
         locks = set(request.locks)
-        numbers = ",".join(map(str, [*(host for host, *_ in wanted), *locks]))
+        numbers = ",".join(map(str, [*(host for host, *_ in processes), *locks]))
         hosts = host_numbers(numbers or "all", _count(node), node.name.node)
         before = await self._use(node, hosts)
         ends = [
-            self._free_host(node.name, host, [p for p in wanted if p[0] == host.host], request)
+            self._free_host(node.name, host, [p for p in processes if p[0] == host.host], request)
             for host in before.hosts
         ]
-        ended = [each for found in await gather_or_cancel(ends) for each in found]
+        ended = [process for of_host in await gather_or_cancel(ends) for process in of_host]
         # Then: what has ended may have left one, and what has not keeps its own.
         deletes = [self._delete_lock(HostName(node.name, host)) for host in sorted(locks)]
         deleted = await gather_or_cancel(deletes)
@@ -147,23 +147,23 @@ class Chips:
     # ---- freeing ----
 
     async def _free_host(
-        self, name: NodeName, chips: HostChips, wanted: Sequence[Process], request: FreeChips
+        self, name: NodeName, chips: HostChips, processes: Sequence[Process], request: FreeChips
     ) -> Sequence[FreedHolder]:
         """Ends those of *wanted* that hold chips still; what belongs together is ended once."""
         if chips.problem is not None:
-            return [_freed(process, "unknown", chips.problem) for process in wanted]
+            return [_freed(process, "unknown", chips.problem) for process in processes]
         held = {_process(holder): holder for holder in chips.holders}
-        freed = {each: _freed(each, "gone") for each in wanted if each not in held}
+        freed = {gone: _freed(gone, "gone") for gone in processes if gone not in held}
         groups: dict[tuple[str, str, str], list[Process]] = {}
-        for each in wanted:
-            if each in held:
-                holder = held[each]
-                groups.setdefault((holder.kernel, holder.job, holder.run), []).append(each)
+        for process in processes:
+            if process in held:
+                holder = held[process]
+                groups.setdefault((holder.kernel, holder.job, holder.run), []).append(process)
         host = HostName(name, chips.host)
         ends = [self._end(host, *owner, group, request) for owner, group in groups.items()]
         for group in await gather_or_cancel(ends):
             freed.update(group)
-        return [freed[each] for each in wanted]
+        return [freed[process] for process in processes]
 
     async def _end(
         self,
@@ -207,10 +207,10 @@ class Chips:
                 raise
             # Someone started it from another computer.
             there = await self._connections.request_host(host, requests.ListJobs())
-            for each in there["jobs"]:
-                if each["id"].rpartition("-")[0] == job:
+            for job_status in there["jobs"]:
+                if job_status["id"].rpartition("-")[0] == job:
                     await self._connections.request_host(
-                        host, requests.StopJob(id=each["id"], patience=patience)
+                        host, requests.StopJob(id=job_status["id"], patience=patience)
                     )
 
     async def _stop_run(self, host: HostName, run: str) -> None:
@@ -226,7 +226,8 @@ class Chips:
             pairs = [(pid, start) for _, pid, start in processes]
             outcomes = await environment.end_holders(link, pairs, patience)
         return {
-            each: _freed(each, outcome) for each, outcome in zip(processes, outcomes, strict=True)
+            process: _freed(process, outcome)
+            for process, outcome in zip(processes, outcomes, strict=True)
         }
 
     async def _delete_lock(self, host: HostName) -> DeletedLock:

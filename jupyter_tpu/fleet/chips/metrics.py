@@ -88,15 +88,15 @@ class Metrics:
     def update(self, host: HostName, samples: Iterable[Mapping[str, Any]]) -> None:
         """Takes an agent's samples."""
         known = self._hosts.setdefault(host, _Host())
-        for each in samples:
+        for reading in samples:
             self._number += 1
-            known.after = each["number"]
-            known.chips = each.get("of", 0)
-            known.errors = each.get("errors", [])
-            known.bookings = convert(each.get("bookings", []), list[ChipBooking])
+            known.after = reading["number"]
+            known.chips = reading.get("of", 0)
+            known.errors = reading.get("errors", [])
+            known.bookings = convert(reading.get("bookings", []), list[ChipBooking])
             known.problem = None
-            sample = _sample(each)
-            known.message = _message(sample, each)
+            sample = _sample(reading)
+            known.message = _message(sample, reading)
             known.samples.append(_Sample(self._number, sample))
         while len(known.samples) > min(HISTORY, max(LEAST, ALL // len(self._hosts))):
             known.samples.popleft()

@@ -146,17 +146,21 @@ def check_environment(request: ConnectTPU) -> None:
 
 def check_same_python(before: EnvironmentRecord, request: ConnectTPU) -> None:
     """Raises CONFLICT where a name would mean another Python than *before*."""
-    if before.found and before.environment.state == "failed":
+    if before.is_existing and before.environment.state == "failed":
         return  # nothing is lost
     own = request.python or request.packages or request.requirements
-    if before.found and own:
+    if before.is_existing and own:
         raise TPUError(
             f"The environment {request.environment} was found on the hosts, so its packages are "
             "not changed.",
             Reason.CONFLICT,
             "Choose another name to create an environment.",
         )
-    if request.python_path not in (None, before.wanted.python_path, before.environment.python_path):
+    if request.python_path not in (
+        None,
+        before.request.python_path,
+        before.environment.python_path,
+    ):
         raise TPUError(
             f"There is an environment {request.environment} already.",
             Reason.CONFLICT,

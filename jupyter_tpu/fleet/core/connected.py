@@ -31,6 +31,7 @@ class ConnectedTPUs:
         self._connections = connections
         self._on_gone: list[Callable[[NodeName], None]] = []
         self._on_disconnected: list[Callable[[NodeName], None]] = []
+        self._on_environment: list[Callable[[NodeName, str], str]] = []
         #: Kernelspecs that this process has written or checked; whether they say "stopped".
         self._registered: dict[tuple[NodeName, str], bool] = {}
 
@@ -41,6 +42,16 @@ class ConnectedTPUs:
         self._on_gone.append(end)
         if when_disconnected:
             self._on_disconnected.append(end)
+
+    def with_environment(self, add: Callable[[NodeName, str], str]) -> None:
+        """Calls *add* with a connected TPU and an environment of it that has become ready. It
+        returns the display name of another kernel that it has added, or "".
+        """
+        self._on_environment.append(add)
+
+    def added_with(self, name: NodeName, environment: str) -> list[str]:
+        """Adds what else comes with an environment that is ready; its display names."""
+        return [added for add in self._on_environment if (added := add(name, environment))]
 
     def unregistered(self, name: NodeName, *, stopped: bool) -> list[EnvironmentRecord]:
         """The ready environments whose kernelspecs this process has not checked yet, or which do
@@ -74,6 +85,15 @@ class ConnectedTPUs:
         stopped = self._registered.get((name, record.environment.name), False)
         return self._write(name, record, chips, stopped)
 
+    def register_slices(
+        self, name: NodeName, record: EnvironmentRecord, others: Sequence[NodeName], hosts: int
+    ) -> tuple[str, str]:
+        """Writes the kernelspec that runs on the *hosts* of this TPU and of *others* in its zone,
+        as the slices of one job; returns its name and display name.
+        """
+        slices = [other.node for other in others]
+        return self._write(name, record, (), stopped=False, hosts=hosts, slices=slices)
+
     def _write(
         self,
         name: NodeName,
@@ -81,6 +101,7 @@ class ConnectedTPUs:
         chips: Sequence[int],
         stopped: bool,
         hosts: int = 0,
+        slices: Sequence[str] = (),
     ) -> tuple[str, str]:
         return self._kernelspecs.register(
             **_where(name),
@@ -93,6 +114,7 @@ class ConnectedTPUs:
             variables={} if hosts else single_host_variables(record.hosts),
             chips=chips,
             hosts=hosts,
+            slices=slices,
             stopped=stopped,
         )
 
@@ -107,10 +129,10 @@ class ConnectedTPUs:
         """Writes the kernelspecs with these *groups* of chips, and removes those with others;
         returns their names and display names.
         """
-        wanted = set(map(tuple, groups))
+        requested = set(map(tuple, groups))
         environment = record.environment.name
         for chips in self._kernelspecs.choices(**_where(name), environment=environment):
-            if tuple(chips) not in wanted:
+            if tuple(chips) not in requested:
                 self._kernelspecs.unregister(**_where(name), environment=environment, chips=chips)
         return [self.register_chips(name, record, chips) for chips in groups]
 

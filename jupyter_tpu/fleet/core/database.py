@@ -26,6 +26,7 @@ from ...errors import Reason, TPUError
 from ..models import Budget, Grant, Plan, PriceList
 from .file_system import network_file_system
 from .records import (
+    AgentTPURecord,
     EnvironmentRecord,
     GuardRecord,
     JobRecord,
@@ -173,6 +174,7 @@ class Database:
                 budgets=self._read_all(db, "budgets", Budget),
                 spending=self.read_spending(db),
                 plans=self._read_all(db, "plans", Plan),
+                agent_tpus=self._read_all(db, "agent_tpus", AgentTPURecord),
             )
 
     def know(self, snapshot: Snapshot) -> None:
@@ -243,8 +245,8 @@ class Database:
 
     def _read_operations(self, db: sqlite3.Connection) -> list[OperationRecord]:
         rows = db.execute("SELECT record FROM operations WHERE identity = ?", (self._identity,))
-        found = filter(None, [_read(record, OperationRecord) for (record,) in rows])
-        return sorted(found, key=lambda record: record.operation.created, reverse=True)
+        operations = filter(None, [_read(record, OperationRecord) for (record,) in rows])
+        return sorted(operations, key=lambda record: record.operation.created, reverse=True)
 
     def _read_tunnels(self, db: sqlite3.Connection) -> list[TunnelRecord]:
         rows = db.execute("SELECT owner, record FROM tunnels WHERE identity = ?", (self._identity,))
@@ -421,12 +423,12 @@ def _set_journal(db: sqlite3.Connection, path: Path) -> None:
     """With a write-ahead log readers do not wait for writers. It needs memory that processes share,
     which network file systems do not have; a file there has a rollback journal.
     """
-    wanted = "delete" if network_file_system(path) else "wal"
+    mode = "delete" if network_file_system(path) else "wal"
     (now,) = db.execute("PRAGMA journal_mode").fetchone()
-    if now == wanted:
+    if now == mode:
         return
     try:
-        db.execute(f"PRAGMA journal_mode = {wanted}").fetchone()
+        db.execute(f"PRAGMA journal_mode = {mode}").fetchone()
     except sqlite3.OperationalError as error:
         # Another process has the file open. Both journals work; one file has one at a time.
         if not is_locked(error):

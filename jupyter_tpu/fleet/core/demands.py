@@ -46,8 +46,8 @@ def wanted_by(record: OperationRecord) -> CreateTPU | None:
     return record.create or (queued if record.operation.kind == "queue" else None)
 
 
-def demand_of(name: NodeName, wanted: CreateTPU) -> Demand:
-    return Demand(project=name.project, type=wanted.type, zone=name.zone, tier=wanted.tier)
+def demand_of(name: NodeName, request: CreateTPU) -> Demand:
+    return Demand(project=name.project, type=request.type, zone=name.zone, tier=request.tier)
 
 
 def starting_of(records: Iterable[OperationRecord]) -> set[NodeName]:

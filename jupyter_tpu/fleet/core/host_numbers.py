@@ -16,7 +16,7 @@ def host_numbers(text: str, count: int, tpu: str) -> list[int]:
     """
     if text.strip() == "all":
         return list(range(count))
-    found: set[int] = set()
+    numbers: set[int] = set()
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d{1,6})\s*(?:-\s*(\d{1,6})\s*)?", part)
         if match is None:
@@ -26,8 +26,8 @@ def host_numbers(text: str, count: int, tpu: str) -> list[int]:
             raise InvalidInput(f"{part.strip()} is not a range of hosts.", "Write 2-5, not 5-2.")
         if last >= count:
             raise no_such_host(tpu, last, count)
-        found.update(range(first, last + 1))
-    return sorted(found)
+        numbers.update(range(first, last + 1))
+    return sorted(numbers)
 
 
 def host_number(text: str, count: int, tpu: str) -> int:

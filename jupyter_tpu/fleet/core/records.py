@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ...catalog import API
 from ...cloud import NodeName
@@ -39,18 +39,18 @@ class EnvironmentRecord(Struct, kw_only=True):
     """An environment, and how it was asked for."""
 
     node_id: str  # of the TPU it is on
-    wanted: ConnectTPU
+    request: ConnectTPU = field(name="wanted")
     environment: Environment
     hosts: int = 1  # of the TPU
     #: None: as configured.
     warm: KeepWarm | None = None
-    #: Of its packages on host 0 that *wanted* has, and that all hosts have.
+    #: Of its packages on host 0 that its request has, and that all hosts have.
     revision: int = 0
 
     @property
-    def found(self) -> bool:
+    def is_existing(self) -> bool:
         """Whether it was on the hosts before: it is never changed or deleted."""
-        return self.wanted.python_path is not None
+        return self.request.python_path is not None
 
     @property
     def host_python(self) -> str:
@@ -229,6 +229,8 @@ class SpendRecord(Struct, kw_only=True):
     ends: float
     #: A person has agreed to it, so it does not count for a budget.
     approved: bool = False
+    #: Its budget was lowered, or is used up, so it ends sooner than was planned.
+    shortened: bool = False
     #: Google's id of the node; "" until it is known.
     node_id: str = ""
     #: Since when it is READY; None if it is not.
@@ -236,6 +238,20 @@ class SpendRecord(Struct, kw_only=True):
     #: How many seconds it was READY before that, by the day in UTC.
     days: dict[str, float] = {}
     ended: bool = False
+
+    @property
+    def name(self) -> NodeName:
+        return NodeName(self.project, self.zone, self.tpu)
+
+
+class AgentTPURecord(Struct, kw_only=True, frozen=True):
+    """A TPU of a person on which coding agents may run commands."""
+
+    project: str
+    zone: str
+    tpu: str
+    #: Google's id of the node: a later one of the same name is another TPU.
+    node_id: str
 
     @property
     def name(self) -> NodeName:
@@ -393,3 +409,5 @@ class Snapshot(Struct, kw_only=True):
     #: The oldest first.
     spending: list[SpendRecord]
     plans: list[Plan]
+    #: The TPUs of people on which coding agents may run commands.
+    agent_tpus: list[AgentTPURecord]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ...errors import Reason, TPUError
 
-_VERSION = 8
+_VERSION = 9
 _SCHEMA = """
 CREATE TABLE connected (
     identity TEXT, project TEXT, zone TEXT, tpu TEXT, node_id TEXT,
@@ -60,6 +60,11 @@ CREATE TABLE spending (
     identity TEXT, id TEXT, record BLOB, PRIMARY KEY (identity, id)
 ) WITHOUT ROWID;
 CREATE TABLE plans (
+    identity TEXT, id TEXT, record BLOB, PRIMARY KEY (identity, id)
+) WITHOUT ROWID;
+""",
+    9: """
+CREATE TABLE agent_tpus (
     identity TEXT, id TEXT, record BLOB, PRIMARY KEY (identity, id)
 ) WITHOUT ROWID;
 """,

@@ -35,6 +35,7 @@ from .database import (
     saving_operation,
 )
 from .records import (
+    AgentTPURecord,
     EnvironmentRecord,
     GuardRecord,
     JobRecord,
@@ -158,7 +159,7 @@ class Store:
                 "Check the disk, or set JUPYTER_TPU_DATA_DIR to a folder on another one.",
             ) from None
         finally:
-            self._waiters = [each for each in self._waiters if each is not waiter]
+            self._waiters = [other for other in self._waiters if other is not waiter]
 
     # ---- connected TPUs, environments and run times ----
 
@@ -327,6 +328,14 @@ class Store:
         sql = "DELETE FROM plans WHERE identity = ? AND id = ?"
         self._put(("plan", id), (sql, (self._identity, id)))
 
+    def save_agent_tpu(self, record: AgentTPURecord) -> None:
+        id = _agent_tpu(record)
+        self._put(("agent_tpu", id), self._database.saving("agent_tpus", id, record))
+
+    def drop_agent_tpu(self, record: AgentTPURecord) -> None:
+        sql, id = "DELETE FROM agent_tpus WHERE identity = ? AND id = ?", _agent_tpu(record)
+        self._put(("agent_tpu", id), (sql, (self._identity, id)))
+
     async def change_plan(self, id: str, change: Callable[[Plan], None]) -> bool:
         """Applies *change* to a plan as it is stored, also by other processes; False if there is
         none. What *change* raises leaves it as it was. It is called on the store's thread.
@@ -359,7 +368,7 @@ class Store:
             self._wake.clear()
             while self._pending:
                 batch, count = dict(self._pending), self._put_count
-                statements = [each for write in batch.values() for each in write]
+                statements = [statement for write in batch.values() for statement in write]
                 try:
                     await self._call(lambda rows=statements: self._database.write(rows))  # type: ignore[misc]
                 except Exception as error:
@@ -435,3 +444,7 @@ class Store:
 
     async def _call(self, function: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function)
+
+
+def _agent_tpu(record: AgentTPURecord) -> str:
+    return f"{record.project}/{record.zone}/{record.tpu}"

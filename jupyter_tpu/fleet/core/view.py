@@ -61,6 +61,7 @@ class TPUFacts(Struct, kw_only=True):
     not_yours: bool = False
     #: Whether it is the user's, and nothing has used it for hours.
     forgotten: bool = False
+    agents_may_use: bool = False
 
     @property
     def ready(self) -> bool:
@@ -141,6 +142,7 @@ def view_tpu(facts: TPUFacts) -> TPU:
         forgotten=facts.forgotten and not working,
         operations=[o.id for o in running],
         labels=node.labels,
+        agents_may_use=facts.agents_may_use,
         queued=node.queued,
         api=node.api,
         details=node.details,
@@ -148,6 +150,8 @@ def view_tpu(facts: TPUFacts) -> TPU:
 
 
 def _run_ends(node: Node) -> str:
+    if node.waiting:  # its time begins when it has capacity
+        return ""
     if node.ends:  # Google says it
         return timestamp("seconds", at=datetime.fromisoformat(node.ends).timestamp())
     if node.run_for is None or not node.created:

@@ -28,9 +28,11 @@ LINKS = environment.StepPlan("links", "Connect to the hosts", 8)
 
 def steps(request: ConnectTPU) -> list[environment.StepPlan]:
     """The steps of `create_environment`."""
-    found = request.python_path is not None
+    existing = request.python_path is not None
     own = (
-        environment.existing_pythons.STEPS if found else environment.plan(environment_spec(request))
+        environment.existing_pythons.STEPS
+        if existing
+        else environment.plan(environment_spec(request))
     )
     return [environment.StepPlan("key", "SSH key", 1), LINKS, *own]
 
@@ -133,7 +135,7 @@ def merge_request(before: EnvironmentRecord | None, request: ConnectTPU) -> Conn
     plain = request == ConnectTPU(environment=request.environment)
     if before is None or (before.environment.state == "failed" and not plain):
         return request
-    return add_request(before.wanted, request)
+    return add_request(before.request, request)
 
 
 def add_request(earlier: ConnectTPU, request: ConnectTPU) -> ConnectTPU:
@@ -154,14 +156,14 @@ def add_request(earlier: ConnectTPU, request: ConnectTPU) -> ConnectTPU:
 
 
 def _merge_setup(
-    before: environment.HostSetup, wanted: environment.HostSetup
+    before: environment.HostSetup, setup: environment.HostSetup
 ) -> environment.HostSetup:
-    names = {each.partition("=")[0]: each for each in (*before.apt, *wanted.apt)}
+    names = {package.partition("=")[0]: package for package in (*before.apt, *setup.apt)}
     return environment.HostSetup(
         apt=list(names.values()),
-        timezone=wanted.timezone or before.timezone,
-        oh_my_zsh=wanted.oh_my_zsh or before.oh_my_zsh,
-        script=wanted.script or before.script,
+        timezone=setup.timezone or before.timezone,
+        oh_my_zsh=setup.oh_my_zsh or before.oh_my_zsh,
+        script=setup.script or before.script,
     )
 
 
@@ -220,7 +222,7 @@ def record_of(
         requested = environment.Requested(revision=before.revision)
     return EnvironmentRecord(
         node_id=node.id,
-        wanted=request,
+        request=request,
         environment=created,
         hosts=len(node.endpoints),
         warm=before.warm if before is not None else None,
@@ -253,5 +255,5 @@ def unfinished_record(
             setup=request.setup,
             asked=request if problem else None,
         )
-    kept = before.wanted if error and before is not None else request
+    kept = before.request if error and before is not None else request
     return record_of(node, kept, shown, before)

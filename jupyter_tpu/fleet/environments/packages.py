@@ -75,7 +75,7 @@ class EnvironmentService:
         name = await self._finder.find(ref)
         self._warm.configure(name, environment, options)
         self._wake()
-        return next(each for each in self.last_known(name) if each.name == environment)
+        return next(entry for entry in self.last_known(name) if entry.name == environment)
 
     async def list_packages(self, ref: str, environment: str) -> Sequence[InstalledPackage]:
         """Raises NOT_FOUND, CONFLICT for a TPU that is not READY."""
@@ -102,9 +102,9 @@ class EnvironmentService:
         checks.check_names(request.remove)
         if not request.add and not request.remove:
             raise InvalidInput("No package was given.", "Name one, such as einops.")
-        for each in request.remove:
-            if packages.name_of(each) in packages.REQUIRED:
-                raise InvalidInput(f"{each} can't be removed: kernels on TPUs need it.")
+        for requirement in request.remove:
+            if packages.name_of(requirement) in packages.REQUIRED:
+                raise InvalidInput(f"{requirement} can't be removed: kernels on TPUs need it.")
         record = self._require(name, environment, changeable=True)
 
         async def work(progress: OperationProgress) -> None:
@@ -158,7 +158,7 @@ class EnvironmentService:
                     f"remove its environment {environment}", "Choose another kernel."
                 )
                 await self._kernels.shut_down_all(name, why, progress.log, environment)
-            if ready and not record.found:
+            if ready and not record.is_existing:
                 links, release = self._links(name)
                 try:
                     await connect_hosts(links, progress)
@@ -168,7 +168,7 @@ class EnvironmentService:
             self._connected.remove_environment(name, environment)
             progress.log(
                 f"Removed the kernel of {record.environment.path} from Jupyter; its files stay"
-                if record.found
+                if record.is_existing
                 else f"Removed the environment {environment}"
             )
             self._wake()
@@ -187,7 +187,11 @@ class EnvironmentService:
         ):
             return  # it changes them itself; the next report is compared again
         for environment, record in list(self._desired.environments(name).items()):
-            if environment not in reports or record.environment.state != "ready" or record.found:
+            if (
+                environment not in reports
+                or record.environment.state != "ready"
+                or record.is_existing
+            ):
                 continue
             if record.environment.asked is not None:
                 continue  # a change failed halfway: it is repeated, or another one follows
@@ -295,7 +299,7 @@ class EnvironmentService:
         return lock
 
     def _save(self, name: NodeName, record: EnvironmentRecord, requested: Requested) -> None:
-        record.wanted = msgspec.structs.replace(record.wanted, packages=requested.packages)
+        record.request = msgspec.structs.replace(record.request, packages=requested.packages)
         record.environment.packages = requested.packages
         record.environment.problem = record.environment.asked = None
         record.revision = requested.revision
@@ -323,7 +327,7 @@ class EnvironmentService:
                 if changeable
                 else "",
             )
-        if changeable and record.found:
+        if changeable and record.is_existing:
             raise TPUError(
                 f"The environment {environment} was found on {name.node}. jupyter-tpu does not "
                 "change its packages.",

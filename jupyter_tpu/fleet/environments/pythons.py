@@ -46,7 +46,7 @@ class HostPythons:
         taken = {
             record.environment.name
             for record in records
-            if not (record.found and record.environment.state == "failed")
+            if not (record.is_existing and record.environment.state == "failed")
         }
         named = []
         for python in merged.pythons:
@@ -66,4 +66,8 @@ def unused_name(python: FoundPython, taken: Iterable[str]) -> str:
         name = f"{parts[-2]}-{name}"
     name = re.sub(r"[^a-z0-9._-]+", "-", name).strip("._-")[:36].rstrip("._-") or "found"
     numbered = (f"{name}-{number}" for number in range(2, 1000))
-    return name if name not in taken else next(each for each in numbered if each not in taken)
+    return (
+        name
+        if name not in taken
+        else next(candidate for candidate in numbered if candidate not in taken)
+    )

@@ -95,25 +95,25 @@ class HostContents:
             self._fill(contents, data, format)
         return contents
 
-    async def save(self, path: str, wanted: SaveContents) -> Contents:
+    async def save(self, path: str, request: SaveContents) -> Contents:
         """Writes a file in one step, or creates a folder."""
-        if wanted.type == "directory":
+        if request.type == "directory":
             return _contents((await self._call("make_folder", path))[0])
-        data = _bytes_of(wanted)
-        more = {} if wanted.chunk is None else {"chunk": wanted.chunk}
+        data = _bytes_of(request)
+        more = {} if request.chunk is None else {"chunk": request.chunk}
         return _contents((await self._call("save", path, data, size=len(data), **more))[0])
 
-    async def create(self, folder: str, wanted: CreateContents) -> Contents:
-        if wanted.copy_from:
-            source = checked(wanted.copy_from)
+    async def create(self, folder: str, request: CreateContents) -> Contents:
+        if request.copy_from:
+            source = checked(request.copy_from)
             return _contents((await self._call("duplicate", folder, source=source))[0])
-        if wanted.ext and (not wanted.ext.startswith(".") or "/" in wanted.ext):
-            raise InvalidInput(f"{wanted.ext!r} is not the end of a name, such as .txt.")
-        answer, _ = await self._call("create", folder, kind=wanted.type, extension=wanted.ext)
+        if request.ext and (not request.ext.startswith(".") or "/" in request.ext):
+            raise InvalidInput(f"{request.ext!r} is not the end of a name, such as .txt.")
+        answer, _ = await self._call("create", folder, kind=request.type, extension=request.ext)
         return _contents(answer)
 
-    async def rename(self, path: str, wanted: RenameContents) -> Contents:
-        return _contents((await self._call("move", path, to=checked(wanted.path)))[0])
+    async def rename(self, path: str, request: RenameContents) -> Contents:
+        return _contents((await self._call("move", path, to=checked(request.path)))[0])
 
     async def delete(self, path: str, *, trash: bool = False) -> None:
         """Deletes a file, or a folder that is empty; *trash*: moves anything to the trash of the
@@ -158,32 +158,32 @@ class HostContents:
     def _named(self, path: str) -> str:
         return f"/{path} on {self._link.host}"
 
-    def _fill(self, found: Contents, data: bytes, format: Format | None) -> None:
-        if found.type == "directory":
+    def _fill(self, contents: Contents, data: bytes, format: Format | None) -> None:
+        if contents.type == "directory":
             listed = decoded(b'{"files":%b}' % data, "get")["files"]
             models = checked_answer(listed, FoundFiles, "get")
-            found.content = [_model(model) for model in models]
-            found.format = "json"
-        elif found.type == "notebook":
+            contents.content = [_model(model) for model in models]
+            contents.format = "json"
+        elif contents.type == "notebook":
             try:
-                found.content = msgspec.json.decode(data)
+                contents.content = msgspec.json.decode(data)
             except (ValueError, RecursionError) as error:
-                where = self._named(found.path)
+                where = self._named(contents.path)
                 raise InvalidInput(f"{where} is not a notebook: {error}.") from None
-            found.format = "json"
+            contents.format = "json"
         else:
-            guess = mimetypes.guess_type(found.name)[0]
+            guess = mimetypes.guess_type(contents.name)[0]
             if format != "base64":
                 try:
-                    found.content = data.decode()
-                    found.format, found.mimetype = "text", guess or "text/plain"
+                    contents.content = data.decode()
+                    contents.format, contents.mimetype = "text", guess or "text/plain"
                     return
                 except UnicodeDecodeError:
                     if format == "text":
-                        where = self._named(found.path)
+                        where = self._named(contents.path)
                         raise InvalidInput(f"{where} is not UTF-8 text.") from None
-            found.content = base64.b64encode(data).decode()
-            found.format, found.mimetype = "base64", guess or "application/octet-stream"
+            contents.content = base64.b64encode(data).decode()
+            contents.format, contents.mimetype = "base64", guess or "application/octet-stream"
 
 
 def checked(path: str) -> str:
@@ -197,33 +197,33 @@ def checked(path: str) -> str:
     return path
 
 
-def _bytes_of(wanted: SaveContents) -> bytes:
-    if wanted.type == "notebook":
-        return (json.dumps(wanted.content, ensure_ascii=False, indent=1) + "\n").encode()
-    if not isinstance(wanted.content, str):
+def _bytes_of(request: SaveContents) -> bytes:
+    if request.type == "notebook":
+        return (json.dumps(request.content, ensure_ascii=False, indent=1) + "\n").encode()
+    if not isinstance(request.content, str):
         raise InvalidInput("The content of a file must be a string.")
-    if wanted.format == "base64":
+    if request.format == "base64":
         try:
-            return base64.b64decode(wanted.content, validate=True)
+            return base64.b64decode(request.content, validate=True)
         except binascii.Error:
             raise InvalidInput("The content is not base64.") from None
-    return wanted.content.encode()
+    return request.content.encode()
 
 
-def _model(found: FoundFile) -> Contents:
-    path = found["path"]
-    is_file = found["kind"] == "file"
+def _model(file: FoundFile) -> Contents:
+    path = file["path"]
+    is_file = file["kind"] == "file"
     return Contents(
         name=path.rpartition("/")[2],
         path=path,
         type="directory" if not is_file else "notebook" if path.endswith(".ipynb") else "file",
-        writable=found["writable"],
-        created=_time(found["created"]),
-        last_modified=_time(found["modified"]),
-        size=found["size"] if is_file else None,
-        hash=found.get("hash"),
-        hash_algorithm="sha256" if "hash" in found else None,
-        left_out=found.get("left_out", 0),
+        writable=file["writable"],
+        created=_time(file["created"]),
+        last_modified=_time(file["modified"]),
+        size=file["size"] if is_file else None,
+        hash=file.get("hash"),
+        hash_algorithm="sha256" if "hash" in file else None,
+        left_out=file.get("left_out", 0),
     )
 
 

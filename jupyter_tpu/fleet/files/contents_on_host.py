@@ -174,12 +174,12 @@ def move_new(part, path):
         os.rename(part, path)
 
 
-def size_of(found):
-    if stat.S_ISDIR(found.st_mode):
+def size_of(info):
+    if stat.S_ISDIR(info.st_mode):
         raise OSError(errno.EISDIR, "a folder")
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(info.st_mode):
         raise OSError(errno.EINVAL, "not a file")
-    return found.st_size
+    return info.st_size
 
 
 def mode_of(path):

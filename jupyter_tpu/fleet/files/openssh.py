@@ -34,7 +34,7 @@ def entries(cloud: Cloud, nodes: Iterable[Node]) -> list[HostEntry]:
         for node in nodes
     }
     taken = set(bases.values())
-    found = []
+    blocks = []
     for node in nodes:
         hosts = max(1, len(node.endpoints))  # one that is being created has none yet
         for worker in range(hosts):
@@ -43,8 +43,8 @@ def entries(cloud: Cloud, nodes: Iterable[Node]) -> list[HostEntry]:
             if hosts > 1 and numbered not in taken:
                 names.append(numbered)
             if names:
-                found.append(entry(cloud, node, worker, tuple(names)))
-    return found
+                blocks.append(entry(cloud, node, worker, tuple(names)))
+    return blocks
 
 
 def entry(cloud: Cloud, node: Node, worker: int, names: tuple[str, ...]) -> HostEntry:

@@ -98,7 +98,7 @@ class ShareService:
                 await self.list(f"{name.zone}~{name.node}")
 
     async def _found_on(
-        self, nodes: dict[str, Node], found: dict[Client, SharingHost], node: Node
+        self, nodes: dict[str, Node], by_client: dict[Client, SharingHost], node: Node
     ) -> _Found:
         answers = await self._on_hosts(_hosts_of(node), nodes, "examine_sharing", _EXAMINING)
         up = {host: answer for host, answer in answers.items() if not isinstance(answer, TPUError)}
@@ -107,7 +107,7 @@ class ShareService:
             for host, answer in answers.items()
             if isinstance(answer, TPUError)
         ]
-        return found | up, problems
+        return by_client | up, problems
 
     # ---- changing it ----
 
@@ -115,7 +115,7 @@ class ShareService:
         request = validated(request)
         folder = sharing.check_folder(request.folder)
         node = await self._finder.find_ready(ref)
-        others = [await self._finder.find_ready(each) for each in request.tpus]
+        others = [await self._finder.find_ready(tpu) for tpu in request.tpus]
         for other in others:
             if other.name.zone != node.name.zone:
                 raise InvalidInput(
@@ -150,7 +150,7 @@ class ShareService:
         result: ShareResult,
         progress: OperationProgress,
     ) -> None:
-        nodes = {each.name.node: each for each in (node, *others)}
+        nodes = {other.name.node: other for other in (node, *others)}
         steps = [_UNMOUNT, _UNSHARE] if request.remove else [_SERVER, _CLIENTS]
         hosts = sum(len(node.endpoints) for node in nodes.values())
         progress.plan([_EXAMINE, *([] if request.dry_run else steps)], hosts, measured=True)
@@ -166,7 +166,7 @@ class ShareService:
             result,
             progress,
         )
-        asked = {each.name.node for each in (node, *others)}
+        asked = {other.name.node for other in (node, *others)}
         share = sharing.without_strangers(share, asked, known)
         known = {host: known[host] for host in (first, *share.clients)}
         plans = _plans(share, kept, first, known, result)
@@ -382,21 +382,23 @@ def _logger(progress: OperationProgress | None, host: Client) -> Callable[[str],
     return lambda line: progress.log(f"{host.tpu} {line}")
 
 
-def _shares(found: dict[Client, SharingHost]) -> list[Share]:
+def _shares(by_client: dict[Client, SharingHost]) -> list[Share]:
     """What hosts have files of; what host 0 of its TPU says counts more."""
-    headers = [share for facts in found.values() for share in facts.shares]
-    headers.sort(key=lambda each: each["role"] == "server")
+    headers = [share for facts in by_client.values() for share in facts.shares]
+    headers.sort(key=lambda header: header["role"] == "server")
     return [sharing.share_of(header) for header in headers]
 
 
-def _folder(share: Share, nodes: dict[str, Node], found: dict[Client, SharingHost]) -> SharedFolder:
+def _folder(
+    share: Share, nodes: dict[str, Node], by_client: dict[Client, SharingHost]
+) -> SharedFolder:
     states = []
     server = Client(share.tpu, 0, share.address)
     for host in (server, *share.clients):
         if host.tpu not in nodes:
             continue
         facts = next(
-            (f for h, f in found.items() if (h.tpu, h.host) == (host.tpu, host.host)), None
+            (f for h, f in by_client.items() if (h.tpu, h.host) == (host.tpu, host.host)), None
         )
         states.append(_state(host, facts, share, server=host is server))
     return SharedFolder(path=share.path, tpu=share.tpu, hosts=states)

@@ -164,7 +164,7 @@ async def collect_on_host(
             # Lists that stay are deleted by a later copy.
             forget = {"call": "forget", "list_id": list_id}
             await asyncio.gather(
-                *(call_host(each, forget) for each in (link, to)), return_exceptions=True
+                *(call_host(end, forget) for end in (link, to)), return_exceptions=True
             )
         return structs.replace(copy, host=host)
 

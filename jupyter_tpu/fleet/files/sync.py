@@ -44,13 +44,19 @@ class SyncService:
         self._observed = core.observed
         self._connections = core.connections
         self._runner = core.runner
+        core.connected.ends_with_tpu(self._end_watches)
         self._bases = Bases(folder)
         self._locks: defaultdict[tuple[str, ...], asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    def watched(self, name: NodeName) -> _Watched:
+    def watched(self, node: Node) -> _Watched:
         """What is asked for by the operations that watch a folder for a TPU."""
-        records = self._runner.known.running_on(name)
-        return [record.sync for record in records if record.sync is not None]
+        records = self._runner.known.on(node.name)
+        return [record.sync for record in records if record.sync and record.node_id == node.id]
+
+    def _end_watches(self, name: NodeName) -> None:
+        for running in self._runner.known.running.values():
+            if running.name == name and running.record.sync and running.task is not None:
+                running.task.cancel()
 
     async def start(self, ref: str, request: SyncProject) -> Operation:
         request = validated(request)
@@ -87,7 +93,7 @@ class SyncService:
                 raise failure
 
         watched = request if request.watch else None
-        record = self._runner.new_record("sync", node.name, sync=watched)
+        record = self._runner.new_record("sync", node.name, node_id=node.id, sync=watched)
         return await self._runner.start(record, work)
 
     async def _round(

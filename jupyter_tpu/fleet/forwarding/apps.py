@@ -219,13 +219,13 @@ class Apps:
             )
         return active_app
 
-    async def _close(self, each: _ActiveApp) -> None:
-        if self._open.pop(each.app.id, None) is None:
+    async def _close(self, active: _ActiveApp) -> None:
+        if self._open.pop(active.app.id, None) is None:
             return
         assert self._server is not None
-        self._server.remove(each.site)
-        await each.forwarded.close()
-        self._changed(each.app.id)
+        self._server.remove(active.site)
+        await active.forwarded.close()
+        self._changed(active.app.id)
 
 
 class _ActiveApp:

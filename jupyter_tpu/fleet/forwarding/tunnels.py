@@ -103,9 +103,9 @@ class Tunnels:
             for record in (self._records.values() if keep else ())
             if record.keep and record.address == request.address
         ]
-        wanted = (node.name, request.host, request.port)
+        target = (node.name, request.host, request.port)
         for record in others:
-            same = (record.name, record.host, record.port) == wanted
+            same = (record.name, record.host, record.port) == target
             if same and request.local_port in (None, record.local_port):
                 return self._tunnel(record)
         link = self._links.get(HostName(node.name, request.host))

@@ -46,7 +46,7 @@ async def plan(
         template = structs.replace(template, tier="on-demand", run_for=None)
     zones = _unique(await _zones(request, template, types, resolve))
     per_zone = await asyncio.gather(*(_resolved(template, zone, types, resolve) for zone in zones))
-    found = dict(zip(zones, per_zone, strict=True))
+    by_zone = dict(zip(zones, per_zone, strict=True))
     deadline = (
         future_seconds(request.deadline, "deadline", now, zone=UTC) if request.deadline else None
     )
@@ -54,7 +54,7 @@ async def plan(
     queued = overnight if request.queued is None else request.queued
     hunt = HuntRecord(
         request=request,
-        candidates=_ordered(found, types, tiers, zones, direct=queued and request.direct),
+        candidates=_ordered(by_zone, types, tiers, zones, direct=queued and request.direct),
         deadline=deadline,
         queued=queued,
     )
@@ -71,7 +71,7 @@ async def plan(
 
 
 def _ordered(
-    found: Mapping[str, Mapping[str, Sequence[Candidate]]],
+    by_zone: Mapping[str, Mapping[str, Sequence[Candidate]]],
     types: Sequence[str],
     tiers: Sequence[Tier],
     zones: Sequence[str],
@@ -84,7 +84,7 @@ def _ordered(
         for type in types
         for tier in tiers
         for zone in zones
-        for candidate in found[zone][type]
+        for candidate in by_zone[zone][type]
     ]
     first = [
         structs.replace(candidate, direct=True)
@@ -171,10 +171,10 @@ async def _candidate(request: CreateTPU, resolve: Resolve) -> Candidate:
     return candidate
 
 
-def _other_api(request: CreateTPU, found: Candidate) -> API | None:
+def _other_api(request: CreateTPU, candidate: Candidate) -> API | None:
     """The other control plane that may offer it there; None where the request says which."""
-    accelerator = known_type(found.type)
+    accelerator = known_type(candidate.type)
     if request.api is not None or request.version or accelerator is None:
         return None
-    others = [api for api in accelerator.apis(found.zone) if api != found.api]
+    others = [api for api in accelerator.apis(candidate.zone) if api != candidate.api]
     return others[0] if others else None

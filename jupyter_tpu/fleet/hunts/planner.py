@@ -1,9 +1,8 @@
 """What a hunt tries next, and when; without I/O, clock or chance of its own.
 
-A :class:`HuntRecord` has the candidates (zone × type × tier × control plane) in the order in which
-they are wanted, and what was learned of each. :func:`next_step` reads it; :func:`learn` writes down
-why an attempt failed. Of the candidates that may be tried now, the one that failed least often is
-next.
+A :class:`HuntRecord` has the candidates (zone × type × tier × control plane) in order of
+preference, and what was learned of each. :func:`next_step` reads it; :func:`learn` writes down why
+an attempt failed. Of the candidates that may be tried now, the one that failed least often is next.
 
 ====================  ==========================================================================
 why it failed         what that says
@@ -108,16 +107,16 @@ def due(hunt: HuntRecord, candidate: Candidate, now: float) -> float:
 def clock_set(hunt: HuntRecord, seconds: float) -> None:
     """The clock was set by so many seconds: pauses end at the same moments as before."""
     paused: list[HuntRecord | Candidate] = [hunt, *hunt.candidates]
-    for each in paused:
-        if each.retry_at > 0:
-            each.retry_at += seconds
+    for candidate in paused:
+        if candidate.retry_at > 0:
+            candidate.retry_at += seconds
 
 
 def turn(hunt: HuntRecord, candidate: Candidate) -> float | None:
     """How long *candidate* may wait for room at Google, in seconds; None if there is no other
     candidate to try: then there is no limit.
     """
-    others = any(each is not candidate and not each.ruled_out for each in hunt.candidates)
+    others = any(other is not candidate and not other.ruled_out for other in hunt.candidates)
     turns = COMPUTE_TURN if candidate.api == "compute" else TURN
     return turns.after(candidate.failures + 1) if others else None
 
@@ -129,7 +128,10 @@ def learn(
     problem, reason = Problem.of(error), error.reason
     candidate.problem = problem
     if reason is Reason.EXISTS:
-        _rule_out((each for each in hunt.candidates if each.zone == candidate.zone), problem)
+        _rule_out(
+            (same_zone for same_zone in hunt.candidates if same_zone.zone == candidate.zone),
+            problem,
+        )
     elif reason in _FOR_GOOD:
         _rule_out((candidate,), problem)
     elif reason is Reason.QUOTA and re.search(r"\bLimit:? 0\b", error.message):
@@ -141,12 +143,12 @@ def learn(
     elif reason in MENDED_BY_TIME:
         candidate.failures += 1
         pause = MENDED_BY_TIME[reason].after(candidate.failures, chance)
-        for each in _in_scope(hunt, candidate, error.scope):
+        for other in _in_scope(hunt, candidate, error.scope):
             # Where there is no room now, there may be some for who waits, and the reverse.
-            alike = reason not in _ABOUT_ROOM or each.direct == candidate.direct
-            if each.type == candidate.type and alike:
-                each.problem = problem
-                each.retry_at = now + max(pause, error.retry_after or 0.0)
+            alike = reason not in _ABOUT_ROOM or other.direct == candidate.direct
+            if other.type == candidate.type and alike:
+                other.problem = problem
+                other.retry_at = now + max(pause, error.retry_after or 0.0)
     else:
         hunt.failures += 1
         pause = GOOGLE.after(hunt.failures, chance)
@@ -159,13 +161,13 @@ def _in_scope(hunt: HuntRecord, candidate: Candidate, scope: str) -> list[Candid
     """Those of its tier that a limit of this scope is about ("": of the zone)."""
     region = candidate.zone.rpartition("-")[0]
     return [
-        each
-        for each in hunt.candidates
-        if (each.tier, each.api) == (candidate.tier, candidate.api)
+        other
+        for other in hunt.candidates
+        if (other.tier, other.api) == (candidate.tier, candidate.api)
         and (
-            each.zone == candidate.zone
+            other.zone == candidate.zone
             or scope == "project"
-            or (scope == "region" and each.zone.rpartition("-")[0] == region)
+            or (scope == "region" and other.zone.rpartition("-")[0] == region)
         )
     ]
 
@@ -184,8 +186,10 @@ def _generation(type: str) -> str:
 def _nothing_left(hunt: HuntRecord) -> TPUError:
     """Every reason once, with the candidates that it is about."""
     about: dict[str, list[Candidate]] = {}
-    for each in hunt.candidates:
-        about.setdefault(each.problem.message if each.problem else "", []).append(each)
+    for candidate in hunt.candidates:
+        about.setdefault(candidate.problem.message if candidate.problem else "", []).append(
+            candidate
+        )
     reasons = [f"{_names(candidates)}: {message}" for message, candidates in about.items()]
     problems = [candidate.problem for candidate in hunt.candidates if candidate.problem is not None]
     # A confirmation of the price mends that; else what all have in common is the reason.

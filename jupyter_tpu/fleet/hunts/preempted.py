@@ -136,7 +136,7 @@ class PreemptedTPUs:
         """As it is connected now: its next environment of that name gets the same packages."""
         records = self._desired.environments(name)
         record = records.get("default") or next(iter(records.values()), None)
-        return structs.replace(record.wanted, then_run="") if record is not None else None
+        return structs.replace(record.request, then_run="") if record is not None else None
 
 
 async def _wait(stopped: asyncio.Event) -> None:

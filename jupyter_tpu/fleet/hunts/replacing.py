@@ -142,18 +142,18 @@ class ReplacedTPUs:
     def lost(self, node: Node, known: KnownGuard) -> list[str]:
         """What does not come back, in sentences."""
         guard = known.guard
-        found = ["All files on the disks of its hosts are lost. A synced project is copied again."]
+        losses = ["All files on the disks of its hosts are lost. A synced project is copied again."]
         if node.api == "compute" and not node.version:
-            found.append("Google does not say which image it has: it gets the usual one.")
+            losses.append("Google does not say which image it has: it gets the usual one.")
         if known.problem:
-            found.append(
+            losses.append(
                 f"Whether it has a guard is not known: {known.problem} The new one has none."
             )
         if guard is not None and _guard(guard) is None:
-            found.append("Its guard is not set again: its end time has passed.")
+            losses.append("Its guard is not set again: its end time has passed.")
         elif guard is not None and guard.max_cost is not None:
-            found.append("The cost limit of its guard counts from zero again.")
-        return found
+            losses.append("The cost limit of its guard counts from zero again.")
+        return losses
 
 
 def shown(request: CreateTPU) -> CreateTPU:

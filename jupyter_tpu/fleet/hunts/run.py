@@ -1,4 +1,4 @@
-"""One hunt while it runs in this process: an attempt after the other, until there is a TPU."""
+"""Runs one hunt in this process: one attempt after another, until there is a TPU."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Restore = Callable[[NodeName, Belongings, Callable[[str], None]], Awaitable[None
 
 
 class HuntRun:
-    """The hunt of *record*. found(): there is a TPU. changed(name): it may look different.
+    """The hunt of *record*. on_found(): there is a TPU. changed(name): it may look different.
     restore: gives the TPU what the one had that it replaces.
     """
 
@@ -63,12 +63,12 @@ class HuntRun:
         runner: OperationRunner,
         changed: Callable[[NodeName], None],
         preempted: PreemptedTPUs,
-        found: Callable[[], None],
+        on_found: Callable[[], None],
         restore: Restore,
     ) -> None:
         assert record.hunt is not None
         self._preempted = preempted
-        self._found = found
+        self._on_found = on_found
         self._restore = restore
         self._record = record
         self._hunt: HuntRecord = record.hunt
@@ -144,7 +144,7 @@ class HuntRun:
         self._create.follow_up(
             name, record.create, provisioner.node_id, record.own_job, hunt.belongings
         )
-        self._found()
+        self._on_found()
         if hunt.request.repeats:
             hunt.awaited = AwaitedTPU(zone=name.zone, node_id=provisioner.node_id)
             for candidate in hunt.candidates:

@@ -1,6 +1,6 @@
 """The guards of TPUs: set, shown, put off and removed on host 0, which decides.
 
-Where one has to know whether a TPU of several hosts is idle, a guard on each of the others says it.
+On a TPU of several hosts, the guard of each other host reports whether that host is idle.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which TPUs their guards have stopped: Google does not say who stopped one.
 
-What a guard last said, and whether a user has stopped the TPU, is kept in the store. A TPU that is
-found stopped afterwards was stopped by its guard if that was about to.
+What a guard last said, and whether a user has stopped the TPU, is kept in the store. If the guard
+was about to stop a TPU, and the TPU is stopped at the next look, the guard did it.
 """
 
 from __future__ import annotations

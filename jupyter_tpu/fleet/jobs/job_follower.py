@@ -158,14 +158,14 @@ class JobFollower:
 
     def followed(self) -> dict[HostName, list[str]]:
         """The jobs that hosts are to report, as they call them."""
-        found: dict[HostName, list[str]] = {}
+        by_host: dict[HostName, list[str]] = {}
         for record in self._records.all():
             if self._observed.is_ready(record.name):
-                for each in record.attempts[-1].hosts:
-                    if _is_started(each) and each.state not in FINAL:
-                        host = HostName(record.name, each.host)
-                        found.setdefault(host, []).append(_on_host(record))
-        return found
+                for host_record in record.attempts[-1].hosts:
+                    if _is_started(host_record) and host_record.state not in FINAL:
+                        host = HostName(record.name, host_record.host)
+                        by_host.setdefault(host, []).append(_on_host(record))
+        return by_host
 
     def report(
         self, host: HostName, jobs: Sequence[str], reports: Mapping[str, Mapping[str, Any]]
@@ -211,24 +211,24 @@ class JobFollower:
         """Starts or stops the job there if that is due, and takes the host's report. Raises why the
         host can't be asked.
         """
-        record, each = self._records.get(id), self._records.host_job(id, host)
-        if record is None or each is None:
+        record, host_record = self._records.get(id), self._records.host_job(id, host)
+        if record is None or host_record is None:
             return  # removed
         number = record.attempts[-1].number
         try:
-            report = await self._request_due(record, each)
+            report = await self._request_due(record, host_record)
         except TPUError as error:
             self._failed(id, number, host, error)
             raise
         self._apply_report(f"{id}-{number}", host, report)
 
-    async def _request_due(self, record: JobRecord, each: HostJob) -> JobReport:
+    async def _request_due(self, record: JobRecord, host_record: HostJob) -> JobReport:
         """The host's report, after what is to be done there now."""
-        name, host, job = record.name, each.host, _on_host(record)
-        if _is_to_stop(record, each):
+        name, host, job = record.name, host_record.host, _on_host(record)
+        if _is_to_stop(record, host_record):
             stop = requests.StopJob(id=job, patience=record.patience)
             return await self.request(name, host, stop)
-        if not _is_due(record, each):
+        if not _is_due(record, host_record):
             return await self._status(name, host, job)
         try:
             return await self._start(record, host, job)
@@ -267,7 +267,9 @@ class JobFollower:
         tokens = await asyncio.to_thread(passed_variables)
         where = {"JUPYTER_TPU_HOST": str(host)}
         if node is not None:
-            where["JUPYTER_TPU_ADDRESSES"] = ",".join(each.internal for each in node.endpoints)
+            where["JUPYTER_TPU_ADDRESSES"] = ",".join(
+                endpoint.internal for endpoint in node.endpoints
+            )
         order = requests.StartJob(
             id=job,
             argv=request.command,
@@ -283,18 +285,22 @@ class JobFollower:
 
     def _failed(self, id: str, attempt: int, host: int, error: TPUError) -> None:
         """The host did not do what it was asked for, or can't be asked."""
-        record, each = self._records.get(id), self._records.host_job(id, host)
-        if record is None or each is None:
+        record, host_record = self._records.get(id), self._records.host_job(id, host)
+        if record is None or host_record is None:
             return
         update = functools.partial(self._update, id, attempt, host)
-        if not each.started and error.reason in _REFUSED and not isinstance(error, _StartUnknown):
+        if (
+            not host_record.started
+            and error.reason in _REFUSED
+            and not isinstance(error, _StartUnknown)
+        ):
             update(state="failed", problem=Problem.of(error))
-        elif not each.started and record.stopped and error.reason is Reason.NOT_FOUND:
+        elif not host_record.started and record.stopped and error.reason is Reason.NOT_FOUND:
             update(state="ended", cause="It was stopped before it was started.")
-        elif each.started and error.reason is Reason.NOT_FOUND:
+        elif host_record.started and error.reason is Reason.NOT_FOUND:
             cause = "The host was created again, without the job."
             update(state="lost", restarted=True, cause=cause)
-        elif each.started or isinstance(error, _StartUnknown):
+        elif host_record.started or isinstance(error, _StartUnknown):
             update(state="unknown", cause=str(error))
         else:
             update(cause=str(error))
@@ -311,22 +317,24 @@ def _parts(job: str) -> tuple[str, int]:
     return id, int(number)
 
 
-def _is_to_stop(record: JobRecord, each: HostJob) -> bool:
+def _is_to_stop(record: JobRecord, host_record: HostJob) -> bool:
     """Whether it is to be stopped on a host. On a pod, those parts are that have lost a partner. A
     stopped job that may have been started, unheard, must not be started now.
     """
-    return each.state != "stopping" and (
-        record.stopped or (_is_started(each) and to_restart(record))
+    return host_record.state != "stopping" and (
+        record.stopped or (_is_started(host_record) and to_restart(record))
     )
 
 
-def _is_due(record: JobRecord, each: HostJob) -> bool:
+def _is_due(record: JobRecord, host_record: HostJob) -> bool:
     """Whether it is to be started or stopped on a host."""
-    return each.state not in FINAL and (not _is_started(each) or _is_to_stop(record, each))
+    return host_record.state not in FINAL and (
+        not _is_started(host_record) or _is_to_stop(record, host_record)
+    )
 
 
-def _is_started(each: HostJob) -> bool:
-    return bool(each.started) and each.state != "starting"
+def _is_started(host_record: HostJob) -> bool:
+    return bool(host_record.started) and host_record.state != "starting"
 
 
 class _StartUnknown(TPUError):

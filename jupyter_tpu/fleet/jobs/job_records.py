@@ -126,10 +126,13 @@ def _host_job(record: JobRecord, attempt: int, host: int) -> HostJob | None:
     return next(hosts, None) if current.number == attempt else None
 
 
-def _is_news(each: HostJob, fields: dict[str, Any]) -> bool:
-    if each.state in _REPORTED_ENDS and fields.get("state", each.state) not in _REPORTED_ENDS:
+def _is_news(host_job: HostJob, fields: dict[str, Any]) -> bool:
+    if (
+        host_job.state in _REPORTED_ENDS
+        and fields.get("state", host_job.state) not in _REPORTED_ENDS
+    ):
         return False  # another process has heard of its end
-    return any(getattr(each, name) != value for name, value in fields.items())
+    return any(getattr(host_job, name) != value for name, value in fields.items())
 
 
 def _needs_variables(record: JobRecord) -> bool:

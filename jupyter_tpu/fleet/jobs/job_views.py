@@ -56,7 +56,7 @@ def _state(record: JobRecord) -> Any:
         return "waiting"
     hosts = record.attempts[-1].hosts
     states = {host.state for host in hosts}
-    state = next((each for each in _ORDER if each in states), "ended")
+    state = next((candidate for candidate in _ORDER if candidate in states), "ended")
     if state in ("ended", "failed", "lost") and record.stopped:
         return "stopped"
     return "failed" if state == "ended" and any(host.exit_code for host in hosts) else state

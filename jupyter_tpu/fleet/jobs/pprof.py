@@ -58,7 +58,7 @@ def _uncompressed(data: bytes) -> bytes:
 def _read(data: bytes, cells: Mapping[str, int]) -> MemoryProfile:
     fields = protobuf.decode(data)
     texts = [
-        each.decode("utf-8", "replace") for each in fields.get(6, []) if isinstance(each, bytes)
+        label.decode("utf-8", "replace") for label in fields.get(6, []) if isinstance(label, bytes)
     ]
     units = [texts[protobuf.integer(message, 2)] for message in protobuf.messages(fields, 1)]
     if "bytes" not in units:
@@ -112,16 +112,16 @@ def _own_lines(stack: list[tuple[str, str, int]]) -> Iterator[tuple[str, str, in
 
 def _lines(node: _Node, cells: Mapping[str, int]) -> Iterator[MemoryLine]:
     """Without those that have only programs of no size."""
-    for (function, file, number), each in sorted(
+    for (function, file, number), allocation in sorted(
         node.calls.items(), key=lambda item: (-item[1].bytes, item[0])
     ):
-        if each.bytes:
+        if allocation.bytes:
             where = f"In[{cells[file]}]" if file in cells else PurePath(file).name
             yield MemoryLine(
                 line=f"{where}:{number}",
                 function="" if function.startswith("<") else function,
                 file=file,
-                bytes=each.bytes,
-                count=each.count,
-                calls=list(_lines(each, cells)),
+                bytes=allocation.bytes,
+                count=allocation.count,
+                calls=list(_lines(allocation, cells)),
             )

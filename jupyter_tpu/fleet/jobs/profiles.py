@@ -82,15 +82,15 @@ class ProfileService:
             tpu=node.name.node,
             zone=node.name.zone,
             emulated=self._emulated(node),
-            profiles=[each for host in answers for each in host],
+            profiles=[profile for host in answers for profile in host],
         )
 
     def _emulated(self, node: Node) -> bool:
         return self._links.cloud.emulated and node.chips is None
 
-    async def _hosts(self, node: Node, wanted: str, kernels: Sequence[str]) -> list[int]:
+    async def _hosts(self, node: Node, chosen: str, kernels: Sequence[str]) -> list[int]:
         """The wanted ones, or with *kernels* those of them that have these."""
-        hosts = host_numbers(wanted, max(1, len(node.endpoints)), node.name.node)
+        hosts = host_numbers(chosen, max(1, len(node.endpoints)), node.name.node)
         if not kernels:
             return hosts
         having = {(await self._kernels.require(node.name, id)).host for id in kernels}
@@ -237,8 +237,8 @@ class ProfileService:
             pairs = zip(programs, answers, strict=True)
             return [_trace(host, *pair) for pair in pairs]
 
-        traced = await gather_or_cancel([trace(*each) for each in listed.items()])
-        profile.traces += [each for host in traced for each in host]
+        traced = await gather_or_cancel([trace(*arguments) for arguments in listed.items()])
+        profile.traces += [outcome for host in traced for outcome in host]
         profile.traces.sort(key=lambda trace: trace.host)
 
     async def _collect(self, node: Node, link: Link, folder: str, profile: Profile) -> None:

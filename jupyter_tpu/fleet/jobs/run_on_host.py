@@ -47,11 +47,15 @@ def claimed_socket(id):
     path = os.path.join(folder, "r-%s.sock" % id)
     if len(os.fsencode(folder)) + 30 > LONGEST_SOCKET:
         return None, ""
-    for each in (os.path.dirname(folder), folder):
-        if not os.path.isdir(each):
-            os.mkdir(each, 0o700)
-        stat_result = os.lstat(each)
-        if os.path.islink(each) or stat_result.st_uid != os.getuid() or stat_result.st_mode & 0o077:
+    for directory in (os.path.dirname(folder), folder):
+        if not os.path.isdir(directory):
+            os.mkdir(directory, 0o700)
+        stat_result = os.lstat(directory)
+        if (
+            os.path.islink(directory)
+            or stat_result.st_uid != os.getuid()
+            or stat_result.st_mode & 0o077
+        ):
             return None, ""
     listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     before = os.umask(0o077)
@@ -205,7 +209,7 @@ def follow(run, listener):
             [1] if client and pending else [], [], wait)  # fmt: skip
         if WAKE[0] in readable:
             os.read(WAKE[0], 4096)
-        for number in [each for each, pipe in run.pipes.items() if pipe in readable]:
+        for number in [stream for stream, pipe in run.pipes.items() if pipe in readable]:
             pending += run.read(number)
             if run.code is not None:
                 run.silent_since = time.monotonic()

@@ -28,7 +28,7 @@ class Interruptions:
         if node is None:
             return
         before = self._of(node)
-        reports = {each: what for each, what in before.items() if each != host.worker}
+        reports = {worker: what for worker, what in before.items() if worker != host.worker}
         if report is not None:
             run = [{**checkpoint, "host": host.worker} for checkpoint in report["checkpoints"]]
             fields = {**report, "hosts": [host.worker], "checkpoints": run}

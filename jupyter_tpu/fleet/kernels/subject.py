@@ -9,6 +9,7 @@ from ..core.view import TPUFacts
 from .interruptions import Interruptions
 from .kernels import KernelMonitor, KernelService
 from .pod_hosts import PodHosts
+from .slice_kernels import SliceKernelService
 from .warm_kernels import WarmKernelMonitor
 
 
@@ -23,6 +24,7 @@ class Kernels:
         self.warm = WarmKernelMonitor(core, pods, by_default=warm)
         core.runner.ended.add(self.warm.resume)
         self.service = KernelService(core, self.monitor, self.warm)
+        self.slices = SliceKernelService(core)
         forget = partial(self.service.clear, lost=True)
         core.connected.ends_with_tpu(forget, when_disconnected=True)
         self.interruptions = Interruptions(core.observed, core.changes.mark_tpu_changed)

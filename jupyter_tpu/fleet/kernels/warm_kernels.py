@@ -54,9 +54,9 @@ class WarmKernelMonitor:
             return warm_kernel_specs
         for env, record in self._desired.environments(name).items():
             decided = record.warm or KeepWarm()
-            wanted = self._by_default if decided.wanted is None else decided.wanted
+            keep = self._by_default if decided.wanted is None else decided.wanted
             connected = name in self._desired.connected
-            if wanted and connected and record.environment.state == "ready":
+            if keep and connected and record.environment.state == "ready":
                 warm_kernel_specs[env] = WarmKernelSpec(
                     python=record.host_python,
                     imports=decided.imports,

@@ -74,8 +74,8 @@ class AttachedService:
                 await self._require_free(name)
                 there = await machines.attach(name, request, self._machines)
         ordered = all(host.number is not None for host in there.hosts)  # by Google, not by the user
-        wanted = sorted(request.ssh) if ordered else request.ssh
-        if wanted != (sorted(there.aliases) if ordered else there.aliases):
+        aliases = sorted(request.ssh) if ordered else request.ssh
+        if aliases != (sorted(there.aliases) if ordered else there.aliases):
             raise TPUError(
                 f"The name {name} is already used for {', '.join(there.aliases)}.",
                 Reason.EXISTS,

@@ -75,7 +75,7 @@ class Availability:
         offered, versions = await asyncio.gather(self._types(zone), self._versions(zone))
         known = [type_ for type_ in catalog.types() if type_.name in offered]
         names = {accelerator_type.name for accelerator_type in known}
-        unlisted = [catalog.unlisted_type(each, zone) for each in offered if each not in names]
+        unlisted = [catalog.unlisted_type(name, zone) for name in offered if name not in names]
         return (*known, *unlisted), versions
 
     async def resolve_defaults(self, request: CreateTPU) -> CreateTPU:

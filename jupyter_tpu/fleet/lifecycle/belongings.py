@@ -1,4 +1,4 @@
-"""What hangs on a TPU that is replaced: what of it the new one gets, and how."""
+"""What belongs to a TPU that is replaced, what of it the new TPU gets, and how."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class TPUBelongings:
         lost = [] if connected else [_not_created(record) for record in records]
         records = records if connected else []
         lost += [
-            f"The environment {record.environment.name} uses {record.wanted.python_path} of the "
+            f"The environment {record.environment.name} uses {record.request.python_path} of the "
             "host. The new one needs that, too."
             for record in records
-            if record.found
+            if record.is_existing
         ]
         shares, problem = await self._folders(node)
         if problem:
@@ -61,7 +61,7 @@ class TPUBelongings:
                 )
                 for record in self._tunnels.kept(node.name)
             ],
-            syncs=self._sync.watched(node.name),
+            syncs=self._sync.watched(node),
             shares=shares,
         )
         return belongings, lost
@@ -74,7 +74,7 @@ class TPUBelongings:
     def _restored(self, name: NodeName, record: EnvironmentRecord) -> RestoredEnvironment:
         chips = self._core.connected.chips(name, record.environment.name)
         return RestoredEnvironment(
-            connect=structs.replace(record.wanted, then_run=""), warm=record.warm, chips=chips
+            connect=structs.replace(record.request, then_run=""), warm=record.warm, chips=chips
         )
 
     async def _folders(self, node: Node) -> tuple[list[FolderShare], str]:
@@ -107,8 +107,10 @@ class TPUBelongings:
                 await self._tunnels.open(ref, tunnel)
             except TPUError as error:
                 log(f"The tunnel to port {tunnel.port} could not be opened again: {error.message}")
+        node = self._core.observed.node(name)
+        watched = self._sync.watched(node) if node is not None else []
         for sync in belongings.syncs:
-            if sync in self._sync.watched(name):
+            if sync in watched:
                 continue
             try:
                 await self._sync.start(ref, sync)

@@ -261,8 +261,10 @@ class ConnectService:
             self._connected.register_chips(name, finished, chips)
         self._desired.connect(name, node.id)
         self._connections.acquire(name, len(node.endpoints))
+        more_kernels = self._connected.added_with(name, request.environment)
         progress.done("kernelspec")
-        progress.log(f"Added {environment.display_name} to Jupyter")
+        for display_name in (environment.display_name, *more_kernels):
+            progress.log(f"Added {display_name} to Jupyter")
         self._connected_now()
 
     async def _as_before(

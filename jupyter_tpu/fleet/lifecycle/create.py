@@ -249,8 +249,11 @@ class CreateService:
         )
 
     async def require_new(self, name: NodeName) -> None:
-        """Raises EXISTS for a name that is in use, and what Google answers instead."""
-        if self._runner.known.running_on(name):
+        """Raises EXISTS for a name that is in use, and what Google answers instead.
+
+        What works on the hosts of a TPU that is gone, such as a watched folder, does not use it.
+        """
+        if any(map(OperationRecord.has_claim, self._runner.known.running_on(name))):
             raise _exists(name)
         try:
             node = await self._cloud.get_node(name)

@@ -134,7 +134,7 @@ async def _of_each(aliases: Sequence[str], call: Callable[[int], Awaitable[T]]) 
         async with limit:
             return await call(worker)
 
-    results, failed = await gather_failures({each: one(each) for each in range(len(aliases))})
+    results, failed = await gather_failures({index: one(index) for index in range(len(aliases))})
     if not failed:
         return list(results.values())
     messages = [

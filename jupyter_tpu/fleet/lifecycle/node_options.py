@@ -141,9 +141,9 @@ def _full_scope(scope: str) -> str:
 
 def metadata(options: NodeOptions, keys: dict[str, str]) -> dict[str, str]:
     """The metadata of the node: what is asked for, with our *keys* next to those of the user."""
-    found = dict(options.metadata)
+    items = dict(options.metadata)
     if options.startup_script:
-        found[STARTUP_SCRIPT] = options.startup_script
+        items[STARTUP_SCRIPT] = options.startup_script
     for key, ours in keys.items():
-        found[key] = "\n".join(filter(None, (found.get(key, "").rstrip("\n"), ours)))
-    return found
+        items[key] = "\n".join(filter(None, (items.get(key, "").rstrip("\n"), ours)))
+    return items

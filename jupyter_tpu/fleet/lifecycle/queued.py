@@ -272,11 +272,11 @@ class QueuedService:
             raise problem.to_error()
         raise TPUError(f"The queued resource {name} does not exist.", Reason.NOT_FOUND)
 
-    def _shown(self, found: cloud.QueuedTPUs) -> QueuedResource:
-        owner = self._owners.of(found)
-        shown = view_queued(found, owner, emulated=self._cloud.emulated)
-        idle = not self._runner.known.on(found.name)
-        shown.forgotten = owner.is_me and found.state in _RESETTABLE and idle
+    def _shown(self, queued: cloud.QueuedTPUs) -> QueuedResource:
+        owner = self._owners.of(queued)
+        shown = view_queued(queued, owner, emulated=self._cloud.emulated)
+        idle = not self._runner.known.on(queued.name)
+        shown.forgotten = owner.is_me and queued.state in _RESETTABLE and idle
         return shown
 
 
@@ -305,26 +305,26 @@ def meaning(state: QueuedState, *, emulated: bool) -> str:
     return f"{text} {billing}".rstrip()
 
 
-def view_queued(found: cloud.QueuedTPUs, owner: TPUOwner, *, emulated: bool) -> QueuedResource:
+def view_queued(queued: cloud.QueuedTPUs, owner: TPUOwner, *, emulated: bool) -> QueuedResource:
     """How it is shown."""
     return QueuedResource(
-        name=found.name.node,
-        zone=found.name.zone,
-        project=found.name.project,
-        state=found.state,
+        name=queued.name.node,
+        zone=queued.name.zone,
+        project=queued.name.project,
+        state=queued.state,
         emulated=emulated,
-        meaning=meaning(found.state, emulated=emulated),
-        tpus=[*found.nodes],
-        type=found.type,
-        version=found.version,
-        tier=found.tier,
-        run_for=found.run_for,
-        reservation=found.reservation,
-        created=found.created,
-        valid_until=found.valid_until,
-        can_reset=found.state in _RESETTABLE,
-        has_tpus=found.state in WITH_TPUS,
+        meaning=meaning(queued.state, emulated=emulated),
+        tpus=[*queued.nodes],
+        type=queued.type,
+        version=queued.version,
+        tier=queued.tier,
+        run_for=queued.run_for,
+        reservation=queued.reservation,
+        created=queued.created,
+        valid_until=queued.valid_until,
+        can_reset=queued.state in _RESETTABLE,
+        has_tpus=queued.state in WITH_TPUS,
         owner=owner.name,
         not_yours=owner.is_other,
-        problem=failure(found, "Delete it: it uses quota until then."),
+        problem=failure(queued, "Delete it: it uses quota until then."),
     )

@@ -23,11 +23,11 @@ _LIMITS = (Reason.NO_CAPACITY, Reason.QUOTA, Reason.PERMISSION, Reason.INVALID)
 _THING = "queued resource"
 
 
-def failure(found: QueuedTPUs, hint: str = "") -> Problem | None:
+def failure(queued: QueuedTPUs, hint: str = "") -> Problem | None:
     """Why it failed, in Google's words; None for one that has not."""
-    if found.state != QueuedState.FAILED:
+    if queued.state != QueuedState.FAILED:
         return None
-    error = found.error or TPUError("Google gave no reason.", Reason.CONFLICT)
+    error = queued.error or TPUError("Google gave no reason.", Reason.CONFLICT)
     problem = Problem.of(error)
     problem.hint = hint or problem.hint
     if problem.reason not in _LIMITS:
@@ -123,12 +123,12 @@ class QueuedNodeProvisioner(NodeProvisioner):
             return None
 
 
-def _seen(found: QueuedTPUs, state: NodeState) -> ObservedNode:
+def _seen(queued: QueuedTPUs, state: NodeState) -> ObservedNode:
     return ObservedNode(
-        id=found.id or found.created,
+        id=queued.id or queued.created,
         state=state,
-        label=found.labels.get(LABEL, ""),
-        waiting=found.state in _WAITING,
-        problem=failure(found),
-        unfinished=found.unfinished,
+        label=queued.labels.get(LABEL, ""),
+        waiting=queued.state in _WAITING,
+        problem=failure(queued),
+        unfinished=queued.unfinished,
     )

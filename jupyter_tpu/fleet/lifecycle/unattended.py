@@ -1,4 +1,4 @@
-"""What a TPU gets with it when it is asked for, so that it begins to work with no server there."""
+"""What a new TPU is given at its creation, so that it starts its work without a server."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class UnattendedStarts:
 
     async def guard_script(self, request: CreateTPU, name: NodeName, cost: Cost) -> str:
         """The startup script that sets the guard, if no one connects to the TPU."""
-        wanted = UnattendedStart(
+        start = UnattendedStart(
             user=user_name(),
             job="guard",
             command="",
@@ -58,7 +58,7 @@ class UnattendedStarts:
             emulated=self._cloud.emulated,
             guard=self._guard(request, name, cost),
         )
-        return await asyncio.to_thread(startup_script, wanted)
+        return await asyncio.to_thread(startup_script, start)
 
     def _guard(self, request: CreateTPU, name: NodeName, cost: Cost) -> GuardRules | None:
         """The rules of its guard, before anything is known of the TPU."""

@@ -8,6 +8,7 @@ from ...cloud.models import NodeOptions
 from ...environment import Finding, FoundPython, FoundPythons, HostSetup, InstalledPackage
 from .budgets import (
     AGENT,
+    AllowAgents,
     AnswerPlan,
     Budget,
     BudgetOverview,
@@ -111,15 +112,18 @@ from .jobs import (
     OutputPart,
     Profile,
     ProfileTPU,
+    Ray,
+    RayHost,
     Run,
     RunInput,
     RunOutput,
     StartJob,
+    StartRay,
     StartRun,
     StopJob,
     Trace,
 )
-from .kernels import Checkpoint, Interruption, Kernel
+from .kernels import AddSlicesKernel, Checkpoint, Interruption, Kernel, SlicesKernel
 from .money import (
     Cost,
     CreateReservation,
@@ -131,7 +135,6 @@ from .money import (
     Usage,
     UsedTPU,
 )
-from .ray import Ray, RayHost, StartRay
 from .setup import (
     AddSSHKey,
     CheckSetup,
@@ -177,7 +180,9 @@ __all__ = [
     "AGENT",
     "TPU",
     "AddSSHKey",
+    "AddSlicesKernel",
     "AdoptTPU",
+    "AllowAgents",
     "AnswerPlan",
     "App",
     "AppVisit",
@@ -315,6 +320,7 @@ __all__ = [
     "SharedFolder",
     "SharedFolders",
     "SharingState",
+    "SlicesKernel",
     "Spending",
     "SplitChips",
     "StartHunt",

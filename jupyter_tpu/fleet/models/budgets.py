@@ -78,6 +78,16 @@ class Spending(Struct, kw_only=True):
     #: "asked": Google may be creating it. "stopped": not READY, so it costs nothing now.
     state: Literal["asked", "ready", "stopped", "ended"] = "asked"
     created: str = ""
+    #: Its budget was lowered, or is used up, so its guard deletes it sooner than was planned.
+    shortened: bool = False
+
+
+class AllowAgents(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Whether coding agents may run commands on a TPU that a person has created."""
+
+    allowed: bool = True
+    #: Its name, which is required where it is another person's.
+    confirm_name: str = ""
 
 
 class BudgetUse(Struct, kw_only=True):

@@ -1,4 +1,4 @@
-"""Jobs and commands on hosts, and profiles of programs there."""
+"""Jobs, commands and Ray on hosts, and profiles of programs there."""
 
 from __future__ import annotations
 
@@ -315,14 +315,14 @@ class Profile(Struct, kw_only=True):
     def not_traced(self) -> list[tuple[list[int], Problem]]:
         """Why hosts have no trace, or one of their programs failed: each reason with its hosts."""
         done = {trace.host for trace in self.traces if trace.state == "done"}
-        found: dict[tuple[str, str], tuple[list[int], Problem]] = {}
-        for each in self.traces:
-            problem = each.problem
-            if problem is not None and (each.state == "failed" or each.host not in done):
-                same, _ = found.setdefault((problem.message, problem.hint), ([], problem))
-                if each.host not in same:
-                    same.append(each.host)
-        return list(found.values())
+        by_problem: dict[tuple[str, str], tuple[list[int], Problem]] = {}
+        for trace in self.traces:
+            problem = trace.problem
+            if problem is not None and (trace.state == "failed" or trace.host not in done):
+                same, _ = by_problem.setdefault((problem.message, problem.hint), ([], problem))
+                if trace.host not in same:
+                    same.append(trace.host)
+        return list(by_problem.values())
 
 
 class MemoryQuery(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -368,3 +368,44 @@ class MemoryProfiles(Struct, kw_only=True):
     zone: str
     emulated: bool
     profiles: list[MemoryProfile]
+
+
+class StartRay(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A Ray cluster to start on all hosts of a TPU."""
+
+    environment: Annotated[Text, option("The environment with Ray.", "--env", metavar="ENV")] = (
+        "default"
+    )
+    install: Annotated[
+        bool, option("Install Ray in the environment, on all hosts, if it is missing there.")
+    ] = False
+
+
+class RayHost(Struct, kw_only=True):
+    """One host of a TPU as a node of its Ray cluster."""
+
+    host: int
+    address: str
+    #: "missing": it has not joined, or has left.
+    state: Literal["alive", "missing"]
+    chips: int = 0  # that Ray may give to tasks
+    processors: int = 0
+
+
+class Ray(Struct, kw_only=True):
+    """The Ray cluster of a TPU."""
+
+    tpu: str
+    zone: str
+    #: "failed": it ended by itself; `problem` says how. "unknown": host 0 can't be asked.
+    state: Literal["stopped", "starting", "running", "stopping", "failed", "unknown"]
+    #: The id of the job that runs it, or did last; "" if there was none.
+    job: str = ""
+    environment: str = ""
+    version: str = ""
+    #: On the pod's network; `ray.init()` in a kernel of this TPU finds it without.
+    address: str = ""
+    #: Of its dashboard on host 0, on the loopback address; 0 if it is not known.
+    dashboard_port: int = 0
+    hosts: list[RayHost] = []
+    problem: Problem | None = None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from .core import Problem
+from .jobs import Text
 
 
 class Kernel(Struct, kw_only=True):
@@ -32,6 +33,27 @@ class Kernel(Struct, kw_only=True):
     notebook: str = ""
     #: Why it died, unless it was shut down. It is shown until it is dismissed.
     problem: Problem | None = None
+
+
+class AddSlicesKernel(Struct, kw_only=True, forbid_unknown_fields=True):
+    """One kernel on all hosts of several TPUs, which are the slices of one job."""
+
+    #: Names of TPUs, or ["queued"]: the other TPUs of the queued resource.
+    slices: Annotated[list[Text], Meta(min_length=1, max_length=64)]
+    environment: Text = "default"
+
+
+class SlicesKernel(Struct, kw_only=True):
+    """A kernel in the kernel pickers that runs each cell on all hosts of several TPUs."""
+
+    tpu: str
+    zone: str
+    environment: str
+    #: The TPUs, in the order of the slices' numbers.
+    slices: list[str]
+    hosts: int  # of all of them
+    kernelspec: str
+    display_name: str
 
 
 class Checkpoint(Struct, frozen=True, kw_only=True):

@@ -269,6 +269,8 @@ class TPU(Struct, kw_only=True):
     not_yours: bool = False
     #: Whether it is yours, READY for hours, not connected here, and nothing runs on it.
     forgotten: bool = False
+    #: Whether coding agents may run commands there: an agent has created it, or a person allows it.
+    agents_may_use: bool = False
     #: The ids of operations that run on it now, newest first.
     operations: list[str] = []
     labels: dict[str, str] = {}

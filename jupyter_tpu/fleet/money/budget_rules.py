@@ -1,8 +1,8 @@
 """Whether something new is inside a budget, and what TPUs have cost. Pure: no I/O, no clock.
 
-A TPU counts with the most that it can cost from the moment it is asked for until it is gone, so
-what is asked for at the same time can't overspend together; then it counts with what it has cost.
-What it may still cost counts for today, although a part of that may be spent tomorrow.
+From its request until it is gone, a TPU counts with the most that it can cost, so several requests
+at once can't overspend together. After that it counts with what it has cost. What it may still cost
+counts for today, although a part of that may be spent tomorrow.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ... import catalog
 from ...errors import Reason, TPUError
@@ -115,48 +115,83 @@ def left_of(budget: Budget, sums: BudgetSum) -> float:
     return max(0.0, min(limits))
 
 
+def shortened_ends(
+    budget: Budget, lines: Iterable[SpendRecord], now: float, notice: float
+) -> dict[str, float]:
+    """When TPUs have to end so that together they cost no more than is left of *budget*, by the
+    ids of their lines; only of those that have to end sooner than they would.
+
+    The newest ones give way. None ends before *notice* seconds have passed: it is told before.
+    What Google has not created yet is left out, since it may never be.
+    """
+    own = sorted(
+        (
+            line
+            for line in lines
+            if line.who == budget.who and not line.approved and (line.node_id or line.days)
+        ),
+        key=lambda line: (line.asked, line.id),
+    )
+    spent = add_up(budget.who, [structs.replace(line, most=0.0) for line in own], now)
+    left = left_of(budget, spent)
+    ends = {}
+    for line in own:
+        if line.ended:
+            continue
+        may_cost = max(0.0, line.most - usd_of(line, now)[0])
+        left -= may_cost
+        if left >= -_EXACT or not line.usd_per_hour:
+            continue
+        share = max(0.0, may_cost + left)
+        end = now + max(notice, share / line.usd_per_hour * 3600.0 - MARGIN)
+        if end < line.ends - MARGIN:
+            ends[line.id] = end
+        left = 0.0
+    return ends
+
+
 def outside(
     who: str,
-    wanted: SpendRecord,
+    spend: SpendRecord,
     budgets: Iterable[Budget],
     lines: Iterable[SpendRecord],
     now: float,
     unmade: Callable[[SpendRecord], bool] = lambda _: False,
 ) -> str:
     """Why *wanted* is outside the budget of *who*, in sentences; "" if it is inside."""
-    budget = next((each for each in budgets if each.who == who), None)
+    budget = next((candidate for candidate in budgets if candidate.who == who), None)
     if budget is None and who != AGENT:
         return ""  # people are limited by their budgets only
     if budget is None:
         return f"There is no budget for {whose(who)}."
     if budget.until and budget.until < day_of(now):
         return f"The budget of {whose(who)} ended on {budget.until}."
-    accelerator = known_type(wanted.type)
-    names = {wanted.type, accelerator.generation if accelerator else ""}
+    accelerator = known_type(spend.type)
+    names = {spend.type, accelerator.generation if accelerator else ""}
     if budget.types and not names & set(budget.types):
-        return f"The budget of {whose(who)} is for {', '.join(budget.types)}, not {wanted.type}."
-    if budget.zones and wanted.zone not in budget.zones:
-        return f"The budget of {whose(who)} is for {', '.join(budget.zones)}, not {wanted.zone}."
+        return f"The budget of {whose(who)} is for {', '.join(budget.types)}, not {spend.type}."
+    if budget.zones and spend.zone not in budget.zones:
+        return f"The budget of {whose(who)} is for {', '.join(budget.zones)}, not {spend.zone}."
     left = left_of(budget, add_up(who, lines, now, unmade))
-    if wanted.most > left + _EXACT:
+    if spend.most > left + _EXACT:
         return (
-            f"It can cost {catalog.usd(wanted.most)}, and the budget of {whose(who)} has "
+            f"It can cost {catalog.usd(spend.most)}, and the budget of {whose(who)} has "
             f"{catalog.usd(left)} left."
         )
     return ""
 
 
 def require_inside(
-    wanted: SpendRecord,
+    spend: SpendRecord,
     budgets: Sequence[Budget],
     lines: Sequence[SpendRecord],
     operations: Sequence[OperationRecord],
     now: float,
 ) -> None:
     """Raises BUDGET unless *wanted* is inside its budget, or a person has agreed to it."""
-    if wanted.approved:
+    if spend.approved:
         return
-    why = outside(wanted.who, wanted, budgets, lines, now, lambda line: is_unmade(line, operations))
+    why = outside(spend.who, spend, budgets, lines, now, lambda line: is_unmade(line, operations))
     if why:
         raise refusal(why)
 

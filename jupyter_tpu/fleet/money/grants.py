@@ -151,7 +151,7 @@ class Grants:
     async def save(
         self,
         record: OperationRecord,
-        wanted: Demand,
+        demand: Demand,
         *,
         confirm_price: bool,
         max_price: float | None,
@@ -162,7 +162,7 @@ class Grants:
         a TPU of that name now, and what keeps it from being saved, BUDGET among it. Otherwise as
         `decide`.
         """
-        line = self._line_for(record, wanted, max_price)
+        line = self._line_for(record, demand, max_price)
         nodes, asked = tuple(self._observed.nodes.values()), self._observed.asked
         known = self._used() is not None
 
@@ -171,7 +171,7 @@ class Grants:
             others = not_listed(records, asked)
             demands, starting = demands_of(others), starting_of(others)
             decision = pricing.decide(
-                wanted,
+                demand,
                 _sorted(grants),
                 _used_chips(nodes, demands, starting, without=again) if known else None,
                 today=_today(),
@@ -199,12 +199,12 @@ class Grants:
         return max_price if price is None else price
 
     def _line_for(
-        self, record: OperationRecord, wanted: Demand, max_price: float | None
+        self, record: OperationRecord, demand: Demand, max_price: float | None
     ) -> SpendRecord | None:
         if self._ledger is None:
             return None
-        cost = self.decide(wanted.type, wanted.zone, wanted.tier).cost
-        return self._ledger.line_for(record, wanted, self.counted_price(cost, max_price))
+        cost = self.decide(demand.type, demand.zone, demand.tier).cost
+        return self._ledger.line_for(record, demand, self.counted_price(cost, max_price))
 
     def covering(self, type: str, zone: str, tier: Tier) -> str:
         """The grant that covers something new as soon as it has enough chips left; "" if none does.

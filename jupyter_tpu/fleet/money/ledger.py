@@ -1,4 +1,4 @@
-"""The ledger: what TPUs that a budget or a plan is for may cost, and have cost.
+"""The ledger: what the TPUs of a budget or a plan may cost, and what they have cost.
 
 A line is written in the transaction that saves the intent to create its TPU, and checked there
 against the budget. Google's list says when the TPU is READY: it has our label, which is the line's
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from msgspec import structs
 
@@ -18,7 +18,7 @@ from ...errors import Reason, TPUError
 from ..core.demands import Demand
 from ..core.known_operations import KnownOperations
 from ..core.observed import ObservedState
-from ..core.records import OperationRecord, SpendRecord
+from ..core.records import AgentTPURecord, OperationRecord, Snapshot, SpendRecord
 from ..core.store import Store
 from ..models import AGENT, Budget, BudgetUse, CreateTPU, Spending
 from ..models.core import seconds_of, timestamp
@@ -28,11 +28,14 @@ from .owners import own_name
 
 log = logging.getLogger(__name__)
 
+#: Seconds between the announcement that a TPU ends sooner, and its end, at least.
+NOTICE = 300.0
+
 
 class Ledger:
     """The budgets and the ledger, kept in *store*.
 
-    changed() is called when something of it may look different.
+    changed() is called when something of it may look different, tpu_changed(name) when a TPU does.
     """
 
     #: Deletes a TPU whose time has ended, if its guard has not; set by what can.
@@ -46,20 +49,28 @@ class Ledger:
         *,
         emulated: bool,
         changed: Callable[[], None],
+        tpu_changed: Callable[[NodeName], None],
     ) -> None:
         self._store = store
         self._observed = observed
         self._known = known
         self.emulated = emulated
         self._changed = changed
+        self._tpu_changed = tpu_changed
+        self._agent_tpus: dict[NodeName, AgentTPURecord] = {}
         self._budgets: dict[str, Budget] = {}
         self._lines: dict[str, SpendRecord] = {}
-        self.take_over(store.snapshot.budgets, store.snapshot.spending)
+        self.take_over(store.snapshot)
 
-    def take_over(self, budgets: Iterable[Budget], lines: Iterable[SpendRecord]) -> None:
+    def take_over(self, snapshot: Snapshot) -> None:
         """Takes over what other processes wrote."""
-        read = {budget.who: budget for budget in budgets}
-        ledger = {line.id: line for line in lines}
+        read = {budget.who: budget for budget in snapshot.budgets}
+        ledger = {line.id: line for line in snapshot.spending}
+        allowed = {record.name: record for record in snapshot.agent_tpus}
+        if allowed != self._agent_tpus:
+            old, self._agent_tpus = self._agent_tpus, allowed
+            for name in old.keys() | allowed.keys():
+                self._tpu_changed(name)
         if (read, ledger) != (self._budgets, self._lines):
             self._budgets, self._lines = read, ledger
             self._changed()
@@ -84,10 +95,10 @@ class Ledger:
 
     def uses(self) -> list[BudgetUse]:
         now = time.time()
-        found = []
+        uses = []
         for budget in sorted(self._budgets.values(), key=lambda budget: budget.who):
             sums = add_up(budget.who, self._lines.values(), now)
-            found.append(
+            uses.append(
                 BudgetUse(
                     budget=budget,
                     spent_today=round(sums.today, 4),
@@ -98,7 +109,7 @@ class Ledger:
                     text=text_of(budget, sums),
                 )
             )
-        return found
+        return uses
 
     def spending(self) -> list[Spending]:
         """The lines, the newest first."""
@@ -127,6 +138,7 @@ class Ledger:
             usd_today=round(today, 4),
             state=state,  # type: ignore[arg-type]
             created=timestamp("seconds", at=line.asked),
+            shortened=line.shortened,
         )
 
     # ---- what is asked for ----
@@ -187,11 +199,11 @@ class Ledger:
 
         return require
 
-    def outside(self, wanted: SpendRecord) -> str:
+    def outside(self, spend: SpendRecord) -> str:
         """Why *wanted* is outside of its budget now; "" if it is inside."""
         now = time.time()
         return budget_rules.outside(
-            wanted.who, wanted, self._budgets.values(), self._lines.values(), now
+            spend.who, spend, self._budgets.values(), self._lines.values(), now
         )
 
     def added(self, line: SpendRecord) -> None:
@@ -210,16 +222,50 @@ class Ledger:
 
     def require_of_agent(self, name: NodeName, act: str) -> None:
         """Raises PERMISSION for a TPU that no agent has created."""
-        node = self._observed.node(name)
-        line = self.line_of(node) if node is not None else None
-        if line is None and node is None:  # it is being created, so Google does not list it yet
-            line = next((each for each in self._open() if each.name == name), None)
-        if line is None or line.who != AGENT:
+        if not self.created_by_agent(name):
             raise TPUError(
                 f"{name.node} was not created by an agent, so an agent can't {act} it.",
                 Reason.PERMISSION,
                 "Ask a person to do it.",
             )
+
+    def require_use_by_agents(self, name: NodeName, act: str) -> None:
+        """Raises PERMISSION for a TPU that a person has created, and not opened to agents."""
+        if not self.agents_may_use(name):
+            raise TPUError(
+                f"{name.node} was not created by an agent, so an agent can't {act} it.",
+                Reason.PERMISSION,
+                f"A person can allow it for this TPU: jupyter tpu budget allow {name.node}",
+            )
+
+    def agents_may_use(self, name: NodeName) -> bool:
+        """Whether an agent has created it, or a person lets agents run commands there."""
+        node = self._observed.node(name)
+        record = self._agent_tpus.get(name)
+        allowed = node is not None and record is not None and record.node_id == node.id
+        return allowed or self.created_by_agent(name)
+
+    def created_by_agent(self, name: NodeName) -> bool:
+        node = self._observed.node(name)
+        line = self.line_of(node) if node is not None else None
+        if line is None and node is None:  # it is being created, so Google does not list it yet
+            line = next((open_line for open_line in self._open() if open_line.name == name), None)
+        return line is not None and line.who == AGENT
+
+    async def allow_agents(self, node: Node, allowed: bool) -> None:
+        """Lets coding agents run commands on a TPU that a person has created, or no longer."""
+        name = node.name
+        record = AgentTPURecord(
+            project=name.project, zone=name.zone, tpu=name.node, node_id=node.id
+        )
+        if allowed:
+            self._agent_tpus[name] = record
+            self._store.save_agent_tpu(record)
+        else:
+            self._agent_tpus.pop(name, None)
+            self._store.drop_agent_tpu(record)
+        await self._store.flush()
+        self._tpu_changed(name)
 
     def is_of_agent(self, operation: str) -> bool:
         """Whether an agent has begun the operation with this id, by a plan."""
@@ -254,6 +300,27 @@ class Ledger:
             end = min(now, line.ends + MARGIN)
             days = line.days if line.since is None else add_ready(line.days, line.since, end)
             self._save(structs.replace(line, since=None, days=days, ended=True))
+
+    def shorten(self, now: float) -> list[SpendRecord]:
+        """Has TPUs end sooner whose budget was lowered, or is used up; returns their new lines.
+
+        The ledger says it first: whoever sets guards reads it from there.
+        """
+        shortened = []
+        for budget in self._budgets.values():
+            lines = list(self._lines.values())
+            ends = budget_rules.shortened_ends(budget, lines, now, NOTICE)
+            for id, end in ends.items():
+                line = self._lines[id]
+                spent, _ = usd_of(line, now)
+                most = min(line.most, spent + most_for(line.usd_per_hour, end - now))
+                shortened.append(structs.replace(line, ends=end, most=most, shortened=True))
+                self._save(shortened[-1])
+        return shortened
+
+    def shortened(self) -> list[SpendRecord]:
+        """The lines of TPUs that exist, and end sooner than was planned."""
+        return [line for line in self._open() if line.shortened and line.node_id]
 
     def overdue(self, now: float) -> list[NodeName]:
         """The TPUs that exist although their time has ended: their guards have not deleted them."""

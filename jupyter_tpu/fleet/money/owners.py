@@ -85,6 +85,7 @@ class TPUOwners:
             "adopt it",
             "change its guard",
             "delete it",
+            "open it to coding agents",
             "replace it",
             "report it",
             "reset it",

@@ -57,7 +57,7 @@ class PriceDecision(Struct, frozen=True, kw_only=True):
 
 
 def decide(
-    wanted: Demand,
+    demand: Demand,
     grants: Sequence[Grant],
     used: Iterable[Demand] | None,
     *,
@@ -70,24 +70,24 @@ def decide(
     used: what has or asks for chips already, the oldest first; None: not known, so that a grant
     may be used up. today: "2026-12-31", in UTC.
     """
-    cost = partial(cost_of, wanted.type, wanted.zone, wanted.tier, prices=prices)
+    cost = partial(cost_of, demand.type, demand.zone, demand.tier, prices=prices)
     if emulated:
         return PriceDecision(cost=cost(emulated=True))
     taken = None if used is None else used_chips(grants, used, today=today)
     reasons = []  # why each grant does not cover it
     for grant in grants:
-        why = _outside(wanted, grant, today)
+        why = _outside(demand, grant, today)
         if not why:
             left = None if taken is None else grant.chips - taken[grant.name]
-            if left is not None and wanted.chips <= left:
+            if left is not None and demand.chips <= left:
                 return PriceDecision(cost=cost(emulated=False, grant=grant.name))
-            why = [_used_up(wanted, grant, left)]
+            why = [_used_up(demand, grant, left)]
         reasons.append(why)
     nearest = min(reasons, key=len, default=[])
     full = cost(emulated=False)
     return PriceDecision(
         cost=full,
-        question=f"{_name(wanted)} {_price(full, wanted.tier)}.",
+        question=f"{_name(demand)} {_price(full, demand.tier)}.",
         uncovered=f"The grant {nearest[0]}."
         if len(nearest) == 1
         else "No grant covers it."
@@ -96,24 +96,24 @@ def decide(
     )
 
 
-def covering(wanted: Demand, grants: Iterable[Grant], *, today: str) -> str:
+def covering(demand: Demand, grants: Iterable[Grant], *, today: str) -> str:
     """The grant that covers *wanted* while it has enough chips left; "" if none ever does."""
-    return next((grant.name for grant in grants if not _outside(wanted, grant, today)), "")
+    return next((grant.name for grant in grants if not _outside(demand, grant, today)), "")
 
 
 def assign(used: Iterable[Demand], grants: Sequence[Grant], *, today: str) -> list[str]:
     """The grant that covers each of *used*, "" where none does; the first ones get it first."""
     left = {grant.name: grant.chips for grant in grants}
-    found = []
+    names = []
     for demand in used:
         for grant in grants:
             if not _outside(demand, grant, today) and demand.chips <= left[grant.name]:
                 left[grant.name] -= demand.chips
-                found.append(grant.name)
+                names.append(grant.name)
                 break
         else:
-            found.append("")
-    return found
+            names.append("")
+    return names
 
 
 def used_chips(grants: Sequence[Grant], used: Iterable[Demand], *, today: str) -> dict[str, int]:
@@ -130,34 +130,34 @@ def has_ended(grant: Grant, today: str) -> bool:
     return bool(grant.until) and grant.until < today
 
 
-def _outside(wanted: Demand, grant: Grant, today: str) -> list[str]:
+def _outside(demand: Demand, grant: Grant, today: str) -> list[str]:
     """Why a grant is not for something; empty if it is, apart from its number of chips."""
-    accelerator = known_type(wanted.type)
+    accelerator = known_type(demand.type)
     generation = accelerator.generation if accelerator else ""
     reasons = []
-    if accelerator is None or not {wanted.type, generation} & set(grant.types):
+    if accelerator is None or not {demand.type, generation} & set(grant.types):
         reasons.append(f"{grant.name} is for {_list(grant.types)}")
-    if wanted.zone not in grant.zones:
+    if demand.zone not in grant.zones:
         reasons.append(f"{grant.name} is for {_list(grant.zones)}")
-    if wanted.tier not in grant.tiers:
-        reasons.append(f"{grant.name} is for {_list(grant.tiers)}, not for {wanted.tier}")
-    if wanted.project != grant.project:
+    if demand.tier not in grant.tiers:
+        reasons.append(f"{grant.name} is for {_list(grant.tiers)}, not for {demand.tier}")
+    if demand.project != grant.project:
         reasons.append(f"{grant.name} is for the project {grant.project}")
     if has_ended(grant, today):
         reasons.append(f"{grant.name} ended on {grant.until}")
     return reasons
 
 
-def _used_up(wanted: Demand, grant: Grant, left: int | None) -> str:
+def _used_up(demand: Demand, grant: Grant, left: int | None) -> str:
     chips = count(grant.chips, "chip")
     if left is None:
         return f"{grant.name} has {chips}, and how many of them are in use is not known now"
-    return f"{grant.name} has {left} of its {chips} left, and it needs {wanted.chips}"
+    return f"{grant.name} has {left} of its {chips} left, and it needs {demand.chips}"
 
 
-def _name(wanted: Demand) -> str:
-    accelerator = known_type(wanted.type)
-    return f"{wanted.type} ({accelerator.meaning})" if accelerator else wanted.type
+def _name(demand: Demand) -> str:
+    accelerator = known_type(demand.type)
+    return f"{demand.type} ({accelerator.meaning})" if accelerator else demand.type
 
 
 def _price(cost: Cost, tier: Tier) -> str:

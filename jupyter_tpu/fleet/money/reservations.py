@@ -26,7 +26,7 @@ class ReservationService:
         self._prices = prices
 
     async def list(self) -> Sequence[ReservationView]:
-        return [_view(each) for each in await self._cloud.reservations()]
+        return [_view(reservation) for reservation in await self._cloud.reservations()]
 
     async def quote(self, request: CreateReservation) -> ReservationQuote:
         request = validated(request)
@@ -84,17 +84,21 @@ class ReservationService:
 
     def _list_price(self, generation: str, request: CreateReservation) -> float | None:
         """Of all its days on demand, USD."""
-        types = [each for each in catalog.types("compute") if each.generation == generation]
-        for each in types:
-            price = catalog.price_in(self._prices.table.of(each), request.zone)
+        types = [
+            candidate
+            for candidate in catalog.types("compute")
+            if candidate.generation == generation
+        ]
+        for accelerator in types:
+            price = catalog.price_in(self._prices.table.of(accelerator), request.zone)
             if price is not None and price.on_demand is not None:
-                return price.on_demand / each.chips * request.chips * request.days * 24
+                return price.on_demand / accelerator.chips * request.chips * request.days * 24
         return None
 
 
 def _generation(type: str) -> str:
     """Of a type, a machine type or a generation; raises INVALID."""
-    generations = {each.generation for each in catalog.types("compute")}
+    generations = {accelerator.generation for accelerator in catalog.types("compute")}
     if type in generations:
         return type
     try:

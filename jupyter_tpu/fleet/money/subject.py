@@ -32,6 +32,7 @@ class Money:
             known,
             emulated=core.cloud.emulated,
             changed=lambda: core.changes.mark_changed("budgets", "budgets"),
+            tpu_changed=core.changes.mark_tpu_changed,
         )
         self.grants = Grants(
             core.cloud,
@@ -63,7 +64,7 @@ class Money:
         self.ledger.observe([node], time.time())
 
     def _reload(self, snapshot: Snapshot) -> None:
-        self.ledger.take_over(snapshot.budgets, snapshot.spending)
+        self.ledger.take_over(snapshot)
         self.run_times.reload(snapshot.runs)
         self.grants.take_over(snapshot.grants)
         self.prices.take_over(snapshot.prices)
@@ -77,6 +78,7 @@ class Money:
 
     def _describe(self, facts: TPUFacts) -> None:
         facts.cost = self.grants.cost(facts.node)
+        facts.agents_may_use = self.ledger.agents_may_use(facts.name)
         if facts.seen:
             facts.since = self.run_times.since(facts.node)
             facts.seconds = self.run_times.seconds(facts.node, time.time())

@@ -1,7 +1,7 @@
 """Starts, shows and stops the Ray cluster of a TPU.
 
-What is desired is the job that runs Ray on the hosts, and nothing else: it is stored, followed,
-started again with its TPU and forgotten with it as any job. How the cluster is, Ray says.
+Only the job that runs Ray on the hosts is stored. Like any job it is followed, started again with
+its TPU, and forgotten with it. Ray itself reports the state of the cluster.
 """
 
 from __future__ import annotations
@@ -288,7 +288,7 @@ class RayService:
             query = JobLogQuery(host=host.host, start=-LAST_LINES)
             for line in (await self._jobs.log(_ref(name), job.id, query)).lines:
                 progress.log(f"host {host.host}: {line.text}")
-                last = line.text.strip().rstrip(".") or last
+                last = line.text.strip(". \n") or last
         problem = host.problem or _problem(job)
         message = problem.message if problem else "Ray has ended."
         return TPUError(
@@ -367,7 +367,7 @@ def _add_state(shown: Ray, node: Node, state: RayState) -> None:
     if state.head:
         shown.address = f"{state.head}:{state.port}"
     shown.dashboard_port, shown.version = state.dashboard, state.version
-    nodes = {each.address: each for each in state.nodes if each.alive}
+    nodes = {ray_node.address: ray_node for ray_node in state.nodes if ray_node.alive}
     addresses = ray.known_addresses([endpoint.internal for endpoint in node.endpoints])
     for host, address in enumerate(addresses):
         alive = nodes.get(address)

@@ -199,9 +199,9 @@ def _most_expensive(used: UsedTPU) -> tuple[float, float, str, str]:
     return -(used.cost.usd or 0.0), -(used.cost.list_usd_per_hour or 0.0), used.name, used.zone
 
 
-def _by_owner(found: Iterable[UsedTPU]) -> list[OwnerUsage]:
+def _by_owner(used_tpus: Iterable[UsedTPU]) -> list[OwnerUsage]:
     owners: dict[tuple[str, bool], OwnerUsage] = {}
-    for used in found:
+    for used in used_tpus:
         # A label may name me, and an SSH key another user of my name: these are two.
         key = used.owner, used.mine
         owner = owners.setdefault(key, OwnerUsage(owner=used.owner, mine=used.mine))

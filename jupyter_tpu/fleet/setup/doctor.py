@@ -107,8 +107,8 @@ async def _changed_numbers(node: Node, links: Sequence[Link]) -> list[environmen
     changed = [(host, now) for host, now in enumerate(said) if now is not None and now != host]
     if not changed:
         return []
-    found = {node.endpoints[host].id: now for host, now in changed}
-    await asyncio.to_thread(HostNumbers().put, found)
+    numbers = {node.endpoints[host].id: now for host, now in changed}
+    await asyncio.to_thread(HostNumbers().put, numbers)
     which = ", ".join(f"host {host} is Google's worker {now}" for host, now in changed)
     return [
         environment.Report().warning(

@@ -76,8 +76,8 @@ class MaintenanceWatch:
                 if not self._wake.is_set():
                     self._known.set()
 
-    def _apply(self, found: dict[str, Maintenance]) -> None:
-        before, self._observed.maintenance = self._observed.maintenance, found
+    def _apply(self, maintenance: dict[str, Maintenance]) -> None:
+        before, self._observed.maintenance = self._observed.maintenance, maintenance
         nodes = self._observed.nodes.items()
-        changed = [name for name, node in nodes if before.get(node.id) != found.get(node.id)]
+        changed = [name for name, node in nodes if before.get(node.id) != maintenance.get(node.id)]
         self._changed(changed)

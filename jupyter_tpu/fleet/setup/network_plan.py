@@ -131,15 +131,17 @@ def _plan_subnetwork(
     )
     plan.subnetwork = name
     if name in here:
-        found = here[name]
-        plan.found.append(f"The subnetwork {name} in {region} has the addresses {found.range}.")
-        if request.iap and not found.google_access:
+        subnetwork = here[name]
+        plan.found.append(
+            f"The subnetwork {name} in {region} has the addresses {subnetwork.range}."
+        )
+        if request.iap and not subnetwork.google_access:
             plan.warnings.append(
                 f"From the subnetwork {name}, TPUs without external addresses reach neither "
                 "Google's APIs nor package indexes. For Google's APIs: gcloud compute networks "
                 f"subnets update {name} --region {region} --enable-private-ip-google-access"
             )
-        return [found.range]
+        return [subnetwork.range]
     range = _range(request, network.subnetworks)
     body = {"name": name, "network": path, "ipCidrRange": range, "privateIpGoogleAccess": True}
     plan.changes.append(
@@ -176,12 +178,12 @@ def _range(request: SetUpNetwork, used: tuple[Subnetwork, ...]) -> str:
 
 def _needs(request: SetUpNetwork, sources: list[str], ranges: list[str]) -> Iterator[_Need]:
     outside = (*sources,)
-    for wanted, purpose, ports, of, why in (
+    for needed, purpose, ports, of, why in (
         (bool(outside), "ssh", SSH, outside, "SSH"),
         (request.mosh, "mosh", MOSH, outside, "mosh"),
         (request.iap, "iap", SSH, (IAP_RANGE,), "SSH through Identity-Aware Proxy"),
     ):
-        if wanted:
+        if needed:
             replace = request.replace and purpose != "iap"
             yield _Need(purpose=purpose, ports=(ports,), sources=of, why=why, replace=replace)
     if ranges:

@@ -94,10 +94,10 @@ class Preflight:
             zip(planes, await asyncio.gather(*(self._api(project, p) for p in planes)), strict=True)
         )
         if any(finding.state == "ok" for finding in findings.values()):
-            for api, each in findings.items():
-                if each.state == "problem":
+            for api, finding in findings.items():
+                if finding.state == "problem":
                     findings[api] = structs.replace(
-                        each, state="warning", message=f"{each.message} {_ONLY_IN[api]}"
+                        finding, state="warning", message=f"{finding.message} {_ONLY_IN[api]}"
                     )
         elif (
             len({finding.message for finding in findings.values()}) == 1
@@ -250,10 +250,10 @@ class Preflight:
         apis: GoogleAPIs,
         project: str,
         accelerator: AcceleratorType,
-        wanted: CreateTPU,
+        request: CreateTPU,
         api: API,
     ) -> Finding:
-        zone, hint = str(wanted.zone), f"Look at the quotas: {_QUOTAS}"
+        zone, hint = str(request.zone), f"Look at the quotas: {_QUOTAS}"
         of_compute = api == "compute"
         check, whose = ("compute-quota", "Compute Engine's ") if of_compute else ("quota", "The ")
         finding = await _answer_or_finding(
@@ -263,18 +263,18 @@ class Preflight:
                 apis,
                 project,
                 generation=accelerator.generation,
-                tier=wanted.tier,
+                tier=request.tier,
                 zone=zone,
                 api=api,
             ),
         )
         if isinstance(finding, Finding):
             return finding
-        what = f"{accelerator.generation} ({wanted.tier}) in {zone}"
+        what = f"{accelerator.generation} ({request.tier}) in {zone}"
         if not finding:
             of_whom = "quota of Compute Engine" if of_compute else "quota"
             return _REPORT.unknown(check, f"No {of_whom} for {what} was found.", hint)
-        limit = preflight.allowed(finding, wanted.tier)
+        limit = preflight.allowed(finding, request.tier)
         if limit is None or limit < 0:
             at = "At Compute Engine there" if of_compute else "There"
             return _REPORT.ok(check, f"{at} is no limit for {what}.")

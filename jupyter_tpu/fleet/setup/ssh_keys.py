@@ -109,12 +109,12 @@ class _Key:
             )
         return ssh_key_status
 
-    async def add_to_account(self, found: SSHKeyStatus, expires: float, *, dry_run: bool) -> None:
+    async def add_to_account(self, status: SSHKeyStatus, expires: float, *, dry_run: bool) -> None:
         """As `add_to_project` and `remove` it says in *found* what it has done."""
-        found.account = account = await self.profiles.account()
+        status.account = account = await self.profiles.account()
         until = _moment(expires)
-        found.changes.append(
-            f"Add the key {found.fingerprint} to the Google account {account} until {until}. It "
+        status.changes.append(
+            f"Add the key {status.fingerprint} to the Google account {account} until {until}. It "
             "can log in to all hosts with OS Login to which this account may log in."
         )
         if dry_run:
@@ -127,7 +127,7 @@ class _Key:
                 "Ask the project's owner for the role Compute OS Admin Login "
                 "(roles/compute.osAdminLogin).",
             )
-        login = logins.OSLogin(user=user, expires=expires, everywhere=found.os_login)
+        login = logins.OSLogin(user=user, expires=expires, everywhere=status.os_login)
         try:
             await asyncio.to_thread(logins.store, self.project, login)
         except OSError as error:
@@ -137,11 +137,11 @@ class _Key:
                 Reason.UNAVAILABLE,
                 "Check the disk, and add the key again.",
             ) from error
-        found.in_account = SSHKeyPlace(user=user, until=until)
+        status.in_account = SSHKeyPlace(user=user, until=until)
 
-    async def add_to_project(self, found: SSHKeyStatus, expires: float, *, dry_run: bool) -> None:
-        user, until = found.user, _moment(expires)
-        if found.os_login:
+    async def add_to_project(self, status: SSHKeyStatus, expires: float, *, dry_run: bool) -> None:
+        user, until = status.user, _moment(expires)
+        if status.os_login:
             raise TPUError(
                 f"{self.project} uses OS Login, so its hosts ignore keys in its metadata.",
                 Reason.CONFLICT,
@@ -153,34 +153,36 @@ class _Key:
                 "begins with a letter, and is not root.",
                 f"Set {USER_VARIABLE} to another name.",
             )
-        found.changes.append(
-            f"Add the key {found.fingerprint} for the user {user} to the metadata of the project "
+        status.changes.append(
+            f"Add the key {status.fingerprint} for the user {user} to the metadata of the project "
             f"{self.project} until {until}. It can log in to all hosts of the project, except "
             "those with block-project-ssh-keys."
         )
         if not dry_run:
             line = _line(user, self.public, expires)
             await self.metadata.change(lambda now: _with_keys(now, self.public, line))
-            found.in_project = SSHKeyPlace(user=user, until=until)
+            status.in_project = SSHKeyPlace(user=user, until=until)
 
-    async def remove(self, found: SSHKeyStatus, *, dry_run: bool) -> None:
-        name = found.fingerprint
-        if found.in_account:
+    async def remove(self, status: SSHKeyStatus, *, dry_run: bool) -> None:
+        name = status.fingerprint
+        if status.in_account:
             if not dry_run:
                 await self.profiles.remove(self.public)
-                found.in_account = None
-            found.changes.append(f"Remove the key {name} from the Google account {found.account}.")
+                status.in_account = None
+            status.changes.append(
+                f"Remove the key {name} from the Google account {status.account}."
+            )
         if not dry_run:
             await asyncio.to_thread(logins.forget_all)
-        if found.in_project:
+        if status.in_project:
             if not dry_run:
                 try:
                     await self.metadata.change(lambda now: _with_keys(now, self.public, ""))
                 except TPUError as error:
-                    done = f" Done before: {found.changes[0]}" if found.changes else ""
+                    done = f" Done before: {status.changes[0]}" if status.changes else ""
                     raise error_for(error.message + done, error.reason, error.hint) from error
-                found.in_project = None
-            found.changes.append(f"Remove the key {name} from the metadata of {self.project}.")
+                status.in_project = None
+            status.changes.append(f"Remove the key {name} from the metadata of {self.project}.")
 
 
 def _with_keys(now: Mapping[str, str], public: str, line: str) -> dict[str, str] | None:

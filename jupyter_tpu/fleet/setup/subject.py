@@ -1,4 +1,4 @@
-"""`Setup`: what a project and its TPUs need besides, and whether they have it."""
+"""`Setup`: what else a project and its TPUs need, and whether they have it."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def decode(
         coded = header["values"]
         if names is not None and coded.keys() != {*names}:
             raise CodecError("Other variables were sent than those that were asked for.")
-        return {name: decoder.decode(each, name) for name, each in coded.items()}
+        return {name: decoder.decode(coded_value, name) for name, coded_value in coded.items()}
     except CodecError:
         raise
     except Exception as error:  # of Python, NumPy, JAX or pandas, about what no `encode` writes
@@ -215,7 +215,7 @@ class _Encoder:
             raise CodecError(
                 f"{path} is of the class {kind}, which can't be pickled: {error}"
             ) from None
-        return ["pickle", self._buffer(data, path), [self._buffer(each, path) for each in raw]]
+        return ["pickle", self._buffer(data, path), [self._buffer(buffer, path) for buffer in raw]]
 
     def _buffer(self, data: Any, path: str, *, spent: bool = False) -> int:
         view = memoryview(data).cast("B") if len(data) else memoryview(b"")
@@ -315,7 +315,7 @@ class _Decoder:
             raise NeedsPickle(f"{path} is pickled.")
         if self._python != sys.version_info[:2] and _has_code(data):
             there, here = (
-                ".".join(map(str, each)) for each in (self._python, sys.version_info[:2])
+                ".".join(map(str, version)) for version in (self._python, sys.version_info[:2])
             )
             raise CodecError(
                 f"{path} contains code of Python {there}, and Python {here} can't run it."
@@ -364,13 +364,13 @@ def _has_code(data: bytes) -> bool:
 def _named_tuple(module: str, name: str, fields: list[str]) -> Any:
     """The class itself if its module is imported here; else one of its name and fields."""
     # A module's own __getattr__ is code that a sender must not choose to run.
-    found = getattr(sys.modules.get(module), "__dict__", {}).get(name)
+    tuple_type = getattr(sys.modules.get(module), "__dict__", {}).get(name)
     if (
-        isinstance(found, type)
-        and found.__mro__[1:] == (tuple, object)
-        and list(getattr(found, "_fields", ())) == fields
+        isinstance(tuple_type, type)
+        and tuple_type.__mro__[1:] == (tuple, object)
+        and list(getattr(tuple_type, "_fields", ())) == fields
     ):
-        return found
+        return tuple_type
     from collections import namedtuple
 
     return namedtuple(name.rpartition(".")[2], fields, rename=True)

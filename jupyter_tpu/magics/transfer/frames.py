@@ -77,6 +77,6 @@ def decode_frame(kind: str, parts: list[Any], path: str, decode: Decode) -> Any:
 
     if kind == "Series":
         return series(parts[2], decode(parts[1], path))
-    frame = pandas.DataFrame({i: series(each) for i, each in enumerate(parts[2:])}, index=rows)
+    frame = pandas.DataFrame({i: series(part) for i, part in enumerate(parts[2:])}, index=rows)
     frame.columns = index(parts[1])
     return frame

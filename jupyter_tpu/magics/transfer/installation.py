@@ -1,4 +1,4 @@
-"""What makes `on_host` a module of the kernel, and calls it there."""
+"""Makes `on_host` a module of the kernel, and calls it there."""
 
 from __future__ import annotations
 

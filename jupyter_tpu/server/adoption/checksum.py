@@ -1,4 +1,4 @@
-"""Text of which a reader knows whether it is whole: one line with a checksum before it."""
+"""Text with a checksum line before it, so that a reader knows whether it is complete."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ it; a second writer would double it. The writer is the client that ran the cell,
 first one that asked. When it has closed, or was away for a while, the next one takes over: it
 clears the output and writes all of it again. A former writer that comes back is told so.
 
-When the server ends, its document loses what was not saved. So the next server's clients have all
-to ask again, the writer too, once they have the document of the new server.
+When the server ends, its document loses what was not saved. So all clients of the next server ask
+again, also the writer, when they have the document of the new server.
 """
 
 from __future__ import annotations

@@ -285,7 +285,9 @@ it('only stops showing a kernel that is dead', async () => {
   };
   const lost: IKernel = { ...kernel, state: 'dead', problem };
   const told: IKernel[] = [];
-  actions.model.kernelProblem.connect((_, each) => void told.push(each));
+  actions.model.kernelProblem.connect(
+    (_, kernelProblem) => void told.push(kernelProblem)
+  );
   changes.kernel(lost);
   changes.kernel(kernel);
   expect(told).toEqual([lost]);

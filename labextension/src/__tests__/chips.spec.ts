@@ -34,7 +34,7 @@ function useOf(...holders: IChipHolder[]): object {
   const hosts = [0, 1].map(host => ({
     host,
     devices: [],
-    holders: holders.filter(each => each.host === host),
+    holders: holders.filter(holder => holder.host === host),
     complete: true,
     lock_owner: '',
     problem: null
@@ -195,7 +195,7 @@ it('offers kernels with chips of their own, as many as the user chooses', async 
   expect(text).toContain('my-tpu · chips 0-3my-tpu · chips 4-7');
   expect(text).toContain('Not tried on hardware.');
   const call = server.calls.find(
-    each => `${each.method} ${each.path}` === SPLIT
+    request => `${request.method} ${request.path}` === SPLIT
   );
   expect(call?.body).toEqual({ environment: 'default', each: 4 });
   expect(shown()).toEqual([]);

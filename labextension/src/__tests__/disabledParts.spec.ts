@@ -67,14 +67,14 @@ it.each([
   await actions.open.tpu(TPU);
   await shows(node, 'Jobs');
   for (const label of labels) {
-    const found = await vi.waitFor(() => {
+    const item = await vi.waitFor(() => {
       const button = node.querySelector<HTMLButtonElement>(
         `button[aria-label="${label}"]`
       );
       expect(button, label).toBeTruthy();
       return button!;
     });
-    expect(found.disabled, label).toBe(true);
+    expect(item.disabled, label).toBe(true);
   }
 });
 

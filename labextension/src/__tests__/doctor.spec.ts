@@ -4,7 +4,8 @@ import { afterEach, expect, it, vi } from 'vitest';
 import { ACTIONS } from '../actions/table';
 import { keyOf } from '../model/resources';
 import { IFinding } from '../rest/api';
-import { findingGroups, hostNumbers } from '../setup/doctorLabels';
+import { findingGroups } from '../setup/doctorLabels';
+import { hostNumbers } from '../ui/hostRanges';
 import {
   answerDialog,
   button,
@@ -79,7 +80,9 @@ it('notifies why a TPU could not be checked', async () => {
   await done();
   await vi.waitFor(() =>
     expect(
-      Notification.manager.notifications.map(each => each.message)
+      Notification.manager.notifications.map(
+        notification => notification.message
+      )
     ).toEqual(['my-tpu is STOPPED. Start it.'])
   );
 });

@@ -50,10 +50,10 @@ function count(node: HTMLElement, text: string): number {
 }
 
 function field(node: HTMLElement, label: string): HTMLInputElement {
-  const found = [...node.querySelectorAll('label')].find(
+  const labelNode = [...node.querySelectorAll('label')].find(
     one => one.textContent === label
   );
-  return document.getElementById(found!.htmlFor) as HTMLInputElement;
+  return document.getElementById(labelNode!.htmlFor) as HTMLInputElement;
 }
 
 /** Types as a person does: React ignores a value that is only set. */

@@ -82,10 +82,10 @@ afterEach(async () => {
 /** Chooses files in the dialog that opens. */
 async function choose(folder: string, ...names: string[]): Promise<void> {
   const [files, where] = await vi.waitFor(() => {
-    const found =
+    const fields =
       document.querySelectorAll<HTMLInputElement>('.jp-Dialog input');
-    expect(found).toHaveLength(2);
-    return found;
+    expect(fields).toHaveLength(2);
+    return fields;
   });
   files.required = false; // jsdom has no way to choose files
   Object.defineProperty(files, 'files', {
@@ -160,10 +160,10 @@ describe('an upload', () => {
 describe('a download', () => {
   const answer = async (path: string) => {
     const input = await vi.waitFor(() => {
-      const found =
+      const field =
         document.querySelector<HTMLInputElement>('.jp-Dialog input');
-      expect(found).not.toBeNull();
-      return found!;
+      expect(field).not.toBeNull();
+      return field!;
     });
     type(input, path);
     await answerDialog('Download');

@@ -105,7 +105,7 @@ it('sets the limits that are typed, beginning with those that its host has', asy
   type(until, '2099-12-24T08:00');
   await answerDialog('Save');
   await done;
-  const call = server.calls.find(each => each.method === 'POST');
+  const call = server.calls.find(request => request.method === 'POST');
   expect(call?.body).toEqual({
     action: 'delete',
     idle: 3600,
@@ -157,7 +157,9 @@ it('removes the guard of another person’s pod, which can only be deleted, by i
   );
   await vi.waitFor(() =>
     expect(
-      Notification.manager.notifications.map(each => each.message)
+      Notification.manager.notifications.map(
+        notification => notification.message
+      )
     ).toEqual(['my-tpu runs until you delete it.'])
   );
 });

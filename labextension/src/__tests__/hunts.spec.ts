@@ -79,10 +79,10 @@ const hunting = {
 };
 
 function tick(node: HTMLElement, label: string): void {
-  const found = [...node.querySelectorAll('label')].find(one =>
+  const labelNode = [...node.querySelectorAll('label')].find(one =>
     one.textContent?.startsWith(label)
   );
-  found!.querySelector('input')!.click();
+  labelNode!.querySelector('input')!.click();
 }
 
 describe('a hunt', () => {

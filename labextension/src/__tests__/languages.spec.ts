@@ -10,6 +10,7 @@ import {
   inLanguage,
   language,
   loadTranslation,
+  translationLoaded,
   trans,
   translatesSentences
 } from '../ui/translation';
@@ -38,6 +39,7 @@ async function use(code: string, pack: object): Promise<void> {
   } as never);
   await manager.fetch(code);
   loadTranslation(manager);
+  await translationLoaded();
 }
 
 afterEach(() => use('en', {}));

@@ -94,7 +94,7 @@ it('offers to run notebooks again when their TPU is connected again', async () =
   const { changes, lose } = await openNotifications();
   const buttons = () =>
     Notification.manager.notifications[0].options.actions!.map(
-      each => each.label
+      action => action.label
     );
   changes.tpu(aTPU());
   lose('1', OPEN[0], 'Its host was restarted.', 'NOT_FOUND');

@@ -90,23 +90,23 @@ export function listOf(...tpus: object[]): { [call: string]: Answer } {
 }
 
 export function button(node: HTMLElement, name: string): HTMLButtonElement {
-  const found = [...node.querySelectorAll('button')].find(
+  const match = [...node.querySelectorAll('button')].find(
     one => (one.getAttribute('aria-label') ?? one.textContent) === name
   );
-  if (!found) {
+  if (!match) {
     throw new Error(`no button ${name} in: ${node.textContent}`);
   }
-  return found;
+  return match;
 }
 
 /** Presses a button of the dialog that opens, and returns what the dialog says. */
 export async function answerDialog(name: string): Promise<string> {
   const dialog = await vi.waitFor(() => {
-    const found = document.querySelector<HTMLElement>('.jp-Dialog');
-    expect(found?.querySelector('.jp-Dialog-body')?.textContent).toBeTruthy();
+    const node = document.querySelector<HTMLElement>('.jp-Dialog');
+    expect(node?.querySelector('.jp-Dialog-body')?.textContent).toBeTruthy();
     // The title is rendered by itself, on a busy machine a moment later.
-    expect(found?.querySelector('.jp-Dialog-header')?.textContent).not.toBe('');
-    return found!;
+    expect(node?.querySelector('.jp-Dialog-header')?.textContent).not.toBe('');
+    return node!;
   });
   const text = dialog.textContent ?? '';
   button(dialog, name).click();
@@ -128,10 +128,10 @@ export async function shows(
 /** The fields of the dialog that opens. */
 export async function dialogInputs(count: number): Promise<HTMLInputElement[]> {
   return vi.waitFor(() => {
-    const found =
+    const fields =
       document.querySelectorAll<HTMLInputElement>('.jp-Dialog input');
-    expect(found).toHaveLength(count);
-    return [...found];
+    expect(fields).toHaveLength(count);
+    return [...fields];
   });
 }
 

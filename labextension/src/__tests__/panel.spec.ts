@@ -676,9 +676,9 @@ describe('the types of the form', () => {
     const { actions, node } = await openPanel();
     actions.openCreateForm();
     const input = await vi.waitFor(() => {
-      const found = node.querySelector<HTMLInputElement>('[role=combobox]');
-      expect(found).toBeTruthy();
-      return found!;
+      const field = node.querySelector<HTMLInputElement>('[role=combobox]');
+      expect(field).toBeTruthy();
+      return field!;
     });
     const set = Object.getOwnPropertyDescriptor(
       HTMLInputElement.prototype,

@@ -123,14 +123,15 @@ it.each(IDS)('without %s the parts that do not need it work', async id => {
     [ITPUActions.name]: 'jupyter-tpu:commands',
     'jupyter-tpu:IKernelReplay': 'jupyter-tpu:kernel-replay'
   };
-  const works = (each: string): boolean =>
-    each !== id &&
-    (plugins.find(plugin => plugin.id === each)!.requires ?? []).every(
+  const works = (other: string): boolean =>
+    other !== id &&
+    (plugins.find(plugin => plugin.id === other)!.requires ?? []).every(
       token => !(token.name in needed) || works(needed[token.name])
     );
-  for (const each of IDS) {
-    const active = registry.hasPlugin(each) && registry.isPluginActivated(each);
-    expect(active, each).toBe(works(each));
+  for (const plugin of IDS) {
+    const active =
+      registry.hasPlugin(plugin) && registry.isPluginActivated(plugin);
+    expect(active, plugin).toBe(works(plugin));
   }
   expect(app.commands.hasCommand('tpu:open-panel')).toBe(
     works('jupyter-tpu:panel')

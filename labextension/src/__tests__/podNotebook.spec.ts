@@ -21,10 +21,10 @@ it('a new notebook on a pod is on all hosts, or on host 0 if asked', async () =>
   for (const label of ['All Hosts', 'Host 0 Only', 'Cancel']) {
     const asked = actions.open.notebook(pod);
     await shows(document.body, 'New Notebook on my-tpu');
-    const found = [...document.querySelectorAll('.jp-Dialog button')].find(
-      each => each.textContent === label
+    const match = [...document.querySelectorAll('.jp-Dialog button')].find(
+      candidate => candidate.textContent === label
     );
-    (found as HTMLButtonElement).click();
+    (match as HTMLButtonElement).click();
     await asked;
   }
   expect(opened).toEqual(['pod-all-hosts', environment.kernelspec]);

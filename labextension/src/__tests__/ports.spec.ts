@@ -31,9 +31,9 @@ async function openDetails(answers: { [call: string]: Answer } = {}) {
   const text = () => (node.textContent ?? '').replace(/\s+/g, ' ');
   await vi.waitFor(() => expect(text()).toContain('Tunnels'));
   const press = (label: string) => {
-    const found = node.querySelector(`button[aria-label="${label}"]`);
-    expect(found, label).toBeTruthy();
-    (found as HTMLButtonElement).click();
+    const match = node.querySelector(`button[aria-label="${label}"]`);
+    expect(match, label).toBeTruthy();
+    (match as HTMLButtonElement).click();
   };
   return { ...opened, text, press };
 }
@@ -115,11 +115,11 @@ describe('the dialog for a tunnel', () => {
     });
     press('New tunnel to my-tpu');
     const inputs = await vi.waitFor(() => {
-      const found = document.querySelectorAll<HTMLInputElement>(
+      const fields = document.querySelectorAll<HTMLInputElement>(
         '.jp-Dialog input[type=number]'
       );
-      expect(found).toHaveLength(2);
-      return [...found];
+      expect(fields).toHaveLength(2);
+      return [...fields];
     });
     const type = (index: number, text: string) => {
       const set = Object.getOwnPropertyDescriptor(

@@ -113,12 +113,14 @@ it('asks for a command and the hosts, and opens a tab', async () => {
   ['ls | wc', '1'].forEach((text, index) => type(inputs[index], text));
   button(document.querySelector('.jp-Dialog')!, 'Run').click();
   await done;
-  expect(server.calls.find(each => each.method === 'POST')?.body).toEqual({
-    command: ['sh', '-c', 'ls | wc'],
-    hosts: '1',
-    cwd: '',
-    stop_unwatched: 60
-  });
+  expect(server.calls.find(request => request.method === 'POST')?.body).toEqual(
+    {
+      command: ['sh', '-c', 'ls | wc'],
+      hosts: '1',
+      cwd: '',
+      stop_unwatched: 60
+    }
+  );
   expect(shown).toHaveBeenCalledWith({ run });
 });
 

@@ -301,6 +301,7 @@ export function aTPU(more: Partial<ITPU> = {}): ITPU {
     owner: '',
     not_yours: false,
     forgotten: false,
+    agents_may_use: false,
     operations: [],
     labels: {},
     queued: '',

@@ -8,10 +8,10 @@ afterEach(disposeWidgets);
 const PART = 'Run a command, stop automatically';
 
 function field<E extends HTMLElement>(node: HTMLElement, label: string): E {
-  const found = [...node.querySelectorAll('label')].find(
+  const labelNode = [...node.querySelectorAll('label')].find(
     one => one.textContent === label
   );
-  return document.getElementById(found!.htmlFor) as E;
+  return document.getElementById(labelNode!.htmlFor) as E;
 }
 
 it('has a part for what a TPU does while nobody is there, which says what is chosen', async () => {

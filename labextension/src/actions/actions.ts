@@ -128,8 +128,9 @@ export class Actions {
 
   /** What can be done with a TPU now, the most common first. */
   available(tpu: ITPU): Action[] {
-    return availableActions(tpu, this.model.runningOn(tpu)).filter(action =>
-      this.offers(action)
+    const { model } = this;
+    return availableActions(tpu, model.runningOn(tpu), model.tpus).filter(
+      action => this.offers(action)
     );
   }
 
@@ -312,6 +313,7 @@ export class Actions {
         case 'compile':
         case 'hunt':
         case 'queue':
+        case 'plan':
         case 'unqueue':
           break; // not about a TPU that is there
         case 'environment':
@@ -328,10 +330,9 @@ export class Actions {
           await this.shares.again(tpu, operation);
           break;
         case 'guard':
-        case 'plan':
         case 'profile':
         case 'report':
-          break; // the user can set it, ask, trace a kernel, or report a host again
+          break; // the user can set it, trace a kernel, or report a host again
         default:
           await this.act(operation.kind, tpu);
       }

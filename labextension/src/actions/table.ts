@@ -19,6 +19,7 @@ import {
   pythonIcon,
   refreshIcon,
   runIcon,
+  shareIcon,
   stopIcon,
   terminalIcon
 } from '@jupyterlab/ui-components';
@@ -127,7 +128,7 @@ export const ACTIONS: { [action in Action]: IAction } = {
   },
   share: {
     command: 'tpu:share-folder',
-    icon: filesIcon,
+    icon: shareIcon,
     label: () => trans.__('Share a Folder…'),
     run: (actions, tpu) => actions.shares.share(tpu)
   },
@@ -174,6 +175,16 @@ export const ACTIONS: { [action in Action]: IAction } = {
     label: () => trans.__('Split Chips…'),
     run: async (actions, tpu) =>
       (await import('../chips/chipDialogs')).splitChips(tpu, actions.model)
+  },
+  slices: {
+    command: 'tpu:slices-kernel',
+    icon: duplicateIcon,
+    label: () => trans.__('Kernel on Several TPUs…'),
+    run: async (actions, tpu) =>
+      (await import('../kernels/sliceDialogs')).addSlicesKernel(
+        tpu,
+        actions.model
+      )
   },
   profile: {
     command: 'tpu:profile',

@@ -42,11 +42,15 @@ export async function freeChips(tpu: ITPU, model: TPUModel): Promise<void> {
   if (!agreed) {
     return;
   }
-  const wanted = holders.map(({ host, pid, start }) => ({ host, pid, start }));
+  const processes = holders.map(({ host, pid, start }) => ({
+    host,
+    pid,
+    start
+  }));
   const freed = await waitToEnd(
     trans.__('Freeing the chips of %1', tpu.name),
     model.client.chips.free(tpu, {
-      holders: wanted,
+      holders: processes,
       // What ends may leave a lock file.
       locks: [...new Set([...holders, ...locks].map(({ host }) => host))]
     })
@@ -66,9 +70,9 @@ export async function freeChips(tpu: ITPU, model: TPUModel): Promise<void> {
 export async function splitChips(tpu: ITPU, model: TPUModel): Promise<void> {
   const [environment] = startableEnvironments(tpu);
   const choices = new Map<string, number>(
-    chipShares(tpu).map(each => [
-      trans._n('One chip for each', '%1 chips for each', each),
-      each
+    chipShares(tpu).map(count => [
+      trans._n('One chip for each', '%1 chips for each', count),
+      count
     ])
   );
   choices.set(trans.__('All chips for one kernel'), 0);
@@ -80,15 +84,15 @@ export async function splitChips(tpu: ITPU, model: TPUModel): Promise<void> {
     items: [...choices.keys()],
     okLabel: trans.__('Offer')
   });
-  const each = choices.get(result.value ?? '');
-  if (!result.button.accept || each === undefined || !environment) {
+  const share = choices.get(result.value ?? '');
+  if (!result.button.accept || share === undefined || !environment) {
     return;
   }
   const offered = await waitToEnd(
     trans.__('Splitting the chips of %1', tpu.name),
     model.client.chipKernels.split(tpu, {
       environment: environment.name,
-      each
+      each: share
     })
   );
   if (offered) {
@@ -137,15 +141,15 @@ function Use({ use }: { use: IChipUse }): JSX.Element {
         <>
           <p>{trans.__('This stops the programs that use the chips:')}</p>
           <ul>
-            {holders.map(each => (
-              <li key={`${each.host} ${each.pid}`} title={each.command}>
-                {many && <em>{trans.__('Host %1:', each.host)} </em>}
-                {holderName(each)}
-                <p>{details(each)}</p>
+            {holders.map(holder => (
+              <li key={`${holder.host} ${holder.pid}`} title={holder.command}>
+                {many && <em>{trans.__('Host %1:', holder.host)} </em>}
+                {holderName(holder)}
+                <p>{details(holder)}</p>
               </li>
             ))}
           </ul>
-          {holders.some(each => each.kernel) && (
+          {holders.some(holder => holder.kernel) && (
             <p>{trans.__('The variables of kernels will be lost.')}</p>
           )}
         </>
@@ -231,10 +235,10 @@ function unseen(use: IChipUse): string[] {
 
 function notFreed(tpu: ITPU, freed: IFreedChips): string {
   const left = holdersOf(freed.use).map(
-    each => `${holderName(each)} (${details(each)})`
+    holder => `${holderName(holder)} (${details(holder)})`
   );
   const why = freed.ended
-    .map(each => each.problem?.message)
+    .map(process => process.problem?.message)
     .filter(message => message);
   const more = [...leftOver(freed.use), ...unseen(freed.use)];
   const lines = [...left, ...why, ...more];

@@ -58,11 +58,11 @@ export function latest(host: IHostLoad): ILoadSample | null {
 /** Whose its chips are, and what the figures of a host do not say. */
 export function loadNotes(host: IHostLoad): string[] {
   return [
-    ...host.bookings.map(each =>
+    ...host.bookings.map(booking =>
       trans.__(
         '%1: %2',
-        chipsLabel(each.chips),
-        PathExt.basename(each.notebook) || each.kernel.slice(0, 8)
+        chipsLabel(booking.chips),
+        PathExt.basename(booking.notebook) || booking.kernel.slice(0, 8)
       )
     ),
     ...(host.problem ? [`${host.problem.message} ${host.problem.hint}`] : []),

@@ -6,7 +6,7 @@ const REQUIREMENT =
 
 /** Package requirements, separated by commas, spaces or line breaks. Comments (#) are left out. */
 export function packagesIn(text: string): string[] {
-  const found: string[] = [];
+  const requirements: string[] = [];
   const rest = text.replace(/(^|\s)#.*/g, '$1');
   for (let at = 0; at < rest.length;) {
     REQUIREMENT.lastIndex = at;
@@ -16,9 +16,9 @@ export function packagesIn(text: string): string[] {
       /^(?:[\s,]+|\S*:\/\/\S+|[^\s,]+)/.exec(rest.slice(at))!;
     const one = part.replace(/^[\s,]+|[\s,]+$/g, '');
     if (one) {
-      found.push(one);
+      requirements.push(one);
     }
     at += part.length;
   }
-  return found;
+  return requirements;
 }

@@ -20,9 +20,9 @@ export class Drives {
 
   /** The drive of a host; the same one each time. */
   of(place: IHostRef): HostDrive {
-    const found = this._drives.get(this._id(place));
-    if (found) {
-      return found;
+    const known = this._drives.get(this._id(place));
+    if (known) {
+      return known;
     }
     const drive = this._add(place);
     const places = [...this._drives.values()].map(one => one.place);
@@ -48,8 +48,8 @@ export class Drives {
 
   private _remembered(): IHostRef[] {
     try {
-      const found = JSON.parse(this._storage.getItem(this._key) ?? '[]');
-      return Array.isArray(found) ? found : [];
+      const places = JSON.parse(this._storage.getItem(this._key) ?? '[]');
+      return Array.isArray(places) ? places : [];
     } catch {
       return [];
     }

@@ -55,12 +55,12 @@ export class HostDrive extends Drive {
     path: string,
     options?: Contents.IFetchOptions
   ): Promise<Contents.IModel> {
-    const found: IHostContents = await super.get(path, options);
-    if (found.left_out) {
-      const listed = found.content.length;
-      this.partialFolder.emit({ path, listed, left_out: found.left_out });
+    const contents: IHostContents = await super.get(path, options);
+    if (contents.left_out) {
+      const listed = contents.content.length;
+      this.partialFolder.emit({ path, listed, left_out: contents.left_out });
     }
-    return found;
+    return contents;
   }
 
   async getDownloadUrl(path: string): Promise<string> {

@@ -3,7 +3,7 @@
 import React from 'react';
 
 import { IHostShare } from '../rest/api';
-import { hostRanges } from '../setup/doctorLabels';
+import { hostRanges } from '../ui/hostRanges';
 import { trans } from '../ui/translation';
 
 /** What is done on each host, or why it can't be; hosts with the same are listed together. */

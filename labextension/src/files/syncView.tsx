@@ -69,10 +69,10 @@ function Conflicts(props: {
       kind="warning"
     >
       <ul className="jp-tpu-Paths">
-        {result.conflicts.map(each => (
-          <li key={each.path} title={each.path}>
-            <code>{each.path}</code>
-            <small>{conflictLabel(each, result, actions)}</small>
+        {result.conflicts.map(conflict => (
+          <li key={conflict.path} title={conflict.path}>
+            <code>{conflict.path}</code>
+            <small>{conflictLabel(conflict, result, actions)}</small>
           </li>
         ))}
       </ul>
@@ -114,13 +114,13 @@ export function Projects({ tpu, actions }: ITPUProps): JSX.Element | null {
             {project.result && (
               <>
                 {project.result.hosts
-                  .filter(each => each.problem && each.host !== project.host)
-                  .map(each => {
-                    const { message, ...more } = failureText(each.problem!);
+                  .filter(host => host.problem && host.host !== project.host)
+                  .map(host => {
+                    const { message, ...more } = failureText(host.problem!);
                     return (
                       <Alert
-                        key={each.host}
-                        message={trans.__('Host %1: %2', each.host, message)}
+                        key={host.host}
+                        message={trans.__('Host %1: %2', host.host, message)}
                         {...more}
                       />
                     );
@@ -155,7 +155,7 @@ function ProjectState(props: {
   const conflicts = project.result?.conflicts ?? [];
   const state =
     project.state === 'current' &&
-    conflicts.some(each => each.hosts.includes(project.host))
+    conflicts.some(conflict => conflict.hosts.includes(project.host))
       ? 'failed'
       : project.state;
   const label = {
@@ -182,13 +182,13 @@ export function LeftOut(props: { files: INotCopied[] }): JSX.Element | null {
     <>
       <div>{trans.__('Left out')}</div>
       <ul className="jp-tpu-Paths">
-        {files.map(each => (
-          <li key={`${each.path}#${each.why}`} title={each.path}>
-            <code>{each.path}</code>
+        {files.map(file => (
+          <li key={`${file.path}#${file.why}`} title={file.path}>
+            <code>{file.path}</code>
             <small>
-              {each.hosts.length > 0
-                ? trans.__('%1 (host %2)', each.why, each.hosts.join(', '))
-                : each.why}
+              {file.hosts.length > 0
+                ? trans.__('%1 (host %2)', file.why, file.hosts.join(', '))
+                : file.why}
             </small>
           </li>
         ))}

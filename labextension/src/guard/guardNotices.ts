@@ -49,7 +49,9 @@ export function addGuardNotices(
           callback: () => actions.openPanel()
         };
         const possible = byGuard ? [keep, show] : [show];
-        const specs = tpu.environments.map(each => each.kernelspec);
+        const specs = tpu.environments.map(
+          environment => environment.kernelspec
+        );
         notices.show(specs, text, possible[0]);
         if (!shown.has(key)) {
           const id = Notification.warning(text, {

@@ -31,6 +31,7 @@ export function HuntAttempts(props: {
   return attempts.length === 0 ? null : (
     <ul
       className="jp-tpu-Hunt"
+      tabIndex={0} // it scrolls
       aria-label={trans.__('Attempts to create %1', hunt.name)}
     >
       {attempts.map(attempt => (

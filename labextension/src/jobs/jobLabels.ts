@@ -1,7 +1,7 @@
 // What the panel says of jobs.
 
 import { IHostJob, IJob, ITPU } from '../rest/api';
-import { hostRanges } from '../setup/doctorLabels';
+import { hostRanges } from '../ui/hostRanges';
 import { ago, Tone, trans } from '../ui/translation';
 import { isOver } from './jobModel';
 

@@ -15,7 +15,9 @@ export class OutputLines {
     const key = `${host} ${stream}`;
     const decoder = this._decoders.get(key) ?? new TextDecoder();
     this._decoders.set(key, decoder);
-    const bytes = Uint8Array.from(atob(data), each => each.charCodeAt(0));
+    const bytes = Uint8Array.from(atob(data), character =>
+      character.charCodeAt(0)
+    );
     const text = decoder.decode(bytes, { stream: true });
     if (!this._numbered) {
       return visible(text);

@@ -15,7 +15,7 @@ import {
   IProfileTPU,
   ITPU
 } from '../rest/api';
-import { hostNumbers } from '../setup/doctorLabels';
+import { hostNumbers } from '../ui/hostRanges';
 import { show } from '../ui/confirm';
 import { ask } from '../ui/formDialog';
 import { trans } from '../ui/translation';
@@ -30,7 +30,7 @@ export async function askProfile(
   tpu: ITPU,
   kernel: IKernel | undefined
 ): Promise<IProfileTPU | null> {
-  const wanted = await ask({
+  const values = await ask({
     title: trans.__('Trace %1', tpu.name),
     accept: trans.__('Trace'),
     initial: { seconds: '3', port: '' },
@@ -57,10 +57,10 @@ export async function askProfile(
     ]
   });
   return (
-    wanted && {
-      seconds: Number(wanted.seconds),
+    values && {
+      seconds: Number(values.seconds),
       kernels: kernel ? [kernel.id] : [],
-      port: wanted.port ? Number(wanted.port) : null
+      port: values.port ? Number(values.port) : null
     }
   );
 }
@@ -75,20 +75,20 @@ export function notifyUntraced(profile: IProfile): void {
 
 /** Asks all hosts, and shows what fills the memory of their devices. */
 export async function showMemory(tpu: ITPU, model: TPUModel): Promise<void> {
-  const found = await wait(
+  const profiles = await wait(
     trans.__('Checking the memory of %1', tpu.name),
     signal => model.client.profiles.memory(tpu, {}, signal)
   );
-  if (!found) {
+  if (!profiles) {
     return;
   }
   const several = tpu.hosts.length > 1;
-  const kernels = found.profiles.filter(({ kernel }) => kernel);
-  const others = found.profiles.filter(({ kernel }) => !kernel);
+  const kernels = profiles.profiles.filter(({ kernel }) => kernel);
+  const others = profiles.profiles.filter(({ kernel }) => !kernel);
   await show(
     trans.__('Memory of %1', tpu.name),
     <>
-      {found.emulated && (
+      {profiles.emulated && (
         <p>{trans.__('Emulated: JAX on the CPU of this computer.')}</p>
       )}
       {kernels.map(profile => (
@@ -146,27 +146,27 @@ function Lines(props: { lines: IMemoryLine[]; all: number }): JSX.Element {
   const { lines, all } = props;
   return (
     <ul className="jp-tpu-Lines">
-      {lines.map(each => {
+      {lines.map(line => {
         const row = (
           <>
-            <span className="jp-tpu-Lines-size">{sizeLabel(each.bytes)}</span>
+            <span className="jp-tpu-Lines-size">{sizeLabel(line.bytes)}</span>
             <progress
               max={all}
-              value={each.bytes}
+              value={line.bytes}
               aria-label={trans.__(
                 '%1 percent of the memory',
-                Math.round((100 * each.bytes) / all)
+                Math.round((100 * line.bytes) / all)
               )}
             />
-            <code title={each.file}>{each.line}</code> {each.function}
+            <code title={line.file}>{line.line}</code> {line.function}
           </>
         );
         return (
-          <li key={`${each.file} ${each.line} ${each.function}`}>
-            {each.calls.length > 0 ? (
-              <details open={each.bytes >= LARGE * all}>
+          <li key={`${line.file} ${line.line} ${line.function}`}>
+            {line.calls.length > 0 ? (
+              <details open={line.bytes >= LARGE * all}>
                 <summary>{row}</summary>
-                <Lines lines={each.calls} all={all} />
+                <Lines lines={line.calls} all={all} />
               </details>
             ) : (
               <div>{row}</div>

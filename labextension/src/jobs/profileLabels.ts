@@ -1,15 +1,15 @@
 // Profiles in words.
 
 import { IProblem, IProfile } from '../rest/api';
-import { hostRanges } from '../setup/doctorLabels';
+import { hostRanges } from '../ui/hostRanges';
 import { trans } from '../ui/translation';
 
 /** Each problem once, with the hosts that have it. */
 export function hostsByProblem(
-  found: { host: number; problem: IProblem | null }[]
+  answers: { host: number; problem: IProblem | null }[]
 ): [string, number[]][] {
   const hosts = new Map<string, Set<number>>();
-  for (const { host, problem } of found) {
+  for (const { host, problem } of answers) {
     if (problem) {
       const text = `${problem.message} ${problem.hint}`.trim();
       hosts.set(text, (hosts.get(text) ?? new Set()).add(host));
@@ -23,7 +23,7 @@ export function untraced({ traces }: IProfile): string[] {
   const done = traces.filter(({ state }) => state === 'done');
   const named = traces.filter(
     ({ host, state }) =>
-      state === 'failed' || !done.some(each => each.host === host)
+      state === 'failed' || !done.some(other => other.host === host)
   );
   return hostsByProblem(named).map(([text, hosts]) =>
     hosts.length === 1

@@ -1,7 +1,7 @@
 // Commands on hosts, in words.
 
 import { IHostRun, IRun } from '../rest/api';
-import { hostNumbers } from '../setup/doctorLabels';
+import { hostNumbers } from '../ui/hostRanges';
 import { trans } from '../ui/translation';
 
 /** The command as it was typed. */
@@ -13,20 +13,20 @@ export function runTitle({ command }: IRun): string {
 /** A line for each way in which it goes or has ended, with its hosts where there are several. */
 export function runOutcomes(run: IRun): string[] {
   const groups = new Map<string, number[]>();
-  for (const each of run.hosts) {
-    const text = outcome(each);
-    groups.set(text, [...(groups.get(text) ?? []), each.host]);
+  for (const host of run.hosts) {
+    const text = outcome(host);
+    groups.set(text, [...(groups.get(text) ?? []), host.host]);
   }
   return [...groups].map(([text, hosts]) =>
     run.hosts.length > 1 ? `${hostNumbers(hosts)} ${text}` : text
   );
 }
 
-function outcome(each: IHostRun): string {
-  const problem = each.problem
-    ? `${each.problem.message} ${each.problem.hint}`.trim()
+function outcome(host: IHostRun): string {
+  const problem = host.problem
+    ? `${host.problem.message} ${host.problem.hint}`.trim()
     : '';
-  switch (each.state) {
+  switch (host.state) {
     case 'connecting':
       return trans.__('Connecting…');
     case 'running':
@@ -37,16 +37,16 @@ function outcome(each: IHostRun): string {
       return trans.__('Unknown: %1', problem);
     default:
   }
-  if (each.cause === 'abandoned') {
+  if (host.cause === 'abandoned') {
     return trans.__('Stopped, because the connection was lost for too long');
   }
-  if (each.cause === 'stopped') {
+  if (host.cause === 'stopped') {
     return trans.__('Stopped');
   }
-  if (each.signal) {
-    return trans.__('Killed by %1', each.signal);
+  if (host.signal) {
+    return trans.__('Killed by %1', host.signal);
   }
-  return [trans.__('Exit code %1', each.code), problem]
+  return [trans.__('Exit code %1', host.code), problem]
     .filter(Boolean)
     .join(': ');
 }

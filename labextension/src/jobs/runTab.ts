@@ -127,7 +127,7 @@ export class RunView extends Widget {
 
   private _showStatus(run: IRun): void {
     this._status.textContent = runOutcomes(run).join('\n');
-    const failed = run.hosts.every(each => each.code);
+    const failed = run.hosts.every(host => host.code);
     this._status.dataset.state = failed ? 'failed' : run.state;
   }
 

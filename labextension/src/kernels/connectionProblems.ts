@@ -62,15 +62,15 @@ export function notifyOfConnectionProblems(
         );
 
   replay.connectionChanged.connect((_, { clientId, problem }) => {
-    for (const each of ['blocked', 'denied'] as const) {
-      if (each === problem) {
-        affected[each].add(clientId);
-        if (!shown.has(each)) {
-          shown.set(each, show(each));
+    for (const kind of ['blocked', 'denied'] as const) {
+      if (kind === problem) {
+        affected[kind].add(clientId);
+        if (!shown.has(kind)) {
+          shown.set(kind, show(kind));
         }
-      } else if (affected[each].delete(clientId) && affected[each].size === 0) {
-        Notification.dismiss(shown.get(each));
-        shown.delete(each);
+      } else if (affected[kind].delete(clientId) && affected[kind].size === 0) {
+        Notification.dismiss(shown.get(kind));
+        shown.delete(kind);
       }
     }
   });

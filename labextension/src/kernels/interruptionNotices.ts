@@ -19,7 +19,9 @@ export function addInterruptionNotices(
     for (const tpu of model.tpus) {
       const what = maintenanceText(tpu);
       if (tpu.interruption && what) {
-        const specs = tpu.environments.map(each => each.kernelspec);
+        const specs = tpu.environments.map(
+          environment => environment.kernelspec
+        );
         notices.show(specs, `${what.message} ${what.hint}`, {
           label: trans.__('Show TPU'),
           callback: () => actions.openPanel()

@@ -3,7 +3,7 @@
 import { PathExt } from '@jupyterlab/coreutils';
 
 import { IKernel } from '../rest/api';
-import { hostRanges } from '../setup/doctorLabels';
+import { hostRanges } from '../ui/hostRanges';
 import { trans } from '../ui/translation';
 
 export function kernelStateLabel(state: string): string {

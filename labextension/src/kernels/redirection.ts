@@ -51,8 +51,8 @@ export class Redirection {
         .forEach(request => redirected.delete(request));
     } else if (type === 'comm_msg') {
       const isNew = noteStates(frame, widgets);
-      for (const each of redirected.values()) {
-        if (each.showAgain(isNew ? null : frame)) {
+      for (const output of redirected.values()) {
+        if (output.showAgain(isNew ? null : frame)) {
           this._showLater(frame);
         }
       }

@@ -199,9 +199,9 @@ async function panelOf(
 ): Promise<INotebookPanel | null> {
   const end = Date.now() + TIMEOUT;
   while (Date.now() < end) {
-    const found = notebookOf(shell, clientId);
-    if (found) {
-      return found;
+    const notebook = notebookOf(shell, clientId);
+    if (notebook) {
+      return notebook;
     }
     await new Promise(resolve => setTimeout(resolve, CHECK));
   }
@@ -212,10 +212,10 @@ function notebookOf(
   shell: JupyterFrontEnd.IShell,
   clientId: string
 ): INotebookPanel | null {
-  const found = findKernelWidget(shell, clientId) as
+  const widget = findKernelWidget(shell, clientId) as
     (IKernelWidget & Partial<INotebookPanel>) | undefined;
-  return found?.context?.isReady && found.content?.widgets
-    ? (found as INotebookPanel)
+  return widget?.context?.isReady && widget.content?.widgets
+    ? (widget as INotebookPanel)
     : null;
 }
 

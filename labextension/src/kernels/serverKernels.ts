@@ -47,9 +47,9 @@ export class ServerKernels extends Store implements IServerKernels {
   async show(id: string): Promise<void> {
     const { kernels, sessions } = this._services;
     await Promise.all([kernels.refreshRunning(), sessions.refreshRunning()]);
-    const found = [...sessions.running()].find(one => one.kernel?.id === id);
-    if (found) {
-      await this._commands.execute('docmanager:open', { path: found.path });
+    const session = [...sessions.running()].find(one => one.kernel?.id === id);
+    if (session) {
+      await this._commands.execute('docmanager:open', { path: session.path });
     }
   }
 }

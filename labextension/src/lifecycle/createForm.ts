@@ -51,6 +51,8 @@ export interface IFields
   reservation: string;
   /** GB of each host's boot disk. */
   diskGB: string;
+  /** Google's control plane that makes it. */
+  api: 'tpu' | 'compute' | '';
   version: string;
   network: string;
   subnetwork: string;
@@ -68,6 +70,7 @@ const EMPTY: IFields = {
   runFor: '14400',
   reservation: '',
   diskGB: '',
+  api: '',
   version: '',
   network: '',
   subnetwork: '',
@@ -87,6 +90,7 @@ const SERVER_FIELDS: { [name: string]: keyof IFields } = {
   zone: 'zone',
   reservation: 'reservation',
   disk_gb: 'diskGB',
+  api: 'api',
   version: 'version',
   run_for: 'runFor',
   network: 'network',
@@ -320,6 +324,7 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
     }
     this.filled.reservation = request.reservation ?? '';
     this.filled.diskGB = request.disk_gb ? String(request.disk_gb) : '';
+    this.filled.api = request.api ?? '';
     this.filled.network = request.network ?? '';
     this.filled.subnetwork = request.subnetwork ?? '';
     this.set('tier', request.tier ?? 'on-demand');
@@ -357,6 +362,7 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
         ? { reservation: fields.reservation.trim() }
         : {}),
       ...(Number(fields.diskGB) ? { disk_gb: Number(fields.diskGB) } : {}),
+      ...(fields.api ? { api: fields.api } : {}),
       network: fields.network || null,
       subnetwork: fields.subnetwork || null,
       ...nodeOptionsOf(fields),
@@ -476,9 +482,9 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
 
   private _suggestedZone(): string {
     const home = this.catalog?.default_zone ?? '';
-    const wanted = [this._zone, this.defaults.values.zone, home];
+    const preferred = [this._zone, this.defaults.values.zone, home];
     return (
-      wanted.find(zone => this.zones.includes(zone)) ??
+      preferred.find(zone => this.zones.includes(zone)) ??
       this.nearestZone ??
       this.zones[0] ??
       home

@@ -36,6 +36,7 @@ const ADVANCED = 'form#advanced';
 const ADVANCED_FIELDS = [
   'version',
   'diskGB',
+  'api',
   'packages',
   'apt',
   'timezone',
@@ -237,6 +238,19 @@ export function CreatePage({ actions }: { actions: Actions }): JSX.Element {
                 help: trans.__('GB for each host; Compute Engine only'),
                 placeholder: '200'
               },
+              {
+                name: 'api',
+                label: trans.__('Control plane'),
+                help: trans.__(
+                  'Where both can make this type, your quota decides'
+                ),
+                kind: 'select',
+                choices: [
+                  ['', trans.__('Automatic')],
+                  ['tpu', trans.__('Cloud TPU')],
+                  ['compute', trans.__('Compute Engine')]
+                ]
+              },
               packagesField({ rows: 2, disabled: !fields.connect })
             ]}
           />
@@ -266,14 +280,16 @@ export function CreatePage({ actions }: { actions: Actions }): JSX.Element {
 /** Which reservation is used; those that can be are offered, with their dates. */
 function ReservationField(props: { actions: Actions }): JSX.Element {
   const { createForm: form, model } = props.actions;
-  const [found, setFound] = useState<IReservationView[]>([]);
+  const [reservations, setReservations] = useState<IReservationView[]>([]);
   const id = useId();
   useEffect(() => {
     // Who may not list them can type a name.
-    model.client.reservations.list().then(setFound, () => setFound([]));
+    model.client.reservations
+      .list()
+      .then(setReservations, () => setReservations([]));
   }, [model]);
   const day = (time: string) => new Date(time).toLocaleDateString(language);
-  const coming = found.filter(one => one.future && !one.use);
+  const coming = reservations.filter(one => one.future && !one.use);
   return (
     <>
       <TextField
@@ -294,7 +310,7 @@ function ReservationField(props: { actions: Actions }): JSX.Element {
         onChange={value => form.set('reservation', value)}
       />
       <datalist id={id}>
-        {found
+        {reservations
           .filter(one => one.use)
           .map(one => (
             <option key={`${one.zone}/${one.use}`} value={one.use}>

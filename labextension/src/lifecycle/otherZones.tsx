@@ -23,17 +23,19 @@ export function OtherZones(props: {
     <div className="jp-tpu-OtherZones">
       {trans.__('Other zones with %1:', type)}{' '}
       {zones.map(({ cost: { list_usd_per_hour: price }, zone: other }) => (
-        <span key={other}>
-          <Link
-            label={trans.__('Create it in %1', other)}
-            onClick={() => onPick(other)}
-          >
-            {other}
-          </Link>{' '}
-          {price === null
-            ? trans.__('(price unknown)')
-            : trans.__('(%1/h)', usd(price))}{' '}
-        </span>
+        <React.Fragment key={other}>
+          <span>
+            <Link
+              label={trans.__('Create it in %1', other)}
+              onClick={() => onPick(other)}
+            >
+              {other}
+            </Link>{' '}
+            {price === null
+              ? trans.__('(price unknown)')
+              : trans.__('(%1/h)', usd(price))}
+          </span>{' '}
+        </React.Fragment>
       ))}
     </div>
   );

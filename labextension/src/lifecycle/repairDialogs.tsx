@@ -8,10 +8,17 @@ import { IReportFault, ITPU } from '../rest/api';
 import { confirm } from '../ui/confirm';
 import { ask } from '../ui/formDialog';
 import { trans } from '../ui/translation';
+import { wait } from '../ui/wait';
 
 /** Replaces a TPU by the same one on other hardware; asks first, with what is lost. */
 export async function replaceTPU(tpu: ITPU, model: TPUModel): Promise<void> {
-  const plan = await model.client.hunts.replacement(tpu);
+  const plan = await wait(
+    trans.__('Checking %1. This can take a minute.', tpu.name),
+    signal => model.client.hunts.replacement(tpu, signal)
+  );
+  if (!plan) {
+    return;
+  }
   const agreed = await confirm(
     trans.__('Replace %1?', tpu.name),
     <>
@@ -93,9 +100,10 @@ export async function reportFault(tpu: ITPU, model: TPUModel): Promise<void> {
 function runningThere(tpu: ITPU): string {
   return tpu.kernels
     ? trans._n(
-        'Its kernel is shut down, and its jobs end.',
-        'Its %1 kernels are shut down, and its jobs end.',
-        tpu.kernels
+        'The kernel on %2 is shut down, and all jobs there end.',
+        'The %1 kernels on %2 are shut down, and all jobs there end.',
+        tpu.kernels,
+        tpu.name
       )
-    : trans.__('Its jobs end.');
+    : trans.__('All jobs on %1 end.', tpu.name);
 }

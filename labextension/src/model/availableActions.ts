@@ -40,6 +40,8 @@ interface ISituation {
   startable: boolean;
   /** What runs is a connect, which can be given up. */
   connecting: boolean;
+  /** Other TPUs can be slices of one kernel with it. */
+  sliceable: boolean;
 }
 
 const usable = ({ ready, stopping }: ISituation) => ready && !stopping;
@@ -57,6 +59,7 @@ const POSSIBLE = {
   memory: withKernels,
   split: (now: ISituation) =>
     withKernels(now) && chipShares(now.tpu).length > 0,
+  slices: (now: ISituation) => withKernels(now) && now.sliceable,
   environment: ({ busy, ready }: ISituation) => ready && !busy,
   terminal: usable,
   run: usable,
@@ -94,10 +97,12 @@ export type Action = keyof typeof POSSIBLE;
  * What can be done now, the most common first.
  *
  * @param operations those of this TPU
+ * @param tpus all that there are
  */
 export function availableActions(
   tpu: ITPU,
-  operations: IOperation[]
+  operations: IOperation[],
+  tpus: ITPU[] = []
 ): Action[] {
   if (tpu.state === 'DELETING' || isBusy(operations, 'delete', 'detach')) {
     return [];
@@ -108,17 +113,32 @@ export function availableActions(
     busy: isBusy(operations),
     stopping: isBusy(operations, 'stop'),
     startable: startableEnvironments(tpu).length > 0,
-    connecting: isBusy(operations, 'connect', 'environment', 'ray')
+    connecting: isBusy(operations, 'connect', 'environment', 'ray'),
+    sliceable: possibleSlices(tpu, tpus).length > 0
   };
   return (Object.keys(POSSIBLE) as Action[]).filter(action =>
     POSSIBLE[action](now)
   );
 }
 
+/** The TPUs that can be slices of one kernel with *tpu*: of its zone, with an environment of it. */
+export function possibleSlices(tpu: ITPU, tpus: ITPU[]): ITPU[] {
+  const own = startableEnvironments(tpu).map(({ name }) => name);
+  return tpus.filter(
+    other =>
+      other.name !== tpu.name &&
+      other.project === tpu.project &&
+      other.zone === tpu.zone &&
+      !other.attached &&
+      other.state === 'READY' &&
+      startableEnvironments(other).some(({ name }) => own.includes(name))
+  );
+}
+
 /** How many of a host's chips a kernel can have, other than all. */
 export function chipShares(tpu: ITPU): number[] {
   const ofHost = tpu.chips / Math.max(1, tpu.hosts.length);
-  return [1, 2, 4].filter(each => ofHost % 4 === 0 && each < ofHost);
+  return [1, 2, 4].filter(share => ofHost % 4 === 0 && share < ofHost);
 }
 
 /** Whether it can be deleted and created again as it was. */

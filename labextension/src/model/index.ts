@@ -6,9 +6,11 @@ import {
   JupyterFrontEnd,
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
+import { ITranslator } from '@jupyterlab/translation';
 
 import { TPUClient } from '../rest/client';
 import { ITPUModel } from '../tokens';
+import { loadTranslation, translationLoaded } from '../ui/translation';
 import { ServerChangeFeed } from './changeFeed';
 import { TPUModel } from './model';
 import { StoredIds } from './storedIds';
@@ -18,7 +20,8 @@ const plugin: JupyterFrontEndPlugin<TPUModel> = {
   description: 'Provides the TPUs, operations and kernels that the server has.',
   autoStart: true,
   provides: ITPUModel,
-  activate: (app: JupyterFrontEnd) => {
+  optional: [ITranslator],
+  activate: (app: JupyterFrontEnd, translator: ITranslator | null) => {
     const { events, serverSettings } = app.serviceManager;
     const stored = (what: string) =>
       new StoredIds(
@@ -31,7 +34,10 @@ const plugin: JupyterFrontEndPlugin<TPUModel> = {
       stored('dismissed-operations'),
       stored('unfinished-jobs')
     );
-    model.open();
+    loadTranslation(translator);
+    // What the server says is kept in the user's language.
+    const open = () => model.open();
+    void translationLoaded().then(open, open);
     return model;
   }
 };

@@ -37,7 +37,7 @@ export function BudgetLine(props: { actions: Actions }): JSX.Element | null {
         </Alert>
       ))}
       {overview.budgets.map(({ budget, text }) => (
-        <div key={budget.who} className="jp-tpu-Project">
+        <div key={budget.who} className="jp-tpu-Project" title={text}>
           <Link onClick={() => props.actions.openBudgets()}>
             {budget.who === 'agent'
               ? trans.__('Agents: %1', text)

@@ -2,7 +2,7 @@
 
 import { tierLabel } from '../panel/tpuLabels';
 import { IAcceleratorType, ICost, IGrantUse, ITPU } from '../rest/api';
-import { trans } from '../ui/translation';
+import { language, trans } from '../ui/translation';
 
 /** Google's prices, for people. */
 export const PRICES = 'https://cloud.google.com/tpu/pricing';
@@ -10,10 +10,13 @@ export const PRICES = 'https://cloud.google.com/tpu/pricing';
 /** "$9.60", "$12,345". */
 export function usd(amount: number): string {
   const digits = amount < 1000 ? 2 : 0;
-  return `$${amount.toLocaleString('en-US', {
+  return amount.toLocaleString(language, {
+    style: 'currency',
+    currency: 'USD',
+    currencyDisplay: 'narrowSymbol',
     minimumFractionDigits: digits,
     maximumFractionDigits: digits
-  })}`;
+  });
 }
 
 /** What a type costs in a zone, by the catalog. */
@@ -48,20 +51,20 @@ export function catalogCost(
 export function coveringGrant(
   grants: readonly IGrantUse[],
   type: IAcceleratorType | undefined,
-  wanted: { zone: string; tier: ITPU['tier']; project: string }
+  demand: { zone: string; tier: ITPU['tier']; project: string }
 ): string {
-  const found = grants.find(
+  const grantUse = grants.find(
     ({ expired, grant, used }) =>
       type &&
       !expired &&
-      grant.project === wanted.project &&
-      grant.zones.includes(wanted.zone) &&
-      grant.tiers.includes(wanted.tier) &&
+      grant.project === demand.project &&
+      grant.zones.includes(demand.zone) &&
+      grant.tiers.includes(demand.tier) &&
       [type.name, type.generation].some(one => grant.types.includes(one)) &&
       used !== null &&
       used + type.chips <= grant.chips
   );
-  return found?.grant.name ?? '';
+  return grantUse?.grant.name ?? '';
 }
 
 /** "about $9.60 an hour"; "price unknown". */

@@ -31,7 +31,7 @@ import { operationTitle } from './operationLabels';
 
 /** What the checkpoints have led to: "" until all of them have ended. */
 function howItWent({ checkpoints }: IInterruption): string {
-  const states = checkpoints.map(each => each.state);
+  const states = checkpoints.map(checkpoint => checkpoint.state);
   return states.includes('running') ? '' : states.join(' ');
 }
 
@@ -42,13 +42,13 @@ function howItWent({ checkpoints }: IInterruption): string {
  */
 export function addNotifications(
   actions: Actions,
-  wanted: () => boolean,
+  isWanted: () => boolean,
   notebooks: IOpenNotebooks,
   announced = new StoredIds()
 ): void {
   const { model } = actions;
   const onEnd = (_: unknown, operation: IOperation) => {
-    if (!wanted() || actions.view.visible) {
+    if (!isWanted() || actions.view.visible) {
       return;
     }
     const title = operationTitle(operation);
@@ -82,7 +82,7 @@ export function addNotifications(
   };
   model.operationEnded.connect(onEnd);
   model.jobs.ended.connect((_, job) => {
-    if (!wanted() || job.stopped) {
+    if (!isWanted() || job.stopped) {
       return; // somebody stopped it
     }
     const state = jobState(job);
@@ -97,7 +97,7 @@ export function addNotifications(
     });
   });
   const isNews = (what: string) => {
-    if (!wanted() || announced.has(what)) {
+    if (!isWanted() || announced.has(what)) {
       return false;
     }
     announced.add(what);

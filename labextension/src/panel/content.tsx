@@ -412,21 +412,33 @@ function Rows(props: IPanelProps & { tpus: ITPU[] }): JSX.Element {
   );
 }
 
-/** Moves the focus to the row of what was created, or to its hunt; from a row that is gone to its neighbor. */
+/**
+ * Moves the focus to the row of what was created, or to its hunt; from a row that is gone to what says
+ * why, or to its neighbor.
+ */
 function useFocus(
   list: RefObject<HTMLDivElement>,
   shown: string,
   { view }: Actions
 ): void {
-  const focused = useRef(-1);
+  const focused = useRef({ row: -1, tpu: '' });
   useEffect(() => {
     const rows = [
       ...(list.current?.querySelectorAll<HTMLElement>('.jp-tpu-TPU') ?? [])
     ];
-    const hunts =
-      list.current?.querySelectorAll<HTMLElement>('[data-kind="hunt"]') ?? [];
+    const operations = [
+      ...(list.current?.querySelectorAll<HTMLElement>('[data-kind]') ?? [])
+    ];
+    const hunts = operations.filter(one => one.dataset.kind === 'hunt');
+    const failed = operations.filter(one =>
+      one.classList.contains('jp-mod-failed')
+    );
+    const { row, tpu } = focused.current;
     const focus = (row: HTMLElement | undefined) => {
-      row?.querySelector('button')?.focus();
+      const first =
+        row?.querySelector<HTMLElement>('.jp-tpu-Alert button') ??
+        row?.querySelector('button');
+      first?.focus();
       row?.scrollIntoView?.({ block: 'nearest' });
     };
     const awaited = [...rows, ...hunts].find(
@@ -437,12 +449,14 @@ function useFocus(
     if (awaited) {
       view.awaited = '';
       focus(awaited);
-    } else if (lost && focused.current >= 0 && rows.length > 0) {
-      focus(rows[Math.min(focused.current, rows.length - 1)]);
+    } else if (lost && row >= 0) {
+      focus(
+        failed.find(one => one.dataset.tpu === tpu) ??
+          rows[Math.min(row, rows.length - 1)]
+      );
     }
-    focused.current = rows.findIndex(row =>
-      row.contains(document.activeElement)
-    );
+    const now = rows.findIndex(one => one.contains(document.activeElement));
+    focused.current = { row: now, tpu: rows[now]?.dataset.tpu ?? '' };
   }, [shown]);
 }
 

@@ -55,6 +55,7 @@ export class TPUMenu extends Menu {
     const chips = submenu(trans.__('Chips and Profiles'), 'memory', [
       'chips',
       'split',
+      'slices',
       'profile',
       'memory'
     ]);

@@ -9,9 +9,16 @@ import { clock, Tone, trans } from '../ui/translation';
 export function stateLabel(tpu: {
   state: string;
   cloud_state?: string;
+  api?: string;
 }): string {
-  const word = tpu.cloud_state || tpu.state;
+  let word = tpu.cloud_state || tpu.state;
+  // Compute Engine's words are of its instances: TERMINATED is a TPU that was stopped or preempted.
+  if (tpu.api === 'compute' && word !== 'PENDING' && tpu.state !== 'UNKNOWN') {
+    word = tpu.state;
+  }
   switch (word) {
+    case 'PENDING':
+      return trans.__('Waiting for capacity');
     case 'CREATING':
       return trans.__('Creating');
     case 'DELETING':
@@ -83,7 +90,9 @@ export function maintenanceText(
           ? trans.__('Google is about to preempt %1.', name)
           : trans.__('Google is about to restart %1 for maintenance.', name),
       hint: interruption.checkpoints.length
-        ? interruption.checkpoints.map(each => checkpointLabel(each)).join(' ')
+        ? interruption.checkpoints
+            .map(checkpoint => checkpointLabel(checkpoint))
+            .join(' ')
         : trans.__(
             'This ends everything that runs there. Save your results now.'
           )
@@ -186,5 +195,5 @@ export function typeDescription(type: IAcceleratorType): string {
     type.hosts > 1
       ? notebookDevices(type)
       : trans._n('JAX sees %1 device.', 'JAX sees %1 devices.', type.devices);
-  return `${type.meaning}. ${devices}`;
+  return trans.__('%1. %2', type.meaning, devices);
 }

@@ -33,8 +33,23 @@ export interface IAddSSHKey {
   dry_run?: boolean;
 }
 
+/** One kernel on all hosts of several TPUs, which are the slices of one job. */
+export interface IAddSlicesKernel {
+  slices: string[];
+  /** text without NUL characters */
+  environment?: string;
+}
+
 /** How a TPU is adopted. Its name is required where it is another person's. */
 export interface IAdoptTPU {
+  confirm_name?: string;
+}
+
+/**
+ * Whether coding agents may run commands on a TPU that a person has created.
+ */
+export interface IAllowAgents {
+  allowed?: boolean;
   confirm_name?: string;
 }
 
@@ -1761,6 +1776,20 @@ export interface ISharingState {
   problem: string;
 }
 
+/**
+ * A kernel in the kernel pickers that runs each cell on all hosts of several
+ * TPUs.
+ */
+export interface ISlicesKernel {
+  tpu: string;
+  zone: string;
+  environment: string;
+  slices: string[];
+  hosts: number;
+  kernelspec: string;
+  display_name: string;
+}
+
 /** One TPU in the ledger: what it may cost, and has cost. */
 export interface ISpending {
   id: string;
@@ -1777,6 +1806,7 @@ export interface ISpending {
   usd_today: number;
   state: 'asked' | 'ended' | 'ready' | 'stopped';
   created: string;
+  shortened: boolean;
 }
 
 /** For which chips of a host there is a kernel in Jupyter's kernel pickers. */
@@ -2015,6 +2045,7 @@ export interface ITPU {
   owner: string;
   not_yours: boolean;
   forgotten: boolean;
+  agents_may_use: boolean;
   operations: string[];
   labels: { [key: string]: string };
   queued: string;

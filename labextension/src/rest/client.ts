@@ -8,7 +8,7 @@ import { addressOf } from './address';
 import { IAppVisit, IGuard, IHostFile, IVisitApp } from './api';
 import { bodyOf, Failure, failureOf } from './failure';
 import { FleetRequests, IParameters, IQuery, IReference } from './requests';
-import { IUploadOptions, putFile } from './upload';
+import type { IUploadOptions } from './upload';
 
 Failure.isNetworkError = error =>
   error instanceof ServerConnection.NetworkError;
@@ -68,6 +68,7 @@ export class TPUClient extends FleetRequests {
       overwrite: String(options.overwrite ?? false)
     });
     let answer: { status: number; text: string };
+    const { putFile } = await import('./upload');
     try {
       answer = await putFile(url, content, this._settings, options);
     } catch {

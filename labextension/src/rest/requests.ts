@@ -2,7 +2,9 @@
 
 import {
   IAddSSHKey,
+  IAddSlicesKernel,
   IAdoptTPU,
+  IAllowAgents,
   IAnswerPlan,
   IApp,
   IAppVisit,
@@ -76,6 +78,7 @@ import {
   ISetUpNetwork,
   IShareFolder,
   ISharedFolders,
+  ISlicesKernel,
   ISplitChips,
   IStartHunt,
   IStartJob,
@@ -210,7 +213,10 @@ export abstract class FleetRequests {
       this.send<IBudgetOverview>('POST', ['budgets'], { body, signal }),
     /** Remove a budget. */
     remove: (budget: string, signal?: AbortSignal) =>
-      this.send<void>('DELETE', ['budgets', budget], { signal })
+      this.send<void>('DELETE', ['budgets', budget], { signal }),
+    /** Let coding agents run commands on a TPU that a person has created, or no longer. */
+    allow: (tpu: IReference, body: IAllowAgents = {}, signal?: AbortSignal) =>
+      this.send<ITPU>('POST', ['tpus', tpu, 'agents'], { body, signal })
   };
 
   readonly chipKernels = {
@@ -505,6 +511,12 @@ export abstract class FleetRequests {
     /** Share a folder of host 0, or end that. */
     start: (tpu: IReference, body: IShareFolder = {}, signal?: AbortSignal) =>
       this.send<IOperation>('POST', ['tpus', tpu, 'shares'], { body, signal })
+  };
+
+  readonly sliceKernels = {
+    /** Offer a kernel on all hosts of this TPU and of others. */
+    add: (tpu: IReference, body: IAddSlicesKernel, signal?: AbortSignal) =>
+      this.send<ISlicesKernel>('POST', ['tpus', tpu, 'kernels', 'slices'], { body, signal })
   };
 
   readonly sshKey = {

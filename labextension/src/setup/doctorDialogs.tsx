@@ -10,28 +10,29 @@ import { show } from '../ui/confirm';
 import { Findings } from '../ui/elements';
 import { trans } from '../ui/translation';
 import { wait } from '../ui/wait';
-import { findingGroups, findingStateLabel, hostNumbers } from './doctorLabels';
+import { findingGroups, findingStateLabel } from './doctorLabels';
+import { hostNumbers } from '../ui/hostRanges';
 import { setUpNetwork } from './networks';
 import { addSSHKey } from './sshKey';
 
 /** Checks the hosts of a TPU, which takes seconds, and shows what was found. */
 export async function checkTPU(tpu: ITPU, model: TPUModel): Promise<void> {
-  const found = await wait(
+  const diagnosis = await wait(
     trans.__('Checking %1. This can take a minute.', tpu.name),
     signal => model.client.doctor.check(tpu, signal)
   );
-  if (!found) {
+  if (!diagnosis) {
     return;
   }
-  const held = found.findings.some(
+  const held = diagnosis.findings.some(
     ({ check, state }) =>
       (check === 'holders' || check === 'lock') && state === 'problem'
   );
   const { displayType } = await show(
-    found.healthy
+    diagnosis.healthy
       ? trans.__('%1: No Problem Found', tpu.name)
       : trans.__('%1 Has Problems', tpu.name),
-    <Found findings={found.findings} />,
+    <Found findings={diagnosis.findings} />,
     held ? [Dialog.warnButton({ label: trans.__('Free Chips…') })] : []
   );
   if (displayType === 'warn') {
@@ -44,28 +45,28 @@ export async function checkSetup(
   request: ICheckSetup,
   model: TPUModel
 ): Promise<void> {
-  const found = await wait(
+  const diagnosis = await wait(
     trans.__('Checking the project. This can take a minute.'),
     signal => model.client.doctor.preflight(request, signal)
   );
-  if (!found) {
+  if (!diagnosis) {
     return;
   }
-  const closed = found.findings.some(
+  const closed = diagnosis.findings.some(
     ({ check, state }) =>
       check === 'firewall' && (state === 'problem' || state === 'warning')
   );
-  const rejected = found.findings.some(
+  const rejected = diagnosis.findings.some(
     ({ check, state }) => check === 'os-login' && state === 'warning'
   );
   const setUp = Dialog.createButton({ label: trans.__('Set Up Network…') });
   const addKey = Dialog.createButton({ label: trans.__('Add SSH Key…') });
   const mending = [...(closed ? [setUp] : []), ...(rejected ? [addKey] : [])];
   const { label } = await show(
-    found.healthy
+    diagnosis.healthy
       ? trans.__('No Problem Found')
       : trans.__('There Are Problems'),
-    <Found findings={found.findings} />,
+    <Found findings={diagnosis.findings} />,
     mending
   );
   if (label === setUp.label) {

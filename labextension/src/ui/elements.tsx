@@ -194,15 +194,28 @@ export function Section(props: {
   );
 }
 
-/** Text with `code` in it, which a click selects. */
+/** An address in a text, without what ends the sentence. */
+const ADDRESS = /(https:\/\/[^\s"'<>()`]*[^\s"'<>()`.,:;])/;
+
+/** Text with `code` in it, which a click selects, and with addresses, which are links. */
 export function TextWithCode(props: { text: string }): JSX.Element {
   return (
     <>
-      {props.text
-        .split('`')
-        .map((part, index) =>
-          index % 2 ? <code key={index}>{part}</code> : part
-        )}
+      {props.text.split('`').map((part, index) =>
+        index % 2 ? (
+          <code key={index}>{part}</code>
+        ) : (
+          part.split(ADDRESS).map((piece, place) =>
+            place % 2 ? (
+              <a key={place} href={piece} target="_blank" rel="noreferrer">
+                {piece}
+              </a>
+            ) : (
+              piece
+            )
+          )
+        )
+      )}
     </>
   );
 }

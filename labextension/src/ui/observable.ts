@@ -42,10 +42,10 @@ export class Store implements IDisposable {
 export function until<T>(store: Store, find: () => T | null): Promise<T> {
   return new Promise(resolve => {
     const onChange = () => {
-      const found = find();
-      if (found !== null) {
+      const value = find();
+      if (value !== null) {
         store.stateChanged.disconnect(onChange);
-        resolve(found);
+        resolve(value);
       }
     };
     store.stateChanged.connect(onChange);

@@ -4,6 +4,8 @@
 // or a label itself. Several sentences are translated one by one. What nothing matches stays English.
 // jupyter_tpu/commands/sentences.py does the same for the command line.
 
+import { isolated } from './translation';
+
 /** A text with parameters. */
 interface ITemplate {
   /** What stands before, between and behind the parameters. */
@@ -32,17 +34,11 @@ const SEPARATOR = /((?<=[.?!])\s+|\s·\s|\n)/;
 const PROSE = /(?:\b[a-z]{2,}[ ,]+){4}/;
 /** A name before a text, and a note behind it. */
 const FRAME = /^(?:([\w.~/-]+(?: \d+)?): )?(.+?)(?: \(([^()]+)\))?$/s;
-const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
 /** How deep sentences may stand in sentences, and how many may follow one another. */
 const MOST_DEPTH = 3;
 const MOST_PARTS = 10;
 const LONGEST = 4000;
 const MOST_KEPT = 1000;
-
-/** Keeps a name that is written from right to left from turning around what stands beside it. */
-export function isolated(value: string): string {
-  return RIGHT_TO_LEFT.test(value) ? `\u2068${value}\u2069` : value;
-}
 
 export class Sentences {
   constructor(private _catalogue: Catalogue) {}
@@ -265,8 +261,9 @@ function templateOf(text: string, translation: string): ITemplate | null {
 function indexOf(catalogue: Catalogue): Map<string, ITemplate[]> {
   const templates: [ITemplate, string[]][] = [];
   const frequency = new Map<string, number>();
-  for (const [text, [translation]] of Object.entries(catalogue)) {
-    const template = text && translation ? templateOf(text, translation) : null;
+  for (const [text, forms] of Object.entries(catalogue)) {
+    // Its head, under "", is no translation.
+    const template = text && forms[0] ? templateOf(text, forms[0]) : null;
     if (template) {
       const words = wholeWords(template.literals);
       templates.push([template, words]);

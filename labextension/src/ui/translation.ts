@@ -2,7 +2,7 @@
 
 import type { ITranslator, TranslationBundle } from '@jupyterlab/translation';
 
-import { Catalogue, isolated, Sentences } from './sentences';
+import type { Catalogue, Sentences } from './sentences';
 
 /** Puts *values* in for %1, %2 … */
 function filled(text: string, values: unknown[]): string {
@@ -21,6 +21,13 @@ const loaded: { trans: Strings; sentences: Sentences | null } = {
   },
   sentences: null
 };
+
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
+
+/** Keeps a name that is written from right to left from turning around what stands beside it. */
+export function isolated(value: string): string {
+  return RIGHT_TO_LEFT.test(value) ? `\u2068${value}\u2069` : value;
+}
 
 /** Names that are written from right to left turn nothing around. */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- as in JupyterLab's own signature
@@ -50,6 +57,18 @@ export function inLanguage(sentence: string): string {
 /** The language of dates and numbers: a BCP 47 tag. */
 export let language = 'en';
 
+let loading = Promise.resolve();
+
+/** Resolves when sentences of the server can be translated, where they have to be. */
+export function translationLoaded(): Promise<void> {
+  return loading;
+}
+
+async function loadSentences(catalogue: Catalogue): Promise<void> {
+  const { Sentences } = await import('./sentences');
+  loaded.sentences = new Sentences(catalogue);
+}
+
 /** Takes the user's language; each plugin does, since any of them may be the first. */
 export function loadTranslation(translator: ITranslator | null): void {
   if (translator) {
@@ -58,7 +77,8 @@ export function loadTranslation(translator: ITranslator | null): void {
     const code = translator.languageCode.replace('_', '-');
     const catalogue = catalogueOf(bundle, code);
     if (bundle !== loaded.trans) {
-      loaded.sentences = catalogue && new Sentences(catalogue);
+      loaded.sentences = null;
+      loading = catalogue ? loadSentences(catalogue) : Promise.resolve();
     }
     loaded.trans = bundle;
     language = code === 'default' ? 'en' : code;

@@ -1,4 +1,4 @@
-"""What the other end of a copy says, before it is believed. All raise PROTOCOL."""
+"""Checks of what the other end of a copy sends. All raise PROTOCOL."""
 
 import os
 
@@ -50,7 +50,7 @@ def check_names(names, asked):
 def checked_problem(told):
     """Why a file is not sent: its path, a code and a message."""
     path, code, message = told
-    if not all(isinstance(each, str) for each in told):
+    if not all(isinstance(text, str) for text in told):
         raise CopyFailure("PROTOCOL")
     return [path, code, message[:1000]]
 

@@ -87,9 +87,11 @@ def main():
             peer.send(result={})
         peer.flush()
     except (CopyFailure, OSError) as error:
-        found = error if isinstance(error, CopyFailure) else failure(error, error.filename or b"")
+        copy_failure = (
+            error if isinstance(error, CopyFailure) else failure(error, error.filename or b"")
+        )
         try:
-            peer.send(error=vars(found))
+            peer.send(error=vars(copy_failure))
             peer.flush()
         except CopyFailure:
             os._exit(1)  # no one reads, so Python's own flush would fail, too

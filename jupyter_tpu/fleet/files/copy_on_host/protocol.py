@@ -103,8 +103,8 @@ def message_of(line) -> "dict[str, Any]":
         error = message.get("error")
         if error:
             told = {name: error[name] for name in FIELDS if name in error}
-            names = all(isinstance(each, str) for each in told.get("names", ()))
-            if not names or any(type(each) is not FIELDS[name] for name, each in told.items()):
+            names = all(isinstance(text, str) for text in told.get("names", ()))
+            if not names or any(type(value) is not FIELDS[name] for name, value in told.items()):
                 raise ValueError("a failure that is none")
     except (ValueError, AttributeError, TypeError, RecursionError):
         raise CopyFailure("PROTOCOL") from None

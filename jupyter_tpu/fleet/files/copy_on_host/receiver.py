@@ -79,13 +79,13 @@ class Receiver:
     def receive(self):
         characters = 0
         while "listed" not in (message := self._peer.receive()):
-            batch = [CopyEntry(*each) for each in message["entries"]]
+            batch = [CopyEntry(*fields) for fields in message["entries"]]
             self._entries += batch
             characters += sum(len(copy_entry.path) + len(copy_entry.link) for copy_entry in batch)
             if len(self._entries) > MOST or characters > NAMES:
                 raise CopyFailure("TOO_MANY", count=MOST)
         self._names = message["names"]
-        self._problems = [checked_problem(each) for each in message["problems"]]
+        self._problems = [checked_problem(reported) for reported in message["problems"]]
         self._unlisted = max(0, message["problem_count"] - len(self._problems))
         check_entries(self._entries, self._names)
         if self._asked is not None:
@@ -97,18 +97,23 @@ class Receiver:
         self._make_folders()
         offsets = [[number, self._offset(self._entries[number])] for number in needed]
         resumed = sum(offset for _, offset in offsets)
-        wanted = sum(self._entries[number].size for number in needed)
-        self._check_space(wanted - resumed)
+        needed_bytes = sum(self._entries[number].size for number in needed)
+        self._check_space(needed_bytes - resumed)
         self._peer.send(plan={"needed": offsets})
-        self._report(resumed, wanted)
+        self._report(resumed, needed_bytes)
         wrong: "list[int]" = []
         begin = dict(offsets)
         while needed:
-            twice, wrong = wrong, self._receive_files({each: begin.get(each, 0) for each in needed})
+            twice, wrong = (
+                wrong,
+                self._receive_files({number: begin.get(number, 0) for number in needed}),
+            )
             begin = {}
-            needed = [each for each in wrong if each not in twice]
+            needed = [number for number in wrong if number not in twice]
             self._problems += [
-                [self._shown(self._entries[each]), "BROKEN", ""] for each in wrong if each in twice
+                [self._shown(self._entries[number]), "BROKEN", ""]
+                for number in wrong
+                if number in twice
             ]
             self._peer.send(again=needed)
         for entry in links:
@@ -411,22 +416,22 @@ class Receiver:
                 raise CopyFailure("BUSY", decoded(self._targets[root]))
 
 
-def same(entry, found, path):
+def same(entry, info, path):
     """Whether what is there is the entry, by its size and time, as rsync compares."""
     if entry.kind == "link":
-        return stat.S_ISLNK(found.st_mode) and os.readlink(path) == encoded(entry.link)
-    coarse = found.st_mtime_ns % 10**9 == 0  # some file systems keep whole seconds
+        return stat.S_ISLNK(info.st_mode) and os.readlink(path) == encoded(entry.link)
+    coarse = info.st_mtime_ns % 10**9 == 0  # some file systems keep whole seconds
     unit = 10**9 if coarse else 1
     return (
-        stat.S_ISREG(found.st_mode)
-        and found.st_size == entry.size
-        and found.st_mtime_ns // unit == entry.mtime // unit
+        stat.S_ISREG(info.st_mode)
+        and info.st_size == entry.size
+        and info.st_mtime_ns // unit == entry.mtime // unit
     )
 
 
-def is_file(path, found):
+def is_file(path, info):
     try:
-        return os.path.samestat(os.lstat(path), found)
+        return os.path.samestat(os.lstat(path), info)
     except FileNotFoundError:
         return False
 

@@ -37,17 +37,17 @@ class Listing:
             try:
                 self._add(root, top, os.path.basename(os.path.abspath(top)), b"", os.stat(top))
             except OSError as error:
-                found = failure(error, top)
-                found.of_sender = True
-                raise found from None
+                copy_problem = failure(error, top)
+                copy_problem.of_sender = True
+                raise copy_problem from None
         return self
 
     def path_of(self, entry):
         top = self.tops[entry.root]
         return os.path.join(top, encoded(entry.path)) if entry.path else top
 
-    def _add(self, root, source, name, path, found):
-        kind = kind_of(found.st_mode)
+    def _add(self, root, source, name, path, info):
+        kind = kind_of(info.st_mode)
         if not kind:
             self.problems.append([decoded(path or name), "SPECIAL", ""])
             return
@@ -57,9 +57,9 @@ class Listing:
                 root,
                 decoded(path),
                 kind,
-                stat.S_IMODE(found.st_mode) & 0o777,
-                found.st_mtime_ns,
-                found.st_size if kind == "file" else 0,
+                stat.S_IMODE(info.st_mode) & 0o777,
+                info.st_mtime_ns,
+                info.st_size if kind == "file" else 0,
                 link,
             )
         )
@@ -70,10 +70,10 @@ class Listing:
         except OSError as error:
             self.problems.append(problem(error, path or name))
             return
-        for each in names:
-            below, inside = os.path.join(source, each), os.path.join(path, each)
+        for entry in names:
+            below, inside = os.path.join(source, entry), os.path.join(path, entry)
             try:
-                self._add(root, below, each, inside, os.lstat(below))
+                self._add(root, below, entry, inside, os.lstat(below))
             except OSError as error:
                 self.problems.append(problem(error, inside))
 

@@ -1,0 +1,285 @@
+"""Bad days of a pod kernel: the line from host 0 to another host dies or goes silent, while a cell
+runs and between two cells; a host is slow, has another Python, or runs a cell to another end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from fault_proxy import FaultProxy
+from jupyter_client.manager import KernelManager
+from local_kernels import Notebook, printed
+from pod_environment import make_environments, register_pod_kernel
+from pod_kernels import ZONE, error_of, pids, restart, shown, stderr
+from waiting import until
+
+from jupyter_tpu.emulator.hosts.namespace_host import process_tree
+from jupyter_tpu.links import core_thread
+
+pytestmark = pytest.mark.long
+
+HOSTS = 4
+ENVIRONMENT = {**os.environ, "JUPYTER_TPU_PROJECT_SYNC": "off"}
+#: Prints its number when it begins; the hosts need each other at its end.
+COLLECTIVE = """\
+import jax, time
+from jax.experimental import multihost_utils
+print("begun", flush=True)
+time.sleep(600 if jax.process_index() == 3 else 0)
+multihost_utils.process_allgather(jax.numpy.arange(3))
+"""
+#: Seconds in which SSH notices that the other end is silent, with room for a busy machine.
+NOTICED = 120.0
+
+
+@pytest.fixture(scope="module")
+def pod(emulator: Any) -> Iterator[str]:
+    with emulator.tpu("lines", "v5litepod-16", ZONE) as node:
+        name = node["name"].rpartition("/")[2]
+        core_thread().wait(make_environments(emulator, ZONE, name, HOSTS))
+        yield name
+
+
+@pytest.fixture(scope="module")
+def line(pod: str, emulator: Any) -> Iterator[FaultProxy]:
+    """The line from host 0 to host 3, which SSH between them takes."""
+    first, other = (host for host in emulator.hosts(pod) if host["worker"] in (0, 3))
+    config = Path(first["folder"], "home", "tpu", ".ssh", "config")
+    with FaultProxy(
+        other["internal"], other["port"], address=other["internal"], source=first["internal"]
+    ) as proxy:
+        # What comes first counts: the file that it includes has the port of the host's own SSH.
+        before = config.read_text() if config.exists() else ""
+        config.parent.mkdir(mode=0o700, exist_ok=True)
+        config.write_text(
+            f"Match originalhost host-3\n    Port {proxy.port}\nMatch all\n"
+            f"Include jupyter_tpu_pod_config\n{before}"
+        )
+        owner = config.parent.parent.stat()
+        os.chown(config, owner.st_uid, owner.st_gid)
+        os.chown(config.parent, owner.st_uid, owner.st_gid)
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def kernel(pod: str, emulator: Any, line: FaultProxy) -> Iterator[Notebook]:
+    spec, _ = register_pod_kernel(emulator, ZONE, pod, HOSTS)
+    manager = KernelManager(kernel_name=spec)
+    manager.start_kernel(env=ENVIRONMENT)
+    notebook = Notebook(manager)
+    notebook.run("pass", timeout=200)
+    assert line.flows, "SSH takes the line"
+    yield notebook
+    line.mend()
+    notebook.close()
+    manager.shutdown_kernel(now=True)
+    emulator.end_all(pod)
+
+
+@pytest.fixture
+def notebook(kernel: Notebook, line: FaultProxy) -> Notebook:
+    """The pod kernel, in step."""
+    line.mend()
+    if kernel.run("%hosts check")[0]["status"] != "ok":
+        restart(kernel)
+    return kernel
+
+
+def cut(line: FaultProxy) -> None:
+    line.cut()
+    line.mend()
+
+
+def dead(line: FaultProxy) -> None:
+    """The connection is silent for ever; a new one works."""
+    line.dead()
+
+
+def say(notebook: Notebook, request: str) -> str:
+    """The error of a cell, once it has ended: SSH notices silence after 30 seconds."""
+    seen: list[dict[str, Any]] = []
+    while not (seen and seen[-1]["content"].get("execution_state") == "idle"):
+        message = notebook.client.get_iopub_msg(timeout=NOTICED)
+        if message["parent_header"].get("msg_id") == request:
+            seen.append(message)
+    return error_of(seen)
+
+
+@pytest.mark.parametrize("trouble", [cut, dead])
+def test_a_line_that_fails_during_a_cell_names_its_host_and_a_restart_has_it_again(
+    notebook: Notebook,
+    line: FaultProxy,
+    emulator: Any,
+    pod: str,
+    trouble: Callable[[FaultProxy], None],
+) -> None:
+    [before] = pids(emulator, pod, 3)
+    request = notebook.client.execute(COLLECTIVE)
+    notebook.until_output(request, "begun")
+    trouble(line)
+    text = say(notebook, request)
+    assert "\nKernelDied: The connection to host 3 has ended" in text
+    assert "The hosts are out of step. The connection to host 3 has ended" in text
+    content, _ = notebook.run("print('never')")
+    assert content["ename"] == "OutOfStep"
+    # What is left on host 3, which can't know yet that nobody listens, is ended by the next start.
+    restart(notebook)
+    assert notebook.text("import jax; print(jax.device_count())") == "16\n"
+    assert before not in pids(emulator, pod, 3)
+
+
+@pytest.mark.parametrize("trouble", [cut, dead])
+def test_a_line_that_fails_between_two_cells_is_said_and_the_others_can_save_what_they_have(
+    notebook: Notebook, line: FaultProxy, trouble: Callable[[FaultProxy], None]
+) -> None:
+    notebook.text("value = 7")
+    trouble(line)
+    until(lambda: "connection to host 3 has ended" in notebook.text("%hosts"), NOTICED)
+    content, _ = notebook.run("print('never')")
+    assert (content["ename"], content["status"]) == ("OutOfStep", "error")
+    assert "They run on hosts 0-2." in notebook.text("%hosts continue")
+    assert notebook.text("%%host 0\nprint(value)") == "7\n"
+
+
+def test_a_cell_that_begins_on_a_silent_line_names_the_host_and_ends(
+    notebook: Notebook, line: FaultProxy
+) -> None:
+    line.dead()
+    assert "connection to host 3 has ended" in say(notebook, notebook.client.execute("1 + 1"))
+
+
+def test_a_start_over_a_silent_line_says_which_host_it_waits_for(
+    notebook: Notebook, line: FaultProxy
+) -> None:
+    line.hole()
+    notebook.manager.restart_kernel(now=True)
+    notebook.client.wait_for_ready(timeout=200)
+    content, _ = notebook.run("print('never')", timeout=300)
+    assert content["ename"] == "OutOfStep"
+    assert re.search(r"[Hh]ost 3", content["evalue"]), content
+
+
+def test_the_other_hosts_outlive_a_host_that_died_longer_than_jax_lets_them(
+    notebook: Notebook, emulator: Any, pod: str
+) -> None:
+    [kernel] = pids(emulator, pod, 3)
+    os.kill(kernel, signal.SIGKILL)
+    until(lambda: "kernel of host 3" in notebook.text("%hosts"))
+    notebook.text("%hosts continue")
+    notebook.text("%%hosts 0-2\nimport time; value = 8")
+    others = [pids(emulator, pod, host) for host in range(3)]
+    # By default JAX ends a process 100 s after another one was last heard of.
+    assert notebook.text("%%hosts 0-2\ntime.sleep(115)\nprint(value)", timeout=200) == "8\n"
+    assert [pids(emulator, pod, host) for host in range(3)] == others
+
+
+# ---- one host is not like the others
+
+
+@contextlib.contextmanager
+def slow_backend(emulator: Any, pod: str, seconds: float) -> Iterator[None]:
+    """JAX on host 3 takes so many seconds longer to find its devices: a plugin of it sleeps."""
+    [host] = [host for host in emulator.hosts(pod) if host["worker"] == 3]
+    plugins = next(Path(host["folder"], "home/tpu/env/lib").glob("python3*/site-packages"))
+    plugin = plugins / "jax_plugins" / "slow"
+    plugin.mkdir(parents=True)
+    (plugin / "__init__.py").write_text(f"import time\ndef initialize(): time.sleep({seconds})\n")
+    try:
+        yield
+    finally:
+        shutil.rmtree(plugin.parent)
+
+
+def test_a_host_that_is_20_s_slower_is_waited_for_and_named(
+    notebook: Notebook, emulator: Any, pod: str
+) -> None:
+    with slow_backend(emulator, pod, 20):
+        notebook.manager.restart_kernel(now=True)
+        notebook.client.wait_for_ready(timeout=200)  # after 10 s it answers
+        content, seen = notebook.run("import jax; print(jax.device_count())", timeout=200)
+    assert (content["status"], printed(seen)[-3:]) == ("ok", "16\n")
+
+
+def test_an_interrupt_while_hosts_join_ends_the_wait_and_a_restart_starts_them_again(
+    notebook: Notebook, emulator: Any, pod: str
+) -> None:
+    with slow_backend(emulator, pod, 600):
+        notebook.manager.restart_kernel(now=True)
+        notebook.client.wait_for_ready(timeout=200)
+        request = notebook.client.execute("print('never')")
+        seen: list[dict[str, Any]] = []
+        while not re.search(r"Waiting for host.* to join the other hosts", stderr(seen)):
+            seen.append(notebook.client.get_iopub_msg(timeout=60))
+        notebook.manager.interrupt_kernel()
+        assert "The start of the hosts was interrupted." in say(notebook, request)
+    restart(notebook)
+    assert notebook.text("import jax; print(jax.device_count())") == "16\n"
+
+
+def test_sys_exit_and_a_fork_that_goes_on_on_one_host_leave_the_kernel_usable(
+    notebook: Notebook,
+) -> None:
+    content, _ = notebook.run("import jax, os, sys\nif jax.process_index() == 2: sys.exit(5)")
+    assert (content["ename"], content["evalue"]) == ("SystemExit", "5 (host 2)")
+    assert notebook.run("%hosts check")[0]["status"] == "ok"
+    content, _ = notebook.run(
+        "child = 1\nif jax.process_index() == 2: child = os.fork()\nif not child: os._exit(0)"
+    )
+    assert content["status"] == "ok"
+    assert notebook.run("%hosts check")[0]["status"] == "ok"
+    _, seen = notebook.run("print(child > 0)")
+    assert (printed(seen), shown(seen)) == ("True\n", "")
+
+
+def test_another_python_on_one_host_is_said_before_the_first_cell(
+    notebook: Notebook, emulator: Any, pod: str
+) -> None:
+    [host] = [host for host in emulator.hosts(pod) if host["worker"] == 2]
+    python = Path(host["folder"], "home/tpu/env/bin/python")
+    # As another one of the same packages says: nothing else of it is looked at.
+    packages = next(python.parents[1].glob("lib/python3*/site-packages"))
+    patch = packages / "zz_other_python.pth"
+    patch.write_text("import sys; sys.version = '3.13.9 ' + sys.version.partition(' ')[2]\n")
+    try:
+        notebook.manager.restart_kernel(now=True)
+        notebook.client.wait_for_ready(timeout=200)
+        _, seen = notebook.run("print('first')", timeout=200)
+        assert re.search(
+            r"Hosts differ in Python: 3\.11\.\d+ on hosts 0, 1, 3; 3\.13\.9 on host 2\.",
+            stderr(seen),
+        )
+    finally:
+        patch.unlink()
+    restart(notebook)
+
+
+def test_50_mb_that_differ_on_each_host_are_bounded_and_what_is_left_out_is_said(
+    notebook: Notebook, emulator: Any, pod: str
+) -> None:
+    [init] = [host["init_pid"] for host in emulator.hosts(pod) if host["worker"] == 0]
+    [conductor] = [
+        process["outer"] for process in process_tree(init) if "conductor" in process["cmdline"]
+    ]
+    before = psutil.Process(conductor).memory_info().rss
+    code = (
+        "import jax\nhost = jax.process_index()\nfor i in range(50_000): print(i, 'x' * 990, host)"
+    )
+    content, seen = notebook.run(code, timeout=500)
+    assert content["status"] == "ok"
+    assert printed(seen).count("\n") == 50_000, "of host 0 all, as it came"
+    text = shown(seen)
+    assert len(text) < 500_000
+    for host in range(1, HOSTS):
+        assert re.search(rf"host {host}:\n    0 x+ {host}\n", text)
+    assert len(re.findall(r"\[… \d{8} characters …\]", text)) == HOSTS - 1
+    peak = int(Path(f"/proc/{conductor}/status").read_text().split("VmHWM:")[1].split()[0]) << 10
+    assert peak - before < 200e6
