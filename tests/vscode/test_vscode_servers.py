@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -18,8 +17,6 @@ from code_server import (
     end_servers,
     jupyter_servers,
     jupyter_variables,
-    needs_jupyter,
-    notebook,
     server_of,
 )
 from playwright.sync_api import BrowserContext, expect
@@ -89,7 +86,7 @@ def test_install_puts_jupyter_tpu_into_the_python_and_uses_it(
     window = open_window(server, server.workspace)
     expect(window.view).to_contain_text(f"jupyter-tpu is not installed in {python}.")
     window.row("Install It").click()
-    expect(window.view).to_contain_text("You have no TPUs.")
+    expect(window.view).to_contain_text("127.0.0.1:", timeout=200_000)
     [started] = jupyter_servers(own)
     assert Path(f"/proc/{started.pid}/cmdline").read_bytes().startswith(bytes(python))
     end_servers(own)
@@ -190,25 +187,5 @@ def test_a_server_that_ends_is_noticed_and_another_one_is_started(
     os.kill(server.pid, signal.SIGTERM)
     window.view.get_by_role("button", name="Start Jupyter Server").click(timeout=120_000)
     expect(window.row(tpu)).to_contain_text("Connected")
-    [other] = jupyter_servers(variables)
-    assert other.pid != server.pid
-
-
-@needs_jupyter
-def test_a_notebook_runs_on_after_its_server_has_ended(
-    window: Window, tpu: str, variables: dict[str, str]
-) -> None:
-    notebook(window.server.workspace / "ends.ipynb", "count = globals().get('count', 0) + 1; count")
-    window.open_file("ends.ipynb")
-    window.select_kernel("Cloud TPUs", f"· {tpu}")
-    window.run_all()
-    expect(window.output()).to_contain_text("1")
-    [server] = jupyter_servers(variables)
-    os.kill(server.pid, signal.SIGTERM)
-    window.view.get_by_role("button", name="Start Jupyter Server").click(timeout=120_000)
-    expect(window.row(tpu)).to_contain_text("Connected")
-    window.select_kernel("Cloud TPUs", f"· {tpu}")
-    window.run_all()
-    expect(window.output()).to_contain_text(re.compile("[12]"))
     [other] = jupyter_servers(variables)
     assert other.pid != server.pid
