@@ -311,7 +311,6 @@ export class Actions {
           await this.connect(tpu);
           break;
         case 'compile':
-        case 'plan':
         case 'hunt':
         case 'queue':
         case 'plan':
