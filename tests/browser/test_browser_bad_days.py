@@ -60,7 +60,7 @@ def names(server: LabServer) -> list[str]:
 def delete(server: LabServer, name: str) -> None:
     # It is ready a moment before its creation has ended.
     operations: Any = server.call("GET", "operations")
-    for operation in operations["operations"]:
+    for operation in operations:
         if operation["tpu"] == name:
             server.finish(operation)
     done = server.finish(server.call("DELETE", f"tpus/{name}", {}))
