@@ -95,10 +95,11 @@ class Sentences:
         """Translates *text* as one sentence or label."""
         ended = text[-1] in ".?!:…"
         for variant in dict.fromkeys((text, text[0].upper() + text[1:])):
-            if best := self._exact(variant) or self._match(variant, depth):
+            changed = variant != text
+            if best := self._exact(variant) or self._match(variant, depth, changed):
                 return best
             other = variant[:-1] if text[-1] == "." else "" if ended else f"{variant}."
-            if other and (best := self._exact(other) or self._match(other, depth)):
+            if other and (best := self._exact(other) or self._match(other, depth, changed)):
                 return _with_stop(best) if ended else _without_stop(best)
         return self._framed(text, depth)
 
@@ -123,10 +124,12 @@ class Sentences:
             return None
         return _Translated(forms[0], len(text))
 
-    def _match(self, text: str, depth: int) -> _Translated | None:
-        """The translation by the template of which *text* has most."""
+    def _match(self, text: str, depth: int, changed: bool) -> _Translated | None:
+        """The translation by the template of which *text* has most. changed: its first letter."""
         best = None
         for template in self._candidates(text):
+            if changed and not template.literals[0]:
+                continue  # it begins with a name
             values = _values_of(template, text)
             if values is not None:
                 best = _better(best, self._fill(template, values, depth))

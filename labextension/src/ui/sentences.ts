@@ -93,14 +93,15 @@ export class Sentences {
     const variants = new Set([text, capital]);
     let best: ITranslated | null = null;
     for (const variant of variants) {
-      best ??= this._exact(variant) ?? this._match(variant, depth);
+      const changed = variant !== text;
+      best ??= this._exact(variant) ?? this._match(variant, depth, changed);
       const other = text.endsWith('.')
         ? variant.slice(0, -1)
         : ended
           ? ''
           : `${variant}.`;
       if (!best && other) {
-        const known = this._exact(other) ?? this._match(other, depth);
+        const known = this._exact(other) ?? this._match(other, depth, changed);
         best = known && (ended ? withStop(known) : withoutStop(known));
       }
     }
@@ -135,10 +136,17 @@ export class Sentences {
       : null;
   }
 
-  /** The translation by the template of which *text* has most. */
-  private _match(text: string, depth: number): ITranslated | null {
+  /** The translation by the template of which *text* has most. changed: its first letter. */
+  private _match(
+    text: string,
+    depth: number,
+    changed: boolean
+  ): ITranslated | null {
     let best: ITranslated | null = null;
     for (const template of this._candidates(text)) {
+      if (changed && !template.literals[0]) {
+        continue; // It begins with a name.
+      }
       const values = valuesOf(template, text);
       best = better(best, values && this._fill(template, values, depth));
     }
