@@ -172,7 +172,7 @@ async def test_what_does_not_run_is_replaced_by_the_same_one(
     world: ComputeWorld, name: str, type: str, tier: Any, fault: str, state: str
 ) -> None:
     more: dict[str, Any] = {"run_for": 7200} if tier == "flex-start" else {}
-    options = NodeOptions(metadata={"team": "vision"}, tags=["mine"])
+    options = NodeOptions(tags=["mine"], description="ours", secure_boot=True)
     server = await made(world, name, type, tier=tier, options=options, disk_gb=77, **more)
     for host in instances(world, name):
         world.fault(fault, node=host["name"])
@@ -184,6 +184,7 @@ async def test_what_does_not_run_is_replaced_by_the_same_one(
     request = (await server.fleet.hunts.replacement(name)).request
     assert (request.type, request.tier, request.disk_gb) == (type, tier, 77)
     assert (request.run_for, request.options.tags) == (more.get("run_for"), ["mine"])
+    assert (request.options.description, request.options.secure_boot) == ("ours", True)
     assert not request.options.internal_ips
 
 

@@ -38,7 +38,7 @@ _MARKS = (TYPE, TIER, END_LABEL)
 _CREATED_BY = "created-by"
 _GROUP = re.compile(r"projects/[^/]+/((?:zones|regions)/[^/]+/instanceGroupManagers/[^/]+)$")
 #: What is the same for all instances of a group.
-_OF_ALL = ("scheduling", "disks", "reservationAffinity")
+_OF_ALL = ("scheduling", "disks", "reservationAffinity", "shieldedInstanceConfig")
 #: The label of GKE's nodes.
 _OF_GKE = "goog-gke-node"
 #: For how long a group may have some of its hosts only, before it counts as failed; seconds.
@@ -158,6 +158,7 @@ def parse_group(
         ends=min(filter(None, map(_ends, members)), default=""),
         details={
             "group": group.get("selfLink", ""),
+            "description": group.get("description", ""),
             "status": group.get("status", {}),
             **({key: pattern.get(key, {}) for key in _OF_ALL} if pattern else {}),
             **(_shown(pattern) if pattern else {}),

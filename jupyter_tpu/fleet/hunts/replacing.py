@@ -134,6 +134,7 @@ class ReplacedTPUs:
                 metadata=metadata,
                 startup_script="" if _OURS in script else script,
                 description=str(details.get("description", "")),
+                secure_boot=bool(details.get("shieldedInstanceConfig", {}).get("enableSecureBoot")),
             ),
             connect=first.connect if first else None,
             guard=_guard(known.guard),
