@@ -174,7 +174,7 @@ def test_a_queued_resource_says_that_it_is_emulated_and_then_nothing_of_money() 
         ),
         (
             {"state": NodeState.CREATING, "waiting": True, "endpoints": ()},
-            "It waits until you delete it.",
+            "It waits until you cancel or delete it.",
         ),
     ],
 )
