@@ -141,6 +141,7 @@ async def test_a_tpu_is_replaced_by_the_same_one(
     assert any("files" in each for each in plan.lost)
     assert (plan.request.guard, plan.request.disk_gb) == (guard, 77)
     hunt = await server.fleet.hunts.replace(name, ReplaceTPU())
+    assert not hunt.waiting, "for no preemption"
     assert (await server.end(await server.fleet.operations.get(hunt.id))).state == "done"
     (after,) = instances(world, name)
     assert after["id"] != before["id"]
