@@ -47,6 +47,8 @@ def advice(node: Node, *, free: bool, connected: bool, guard_stop: GuardStop | N
         return "It is reached by SSH alone. Detach it when you no longer need it."
     if node.retired:
         return f"A TPU Node, which Google has retired. Delete it. {INSTEAD}"
+    if node.waiting and not node.endpoints:  # a slice, whose waiting has no limit
+        return "It waits for capacity, and is not billed. It waits until you cancel or delete it."
     if node.waiting:
         return "It waits for capacity, and is not billed. Google ends that after 2 hours at most."
     if node.state is NodeState.READY:
