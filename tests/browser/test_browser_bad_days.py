@@ -104,12 +104,15 @@ def test_a_job_that_ends_is_said_once_in_each_of_two_tabs(
     second.open()
     name = tpu["name"]
     expect(second.tpu(name)).to_be_visible()
-    lab.server.call("POST", f"tpus/{name}/jobs", {"command": ["sleep", "3"], "name": "nap"})
+    job: Any = lab.server.call(
+        "POST", f"tpus/{name}/jobs", {"command": ["sleep", "3"], "name": "nap"}
+    )
     for one in (lab, second):
         toast = one.page.locator(TOASTS, has_text="nap")
         expect(toast).to_be_visible()
         expect(toast).to_have_count(1)
     second.page.close()
+    lab.server.call("DELETE", f"tpus/{name}/jobs/{job['id']}")
 
 
 def test_an_answer_that_was_lost_makes_no_second_tpu(lab: LabPage) -> None:
