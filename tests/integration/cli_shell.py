@@ -59,7 +59,7 @@ class Shell:
         """What a command that succeeds says."""
         done = self.run(*words, input=input, limit=limit)
         assert done.returncode == 0, done.stderr
-        assert done.stderr == ""
+        assert done.stderr == "", done.stderr
         return done.stdout
 
     def json(self, *words: str, input: str | None = None) -> Any:
