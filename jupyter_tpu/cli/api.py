@@ -86,9 +86,9 @@ async def _find(url: str | None) -> tuple[Server, FleetClient]:
         except TPUError:
             pass  # it is ending, or hangs: try the next one
         await client.close()
-    problem = "has the jupyter-tpu extension" if servers else "is running"
+    none = f"No Jupyter server of yours is running.{locked}"
     raise TPUError(
-        f"No Jupyter server of yours {problem}.{locked}",
+        f"No Jupyter server of yours has the jupyter-tpu extension.{locked}" if servers else none,
         Reason.NOT_FOUND,
         "Start one with `jupyter lab` where jupyter-tpu is installed.",
     )

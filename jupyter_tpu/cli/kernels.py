@@ -267,12 +267,9 @@ def warm_kernel(
     if as_json:
         print_json(changed)
         return
-    effect = {
-        "on": "keeps a warm kernel",
-        "off": "keeps no warm kernel",
-        "default": "keeps a warm kernel if c.JupyterTPU.warm_kernels says so",
-    }[setting]
+    if_set = " if c.JupyterTPU.warm_kernels says so" if setting == "default" else ""
     print(
-        f"{environment} on {name} {effect} while a Jupyter server is connected to it. "
+        f"{environment} on {name} keeps {'no' if setting == 'off' else 'a'} warm kernel{if_set} "
+        "while a Jupyter server is connected to it. "
         f"`jupyter tpu describe {name}` shows the memory it uses."
     )

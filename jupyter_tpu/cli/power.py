@@ -167,9 +167,10 @@ def delete(
         if not yes:
             ends = losses([*running_on(session, tpus).values()])
             which = ", ".join(f"{tpu.name} ({type_text(tpu)}, in {tpu.zone})" for tpu in tpus)
-            disks = "its disk" if len(tpus) == 1 else "their disks"
+            one = len(tpus) == 1
             confirm(
-                f"Delete {which} and everything on {disks}?{ends}{_queued(tpus)}",
+                f"Delete {which} and everything on {'its disk' if one else 'their disks'}?{ends}"
+                f"{_queued(tpus)}",
                 "Add --yes to delete without asking.",
             )
         typed = confirmed_names(tpus, confirmed, "delete it")
@@ -187,9 +188,10 @@ def _queued(tpus: Sequence[TPU]) -> str:
     names = {tpu.queued: None for tpu in tpus if tpu.queued and not tpu.not_yours}
     if not names:
         return ""
-    what = "queued resource" if len(names) == 1 else "queued resources"
-    yours = "it is" if len(names) == 1 else "they are"
-    return f" This deletes the {what} {', '.join(names)}, too, if {yours} yours."
+    listed = ", ".join(names)
+    if len(names) == 1:
+        return f" This deletes the queued resource {listed}, too, if it is yours."
+    return f" This deletes the queued resources {listed}, too, if they are yours."
 
 
 def _find(session: Session, names: Sequence[str], act: str = "") -> list[TPU]:

@@ -17,8 +17,22 @@ _PARAMETER = re.compile(r"%(\d)|\{(\w+)\}")
 _WORD = re.compile(r"\w{3,}")
 #: What stands between sentences, or between the parts of a line.
 _SEPARATOR = re.compile(r"((?<=[.?!])\s+|\s·\s|\n)")
-#: Four words or more that no template knows.
-_PROSE = re.compile(r"(?:\b[a-z]{2,}[ ,]+){4}")
+#: English that no template knows: it has such a word among others, or is a pronoun.
+_WORDS = (
+    "a|all|an|and|are|at|be|by|can|for|from|had|has|have|if|in|is|it|its|no|not|of|on|or|than|that|"
+    "the|them|they|this|to|was|were|when|which|who|with|without"
+)
+_ENGLISH = re.compile(
+    rf"(?:^|(?<=[ (]))(?:{_WORDS})(?=[ .,;)])|[ (](?:{_WORDS})$|^(?:all|it|them)$"
+)
+#: What is quoted, or follows a colon, may be English: other programs' messages.
+_QUOTED = re.compile(r"[:：].*|[“「‘\"'`].*?[”」’\"'`]", re.DOTALL)
+#: Parameters that are numbers.
+_NUMBER_NAME = re.compile(r"(?:.*_)?(?:number|count)\d?")
+_NUMBER = re.compile(r"\d[\d,.]*")
+#: Letters between which there is no blank.
+_CLOSE = "\u3000-\u303f\u3040-\u30ff\u4e00-\u9fff\uff00-\uffef"
+_CLOSE_END, _CLOSE_START = re.compile(f"[{_CLOSE}] $"), re.compile(f" [{_CLOSE}]")
 #: A name before a text, and a note behind it.
 _FRAME = re.compile(r"(?:([\w.~/-]+(?: \d+)?): )?(.+?)(?: \(([^()]+)\))?", re.DOTALL)
 #: How deep sentences may stand in sentences, and how many may follow one another.
@@ -35,7 +49,8 @@ class _Template(NamedTuple):
     parameters: list[str]
     translation: str
     size: int  # number of literal characters
-    specific: bool  # three literal words or more
+    numbers: frozenset[str]  # parameters that are numbers
+    messages: frozenset[str]  # parameters that may be what other programs say
 
 
 class _Translated(NamedTuple):
@@ -80,11 +95,12 @@ class Sentences:
         """Translates *text* as one sentence or label."""
         ended = text[-1] in ".?!:…"
         for variant in dict.fromkeys((text, text[0].upper() + text[1:])):
-            if best := self._exact(variant) or self._match(variant, depth):
+            changed = variant != text
+            if best := self._exact(variant) or self._match(variant, depth, changed):
                 return best
-            sentence = f"{variant}."
-            if not ended and (best := self._exact(sentence) or self._match(sentence, depth)):
-                return _Translated(re.sub(r"[.。]$", "", best.text), best.score - 1)
+            other = variant[:-1] if text[-1] == "." else "" if ended else f"{variant}."
+            if other and (best := self._exact(other) or self._match(other, depth, changed)):
+                return _with_stop(best) if ended else _without_stop(best)
         return self._framed(text, depth)
 
     def _framed(self, text: str, depth: int) -> _Translated | None:
@@ -108,10 +124,12 @@ class Sentences:
             return None
         return _Translated(forms[0], len(text))
 
-    def _match(self, text: str, depth: int) -> _Translated | None:
-        """The translation by the template of which *text* has most."""
+    def _match(self, text: str, depth: int, changed: bool) -> _Translated | None:
+        """The translation by the template of which *text* has most. changed: its first letter."""
         best = None
         for template in self._candidates(text):
+            if changed and not template.literals[0]:
+                continue  # it begins with a name
             values = _values_of(template, text)
             if values is not None:
                 best = _better(best, self._fill(template, values, depth))
@@ -121,14 +139,14 @@ class Sentences:
         score, filled = template.size, {}
         for name, value in zip(template.parameters, values, strict=True):
             known = self._best(value, depth + 1) if depth < _MOST_DEPTH else None
-            if known is None and not template.specific and _PROSE.search(value):
-                return None  # a few words around an English text don't help
-            score += known.score if known else 0
             filled[name] = known.text if known else value
-        text = _PARAMETER.sub(
-            lambda parameter: filled.get(parameter[1] or parameter[2], parameter[0]),
-            template.translation,
-        )
+            if name not in template.messages and _ENGLISH.search(_QUOTED.sub("", filled[name])):
+                return None  # a sentence of two languages helps nobody
+            score += known.score if known else 0
+        text, *pieces = _PARAMETER.split(template.translation)
+        for digit, name, literal in zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True):
+            value = filled.get(digit or name, "")
+            text = _closed(_closed(text, value), literal)
         return _Translated(text, score)
 
     def _parts(self, text: str, depth: int) -> _Translated | None:
@@ -167,6 +185,25 @@ def _better(one: _Translated | None, other: _Translated | None) -> _Translated |
     return other if other and (one is None or other.score > one.score) else one
 
 
+def _with_stop(best: _Translated) -> _Translated:
+    stop = "。" if re.search(f"[{_CLOSE}]$", best.text) else "."
+    return _Translated(best.text + stop, best.score + 1)
+
+
+def _without_stop(best: _Translated) -> _Translated:
+    return _Translated(re.sub(r"[.。]$", "", best.text), best.score - 1)
+
+
+def _closed(before: str, after: str) -> str:
+    """Both together, without a blank between letters of Chinese or Japanese."""
+    if _CLOSE_END.search(before) and _CLOSE_START.match(f" {after}"):
+        return before[:-1] + after
+    ends = before.endswith(("。", "？", "！"))
+    if _CLOSE_END.search(f"{before} ") and (ends or _CLOSE_START.match(after)):
+        return before + after.removeprefix(" ")
+    return before + after
+
+
 def _joined(before: str, separator: str, after: str) -> str:
     """Chinese and Japanese have no blank behind a full stop."""
     close = before.endswith(("。", "？", "！", "：", "；")) and not separator.strip(" ")
@@ -182,6 +219,8 @@ def _values_of(template: _Template, text: str) -> list[str] | None:
     values, at = [], len(first)
     for literal in between:
         following = text.find(literal, at, max(at, end))
+        while following >= 0 and not _is_end(text, following, literal):
+            following = text.find(literal, following + 1, max(at, end))
         if following < 0:
             return None
         values.append(text[at:following])
@@ -189,11 +228,21 @@ def _values_of(template: _Template, text: str) -> list[str] | None:
     if at > end:
         return None
     values.append(text[at:end])
+    if not last and values[-1].endswith("."):
+        return None  # the end of another sentence
     # One that stands twice is the same in both places.
     names = template.parameters
     if any(value != values[names.index(name)] for name, value in zip(names, values, strict=True)):
         return None
+    if not all(_NUMBER.fullmatch(values[names.index(name)]) for name in template.numbers):
+        return None
     return values
+
+
+def _is_end(text: str, at: int, literal: str) -> bool:
+    """Whether a full stop at the end of *literal* is one in *text*, and not that of 3.2."""
+    after = text[at + len(literal) :][:1]
+    return literal[-1:] not in (".", "?", "!") or not after or after.isspace()
 
 
 def _template_of(text: str, translation: str) -> _Template | None:
@@ -203,7 +252,13 @@ def _template_of(text: str, translation: str) -> _Template | None:
     words = re.findall(r"[A-Za-z]{2,}", " ".join(literals))
     if not parameters or len("".join(words)) < 4:
         return None
-    return _Template(literals, parameters, translation, len("".join(literals)), len(words) > 2)
+    numbers = frozenset(filter(_NUMBER_NAME.fullmatch, parameters))
+    messages = frozenset(
+        name
+        for name, before in zip(parameters, literals, strict=False)
+        if before.rstrip()[-1:] in (":", "“", "`") and before
+    )
+    return _Template(literals, parameters, translation, len("".join(literals)), numbers, messages)
 
 
 def _index_of(catalogue: Mapping[str, Sequence[str]]) -> dict[str, list[_Template]]:

@@ -139,7 +139,7 @@ class Lookup:
         endpoint = node.endpoints[host.worker]
         proxy: tuple[str, ...] = ()
         if not endpoint.external and not self.cloud.emulated:
-            proxy = iap_command(node.name, mine)
+            proxy = iap_command(node.name, mine, endpoint.instance)
         return ResolvedHost(
             node_id=node.id,
             address=HostAddress(
@@ -347,15 +347,18 @@ def ssh_port(attributes: GuestAttributes) -> int:
     return int(published) if re.fullmatch("[1-9][0-9]{0,4}", published) else 22
 
 
-def iap_command(node: NodeName, attributes: GuestAttributes) -> tuple[str, ...]:
+def iap_command(node: NodeName, attributes: GuestAttributes, instance: str = "") -> tuple[str, ...]:
     """The command that connects to the SSH port of a host without an external address.
 
+    *instance*: the name of its VM, where Google says it. Hosts of the Cloud TPU API publish it
+    (key ``hostname`` in any namespace, as gcloud reads it).
+
     Empty if the internal address should be tried instead: on a machine at Google, which may be in
-    the same network, without gcloud, or if the host did not publish its instance's name (key
-    ``hostname`` in any namespace, as gcloud reads it).
+    the same network, without gcloud, or if that name is not known.
     """
     gcloud = shutil.which("gcloud")
-    instance = next((value for (_, key), value in attributes.items() if key == "hostname"), "")
+    names = (value for (_, key), value in attributes.items() if key == "hostname")
+    instance = instance or next(names, "")
     # Whoever is root there can publish anything, and an option of gcloud is no name.
     if not gcloud or not _INSTANCE.fullmatch(instance) or _at_google():
         return ()

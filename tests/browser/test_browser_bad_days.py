@@ -58,6 +58,11 @@ def names(server: LabServer) -> list[str]:
 
 
 def delete(server: LabServer, name: str) -> None:
+    # It is ready a moment before its creation has ended.
+    operations: Any = server.call("GET", "operations")
+    for operation in operations:
+        if operation["tpu"] == name:
+            server.finish(operation)
     done = server.finish(server.call("DELETE", f"tpus/{name}", {}))
     assert done["state"] == "done", done
 
@@ -91,6 +96,7 @@ def test_a_double_click_on_create_makes_one_tpu_which_has_the_focus(lab: LabPage
     second.page.close()
 
 
+@pytest.mark.long
 def test_a_job_that_ends_is_said_once_in_each_of_two_tabs(
     lab: LabPage, tpu: dict[str, Any]
 ) -> None:
@@ -98,12 +104,15 @@ def test_a_job_that_ends_is_said_once_in_each_of_two_tabs(
     second.open()
     name = tpu["name"]
     expect(second.tpu(name)).to_be_visible()
-    lab.server.call("POST", f"tpus/{name}/jobs", {"command": ["sleep", "3"], "name": "nap"})
+    job: Any = lab.server.call(
+        "POST", f"tpus/{name}/jobs", {"command": ["sleep", "3"], "name": "nap"}
+    )
     for one in (lab, second):
         toast = one.page.locator(TOASTS, has_text="nap")
         expect(toast).to_be_visible()
         expect(toast).to_have_count(1)
     second.page.close()
+    lab.server.call("DELETE", f"tpus/{name}/jobs/{job['id']}")
 
 
 def test_an_answer_that_was_lost_makes_no_second_tpu(lab: LabPage) -> None:
@@ -201,6 +210,7 @@ def test_an_unknown_price_a_name_of_63_letters_and_a_long_past_have_room(
     delete(lab_server, "priceless")
 
 
+@pytest.mark.long
 def test_where_websockets_are_blocked_the_list_goes_on(
     another: LabPage, lab_server: LabServer
 ) -> None:

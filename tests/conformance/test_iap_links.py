@@ -11,8 +11,17 @@ from typing import Any
 import pytest
 from gcloud_cli import Gcloud
 from msgspec import structs
+from waiting import eventually
 
-from jupyter_tpu.cloud import CloudTPU, Target
+from jupyter_tpu.cloud import (
+    Cloud,
+    GoogleCloud,
+    NodeName,
+    NodeOptions,
+    NodeSpec,
+    NodeState,
+    Target,
+)
 from jupyter_tpu.cloud.tpu.nodes import parse_node_path
 from jupyter_tpu.links import HostName
 from jupyter_tpu.links.lookup import Lookup, iap_command
@@ -29,26 +38,48 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+async def create_vm(cloud: Cloud) -> NodeName:
+    """A TPU of Compute Engine without an external address."""
+    name = NodeName("emulated", "us-east5-a", "without-address")
+    options = NodeOptions(internal_ips=True)
+    spec = NodeSpec(type="v6e-4", version="", api="compute", options=options)
+    await cloud.begin_create(name, spec)
+
+    async def ready() -> bool:
+        return (await cloud.get_node(name)).state is NodeState.READY
+
+    await eventually(ready, 60)
+    return name
+
+
 @pytest.mark.long
 @pytest.mark.asyncio
+@pytest.mark.parametrize("api", ["tpu", "compute"])
 async def test_a_host_without_external_address_is_reached_through_gclouds_tunnel(
     emulator: Any,
     create_tpu: Callable[..., dict[str, Any]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    api: str,
 ) -> None:
     iap = emulator.request("POST", "/emulator/v1/iap", {})
     gcloud = Gcloud(emulator, tmp_path, "us-central1-a")
     gcloud.environment["CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE"] = iap["certificate"]
     for variable, value in gcloud.environment.items():
         monkeypatch.setenv(variable, value)
-    node = parse_node_path(create_tpu(networkConfig={"enableExternalIps": False})["name"])
-    cloud = CloudTPU(Target(emulator=str(emulator.state_file)))
+    cloud = GoogleCloud(Target(emulator=str(emulator.state_file)))
+    if api == "compute":
+        node = await create_vm(cloud)
+    else:
+        node = parse_node_path(create_tpu(networkConfig={"enableExternalIps": False})["name"])
     lookup = Lookup(cloud, KnownHosts(tmp_path / "known"))
     found = await lookup.find(HostName(node, 0))
-    assert not (await cloud.get_node(node)).endpoints[0].external
+    (endpoint,) = (await cloud.get_node(node)).endpoints
+    assert not endpoint.external
     (published,) = await cloud.guest_attributes(node)
-    command = iap_command(node, published)
+    # Google's own hosts of Compute Engine do not publish their names.
+    names = ({}, endpoint.instance) if api == "compute" else (published,)
+    command = iap_command(node, *names)
     assert command, "this machine is at Google, or the host has no name"
 
     through = structs.replace(
@@ -67,4 +98,6 @@ async def test_a_host_without_external_address_is_reached_through_gclouds_tunnel
     finally:
         await connection.close()
         await lookup.close()
+        if api == "compute":
+            await cloud.begin_delete(node)
         await cloud.close()

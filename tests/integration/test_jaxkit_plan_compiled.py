@@ -20,7 +20,7 @@ pytest.importorskip("flatbuffers", reason="pip install 'jupyter-tpu[compile]'")
 
 jax.config.update("jax_platforms", "cpu")
 
-LAYERS, SIZE = 8, 2048
+LAYERS, SIZE = 8, 4096
 ARGS = (((LAYERS, SIZE, SIZE), "bfloat16"), ((SIZE, SIZE), "bfloat16"))
 LIMITS = jaxkit.CompileLimits(seconds=150)
 

@@ -141,6 +141,7 @@ async def test_a_tpu_is_replaced_by_the_same_one(
     assert any("files" in each for each in plan.lost)
     assert (plan.request.guard, plan.request.disk_gb) == (guard, 77)
     hunt = await server.fleet.hunts.replace(name, ReplaceTPU())
+    assert not hunt.waiting, "for no preemption"
     assert (await server.end(await server.fleet.operations.get(hunt.id))).state == "done"
     (after,) = instances(world, name)
     assert after["id"] != before["id"]
@@ -157,6 +158,35 @@ async def test_a_tpu_is_replaced_by_the_same_one(
     assert [each.local_port for each in tunnels] == [tunnel.local_port]
     assert (await server.ended(watch.id)).state == "cancelled"
     await eventually(lambda: copied(server), 60)
+
+
+@pytest.mark.long
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("type", "tier", "fault", "state"),
+    [
+        ("v6e-4", "spot", "preempt", "PREEMPTED"),
+        ("v6e-2x4", "flex-start", "run-over", "TERMINATED"),
+    ],
+)
+async def test_what_does_not_run_is_replaced_by_the_same_one(
+    world: ComputeWorld, name: str, type: str, tier: Any, fault: str, state: str
+) -> None:
+    more: dict[str, Any] = {"run_for": 7200} if tier == "flex-start" else {}
+    options = NodeOptions(tags=["mine"], description="ours", secure_boot=True)
+    server = await made(world, name, type, tier=tier, options=options, disk_gb=77, **more)
+    for host in instances(world, name):
+        world.fault(fault, node=host["name"])
+
+    async def stopped() -> bool:
+        return (await server.fleet.tpu(name)).state == state
+
+    await eventually(stopped, 60)
+    request = (await server.fleet.hunts.replacement(name)).request
+    assert (request.type, request.tier, request.disk_gb) == (type, tier, 77)
+    assert (request.run_for, request.options.tags) == (more.get("run_for"), ["mine"])
+    assert (request.options.description, request.options.secure_boot) == ("ours", True)
+    assert not request.options.internal_ips
 
 
 @pytest.mark.long

@@ -132,6 +132,25 @@ def test_a_groups_state(found: Any, members: Any, state: NodeState) -> None:
     assert (node.state, node.id, len(node.endpoints)) == (state, "9", len(members))
 
 
+def test_what_does_not_run_says_what_it_was() -> None:
+    stopped = parse_instance(
+        instance("TERMINATED", networkInterfaces=[{"accessConfigs": [{"name": "External NAT"}]}])
+    )
+    assert not stopped.endpoints[0].external
+    assert stopped.details["networkConfig"]["enableExternalIps"]
+    scheduling = {"provisioningModel": "FLEX_START"}
+    properties = {
+        "machineType": "ct6e-standard-4t",
+        "networkInterfaces": [{"network": "n"}],
+        "scheduling": {**scheduling, "maxRunDuration": {"seconds": "60"}},
+        "metadata": {"items": [{"key": "team", "value": "vision"}]},
+    }
+    over = parse_group(group(size=0, stable=True), [], ZONE, {"properties": properties})
+    assert (over.tier, over.run_for, over.metadata) == ("flex-start", 60.0, {"team": "vision"})
+    network = {"network": "n", "subnetwork": "", "enableExternalIps": False}
+    assert over.details["networkConfig"] == network
+
+
 def test_why_a_group_is_not_made_is_a_problem_unless_it_waits_for_that() -> None:
     node = parse_group(group(**no_capacity()), [], ZONE)
     assert node.problem is not None

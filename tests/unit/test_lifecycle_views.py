@@ -170,7 +170,11 @@ def test_a_queued_resource_says_that_it_is_emulated_and_then_nothing_of_money() 
         ({"api": "compute", "endpoints": (Endpoint(internal="a"),) * 2}, "or delete it."),
         (
             {"state": NodeState.CREATING, "waiting": True},
-            "It waits for capacity, and is not billed.",
+            "Google ends that after 2 hours at most.",
+        ),
+        (
+            {"state": NodeState.CREATING, "waiting": True, "endpoints": ()},
+            "It waits until you cancel or delete it.",
         ),
     ],
 )

@@ -88,6 +88,17 @@ def test_a_host_without_an_external_address_is_reached_through_gclouds_tunnel(tm
         assert iap_command(NAME, {("guestInventory", "hostname"): published}) == ()
 
 
+@pytest.mark.asyncio
+async def test_a_vm_of_compute_engine_has_the_name_that_google_says(tmp_path):
+    """Such a host publishes its keys only."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "gcloud").touch(0o755)
+    vm = Endpoint(internal="10.0.0.2", instance="my-tpu-w-002")
+    _, found = lookup(tmp_path, node(endpoints=(vm,)), {("hostkeys", "ssh-ed25519"): KEY})
+    address = (await found.find(HostName(NAME, 0))).address
+    assert address.proxy_command[2:4] == ("start-iap-tunnel", "my-tpu-w-002")
+
+
 @pytest.mark.parametrize(
     ("published", "port"), [("2222", 2222), ("", 22), ("ssh", 22), ("0", 22), ("9" * 5000, 22)]
 )

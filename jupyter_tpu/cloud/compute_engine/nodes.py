@@ -38,7 +38,7 @@ _MARKS = (TYPE, TIER, END_LABEL)
 _CREATED_BY = "created-by"
 _GROUP = re.compile(r"projects/[^/]+/((?:zones|regions)/[^/]+/instanceGroupManagers/[^/]+)$")
 #: What is the same for all instances of a group.
-_OF_ALL = ("scheduling", "disks", "reservationAffinity")
+_OF_ALL = ("scheduling", "disks", "reservationAffinity", "shieldedInstanceConfig")
 #: The label of GKE's nodes.
 _OF_GKE = "goog-gke-node"
 #: For how long a group may have some of its hosts only, before it counts as failed; seconds.
@@ -120,14 +120,19 @@ def parse_instance(data: Body) -> Node:
     )
 
 
-def parse_group(group: Body, members: Sequence[Body], zone: str) -> Node:
-    """A TPU of several hosts. *members*: those of its instances that exist, in any order."""
+def parse_group(
+    group: Body, members: Sequence[Body], zone: str, template: Body | None = None
+) -> Node:
+    """A TPU of several hosts. *members*: those of its instances that exist, in any order.
+    *template*: what it has instances of, for one that has none any more.
+    """
     members = sorted(members, key=lambda instance: str(instance["name"]))
     labels = _labels(group, members)
     statuses = [str(member.get("status", "")) for member in members]
     topology = _topology(group)
-    machine = _last(members[0]["machineType"]) if members else ""
-    tier = _tier(members[0]) if members else _labelled_tier(labels)
+    pattern: Body = members[0] if members else (template or {}).get("properties", {})
+    machine = _last(str(pattern.get("machineType", "")))
+    tier = _tier(pattern) if pattern else _labelled_tier(labels)
     state = _group_state(group, statuses, topology, tier)
     making = state in _MAKING
     error = _making_error(group, _project(group)) if making else None
@@ -140,14 +145,12 @@ def parse_group(group: Body, members: Sequence[Body], zone: str) -> Node:
         state=state,
         cloud_state=_group_word(state, topology, waits=waits),
         health_description=_progress(group, statuses, error) if making else "",
-        version=_image(members[0]) if members else "",
+        version=_image(pattern),
         tier=tier,
-        run_for=_seconds(members[0].get("scheduling", {}).get("maxRunDuration"))
-        if members
-        else None,
+        run_for=_seconds(pattern.get("scheduling", {}).get("maxRunDuration")),
         endpoints=tuple(map(endpoint, members)),
         created=group.get("creationTimestamp", ""),
-        metadata=_shared([_own(metadata_of(member)) for member in members]),
+        metadata=_shared([_own(metadata_of(member)) for member in members or [pattern]]),
         labels={key: text for key, text in labels.items() if key not in _MARKS},
         api="compute",
         waiting=waits,
@@ -155,9 +158,10 @@ def parse_group(group: Body, members: Sequence[Body], zone: str) -> Node:
         ends=min(filter(None, map(_ends, members)), default=""),
         details={
             "group": group.get("selfLink", ""),
+            "description": group.get("description", ""),
             "status": group.get("status", {}),
-            **({key: members[0].get(key, {}) for key in _OF_ALL} if members else {}),
-            **(_shown(members[0]) if members else {}),
+            **({key: pattern.get(key, {}) for key in _OF_ALL} if pattern else {}),
+            **(_shown(pattern) if pattern else {}),
         },
     )
 
@@ -167,7 +171,11 @@ def _shown(instance: Body) -> dict[str, Any]:
     interface: Body = next(iter(instance.get("networkInterfaces", ())), {})
     account: Body = next(iter(instance.get("serviceAccounts", ())), {})
     return {
-        "networkConfig": {key: interface.get(key, "") for key in ("network", "subnetwork")},
+        "networkConfig": {
+            **{key: interface.get(key, "") for key in ("network", "subnetwork")},
+            # While it does not run, it has none, but is to get one.
+            "enableExternalIps": bool(interface.get("accessConfigs")),
+        },
         "serviceAccount": {
             "email": account.get("email", ""),
             "scope": list(account.get("scopes", ())),

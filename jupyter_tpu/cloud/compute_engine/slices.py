@@ -61,13 +61,14 @@ class Slices:
             try:
                 members = await self.members(group, name.zone)
                 group = await self._with_errors(group)
+                template = await self._template_of(group, members)
             except TPUError as error:
                 if error.reason is not Reason.NOT_FOUND:
                     raise
                 # It is gone since a moment ago, but not all that belongs to it.
                 raise TPUError(error.message, Reason.UNAVAILABLE, "Try again.") from error
             with readable("a group"):
-                return parse_group(group, members, name.zone)
+                return parse_group(group, members, name.zone, template)
         template = await self._calls.find(_template(name))
         if template is None or not _label(template):
             return None  # what others have of that name is no TPU
@@ -96,6 +97,13 @@ class Slices:
             f"projects/{project}/zones/{zone}/instances", filter=f'name eq "{base}.*"'
         )
         return [call for call in calls if group_of(call) == place]
+
+    async def _template_of(self, group: Body, members: list[Body]) -> Body | None:
+        """Where the time of *group* is over: only the template still says what its hosts were."""
+        url = str(group.get("instanceTemplate", ""))
+        if members or int(group.get("targetSize", 0)) or not url:
+            return None
+        return await self._calls.find("projects/" + url.partition("/projects/")[2])
 
     async def _with_errors(self, group: Body) -> Body:
         """*group*, which may say why its instances are not made only where it lists them."""

@@ -215,10 +215,10 @@ def _message(sample: LoadSample, report: Mapping[str, Any]) -> str:
     if sample.state == "unreadable":
         return f"libtpu's figures can't be read ({report.get('why', '')})."
     if silent := report.get("silent", 0):
-        who = "1 program that uses" if silent == 1 else f"{silent} programs that use"
         return (
-            f"{who} the chips can't report figures: another program has the port 8431. Start each "
-            "with a port of its own, such as TPU_RUNTIME_METRICS_PORTS=8432."
+            f"{'A program that uses' if silent == 1 else 'Programs that use'} the chips can't "
+            "report figures: another program has the port 8431. Start each with a port of its own, "
+            "such as TPU_RUNTIME_METRICS_PORTS=8432."
         )
     chips = report.get("of", 0)
     if sample.state == "ok" and len(sample.chips) < chips:

@@ -24,6 +24,11 @@ _ADVICE = {
     NodeState.FAILED: f"Google could not repair it. {_ANOTHER}",
     NodeState.UNKNOWN: "Google did not say more. Look again in a minute.",
 }
+#: Whether it can be stopped: what can be done later with one that is connected, and now.
+_READY = {
+    True: ("Stop or delete it when you no longer need it.", "Connect it, or stop or delete it."),
+    False: ("Delete it when you no longer need it.", "Connect it, or delete it."),
+}
 _REASONS = {
     "": "",
     "idle": " because it was idle",
@@ -42,12 +47,13 @@ def advice(node: Node, *, free: bool, connected: bool, guard_stop: GuardStop | N
         return "It is reached by SSH alone. Detach it when you no longer need it."
     if node.retired:
         return f"A TPU Node, which Google has retired. Delete it. {INSTEAD}"
+    if node.waiting and not node.endpoints:  # a slice, whose waiting has no limit
+        return "It waits for capacity, and is not billed. It waits until you cancel or delete it."
     if node.waiting:
         return "It waits for capacity, and is not billed. Google ends that after 2 hours at most."
     if node.state is NodeState.READY:
-        end = "stop or delete it" if _can_be_stopped(node) else "delete it"
-        later = f"{end.capitalize()} when you no longer need it."
-        now = later if connected else f"Connect it, or {end}."
+        later, now = _READY[_can_be_stopped(node)]
+        now = later if connected else now
     else:
         now = _ADVICE[node.state]
     who = f"{_stopped(guard_stop)} " if guard_stop is not None else ""

@@ -213,9 +213,10 @@ def _problem(
     if node.retired:
         return Problem.of(tpu_node_error(node.name.node))
     if node.state.gone:
-        word = "was preempted" if node.state is NodeState.PREEMPTED else "has been terminated"
+        preempted = node.state is NodeState.PREEMPTED
         return Problem(
-            message=f"{node.name.node} {word}; it can't be started again.",
+            message=f"{node.name.node} {'was preempted' if preempted else 'has been terminated'}; "
+            "it can't be started again.",
             reason=Reason.CONFLICT,
             hint="Delete it and create another one.",
         )

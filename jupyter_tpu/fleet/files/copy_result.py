@@ -27,12 +27,11 @@ def summary(
             where = where.rpartition("/")[0] + "/"
     there = first.unchanged
     more = f" {there} {'was' if there == 1 else 'were'} there already." if there else ""
-    time = ""
-    if seconds:
-        rate = most.bytes / seconds
-        speed = f" ({size_text(rate)}/s)" if rate >= 1000 else ""  # else it says nothing
-        time = f" in {seconds:.1f} s{speed}"
-    return f"Copied {what}{amount} to {where}{time}.{more}"
+    if not seconds:
+        return f"Copied {what}{amount} to {where}.{more}"
+    rate = most.bytes / seconds
+    speed = f" ({size_text(rate)}/s)" if rate >= 1000 else ""  # else it says nothing
+    return f"Copied {what}{amount} to {where} in {seconds:.1f} s{speed}.{more}"
 
 
 def failure_of(tpu: str, copies: Sequence[HostCopy]) -> TPUError | None:

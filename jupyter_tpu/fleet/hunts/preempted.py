@@ -75,8 +75,10 @@ class PreemptedTPUs:
                 if node is None and awaited.taken:
                     return True
                 if node is None or node.id != awaited.node_id:
-                    what = "was deleted" if node is None else "is another TPU now"
-                    progress.log(f"{name.node} {what}: the hunt ends")
+                    progress.log(
+                        f"{name.node} {'was deleted' if node is None else 'is another TPU now'}: "
+                        "the hunt ends"
+                    )
                     return False
                 if node.state.gone or awaited.replace:
                     await self._remove(record, awaited, node, progress)
@@ -124,8 +126,7 @@ class PreemptedTPUs:
                 hunt.request = structs.replace(hunt.request, tpu=tpu)
             awaited.taken = True
             await self._runner.save(record)
-        what = "" if awaited.replace else "what is left of "
-        progress.set_message(f"Deleting {what}{name.node}")
+        progress.set_message(f"Deleting {'' if awaited.replace else 'what is left of '}{name.node}")
         options = DeleteTPU(end_kernels=True, end_jobs=True)
         deletion = await self._power.delete(name, options, for_hunt=True)
         ended = await self._runner.wait(deletion.id)

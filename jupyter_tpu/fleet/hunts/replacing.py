@@ -119,7 +119,7 @@ class ReplacedTPUs:
             subnetwork=_network(network.get("subnetwork")),
             labels={key: text for key, text in node.labels.items() if key not in (LABEL, OWNER)},
             options=NodeOptions(
-                internal_ips=bool(node.endpoints) and not any(h.external for h in node.endpoints),
+                internal_ips=_internal(node),
                 service_account=str(account.get("email", "")),
                 scopes=[*account.get("scope", ())],
                 data_disks=[
@@ -134,6 +134,7 @@ class ReplacedTPUs:
                 metadata=metadata,
                 startup_script="" if _OURS in script else script,
                 description=str(details.get("description", "")),
+                secure_boot=bool(details.get("shieldedInstanceConfig", {}).get("enableSecureBoot")),
             ),
             connect=first.connect if first else None,
             guard=_guard(known.guard),
@@ -176,6 +177,13 @@ def _guard(guard: Guard | None) -> SetGuard | None:
         until=until,
         notice=guard.notice,
     )
+
+
+def _internal(node: Node) -> bool:
+    """Whether its hosts have no external addresses; one that does not run has none now."""
+    now = any(host.external for host in node.endpoints)
+    network = node.details.get("networkConfig", {})
+    return bool(network or node.endpoints) and not now and not network.get("enableExternalIps")
 
 
 def _disk_gb(details: dict[str, Any]) -> int | None:

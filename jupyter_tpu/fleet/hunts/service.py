@@ -296,7 +296,9 @@ class HuntService:
             name=operation.tpu,
             state=self._state(record),
             message=operation.message,
-            waiting=hunt.awaited is not None and operation.state == "running",
+            waiting=operation.state == "running"
+            and hunt.awaited is not None
+            and not hunt.awaited.replace,
             zone=operation.zone if operation.state == "done" else "",
             request=hunt.request,
             queued=hunt.queued,

@@ -390,9 +390,10 @@ def _not_started(node: Node) -> TPUError:
 
 
 def _undone(node: Node) -> TPUError:
-    changed = "stopped" if node.state is NodeState.READY else "started"
+    stopped = node.state is NodeState.READY
     return TPUError(
-        f"Google has {changed} {node.name.node}, and it is {node.state} again.",
+        f"Google has {'stopped' if stopped else 'started'} {node.name.node}, and it is "
+        f"{node.state} again.",
         Reason.CONFLICT,
         "Another person or program may have changed it.",
     )

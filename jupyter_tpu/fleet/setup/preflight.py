@@ -255,10 +255,10 @@ class Preflight:
     ) -> Finding:
         zone, hint = str(request.zone), f"Look at the quotas: {_QUOTAS}"
         of_compute = api == "compute"
-        check, whose = ("compute-quota", "Compute Engine's ") if of_compute else ("quota", "The ")
+        check = "compute-quota" if of_compute else "quota"
         finding = await _answer_or_finding(
             check,
-            f"{whose}quota is not known",
+            "Compute Engine's quota is not known" if of_compute else "The quota is not known",
             preflight.quotas(
                 apis,
                 project,
@@ -272,14 +272,21 @@ class Preflight:
             return finding
         what = f"{accelerator.generation} ({request.tier}) in {zone}"
         if not finding:
-            of_whom = "quota of Compute Engine" if of_compute else "quota"
-            return _REPORT.unknown(check, f"No {of_whom} for {what} was found.", hint)
+            return _REPORT.unknown(
+                check,
+                f"No {'quota of Compute Engine' if of_compute else 'quota'} for {what} was found.",
+                hint,
+            )
         limit = preflight.allowed(finding, request.tier)
         if limit is None or limit < 0:
-            at = "At Compute Engine there" if of_compute else "There"
-            return _REPORT.ok(check, f"{at} is no limit for {what}.")
+            return _REPORT.ok(
+                check,
+                f"{'At Compute Engine there' if of_compute else 'There'} is no limit for {what}.",
+            )
         deciding = next(quota for quota in finding if quota.limit == limit)
-        text = f"{whose}quota {deciding.name} for {what} is {limit}."
+        text = f"The quota {deciding.name} for {what} is {limit}."
+        if of_compute:
+            text = f"Compute Engine's quota {deciding.name} for {what} is {limit}."
         if limit == 0:
             ask = f"Choose another zone or tier, or ask for quota: {_QUOTAS}"
             return _REPORT.problem(check, text, ask)

@@ -160,7 +160,8 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
       script: text('script'),
       version: this._edited.has('version')
         ? version
-        : (this.type?.version ?? '')
+        : (this.filled.api === 'compute' && this.type?.machine?.image) ||
+          (this.type?.version ?? '')
     };
   }
 
@@ -443,11 +444,12 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
 
   protected edited(field: keyof IFields): void {
     this._edited.add(field);
+    if (field === 'type' || field === 'api') {
+      this._edited.delete('version'); // depends on them
+    }
     if (field === 'type') {
-      // They depend on the type.
-      this._edited.delete('version');
       if (!this.zones.includes(this.filled.zone)) {
-        this.filled.zone = '';
+        this.filled.zone = ''; // it does not offer the type
       }
     }
   }

@@ -12,9 +12,11 @@ interface ITemplate {
   literals: string[];
   parameters: string[];
   translation: string;
-  /** Number of literal characters, and whether there are three words among them. */
+  /** Number of literal characters. */
   size: number;
-  specific: boolean;
+  /** Parameters that are numbers, and those that may be what other programs say. */
+  numbers: string[];
+  messages: Set<string>;
 }
 
 /** A translation, and how many characters of the English text it is sure of. */
@@ -30,8 +32,23 @@ const PARAMETER = /%(\d)|\{(\w+)\}/g;
 const WORD = /[\p{L}\p{N}_]{3,}/gu;
 /** What stands between sentences, or between the parts of a line. */
 const SEPARATOR = /((?<=[.?!])\s+|\s·\s|\n)/;
-/** Four words or more that no template knows. */
-const PROSE = /(?:\b[a-z]{2,}[ ,]+){4}/;
+/** English that no template knows: it has such a word among others, or is a pronoun. */
+const WORDS =
+  'a|all|an|and|are|at|be|by|can|for|from|had|has|have|if|in|is|it|its|no|not|of|on|or|than|that|' +
+  'the|them|they|this|to|was|were|when|which|who|with|without';
+const ENGLISH = new RegExp(
+  `(?:^|(?<=[ (]))(?:${WORDS})(?=[ .,;)])|[ (](?:${WORDS})$|^(?:all|it|them)$`
+);
+/** What is quoted, or follows a colon, may be English: other programs' messages. */
+const QUOTED = /[:：].*|[“「‘"'`].*?[”」’"'`]/gs;
+/** Parameters that are numbers. */
+const NUMBER_NAME = /^(?:.*_)?(?:number|count)\d?$/;
+const NUMBER = /^\d[\d,.]*$/;
+/** Letters between which there is no blank. */
+const CLOSE = '\u3000-\u303f\u3040-\u30ff\u4e00-\u9fff\uff00-\uffef';
+const CLOSE_END = new RegExp(`[${CLOSE}] $`);
+const CLOSE_START = new RegExp(`^ [${CLOSE}]`);
+const STOPPED = new RegExp(`[${CLOSE}]$`);
 /** A name before a text, and a note behind it. */
 const FRAME = /^(?:([\w.~/-]+(?: \d+)?): )?(.+?)(?: \(([^()]+)\))?$/s;
 /** How deep sentences may stand in sentences, and how many may follow one another. */
@@ -76,14 +93,16 @@ export class Sentences {
     const variants = new Set([text, capital]);
     let best: ITranslated | null = null;
     for (const variant of variants) {
-      best ??= this._exact(variant) ?? this._match(variant, depth);
-      if (!best && !ended) {
-        const sentence =
-          this._exact(`${variant}.`) ?? this._match(`${variant}.`, depth);
-        best = sentence && {
-          score: sentence.score - 1,
-          text: sentence.text.replace(/[.。]$/, '')
-        };
+      const changed = variant !== text;
+      best ??= this._exact(variant) ?? this._match(variant, depth, changed);
+      const other = text.endsWith('.')
+        ? variant.slice(0, -1)
+        : ended
+          ? ''
+          : `${variant}.`;
+      if (!best && other) {
+        const known = this._exact(other) ?? this._match(other, depth, changed);
+        best = known && (ended ? withStop(known) : withoutStop(known));
       }
     }
     return best ?? this._framed(text, depth);
@@ -117,10 +136,17 @@ export class Sentences {
       : null;
   }
 
-  /** The translation by the template of which *text* has most. */
-  private _match(text: string, depth: number): ITranslated | null {
+  /** The translation by the template of which *text* has most. changed: its first letter. */
+  private _match(
+    text: string,
+    depth: number,
+    changed: boolean
+  ): ITranslated | null {
     let best: ITranslated | null = null;
     for (const template of this._candidates(text)) {
+      if (changed && !template.literals[0]) {
+        continue; // It begins with a name.
+      }
       const values = valuesOf(template, text);
       best = better(best, values && this._fill(template, values, depth));
     }
@@ -136,16 +162,23 @@ export class Sentences {
     const filled = new Map<string, string>();
     for (const [index, value] of values.entries()) {
       const known = depth < MOST_DEPTH ? this._best(value, depth + 1) : null;
-      if (!known && !template.specific && PROSE.test(value)) {
-        return null; // A few words around an English text don't help.
+      const name = template.parameters[index];
+      const text = known?.text ?? value;
+      if (
+        !template.messages.has(name) &&
+        ENGLISH.test(text.replace(QUOTED, ''))
+      ) {
+        return null; // A sentence of two languages helps nobody.
       }
       score += known?.score ?? 0;
-      filled.set(template.parameters[index], known?.text ?? isolated(value));
+      filled.set(name, known?.text ?? isolated(value));
     }
-    const text = template.translation.replace(
-      PARAMETER,
-      (whole, digit, name) => filled.get(digit ?? name) ?? whole
-    );
+    const [first, ...pieces] = template.translation.split(PARAMETER);
+    let text = first;
+    for (let index = 0; index < pieces.length; index += 3) {
+      const value = filled.get(pieces[index] ?? pieces[index + 1]) ?? '';
+      text = closed(closed(text, value), pieces[index + 2]);
+    }
     return { text, score };
   }
 
@@ -198,6 +231,28 @@ function better(
   return other && (!one || other.score > one.score) ? other : one;
 }
 
+function withStop({ text, score }: ITranslated): ITranslated {
+  return { text: text + (STOPPED.test(text) ? '。' : '.'), score: score + 1 };
+}
+
+function withoutStop({ text, score }: ITranslated): ITranslated {
+  return { text: text.replace(/[.。]$/, ''), score: score - 1 };
+}
+
+/** Both together, without a blank between letters of Chinese or Japanese. */
+function closed(before: string, after: string): string {
+  if (CLOSE_END.test(before) && CLOSE_START.test(` ${after}`)) {
+    return before.slice(0, -1) + after;
+  }
+  if (
+    CLOSE_END.test(`${before} `) &&
+    (CLOSE_START.test(after) || /[。？！]$/.test(before))
+  ) {
+    return before + after.replace(/^ /, '');
+  }
+  return before + after;
+}
+
 /** Chinese and Japanese have no blank behind a full stop. */
 function joined(before: string, separator: string, after: string): string {
   const close = /[。？！：；]$/.test(before) && /^ +$/.test(separator);
@@ -215,7 +270,10 @@ function valuesOf(template: ITemplate, text: string): string[] | null {
   const values: string[] = [];
   let at = literals[0].length;
   for (let index = 1; index <= last; index++) {
-    const next = index === last ? end : text.indexOf(literals[index], at);
+    let next = index === last ? end : text.indexOf(literals[index], at);
+    while (index < last && next >= 0 && !isEnd(text, next, literals[index])) {
+      next = text.indexOf(literals[index], next + 1);
+    }
     if (
       next < at ||
       next + literals[index].length > (index === last ? text.length : end)
@@ -225,11 +283,22 @@ function valuesOf(template: ITemplate, text: string): string[] | null {
     values.push(text.slice(at, next));
     at = next + literals[index].length;
   }
+  if (!literals[last] && values[last - 1].endsWith('.')) {
+    return null; // The end of another sentence.
+  }
   // One that stands twice is the same in both places.
-  const same = values.every(
-    (value, index) => value === values[parameters.indexOf(parameters[index])]
+  const valueOf = (name: string) => values[parameters.indexOf(name)];
+  const fits =
+    values.every((value, index) => value === valueOf(parameters[index])) &&
+    template.numbers.every(name => NUMBER.test(valueOf(name)));
+  return fits ? values : null;
+}
+
+/** Whether a full stop at the end of *literal* is one in *text*, and not that of 3.2. */
+function isEnd(text: string, at: number, literal: string): boolean {
+  return (
+    !/[.?!]$/.test(literal) || /^(\s|$)/.test(text.slice(at + literal.length))
   );
-  return same ? values : null;
 }
 
 function templateOf(text: string, translation: string): ITemplate | null {
@@ -253,7 +322,10 @@ function templateOf(text: string, translation: string): ITemplate | null {
     parameters,
     translation,
     size,
-    specific: words.length > 2
+    numbers: parameters.filter(name => NUMBER_NAME.test(name)),
+    messages: new Set(
+      parameters.filter((_, index) => /[:“`]\s*$/.test(literals[index]))
+    )
   };
 }
 
