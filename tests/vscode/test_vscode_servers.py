@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from code_server import (
@@ -17,10 +18,13 @@ from code_server import (
     end_servers,
     jupyter_servers,
     jupyter_variables,
+    needs_jupyter,
+    notebook,
     server_of,
 )
 from playwright.sync_api import BrowserContext, expect
 from ports import free_port
+from waiting import until
 
 UV = Path(sys.executable).with_name("uv")
 NO_SECRETS = """
@@ -188,4 +192,45 @@ def test_a_server_that_ends_is_noticed_and_another_one_is_started(
     window.view.get_by_role("button", name="Start Jupyter Server").click(timeout=120_000)
     expect(window.row(tpu)).to_contain_text("Connected")
     [other] = jupyter_servers(variables)
+    assert other.pid != server.pid
+
+
+@needs_jupyter
+@pytest.mark.parametrize("moves", [True, False])
+def test_a_notebook_whose_server_ended_runs_with_the_next_one(
+    window: Window, tpu: str, variables: dict[str, str], moves: bool
+) -> None:
+    """At the address of the ended one by itself, else after the window is reloaded."""
+    path = window.server.workspace / f"ends-{moves}.ipynb"
+    notebook(path, "import os; print('process', os.getpid())")
+    window.open_file(path.name)
+    window.select_kernel("Cloud TPUs", f"· {tpu}")
+    window.run_all()
+    expect(window.output()).to_contain_text("process")
+    [server] = jupyter_servers(variables)
+    port = free_port() if moves else urlsplit(server.url).port
+    config = Path(variables["JUPYTER_CONFIG_DIR"]) / "jupyter_server_config.py"
+    config.write_text(f"c.ServerApp.port = {port}")
+    os.kill(server.pid, signal.SIGTERM)
+    window.view.get_by_role("button", name="Start Jupyter Server").click(timeout=120_000)
+    expect(window.row(tpu)).to_contain_text("Connected")
+    config.unlink()
+    window.page.get_by_role("button", name="Clear All Outputs").click()
+    expect(window.output()).not_to_contain_text("process")
+    if moves:
+        toast = window.toasts.filter(has_text="The Jupyter server has another address now")
+        toast.get_by_role("button", name="Reload Window").click()
+        expect(toast).to_have_count(0)
+        expect(window.page.locator(".kernel-label:visible")).to_contain_text(tpu)
+
+    def ran() -> bool:
+        """Not while the Jupyter extension takes leave of the kernel that it had."""
+        if window.page.locator(".codicon-notebook-execute-all:visible").count() > 0:
+            window.run_all()
+        window.page.wait_for_timeout(5000)  # ms
+        return "process" in (window.output().all_inner_texts() or [""])[0]
+
+    until(ran, 100, window.page.locator(".notebook-editor").inner_text)
+    [other] = jupyter_servers(variables)
+    assert (other.url != server.url) == moves
     assert other.pid != server.pid

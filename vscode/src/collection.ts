@@ -72,8 +72,11 @@ export class Collection implements vscode.Disposable {
     return [{ id: ID, label }];
   }
 
+  /** The Jupyter extension asks for a server that it remembers also where none is offered. */
   private async _resolve(server: JupyterServer): Promise<JupyterServer> {
-    const connection = await this._session.connect();
+    const connection = vscode.workspace.isTrusted
+      ? await this._session.connect()
+      : null;
     if (!connection) {
       throw new Error(explanation(this._session));
     }
@@ -87,14 +90,36 @@ export class Collection implements vscode.Disposable {
 
   private _onSession(): void {
     const url = this._session.connection?.client.server.url ?? '';
-    if (url !== this._url) {
-      this._url = url;
-      this._changed.fire();
+    if (url === this._url) {
+      return;
     }
+    this._url = url;
+    this._changed.fire();
+    if (url && this._last && url !== this._last && this._offered) {
+      void adviseReload();
+    }
+    this._last = url || this._last;
   }
 
   private _changed = new vscode.EventEmitter<void>();
   private _disposables: vscode.Disposable[] = [];
+  /** The address of the last server; "" before there was one. */
+  private _last = '';
   private _offered = false;
   private _url = '';
+}
+
+/**
+ * The Jupyter extension asks for the address of a server once. If that refuses its token, it asks
+ * again; if nothing answers there, it looks for its kernels there for minutes. It can't be told.
+ */
+async function adviseReload(): Promise<void> {
+  const reload = 'Reload Window';
+  const answer = await vscode.window.showWarningMessage(
+    'The Jupyter server has another address now. Open notebooks find it after you reload the window.',
+    reload
+  );
+  if (answer === reload) {
+    await vscode.commands.executeCommand('workbench.action.reloadWindow');
+  }
 }
