@@ -205,6 +205,8 @@ def test_a_notebook_whose_server_ended_runs_with_the_next_one(
     notebook(path, "import os; print('process', os.getpid())")
     window.open_file(path.name)
     window.select_kernel("Cloud TPUs", f"· {tpu}")
+    kernel = window.page.locator(".kernel-label:visible")
+    expect(kernel).to_contain_text(tpu)
     window.run_all()
     expect(window.output()).to_contain_text("process")
     [server] = jupyter_servers(variables)
@@ -221,7 +223,7 @@ def test_a_notebook_whose_server_ended_runs_with_the_next_one(
         toast = window.toasts.filter(has_text="The Jupyter server has another address now")
         toast.get_by_role("button", name="Reload Window").click()
         expect(toast).to_have_count(0)
-        expect(window.page.locator(".kernel-label:visible")).to_contain_text(tpu)
+        expect(kernel).to_contain_text(tpu)
 
     def ran() -> bool:
         """Not while the Jupyter extension takes leave of the kernel that it had."""
