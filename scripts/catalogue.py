@@ -45,7 +45,6 @@ class Entry(NamedTuple):
 
     text: str
     group: str
-    file: str
     plural: str = ""
 
 
@@ -58,12 +57,12 @@ def entries() -> list[Entry]:
     """What the code has, in the order of the catalogues; each text once."""
     result: dict[str, Entry] = {}
     gathered = [
-        Entry(string["text"], "frontend", string["file"], string.get("plural", ""))
+        Entry(string["text"], "frontend", string.get("plural", ""))
         for string in _frontend_strings()
     ]
     for text in texts(TOP / "jupyter_tpu"):
         in_terminal = text.group != "help" and text.file.startswith(_TERMINAL)
-        gathered.append(Entry(text.text, "terminal" if in_terminal else text.group, text.file))
+        gathered.append(Entry(text.text, "terminal" if in_terminal else text.group))
     for group in GROUPS:
         for entry in gathered:
             if entry.group != group:
@@ -123,11 +122,7 @@ def update(catalogue: polib.POFile, present: list[Entry]) -> polib.POFile:
     result = polib.POFile(wrapwidth=catalogue.wrapwidth)
     result.metadata = catalogue.metadata
     for entry in present:
-        made = polib.POEntry(
-            msgid=entry.text,
-            comment=entry.group,
-            occurrences=[(entry.file, "")],
-        )
+        made = polib.POEntry(msgid=entry.text, comment=entry.group)
         before = known.get(skeleton(entry.text))
         if before is None and stale:
             similar = difflib.get_close_matches(skeleton(entry.text), stale, n=1, cutoff=_SIMILAR)

@@ -66,8 +66,8 @@ def test_an_update_keeps_translations_and_marks_those_of_changed_texts():
     before.append(polib.POEntry(msgid="The host has no Python.", msgstr="主机没有 Python。"))
     before.append(polib.POEntry(msgid="Never again.", msgstr="不再。"))
     now = [
-        script.Entry("{tpu} is gone.", "sentence", "a.py"),
-        script.Entry("This host has no Python.", "sentence", "a.py"),
+        script.Entry("{tpu} is gone.", "sentence"),
+        script.Entry("This host has no Python.", "sentence"),
     ]
     after = script.update(before, now)
     renamed, changed = after
@@ -95,7 +95,7 @@ def test_a_wrong_translation_is_a_problem(translation, problem):
     one = polib.POFile()
     one.metadata = {"X-Complete": "yes"}
     one.append(polib.POEntry(msgid="{tpu} is gone.", msgstr=translation))
-    problems = script.problems(one, [script.Entry("{tpu} is gone.", "sentence", "a.py")])
+    problems = script.problems(one, [script.Entry("{tpu} is gone.", "sentence")])
     assert [line.partition(":")[0] for line in problems] == ([problem] if problem else [])
 
 

@@ -59,7 +59,7 @@ def test_hosts_of_slices_have_the_slice_in_their_name(slices):
     ):
         with pytest.raises(ValueError, match=problem):
             parse_hosts(text, 6)
-    with pytest.raises(ValueError, match="There is no slice 2"):
+    with pytest.raises(ValueError, match="Slice 2 does not exist"):
         parse_code("%%slice 2\nx", 6)
 
 
@@ -77,6 +77,6 @@ def test_each_host_knows_its_slice_and_host_0_how_to_reach_it(slices):
 def test_one_slice_has_no_variables_of_slices():
     member = for_host(MEMBER, 3)
     assert (member["alias"], member["env"]) == ("host-3", {"A": "1"})
-    with pytest.raises(ValueError, match="There is no slice 0"):
+    with pytest.raises(ValueError, match="Slice 0 does not exist"):
         parse_code("%%slice 0\nx", 4)
     assert Slices.sizes == []

@@ -50,7 +50,7 @@ def parse_code(code: str, hosts: int) -> Code:
         if number >= len(Slices.sizes):
             last = len(Slices.sizes) - 1
             why = "the slices are 0 to %d" % last if last > 0 else "this kernel has one TPU only"
-            raise ValueError("There is no slice %d: %s." % (number, why))
+            raise ValueError("Slice %d does not exist: %s." % (number, why))
         text = "%d.0-%d" % (number, Slices.sizes[number] - 1)
         return Code(code[whole.end() :], parse_hosts(text, hosts), 1)
     chosen = _HOSTS.match(code)

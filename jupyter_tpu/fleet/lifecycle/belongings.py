@@ -130,21 +130,36 @@ class TPUBelongings:
 
 def words(belongings: Belongings) -> list[str]:
     """What comes back, in sentences."""
-    names = [restored.connect.environment for restored in belongings.environments]
-    ports = [f"{tunnel.local_port} → {tunnel.port}" for tunnel in belongings.tunnels]
-    parts = (
-        (names, "environment", "created again, with the packages and kernels."),
-        (ports, "tunnel", "opened again."),
-        ([sync.folder for sync in belongings.syncs], "local folder", "watched and copied again."),
-        ([s.request.folder for s in belongings.shares], "folder", "shared again, and empty."),
-    )
-    return [
-        f"The {noun} {', '.join(items)} is {what}"
-        if len(items) == 1
-        else f"The {noun}s {', '.join(items)} are {what}"
-        for items, noun, what in parts
-        if items
-    ]
+    sentences = []
+    if names := [restored.connect.environment for restored in belongings.environments]:
+        listed = ", ".join(names)
+        sentences.append(
+            f"The environment {listed} is created again, with the packages and kernels."
+            if len(names) == 1
+            else f"The environments {listed} are created again, with the packages and kernels."
+        )
+    if ports := [f"{tunnel.local_port} → {tunnel.port}" for tunnel in belongings.tunnels]:
+        listed = ", ".join(ports)
+        sentences.append(
+            f"The tunnel {listed} is opened again."
+            if len(ports) == 1
+            else f"The tunnels {listed} are opened again."
+        )
+    if folders := [sync.folder for sync in belongings.syncs]:
+        listed = ", ".join(folders)
+        sentences.append(
+            f"The local folder {listed} is watched and copied again."
+            if len(folders) == 1
+            else f"The local folders {listed} are watched and copied again."
+        )
+    if folders := [share.request.folder for share in belongings.shares]:
+        listed = ", ".join(folders)
+        sentences.append(
+            f"The folder {listed} is shared again, and empty."
+            if len(folders) == 1
+            else f"The folders {listed} are shared again, and empty."
+        )
+    return sentences
 
 
 def _not_created(record: EnvironmentRecord) -> str:
