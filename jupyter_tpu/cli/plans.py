@@ -22,7 +22,7 @@ def is_several(zone: str | None) -> bool:
 
 
 def plan_of(session: Session, tpu: CreateTPU, zone: str | None, fields: dict[str, Any]) -> Plan:
-    """A plan for *wanted*, whose guard has limits of the plan. zone: perhaps several."""
+    """A plan for *tpu*, whose guard has limits of the plan. zone: perhaps several."""
     from ..fleet.models import PlanTPU
     from ..fleet.models.core import seconds_of
 

@@ -89,7 +89,7 @@ _more_options = parameters(
 
 
 def hunt_options(function: Callable[..., None]) -> Callable[..., None]:
-    """What is hunted for, and where; *function* gets it as `wanted` (StartHunt)."""
+    """What is hunted for, and where; *function* gets it as `request` (StartHunt)."""
 
     @wraps(function)
     def with_options(

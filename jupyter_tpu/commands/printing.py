@@ -209,7 +209,7 @@ list_options = parameters(
 def print_list(answer: Any, text: Callable[[Any], str], items: str = "") -> None:
     """Prints what `list_options` choose of a list: *text* of it, or what --format says.
 
-    items: the field of *found* that has the list; "": it is the list.
+    items: the field of *answer* that has the list; "": it is the list.
     """
     if shown := list_text(answer, text, items):
         print(shown)

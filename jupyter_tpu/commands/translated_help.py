@@ -22,8 +22,6 @@ _FILLER = "\0"
 _WIDE = re.compile(
     "([\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uff60])"
 )
-
-
 #: Headings of click, and what it says of a wrong command line.
 _HEADING = re.compile(r"^(Usage|Options|Commands)(?=:)", re.MULTILINE)
 _MESSAGES = (
@@ -103,15 +101,12 @@ def _translated(parameter: click.Parameter) -> click.Parameter:
 
 
 def _language_option(*, hidden: bool) -> click.Option:
-    def choose(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
-        """Nothing: `language.choose_from` has read it before."""
-
+    """It has no effect here: `language.choose_from` has read it before."""
     return click.Option(
         ["--lang"],
         type=click.Choice(list(LANGUAGES)),
         expose_value=False,
         is_eager=True,
-        callback=choose,
         hidden=hidden,
         help="Language of what is printed.  [default: JUPYTER_TPU_LANG, else the locale's]",
     )

@@ -51,13 +51,13 @@ def choose(
 
     Parameters
     ----------
-    wanted: a version; None: the newest that all hosts have and JAX supports.
-    found: {version: path} of each host.
+    requested: a version; None: the newest that all hosts have and JAX supports.
+    installed: {version: path} of each host.
     existing: the version of each host's environment of that name; "" where there is none.
     environment: its name, for messages.
 
-    Raises INVALID for a *wanted* that is not a version or too old, CONFLICT where the environment
-    exists with another one.
+    Raises INVALID if *requested* is not a version or too old, CONFLICT where the environment exists
+    with another one.
     """
     check(requested)
     current = next((version for version in existing if version), "")

@@ -42,7 +42,7 @@ class LinkDriver:
     Attributes
     ----------
     problem: why it is not up.
-    found: the host, as it was last looked up.
+    resolved: the host, as it was last looked up.
     session: what is open. It can be lost a moment before the state says so.
     """
 

@@ -185,7 +185,7 @@ class Lookup:
         )
 
     def reached(self, host: ResolvedHost) -> None:
-        """Call it when *found* was connected to: our key is on it from now on."""
+        """Call it when *host* was connected to: our key is on it from now on."""
         self._reached.add(host.node_id)
 
     def internal_addresses(self, name: NodeName) -> dict[HostName, str]:

@@ -61,7 +61,7 @@ class ChipChecks:
         self._owners = owners
 
     async def wait(self, requested: Optional[List[int]], tpu: str) -> None:
-        """Returns when a kernel can have the chips *wanted* (see `chosen_by`).
+        """Returns when a kernel can have the chips *requested* (see `chosen_by`).
 
         Raises OperationError: after a while if a process holds them, which may be about to end;
         at once if a kernel has booked them, or if they can't be used at all.
@@ -82,7 +82,7 @@ class ChipChecks:
             await asyncio.sleep(0.1)
 
     async def _held(self, statuses: List[Kernel], requested: List[int]) -> List[Any]:
-        """The holders of the chips *wanted*, but for kernels that have booked others."""
+        """The holders of the chips *requested*, but for kernels that have booked others."""
         held = holders()
         if not held:
             return []
@@ -103,7 +103,7 @@ class ChipChecks:
 
 def require_unbooked(statuses: List[Kernel], requested: List[int], tpu: str) -> None:
     """Raises OperationError if a kernel, of which *statuses* has that of the keeper, has booked
-    chips that a kernel with the chips *wanted* can't share.
+    chips that a kernel with the chips *requested* can't share.
     """
     for status in statuses:
         booked = status.get("booked")

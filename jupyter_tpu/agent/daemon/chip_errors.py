@@ -23,7 +23,7 @@ def without_driver(tpu: str) -> OperationError:
 
 
 def booked_by(kernel: Kernel, chips: List[int], tpu: str) -> OperationError:
-    """The *kernel*, a keeper's status, was started with chips of those *wanted* ([]: all)."""
+    """The *kernel*, a keeper's status, was started with some of *chips* ([]: all)."""
     notebook = os.path.basename(kernel["notebook"] or "")
     who = "the kernel %s" % ("of %s" % notebook if notebook else kernel["id"])
     has = "with %s" % named(kernel["booked"]) if kernel["booked"] else "for all chips"
@@ -36,7 +36,7 @@ def booked_by(kernel: Kernel, chips: List[int], tpu: str) -> OperationError:
 
 
 def booked_meanwhile(chips: List[int], tpu: str) -> OperationError:
-    """A kernel that was started at the same time got chips of those *wanted*."""
+    """A kernel that was started at the same time got some of *chips*."""
     message = "%s in use by a kernel that was started at the same time." % _these(chips, tpu)
     return OperationError("CHIPS_HELD", message, "`jupyter tpu kernel list %s` shows it." % tpu)
 

@@ -63,7 +63,7 @@ async def change_metadata(
 
 
 async def published(calls: ComputeCalls, path: str, query: str) -> GuestAttributes:
-    """The guest attributes under *wanted* ("hostkeys/") of the instance at *path*."""
+    """The guest attributes under *query* ("hostkeys/") of the instance at *path*."""
     try:
         attributes = await calls.read(f"{path}/getGuestAttributes", queryPath=query)
     except TPUError as error:

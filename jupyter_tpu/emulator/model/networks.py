@@ -72,7 +72,7 @@ def regions() -> tuple[str, ...]:
 
 
 class EmulatedNetworks:
-    """The networks of all projects in *found*. A place is "global" or a region."""
+    """The networks of all projects in *records*. A place is "global" or a region."""
 
     def __init__(self, records: dict[str, ComputeRecord], now: Callable[[], datetime]) -> None:
         self.records = records

@@ -20,7 +20,7 @@ def is_enabled(node: Mapping[str, str], project: Mapping[str, str]) -> bool:
 
 
 class OsLogin:
-    """The keys of each user in *found*: address → fingerprint → key."""
+    """The keys of each user in *records*: address → fingerprint → key."""
 
     def __init__(self, records: dict[str, dict[str, OsLoginKey]]) -> None:
         self.records = records

@@ -42,7 +42,7 @@ _LONGEST = 7200
 
 
 def setup_states(setup, path):
-    """{key: "done" | "needed" | "skipped"} of the steps in *wanted*; *path*: of the environment."""
+    """{key: "done" | "needed" | "skipped"} of the steps in *setup*; *path*: of the environment."""
     if not _has_own_root():
         return dict.fromkeys(setup, "skipped")
     return {key: "done" if STEPS[key][0](value, path) else "needed" for key, value in setup.items()}

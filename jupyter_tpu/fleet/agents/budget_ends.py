@@ -28,8 +28,6 @@ log = logging.getLogger(__name__)
 LOOK = 15.0
 #: A guard that ends a TPU so much later is set again; seconds.
 _LATE = 30.0
-
-
 #: A clock that is wrong by more than this has jumped; seconds.
 JUMP = 60.0
 #: For how long nothing is ended after a jump forwards: the clock may be set right; seconds.

@@ -149,7 +149,7 @@ class Chips:
     async def _free_host(
         self, name: NodeName, chips: HostChips, processes: Sequence[Process], request: FreeChips
     ) -> Sequence[FreedHolder]:
-        """Ends those of *wanted* that hold chips still; what belongs together is ended once."""
+        """Ends those of *processes* that hold chips still; what belongs together is ended once."""
         if chips.problem is not None:
             return [_freed(process, "unknown", chips.problem) for process in processes]
         held = {_process(holder): holder for holder in chips.holders}

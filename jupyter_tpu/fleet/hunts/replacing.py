@@ -26,7 +26,7 @@ from ..models.core import seconds_of
 from ..money.owners import OWNER
 
 #: Metadata that Google or this program sets.
-_SET_ANEW = ("ssh-keys", STARTUP_SCRIPT, "enable-guest-attributes")
+_NOT_COPIED = ("ssh-keys", STARTUP_SCRIPT, "enable-guest-attributes")
 #: What a startup script of ours has: it starts a job, which is not to begin again.
 _OURS = "jupyter_tpu"
 
@@ -102,7 +102,7 @@ class ReplacedTPUs:
         first = next(iter(belongings.environments), None)
         details, network = node.details, node.details.get("networkConfig", {})
         account = details.get("serviceAccount", {})
-        metadata = {key: text for key, text in node.metadata.items() if key not in _SET_ANEW}
+        metadata = {key: text for key, text in node.metadata.items() if key not in _NOT_COPIED}
         script = node.metadata.get(STARTUP_SCRIPT, "")
         compute = node.api == "compute"
         return CreateTPU(

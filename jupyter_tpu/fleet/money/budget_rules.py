@@ -158,7 +158,7 @@ def outside(
     now: float,
     unmade: Callable[[SpendRecord], bool] = lambda _: False,
 ) -> str:
-    """Why *wanted* is outside the budget of *who*, in sentences; "" if it is inside."""
+    """Why *spend* is outside the budget of *who*, in sentences; "" if it is inside."""
     budget = next((candidate for candidate in budgets if candidate.who == who), None)
     if budget is None and who != AGENT:
         return ""  # people are limited by their budgets only
@@ -188,7 +188,7 @@ def require_inside(
     operations: Sequence[OperationRecord],
     now: float,
 ) -> None:
-    """Raises BUDGET unless *wanted* is inside its budget, or a person has agreed to it."""
+    """Raises BUDGET unless *spend* is inside its budget, or a person has agreed to it."""
     if spend.approved:
         return
     why = outside(spend.who, spend, budgets, lines, now, lambda line: is_unmade(line, operations))

@@ -157,7 +157,7 @@ class Grants:
         max_price: float | None,
         again: NodeName | None = None,
     ) -> None:
-        """Saves an operation that asks for *wanted*, if its price is still agreed to beside what
+        """Saves an operation that asks for *demand*, if its price is still agreed to beside what
         all processes have asked for until that moment. Raises PRICE, EXISTS if another one creates
         a TPU of that name now, and what keeps it from being saved, BUDGET among it. Otherwise as
         `decide`.

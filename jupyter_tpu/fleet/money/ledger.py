@@ -200,7 +200,7 @@ class Ledger:
         return require
 
     def outside(self, spend: SpendRecord) -> str:
-        """Why *wanted* is outside of its budget now; "" if it is inside."""
+        """Why *spend* is outside of its budget now; "" if it is inside."""
         now = time.time()
         return budget_rules.outside(
             spend.who, spend, self._budgets.values(), self._lines.values(), now

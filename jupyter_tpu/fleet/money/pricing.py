@@ -65,7 +65,7 @@ def decide(
     emulated: bool = False,
     prices: PriceTable = catalog.SHIPPED,
 ) -> PriceDecision:
-    """Whether *wanted* is inside one of *grants*, and what it costs.
+    """Whether *demand* is inside one of *grants*, and what it costs.
 
     used: what has or asks for chips already, the oldest first; None: not known, so that a grant
     may be used up. today: "2026-12-31", in UTC.
@@ -97,7 +97,7 @@ def decide(
 
 
 def covering(demand: Demand, grants: Iterable[Grant], *, today: str) -> str:
-    """The grant that covers *wanted* while it has enough chips left; "" if none ever does."""
+    """The grant that covers *demand* while it has enough chips left; "" if none ever does."""
     return next((grant.name for grant in grants if not _outside(demand, grant, today)), "")
 
 

@@ -110,7 +110,7 @@ class _Key:
         return ssh_key_status
 
     async def add_to_account(self, status: SSHKeyStatus, expires: float, *, dry_run: bool) -> None:
-        """As `add_to_project` and `remove` it says in *found* what it has done."""
+        """As `add_to_project` and `remove` it says in *status* what it has done."""
         status.account = account = await self.profiles.account()
         until = _moment(expires)
         status.changes.append(
