@@ -23,7 +23,7 @@ def test_a_rebuilt_run_is_predicted_within_a_quarter(monkeypatch: pytest.MonkeyP
     import planner
 
     config = next(one for one in _maxtext.CONFIGS if one.name == "16B")
-    result = planner.judge(config, 1500.0)
+    result = planner.judge(config, planner.compiled(config, 1500.0))
     assert result.error is not None, result.reason
     assert abs(result.error) <= planner.WITHIN
     assert result.least is not None
