@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,11 +19,14 @@ from jupyter_tpu.fleet.agents import budget_ends
 from jupyter_tpu.fleet.agents.access import FREE, OF_OWN_OPERATION, ON_OPEN_TPU, ON_OWN_TPU
 from jupyter_tpu.fleet.money import ledger
 from jupyter_tpu.fleet.routes import ROOT, ROUTES
+from jupyter_tpu.server.handlers import RouteHandler
 
 pytest_plugins = ["pytest_jupyter.jupyter_server"]
 
 ZONE = "us-west4-a"
 TYPE = "v5litepod-1"  # $1.20 an hour
+#: What Jupyter Server shows without a login.
+OPEN_TO_ALL: set[tuple[str, str]] = set()
 
 
 @pytest.fixture(autouse=True)
@@ -109,8 +113,7 @@ def test_every_route_is_decided_on_and_what_changes_limits_is_for_people() -> No
     }
     writing = {route.call for route in ROUTES if route.method != "GET"}
     assert FREE & writing == {
-        *("quote", "hunts.quote", "plans.make", "plans.carry_out"),
-        *("doctor.check", "doctor.preflight"),
+        *("quote", "hunts.quote", "plans.make", "plans.carry_out", "doctor.preflight"),
     }
 
 
@@ -136,12 +139,31 @@ async def test_no_other_token_passes_as_an_agents_nor_an_agents_as_a_persons(
         status, answer = await agent(method, path, body)
         assert (status, answer["reason"]) == (403, "PERMISSION"), (path, answer)
         assert "Only a person" in answer["message"]
-    # It is no token of Jupyter: nothing else of the server can be had with it.
-    for path in ("api/kernels", "api/contents", "api/terminals", f"{ROOT}/openapi.json"):
-        headers = {"Authorization": f"token {agent_token()}"}
-        with pytest.raises(HTTPClientError) as refused:
-            await jp_fetch(*path.split("/"), headers=headers)
-        assert refused.value.code == 403
+
+
+async def test_the_agents_token_opens_nothing_else_of_the_server(
+    agent: Client, jp_fetch: Callable[..., Any], jp_serverapp: Any, jp_base_url: str
+) -> None:
+    """No kernel is started with it, no cell, file or terminal seen, no program compiled."""
+    rules = jp_serverapp.web_app.wildcard_router.rules
+    assert {"KernelWebsocketHandler", "CompileHandler"} <= {rule.target.__name__ for rule in rules}
+    opened = set()
+    for rule in rules:
+        pattern = rule.matcher.regex.pattern
+        if issubclass(rule.target, RouteHandler) or not pattern.startswith(jp_base_url):
+            continue
+        path = re.sub(r"\(\?P<\w+>[^()]*\)|\([^()]*\)", "x", pattern).strip("^$")
+        parts = path.removeprefix(jp_base_url).replace("\\", "").strip("/").split("/")
+        for method in ("GET", "POST"):
+            headers = {"Authorization": f"token {agent_token()}"}
+            body = {"body": "{}"} if method == "POST" else {}
+            try:
+                await jp_fetch(*parts, method=method, headers=headers, **body)
+            except HTTPClientError as error:
+                if error.code in (403, 404, 405, 501):
+                    continue
+            opened.add((method, rule.target.__name__))
+    assert opened <= OPEN_TO_ALL
 
 
 def _tpu(name: str) -> dict[str, str]:
@@ -226,8 +248,29 @@ async def test_an_agent_runs_commands_on_a_persons_tpu_only_where_that_is_allowe
     status, answer = await agent("POST", f"tpus/{others}/agents", {"allowed": True})
     assert (status, answer["reason"]) == (403, "PERMISSION")
 
+    # Nor what only reads, but starts programs there or shows what the person's have written.
+    command = {"command": ["echo", "secret"]}
+    _, run = await person("POST", f"tpus/{others}/runs", command)
+    _, job = await person("POST", f"tpus/{others}/jobs", {**command, "name": "secret"})
+    for method, path in (
+        ("GET", f"runs/{run['id']}/output"),
+        ("GET", f"jobs/{job['id']}/log"),
+        ("GET", "environments/default/kernelspec"),
+        ("GET", "environments/default/lock"),
+        ("GET", "pythons"),
+        ("GET", "memory"),
+        ("POST", "doctor"),
+    ):
+        status, answer = await agent(method, f"tpus/{others}/{path}")
+        assert (status, answer["reason"]) == (403, "PERMISSION"), path
+
     status, tpu = await person("POST", f"tpus/{others}/agents", {"allowed": True})
     assert (status, tpu["agents_may_use"]) == (200, True)
+    status, answer = await agent("GET", f"tpus/{others}/environments/default/kernelspec")
+    assert (status, answer["reason"]) == (404, "NOT_FOUND")
+    status, answer = await agent("GET", f"tpus/{others}/runs/{run['id']}/output")
+    assert status == 200, answer
+    command = {"command": ["echo", "hello"]}
     status, run = await agent("POST", f"tpus/{others}/runs", command)
     assert status == 201, run
     status, answer = await agent("DELETE", f"tpus/{others}")
@@ -237,6 +280,91 @@ async def test_an_agent_runs_commands_on_a_persons_tpu_only_where_that_is_allowe
     assert (status, tpu["agents_may_use"]) == (200, False)
     status, _ = await agent("POST", f"tpus/{others}/runs", command)
     assert status == 403
+
+
+async def test_an_agent_neither_ends_its_guard_nor_plans_what_reaches_further_than_its_tpu(
+    person: Client, agent: Client, name: Callable[[], str], faults: Callable[..., Any]
+) -> None:
+    await person("POST", "budgets", {"who": "agent", "day": 2})
+    own = name()
+    for options in (
+        {"service_account": "owner@p.iam.gserviceaccount.com"},
+        {"scopes": ["cloud-platform"]},
+        {"data_disks": [{"source": "data"}]},
+        {"metadata": {"ssh-keys": "mallory:ssh-ed25519 AAAA"}},
+        {"tags": ["open"]},
+    ):
+        status, answer = await agent.plan(own, tpu={"options": options})
+        assert (status, answer["reason"]) == (403, "PERMISSION"), answer
+        assert next(iter(options)) in answer["message"]
+    _, plan = await agent.plan(own, max_cost=1.0)
+    _, begun = await agent("POST", f"plans/{plan['id']}/create")
+    assert (await agent.done(begun["operation"]))["state"] == "done"
+
+    async def guard_operation() -> Any:
+        _, operations = await agent("GET", "operations")
+        return next(
+            (one for one in operations if (one["kind"], one["tpu"]) == ("guard", own)), None
+        )
+
+    setting = await eventually(guard_operation, 60)
+    status, answer = await agent("DELETE", f"operations/{setting['id']}")
+    assert (status, answer["reason"]) == (403, "PERMISSION"), answer
+    # What a person has begun by a plan is not an agent's.
+    _, plan = await person("POST", "plans", {"tpu": _tpu(name()), "max_cost": 1})
+    _, begun = await person("POST", f"plans/{plan['id']}/create", {"approve": True})
+    status, answer = await agent("DELETE", f"operations/{begun['operation']}")
+    assert (status, answer["reason"]) == (403, "PERMISSION"), answer
+    await person.done(begun["operation"])
+
+
+async def test_a_person_who_keeps_a_tpu_moves_its_end_in_the_ledger_which_is_the_bill_to_a_cent(
+    person: Client, agent: Client, name: Callable[[], str], emulator: Any
+) -> None:
+    await person("POST", "budgets", {"who": "agent", "total": 1})
+    own = name()
+    _, plan = await agent.plan(own, time=300)
+    _, begun = await agent("POST", f"plans/{plan['id']}/create")
+    assert (await agent.done(begun["operation"]))["state"] == "done"
+
+    async def line() -> Any:
+        _, overview = await person("GET", "budgets")
+        return next(line for line in overview["spending"] if line["tpu"] == own)
+
+    async def kept() -> Any:
+        status, guard = await person("POST", f"tpus/{own}/guard/keep", {"seconds": 1800})
+        return guard if status == 200 else None
+
+    planned = await line()
+    guard = await eventually(kept, 60)
+    now = await line()
+    assert guard["ends"] > planned["ends"]
+    assert now["ends"] >= guard["ends"]
+    assert now["most"] == pytest.approx(1.2 * (1800 + 120) / 3600, abs=0.1)
+    for method, path, body in (
+        ("POST", "guard/keep", {"seconds": 5 * 3600}),
+        ("POST", "guard", {"idle": 3600}),
+        ("DELETE", "guard", None),
+    ):
+        status, answer = await person(method, f"tpus/{own}/{path}", body)
+        assert (status, answer["reason"]) == (409, "BUDGET"), answer
+        assert (await line())["ends"] == now["ends"]
+    status, guard = await person(
+        "POST", f"tpus/{own}/guard", {"action": "delete", "max_cost": 0.5}
+    )
+    assert status == 200, guard
+    assert (await line())["most"] == pytest.approx(0.5 + 0.04, abs=0.02)
+    _, deleting = await person("DELETE", f"tpus/{own}")
+    assert (await person.done(deleting["id"]))["state"] == "done"
+
+    async def ended() -> Any:
+        now = await line()
+        return now if now["state"] == "ended" else None
+
+    spent = await eventually(ended, 60)
+    bill = emulator.request("GET", "/emulator/v1/bill")["lines"]
+    billed = next(one for one in bill if one["node"].endswith(f"/{own}"))
+    assert round(spent["usd"], 2) == pytest.approx(round(billed["usd"], 2), abs=0.01)
 
 
 async def test_a_budget_that_is_lowered_ends_a_running_tpu_by_its_guard_which_tells_before(

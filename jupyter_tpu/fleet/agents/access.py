@@ -7,21 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
 from ..core.finder import TPUFinder
-from ..models import CopyFiles, SyncProject
+from ..models import CopyFiles, PlanTPU, SyncProject
 from ..money.ledger import Ledger
 
 #: Without a further condition. None of them costs money, ends anything, or changes a limit.
 _FREE = """
     status catalog tpus tpu quote hunts.list hunts.get hunts.quote usage.show grants.list
     prices.list budgets.show plans.make plans.get plans.carry_out operations.list operations.get
-    environments.list environments.list_packages environments.get_lock pythons.list kernels.list
-    chips.list metrics.get metrics.list guards.get jobs.list jobs.all jobs.get jobs.log
-    profiles.memory runs.list runs.get runs.output doctor.check doctor.preflight queued.list
+    environments.list environments.list_packages kernels.list chips.list metrics.get metrics.list
+    guards.get jobs.list jobs.all jobs.get runs.list runs.get doctor.preflight queued.list
     queued.get tunnels.list tunnels.all shares.list tokens.list logs.show
 """
 FREE = frozenset(_FREE.split())
@@ -37,9 +36,17 @@ ON_OWN_TPU = {
     "kernels.shut_down": "shut down a kernel of",
     "environments.change_packages": "change the packages of",
 }
-#: On a TPU that an agent has created, or on which a person lets agents run commands.
+#: On a TPU that an agent has created, or on which a person lets agents run commands. Some of it
+#: only reads, but starts programs there, or shows what a person's programs have written.
 ON_OPEN_TPU = {
     "connect": "connect",
+    "environments.get_kernelspec": "run code on",
+    "runs.output": "read the output of commands on",
+    "jobs.log": "read the output of jobs on",
+    "environments.get_lock": "read how environments were made on",
+    "pythons.list": "look for Pythons on",
+    "profiles.memory": "look into programs on",
+    "doctor.check": "start JAX on",
     "runs.start": "run commands on",
     "jobs.start": "start jobs on",
     "profiles.start": "trace",
@@ -48,27 +55,42 @@ ON_OPEN_TPU = {
 }
 #: Only of an operation that an agent has begun, or that is on a TPU which an agent has created.
 OF_OWN_OPERATION = frozenset({"operations.cancel", "hunts.stop"})
+#: Operations that limit what a TPU costs: no agent cancels them.
+LIMITING = frozenset({"guard", "stop", "delete"})
+#: Of a TPU that an agent plans: they let others in, or reach what is not the TPU's.
+_FOR_PEOPLE = ("service_account", "scopes", "data_disks", "tags", "metadata")
+
+
+class BegunOperation(NamedTuple):
+    """An operation, and whether an agent has begun it by a plan."""
+
+    kind: str
+    tpu: NodeName
+    by_agent: bool
 
 
 class AgentAccess:
     """folder: the files of this computer that agents may copy are in it.
 
-    begun_by(id): who has begun an operation: "agent", or ""; with its TPU."""
+    operation(call, ref): the operation that *call* would end.
+    """
 
     def __init__(
         self,
         finder: TPUFinder,
         ledger: Ledger,
-        begun_by: Callable[[str], tuple[str, NodeName]],
+        operation: Callable[[str, str], BegunOperation],
     ) -> None:
         self.folder = Path.cwd()
         self._finder = finder
         self._ledger = ledger
-        self._begun_by = begun_by
+        self._operation = operation
 
     async def require(self, call: str, arguments: tuple[Any, ...]) -> None:
         """Raises PERMISSION for what an agent may not do."""
         if call in FREE:
+            for argument in arguments:
+                _require_plain(argument)
             return
         if call in ON_OPEN_TPU:
             name = await self._finder.find(arguments[0])
@@ -79,14 +101,33 @@ class AgentAccess:
             name = await self._finder.find(arguments[0])
             self._ledger.require_of_agent(name, ON_OWN_TPU[call])
         elif call in OF_OWN_OPERATION:
-            who, name = self._begun_by(arguments[0])
-            if not who:
-                self._ledger.require_of_agent(name, "end an operation on")
+            operation = self._operation(call, arguments[0])
+            if operation.kind in LIMITING:
+                raise TPUError(
+                    "What limits the cost of a TPU is ended by people only, not by a coding agent.",
+                    Reason.PERMISSION,
+                    "Ask a person to do it.",
+                )
+            if not operation.by_agent:
+                self._ledger.require_of_agent(operation.tpu, "end an operation on")
         else:
             raise TPUError(
                 "Only a person may do this, not a coding agent.",
                 Reason.PERMISSION,
                 "Ask a person to do it.",
+            )
+
+
+def _require_plain(request: Any) -> None:
+    """Raises PERMISSION for a plan with options that are for people only."""
+    if not isinstance(request, PlanTPU):
+        return
+    for option in _FOR_PEOPLE:
+        if getattr(request.tpu.options, option):
+            raise TPUError(
+                f"Only a person may choose {option} of a TPU, not a coding agent.",
+                Reason.PERMISSION,
+                "Leave it out, or ask a person to create the TPU.",
             )
 
 

@@ -77,6 +77,7 @@ class BudgetEnds:
     def shorten(self) -> None:
         """Has TPUs end sooner that can cost more than their budget has, and says so."""
         for line in self._ledger.shorten(time.time()):
+            assert line.ends is not None
             log.warning(
                 "The budget of %s does not cover %s any more: its guard deletes it at %s.",
                 whose(line.who),
@@ -108,7 +109,7 @@ class BudgetEnds:
 
     async def _set_guard(self, line: SpendRecord) -> None:
         node = self._observed.node(line.name)
-        if node is None or node.id != line.node_id or line.since is None:
+        if node is None or node.id != line.node_id or line.since is None or line.ends is None:
             return  # it costs nothing now
         guard = self._guards.last_known(node)
         until = seconds_of(guard.until, "until") if guard is not None and guard.until else None

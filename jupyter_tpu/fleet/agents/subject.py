@@ -8,8 +8,9 @@ from ..core.records import Snapshot
 from ..hunts.subject import Hunts
 from ..jobs.subject import Jobs
 from ..lifecycle.subject import Lifecycle
+from ..models import AGENT
 from ..money.subject import Money
-from .access import AgentAccess
+from .access import AgentAccess, BegunOperation
 from .budget_ends import BudgetEnds
 from .budgets import BudgetService
 from .plans import PlanService
@@ -33,7 +34,7 @@ class Agents:
         )
         ends = BudgetEnds(money.ledger, jobs.guards, lifecycle.power, core.observed)
         self.budgets = BudgetService(core, money, plans, ends.shorten)
-        self.access = AgentAccess(core.finder, money.ledger, self._begun_by)
+        self.access = AgentAccess(core.finder, money.ledger, self._operation)
         core.shared.reloaded.add(self._reload)
         core.changes.register("budgets", self.budgets.find)
         core.loops.register("budgets", ends.run)
@@ -41,11 +42,15 @@ class Agents:
     def _reload(self, snapshot: Snapshot) -> None:
         self.plans.take_over(snapshot.plans)
 
-    def _begun_by(self, id: str) -> tuple[str, NodeName]:
+    def _operation(self, call: str, ref: str) -> BegunOperation:
+        """Looks for it as *call* does: for a hunt also by the name of its TPU, the newest first."""
         known = self._core.runner.known
-        operation = next(
-            (candidate for candidate in known.all() if id in (candidate.id, candidate.tpu)), None
-        ) or known.get(id)
+        named = (
+            candidate
+            for candidate in known.all()
+            if candidate.kind == "hunt" and ref in (candidate.id, candidate.tpu)
+        )
+        operation = (next(named, None) if call == "hunts.stop" else None) or known.get(ref)
         name = NodeName(self._core.cloud.project, operation.zone, operation.tpu)
-        begun = self.plans.began(operation.id) or self._ledger.is_of_agent(operation.id)
-        return "agent" if begun else "", name
+        by_agent = self.plans.began(operation.id) == AGENT or self._ledger.is_of_agent(operation.id)
+        return BegunOperation(operation.kind, name, by_agent)

@@ -53,6 +53,7 @@ class Jobs:
             changed=changed,
             stops=self.guard_stops,
             ends=GoogleEnds(core.cloud, core.observer),
+            ledger=money.ledger,
         )
         core.loops.register("guards", self.guards.run)
         self.guard_setting = GuardService(core.cloud, core.observed, core.runner, self.guards)

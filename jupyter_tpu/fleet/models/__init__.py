@@ -123,7 +123,14 @@ from .jobs import (
     StopJob,
     Trace,
 )
-from .kernels import AddSlicesKernel, Checkpoint, Interruption, Kernel, SlicesKernel
+from .kernels import (
+    AddSlicesKernel,
+    Checkpoint,
+    EnvironmentKernelspec,
+    Interruption,
+    Kernel,
+    SlicesKernel,
+)
 from .money import (
     Cost,
     CreateReservation,
@@ -218,6 +225,7 @@ __all__ = [
     "Diagnosis",
     "DisconnectTPU",
     "Environment",
+    "EnvironmentKernelspec",
     "EnvironmentLock",
     "EnvironmentName",
     "FailingTPU",

@@ -70,7 +70,7 @@ class Spending(Struct, kw_only=True):
     usd_per_hour: float
     #: USD that it can cost at most, until its guard deletes it.
     most: float
-    #: When its guard deletes it.
+    #: When its guard deletes it; "": a person has removed the guard.
     ends: str
     #: What it has cost until now, and of that today, in UTC.
     usd: float = 0.0

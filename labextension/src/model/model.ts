@@ -4,6 +4,7 @@ import { ISignal } from '@lumino/signaling';
 
 import { Jobs } from '../jobs/jobModel';
 import {
+  IAllowAgents,
   IApp,
   ICatalog,
   IChange,
@@ -379,6 +380,12 @@ export class TPUModel extends Store {
   keep(tpu: TPURef, how: IKeepTPU): Promise<boolean> {
     return this._requests.send(tpu, async () => {
       await this.client.guards.keep(tpu, how);
+    });
+  }
+
+  allowAgents(tpu: TPURef, how: IAllowAgents): Promise<boolean> {
+    return this._requests.send(tpu, async () => {
+      await this.client.budgets.allow(tpu, how);
     });
   }
 

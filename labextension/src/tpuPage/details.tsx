@@ -46,6 +46,7 @@ import { filesIcon, traceIcon } from '../ui/icons';
 import { Row, SortableList } from '../ui/rows';
 import { useStore } from '../ui/store';
 import { ago, clock, Tone, trans } from '../ui/translation';
+import { AgentAccess } from './agentAccess';
 
 const KERNEL_TONES: { [state: string]: Tone } = {
   busy: 'moving',
@@ -231,6 +232,7 @@ function Costs({ tpu, actions }: ITPUProps): JSX.Element {
           </>
         )}
         {tpu.state === 'READY' && <Guard tpu={tpu} actions={actions} />}
+        <AgentAccess tpu={tpu} actions={actions} />
       </dl>
     </Section>
   );
