@@ -103,19 +103,19 @@ class AgentAccess:
         elif call in OF_OWN_OPERATION:
             operation = self._operation(call, arguments[0])
             if operation.kind in LIMITING:
-                raise TPUError(
-                    "What limits the cost of a TPU is ended by people only, not by a coding agent.",
-                    Reason.PERMISSION,
-                    "Ask a person to do it.",
-                )
+                raise _for_people()
             if not operation.by_agent:
                 self._ledger.require_of_agent(operation.tpu, "end an operation on")
         else:
-            raise TPUError(
-                "Only a person may do this, not a coding agent.",
-                Reason.PERMISSION,
-                "Ask a person to do it.",
-            )
+            raise _for_people()
+
+
+def _for_people() -> TPUError:
+    return TPUError(
+        "Only a person may do this, not a coding agent.",
+        Reason.PERMISSION,
+        "Ask a person to do it.",
+    )
 
 
 def _require_plain(request: Any) -> None:
