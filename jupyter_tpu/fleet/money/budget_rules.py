@@ -214,7 +214,7 @@ def require_later_end(
         raise TPUError(
             why,
             Reason.BUDGET,
-            f"Raise the budget first: jupyter tpu budget set {after.who} --day USD",
+            f"Raise the budget first: `jupyter tpu budget set {after.who}`.",
         )
 
 
