@@ -57,7 +57,7 @@ class Result(Struct, kw_only=True):
     bound: str = ""
     #: FLOPs of the compiled program, for one of the model.
     executed: float | None = None
-    ms: dict[str, float | None] = {}
+    ms: dict[str, float] = {}
     needed_gib: float | None = None
     usd_per_chip_hour: float | None = None
     reason: str = ""
@@ -72,20 +72,31 @@ def compiled(config: Config, seconds: float) -> Compiled:
     """Compiles a published run, and keeps the report. Raises `TPUError`.
 
     Plain attention needs more memory than the flash attention of the published run: where that does
-    not fit, one sequence a device less is tried.
+    not fit, fewer sequences a device are tried.
     """
     devices = topology(config.type).devices
     limits = CompileLimits(seconds=min(seconds, 3600.0))
-    for batch in range(config.batch, max(0, config.batch - 3), -1):
+    batch = config.batch
+    while True:
         step, args, options = step_of(structs.replace(config, batch=batch), devices)
         report = compile_for(config.type, step, *args, limits=limits, **options)
         report.buffers = []
-        if report.fits:
+        if report.fits or batch == 1:
             break
+        batch = _smaller(batch, report)
     made = Compiled(batch=batch, report=report)
     _COMPILED.mkdir(parents=True, exist_ok=True)
     _file(config).write_bytes(msgspec.json.encode(made))
     return made
+
+
+def _smaller(batch: int, report: CompileReport) -> int:
+    """The batch to try next, since this one does not fit: what it needs beside the arguments grows
+    with the batch.
+    """
+    fixed = report.argument_bytes or 0
+    free, used = report.hbm_bytes - fixed, (report.needed_bytes or 0) - fixed
+    return max(1, min(batch - 1, int(batch * free / used) if used > 0 else 1))
 
 
 def cached(config: Config) -> Compiled | None:
@@ -125,7 +136,7 @@ def judge(config: Config, made: Compiled) -> Result:
     result.ms = {
         "compute": round(row.time.compute_ms),
         "HBM": round(row.time.hbm_ms),
-        "ICI": None if row.time.ici_ms is None else round(row.time.ici_ms),
+        "ICI": round(row.time.ici_ms),
     }
     return result
 

@@ -2,7 +2,9 @@
 
 Read on 2026-11-25 from Google's pages on v4, v5e, v5p, v6e and TPU7x (cloud.google.com/tpu/docs).
 The 819 and 1638 GB/s of v5e and v6e stand beside 800 and 1600 on other pages of Google's. Of v2 and
-v3 no figures were found there, of v4 no ICI bandwidth in the same measure: they stay unknown.
+v3 no figures were found there: they stay unknown. The page on v4 has no ICI bandwidth of a chip,
+but the all-reduce bandwidth of its pod: 1.1 PB/s of 4096 chips. On the page on v5e, 51.2 TB/s of 256
+chips stand beside 400 GB/s a chip, in both directions: twice the share of a chip, as is taken here.
 """
 
 from __future__ import annotations
@@ -18,13 +20,12 @@ class ChipPeak(Struct, kw_only=True, frozen=True):
 
     bf16_flops: float  # a second, multiply and add counted as two
     hbm_bytes: float  # a second, read and written together
-    #: Bytes a second over all ports, both directions together; None: not known.
-    ici_bytes: float | None
+    ici_bytes: float  # a second over all ports, both directions together
     ici_ports: int  # two for each dimension of the torus
 
 
 _PEAKS = {
-    "v4": ChipPeak(bf16_flops=275e12, hbm_bytes=1228e9, ici_bytes=None, ici_ports=6),
+    "v4": ChipPeak(bf16_flops=275e12, hbm_bytes=1228e9, ici_bytes=537e9, ici_ports=6),
     "v5e": ChipPeak(bf16_flops=197e12, hbm_bytes=819e9, ici_bytes=400e9, ici_ports=4),
     "v5p": ChipPeak(bf16_flops=459e12, hbm_bytes=2765e9, ici_bytes=1200e9, ici_ports=6),
     "v6e": ChipPeak(bf16_flops=918e12, hbm_bytes=1638e9, ici_bytes=800e9, ici_ports=4),
