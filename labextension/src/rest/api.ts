@@ -540,6 +540,14 @@ export interface IEnvironment {
   problem: IProblem | null;
 }
 
+/** By which a kernel is started in an environment. */
+export interface IEnvironmentKernelspec {
+  tpu: string;
+  zone: string;
+  environment: string;
+  kernelspec: string;
+}
+
 /** What an environment has exactly, so that another TPU can get the same. */
 export interface IEnvironmentLock {
   environment: string;
