@@ -297,6 +297,8 @@ async def test_an_agent_neither_ends_its_guard_nor_plans_what_reaches_further_th
         status, answer = await agent.plan(own, tpu={"options": options})
         assert (status, answer["reason"]) == (403, "PERMISSION"), answer
         assert next(iter(options)) in answer["message"]
+    status, answer = await agent.plan(own, tpu={"disk_gb": 65536, "api": "compute"})
+    assert (status, answer["reason"]) == (403, "PERMISSION"), answer
     _, plan = await agent.plan(own, max_cost=1.0)
     _, begun = await agent("POST", f"plans/{plan['id']}/create")
     assert (await agent.done(begun["operation"]))["state"] == "done"
@@ -470,6 +472,11 @@ async def test_a_price_that_is_not_known_needs_the_most_that_an_hour_may_cost(
     assert "--max-price" in answer["hint"]
     status, plan = await agent.plan(name(), tpu={**reserved, "max_price": 3})
     assert (status, plan["usd_per_hour"]) == (201, 3)
+    # An agent does not say what something costs: a person is asked, whatever the budget is.
+    await person("POST", "budgets", {"who": "agent", "day": 100})
+    status, answer = await agent("POST", f"plans/{plan['id']}/create")
+    assert (status, answer["reason"]) == (409, "BUDGET"), answer
+    assert "is not known" in answer["message"]
     status, answer = await agent.plan(name(), tpu={"max_price": 1})
     assert (status, answer["reason"]) == (409, "PRICE")
     assert "$1.20 an hour. You allowed at most $1.00" in answer["message"]

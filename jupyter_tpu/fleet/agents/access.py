@@ -57,8 +57,9 @@ ON_OPEN_TPU = {
 OF_OWN_OPERATION = frozenset({"operations.cancel", "hunts.stop"})
 #: Operations that limit what a TPU costs: no agent cancels them.
 LIMITING = frozenset({"guard", "stop", "delete"})
-#: Of a TPU that an agent plans: they let others in, or reach what is not the TPU's.
-_FOR_PEOPLE = ("service_account", "scopes", "data_disks", "tags", "metadata")
+#: Of a TPU that an agent plans: they let others in, reach what is not the TPU's, or cost what no
+#: budget counts.
+_FOR_PEOPLE = ("service_account", "scopes", "data_disks", "tags", "metadata", "disk_gb")
 
 
 class BegunOperation(NamedTuple):
@@ -122,8 +123,9 @@ def _require_plain(request: Any) -> None:
     """Raises PERMISSION for a plan with options that are for people only."""
     if not isinstance(request, PlanTPU):
         return
+    tpu = request.tpu
     for option in _FOR_PEOPLE:
-        if getattr(request.tpu.options, option):
+        if getattr(tpu if option == "disk_gb" else tpu.options, option):
             raise TPUError(
                 f"Only a person may choose {option} of a TPU, not a coding agent.",
                 Reason.PERMISSION,

@@ -171,6 +171,8 @@ class Plan(Struct, kw_only=True):
     emulated: bool = False
     #: Of the most expensive choice. An emulated TPU has the price of a real one here.
     usd_per_hour: float
+    #: The price is not known: `usd_per_hour` is what the plan allows at most.
+    price_unknown: bool = False
     #: USD that it can cost at most.
     most: float
     #: What ends it: "deleted after 1 h, or when it has cost $1.20".

@@ -1332,6 +1332,7 @@ export interface IPlan {
   hunt: boolean;
   emulated: boolean;
   usd_per_hour: number;
+  price_unknown: boolean;
   most: number;
   guard: string;
   state: 'approved' | 'asked' | 'done' | 'planned' | 'refused';
