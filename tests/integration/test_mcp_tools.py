@@ -1,4 +1,4 @@
-"""The MCP tools that an agent needs less often, each used by the SDK's client: none is only listed."""
+"""The MCP tools that an agent needs less often, each used by the SDK's own client."""
 
 from __future__ import annotations
 
@@ -123,9 +123,7 @@ def test_an_agent_hunts_cancels_copies_interrupts_looks_for_faults_and_stops(
             )  # fmt: skip
             assert (await client.done(copying["id"]))["state"] == "done"
         assert (root / "back.txt").read_text() == "a note"
-        succeeded, answer = await client.try_call(
-            "tpu_copy", name=name, sources=["/etc/hostname"]
-        )
+        succeeded, answer = await client.try_call("tpu_copy", name=name, sources=["/etc/hostname"])
         assert (succeeded, answer["reason"]) == (False, "PERMISSION")
         job = await client.call("tpu_job_start", name=name, command="sleep 600")
         assert (await client.call("tpu_job_stop", name=name, job=job["id"]))["id"] == job["id"]

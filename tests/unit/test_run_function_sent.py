@@ -35,7 +35,7 @@ def test_a_lock_and_an_open_file_are_named(tmp_path: Path) -> None:
         with path.open(mode) as log:
 
             def logged() -> int:
-                return int(log.fileno())  # noqa: B023
+                return int(log.fileno())
 
             said = message(logged)
         assert said.startswith(f"logged uses log ({kind}), which can't be sent to a TPU")
