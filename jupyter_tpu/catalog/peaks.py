@@ -2,9 +2,9 @@
 
 Read on 2026-11-25 from Google's pages on v4, v5e, v5p, v6e and TPU7x (cloud.google.com/tpu/docs).
 The 819 and 1638 GB/s of v5e and v6e stand beside 800 and 1600 on other pages of Google's. Of v2 and
-v3 no figures were found there: they stay unknown. The page on v4 has no ICI bandwidth of a chip,
-but the all-reduce bandwidth of its pod: 1.1 PB/s of 4096 chips. On the page on v5e, 51.2 TB/s of 256
-chips stand beside 400 GB/s a chip, in both directions: twice the share of a chip, as is taken here.
+v3 no figures were found there: they stay unknown. For v4 there is no ICI bandwidth of a chip, but
+the all-reduce bandwidth of a pod: 1.1 PB/s for 4096 chips. That of v5e, 51.2 TB/s for 256 chips, is
+half of its 400 GB/s a chip, which count both directions. So v4 has twice its share here, too.
 """
 
 from __future__ import annotations
