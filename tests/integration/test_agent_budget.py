@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from waiting import eventually
 
 from jupyter_tpu.agent_token import agent_token
 from jupyter_tpu.fleet.agents import budget_ends
+from jupyter_tpu.fleet.models.core import timestamp
 from jupyter_tpu.fleet.money import ledger
 
 pytest_plugins = ["pytest_jupyter.jupyter_server"]
@@ -145,9 +147,11 @@ async def test_a_person_who_keeps_a_tpu_moves_its_end_in_the_ledger_which_is_the
         status, answer = await person(method, f"tpus/{own}/{path}", body)
         assert (status, answer["reason"]) == (409, "BUDGET"), answer
         assert (await line())["ends"] == now["ends"]
-    status, guard = await person("POST", f"tpus/{own}/guard", {"action": "delete", "max_cost": 0.5})
+    sooner = {"action": "delete", "until": timestamp("seconds", at=time.time() + 600)}
+    status, guard = await person("POST", f"tpus/{own}/guard", sooner)
     assert status == 200, guard
-    assert (await line())["most"] == pytest.approx(0.5 + 0.04, abs=0.02)
+    assert (await line())["ends"] == guard["ends"]
+    assert (await line())["most"] < now["most"]
     _, deleting = await person("DELETE", f"tpus/{own}")
     assert (await person.done(deleting["id"]))["state"] == "done"
 
